@@ -1,0 +1,44 @@
+PYTHON  ?= python3
+WORKERS ?= 2
+
+VENV := .venv
+PY   := $(VENV)/bin/python
+
+export PIP_NO_INPUT := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint clean
+
+help: ## List the targets
+	@grep -E '^[a-z]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## */\1\t/' | expand -t 10
+
+demo: $(VENV)/.demo-ready ## Install the package into .venv and run the demonstration
+	$(PY) -m eindiff.demo
+
+test: lint ## Lint, type-check and run all tests and doctests
+	$(PY) -m pytest -n $(WORKERS)
+
+lint: $(VENV)/.test-ready ## Run ruff and mypy
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+
+clean: ## Remove the environment, build outputs and caches
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.demo-ready: $(VENV)/.created pyproject.toml
+	$(PY) -m pip install -q -e .
+	@touch $@
+
+# torch goes in first, on its own and pinned, so that resolving the rest can never choose another build of it.
+$(VENV)/.test-ready: $(VENV)/.created pyproject.toml constraints.txt
+	$(PY) -m pip install -q -c constraints.txt torch
+	$(PY) -m pip install -q -c constraints.txt -e '.[test]'
+	@touch $@ $(VENV)/.demo-ready

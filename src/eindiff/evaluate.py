@@ -1,0 +1,287 @@
+"""The plain NumPy interpreter: one node after the other. What compiled programs are tested against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eindiff import sizes as sz
+from eindiff.constants import IndexMap
+from eindiff.errors import EindiffError, shape_text
+from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable, topological, variables
+from eindiff.labels import Labels
+from eindiff.order import contraction_path
+
+Array = np.ndarray
+
+
+def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None) -> Any:
+    """The value of an expression, or of a list of them (which share work), as NumPy arrays.
+
+    Arrays for names that are not needed are ignored. `sizes` is only needed for sizes that no array shows.
+
+    >>> import eindiff as ed
+    >>> x = ed.vector("x", "n")
+    >>> float(ed.evaluate(x @ x, {"x": [3.0, 4.0]}))
+    25.0
+    """
+    several = isinstance(outputs, list | tuple)
+    wanted = flatten(outputs)
+    inputs = read_inputs(wanted, arrays or {})
+    bindings = bind_sizes(wanted, inputs, sizes or {})
+    with np.errstate(all="ignore"):
+        values = _Interpreter(inputs, bindings).run(wanted)
+    results = iter(values)
+    return _like(outputs, results) if several else next(results)
+
+
+def flatten(outputs: Any) -> list[Expr]:
+    """Expressions from an expression or (nested) lists of them."""
+    if isinstance(outputs, Expr):
+        return [outputs]
+    if isinstance(outputs, list | tuple):
+        return [expr for output in outputs for expr in flatten(output)]
+    raise EindiffError(f"expected an expression or a list of them, not {outputs!r}")
+
+
+def _like(outputs: Any, results: Any) -> Any:
+    return [_like(output, results) for output in outputs] if isinstance(outputs, list | tuple) else next(results)
+
+
+def read_inputs(outputs: Sequence[Expr], arrays: Mapping[str, Any]) -> dict[Variable, Array]:
+    """The array of each variable, checked."""
+    needed = variables(*outputs)
+    for first, second in zip(needed, needed[1:], strict=False):
+        if first.name == second.name:
+            raise EindiffError(
+                f"two variables are named {first.name}, with shapes {shape_text(first.shape)} and {shape_text(second.shape)}"
+                if first.shape != second.shape
+                else f"two variables are named {first.name}, with different properties"
+            )
+    missing = [v.name for v in needed if v.name not in arrays]
+    if missing:
+        listing = ", ".join(f"{v.name} ({shape_text(v.shape)})" for v in needed)
+        raise EindiffError(f"no array is given for {', '.join(missing)}; the inputs are {listing}")
+    inputs = {}
+    for v in needed:
+        array = np.asarray(arrays[v.name])
+        if array.dtype.kind not in "biuf":
+            raise EindiffError(f"the array for {v.name} holds {array.dtype}, not real numbers")
+        if array.ndim != v.ndim:
+            raise EindiffError(f"{v.name} is declared {shape_text(v.shape)}, but its array has shape {shape_text(array.shape)}")
+        if v.symmetries and array.shape[0] == array.shape[1] and not np.allclose(array, array.T):
+            raise EindiffError(f"{v.name} is declared symmetric, but its array is not")
+        inputs[v] = array.astype(float) if array.dtype.kind != "f" else array
+    return inputs
+
+
+def bind_sizes(outputs: Sequence[Expr], inputs: Mapping[Variable, Array], given: Mapping[str, int]) -> dict[str, int]:
+    """The named sizes, from the shapes of the arrays and from what is given."""
+    bindings = dict(given)
+    source = {name: "sizes" for name in given}
+    for variable, array in inputs.items():
+        for size, actual in zip(variable.shape, array.shape, strict=True):
+            known = bindings.setdefault(size, actual) if isinstance(size, str) else size
+            if known != actual:
+                because = f", because {size} = {known} in {source[size]}" if isinstance(size, str) else ""
+                raise EindiffError(
+                    f"{variable.name} is declared {shape_text(variable.shape)}, but its array has shape "
+                    f"{shape_text(array.shape)}: the size {actual} must be {known}{because}"
+                )
+            source.setdefault(str(size), variable.name)
+    return bindings
+
+
+class _Interpreter:
+    """Evaluates nodes in topological order, each once."""
+
+    def __init__(self, inputs: Mapping[Variable, Array], bindings: Mapping[str, int]) -> None:
+        self.values: dict[Expr, Array] = dict(inputs)  # type: ignore[arg-type]
+        self.bindings = bindings
+
+    def run(self, outputs: Sequence[Expr]) -> list[Array]:
+        order = topological(outputs)
+        uses = {node: 0 for node in order}
+        for node in order:
+            for child in node.children:
+                uses[child] += 1
+        for output in outputs:
+            uses[output] += 1
+        for node in order:
+            if node not in self.values:
+                self.values[node] = self.value(node)
+        for output in outputs:
+            if np.isnan(self.values[output]).any():
+                self._explain_nan(order)
+        return [np.array(self.values[output]) for output in outputs]
+
+    def size(self, size: sz.Size) -> int:
+        return sz.evaluate(size, self.bindings)
+
+    def shape(self, node: Expr) -> tuple[int, ...]:
+        return tuple(self.size(size) for size in node.shape)
+
+    def value(self, node: Expr) -> Array:
+        match node:
+            case Constant():
+                if isinstance(node.value, np.ndarray):
+                    return node.value
+                return np.empty(0) if isinstance(node.value, IndexMap) else node.value.to_array(self.bindings)
+            case Einsum():
+                return self._einsum(node)
+            case Add():
+                total = np.zeros(self.shape(node))
+                for term in node.terms:
+                    total = total + self.values[term]
+                return total
+            case Map():
+                return np.asarray(node.function.value(*(self.values[arg] for arg in node.args)))
+            case Apply():
+                return self._apply(node)
+        raise AssertionError(f"a node of unknown kind: {type(node)}")
+
+    def _apply(self, node: Apply) -> Array:
+        """Arguments with their batch axes aligned, so that NumPy's broadcasting does the rest."""
+        count = len({label for labels in node.batch for label in labels})
+        args = []
+        for arg, labels in zip(node.args, node.batch, strict=True):
+            value = self.values[arg]
+            core = value.shape[len(labels) :]
+            order = sorted(range(len(labels)), key=labels.__getitem__)
+            value = value.transpose([*order, *range(len(labels), value.ndim)])
+            present = dict(zip(sorted(labels), value.shape, strict=False))
+            args.append(value.reshape(tuple(present.get(k, 1) for k in range(count)) + core))
+        return np.asarray(node.function.value(*args))
+
+    def _einsum(self, node: Einsum) -> Array:
+        sizes = {label: self.size(size) for label, size in enumerate(node.sizes)}
+        bound = {label for labels in node.labels for label in labels}
+        core = tuple(label for label in dict.fromkeys(node.output) if label in bound)
+        factors = list(zip(node.operands, node.labels, strict=True))
+        value = self._contract(factors, core, sizes)
+        if node.coefficient != 1:
+            value = value * float(node.coefficient)
+        return _expand(value, core, node.output, sizes)
+
+    def _contract(self, factors: list[tuple[Expr, Labels]], output: Labels, sizes: dict[int, int]) -> Array:
+        """The sum of products over the labels not in output, index maps by indexing and inverses by solving."""
+        maps = [(n.value, ls) for n, ls in factors if isinstance(n, Constant) and isinstance(n.value, IndexMap)]
+        arrays = [[n, self.values[n], ls] for n, ls in factors if not (isinstance(n, Constant) and isinstance(n.value, IndexMap))]
+        self._solve_inverses(arrays, output)
+        operands = [(array, labels) for _, array, labels in arrays]
+        return self._with_maps(maps, operands, output, sizes)
+
+    def _with_maps(self, maps: list, operands: list, output: Labels, sizes: dict[int, int]) -> Array:
+        if not maps:
+            return _sum_of_products(operands, output, sizes)
+        (index_map, (target, *inputs)), *maps = maps
+        index = index_map.index_array(self.bindings)
+        if index.size and index.max() >= sizes[target]:
+            raise EindiffError(f"an index reaches {index.max()}, but the axis has size {sizes[target]}")
+        taken = []
+        for array, labels in operands:
+            if target in labels:
+                axis = labels.index(target)
+                array, labels = np.take(array, index, axis=axis), (*labels[:axis], *inputs, *labels[axis + 1 :])
+            taken.append((array, labels))
+        for k, (other, (t, *rest)) in enumerate(maps):
+            if t == target or target in rest:  # two maps that share a label meet in a dense one; rare and small
+                taken.append((other.to_array(self.bindings), (t, *rest)))
+                maps = maps[:k] + maps[k + 1 :]
+                return self._with_maps([(index_map, (target, *inputs)), *maps], [*operands, taken[-1]], output, sizes)
+        if target not in output:
+            return self._with_maps(maps, taken, output, sizes)
+        others = tuple(label for label in output if label != target)
+        kept = tuple(x for x in inputs if x not in others)
+        inside = self._with_maps(maps, taken, (*kept, *others), sizes)
+        return _scatter(inside, index, inputs, kept, others, target, output, sizes)
+
+    def _solve_inverses(self, arrays: list[list], output: Labels) -> None:
+        """`inv(A)` next to something that shares one contracted axis with it becomes a solve."""
+        for entry in list(arrays):
+            node, _, labels = entry
+            if not (isinstance(node, Apply) and node.function.name == "inv" and node.ndim == 2 and labels[0] != labels[1]):
+                continue
+            for transposed, (kept, gone) in ((False, labels), (True, labels[::-1])):
+                users = [e for e in arrays if e is not entry and gone in e[2]]
+                if gone in output or len(users) != 1 or kept in users[0][2] or users[0][2].count(gone) != 1:
+                    continue
+                other = users[0]
+                matrix = self.values[node.args[0]].T if transposed else self.values[node.args[0]]
+                axis = other[2].index(gone)
+                right = np.moveaxis(other[1], axis, 0)
+                try:
+                    solved = np.linalg.solve(matrix, right.reshape(right.shape[0], -1)).reshape(right.shape)
+                except np.linalg.LinAlgError:
+                    solved = np.full_like(right, np.nan)
+                other[0], other[1] = None, np.moveaxis(solved, 0, axis)
+                other[2] = tuple(kept if label == gone else label for label in other[2])
+                arrays.remove(entry)
+                break
+
+    def _explain_nan(self, order: Sequence[Expr]) -> None:
+        """Name the first operation that made a NaN out of numbers."""
+        for node in order:
+            if not np.isnan(self.values[node]).any():
+                continue
+            if any(np.isnan(self.values[child]).any() for child in node.children):
+                continue
+            if isinstance(node, Variable):
+                raise EindiffError(f"the array for {node.name} has NaN entries")
+            if isinstance(node, Map | Apply):
+                raise EindiffError(f"{node} is not a number here: the domain of {node.function.name} is {node.function.domain}")
+            raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix")
+
+
+def _sum_of_products(operands: list[tuple[Array, Labels]], output: Labels, sizes: Mapping[int, int]) -> Array:
+    """np.einsum along the chosen order; labels of the output that no operand has are ones."""
+    bound = {label for _, labels in operands for label in labels}
+    core = tuple(label for label in output if label in bound)
+    if not operands:
+        return _expand(np.asarray(1.0), core, output, sizes)
+    path = contraction_path([labels for _, labels in operands], core, sizes)
+    arguments: list[Any] = []
+    names = {label: k for k, label in enumerate(sorted(bound))}
+    for array, labels in operands:
+        arguments += [array, [names[label] for label in labels]]
+    optimize: Any = ["einsum_path", *path] if len(operands) > 2 else len(operands) == 2
+    value = np.einsum(*arguments, [names[label] for label in core], optimize=optimize)
+    return _expand(value, core, output, sizes)
+
+
+def _expand(value: Array, core: Labels, output: Labels, sizes: Mapping[int, int]) -> Array:
+    """A value with axes `core` written out to all of `output`: zeros off the deltas, copies along unbound labels."""
+    if output == core:
+        return value
+    distinct = tuple(dict.fromkeys(output))
+    grown = value.transpose([core.index(x) for x in distinct if x in core])
+    grown = grown.reshape([sizes[x] if x in core else 1 for x in distinct])
+    grown = np.broadcast_to(grown, [sizes[x] for x in distinct])
+    if len(distinct) == len(output):
+        return grown
+    dense = np.zeros([sizes[x] for x in output])
+    strides = [sum(s for s, x in zip(dense.strides, output, strict=True) if x == label) for label in distinct]
+    view = np.lib.stride_tricks.as_strided(dense, [sizes[x] for x in distinct], strides)
+    view[...] = grown
+    return dense
+
+
+def _scatter(
+    inside: Array, index: Array, inputs: Sequence[int], kept: Labels, others: Labels, target: int, output: Labels, sizes: Mapping[int, int]
+) -> Array:
+    """Put entries over `inputs` at their places along `target`; inputs that are axes of the result stay."""
+    size = sizes[target]
+    free = [x for x in inputs if x not in kept]
+    if free:  # an input that is itself an axis of the result: a one-hot axis is all that is needed
+        shape = [sizes[x] if x in inputs else 1 for x in (*kept, *others)]
+        spread = index.transpose(sorted(range(len(inputs)), key=lambda k: (*kept, *others).index(inputs[k]))).reshape(shape)
+        hot = (np.arange(size).reshape([-1] + [1] * len(shape)) == spread[None]) * inside[None]
+        total = hot.sum(axis=tuple(range(1, 1 + len(kept))))
+    else:
+        total = np.zeros((size, *inside.shape[len(kept) :]))
+        ordered = index.transpose([list(inputs).index(x) for x in kept])
+        np.add.at(total, ordered.ravel(), inside.reshape(ordered.size, *inside.shape[len(kept) :]))
+    result = (target, *others)
+    return total.transpose([result.index(x) for x in output])

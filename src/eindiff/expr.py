@@ -1,0 +1,330 @@
+"""The six kinds of node of an expression, immutable and interned: equal expressions are the same object.
+
+Nodes are made by the constructors in `construct.py`, which keep the canonical form; the classes here only hold
+what a node is. Python's operators on expressions are those of `arrays.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from eindiff.constants import Structure
+from eindiff.labels import Labels, Symmetry
+from eindiff.sizes import Shape, Size
+
+if TYPE_CHECKING:
+    from eindiff.functions import Function
+
+Number = int | float | Fraction
+
+_interned: WeakValueDictionary[bytes, Expr] = WeakValueDictionary()
+
+
+class Expr:
+    """A tensor expression. See `Variable`, `Constant`, `Einsum`, `Add`, `Map` and `Apply`."""
+
+    __slots__ = ("__weakref__", "digest", "shape", "symmetries")
+
+    shape: Shape
+    digest: bytes  # of the structure: the same in every run, and what nodes are interned and ordered by
+    symmetries: tuple[Symmetry, ...]  # permutations of axes that leave the value as it is, up to a sign
+
+    # NumPy arrays leave binary operators with an expression to the expression.
+    __array_ufunc__: Any = None
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        """The expressions that this one is made of."""
+        return ()
+
+    @property
+    def ndim(self) -> int:
+        """The order of the tensor."""
+        return len(self.shape)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("expressions are immutable")
+
+    def __copy__(self) -> Expr:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Expr:
+        return self
+
+    def __bool__(self) -> bool:
+        from eindiff.errors import EindiffError
+
+        raise EindiffError(f"{self} is symbolic and has no truth value; use where(condition, a, b) to choose")
+
+    def __iter__(self) -> Iterator[Expr]:
+        from eindiff import arrays
+
+        return arrays.iterate(self)
+
+    def __len__(self) -> int:
+        from eindiff import arrays
+
+        return arrays.length(self)
+
+    def __repr__(self) -> str:
+        from eindiff.text import to_text
+
+        return to_text(self)
+
+    def __add__(self, other: Any) -> Expr:
+        from eindiff import arrays
+
+        return arrays.add(self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        from eindiff import arrays
+
+        return arrays.add(other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        from eindiff import arrays
+
+        return arrays.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        from eindiff import arrays
+
+        return arrays.subtract(other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        from eindiff import arrays
+
+        return arrays.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        from eindiff import arrays
+
+        return arrays.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        from eindiff import arrays
+
+        return arrays.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        from eindiff import arrays
+
+        return arrays.divide(other, self)
+
+    def __pow__(self, other: Any) -> Expr:
+        from eindiff import functions
+
+        return functions.power(self, other)
+
+    def __rpow__(self, other: Any) -> Expr:
+        from eindiff import functions
+
+        return functions.power(other, self)
+
+    def __matmul__(self, other: Any) -> Expr:
+        from eindiff import arrays
+
+        return arrays.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Expr:
+        from eindiff import arrays
+
+        return arrays.matmul(other, self)
+
+    def __neg__(self) -> Expr:
+        from eindiff import arrays
+
+        return arrays.multiply(-1, self)
+
+    def __pos__(self) -> Expr:
+        return self
+
+    def __getitem__(self, index: Any) -> Expr:
+        from eindiff import arrays
+
+        return arrays.getitem(self, index)
+
+    def __gt__(self, other: Any) -> Expr:
+        from eindiff import functions
+
+        return functions.greater(self, other)
+
+    def __lt__(self, other: Any) -> Expr:
+        from eindiff import functions
+
+        return functions.greater(other, self)
+
+    def __ge__(self, other: Any) -> Expr:
+        return 1 - (self < other)
+
+    def __le__(self, other: Any) -> Expr:
+        return 1 - (self > other)
+
+    @property
+    def T(self) -> Expr:
+        """The transpose: all axes in reverse order."""
+        from eindiff import arrays
+
+        return arrays.transpose(self)
+
+    def sum(self, axis: int | tuple[int, ...] | None = None) -> Expr:
+        """The sum over all axes or the given ones."""
+        from eindiff import arrays
+
+        return arrays.sum(self, axis)
+
+    def reshape(self, *shape: Any) -> Expr:
+        """The same entries, in row-major order, with another shape."""
+        from eindiff import arrays
+
+        return arrays.reshape(self, shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape)
+
+
+class Variable(Expr):
+    """An input, known by its name."""
+
+    __slots__ = ("name", "properties")
+    name: str
+    properties: frozenset[str]
+
+
+class Constant(Expr):
+    """Literal data, or a structured constant."""
+
+    __slots__ = ("value",)
+    value: np.ndarray | Structure
+
+
+class Einsum(Expr):
+    """`coefficient * sum of products of operands`, with labels 0, 1, 2, ... for axes.
+
+    The output may repeat a label (a delta) or name one that no operand has (ones); `sizes` has the size of every label.
+    It is either a *product*, which sums over nothing, or a *contraction*, which has coefficient 1, an output of
+    distinct bound labels, and operands that hang together through the labels it sums over.
+    """
+
+    __slots__ = ("coefficient", "is_product", "labels", "operands", "output", "sizes")
+    coefficient: Number
+    operands: tuple[Expr, ...]
+    labels: tuple[Labels, ...]
+    output: Labels
+    sizes: Shape
+    is_product: bool
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.operands
+
+    @property
+    def has_delta(self) -> bool:
+        """Whether the output repeats a label."""
+        return len(set(self.output)) < len(self.output)
+
+    @property
+    def contracted(self) -> tuple[int, ...]:
+        """The labels that are summed over."""
+        return tuple(label for label in range(len(self.sizes)) if label not in self.output)
+
+
+class Add(Expr):
+    """A sum of two or more terms of the same shape."""
+
+    __slots__ = ("terms",)
+    terms: tuple[Expr, ...]
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.terms
+
+    @property
+    def has_delta(self) -> bool:
+        """Whether some term repeats a label in its output."""
+        return any(isinstance(term, Einsum) and term.has_delta for term in self.terms)
+
+
+class Map(Expr):
+    """A function applied entry by entry to arguments of one shape."""
+
+    __slots__ = ("args", "function")
+    function: Function
+    args: tuple[Expr, ...]
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.args
+
+
+class Apply(Expr):
+    """A function of whole tensors. Its core axes are the last ones; leading axes are batch axes.
+
+    `batch` has the labels of each argument's batch axes; those of the result are 0, 1, 2, ...
+    """
+
+    __slots__ = ("args", "batch", "function")
+    function: Function
+    args: tuple[Expr, ...]
+    batch: tuple[Labels, ...]
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.args
+
+
+def intern(kind: type, identity: tuple, **fields: Any) -> Any:
+    """The one node of this kind and identity, made from `fields` if it does not exist yet."""
+    digest = blake2b(repr((kind.__name__, identity)).encode(), digest_size=16).digest()
+    node = _interned.get(digest)
+    if node is None:
+        node = object.__new__(kind)
+        for name, value in fields.items():
+            object.__setattr__(node, name, value)
+        object.__setattr__(node, "digest", digest)
+        _interned[digest] = node
+    return node
+
+
+def topological(outputs: Iterable[Expr]) -> list[Expr]:
+    """All nodes below the outputs, each after its children. Not recursive: depth does not matter."""
+    order: list[Expr] = []
+    seen: set[Expr] = set()
+    stack: list[tuple[Expr, bool]] = [(output, False) for output in reversed(list(outputs))]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(node.children) if child not in seen)
+    return order
+
+
+def variables(*outputs: Expr) -> list[Variable]:
+    """The variables of some expressions, by name."""
+    return sorted({n for n in topological(outputs) if isinstance(n, Variable)}, key=lambda v: v.name)
+
+
+def number(value: Any) -> Number:
+    """The canonical form of a number: an integer or a short fraction where it is exactly one.
+
+    >>> number(2.0), number(0.5), number(0.1)
+    (2, Fraction(1, 2), 0.1)
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, Fraction):
+        return int(value) if value.denominator == 1 else value
+    value = float(value)
+    if value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if value == value and abs(value) < 2**40 and (value * 1024).is_integer():
+        return Fraction(value)
+    return value
+
+

@@ -1,0 +1,235 @@
+"""The table of functions, and its elementwise rows.
+
+A row says everything about a function: its value in NumPy, its derivative as an expression, its domain, how it is
+written. Adding a function is adding a row here (elementwise), or in `matrix_functions.py` (functions of whole tensors).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import isnan, pi, sqrt as _sqrt
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from eindiff import construct
+from eindiff.arrays import Operand, as_expr, broadcast, coefficient_of, multiply
+from eindiff.errors import EindiffError
+from eindiff.expr import Expr, Number, number
+from eindiff.sizes import Shape
+
+Derivative = Callable[..., Expr]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Function:
+    """One row: a function that nodes apply, elementwise (no core) or to whole tensors.
+
+    An elementwise derivative takes the arguments and gives f' entry by entry. That of a function of whole tensors
+    gives f' with the axes of the result first and then those of the argument, as a product of the function's own factors
+    that is never formed; a function whose f' is no such product has `pushforward` and `pullback` instead.
+    """
+
+    name: str
+    value: Callable[..., Any]
+    derivatives: tuple[Derivative | None, ...] = ()  # one an argument; None: locally constant
+    domain: str = "real"
+    latex: str = ""
+    parameter: Any = None
+    core: tuple[int, ...] = ()  # orders of the core of each argument
+    output: Callable[..., Shape] | None = None  # shape of the result's core from the shapes of the arguments' cores
+    keeps_symmetry: bool = False  # a symmetric argument gives a symmetric result
+    pushforward: Callable[..., Expr] | None = None
+    pullback: Callable[..., Expr] | None = None
+    flops: Callable[..., float] | None = None  # of one core, from the sizes of the first argument's core
+    factorization: str = ""  # functions of one argument that share this one pay for it once
+
+    @property
+    def identity(self) -> tuple:
+        """What nodes that apply this function are known by."""
+        return (self.name, self.parameter)
+
+    @property
+    def rule_arguments(self) -> tuple:
+        """What a rewrite rule gets to see before the arguments."""
+        return () if self.parameter is None else (self.parameter,)
+
+    def output_shape(self, cores: Sequence[Shape]) -> Shape:
+        """The shape of the result's core."""
+        assert self.output is not None
+        return self.output(*cores)
+
+    def fold(self, args: Sequence[Number]) -> Number:
+        """The value at known numbers."""
+        with np.errstate(all="ignore"):
+            value = float(self.value(*(float(arg) for arg in args)))
+        if isnan(value):
+            raise EindiffError(f"{self.name}({', '.join(map(str, args))}) is not defined: its domain is {self.domain}")
+        return number(value)
+
+
+TABLE: dict[str, Function] = {}
+
+
+def row(name: str, value: Callable[..., Any], *derivatives: Derivative | None, **more: Any) -> Function:
+    """Add a function to the table."""
+    TABLE[name] = function = Function(name, value, derivatives, **more)
+    return function
+
+
+def elementwise(name: str, value: Callable, derivative: Derivative | None, domain: str, latex: str, doc: str) -> Callable[[Operand], Expr]:
+    """Add an elementwise function of one argument to the table; gives the function that users call."""
+    function = row(name, value, derivative, domain=domain, latex=latex)
+
+    def public(x: Operand) -> Expr:
+        return construct.map_(function, (as_expr(x),))
+
+    public.__name__ = public.__qualname__ = name
+    public.__doc__ = doc
+    return public
+
+
+def _quiet(value: Callable[..., Any]) -> Callable[..., Any]:
+    """The value without NumPy's warnings: values outside a domain become NaN, which evaluation reports."""
+
+    def quiet(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return value(*args)
+
+    return quiet
+
+
+exp = elementwise("exp", np.exp, lambda x: exp(x), "real", r"\exp", "The exponential of each entry.")
+expm1 = elementwise("expm1", np.expm1, lambda x: exp(x), "real", r"\operatorname{expm1}", "exp(x) - 1, accurate near 0.")
+log = elementwise("log", _quiet(np.log), lambda x: reciprocal(x), "positive", r"\log", "The natural logarithm of each entry.")
+log1p = elementwise("log1p", _quiet(np.log1p), lambda x: reciprocal(1 + x), "above -1", r"\operatorname{log1p}", "log(1 + x), accurate near 0.")
+abs = elementwise("abs", np.abs, lambda x: sign(x), "real", r"\operatorname{abs}", "The absolute value of each entry; its derivative at 0 is 0.")
+sign = elementwise("sign", np.sign, None, "real", r"\operatorname{sign}", "The sign of each entry: -1, 0 or 1.")
+sin = elementwise("sin", np.sin, lambda x: cos(x), "real", r"\sin", "The sine of each entry.")
+cos = elementwise("cos", np.cos, lambda x: -sin(x), "real", r"\cos", "The cosine of each entry.")
+tan = elementwise("tan", np.tan, lambda x: 1 + tan(x) * tan(x), "real", r"\tan", "The tangent of each entry.")
+arcsin = elementwise("arcsin", _quiet(np.arcsin), lambda x: power(1 - x * x, Fraction(-1, 2)), "between -1 and 1", r"\arcsin", "The inverse sine.")
+arccos = elementwise("arccos", _quiet(np.arccos), lambda x: -power(1 - x * x, Fraction(-1, 2)), "between -1 and 1", r"\arccos", "The inverse cosine.")
+arctan = elementwise("arctan", np.arctan, lambda x: reciprocal(1 + x * x), "real", r"\arctan", "The inverse tangent.")
+sinh = elementwise("sinh", np.sinh, lambda x: cosh(x), "real", r"\sinh", "The hyperbolic sine.")
+cosh = elementwise("cosh", np.cosh, lambda x: sinh(x), "real", r"\cosh", "The hyperbolic cosine.")
+tanh = elementwise("tanh", np.tanh, lambda x: 1 - tanh(x) * tanh(x), "real", r"\tanh", "The hyperbolic tangent.")
+sigmoid = elementwise("sigmoid", special.expit, lambda x: sigmoid(x) * sigmoid(-x), "real", r"\sigma", "1 / (1 + exp(-x)), without overflow.")
+softplus = elementwise("softplus", lambda x: np.logaddexp(0, x), lambda x: sigmoid(x), "real", r"\operatorname{softplus}", "log(1 + exp(x)), without overflow.")
+relu = elementwise("relu", lambda x: np.maximum(x, 0), lambda x: step(x), "real", r"\operatorname{relu}", "max(x, 0); its derivative at 0 is 0.")
+step = elementwise("step", lambda x: np.heaviside(x, 0.0), None, "real", r"\operatorname{step}", "1 where x > 0, else 0.")
+erf = elementwise("erf", special.erf, lambda x: 2 / _sqrt(pi) * exp(-(x * x)), "real", r"\operatorname{erf}", "The error function.")
+inverse_or_zero = elementwise(
+    "inverse_or_zero", lambda x: np.divide(1.0, x, out=np.zeros_like(x, dtype=float), where=np.asarray(x) != 0),
+    lambda x: -inverse_or_zero(x) * inverse_or_zero(x), "real", r"\operatorname{inv_0}",
+    "1 / x, and 0 at 0: the pseudo-inverse of a number.",
+)  # fmt: skip
+
+
+# Powers
+
+
+def _power_value(exponent: Number, x: Any) -> Any:
+    if exponent == Fraction(1, 2):
+        return np.sqrt(x)
+    if exponent == -1:
+        return np.divide(1.0, x)
+    return np.power(np.asarray(x, dtype=float), float(exponent))
+
+
+@lru_cache(maxsize=1024)
+def power_function(exponent: Number) -> Function:
+    """The function `x ** exponent` for a known exponent: each exponent is a function of its own."""
+    domain = "real" if exponent == int(exponent) and exponent > 0 else "nonzero" if exponent == int(exponent) else "positive"
+    return Function(
+        "pow", _quiet(lambda x: _power_value(exponent, x)), (lambda x: construct.scale(exponent, power(x, exponent - 1)),),
+        domain, parameter=exponent,
+    )  # fmt: skip
+
+
+TABLE["pow"] = power_function(Fraction(5, 2))
+
+_general_power = row(
+    "power", _quiet(np.power), lambda a, b: b * power(a, b - 1), lambda a, b: power(a, b) * log(a),
+    domain="positive", latex="{}^{{{}}}",
+)  # fmt: skip
+
+
+def power(base: Operand, exponent: Operand) -> Expr:
+    """`base ** exponent`, entry by entry."""
+    base, exponent = as_expr(base), as_expr(exponent)
+    known = coefficient_of(exponent)
+    if known is not None and (exponent.ndim == 0 or exponent.shape == base.shape):
+        return construct.map_(power_function(known), (base,))
+    return construct.map_(_general_power, broadcast("**", [base, exponent]))
+
+
+def sqrt(x: Operand) -> Expr:
+    """The square root of each entry."""
+    return power(x, Fraction(1, 2))
+
+
+def square(x: Operand) -> Expr:
+    """The square of each entry."""
+    return power(x, 2)
+
+
+def reciprocal(x: Operand) -> Expr:
+    """One over each entry."""
+    return power(x, -1)
+
+
+# Choices
+
+
+_winner = row("winner", lambda a, b: np.heaviside(np.subtract(a, b), 0.5), None, None, latex=r"\operatorname{winner}")
+_maximum = row(
+    "maximum", np.maximum, lambda a, b: construct.map_(_winner, (a, b)), lambda a, b: construct.map_(_winner, (b, a)),
+    latex=r"\max",
+)  # fmt: skip
+_greater = row("greater", lambda a, b: np.greater(a, b).astype(float), None, None, latex="{} > {}")
+_where = row(
+    "where", lambda c, a, b: np.where(np.asarray(c) != 0, a, b), None,
+    lambda c, a, b: _choose(c, construct.filled(1, c.shape), construct.filled(0, c.shape)),
+    lambda c, a, b: _choose(c, construct.filled(0, c.shape), construct.filled(1, c.shape)),
+    latex=r"\operatorname{where}",
+)  # fmt: skip
+
+
+def _choose(condition: Expr, a: Expr, b: Expr) -> Expr:
+    return construct.map_(_where, (condition, a, b))
+
+
+def maximum(a: Operand, b: Operand) -> Expr:
+    """The larger entry of the two; where they are equal the derivative is shared evenly."""
+    return construct.map_(_maximum, broadcast("maximum", [as_expr(a), as_expr(b)]))
+
+
+def minimum(a: Operand, b: Operand) -> Expr:
+    """The smaller entry of the two; where they are equal the derivative is shared evenly."""
+    return multiply(-1, maximum(multiply(-1, a), multiply(-1, b)))
+
+
+def greater(a: Operand, b: Operand) -> Expr:
+    """1 where a > b, else 0. `a > b` is the same."""
+    return construct.map_(_greater, broadcast(">", [as_expr(a), as_expr(b)]))
+
+
+def where(condition: Operand, a: Operand, b: Operand) -> Expr:
+    """Entries of `a` where the condition holds (is not 0), else of `b`."""
+    return construct.map_(_where, broadcast("where", [as_expr(condition), as_expr(a), as_expr(b)]))
+
+
+def softmax(x: Operand, axis: int = -1) -> Expr:
+    """exp(x) divided by its sum along an axis, without overflow."""
+    from eindiff.matrix_functions import logsumexp
+
+    x = as_expr(x)
+    at = axis + x.ndim if axis < 0 else axis
+    return exp(x - logsumexp(x, axis)[(slice(None),) * at + (None,)])
+
+

@@ -1,0 +1,212 @@
+"""The order of contraction: which nested contractions become one, and in which order its operands are multiplied."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
+
+import opt_einsum as oe
+
+from eindiff import construct
+from eindiff.expr import Add, Apply, Einsum, Expr, Map, topological
+from eindiff.labels import Labels, first_appearance
+
+Path = tuple[tuple[int, ...], ...]
+
+
+def rebuild(outputs: Sequence[Expr], change: Callable[[Expr, list[Expr]], Expr]) -> list[Expr]:
+    """Expressions made anew from the bottom up: `change` gets a node and its new children."""
+    done: dict[Expr, Expr] = {}
+    for node in topological(outputs):
+        done[node] = change(node, [done[child] for child in node.children]) if node.children else node
+    return [done[output] for output in outputs]
+
+
+def with_children(node: Expr, children: Sequence[Expr], inline: construct.Inline = False) -> Expr:
+    """The same node with other children of the same shapes."""
+    if inline is False and all(new is old for new, old in zip(children, node.children, strict=True)):
+        return node
+    match node:
+        case Einsum():
+            factors = list(zip(children, node.labels, strict=True))
+            return construct.einsum(node.coefficient, factors, node.output, dict(enumerate(node.sizes)), inline)
+        case Add():
+            return construct.add(children)
+        case Map():
+            return construct.map_(node.function, children)
+        case Apply():
+            return construct.apply(node.function, children, node.batch)
+    return node
+
+
+def merge(outputs: Sequence[Expr]) -> list[Expr]:
+    """Contractions that are used once are taken into the contraction that uses them (Lemma 1); shared ones stay."""
+    uses: Counter[Expr] = Counter(outputs)
+    for node in topological(outputs):
+        uses.update(node.children)
+    single = {node for node in uses if isinstance(node, Einsum) and not node.is_product and uses[node] == 1}
+    new_single: set[Expr] = set()
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        if all(a is b for a, b in zip(children, node.children, strict=True)) and not any(c in single for c in node.children):
+            result = node
+        else:
+            result = with_children(node, children, new_single if isinstance(node, Einsum) else False)
+        if node in single:
+            new_single.add(result)
+        return result
+
+    return rebuild(outputs, change)
+
+
+def share(outputs: Sequence[Expr]) -> list[Expr]:
+    """A contraction that contains another one of the expressions as a part uses it, instead of computing it again.
+
+    This is the reverse of flattening: the constructors make `a'B'Bc` one contraction, but where `Bc` is there anyway
+    it is used. Each replacement leaves fewer operands, so it ends.
+    """
+    parts: dict[Expr, list[Einsum]] = {}
+    for node in topological(outputs):
+        if isinstance(node, Einsum) and not node.is_product and len(node.operands) > 1:
+            parts.setdefault(node.operands[0], []).append(node)
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        if isinstance(node, Einsum) and not node.is_product and len(node.operands) > 2:
+            found = [part for operand in set(node.operands) for part in parts.get(operand, ()) if part is not node]
+            for part in sorted(found, key=lambda part: (-len(part.operands), part.digest)):
+                if (place := _find_part(node, part)) is not None:
+                    return _with_part(node, part, place)
+        return with_children(node, children)
+
+    while (changed := rebuild(outputs, change)) != list(outputs):
+        outputs = changed
+    return list(outputs)
+
+
+def _with_part(node: Einsum, part: Einsum, place: tuple[list[int], Labels]) -> Expr:
+    indices, labels = place
+    rest = [f for k, f in enumerate(zip(node.operands, node.labels, strict=True)) if k not in indices]
+    return construct.einsum(1, [*rest, (part, labels)], node.output, dict(enumerate(node.sizes)), inline=False)
+
+
+def _find_part(node: Einsum, part: Einsum) -> tuple[list[int], Labels] | None:
+    """Where a contraction occurs in another one: the operands it stands for, and the labels of its axes there."""
+    if len(part.operands) >= len(node.operands) or Counter(part.operands) - Counter(node.operands):
+        return None
+    stack: list[tuple[list[int], dict[int, int]]] = [([], {})]
+    while stack:
+        indices, names = stack.pop()
+        if len(indices) == len(part.operands):
+            outside = set(node.output).union(*(ls for k, ls in enumerate(node.labels) if k not in indices))
+            if not any(names[label] in outside for label in part.contracted):
+                return indices, tuple([names[label] for label in part.output])
+            continue
+        operand, labels = part.operands[len(indices)], part.labels[len(indices)]
+        for k, (candidate, theirs) in enumerate(zip(node.operands, node.labels, strict=True)):
+            if candidate is operand and k not in indices:
+                for turned in [theirs, *(tuple([theirs[a] for a in p]) for p, sign in operand.symmetries if sign == 1)]:
+                    if (extended := _extend(names, labels, turned)) is not None:
+                        stack.append(([*indices, k], extended))
+    return None
+
+
+def _extend(names: dict[int, int], labels: Labels, theirs: Labels) -> dict[int, int] | None:
+    """A one-to-one naming of labels with more labels, if that is possible."""
+    extended = dict(names)
+    for mine, other in zip(labels, theirs, strict=True):
+        if extended.setdefault(mine, other) != other:
+            return None
+    return extended if len(set(extended.values())) == len(extended) else None
+
+
+def nest_by_tensor_order(outputs: Sequence[Expr]) -> list[Expr]:
+    """Cross-country mode: each contraction as nested ones, multiplying operands in order of increasing tensor order."""
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        if isinstance(node, Einsum) and not node.is_product and len(node.operands) > 2:
+            return _nested(node, children)
+        return with_children(node, children)
+
+    return rebuild(outputs, change)
+
+
+def _nested(node: Einsum, children: Sequence[Expr]) -> Expr:
+    factors = list(zip(children, node.labels, strict=True))
+    sizes = dict(enumerate(node.sizes))
+    for left, right in tensor_order_path(node.labels, node.output):
+        a, b = factors[left], factors[right]
+        rest = [factor for k, factor in enumerate(factors) if k not in (left, right)]
+        kept = set(node.output).union(*(labels for _, labels in rest))
+        output = tuple(label for label in dict.fromkeys(a[1] + b[1]) if label in kept)
+        factors = [*rest, (construct.einsum(1, [a, b], output, sizes, inline=False), output)]
+    return construct.einsum(1, factors, node.output, sizes, inline=False)
+
+
+def tensor_order_path(inputs: Sequence[Labels], output: Labels) -> Path:
+    """The paper's rule: multiply vectors first, then matrices, and so on; among equals the pair with the smallest result."""
+    terms = list(inputs)
+    path = []
+    while len(terms) > 1:
+        best = None
+        for i in range(len(terms)):
+            for j in range(i + 1, len(terms)):
+                result = _pair_result(terms, i, j, output)
+                shared = bool(set(terms[i]) & set(terms[j]))
+                orders = sorted((len(terms[i]), len(terms[j])))
+                rank = (not shared, orders[::-1], len(result))
+                if best is None or rank < best[0]:
+                    best = (rank, i, j, result)
+        assert best is not None
+        _, i, j, result = best
+        path.append((i, j))
+        terms = [term for k, term in enumerate(terms) if k not in (i, j)] + [result]
+    return tuple(path)
+
+
+def _pair_result(terms: Sequence[Labels], i: int, j: int, output: Labels) -> Labels:
+    """The labels that the product of two terms keeps: those of the output and of the other terms."""
+    kept = set(output).union(*(term for k, term in enumerate(terms) if k not in (i, j)))
+    return tuple(label for label in dict.fromkeys(terms[i] + terms[j]) if label in kept)
+
+
+def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], strategy: str = "auto") -> Path:
+    """Pairs of operands to multiply, one after the other; a pair is taken out and its product put at the end."""
+    names = first_appearance(inputs)
+    renamed = tuple([tuple([names[label] for label in labels]) for labels in inputs])
+    kept = tuple([names[label] for label in output if label in names])
+    return _path(renamed, kept, tuple([sizes[label] for label in names]), strategy)
+
+
+@lru_cache(maxsize=8192)
+def _path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], strategy: str) -> Path:
+    if len(inputs) < 2:
+        return ()
+    if len(set(inputs)) == 1 and set(inputs[0]) == set(output):  # elementwise: any order will do
+        return ((0, 1),) * (len(inputs) - 1)
+    rule = tensor_order_path(inputs, output)
+    if strategy == "tensor_order":
+        return rule
+    size_of = dict(enumerate(sizes))
+    found = oe.paths.auto([frozenset(labels) for labels in inputs], frozenset(output), size_of)
+    best = tuple(tuple(sorted(pair)) for pair in found)
+    best = best if all(len(pair) == 2 for pair in best) else rule
+    return min(best, rule, key=lambda path: path_flops(inputs, output, size_of, path))
+
+
+def path_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> float:
+    """Operations of a contraction in a given order."""
+    terms, total = list(inputs), 0.0
+    for i, j in path:
+        result = _pair_result(terms, i, j, output)
+        total += pair_flops(set(terms[i]) | set(terms[j]), result, sizes)
+        terms = [term for k, term in enumerate(terms) if k not in (i, j)] + [result]
+    return total
+
+
+def pair_flops(labels: Collection[int], result: Collection[int], sizes: Mapping[int, int]) -> float:
+    """Operations of one product of two tensors: a multiplication an entry, and an addition where something is summed."""
+    total = 1.0
+    for label in labels:
+        total *= sizes[label]
+    return total if set(labels) == set(result) else 2 * total

@@ -1,0 +1,78 @@
+"""The one engine that applies rewrite rules, and the log of what it did.
+
+A rule is a plain function that looks at a node about to be made, and returns a better expression or None. It is
+registered for the function (or kind of node) it looks at. Constructors ask the engine before they make a node, so an expression is
+simplified as it is built, and every rule sees arguments that are already simplified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+
+Rule = Callable[..., Any]
+
+RULES: dict[str, list[Rule]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """One application of a rule: `name(before)` became `after`."""
+
+    rule: str
+    subject: str
+    before: tuple
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.subject}({', '.join(map(str, self.before))}) → {self.after}"
+
+
+_log: ContextVar[list[Applied] | None] = ContextVar("eindiff_rewrite_log", default=None)
+
+
+def rule(*subjects: str) -> Callable[[Rule], Rule]:
+    """Register a rule for the functions or kinds of node it looks at."""
+
+    def register(function: Rule) -> Rule:
+        for subject in subjects:
+            RULES.setdefault(subject, []).append(function)
+        return function
+
+    return register
+
+
+def rewrite(subject: str, *before: Any) -> Any:
+    """What the first rule that applies makes of a node about to be made, or None."""
+    for function in RULES.get(subject, ()):
+        after = function(*before)
+        if after is not None:
+            log = _log.get()
+            if log is not None:
+                log.append(Applied(function.__name__, subject, before, after))
+            return after
+    return None
+
+
+@contextmanager
+def rewrite_log() -> Iterator[list[Applied]]:
+    """Collect the rules applied inside a `with` block.
+
+    >>> import eindiff as ed
+    >>> with rewrite_log() as log:
+    ...     _ = ed.log(ed.exp(ed.vector("x", "n")))
+    >>> [entry.rule for entry in log]
+    ['log_of_exp']
+    """
+    log: list[Applied] = []
+    token = _log.set(log)
+    try:
+        yield log
+    finally:
+        _log.reset(token)
+
+

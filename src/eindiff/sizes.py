@@ -1,0 +1,140 @@
+"""Sizes of axes: integers, or polynomials in named sizes written as canonical text.
+
+A size is an `int` or a `str`. The names `"n"` that users declare are such texts, and so are the sizes that
+reshaping, stacking and slicing make of them, like `"m*n"` or `"n - 1"`. Two sizes are equal if and only if
+they compare equal.
+
+>>> multiply("n", "m"), add("n", -1), add(add("n", -1), 1)
+('m*n', 'n - 1', 'n')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from eindiff.errors import EindiffError
+
+Size = int | str
+Shape = tuple[Size, ...]
+_Polynomial = dict[tuple[str, ...], int]
+
+
+@lru_cache(maxsize=4096)
+def _terms(size: Size) -> tuple[tuple[tuple[str, ...], int], ...]:
+    """The polynomial behind a size, as (monomial, coefficient) pairs."""
+    if isinstance(size, int):
+        return (((), size),)
+    polynomial: _Polynomial = {}
+    for term in size.replace(" - ", " + -").split(" + "):
+        sign, names = (-1, term[1:]) if term.startswith("-") else (1, term)
+        parts = names.split("*")
+        factor = int(parts.pop(0)) if parts[0].isdigit() else 1
+        monomial = tuple(sorted(parts))
+        polynomial[monomial] = polynomial.get(monomial, 0) + sign * factor
+    return tuple(polynomial.items())
+
+
+def _text(polynomial: _Polynomial) -> Size:
+    """The canonical form of a polynomial: an integer if it is constant, else text."""
+    terms = sorted(((m, c) for m, c in polynomial.items() if c), key=lambda t: (-len(t[0]), t[0]))
+    if not terms:
+        return 0
+    if len(terms) == 1 and terms[0][0] == ():
+        return terms[0][1]
+    text = ""
+    for monomial, coefficient in terms:
+        factors = ([] if abs(coefficient) == 1 and monomial else [str(abs(coefficient))]) + list(monomial)
+        sign = ("-" if coefficient < 0 else "") if not text else (" - " if coefficient < 0 else " + ")
+        text += sign + "*".join(factors)
+    return text
+
+
+@lru_cache(maxsize=4096)
+def add(a: Size, b: Size) -> Size:
+    """The sum of two sizes."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    polynomial = dict(_terms(a))
+    for monomial, coefficient in _terms(b):
+        polynomial[monomial] = polynomial.get(monomial, 0) + coefficient
+    return _text(polynomial)
+
+
+@lru_cache(maxsize=4096)
+def multiply(a: Size, b: Size) -> Size:
+    """The product of two sizes."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    polynomial: _Polynomial = {}
+    for m1, c1 in _terms(a):
+        for m2, c2 in _terms(b):
+            monomial = tuple(sorted(m1 + m2))
+            polynomial[monomial] = polynomial.get(monomial, 0) + c1 * c2
+    return _text(polynomial)
+
+
+def subtract(a: Size, b: Size) -> Size:
+    """The difference of two sizes."""
+    return add(a, multiply(-1, b))
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    """The product of several sizes, 1 for none."""
+    result: Size = 1
+    for size in sizes:
+        result = multiply(result, size)
+    return result
+
+
+def minimum(a: Size, b: Size) -> Size:
+    """The smaller of two sizes; where that is not known it is a name of its own.
+
+    >>> minimum("m", "n"), evaluate(minimum("m", "n"), {"m": 3, "n": 2})
+    ('min(m,n)', 2)
+    """
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    if a == b:
+        return a
+    if any(c in str(size) for size in (a, b) for c in " *("):
+        raise EindiffError(f"which of the sizes {a} and {b} is smaller is not known: declare them as numbers")
+    return "min({},{})".format(*sorted([str(a), str(b)]))
+
+
+def _atoms(name: str) -> list[str]:
+    """The names inside one factor of a size."""
+    return [n for n in name[4:-1].split(",") if not n.isdigit()] if name.startswith("min(") else [name]
+
+
+def names(size: Size) -> frozenset[str]:
+    """The names that a size is made of."""
+    return frozenset(atom for monomial, _ in _terms(size) for name in monomial for atom in _atoms(name))
+
+
+def never_negative(size: Size) -> bool:
+    """Whether a size is at least 0 whatever the named sizes are, as far as its coefficients show."""
+    return all(coefficient >= 0 for _, coefficient in _terms(size))
+
+
+def evaluate(size: Size, bindings: Mapping[str, int]) -> int:
+    """The value of a size when its names have the given values.
+
+    >>> evaluate("m*n - 1", {"m": 3, "n": 4})
+    11
+    """
+    if isinstance(size, int):
+        return size
+    missing = sorted(names(size) - set(bindings))
+    if missing:
+        raise EindiffError(f"the size {', '.join(missing)} is not known: give it as sizes={{'{missing[0]}': ...}}")
+    total = 0
+    for monomial, coefficient in _terms(size):
+        for name in monomial:
+            coefficient *= bindings[name] if name in bindings else _minimum_value(name, bindings)
+        total += coefficient
+    return total
+
+
+def _minimum_value(name: str, bindings: Mapping[str, int]) -> int:
+    return min(int(part) if part.isdigit() else bindings[part] for part in name[4:-1].split(","))
