@@ -99,7 +99,7 @@ def finite_difference(y: Expr, x: Variable, point: Mapping[str, Any], sizes: Map
         coarse = (moved(2 * STEP) - moved(-2 * STEP)) / (4 * STEP)
         fine = (moved(STEP) - moved(-STEP)) / (2 * STEP)
         columns.append((4 * fine - coarse) / 3)
-    return np.stack(columns, axis=-1).reshape(*columns[0].shape, *base.shape)
+    return np.stack(columns, axis=-1).reshape(columns[0].shape + base.shape)
 
 
 def random_point(outputs: Sequence[Expr], sizes: dict[str, int], seed: int = 0) -> dict[str, np.ndarray]:

@@ -404,11 +404,11 @@ _max = row(
 def _products_without(count: int) -> Callable[[np.ndarray], np.ndarray]:
     def value(x: np.ndarray) -> np.ndarray:
         n = x.shape[-1]
-        left_out = np.indices((n,) * count).reshape(count, -1)  # one column a choice of the entries left out
-        factors = np.repeat(x[..., None, :], left_out.shape[1], axis=-2)
-        for chosen in left_out:
-            factors[..., np.arange(left_out.shape[1]), chosen] = 1.0
-        distinct = [len(set(column)) == count for column in left_out.T.tolist()]
+        left_out = list(np.ndindex((n,) * count))  # the choices of entries left out
+        factors = np.repeat(x[..., None, :], len(left_out), axis=-2)
+        for place in range(count):
+            factors[..., np.arange(len(left_out)), [choice[place] for choice in left_out]] = 1.0
+        distinct = [len(set(choice)) == count for choice in left_out]
         return (factors.prod(axis=-1) * distinct).reshape(x.shape[:-1] + (n,) * count)
 
     return value

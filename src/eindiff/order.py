@@ -143,64 +143,96 @@ def _nested(node: Einsum, children: Sequence[Expr]) -> Expr:
     return construct.einsum(1, factors, node.output, sizes, inline=False)
 
 
-def tensor_order_path(inputs: Sequence[Labels], output: Labels) -> Path:
-    """The paper's rule: multiply vectors first, then matrices, and so on; among equals the pair with the smallest result."""
-    terms = list(inputs)
-    path = []
-    while len(terms) > 1:
-        best = None
-        for i in range(len(terms)):
-            for j in range(i + 1, len(terms)):
-                result = _pair_result(terms, i, j, output)
-                shared = bool(set(terms[i]) & set(terms[j]))
-                orders = sorted((len(terms[i]), len(terms[j])))
-                rank = (not shared, orders[::-1], len(result))
-                if best is None or rank < best[0]:
-                    best = (rank, i, j, result)
-        assert best is not None
-        _, i, j, result = best
-        path.append((i, j))
-        terms = [term for k, term in enumerate(terms) if k not in (i, j)] + [result]
-    return tuple(path)
+def contraction_path(
+    inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], strategy: str = "auto", operands: Sequence | None = None
+) -> Path:
+    """Pairs of operands to multiply, one after the other; a pair is taken out and its product put at the end.
 
-
-def _pair_result(terms: Sequence[Labels], i: int, j: int, output: Labels) -> Labels:
-    """The labels that the product of two terms keeps: those of the output and of the other terms."""
-    kept = set(output).union(*(term for k, term in enumerate(terms) if k not in (i, j)))
-    return tuple(label for label in dict.fromkeys(terms[i] + terms[j]) if label in kept)
-
-
-def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], strategy: str = "auto") -> Path:
-    """Pairs of operands to multiply, one after the other; a pair is taken out and its product put at the end."""
+    `operands` tells which inputs are the same tensor, so that equal products count once.
+    """
     names = first_appearance(inputs)
     renamed = tuple([tuple([names[label] for label in labels]) for labels in inputs])
     kept = tuple([names[label] for label in output if label in names])
-    return _path(renamed, kept, tuple([sizes[label] for label in names]), strategy)
+    which = first_appearance([operands if operands is not None else range(len(inputs))])
+    keys = tuple([which[operand] for operand in operands]) if operands is not None else tuple(range(len(inputs)))
+    return _path(renamed, kept, tuple([sizes[label] for label in names]), strategy, keys)
 
 
 @lru_cache(maxsize=8192)
-def _path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], strategy: str) -> Path:
+def _path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], strategy: str, keys: tuple[int, ...]) -> Path:
     if len(inputs) < 2:
         return ()
     if len(set(inputs)) == 1 and set(inputs[0]) == set(output):  # elementwise: any order will do
         return ((0, 1),) * (len(inputs) - 1)
-    rule = tensor_order_path(inputs, output)
+    rule = tensor_order_path(inputs, output, keys)
     if strategy == "tensor_order":
         return rule
     size_of = dict(enumerate(sizes))
     found = oe.paths.auto([frozenset(labels) for labels in inputs], frozenset(output), size_of)
     best = tuple(tuple(sorted(pair)) for pair in found)
     best = best if all(len(pair) == 2 for pair in best) else rule
-    return min(best, rule, key=lambda path: path_flops(inputs, output, size_of, path))
+    return min(best, rule, key=lambda path: path_flops(inputs, output, size_of, path, keys))
 
 
-def path_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> float:
-    """Operations of a contraction in a given order."""
-    terms, total = list(inputs), 0.0
+class _Terms:
+    """The operands of a contraction while it is carried out: their labels, and keys that tell equal products."""
+
+    def __init__(self, inputs: Sequence[Labels], output: Labels, keys: Sequence[int] | None) -> None:
+        self.labels = list(inputs)
+        self.output = output
+        self.keys: list = list(range(len(inputs)) if keys is None else keys)
+        self.made: set = set()
+
+    def result(self, i: int, j: int) -> Labels:
+        """The labels that the product of two terms keeps: those of the output and of the other terms."""
+        kept = set(self.output).union(*(labels for k, labels in enumerate(self.labels) if k not in (i, j)))
+        return tuple([x for x in dict.fromkeys(self.labels[i] + self.labels[j]) if x in kept])
+
+    def key(self, i: int, j: int) -> tuple:
+        """What the product of two terms is known by: the terms, and how their labels meet."""
+        pair = sorted([(repr(self.keys[i]), self.labels[i]), (repr(self.keys[j]), self.labels[j])])
+        names = first_appearance(labels for _, labels in pair)
+        kept = tuple(sorted(names[x] for x in self.result(i, j)))
+        return (*[(key, tuple([names[x] for x in labels])) for key, labels in pair], kept)
+
+    def multiply(self, i: int, j: int) -> None:
+        result, key = self.result(i, j), self.key(i, j)
+        self.made.add(key)
+        self.labels = [x for k, x in enumerate(self.labels) if k not in (i, j)] + [result]
+        self.keys = [x for k, x in enumerate(self.keys) if k not in (i, j)] + [key]
+
+
+def tensor_order_path(inputs: Sequence[Labels], output: Labels, keys: Sequence[int] | None = None) -> Path:
+    """The paper's rule: multiply vectors first, then matrices, and so on; among equals the pair with the smallest result.
+
+    A product that was made before comes first.
+    """
+    terms, path = _Terms(inputs, output, keys), []
+    repeated = keys is not None and len(set(keys)) < len(keys)
+    while (count := len(terms.labels)) > 1:
+        ranked = []
+        for i in range(count):
+            for j in range(i + 1, count):
+                first, second = terms.labels[i], terms.labels[j]
+                apart = not set(first) & set(second)
+                orders = sorted((len(first), len(second)), reverse=True)
+                new = not repeated or terms.key(i, j) not in terms.made
+                ranked.append((new, apart, orders, len(terms.result(i, j)), i, j))
+        *_, i, j = min(ranked)
+        path.append((i, j))
+        terms.multiply(i, j)
+    return tuple(path)
+
+
+def path_flops(
+    inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path, keys: Sequence[int] | None = None
+) -> float:
+    """Operations of a contraction in a given order; equal products count once."""
+    terms, total = _Terms(inputs, output, keys), 0.0
     for i, j in path:
-        result = _pair_result(terms, i, j, output)
-        total += pair_flops(set(terms[i]) | set(terms[j]), result, sizes)
-        terms = [term for k, term in enumerate(terms) if k not in (i, j)] + [result]
+        if terms.key(i, j) not in terms.made:
+            total += pair_flops(set(terms.labels[i]) | set(terms.labels[j]), terms.result(i, j), sizes)
+        terms.multiply(i, j)
     return total
 
 

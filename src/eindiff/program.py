@@ -13,7 +13,7 @@ from math import prod
 from eindiff import sizes as sz
 from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable, topological
 from eindiff.labels import Labels, first_appearance
-from eindiff.order import contraction_path, pair_flops
+from eindiff.order import contraction_path, pair_flops, share
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,17 @@ class Program:
     steps: list[Step] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
 
+    @property
+    def flops(self) -> float:
+        """Operations in all."""
+        return sum(step.flops for step in self.steps)
+
 
 def plan(outputs: Sequence[Expr], sizes: Mapping[str, int], strategy: str = "auto") -> Program:
-    """The program that computes the outputs, for the given sizes."""
-    return _Planner(sizes, strategy).run(outputs)
+    """The program that computes the outputs, for the given sizes: with contractions as they are or parts shared,
+    whichever costs less."""
+    programs = [_Planner(sizes, strategy).run(candidate) for candidate in (outputs, share(outputs))]
+    return min(programs, key=lambda program: program.flops)
 
 
 class _Planner:
@@ -136,7 +143,8 @@ class _Planner:
         bound = {label for labels in node.labels for label in labels}
         core = tuple([label for label in dict.fromkeys(node.output) if label in bound])
         terms = [self._reduced(self.values[o], ls, node, sizes) for o, ls in zip(node.operands, node.labels, strict=True)]
-        for i, j in contraction_path([labels for _, labels in terms], core, sizes, self.strategy):
+        path = contraction_path([labels for _, labels in terms], core, sizes, self.strategy, [value for value, _ in terms])
+        for i, j in path:
             first, second = terms[i], terms[j]
             terms = [term for k, term in enumerate(terms) if k not in (i, j)]
             kept = set(core).union(*(labels for _, labels in terms))
