@@ -24,8 +24,12 @@ class Cost:
     steps: tuple[Step, ...]
 
     def __str__(self) -> str:
-        lines = [f"{step!s:<60} {'×'.join(map(str, step.shape)) or 'scalar':<16} {step.flops:>12,.0f}" for step in self.steps]
-        total = f"{self.flops:,.0f} operations, largest intermediate {self.largest:,} entries (order {self.largest_order})"
+        lines = [
+            f"{step!s:<60} {'×'.join(map(str, step.shape)) or 'scalar':<16} {step.flops:>12,.0f}" for step in self.steps
+        ]
+        total = (
+            f"{self.flops:,.0f} operations, largest intermediate {self.largest:,} entries (order {self.largest_order})"
+        )
         return "\n".join([*lines, total])
 
 

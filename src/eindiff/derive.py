@@ -7,6 +7,8 @@ pushforward v̇ = ∂v/∂x (axes of v, then of x), in reverse mode its pullback
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
 
 from eindiff import construct
 from eindiff.construct import Factor, add, einsum
@@ -192,6 +194,7 @@ def unit(x: Expr) -> Expr:
 
 # Derivatives of any order
 
+Wrt = Any  # a variable, its name, or a list of them
 MODES = ("auto", "reverse", "forward", "cross_country")
 
 
@@ -207,7 +210,6 @@ def derivative(y: Expr, *xs: Expr | str, mode: str = "auto", symmetric: str = "p
     >>> derivative(A @ x, x) is A
     True
     """
-    from eindiff.order import merge, nest_by_tensor_order
 
     result = y
     for x in xs:
@@ -245,8 +247,6 @@ def _project(result: Expr, x: Variable, convention: str) -> Expr:
         return result
     mirrored = construct.transpose_core(result)
     if convention == "projected":
-        from fractions import Fraction
-
         return construct.scale(Fraction(1, 2), add([result, mirrored]))
     count = result.ndim
     labels = tuple(range(count))
@@ -307,20 +307,20 @@ def _scalar(operation: str, f: Expr) -> None:
         raise EindiffError(f"{operation} needs a scalar function; {f} has shape {shape_text(f.shape)}")
 
 
-def gradient(f: Expr, x: Expr | str | Sequence, mode: str = "auto", symmetric: str = "projected") -> Expr | list:
+def gradient(f: Expr, x: Wrt, mode: str = "auto", symmetric: str = "projected") -> Expr | list:
     """The gradient of a scalar function; a list of variables gives a list, from one reverse sweep."""
     _scalar("gradient", f)
     return jacobian(f, x, mode, symmetric)
 
 
-def jacobian(y: Expr, x: Expr | str | Sequence, mode: str = "auto", symmetric: str = "projected") -> Expr | list:
+def jacobian(y: Expr, x: Wrt, mode: str = "auto", symmetric: str = "projected") -> Expr | list:
     """The derivative of y by x, or by each of a list of variables."""
     if not isinstance(x, list | tuple):
         return derivative(y, x, mode=mode, symmetric=symmetric)
     return _blocks([y], [find_variable(y, one) for one in x], mode, symmetric)[0]
 
 
-def hessian(f: Expr, x: Expr | str | Sequence, mode: str = "auto", symmetric: str = "projected") -> Expr | list:
+def hessian(f: Expr, x: Wrt, mode: str = "auto", symmetric: str = "projected") -> Expr | list:
     """The second derivative of f by x; a list of variables gives the blocks, cross blocks included."""
     if not isinstance(x, list | tuple):
         return derivative(f, x, x, mode=mode, symmetric=symmetric)
@@ -332,7 +332,9 @@ def _direction(operation: str, v: Expr | str, shape: tuple) -> Expr:
     if isinstance(v, str):
         return construct.variable(v, shape)
     if v.shape != shape:
-        raise EindiffError(f"{operation}: the direction {v} has shape {shape_text(v.shape)}, it must be {shape_text(shape)}")
+        raise EindiffError(
+            f"{operation}: the direction {v} has shape {shape_text(v.shape)}, it must be {shape_text(shape)}"
+        )
     return v
 
 
@@ -381,5 +383,3 @@ def laplacian(f: Expr, x: Expr | str) -> Expr:
     """The trace of the Hessian, which is never formed."""
     diagonal = hessian_diagonal(f, x)
     return einsum(1, [(diagonal, tuple(range(diagonal.ndim)))], (), dict(enumerate(diagonal.shape)))
-
-

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from eindiff import sizes as sz
 from eindiff.constants import IndexMap
+from eindiff.construct import DECLARED
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable, topological, variables
 from eindiff.labels import Labels
@@ -30,7 +32,8 @@ def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mappi
     several = isinstance(outputs, list | tuple)
     wanted = flatten(outputs)
     inputs = read_inputs(wanted, arrays or {})
-    bindings = bind_sizes(wanted, inputs, sizes or {})
+    bindings = bind_sizes(inputs, sizes or {})
+    bind_from_unneeded(wanted, arrays or {}, bindings)
     with np.errstate(all="ignore"):
         values = _Interpreter(inputs, bindings).run(wanted)
     results = iter(values)
@@ -53,13 +56,10 @@ def _like(outputs: Any, results: Any) -> Any:
 def read_inputs(outputs: Sequence[Expr], arrays: Mapping[str, Any]) -> dict[Variable, Array]:
     """The array of each variable, checked."""
     needed = variables(*outputs)
-    for first, second in zip(needed, needed[1:], strict=False):
+    for first, second in pairwise(needed):
         if first.name == second.name:
-            raise EindiffError(
-                f"two variables are named {first.name}, with shapes {shape_text(first.shape)} and {shape_text(second.shape)}"
-                if first.shape != second.shape
-                else f"two variables are named {first.name}, with different properties"
-            )
+            shapes = f"{shape_text(first.shape)} and {shape_text(second.shape)}"
+            raise EindiffError(f"two variables are named {first.name}, with shapes {shapes}, or different properties")
     missing = [v.name for v in needed if v.name not in arrays]
     if missing:
         listing = ", ".join(f"{v.name} ({shape_text(v.shape)})" for v in needed)
@@ -70,17 +70,19 @@ def read_inputs(outputs: Sequence[Expr], arrays: Mapping[str, Any]) -> dict[Vari
         if array.dtype.kind not in "biuf":
             raise EindiffError(f"the array for {v.name} holds {array.dtype}, not real numbers")
         if array.ndim != v.ndim:
-            raise EindiffError(f"{v.name} is declared {shape_text(v.shape)}, but its array has shape {shape_text(array.shape)}")
+            raise EindiffError(
+                f"{v.name} is declared {shape_text(v.shape)}, but its array has shape {shape_text(array.shape)}"
+            )
         if v.symmetries and array.shape[0] == array.shape[1] and not np.allclose(array, array.T):
             raise EindiffError(f"{v.name} is declared symmetric, but its array is not")
         inputs[v] = array.astype(float) if array.dtype.kind != "f" else array
     return inputs
 
 
-def bind_sizes(outputs: Sequence[Expr], inputs: Mapping[Variable, Array], given: Mapping[str, int]) -> dict[str, int]:
+def bind_sizes(inputs: Mapping[Variable, Array], given: Mapping[str, int]) -> dict[str, int]:
     """The named sizes, from the shapes of the arrays and from what is given."""
     bindings = dict(given)
-    source = {name: "sizes" for name in given}
+    source = dict.fromkeys(given, "sizes")
     for variable, array in inputs.items():
         for size, actual in zip(variable.shape, array.shape, strict=True):
             known = bindings.setdefault(size, actual) if isinstance(size, str) else size
@@ -94,6 +96,26 @@ def bind_sizes(outputs: Sequence[Expr], inputs: Mapping[Variable, Array], given:
     return bindings
 
 
+def bind_from_unneeded(outputs: Sequence[Expr], arrays: Mapping[str, Any], bindings: dict[str, int]) -> None:
+    """Named sizes that no input shows, from arrays of variables that dropped out, if their declarations leave no doubt.
+
+    The Hessian of `‖T - U V'‖²` by U has as many blocks as U has rows, but no U in it.
+    """
+    order = topological(outputs)
+    shapes = [node.shape for node in order] + [node.sizes for node in order if isinstance(node, Einsum)]
+    unknown = {name for shape in shapes for size in shape for name in sz.names(size)} - set(bindings)
+    found: dict[str, set[int]] = {name: set() for name in unknown}
+    for name, array in arrays.items() if unknown else ():
+        actual = np.shape(array)
+        for declared in DECLARED.get(name, ()):
+            pairs = list(zip(declared, actual, strict=False))
+            if len(declared) == len(actual) and all(bindings.get(str(size), n) == n for size, n in pairs):
+                for size, n in pairs:
+                    if size in found:
+                        found[str(size)].add(n)
+    bindings.update({name: values.pop() for name, values in found.items() if len(values) == 1})
+
+
 class _Interpreter:
     """Evaluates nodes in topological order, each once."""
 
@@ -103,7 +125,7 @@ class _Interpreter:
 
     def run(self, outputs: Sequence[Expr]) -> list[Array]:
         order = topological(outputs)
-        uses = {node: 0 for node in order}
+        uses = dict.fromkeys(order, 0)
         for node in order:
             for child in node.children:
                 uses[child] += 1
@@ -168,7 +190,11 @@ class _Interpreter:
     def _contract(self, factors: list[tuple[Expr, Labels]], output: Labels, sizes: dict[int, int]) -> Array:
         """The sum of products over the labels not in output, index maps by indexing and inverses by solving."""
         maps = [(n.value, ls) for n, ls in factors if isinstance(n, Constant) and isinstance(n.value, IndexMap)]
-        arrays = [[n, self.values[n], ls] for n, ls in factors if not (isinstance(n, Constant) and isinstance(n.value, IndexMap))]
+        arrays = [
+            [n, self.values[n], ls]
+            for n, ls in factors
+            if not (isinstance(n, Constant) and isinstance(n.value, IndexMap))
+        ]
         self._solve_inverses(arrays, output)
         operands = [(array, labels) for _, array, labels in arrays]
         return self._with_maps(maps, operands, output, sizes)
@@ -202,7 +228,9 @@ class _Interpreter:
         """`inv(A)` next to something that shares one contracted axis with it becomes a solve."""
         for entry in list(arrays):
             node, _, labels = entry
-            if not (isinstance(node, Apply) and node.function.name == "inv" and node.ndim == 2 and labels[0] != labels[1]):
+            if not (
+                isinstance(node, Apply) and node.function.name == "inv" and node.ndim == 2 and labels[0] != labels[1]
+            ):
                 continue
             for transposed, (kept, gone) in ((False, labels), (True, labels[::-1])):
                 users = [e for e in arrays if e is not entry and gone in e[2]]
@@ -231,7 +259,9 @@ class _Interpreter:
             if isinstance(node, Variable):
                 raise EindiffError(f"the array for {node.name} has NaN entries")
             if isinstance(node, Map | Apply):
-                raise EindiffError(f"{node} is not a number here: the domain of {node.function.name} is {node.function.domain}")
+                raise EindiffError(
+                    f"{node} is not a number here: the domain of {node.function.name} is {node.function.domain}"
+                )
             raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix")
 
 
@@ -269,14 +299,23 @@ def _expand(value: Array, core: Labels, output: Labels, sizes: Mapping[int, int]
 
 
 def _scatter(
-    inside: Array, index: Array, inputs: Sequence[int], kept: Labels, others: Labels, target: int, output: Labels, sizes: Mapping[int, int]
+    inside: Array,
+    index: Array,
+    inputs: Sequence[int],
+    kept: Labels,
+    others: Labels,
+    target: int,
+    output: Labels,
+    sizes: Mapping[int, int],
 ) -> Array:
     """Put entries over `inputs` at their places along `target`; inputs that are axes of the result stay."""
     size = sizes[target]
     free = [x for x in inputs if x not in kept]
     if free:  # an input that is itself an axis of the result: a one-hot axis is all that is needed
         shape = [sizes[x] if x in inputs else 1 for x in (*kept, *others)]
-        spread = index.transpose(sorted(range(len(inputs)), key=lambda k: (*kept, *others).index(inputs[k]))).reshape(shape)
+        axes = (*kept, *others)
+        order = sorted(range(len(inputs)), key=lambda k: axes.index(inputs[int(k)]))
+        spread = index.transpose(order).reshape(shape)
         hot = (np.arange(size).reshape([-1] + [1] * len(shape)) == spread[None]) * inside[None]
         total = hot.sum(axis=tuple(range(1, 1 + len(kept))))
     else:

@@ -16,7 +16,7 @@ import numpy as np
 
 from eindiff.constants import Structure
 from eindiff.labels import Labels, Symmetry
-from eindiff.sizes import Shape, Size
+from eindiff.sizes import Shape
 
 if TYPE_CHECKING:
     from eindiff.functions import Function
@@ -63,14 +63,14 @@ class Expr:
         raise EindiffError(f"{self} is symbolic and has no truth value; use where(condition, a, b) to choose")
 
     def __iter__(self) -> Iterator[Expr]:
-        from eindiff import arrays
+        from eindiff import indexing
 
-        return arrays.iterate(self)
+        return indexing.iterate(self)
 
     def __len__(self) -> int:
-        from eindiff import arrays
+        from eindiff import indexing
 
-        return arrays.length(self)
+        return indexing.length(self)
 
     def __repr__(self) -> str:
         from eindiff.text import to_text
@@ -146,9 +146,9 @@ class Expr:
         return self
 
     def __getitem__(self, index: Any) -> Expr:
-        from eindiff import arrays
+        from eindiff import indexing
 
-        return arrays.getitem(self, index)
+        return indexing.getitem(self, index)
 
     def __gt__(self, other: Any) -> Expr:
         from eindiff import functions
@@ -181,9 +181,9 @@ class Expr:
 
     def reshape(self, *shape: Any) -> Expr:
         """The same entries, in row-major order, with another shape."""
-        from eindiff import arrays
+        from eindiff import indexing
 
-        return arrays.reshape(self, shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape)
+        return indexing.reshape(self, shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape)
 
 
 class Variable(Expr):
@@ -326,5 +326,3 @@ def number(value: Any) -> Number:
     if value == value and abs(value) < 2**40 and (value * 1024).is_integer():
         return Fraction(value)
     return value
-
-

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import isnan, pi, sqrt as _sqrt
+from math import isnan, pi
+from math import sqrt as _sqrt
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from eindiff.expr import Expr, Number, number
 from eindiff.sizes import Shape
 
 Derivative = Callable[..., Expr]
+Elementwise = Callable[[Operand], Expr]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -30,8 +32,8 @@ class Function:
     """One row: a function that nodes apply, elementwise (no core) or to whole tensors.
 
     An elementwise derivative takes the arguments and gives f' entry by entry. That of a function of whole tensors
-    gives f' with the axes of the result first and then those of the argument, as a product of the function's own factors
-    that is never formed; a function whose f' is no such product has `pushforward` and `pullback` instead.
+    gives f' with the axes of the result first and then those of the argument, as a product of the function's own
+    factors that is never formed; a function whose f' is no such product has `pushforward` and `pullback` instead.
     """
 
     name: str
@@ -81,7 +83,9 @@ def row(name: str, value: Callable[..., Any], *derivatives: Derivative | None, *
     return function
 
 
-def elementwise(name: str, value: Callable, derivative: Derivative | None, domain: str, latex: str, doc: str) -> Callable[[Operand], Expr]:
+def elementwise(
+    name: str, value: Callable, derivative: Derivative | None, domain: str, latex: str, doc: str
+) -> Elementwise:
     """Add an elementwise function of one argument to the table; gives the function that users call."""
     function = row(name, value, derivative, domain=domain, latex=latex)
 
@@ -103,27 +107,92 @@ def _quiet(value: Callable[..., Any]) -> Callable[..., Any]:
     return quiet
 
 
-exp = elementwise("exp", np.exp, lambda x: exp(x), "real", r"\exp", "The exponential of each entry.")
-expm1 = elementwise("expm1", np.expm1, lambda x: exp(x), "real", r"\operatorname{expm1}", "exp(x) - 1, accurate near 0.")
-log = elementwise("log", _quiet(np.log), lambda x: reciprocal(x), "positive", r"\log", "The natural logarithm of each entry.")
-log1p = elementwise("log1p", _quiet(np.log1p), lambda x: reciprocal(1 + x), "above -1", r"\operatorname{log1p}", "log(1 + x), accurate near 0.")
-abs = elementwise("abs", np.abs, lambda x: sign(x), "real", r"\operatorname{abs}", "The absolute value of each entry; its derivative at 0 is 0.")
-sign = elementwise("sign", np.sign, None, "real", r"\operatorname{sign}", "The sign of each entry: -1, 0 or 1.")
-sin = elementwise("sin", np.sin, lambda x: cos(x), "real", r"\sin", "The sine of each entry.")
-cos = elementwise("cos", np.cos, lambda x: -sin(x), "real", r"\cos", "The cosine of each entry.")
-tan = elementwise("tan", np.tan, lambda x: 1 + tan(x) * tan(x), "real", r"\tan", "The tangent of each entry.")
-arcsin = elementwise("arcsin", _quiet(np.arcsin), lambda x: power(1 - x * x, Fraction(-1, 2)), "between -1 and 1", r"\arcsin", "The inverse sine.")
-arccos = elementwise("arccos", _quiet(np.arccos), lambda x: -power(1 - x * x, Fraction(-1, 2)), "between -1 and 1", r"\arccos", "The inverse cosine.")
-arctan = elementwise("arctan", np.arctan, lambda x: reciprocal(1 + x * x), "real", r"\arctan", "The inverse tangent.")
-sinh = elementwise("sinh", np.sinh, lambda x: cosh(x), "real", r"\sinh", "The hyperbolic sine.")
-cosh = elementwise("cosh", np.cosh, lambda x: sinh(x), "real", r"\cosh", "The hyperbolic cosine.")
-tanh = elementwise("tanh", np.tanh, lambda x: 1 - tanh(x) * tanh(x), "real", r"\tanh", "The hyperbolic tangent.")
-sigmoid = elementwise("sigmoid", special.expit, lambda x: sigmoid(x) * sigmoid(-x), "real", r"\sigma", "1 / (1 + exp(-x)), without overflow.")
-softplus = elementwise("softplus", lambda x: np.logaddexp(0, x), lambda x: sigmoid(x), "real", r"\operatorname{softplus}", "log(1 + exp(x)), without overflow.")
-relu = elementwise("relu", lambda x: np.maximum(x, 0), lambda x: step(x), "real", r"\operatorname{relu}", "max(x, 0); its derivative at 0 is 0.")
-step = elementwise("step", lambda x: np.heaviside(x, 0.0), None, "real", r"\operatorname{step}", "1 where x > 0, else 0.")
-erf = elementwise("erf", special.erf, lambda x: 2 / _sqrt(pi) * exp(-(x * x)), "real", r"\operatorname{erf}", "The error function.")
-inverse_or_zero = elementwise(
+exp: Elementwise = elementwise("exp", np.exp, lambda x: exp(x), "real", r"\exp", "The exponential of each entry.")
+expm1: Elementwise = elementwise(
+    "expm1", np.expm1, lambda x: exp(x), "real", r"\operatorname{expm1}", "exp(x) - 1, accurate near 0."
+)
+log: Elementwise = elementwise(
+    "log", _quiet(np.log), lambda x: reciprocal(x), "positive", r"\log", "The natural logarithm of each entry."
+)
+log1p: Elementwise = elementwise(
+    "log1p",
+    _quiet(np.log1p),
+    lambda x: reciprocal(1 + x),
+    "above -1",
+    r"\operatorname{log1p}",
+    "log(1 + x), accurate near 0.",
+)
+abs: Elementwise = elementwise(
+    "abs",
+    np.abs,
+    lambda x: sign(x),
+    "real",
+    r"\operatorname{abs}",
+    "The absolute value of each entry; its derivative at 0 is 0.",
+)
+sign: Elementwise = elementwise(
+    "sign", np.sign, None, "real", r"\operatorname{sign}", "The sign of each entry: -1, 0 or 1."
+)
+sin: Elementwise = elementwise("sin", np.sin, lambda x: cos(x), "real", r"\sin", "The sine of each entry.")
+cos: Elementwise = elementwise("cos", np.cos, lambda x: -sin(x), "real", r"\cos", "The cosine of each entry.")
+tan: Elementwise = elementwise(
+    "tan", np.tan, lambda x: 1 + tan(x) * tan(x), "real", r"\tan", "The tangent of each entry."
+)
+arcsin: Elementwise = elementwise(
+    "arcsin",
+    _quiet(np.arcsin),
+    lambda x: power(1 - x * x, Fraction(-1, 2)),
+    "between -1 and 1",
+    r"\arcsin",
+    "The inverse sine.",
+)
+arccos: Elementwise = elementwise(
+    "arccos",
+    _quiet(np.arccos),
+    lambda x: -power(1 - x * x, Fraction(-1, 2)),
+    "between -1 and 1",
+    r"\arccos",
+    "The inverse cosine.",
+)
+arctan: Elementwise = elementwise(
+    "arctan", np.arctan, lambda x: reciprocal(1 + x * x), "real", r"\arctan", "The inverse tangent."
+)
+sinh: Elementwise = elementwise("sinh", np.sinh, lambda x: cosh(x), "real", r"\sinh", "The hyperbolic sine.")
+cosh: Elementwise = elementwise("cosh", np.cosh, lambda x: sinh(x), "real", r"\cosh", "The hyperbolic cosine.")
+tanh: Elementwise = elementwise(
+    "tanh", np.tanh, lambda x: 1 - tanh(x) * tanh(x), "real", r"\tanh", "The hyperbolic tangent."
+)
+sigmoid: Elementwise = elementwise(
+    "sigmoid",
+    special.expit,
+    lambda x: sigmoid(x) * sigmoid(-x),
+    "real",
+    r"\sigma",
+    "1 / (1 + exp(-x)), without overflow.",
+)
+softplus: Elementwise = elementwise(
+    "softplus",
+    lambda x: np.logaddexp(0, x),
+    lambda x: sigmoid(x),
+    "real",
+    r"\operatorname{softplus}",
+    "log(1 + exp(x)), without overflow.",
+)
+relu: Elementwise = elementwise(
+    "relu",
+    lambda x: np.maximum(x, 0),
+    lambda x: step(x),
+    "real",
+    r"\operatorname{relu}",
+    "max(x, 0); its derivative at 0 is 0.",
+)
+step: Elementwise = elementwise(
+    "step", lambda x: np.heaviside(x, 0.0), None, "real", r"\operatorname{step}", "1 where x > 0, else 0."
+)
+erf: Elementwise = elementwise(
+    "erf", special.erf, lambda x: 2 / _sqrt(pi) * exp(-(x * x)), "real", r"\operatorname{erf}", "The error function."
+)
+inverse_or_zero: Elementwise = elementwise(
     "inverse_or_zero", lambda x: np.divide(1.0, x, out=np.zeros_like(x, dtype=float), where=np.asarray(x) != 0),
     lambda x: -inverse_or_zero(x) * inverse_or_zero(x), "real", r"\operatorname{inv_0}",
     "1 / x, and 0 at 0: the pseudo-inverse of a number.",
@@ -144,10 +213,12 @@ def _power_value(exponent: Number, x: Any) -> Any:
 @lru_cache(maxsize=1024)
 def power_function(exponent: Number) -> Function:
     """The function `x ** exponent` for a known exponent: each exponent is a function of its own."""
-    domain = "real" if exponent == int(exponent) and exponent > 0 else "nonzero" if exponent == int(exponent) else "positive"
+    domain = (
+        "real" if exponent == int(exponent) and exponent > 0 else "nonzero" if exponent == int(exponent) else "positive"
+    )
     return Function(
-        "pow", _quiet(lambda x: _power_value(exponent, x)), (lambda x: construct.scale(exponent, power(x, exponent - 1)),),
-        domain, parameter=exponent,
+        "pow", _quiet(lambda x: _power_value(exponent, x)),
+        (lambda x: construct.scale(exponent, power(x, exponent - 1)),), domain, parameter=exponent,
     )  # fmt: skip
 
 
@@ -231,5 +302,3 @@ def softmax(x: Operand, axis: int = -1) -> Expr:
     x = as_expr(x)
     at = axis + x.ndim if axis < 0 else axis
     return exp(x - logsumexp(x, axis)[(slice(None),) * at + (None,)])
-
-

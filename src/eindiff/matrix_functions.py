@@ -16,7 +16,7 @@ import scipy.linalg
 
 from eindiff import construct
 from eindiff import sizes as sz
-from eindiff.arrays import _axes, Operand, as_expr, einsum, eye, moveaxis, multiply, square_matrix, sum
+from eindiff.arrays import Operand, as_expr, axes_of, einsum, eye, moveaxis, multiply, square_matrix, sum
 from eindiff.constants import Lower
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Apply, Expr
@@ -71,7 +71,8 @@ def _logdet_value(a: np.ndarray) -> np.ndarray:
 
 _inv = row(
     "inv", _checked(np.linalg.inv), lambda a: -einsum("...ik,...lj->...ijkl", inv(a), inv(a)),
-    domain="invertible", latex="{}^{{-1}}", core=(2,), output=_same, keeps_symmetry=True, flops=_lu_flops, factorization="lu",
+    domain="invertible", latex="{}^{{-1}}", core=(2,), output=_same, keeps_symmetry=True,
+    flops=_lu_flops, factorization="lu",
 )  # fmt: skip
 _det = row(
     "det", np.linalg.det, lambda a: einsum("...,...lk->...kl", det(a), inv(a)),
@@ -211,12 +212,15 @@ def _right_derivative(a: Expr) -> Expr:
 
 
 _eigvals = row(
-    "eigvals", lambda a: np.linalg.eigvalsh(_symmetrized(a)), lambda a: einsum("...ki,...li->...ikl", eigvecs(a), eigvecs(a)),
-    domain="symmetric, distinct eigenvalues", latex=r"\lambda", core=(2,), output=lambda s: s[:1], flops=lambda n, _: 9 * n**3, factorization="eigh",
+    "eigvals", lambda a: np.linalg.eigvalsh(_symmetrized(a)),
+    lambda a: einsum("...ki,...li->...ikl", eigvecs(a), eigvecs(a)),
+    domain="symmetric, distinct eigenvalues", latex=r"\lambda", core=(2,), output=lambda s: s[:1],
+    flops=lambda n, _: 9 * n**3, factorization="eigh",
 )  # fmt: skip
 _eigvecs = row(
     "eigvecs", lambda a: np.linalg.eigh(_symmetrized(a))[1], _eigvecs_derivative,
-    domain="symmetric, distinct eigenvalues", latex=r"\operatorname{eigvecs}", core=(2,), output=_same, flops=lambda n, _: 9 * n**3, factorization="eigh",
+    domain="symmetric, distinct eigenvalues", latex=r"\operatorname{eigvecs}", core=(2,), output=_same,
+    flops=lambda n, _: 9 * n**3, factorization="eigh",
 )  # fmt: skip
 _svdvals = row(
     "svdvals", lambda a: np.linalg.svd(a, compute_uv=False),
@@ -226,12 +230,14 @@ _svdvals = row(
 )  # fmt: skip
 _svdleft = row(
     "svdleft", lambda a: np.linalg.svd(a, full_matrices=False)[0], _left_derivative, domain="distinct singular values",
-    latex=r"\operatorname{svdleft}", core=(2,), output=lambda s: (s[0], sz.minimum(*s)), flops=_svd_flops, factorization="svd",
+    latex=r"\operatorname{svdleft}", core=(2,), output=lambda s: (s[0], sz.minimum(*s)),
+    flops=_svd_flops, factorization="svd",
 )  # fmt: skip
 _svdright = row(
     "svdright", lambda a: np.swapaxes(np.linalg.svd(a, full_matrices=False)[2], -1, -2), _right_derivative,
     domain="distinct singular values", latex=r"\operatorname{svdright}", core=(2,),
-    output=lambda s: (s[1], sz.minimum(*s)), flops=_svd_flops, factorization="svd",
+    output=lambda s: (s[1], sz.minimum(*s)),
+    flops=_svd_flops, factorization="svd",
 )  # fmt: skip
 
 
@@ -340,7 +346,9 @@ def _frechet_pushforward(node: Apply, index: int, tangent: Expr) -> Expr:
     else:
         args[index], batch[index] = moved, batch[index] + new
     result = _frechet(node.function.name, args, batch)
-    return construct.transpose(result, [*range(count), result.ndim - 2, result.ndim - 1, *range(count, result.ndim - 2)])
+    return construct.transpose(
+        result, [*range(count), result.ndim - 2, result.ndim - 1, *range(count, result.ndim - 2)]
+    )
 
 
 def _frechet_pullback(node: Apply, index: int, cotangent: Expr) -> Expr:
@@ -390,7 +398,7 @@ def _ties(x: np.ndarray) -> np.ndarray:
     return hits / hits.sum(axis=-1, keepdims=True)
 
 
-_logsumexp = row(
+_logsumexp: Function = row(
     "logsumexp", _logsumexp_value, lambda x: exp(x - construct.apply(_logsumexp, (x,))[..., None]),
     latex=r"\operatorname{logsumexp}", core=(1,), output=_none, flops=lambda n: 3 * n,
 )  # fmt: skip
@@ -434,7 +442,7 @@ TABLE.update({name: frechet_function(name, 0) for name in _MATRIX_FUNCTIONS})
 def _along(function: Function, a: Operand, axis: int | Sequence[int] | None) -> Expr:
     """A function of vectors, applied along one axis after the other."""
     a = as_expr(a)
-    for k in sorted(_axes(function.name, a, axis), reverse=True):
+    for k in sorted(axes_of(function.name, a, axis), reverse=True):
         a = construct.apply(function, (moveaxis(a, k, -1),))
     return a
 
@@ -467,5 +475,3 @@ def norm1(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
 def norm2(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
     """The Euclidean (for matrices: Frobenius) norm."""
     return sqrt(sum(multiply(a, a), axis))
-
-

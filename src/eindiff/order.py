@@ -49,7 +49,9 @@ def merge(outputs: Sequence[Expr]) -> list[Expr]:
     new_single: set[Expr] = set()
 
     def change(node: Expr, children: list[Expr]) -> Expr:
-        if all(a is b for a, b in zip(children, node.children, strict=True)) and not any(c in single for c in node.children):
+        if all(a is b for a, b in zip(children, node.children, strict=True)) and not any(
+            c in single for c in node.children
+        ):
             result = node
         else:
             result = with_children(node, children, new_single if isinstance(node, Einsum) else False)
@@ -144,7 +146,11 @@ def _nested(node: Einsum, children: Sequence[Expr]) -> Expr:
 
 
 def contraction_path(
-    inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], strategy: str = "auto", operands: Sequence | None = None
+    inputs: Sequence[Labels],
+    output: Labels,
+    sizes: Mapping[int, int],
+    strategy: str = "auto",
+    operands: Sequence | None = None,
 ) -> Path:
     """Pairs of operands to multiply, one after the other; a pair is taken out and its product put at the end.
 
@@ -159,7 +165,9 @@ def contraction_path(
 
 
 @lru_cache(maxsize=8192)
-def _path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], strategy: str, keys: tuple[int, ...]) -> Path:
+def _path(
+    inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], strategy: str, keys: tuple[int, ...]
+) -> Path:
     if len(inputs) < 2:
         return ()
     if len(set(inputs)) == 1 and set(inputs[0]) == set(output):  # elementwise: any order will do
@@ -203,9 +211,9 @@ class _Terms:
 
 
 def tensor_order_path(inputs: Sequence[Labels], output: Labels, keys: Sequence[int] | None = None) -> Path:
-    """The paper's rule: multiply vectors first, then matrices, and so on; among equals the pair with the smallest result.
+    """The paper's rule: multiply vectors first, then matrices, and so on; among equals, the smallest result first.
 
-    A product that was made before comes first.
+    A product that was made before comes before all.
     """
     terms, path = _Terms(inputs, output, keys), []
     repeated = keys is not None and len(set(keys)) < len(keys)
@@ -237,7 +245,7 @@ def path_flops(
 
 
 def pair_flops(labels: Collection[int], result: Collection[int], sizes: Mapping[int, int]) -> float:
-    """Operations of one product of two tensors: a multiplication an entry, and an addition where something is summed."""
+    """Operations of one product of two tensors: a multiplication an entry, and an addition if there is a sum."""
     total = 1.0
     for label in labels:
         total *= sizes[label]

@@ -1,4 +1,4 @@
-"""From expressions to a straight-line program for known sizes: each step a product of two tensors, a sum, or a function.
+"""From expressions to a straight-line program for known sizes: products of two tensors, sums, and functions.
 
 Equal steps are one step, also across outputs.
 """
@@ -80,7 +80,9 @@ class _Planner:
                 formed.update(node.children)
             else:
                 for operand, labels in zip(node.operands, node.labels, strict=True):
-                    others = [x for o, ls in zip(node.operands, node.labels, strict=True) if o is not operand for x in ls]
+                    others = [
+                        x for o, ls in zip(node.operands, node.labels, strict=True) if o is not operand for x in ls
+                    ]
                     if all(label in others for label in labels):
                         formed.add(operand)
         return formed
@@ -123,7 +125,7 @@ class _Planner:
         return float(sum(sorted(entries)[:-1]))
 
     def _apply_flops(self, node: Apply) -> float:
-        """The function's own operations for each batch, a shared factorization only once; a formed inverse costs more."""
+        """The function's own operations for each batch; a shared factorization counts once, a formed inverse more."""
         function, arg = node.function, node.args[0]
         core = self._sizes(arg.shape[arg.ndim - function.core[0] :])
         batched = sorted({label for labels in node.batch for label in labels})
@@ -142,8 +144,12 @@ class _Planner:
         sizes = dict(enumerate(self._sizes(node.sizes)))
         bound = {label for labels in node.labels for label in labels}
         core = tuple([label for label in dict.fromkeys(node.output) if label in bound])
-        terms = [self._reduced(self.values[o], ls, node, sizes) for o, ls in zip(node.operands, node.labels, strict=True)]
-        path = contraction_path([labels for _, labels in terms], core, sizes, self.strategy, [value for value, _ in terms])
+        terms = [
+            self._reduced(self.values[o], ls, node, sizes) for o, ls in zip(node.operands, node.labels, strict=True)
+        ]
+        path = contraction_path(
+            [labels for _, labels in terms], core, sizes, self.strategy, [value for value, _ in terms]
+        )
         for i, j in path:
             first, second = terms[i], terms[j]
             terms = [term for k, term in enumerate(terms) if k not in (i, j)]
@@ -163,7 +169,7 @@ class _Planner:
         return self._pair([(value, labels)], kept, sizes)
 
     def _pair(self, terms: list[tuple[int, Labels]], kept: set[int], sizes: Mapping[int, int]) -> tuple[int, Labels]:
-        """The product of two values (or the sum over axes of one), with labels named so that equal products are found."""
+        """The product of two values (or the sum over axes of one), labels named so that equal products are found."""
         terms = sorted(terms)
         names = first_appearance(labels for _, labels in terms)
         inputs = ",".join(".".join(str(names[x]) for x in labels) for _, labels in terms)

@@ -1,8 +1,8 @@
 """The one engine that applies rewrite rules, and the log of what it did.
 
 A rule is a plain function that looks at a node about to be made, and returns a better expression or None. It is
-registered for the function (or kind of node) it looks at. Constructors ask the engine before they make a node, so an expression is
-simplified as it is built, and every rule sees arguments that are already simplified.
+registered for the function (or kind of node) it looks at. Constructors ask the engine before they make a node, so an
+expression is simplified as it is built, and every rule sees arguments that are already simplified.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
-
 
 Rule = Callable[..., Any]
 
@@ -74,5 +73,3 @@ def rewrite_log() -> Iterator[list[Applied]]:
         yield log
     finally:
         _log.reset(token)
-
-

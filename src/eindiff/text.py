@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable
 from eindiff.construct import power_parts
+from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable
 
 _LETTERS = "ijklmnopqrstuvwxyzabcdefghABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -21,7 +21,8 @@ def to_text(expr: Expr, depth: int = 8) -> str:
     if isinstance(expr, Map | Apply):
         base, exponent = power_parts(expr)
         if exponent != 1:
-            return f"{to_text(base, depth - 1)}**{exponent if isinstance(exponent, int) and exponent > 0 else f'({exponent})'}"
+            plain = isinstance(exponent, int) and exponent > 0
+            return f"{to_text(base, depth - 1)}**{exponent if plain else f'({exponent})'}"
         return f"{expr.function.name}({', '.join(to_text(arg, depth - 1) for arg in expr.args)})"
     assert isinstance(expr, Einsum)
     return _einsum_text(expr, depth)

@@ -1,0 +1,79 @@
+"""Ceilings by the cost model: deterministic, on any machine."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from models import MODELS, Model, logistic, net
+
+import eindiff as ed
+
+ACTIVATIONS = {"relu": ed.relu, "sigmoid": ed.sigmoid, "tanh": ed.tanh}
+B = N = 40
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradient_costs_at_most_three_times_the_function(name):
+    function, wrt, sizes = MODELS[name]()
+    gradient = ed.gradient(function, wrt)
+    assert ed.cost([function, gradient], sizes).flops <= 3 * ed.cost(function, sizes).flops
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradient_is_right(name):
+    """The models above are differentiated correctly, at small unequal sizes."""
+    function, wrt, sizes = MODELS[name]()
+    small = {size: 2 + k for k, size in enumerate(sizes)}
+    by = wrt if len(wrt) < 5 else [wrt[0], wrt[-1]]
+    assert ed.check(function, by, order=1, sizes=small).passed
+
+
+def hessian_flops(model: Model) -> float:
+    """Operations of the Hessian by the first layer without those of writing the dense result."""
+    return ed.cost(ed.hessian(model.function, model.wrt[0]), model.sizes).flops - 2 * B * N**4
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("depth", [5, 10, 20])
+def test_hessian_of_a_net_by_its_first_layer(activation, depth):
+    model = net(depth, ACTIVATIONS[activation])
+    cost = ed.cost(ed.hessian(model.function, model.wrt[0]), model.sizes)
+    assert cost.flops <= 2.2 * depth * 2 * B * N**3 + 2 * B * N**4
+    assert cost.largest_order <= 3
+    assert cost.largest <= B * N**2
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_hessian_of_a_net_grows_linearly_with_depth(activation):
+    shallow, deep = (hessian_flops(net(depth, ACTIVATIONS[activation])) for depth in (10, 20))
+    assert deep <= 2.2 * shallow
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_deriving_the_hessian_of_20_layers_is_fast(activation):
+    """Under a second of processor time."""
+    model = net(20, ACTIVATIONS[activation])
+    start = time.process_time()
+    ed.hessian(model.function, model.wrt[0])
+    assert time.process_time() - start < 1.0
+
+
+@pytest.mark.parametrize("contraction", ["hessian_diagonal", "laplacian", "quadratic_form", "hvp"])
+def test_contractions_of_the_logistic_hessian_cost_like_the_function(contraction):
+    """O(mn) at two sizes: four times the entries, about four times the operations, and a few passes over X."""
+    function, (w,), _ = logistic()
+    arguments = (function, w, ed.vector("v", "n")) if contraction in ("quadratic_form", "hvp") else (function, w)
+    result = getattr(ed, contraction)(*arguments)
+    small, large = (ed.cost(result, {"m": 100 * k, "n": 50 * k}).flops for k in (1, 2))
+    assert large <= 4.1 * small
+    assert small <= 10 * 100 * 50
+
+
+def test_hessian_vector_product_of_a_net_costs_like_gradients():
+    model = net(10, ed.sigmoid)
+    product = ed.hvp(model.function, model.wrt[0], ed.matrix("v", "n", "n"))
+    gradient = ed.gradient(model.function, model.wrt[0])
+    cost = ed.cost(product, model.sizes)
+    assert cost.flops <= 4 * ed.cost(gradient, model.sizes).flops
+    assert cost.largest_order <= 2
