@@ -103,15 +103,16 @@ def sample(domain: str, shape: Sequence[int], rng: np.random.Generator) -> np.nd
 
 
 def assert_close(actual: Any, expected: Any, rtol: float, floor: float = 0.0, message: object = "") -> None:
-    """The same shape, finite, and equal up to `rtol` times the largest entry (or `floor`, if larger)."""
+    """The same shape, finite, and equal up to `rtol` times the largest entry (or `floor`, if it is larger)."""
     actual, expected = np.asarray(actual, dtype=float), np.asarray(expected, dtype=float)
     assert actual.shape == expected.shape, f"shape {actual.shape} instead of {expected.shape}: {message}"
     assert np.isfinite(expected).all(), f"the oracle is not finite: {message}"
     assert np.isfinite(actual).all(), f"not finite: {message}\n{actual}"
     scale = max(float(np.abs(expected).max(initial=0)), floor)
-    error = float(np.abs(actual - expected).max(initial=0))
-    report = f"error {error:.2e} at scale {scale:.2e}: {message}\n{actual}\ninstead of\n{expected}"
-    assert error <= rtol * scale, report
+    errors = np.abs(actual - expected)
+    worst = np.unravel_index(int(errors.argmax()), errors.shape)
+    there = f"{actual[worst]} instead of {expected[worst]} at {[int(k) for k in worst]}"
+    assert errors[worst] <= rtol * scale, f"{there}, relative error {errors[worst] / scale:.1e}: {message}"
 
 
 def declare(arrays: Mapping[str, np.ndarray]) -> dict[str, Variable]:

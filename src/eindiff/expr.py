@@ -310,16 +310,31 @@ def variables(*outputs: Expr) -> list[Variable]:
     return sorted({n for n in topological(outputs) if isinstance(n, Variable)}, key=lambda v: v.name)
 
 
+_LONGEST_NUMBER = 256  # bits; longer exact numbers become floating-point numbers
+
+
+def _rounded(value: int | Fraction) -> float:
+    from eindiff.errors import EindiffError
+
+    try:
+        rounded = float(value)
+    except OverflowError:
+        rounded = 0.0
+    if rounded == 0.0:
+        raise EindiffError("a coefficient of the expression is too large or too small for a floating-point number")
+    return rounded
+
+
 def number(value: Any) -> Number:
     """The canonical form of a number: an integer or a short fraction where it is exactly one.
 
     >>> number(2.0), number(0.5), number(0.1)
     (2, Fraction(1, 2), 0.1)
     """
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, Fraction):
-        return int(value) if value.denominator == 1 else value
+    if isinstance(value, int | Fraction) and not isinstance(value, bool):
+        if value.numerator.bit_length() + value.denominator.bit_length() < _LONGEST_NUMBER:
+            return int(value) if value.denominator == 1 else value
+        return _rounded(value)
     value = float(value)
     if value.is_integer() and abs(value) < 2**53:
         return int(value)

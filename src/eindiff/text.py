@@ -6,30 +6,42 @@ from eindiff.construct import power_parts
 from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable
 
 _LETTERS = "ijklmnopqrstuvwxyzabcdefghABCDEFGHIJKLMNOPQRSTUVWXYZ"
+MOST_NODES = 100  # the rest of an expression is left out
+MOST_OPERANDS = 8
 
 
 def to_text(expr: Expr, depth: int = 8) -> str:
-    """An expression as text; what lies deeper than `depth` is left out."""
+    """An expression as text; what lies deeper than `depth`, and what makes it too long, is left out."""
+    return _text(expr, depth, [MOST_NODES])
+
+
+def _text(expr: Expr, depth: int, budget: list[int]) -> str:
+    """The text of an expression; `budget` counts down the nodes that may still be written."""
     if isinstance(expr, Variable):
         return expr.name
-    if depth == 0:
+    budget[0] -= 1
+    if depth == 0 or budget[0] <= 0:
         return "…"
     if isinstance(expr, Constant):
         return str(expr.value) if not hasattr(expr.value, "tolist") else f"constant({'×'.join(map(str, expr.shape))})"
     if isinstance(expr, Add):
-        return "(" + " + ".join(to_text(term, depth - 1) for term in expr.terms).replace("+ -", "- ") + ")"
+        return "(" + " + ".join(_children(expr, depth, budget)).replace("+ -", "- ") + ")"
     if isinstance(expr, Map | Apply):
         base, exponent = power_parts(expr)
         if exponent != 1:
             plain = isinstance(exponent, int) and exponent > 0
-            return f"{to_text(base, depth - 1)}**{exponent if plain else f'({exponent})'}"
-        return f"{expr.function.name}({', '.join(to_text(arg, depth - 1) for arg in expr.args)})"
+            return f"{_text(base, depth - 1, budget)}**{exponent if plain else f'({exponent})'}"
+        return f"{expr.function.name}({', '.join(_children(expr, depth, budget))})"
     assert isinstance(expr, Einsum)
-    return _einsum_text(expr, depth)
+    return _einsum_text(expr, _children(expr, depth, budget))
 
 
-def _einsum_text(expr: Einsum, depth: int) -> str:
-    operands = [to_text(operand, depth - 1) for operand in expr.operands]
+def _children(expr: Expr, depth: int, budget: list[int]) -> list[str]:
+    texts = [_text(child, depth - 1, budget) for child in expr.children[:MOST_OPERANDS]]
+    return texts if len(expr.children) <= MOST_OPERANDS else [*texts, "…"]
+
+
+def _einsum_text(expr: Einsum, operands: list[str]) -> str:
     prefix = "" if expr.coefficient == 1 else "-" if expr.coefficient == -1 else f"{expr.coefficient}*"
     if not operands and not expr.shape:
         return str(expr.coefficient)

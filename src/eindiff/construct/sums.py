@@ -9,7 +9,7 @@ from math import gcd, lcm
 
 from eindiff.construct.products import Factor, einsum, filled, parts, product, scale, transpose
 from eindiff.expr import Add, Einsum, Expr, Number, intern, number
-from eindiff.labels import Labels, arrangements
+from eindiff.labels import Labels, Symmetry, arrangements
 from eindiff.rewrite import rewrite
 from eindiff.sizes import Shape, Size
 
@@ -101,21 +101,25 @@ def _factor_out(terms: dict[Expr, Number]) -> Expr | None:
 def _orient(terms: dict[Expr, Number], shape: Shape) -> Expr:
     """The Add of the terms in canonical orientation, behind the transposition and the factor that undo it.
 
-    The orientations that give the same Add are its symmetries.
+    The orientations that give the same Add are its symmetries. A sum with deltas stays as it is, since whatever
+    stands around it is distributed over its terms.
     """
     identity = tuple(range(len(shape)))
+    if any(isinstance(term, Einsum) and term.has_delta for term in terms):
+        ordered = sorted(terms.items(), key=lambda item: item[0].digest)
+        return _sum_node([scale(c, term) for term, c in ordered], shape, ())
     content = _content(list(terms.values()))
-    orders = [identity]
-    if len(shape) > 1 and not any(isinstance(term, Einsum) and term.has_delta for term in terms):
-        orders = arrangements(_axis_signatures(list(terms), shape))
+    orders = arrangements(_axis_signatures(list(terms), shape)) if len(shape) > 1 else [identity]
     found = [(_turned(terms, axes, content), axes) for axes in orders]
     (_, sign, scaled), axes = min(found, key=lambda candidate: candidate[0][0])
     same = {(tuple([axes.index(a) for a in other]), sign * s) for (_, s, these), other in found if these == scaled}
-    node = intern(
-        Add, tuple([term.digest for term in scaled]), terms=scaled, shape=tuple([shape[axis] for axis in axes]),
-        symmetries=tuple(sorted(same - {(identity, 1)})),
-    )  # fmt: skip
+    node = _sum_node(scaled, tuple([shape[axis] for axis in axes]), tuple(sorted(same - {(identity, 1)})))
     return product(number(sign * content), [(node, axes)], identity, dict(enumerate(shape)))
+
+
+def _sum_node(terms: Sequence[Expr], shape: Shape, symmetries: tuple[Symmetry, ...]) -> Add:
+    identity = tuple([term.digest for term in terms])
+    return intern(Add, identity, terms=tuple(terms), shape=shape, symmetries=symmetries)
 
 
 def _turned(terms: dict[Expr, Number], axes: tuple[int, ...], content: Number) -> tuple[tuple, int, tuple[Expr, ...]]:

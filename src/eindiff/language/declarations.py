@@ -141,8 +141,8 @@ def _declaration(source: Source, name: Any, sizes: list | None, words: list) -> 
     ):
         shown = "×".join("?" if size is None else str(size) for size in shape) or "scalar"
         raise source.error(f"{name} cannot be {' and '.join(words)}: it is {shown}", name.start_pos, words[-1].end_pos)
-    if diagonal:  # the other facts about a diagonal matrix follow from it, or are about its diagonal
-        properties = ("positive",) if {"positive", "psd"} & set(properties) else ()
+    if diagonal:  # a diagonal matrix is symmetric anyway; positive is said of its diagonal
+        properties = ("positive",) if "positive" in properties else ()
     declaration = Declaration(str(name), shape, properties, diagonal)
     try:
         declaration.build(tuple("n" if size is None else size for size in shape))

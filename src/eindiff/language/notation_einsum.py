@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,12 @@ class Written:
 
     def turned(self) -> Written:
         """The reference to the transpose."""
-        return replace(self, flipped=not self.flipped and ((1, 0), 1) not in self.node.symmetries)
+        return replace(self, flipped=not self.flipped and not is_symmetric(self.node))
+
+
+def is_symmetric(node: Expr) -> bool:
+    """Whether a matrix is its own transpose."""
+    return node.ndim == 2 and ((1, 0), 1) in node.symmetries
 
 
 class EinsumNotation:
@@ -55,6 +61,7 @@ class EinsumNotation:
     def __init__(self, expr: Expr) -> None:
         self.weights: dict[Expr, int] = {}
         self.names: dict[Expr, str] = {}
+        self._signs: dict[Expr, tuple[int, bool]] = {}
         for node in topological([expr]):
             self._weigh(node)
 
@@ -63,8 +70,8 @@ class EinsumNotation:
     def reference(self, node: Expr, flipped: bool = False, sign: int = 1) -> Tree:
         """A node where it is used: a variable or a number by itself, everything else as a reference."""
         if isinstance(node, Variable):
-            leaf = name(node.name, node.ndim)
-            return transposed(leaf) if flipped and not node.symmetries else leaf
+            leaf = name(node.name, node.ndim, is_symmetric(node))
+            return transposed(leaf) if flipped else leaf
         if construct.is_number(node) and node.ndim == 0:
             return literal(node.coefficient)  # type: ignore[attr-defined]
         key = Written(node, False, sign)
@@ -92,7 +99,7 @@ class EinsumNotation:
 
     def named(self, key: Written, definition: Written, name_: str) -> Tree:
         """The name, with what makes up for how the definition is written."""
-        made = name(name_, key.node.ndim)
+        made = Tree("given", (), name_, key.node.ndim, is_symmetric(key.node))
         made = transposed(made) if key.flipped != definition.flipped else made
         return made if key.sign == definition.sign else product([literal(-1), made])
 
@@ -107,6 +114,7 @@ class EinsumNotation:
         weight = 1 + sum(self.weight(child) for child in children)
         self.weights[node] = min(weight, HEAVIEST)
         self.names[node] = node.name if isinstance(node, Variable) else min(map(self._name, children), default="~")
+        self._signs[node] = self._sign_of(node)
         return self.weights[node]
 
     def weight(self, node: Expr) -> int:
@@ -130,16 +138,47 @@ class EinsumNotation:
 
     # Sums
 
-    def is_mixed(self, node: Expr) -> bool:
-        """Whether a node can take up a minus sign: a sum with terms of both signs."""
-        return isinstance(node, Add) and len({parts(term)[0] > 0 for term in node.terms}) == 2
+    def _sign_of(self, node: Expr) -> tuple[int, bool]:
+        """The sign with which a node is written without a minus in front, and whether it can do with either.
 
-    def natural_sign(self, node: Expr) -> int:
-        """The sign with which the first term of a sum of both signs is positive."""
-        if not self.is_mixed(node):
-            return 1
-        first = min(node.terms, key=lambda t: (*self.term_order(t), t.digest))  # type: ignore[attr-defined]
-        return 1 if parts(first)[0] > 0 else -1
+        A sum with terms of both signs can; its first term is positive then. So can a contraction that has such a sum.
+        """
+        if isinstance(node, Add):
+            if len({parts(term)[0] > 0 for term in node.terms}) < 2:
+                return 1, False
+            first = min(node.terms, key=lambda t: (*self.term_order(t), t.digest))
+            return (1 if parts(first)[0] > 0 else -1), True
+        if not isinstance(node, Einsum) or node.is_product:
+            return 1, False
+        sign, absorbs = 1, False
+        for operand in node.operands:
+            own, mixed = self.signs(operand)
+            sign, absorbs = sign * own, absorbs or (mixed and node.operands.count(operand) == 1)
+        return sign, absorbs
+
+    def signs(self, node: Expr) -> tuple[int, bool]:
+        """`_sign_of`, remembered."""
+        self.weight(node)
+        return self._signs[node]
+
+    def distribute_sign(self, coefficient: Number, factors: list[Factor]) -> tuple:
+        """The number in front and the sign of each factor: natural ones, and one changed instead of a minus in front."""
+        if len(factors) == 1 and self.takes_sign(coefficient, factors[0][0]):
+            return number(-coefficient), [-1]
+        variants = [self.signs(operand)[0] for operand, _ in factors]
+        for variant in variants:
+            coefficient = number(variant * coefficient)
+        if coefficient < 0:
+            operands = [operand for operand, _ in factors]
+            for k, operand in enumerate(operands):
+                if self.signs(operand)[1] and operands.count(operand) == 1:
+                    variants[k] = -variants[k]
+                    return number(-coefficient), variants
+        return coefficient, variants
+
+    def takes_sign(self, coefficient: Number, node: Expr) -> bool:
+        """Whether a node alone behind a number should take up its minus sign: `-(a + b)` is `-a - b`."""
+        return coefficient < 0 and (self.signs(node)[1] or (coefficient == -1 and isinstance(node, Add)))
 
     def sum_tree(self, node: Add, flipped: bool, sign: int) -> Tree:
         """The terms, the first one positive if any is; equal ones by the number of transposes they show."""
@@ -147,10 +186,16 @@ class EinsumNotation:
         for term in node.terms:
             made = self.scaled_tree(term, flipped, broadcast=True)
             made = product([literal(sign), made]) if sign < 0 else made
-            entries.append((*self.term_order(term), transposes(made), term.digest, made))
+            entries.append((*self.term_order(term), self._transposes(made), term.digest, made))
         trees = [entry[-1] for entry in sorted(entries, key=lambda entry: entry[:-1])]
         first = next((k for k, tree in enumerate(trees) if split_number(tree)[0] > 0), 0)
         return total([trees[first], *trees[:first], *trees[first + 1 :]])
+
+    def _transposes(self, tree: Tree) -> int:
+        """How many transposes a term shows, one reference deep."""
+        _, rest = split_number(tree)
+        is_product = rest is not None and rest.kind == "ref" and isinstance(rest.data.node, Einsum)
+        return transposes(self.tree(rest.data) if rest is not None and is_product else tree)
 
     def scaled_tree(self, node: Expr, flipped: bool = False, broadcast: bool = False) -> Tree:
         """A multiple of something as the number and a reference to the rest, which may be shared.
@@ -173,12 +218,8 @@ class EinsumNotation:
 
     def _with_number(self, coefficient: Number, node: Expr, flipped: bool) -> Tree:
         """A number times a node that may take up the sign."""
-        sign = -1 if coefficient < 0 and self.absorbs(node) else 1
+        sign = -1 if self.takes_sign(coefficient, node) else 1
         return product([literal(number(sign * coefficient)), self.reference(node, flipped and node.ndim == 2, sign)])
-
-    def absorbs(self, node: Expr) -> bool:
-        """Whether a node is written without a minus sign in front when its sign is changed."""
-        return self.is_mixed(node)
 
     # Functions
 
@@ -188,11 +229,10 @@ class EinsumNotation:
         if exponent != 1:
             tops, bottoms = self.power_trees(base, exponent, flipped)
             return fraction(tops, bottoms)
-        if (axis := softmax_axis(node)) is not None:
-            arg = softmax_argument(node)
-            extra = [] if arg.ndim == 1 else [literal(axis)]
-            made = call("softmax", [self.scaled_tree(arg), *extra], node.ndim)
-            return transposed(made) if flipped else made
+        if (found := softmax_argument(node)) is not None:
+            arg, axis = found
+            extra = [] if arg.ndim == 1 else [literal(1 - axis if flipped else axis)]
+            return call("softmax", [self.scaled_tree(arg, flipped), *extra], node.ndim)
         spread = [self._same_everywhere(arg) for arg in node.args]
         args = [self.scaled_tree(arg, flipped, not all(spread)) for arg in node.args]
         if node.function.name == "power":
@@ -221,24 +261,28 @@ class EinsumNotation:
         """A function of whole tensors; a function of vectors is applied along the last axis."""
         args = [self.scaled_tree(arg) for arg in node.args]
         if node.function.core[0] == 1 and node.args[0].ndim > 1:
-            if args[0].kind == "transposed" and node.function.output_shape([(2,)]) == ():
-                return call(node.function.name, [args[0].parts[0], literal(0)], node.ndim)
-            args.append(literal(node.args[0].ndim - 1))
-        return call(node.function.name, args, node.ndim)
+            if node.ndim == 1 and is_transposed(node.args[0]):
+                return call(node.function.name, [self.scaled_tree(node.args[0].T), axis_tree(node.function.name, 0)], node.ndim)
+            if node.function.name != "argmax":
+                args.append(axis_tree(node.function.name, node.args[0].ndim - 1))
+        symmetric = is_symmetric(node)
+        return Tree("call", (*args, *keyword_trees(node)), node.function.name, node.ndim, symmetric)
 
     # Products and contractions
 
     def einsum_tree(self, node: Einsum, flipped: bool, sign: int) -> Tree:
         """`coefficient * einsum("...", operands)`, or the product entry by entry where that is all it is."""
         output = node.output[::-1] if flipped else node.output
-        factors = list(zip(node.operands, node.labels, strict=True))
-        coefficient = number(sign * node.coefficient)
+        factors = sorted(zip(node.operands, node.labels, strict=True), key=lambda f: (*self.before(f[0]), f[1]))
+        coefficient, variants = self.distribute_sign(number(sign * node.coefficient), factors)
         if not factors:
             return filled_tree(coefficient, output, dict(enumerate(node.sizes)))
         tops, bottoms, scalar_tops, scalar_bottoms = [], [], [], []
-        for operand, labels in sorted(factors, key=lambda factor: self.before(factor[0])):
+        for (operand, labels), variant in zip(factors, variants, strict=True):
             base, exponent = power_parts(operand)
-            above, below = self.power_trees(base, exponent, False) if exponent != 1 else ([self.reference(operand)], [])
+            above, below = [self.reference(operand, False, variant)], []
+            if exponent != 1:
+                above, below = self.power_trees(base, exponent, False)
             if not labels:
                 scalar_tops, scalar_bottoms = scalar_tops + above, scalar_bottoms + below
             else:
@@ -257,10 +301,30 @@ class EinsumNotation:
         return contraction_tree(items, output, dict(enumerate(sizes)))
 
 
+def axis_tree(function: str, axis: int) -> Tree:
+    """An axis; `max(x, 1)` would read as the larger of x and 1."""
+    return name(f"axis={axis}") if function == "max" else literal(axis)
+
+
+def keyword_trees(node: Apply) -> list[Tree]:
+    """What a function of whole tensors needs to be told besides its arguments.
+
+    `batch` has the labels of the batch axes of each argument, where these differ: `expm(A, E, batch=",ij")` has a direction E for
+    each i and j. `without` is how many entries a product leaves out.
+    """
+    made = []
+    if len(node.args) > 1 and any(node.batch):
+        spec = ",".join("".join(LETTERS[label] for label in labels) for labels in node.batch)
+        made.append(name(f'batch="{spec}"'))
+    if node.function.name == "prod" and node.function.parameter:
+        made.append(name(f"without={node.function.parameter}"))
+    return made
+
+
 def contraction_tree(items: Sequence[tuple[Tree, Labels]], output: Labels, sizes: dict[int, Size]) -> Tree:
     """`einsum("ij,jk->ik", ...)`, with the sizes of labels that no operand has."""
     names: dict[int, str] = {}
-    for labels in (*(labels for _, labels in items), output):
+    for labels in (output, *(labels for _, labels in items)):
         for label in labels:
             names.setdefault(label, LETTERS[len(names)] if len(names) < len(LETTERS) else chr(0x3B1 + len(names) - 52))
     bound = {label for _, labels in items for label in labels}
@@ -288,10 +352,14 @@ def filled_tree(coefficient: Number, output: Labels, sizes: dict[int, Size]) -> 
 def constant_tree(node: Constant) -> Tree:
     """Literal data, or a structured constant by what defines it."""
     if isinstance(node.value, np.ndarray):
-        return Tree("array", (), node.value.tolist(), node.ndim)
+        return Tree("array", (), _tuples(node.value.tolist()), node.ndim, is_symmetric(node))
     if isinstance(node.value, IndexMap):
         return Tree("constant", (), index_map_text(node.value), node.ndim)
     return Tree("constant", (), str(node.value), node.ndim)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def index_map_text(value: IndexMap) -> str:
@@ -304,6 +372,11 @@ def index_map_text(value: IndexMap) -> str:
 
 
 # Forms that people know
+
+
+def is_transposed(node: Expr) -> bool:
+    """Whether a matrix is the transpose of a node."""
+    return isinstance(node, Einsum) and len(node.operands) == 1 and node.is_product and node.labels[0] == node.output[::-1]
 
 
 def norm_argument(base: Expr) -> tuple[Expr, list[int]] | None:
@@ -319,24 +392,22 @@ def norm_argument(base: Expr) -> tuple[Expr, list[int]] | None:
     return (a, axes) if len(axes) == 1 else None
 
 
-def softmax_argument(node: Map) -> Expr:
-    """The x of an expression that is softmax(x)."""
-    [arg] = node.args
-    assert isinstance(arg, Add)
-    return construct.add([term for term in arg.terms if not _is_normalizer(term)])
-
-
-def softmax_axis(node: Map) -> int | None:
-    """The axis along which a node is a softmax; None if it is not."""
+def softmax_argument(node: Map) -> tuple[Expr, int] | None:
+    """The x and the axis if an expression is softmax(x) along an axis."""
     from eindiff.functions import softmax
 
-    if node.function.name != "exp" or not isinstance(node.args[0], Add):
+    if node.function.name != "exp":
         return None
-    normalizers = [term for term in node.args[0].terms if _is_normalizer(term)]
-    if len(normalizers) != 1 or len(node.args[0].terms) < 2:
+    coefficient, factors, output, sizes = parts(node.args[0])
+    if len(factors) != 1 or not isinstance(factors[0][0], Add) or coefficient not in (1, -1):
         return None
-    arg = softmax_argument(node)
-    return next((axis for axis in range(node.ndim) if softmax(arg, axis) is node), None)
+    terms = [construct.einsum(coefficient, [(term, factors[0][1])], output, sizes) for term in factors[0][0].terms]
+    rest = [term for term in terms if not _is_normalizer(term)]
+    if len(rest) != len(terms) - 1:
+        return None
+    arg = construct.add(rest)
+    axis = next((axis for axis in range(node.ndim) if softmax(arg, axis) is node), None)
+    return None if axis is None else (arg, axis)
 
 
 def _is_normalizer(term: Expr) -> bool:

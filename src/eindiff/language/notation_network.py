@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from eindiff import sizes as sz
 from eindiff.constants import IndexMap
+from eindiff.expr import Add
 from eindiff.labels import Labels
 from eindiff.language.notation_einsum import contraction_tree, filled_tree
 from eindiff.language.print_tree import (
@@ -155,10 +157,7 @@ class Network:
                 self.put([_trace([a, transposed(b)] if transposes(b) else [transposed(a), b])], ())
                 return
         flat = min([item.tree(), transposed(item.tree())], key=transposes)
-        if flat.kind == "call" and flat.data == "abs":
-            self.put([call("norm1", flat.parts)], ())
-        else:
-            self.put([call("sum", [flat])], ())
+        self.put([call("sum", [flat])], ())
 
     def _ring(self, start: int, summed: Sequence[int]) -> list[int] | None:
         """The labels around a ring of three or more matrices, if that is where a label is."""
@@ -213,6 +212,9 @@ class Network:
         pairs = self._pairs(target)
         if len(pairs) > 1 or (not pairs and target not in self.vectors) or target in inputs:
             return False
+        item = self.matrices[pairs[0]] if pairs else self.vectors[target]
+        if any(tree.kind == "ref" and isinstance(tree.data.node, Add) for tree in item.tops):
+            return False  # a slice of a sum is the sum of the slices, which would be another expression
         vector = self.vectors.pop(target, None)
         if not pairs:
             assert vector is not None
@@ -262,6 +264,8 @@ class Network:
 
     def _einsum(self, items: list[tuple[Tree, Labels]]) -> Tree:
         """What has no matrix form; a product entry by entry, a transpose or a sum over one axis of a tensor are no einsum."""
+        if not items:
+            return filled_tree(1, self.output, self.sizes)
         distinct = len(set(self.output)) == len(self.output)
         if distinct and all(labels == self.output for _, labels in items):
             return elementwise([tree for tree, _ in items])
@@ -296,8 +300,6 @@ def _summed_vector(item: Item) -> Tree:
     flat = item.tree()
     if flat.kind == "call" and flat.data == "diag":
         return call("tr", flat.parts)
-    if flat.kind == "call" and flat.data == "abs":
-        return call("norm1", flat.parts)
     return call("sum", [flat])
 
 
@@ -326,9 +328,8 @@ def slice_text(chosen: IndexMap) -> str | None:
     if chosen.indices is not None:
         return str(list(chosen.indices))
     if not chosen.inputs:
-        return str(chosen.offset)
-    from eindiff import sizes as sz
-
+        from_end = sz.subtract(chosen.offset, chosen.size)
+        return next((str(k) for k in (chosen.offset, from_end) if isinstance(k, int)), None)
     [count], [stride] = chosen.inputs, chosen.strides
     if stride == 1:
         last = sz.add(chosen.offset, count)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from eindiff.expr import Expr
 from eindiff.language.print_tree import Tree, replace, walk
 
-LARGE = 9  # pieces of text that make an expression worth a name if it occurs more than once
+LARGE = 6  # pieces of text that make an expression worth a name if it occurs more than once
 DEPTH = 16  # nested references beyond which an expression gets a name in any case
 LONGEST = 4000  # pieces of text after which an expression without names is cut off
 

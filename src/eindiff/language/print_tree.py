@@ -27,11 +27,12 @@ class Tree:
     parts: tuple[Tree, ...] = ()
     data: Any = None
     order: int = 0
+    symmetric: bool = False
 
 
-def name(text: str, order: int = 0) -> Tree:
+def name(text: str, order: int = 0, symmetric: bool = False) -> Tree:
     """A name as it stands."""
-    return Tree("name", (), text, order)
+    return Tree("name", (), text, order, symmetric)
 
 
 def literal(value: Number) -> Tree:
@@ -127,7 +128,7 @@ def power(base: Tree, exponent: Number) -> Tree:
     """A power with a known exponent, entry by entry."""
     if exponent == 1:
         return base
-    if base.kind == "power":
+    if base.kind == "power" and isinstance(base.data, int) and isinstance(exponent, int):
         return Tree("power", base.parts, number(base.data * exponent), base.order)
     return Tree("power", (base,), exponent, base.order)
 
@@ -169,7 +170,7 @@ SYMMETRIC_CALLS = ("diag", "eye")
 
 def transposed(tree: Tree) -> Tree:
     """The transpose, as far inside as it goes: `(A*B)'` is `B'*A'`."""
-    if tree.order == 0 or (tree.kind == "call" and tree.data in SYMMETRIC_CALLS and tree.order == 2):
+    if tree.order == 0 or tree.symmetric or (tree.kind == "call" and tree.data in SYMMETRIC_CALLS and tree.order == 2):
         return tree
     match tree.kind:
         case "transposed":
@@ -194,7 +195,7 @@ def rebuild(tree: Tree, parts: Sequence[Tree]) -> Tree:
             return product(parts)
         case "elementwise":
             return elementwise(parts)
-        case "power":
+        case "power" if tree.data is not None:
             return power(parts[0], tree.data)
         case "quotient":
             value, top = split_number(parts[0])
@@ -204,7 +205,7 @@ def rebuild(tree: Tree, parts: Sequence[Tree]) -> Tree:
             return total([product([literal(s), part]) for s, part in zip(tree.data, parts, strict=True)])
         case "transposed":
             return transposed(parts[0])
-    return Tree(tree.kind, tuple(parts), tree.data, tree.order)
+    return Tree(tree.kind, tuple(parts), tree.data, tree.order, tree.symmetric)
 
 
 def replace(tree: Tree, change: Callable[[Tree], Tree]) -> Tree:

@@ -1,0 +1,171 @@
+"""How each function of the table is written with NumPy and SciPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eindiff.emit_operations import ATOMS, FIRST_TERM, PLUS, Operation, Operations
+from eindiff.errors import EindiffError
+from eindiff.expr import Apply, Map
+
+ELEMENTWISE = {
+    "exp": "np.exp({0})",
+    "expm1": "np.expm1({0})",
+    "log": "np.log({0})",
+    "log1p": "np.log1p({0})",
+    "abs": "np.abs({0})",
+    "sign": "np.sign({0})",
+    "sin": "np.sin({0})",
+    "cos": "np.cos({0})",
+    "tan": "np.tan({0})",
+    "arcsin": "np.arcsin({0})",
+    "arccos": "np.arccos({0})",
+    "arctan": "np.arctan({0})",
+    "sinh": "np.sinh({0})",
+    "cosh": "np.cosh({0})",
+    "tanh": "np.tanh({0})",
+    "sigmoid": "special.expit({0})",
+    "softplus": "np.logaddexp(0, {0})",
+    "relu": "np.maximum({0}, 0)",
+    "step": "np.heaviside({0}, 0)",
+    "erf": "special.erf({0})",
+    "inverse_or_zero": "inverse_or_zero({0})",
+    "winner": "np.heaviside({0} - {1}, 0.5)",
+    "maximum": "np.maximum({0}, {1})",
+    "greater": "np.where({0} > {1}, 1.0, 0.0)",
+    "where": "np.where({0} != 0, {1}, {2})",
+}
+
+# Of stacks of vectors, along an axis: all axes of a vector need not be named.
+REDUCTIONS = {"logsumexp": "special.logsumexp", "max": "np.max", "prod": "np.prod"}
+
+MATRICES = {
+    "inv": "np.linalg.inv({0})",
+    "det": "np.linalg.det({0})",
+    "logdet": "logdet({0})",
+    "pinv": "np.linalg.pinv({0})",
+    "chol": "np.linalg.cholesky({0})",
+    "argmax": "argmax({0})",
+}
+
+# Which part of a factorization a function is, and what gives only that part.
+FACTORIZATIONS = {
+    "eigvals": ("np.linalg.eigh({0})", "{0}[0]", "np.linalg.eigvalsh({0})"),
+    "eigvecs": ("np.linalg.eigh({0})", "{0}[1]", ""),
+    "svdvals": ("np.linalg.svd({0}, full_matrices=False)", "{0}[1]", "np.linalg.svd({0}, compute_uv=False)"),
+    "svdleft": ("np.linalg.svd({0}, full_matrices=False)", "{0}[0]", ""),
+    "svdright": ("np.linalg.svd({0}, full_matrices=False)", "np.swapaxes({0}[2], -1, -2)", ""),
+}
+
+SYMMETRIZED = frozenset({"chol", "eigvals", "eigvecs"})
+
+HELPERS = {
+    "logdet": '''
+def logdet(A):
+    """The logarithm of the determinant, which has to be positive."""
+    sign, value = np.linalg.slogdet(A)
+    return np.where(sign > 0, value, np.nan)
+''',
+    "inverse_or_zero": '''
+def inverse_or_zero(x):
+    """1 / x, and 0 at 0."""
+    x = np.asarray(x, dtype=float)
+    return np.divide(1, x, out=np.zeros_like(x), where=x != 0)
+''',
+    "argmax": '''
+def argmax(x):
+    """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""
+    hits = x == np.max(x, axis=-1, keepdims=True)
+    return hits / np.sum(hits, axis=-1, keepdims=True)
+''',
+    "products_without": '''
+def products_without(x, count):
+    """Products along the last axis without the entries i1, ..., i_count, which become axes; 0 where two are equal."""
+    n = x.shape[-1]
+    choices = list(np.ndindex((n,) * count))
+    factors = np.repeat(x[..., None, :], len(choices), axis=-2)
+    for place in range(count):
+        factors[..., np.arange(len(choices)), [choice[place] for choice in choices]] = 1
+    distinct = [len(set(choice)) == count for choice in choices]
+    return (np.prod(factors, axis=-1) * distinct).reshape(x.shape[:-1] + (n,) * count)
+''',
+    "matrix_function": '''
+def matrix_function(function, A, *directions):
+    """The derivative of a matrix function at A in some directions (its value for none), for stacks of matrices."""
+    shape = np.broadcast_shapes(*(X.shape[:-2] for X in (A, *directions)))
+    spread = [np.broadcast_to(X, shape + X.shape[-2:]) for X in (A, *directions)]
+    result = np.empty(shape + A.shape[-2:])
+    n = A.shape[-1]
+    for index in np.ndindex(shape):
+        block = spread[0][index]
+        for E in spread[1:]:
+            above = np.kron(np.eye(len(block) // n), E[index])
+            block = np.block([[block, above], [np.zeros_like(block), block]])
+        value = np.asarray(function(block))[:n, -n:]
+        result[index] = np.where(np.abs(value.imag) > 1e-8 * (1 + np.abs(value.real)), np.nan, value.real)
+    return result
+''',
+}
+
+
+def elementwise(operations: Operations, node: Map, args: Sequence[Operation]) -> Operation:
+    """An elementwise function of arrays that broadcast against each other."""
+    name = node.function.name
+    if name == "pow":
+        return operations.power(args[0], node.function.parameter)
+    if name == "power":
+        return operations.make("{0} ** {1}", args, [ATOMS, ATOMS], kind="power")
+    if name not in ELEMENTWISE:
+        raise EindiffError(f"{name} cannot be written as source: it has no NumPy form")
+    if name == "greater":
+        return operations.make(ELEMENTWISE[name], args, [FIRST_TERM | {PLUS}] * 2, role=("greater", *args))
+    if name == "where" and args[0].role[:1] == ("greater",):
+        operands = [*args[0].role[1:], *args[1:]]
+        return operations.make("np.where({0} > {1}, {2}, {3})", operands, [FIRST_TERM | {PLUS}] * 4)
+    places = [FIRST_TERM] * len(args) if name in ("winner", "where") else None
+    return operations.make(ELEMENTWISE[name], args, places)
+
+
+def reduction(operations: Operations, name: str, x: Operation, axis: int | None) -> Operation:
+    """A function of vectors along one axis (None: of one vector)."""
+    along = "" if axis is None else f", axis={axis}"
+    return operations.make(f"{REDUCTIONS[name]}({{0}}{along})", [x])
+
+
+def whole(operations: Operations, node: Apply, args: Sequence[Operation], shared: bool) -> Operation:
+    """A function of whole tensors; `shared` says that other parts of its factorization are needed too."""
+    name, order = node.function.name, node.function.parameter
+    if name == "prod":
+        return operations.make(f"products_without({{0}}, {order})", args)
+    if name in ("expm", "logm", "sqrtm"):
+        if name == "expm" and len(args) == 1 and node.ndim == 2:
+            return operations.make("linalg.expm({0})", args)
+        slots = ", ".join(f"{{{k}}}" for k in range(len(args)))
+        return operations.make(f"matrix_function(linalg.{name}, {slots})", args)
+    argument = args[0]
+    if name in SYMMETRIZED and not _is_symmetric(node):
+        argument = symmetrized(operations, argument, node.args[0].ndim)
+    if name in FACTORIZATIONS:
+        both, part, alone = FACTORIZATIONS[name]
+        if alone and not shared:
+            return operations.make(alone, [argument])
+        return operations.make(part, [operations.make(both, [argument])], [ATOMS], cheap=True, view=True)
+    if name not in MATRICES:
+        raise EindiffError(f"{name} cannot be written as source: it has no NumPy form")
+    role = ("inverse", argument) if name == "inv" else ()
+    return operations.make(MATRICES[name], [argument], role=role)
+
+
+def _is_symmetric(node: Apply) -> bool:
+    axes = tuple(range(node.args[0].ndim))
+    return ((*axes[:-2], axes[-1], axes[-2]), 1) in node.args[0].symmetries
+
+
+def symmetrized(operations: Operations, x: Operation, ndim: int) -> Operation:
+    """(A + A') / 2, as the table defines functions of symmetric matrices."""
+    if ndim == 2:
+        mirrored = operations.transpose(x)
+    else:
+        mirrored = operations.make("np.swapaxes({0}, -1, -2)", [x], cheap=True, view=True)
+    return operations.make("({0} + {1}) / 2", [x, mirrored], [FIRST_TERM, FIRST_TERM], kind="times")
+

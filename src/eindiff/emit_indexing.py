@@ -1,0 +1,275 @@
+"""Index maps as slices, reshapes, takes and assignments: the 0/1 tensor of a map is never formed.
+
+A map says that a label k is a function of other labels. Where an operand has the axis k it is indexed; where the result
+has it, entries are put at their places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from eindiff import sizes as sz
+from eindiff.constants import IndexMap
+from eindiff.emit_operations import ANY, ATOM, ATOMS, PLUS, TIMES, Operation, Operations
+from eindiff.emit_products import Products, Tensor
+from eindiff.labels import Labels
+from eindiff.sizes import Shape, Size
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A place along an axis as a function of labels: `offset + sum of stride * label`, or an array over labels."""
+
+    offset: Size = 0
+    strides: tuple[tuple[int, Size], ...] = ()
+    table: Tensor | None = None
+
+    @property
+    def labels(self) -> Labels:
+        """The labels that it is a function of."""
+        return self.table.labels if self.table is not None else tuple([label for label, _ in self.strides])
+
+    def is_label(self) -> bool:
+        """Whether it is just one label."""
+        return self.table is None and self.offset == 0 and len(self.strides) == 1 and self.strides[0][1] == 1
+
+
+Axis = int | Index
+
+
+class Indexing:
+    """Indexes tensors, given the sizes of labels and how sizes are written."""
+
+    def __init__(self, operations: Operations, products: Products, text: Callable[[Size], str]) -> None:
+        self.operations = operations
+        self.products = products
+        self.text = text
+
+    def index_of(self, index_map: IndexMap, inputs: Labels) -> Index:
+        """The index that a map stands for, with its inputs named."""
+        if index_map.indices is None:
+            strides: dict[int, Size] = {}
+            for label, stride in zip(inputs, index_map.strides, strict=True):
+                strides[label] = sz.add(strides.get(label, 0), stride)
+            return Index(index_map.offset, tuple(strides.items()))
+        values = index_map.indices
+        if not inputs:
+            return Index(values[0])
+        steps = {b - a for a, b in pairwise(values)}
+        if len(inputs) == 1 and len(steps) == 1 and 0 not in steps:
+            return Index(values[0], ((inputs[0], steps.pop()),))
+        shape = [size for size in index_map.inputs if isinstance(size, int)]
+        return Index(table=Tensor(self._table(values, shape), inputs))
+
+    def _table(self, values: Sequence[int], shape: Sequence[int]) -> Operation:
+        text = f"np.array([{', '.join(map(str, values))}])"
+        if len(shape) > 1:
+            text += f".reshape({', '.join(map(str, shape))})"
+        return self.operations.make(text, role=("literal", *values))
+
+    def substitute(self, axis: Index, label: int, inner: Index, sizes: Mapping[int, Size]) -> Index:
+        """The index when one of its labels is itself an index."""
+        if label not in axis.labels:
+            return axis
+        if axis.table is None and inner.table is None:
+            strides: dict[int, Size] = {}
+            offset = axis.offset
+            for name, stride in axis.strides:
+                if name == label:
+                    offset = sz.add(offset, sz.multiply(stride, inner.offset))
+                    for other, step in inner.strides:
+                        strides[other] = sz.add(strides.get(other, 0), sz.multiply(stride, step))
+                else:
+                    strides[name] = sz.add(strides.get(name, 0), stride)
+            return Index(offset, tuple(strides.items()))
+
+        def place(name: int) -> Index:
+            return inner if name == label else Index(0, ((name, 1),))
+
+        order = tuple(dict.fromkeys([x for name in axis.labels for x in place(name).labels]))
+        if axis.table is not None:
+            places = [self.array(place(name), order, sizes) for name in axis.labels]
+            slots = ", ".join(f"{{{k + 1}}}" for k in range(len(places)))
+            return Index(table=Tensor(self.operations.make(f"{{0}}[{slots}]", [axis.table.operation, *places]), order))
+        terms = [(stride, self.array(place(name), order, sizes)) for name, stride in axis.strides]
+        return Index(table=Tensor(self._sum(axis.offset, terms), order))
+
+    def array(self, index: Index, order: Labels, sizes: Mapping[int, Size]) -> Operation:
+        """An index as an integer array that broadcasts against axes `order`."""
+        if index.table is not None:
+            return self.products.align(index.table, order)
+        terms = []
+        for label, stride in index.strides:
+            steps = Tensor(self.operations.make(f"np.arange({self.text(sizes[label])})"), (label,))
+            terms.append((stride, self.products.align(steps, order)))
+        return self._sum(index.offset, terms)
+
+    def _sum(self, offset: Size, terms: Sequence[tuple[Size, Operation]]) -> Operation:
+        operands = []
+        for stride, steps in terms:
+            if isinstance(stride, int):
+                operands.append((stride, steps))
+            else:
+                operands.append((1, self.operations.times([self.size(stride), steps])))
+        if isinstance(offset, int):
+            operands += [(offset, self.operations.number(1))] if offset or not operands else []
+        else:
+            operands.append((1, self.size(offset)))
+        return self.operations.plus(operands)
+
+    def size(self, size: Size) -> Operation:
+        """A size as an operation."""
+        text = self.text(size)
+        return self.operations.name(text, PLUS if " " in text.replace(", ", "") else TIMES if "*" in text else ATOM)
+
+    # Reading
+
+    def gather(self, x: Tensor, target: int, index: Index, sizes: Mapping[int, Size]) -> Tensor:
+        """A tensor with the axis of one label replaced by the axes of the labels that it is a function of."""
+        while target in x.labels:
+            axis = x.labels.index(target)
+            x = self._gather_axis(x, axis, index, sizes, sizes[target])
+        return x
+
+    def _gather_axis(self, x: Tensor, axis: int, index: Index, sizes: Mapping[int, Size], length: Size) -> Tensor:
+        before, after = x.labels[:axis], x.labels[axis + 1 :]
+        colons = ":, " * axis
+        make = self.operations.make
+        if (text := self.slice_text(index, length, sizes)) is not None:
+            if text == ":":
+                return Tensor(x.operation, (*before, *index.labels, *after))
+            taken = make(f"{{0}}[{colons}{text}]", [x.operation], [ATOMS], cheap=True, view=True)
+            return Tensor(taken, (*before, *index.labels, *after))
+        if (order := row_major(index, sizes)) is not None:
+            total = sz.product(sizes[label] for label in order)
+            text = self.slice_text(Index(index.offset, ((-1, 1),)), length, {-1: total})
+            operation = x.operation
+            if text != ":":
+                operation = make(f"{{0}}[{colons}{text}]", [operation], [ATOMS], cheap=True, view=True)
+            labels = (*before, *order, *after)
+            return Tensor(self.reshape(operation, labels, sizes), labels)
+        places = self.array(index, index.labels, sizes)
+        taken = make(f"{{0}}[{colons}{{1}}]", [x.operation, places], [ATOMS, ANY])
+        return Tensor(taken, (*before, *index.labels, *after))
+
+    def slice_text(self, index: Index, length: Size, sizes: Mapping[int, Size]) -> str | None:
+        """An index of one label (or none) along an axis of the given length as a slice, if it surely is one."""
+        if index.table is not None or len(index.strides) > 1:
+            return None
+        if not index.strides:
+            return self._from_end(index.offset, length)
+        label, stride = index.strides[0]
+        last = sz.add(index.offset, sz.multiply(stride, sz.subtract(sizes[label], 1)))
+        if isinstance(stride, int) and stride < 0:
+            return self._backward(index.offset, last, stride, length)
+        if not sz.never_negative(stride):
+            return None
+        stop, left = sz.add(last, 1), sz.subtract(length, sz.add(last, 1))
+        start = "" if index.offset == 0 else self._from_end(index.offset, length)
+        if left == 0 or (isinstance(left, int) and isinstance(stride, int) and 0 <= left < stride):
+            end = ""
+        else:
+            end = self._from_end(stop, length)
+        return f"{start}:{end}" if stride == 1 else f"{start}:{end}:{self.text(stride)}"
+
+    def _backward(self, first: Size, last: Size, stride: int, length: Size) -> str | None:
+        start = "" if sz.subtract(length, first) == 1 else self.text(first)
+        if isinstance(last, int) and last < -stride:
+            return f"{start}::{stride}"
+        return f"{start}:{self.text(sz.subtract(last, 1))}:{stride}" if isinstance(last, int) else None
+
+    def _from_end(self, place: Size, length: Size) -> str:
+        """A place along an axis, counted from the end where that is simpler."""
+        left = sz.subtract(length, place)
+        return f"-{left}" if isinstance(left, int) and not isinstance(place, int) else self.text(place)
+
+    # Writing
+
+    def simplify_places(
+        self, core: Tensor, axes: tuple[Axis, ...], sizes: dict[int, Size], shape: Shape
+    ) -> tuple[Tensor, tuple[Axis, ...]]:
+        """Places that a reshape or a flip of what is put there makes simpler: best of all, one label along a whole axis."""
+        core, axes = self._merge_axes(core, axes, sizes)
+        for place, (axis, length) in enumerate(zip(axes, shape, strict=True)):
+            found = None if isinstance(axis, int) else _whole_axis(axis, sizes, length)
+            if found is None:
+                continue
+            label, reverse = found
+            if reverse and sum(label in labels_of(other) for other in axes) > 1:
+                continue
+            if reverse and label in core.labels:
+                text = ":, " * core.labels.index(label) + "::-1"
+                flipped = self.operations.make(f"{{0}}[{text}]", [core.operation], [ATOMS], view=True)
+                core = Tensor(flipped, core.labels)
+            axes = (*axes[:place], label, *axes[place + 1 :])
+        return core, axes
+
+    def _merge_axes(self, core: Tensor, axes: tuple[Axis, ...], sizes: dict[int, Size]) -> tuple[Tensor, tuple[Axis, ...]]:
+        """Axes that run over several labels row by row get one label instead, of a reshaped core."""
+        uses = Counter(label for axis in axes for label in set(labels_of(axis)))
+        groups: list[Labels] = []
+        result: list[Axis] = []
+        for axis in axes:
+            order = None if isinstance(axis, int) else row_major(axis, sizes)
+            if order is None or isinstance(axis, int) or any(uses[x] > 1 or x not in core.labels for x in order):
+                groups += [(label,) for label in labels_of(axis)]
+                result.append(axis)
+            else:
+                groups.append(order)
+                merged = max(sizes) + 1
+                sizes[merged] = sz.product(sizes[x] for x in order)
+                result.append(Index(axis.offset, ((merged, 1),)))
+        groups = [group for group in dict.fromkeys([*groups, *((x,) for x in core.labels)]) if set(group) <= set(core.labels)]
+        inside = {x for group in groups if len(group) > 1 for x in group}
+        groups = [group for group in groups if len(group) > 1 or group[0] not in inside]
+        if not inside:
+            return core, axes
+        turned = self.products.permute(core, tuple([x for group in groups for x in group]))
+        new = iter([axis.labels[0] for axis, old in zip(result, axes, strict=True) if isinstance(axis, Index) and axis is not old])
+        labels = tuple([next(new) if len(group) > 1 else group[0] for group in groups])
+        return Tensor(self.reshape(turned, labels, sizes), labels), tuple(result)
+
+    def reshape(self, x: Operation, labels: Labels, sizes: Mapping[int, Size]) -> Operation:
+        """An array with axes of the sizes of some labels; only the last one of several reshapes counts."""
+        if x.role[:1] == ("reshape",):
+            x = x.role[1]
+        lengths = ", ".join(self.text(sizes[label]) for label in labels)
+        return self.operations.make(f"{{0}}.reshape({lengths})", [x], [ATOMS], view=True, role=("reshape", x))
+
+    def array_of(self, axis: Axis, order: Labels, sizes: Mapping[int, Size]) -> Operation:
+        """An axis of a result as an integer array that broadcasts against axes `order`."""
+        return self.array(Index(0, ((axis, 1),)) if isinstance(axis, int) else axis, order, sizes)
+
+
+def labels_of(axis: Axis) -> Labels:
+    """The labels that a place along an axis is a function of."""
+    return (axis,) if isinstance(axis, int) else axis.labels
+
+
+def _whole_axis(index: Index, sizes: Mapping[int, Size], length: Size) -> tuple[int, bool] | None:
+    """The label that runs along a whole axis, and whether it does so from the end."""
+    if index.table is not None or len(index.strides) != 1 or sizes[index.labels[0]] != length:
+        return None
+    if index.is_label():
+        return index.labels[0], False
+    reverse = index.strides[0][1] == -1 and sz.subtract(length, index.offset) == 1
+    return (index.labels[0], True) if reverse else None
+
+
+def row_major(index: Index, sizes: Mapping[int, Size]) -> Labels | None:
+    """The labels from the slowest to the fastest, if together they run through consecutive places."""
+    if index.table is not None or len(index.strides) < 2:
+        return None
+    left, order = dict(index.strides), []
+    expected: Size = 1
+    while left:
+        found = [label for label, stride in left.items() if stride == expected]
+        if not found:
+            return None
+        order.append(found[0])
+        expected = sz.multiply(expected, sizes[found[0]])
+        del left[found[0]]
+    return tuple(reversed(order))

@@ -1,0 +1,291 @@
+"""From nodes to operations: what each kind of node is in NumPy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from eindiff import emit_functions
+from eindiff.constants import IndexMap, Lower, SizeOf
+from eindiff.emit_indexing import Axis, Index, Indexing, labels_of
+from eindiff.emit_operations import Operation, Operations, number_text
+from eindiff.emit_products import Products, Tensor
+from eindiff.emit_values import Arrays, Term, Value
+from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number, topological
+from eindiff.labels import Labels
+from eindiff.sizes import Size
+
+SWAP = ((1, 0), 1)
+Sizes = dict[int, Size]
+Maps = list[tuple[int, Index]]  # labels, and what each of them is a function of
+
+
+class Lowering:
+    """Lowers nodes one by one, each after its children."""
+
+    def __init__(self, names: Mapping[str, str], text: Callable[[Size], str], sizes: Mapping[str, int]) -> None:
+        self.names = names
+        self.operations = Operations()
+        self.products = Products(self.operations, sizes)
+        self.indexing = Indexing(self.operations, self.products, text)
+        self.arrays = Arrays(self.operations, self.products, self.indexing)
+        self.values: dict[Expr, Value] = {}
+        self.factored: set[Expr] = set()
+
+    def run(self, outputs: Sequence[Expr]) -> list[Operation]:
+        """The outputs as arrays of their full shapes."""
+        order = topological(outputs)
+        vectors = ("eigvecs", "svdleft", "svdright")
+        self.factored = {node.args[0] for node in order if isinstance(node, Apply) and node.function.name in vectors}
+        self.uses = Counter([child for node in order for child in node.children] + list(outputs))
+        self.hints = orientations(order, outputs)
+        for node in order:
+            self.values[node] = self._lower(node)
+        return [self.arrays.array(self.values[output]) for output in outputs]
+
+    def _lower(self, node: Expr) -> Value:
+        match node:
+            case Variable():
+                operation = self.operations.name(self.names[node.name])
+                return self._marked(node, self._whole(operation, node))
+            case Constant() if isinstance(node.value, IndexMap):
+                labels = tuple(range(node.ndim))
+                maps = [(0, self.indexing.index_of(node.value, labels[1:]))]
+                return Value((self.network(1, [], maps, labels, dict(enumerate(node.shape)), labels),), node.shape)
+            case Constant():
+                return self._marked(node, self._whole(self._constant(node), node))
+            case Einsum():
+                return self._marked(node, self._einsum(node))
+            case Add():
+                values = [self.values[term] for term in node.terms]
+                return self._marked(node, self.arrays.add(values, node.shape, self.hints[node]))
+            case Map():
+                return self._marked(node, self._map(node))
+            case Apply():
+                return self._marked(node, self._apply(node))
+        raise AssertionError(f"a node of unknown kind: {type(node)}")
+
+    def _whole(self, operation: Operation, node: Expr) -> Value:
+        return self.arrays.value(Tensor(operation, tuple(range(node.ndim))), node.shape)
+
+    def _marked(self, node: Expr, value: Value) -> Value:
+        """Remember which matrices need no transpose."""
+        if node.ndim == 2 and SWAP in node.symmetries and len(value.terms) == 1 and value.terms[0].is_plain:
+            self.operations.symmetric.add(value.terms[0].core.operation)
+        return value
+
+    def _constant(self, node: Constant) -> Operation:
+        match node.value:
+            case SizeOf():
+                return self.indexing.size(node.value.size)
+            case Lower():
+                return self.operations.make(f"np.tri({self.indexing.text(node.value.size)})")
+        return self.operations.make(f"np.array({array_text(np.asarray(node.value))})", role=("literal",))
+
+    # Functions
+
+    def _map(self, node: Map) -> Value:
+        tensors = [self.arrays.tensor(self.values[arg]) for arg in node.args]
+        labels = {label for _, x in tensors for label in x.labels}
+        order = next((x.labels for _, x in tensors if len(x.labels) == len(labels)), tuple(sorted(labels)))
+        args = [self.operations.scale(c, self.products.align(x, order)) for c, x in tensors]
+        return self.arrays.value(Tensor(emit_functions.elementwise(self.operations, node, args), order), node.shape)
+
+    def _apply(self, node: Apply) -> Value:
+        name = node.function.name
+        if name in emit_functions.REDUCTIONS and node.function.parameter is None:
+            return self._reduction(node)
+        count = len({label for labels in node.batch for label in labels})
+        args = []
+        for arg, labels in zip(node.args, node.batch, strict=True):
+            array = self.arrays.array(self.values[arg])
+            core = arg.ndim - len(labels)
+            tensor = Tensor(array, (*labels, *range(count, count + core)))
+            args.append(self.products.align(tensor, tuple(range(count + core))))
+        result = emit_functions.whole(self.operations, node, args, node.args[0] in self.factored)
+        return self._whole(result, node)
+
+    def _reduction(self, node: Apply) -> Value:
+        """A function of vectors along the axis that it has in the array as it is."""
+        [arg], [batch] = node.args, node.batch
+        coefficient, tensor = self.arrays.tensor(self.values[arg])
+        if len(tensor.labels) < arg.ndim:
+            coefficient, tensor = 1, Tensor(self.arrays.array(self.values[arg]), tuple(range(arg.ndim)))
+        operation = self.operations.scale(coefficient, tensor.operation)
+        axis = tensor.labels.index(arg.ndim - 1)
+        along = axis if arg.ndim > 1 else None
+        result = emit_functions.reduction(self.operations, node.function.name, operation, along)
+        rest = [label for label in tensor.labels if label != arg.ndim - 1]
+        return self.arrays.value(Tensor(result, tuple([batch[label] for label in rest])), node.shape)
+
+    # Products and contractions
+
+    def _einsum(self, node: Einsum) -> Value:
+        if len(node.operands) == 1 and not _is_index_map(node.operands[0]):
+            value, labels = self.values[node.operands[0]], node.labels[0]
+            if sorted(labels) == sorted(node.output) and len(set(labels)) == len(labels):
+                return value.scaled(node.coefficient, [labels.index(label) for label in node.output])
+        maps: Maps = []
+        factors: list[Tensor] = []
+        coefficient = node.coefficient
+        operands, sizes = self._flat(node)
+        for operand, labels in operands:
+            if isinstance(operand, Constant) and isinstance(operand.value, IndexMap):
+                maps.append((labels[0], self.indexing.index_of(operand.value, labels[1:])))
+            else:
+                own, tensor = self.arrays.tensor(self.values[operand])
+                coefficient = number(coefficient * own)
+                factors.append(Tensor(tensor.operation, tuple([labels[axis] for axis in tensor.labels])))
+        hint = tuple([node.output[axis] for axis in self.hints[node]])
+        return Value((self.network(coefficient, factors, maps, node.output, sizes, hint),), node.shape)
+
+    def _flat(self, node: Einsum) -> tuple[list[tuple[Expr, Labels]], dict[int, Size]]:
+        """Operands, with those of large contractions used only here: a factor is cheaper before than after it."""
+        sizes = dict(enumerate(node.sizes))
+        result: list[tuple[Expr, Labels]] = []
+        for operand, labels in zip(node.operands, node.labels, strict=True):
+            if not isinstance(operand, Einsum) or not self._is_inlined(operand, labels, node):
+                result.append((operand, labels))
+                continue
+            names = dict(zip(operand.output, labels, strict=True))
+            for label in operand.contracted:
+                names[label] = len(sizes)
+                sizes[len(sizes)] = operand.sizes[label]
+            inside = zip(operand.operands, operand.labels, strict=True)
+            result += [(x, tuple([names[label] for label in own])) for x, own in inside]
+        return result, sizes
+
+    def _is_inlined(self, operand: Einsum, labels: Labels, node: Einsum) -> bool:
+        if len(set(labels)) < len(labels):
+            return False
+        if all(_is_index_map(x) for x in operand.operands):  # a 0/1 matrix on its own is never formed
+            return True
+        return operand.ndim > 2 and self.uses[operand] == 1 and len(node.operands) > 1
+
+    def network(
+        self, coefficient: Number, factors: list[Tensor], maps: Maps, output: Labels, sizes: Sizes, hint: Labels
+    ) -> Term:
+        """The sum of products of tensors and index maps, as a tensor with places for its entries.
+
+        All labels that `sizes` has are summed over, unless they are in the output.
+        """
+        shape = tuple([sizes[label] for label in output])
+        axes: tuple[Axis, ...] = output
+        labels = set(sizes) - {target for target, _ in maps}
+        while maps:
+            (target, index), *maps = maps
+            twins = [k for k, (other, _) in enumerate(maps) if other == target]
+            if twins and (gone := self._scatter_apart(maps, factors, twins[0], axes, sizes)):
+                twins, labels = [], labels - gone
+            elif twins and (gone := self._scatter_apart([*maps, (target, index)], factors, len(maps), axes, sizes)):
+                labels -= gone
+                continue
+            if target in index.labels or twins:
+                factors.append(self._match(Index(0, ((target, 1),)), index, sizes))
+                continue
+            factors = [self.indexing.gather(x, target, index, sizes) for x in factors]
+            maps = [(other, self.indexing.substitute(inner, target, index, sizes)) for other, inner in maps]
+            axes = tuple([self._replaced(axis, target, index, sizes) for axis in axes])
+        core = self._contracted(factors, axes, labels, sizes, hint)
+        if all(isinstance(axis, int) for axis in axes):
+            return Term(coefficient, core, axes, sizes)
+        core, axes = self.indexing.simplify_places(core, axes, sizes, shape)
+        return Term(coefficient, core, axes, sizes, _is_injective(axes))
+
+    def _contracted(
+        self, factors: list[Tensor], axes: tuple[Axis, ...], labels: set[int], sizes: Mapping[int, Size], hint: Labels
+    ) -> Tensor:
+        """The product of factors, summed over what the result does not have; what no factor has counts its size."""
+        bound = {label for x in factors for label in x.labels}
+        kept = dict.fromkeys([label for axis in axes for label in labels_of(axis)])
+        factors = factors + [Tensor(self.indexing.size(sizes[x]), ()) for x in sorted(labels - bound - set(kept))]
+        if not factors:
+            return Tensor(self.operations.number(1), ())
+        liked = [x for x in dict.fromkeys((*hint, *kept)) if x in kept and x in bound]
+        return self.products.contract(factors, tuple(liked), sizes)
+
+    def _replaced(self, axis: Axis, target: int, index: Index, sizes: Mapping[int, Size]) -> Axis:
+        if isinstance(axis, int):
+            return index if axis == target else axis
+        return self.indexing.substitute(axis, target, index, sizes)
+
+    def _match(self, a: Index, b: Index, sizes: Mapping[int, Size]) -> Tensor:
+        """1 where two indices are equal: two maps that meet without anything to put into an array between them."""
+        order = tuple(dict.fromkeys(a.labels + b.labels))
+        left, right = (self.indexing.array(x, order, sizes) for x in (a, b))
+        return Tensor(self.operations.make("np.where({0} == {1}, 1.0, 0.0)", [left, right]), order)
+
+    def _scatter_apart(
+        self, maps: Maps, factors: list[Tensor], which: int, axes: tuple[Axis, ...], sizes: dict[int, Size]
+    ) -> set[int]:
+        """Two maps with one target: what one of them reaches is put into an array over the target first.
+
+        This takes the map and the factors that it reaches out of the lists, and puts the array in. Gives the labels
+        that are summed over on the way; none if this cannot be done.
+        """
+        target, index = maps[which]
+        inputs = set(index.labels)
+        others = [other for k, other in enumerate(maps) if k != which]
+        outside = {x for axis in axes for x in labels_of(axis)}.union(*({t, *i.labels} for t, i in others))
+        if inputs & outside or target in inputs:
+            return set()
+        inside = [x for x in factors if inputs & set(x.labels)]
+        rest = [x for x in factors if x not in inside]
+        needed = outside.union(*(x.labels for x in rest))
+        labels = {x for y in inside for x in y.labels}
+        free = sorted((labels & needed) - {target})
+        output = (target, *free)
+        scope = {x: sizes[x] for x in (*labels, *inputs, target)}
+        term = self.network(1, inside, [(target, index)], output, scope, output)
+        array = self.arrays.array(Value((term,), tuple([sizes[x] for x in output])))
+        factors[:] = [*rest, Tensor(array, output)]
+        del maps[which]
+        return (labels | inputs) - needed - {target}
+
+
+def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, Labels]:
+    """For each node the order of its axes that suits where it is used, and in the end the outputs."""
+    hints: dict[Expr, Labels] = {output: tuple(range(output.ndim)) for output in outputs}
+    for node in reversed(order):
+        own = hints[node]
+        if isinstance(node, Add | Map):
+            for child in node.children:
+                hints.setdefault(child, own)
+        elif isinstance(node, Einsum):
+            wanted = [node.output[axis] for axis in own]
+            for child, labels in zip(node.operands, node.labels, strict=True):
+                place = [wanted.index(x) if x in wanted else len(wanted) for x in labels]
+                hints.setdefault(child, tuple(sorted(range(child.ndim), key=lambda axis, place=place: place[axis])))
+        else:
+            for child in node.children:
+                hints.setdefault(child, tuple(range(child.ndim)))
+    return hints
+
+
+def _is_index_map(node: Expr) -> bool:
+    return isinstance(node, Constant) and isinstance(node.value, IndexMap)
+
+
+def _is_injective(axes: tuple[Axis, ...]) -> bool:
+    """Whether different labels surely have different places: each label is an axis, or the only one of an index."""
+    alone: set[int] = set()
+    labels: set[int] = set()
+    for axis in axes:
+        labels.update(labels_of(axis))
+        if isinstance(axis, int):
+            alone.add(axis)
+        elif axis.table is None and len(axis.strides) == 1:
+            alone.add(axis.strides[0][0])
+        elif axis.table is not None and (values := axis.table.operation.role[1:]) and len(set(values)) == len(values):
+            alone.update(axis.labels)
+    return labels <= alone
+
+
+def array_text(array: np.ndarray) -> str:
+    """An array as nested lists of exact numbers."""
+    if array.ndim == 0:
+        return number_text(float(array))
+    return f"[{', '.join(array_text(row) for row in array)}]"
+

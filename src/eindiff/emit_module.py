@@ -1,0 +1,136 @@
+"""A module of Python source: its imports, constants, helpers and one function, with checked arguments."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from eindiff import sizes as sz
+from eindiff.emit_functions import HELPERS
+from eindiff.emit_lowering import Lowering
+from eindiff.emit_operations import Operation, Printer, reachable, tidy
+from eindiff.errors import EindiffError
+from eindiff.expr import Expr, Variable, topological, variables
+from eindiff.sizes import Size
+
+Outputs = Expr | Mapping[str, Expr]
+
+
+class Names:
+    """Python names for variables and sizes: their own, unless Python or another one has it."""
+
+    def __init__(
+        self, inputs: Sequence[Variable], sizes: Sequence[str], outputs: Sequence[str], reserved: Sequence[str]
+    ) -> None:
+        self.taken = {*keyword.kwlist, *HELPERS, "np", "linalg", "special", "min", *reserved}
+        self.variables = {v.name: self.claim(v.name) for v in inputs}
+        self.sizes = {size: self.claim(size) for size in sizes}
+        self.outputs = {output: self.claim(output) for output in outputs}
+
+    def claim(self, name: str) -> str:
+        """A name that is still free."""
+        name = re.sub(r"\W", "_", name)
+        name = name if name.isidentifier() else f"_{name}"
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def size(self, size: Size) -> str:
+        """A size as source."""
+        text = re.sub(r"[^\W\d]\w*", lambda match: self.sizes.get(match[0], match[0]), str(size))
+        return text.replace(",", ", ")
+
+
+class Module:
+    """The parts of a module for some outputs. Names in `reserved` are left to the caller."""
+
+    def __init__(self, outputs: Outputs, name: str, sizes: Mapping[str, int], reserved: Sequence[str] = ()) -> None:
+        self.sizes = sizes
+        self.single = isinstance(outputs, Expr)
+        self.named = {"result": outputs} if isinstance(outputs, Expr) else dict(outputs)
+        if not self.named or not all(isinstance(output, Expr) for output in self.named.values()):
+            raise EindiffError("the outputs are an expression, or a dictionary of names and expressions")
+        self.name = name
+        self.inputs = variables(*self.named.values())
+        order = topological(self.named.values())
+        needed = {n for node in order for size in (*node.shape, *getattr(node, "sizes", ())) for n in sz.names(size)}
+        shown = {size for v in self.inputs for size in v.shape if isinstance(size, str)}
+        self.unseen = sorted(needed - shown)
+        self.names = Names(self.inputs, sorted(needed | shown), list(self.named), [name, *reserved])
+        self.exprs = list(self.named.values())
+
+    def source(self) -> str:
+        """The whole module."""
+        lowering = Lowering(self.names.variables, self.names.size, self.sizes)
+        found = tidy(lowering.operations, lowering.run(self.exprs))
+        literals = self._literals(found)
+        outputs = list(zip(self.names.outputs.values(), found, strict=True))
+        printer = Printer(outputs, self.names.taken)
+        printer.texts.update(literals)
+        body = [*self.checks(), *printer.run()]
+        results = ", ".join(printer.texts[operation][0] for operation in found)
+        body.append(f"return {results}")
+        function = [f"def {self.name}({self.signature()}):", *(f"    {line}" for line in body)]
+        text = "\n".join(function)
+        helpers = [source.strip() for name, source in HELPERS.items() if re.search(rf"\b{name}\(", text)]
+        constants = ["\n".join(self.constants)] if self.constants else []
+        return "\n\n\n".join(["\n".join(_imports(text + str(helpers))), *constants, *helpers, text]) + "\n"
+
+    def _literals(self, outputs: Sequence[Operation]) -> dict[Operation, tuple[str, str]]:
+        """Long literal arrays as constants of the module."""
+        self.constants: list[str] = []
+        names: dict[Operation, tuple[str, str]] = {}
+        for operation in reachable(outputs):
+            if operation.role[:1] == ("literal",) and len(operation.template) > 40:
+                name = self.names.claim(f"C{len(names)}")
+                names[operation] = (name, "atom")
+                wrapper = textwrap.TextWrapper(100, subsequent_indent="    ", break_long_words=False)
+                self.constants += wrapper.wrap(f"{name} = {operation.template}")
+        return names
+
+    def signature(self) -> str:
+        """The parameters: variables by name, and then sizes that no variable shows, by keyword."""
+        sizes = [self.names.sizes[size] for size in self.unseen]
+        return ", ".join([*self.names.variables.values(), *(["*", *sizes] if sizes else [])])
+
+    def checks(self) -> list[str]:
+        """Statements that give sizes their values, and check the shapes of the arguments."""
+        lines, known = [], set(self.unseen)
+        for v in self.inputs:
+            name = self.names.variables[v.name]
+            new = [size for size in v.shape if isinstance(size, str) and size not in known]
+            known.update(new)
+            if v.ndim and len(new) == v.ndim == len(set(new)):
+                sizes = [self.names.sizes[size] for size in new]
+                left = ", ".join(sizes) if len(sizes) > 1 else f"({sizes[0]},)"
+                lines.append(f"{left} = {name}.shape")
+                continue
+            new = list(dict.fromkeys(new))
+            if len(new) > 1 and tuple(new) == v.shape[: len(new)]:
+                lines.append(f"{', '.join(self.names.sizes[size] for size in new)} = {name}.shape[:{len(new)}]")
+            else:
+                lines += [f"{self.names.sizes[size]} = {name}.shape[{v.shape.index(size)}]" for size in new]
+            lines.append(_check(name, [self.names.size(size) for size in v.shape]))
+        symmetric = [self.names.variables[v.name] for v in self.inputs if v.symmetries]
+        return lines + [f'assert np.allclose({name}, {name}.T), "{name} must be symmetric"' for name in symmetric]
+
+
+def _check(name: str, sizes: Sequence[str]) -> str:
+    """An assertion on the shape of an argument."""
+    if not sizes:
+        return f'assert np.ndim({name}) == 0, f"{name} must be a number, not an array of shape {{{name}.shape}}"'
+    comma = "," if len(sizes) == 1 else ""
+    shown = ", ".join(size if size.isdigit() else f"{{{size}}}" for size in sizes) + comma
+    message = f'f"{name} must have shape ({shown}), not {{{name}.shape}}"'
+    return f"assert {name}.shape == ({', '.join(sizes)}{comma}), {message}"
+
+
+def _imports(text: str) -> list[str]:
+    modules = [module for module in ("linalg", "special") if re.search(rf"(?<![\w.]){module}\.", text)]
+    lines = ["import numpy as np"]
+    if modules:
+        lines.append(f"from scipy import {', '.join(modules)}")
+    return lines

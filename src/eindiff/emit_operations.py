@@ -1,0 +1,292 @@
+"""Operations as text: an interned graph of pieces of Python source, and its printing as readable lines.
+
+An `Operation` is a template with places for its operands. Equal operations are one object, so what is used twice is
+seen to be used twice, and gets a name; what is used once is written where it is used, as long as the line stays short.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from eindiff.expr import Number
+
+LINE = 96  # columns of a line of source, without its indentation
+CHUNK = 8  # longer sums and products are written in parts
+
+# What the outermost operator of a piece of source is. A place in a template has the kinds it takes without parentheses.
+ATOM, POWER, NEGATIVE, TIMES, MATMUL, PLUS = "atom", "power", "negative", "times", "matmul", "plus"
+Kinds = frozenset[str]
+ANY = frozenset({ATOM, POWER, NEGATIVE, TIMES, MATMUL, PLUS})
+ATOMS = frozenset({ATOM})
+FACTORS = frozenset({ATOM, POWER})
+FIRST_FACTOR = frozenset({ATOM, POWER, TIMES})
+FIRST_MATRIX = frozenset({ATOM, POWER, MATMUL})
+TERMS = frozenset({ATOM, POWER, TIMES, MATMUL})
+FIRST_TERM = TERMS | {NEGATIVE}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Operation:
+    """A piece of source with places `{0}`, `{1}`, ... for operands; with `lines`, statements that make `{out}`."""
+
+    template: str
+    operands: tuple[Operation, ...] = ()
+    places: tuple[Kinds, ...] = ()
+    kind: str = ATOM
+    cheap: bool = False  # a name, a number or a view: written out wherever it is used
+    view: bool = False  # may share memory with an operand
+    role: tuple = ()  # what the algebra needs to know: ("transpose", x), ("reciprocal", x), ("inverse", a), ...
+    lines: tuple[str, ...] = ()
+    fresh: bool = False  # the first line takes its operand over and changes it in place
+
+
+@dataclass(slots=True)
+class Operations:
+    """Makes operations, each once."""
+
+    known: dict[tuple, Operation] = field(default_factory=dict)
+    symmetric: set[Operation] = field(default_factory=set)  # matrices that equal their transposes
+
+    def make(
+        self, template: str, operands: Sequence[Operation] = (), places: Sequence[Kinds] | None = None, **more: Any
+    ) -> Operation:
+        """The one operation of this template and these operands."""
+        key = (template, tuple([id(x) for x in operands]), more.get("lines", ()))
+        if key not in self.known:
+            allowed = tuple(places) if places is not None else (ANY,) * len(operands)
+            self.known[key] = Operation(template, tuple(operands), allowed, **more)
+        return self.known[key]
+
+    def name(self, text: str, kind: str = ATOM) -> Operation:
+        """A name, or anything else that is short and costs nothing to compute."""
+        return self.make(text, kind=kind, cheap=True)
+
+    def number(self, value: Number) -> Operation:
+        """A number, exactly."""
+        text = number_text(value)
+        kind = NEGATIVE if text.startswith("-") else TIMES if "/" in text else ATOM
+        return self.make(text, kind=kind, cheap=True, role=("number", value))
+
+    def transpose(self, x: Operation) -> Operation:
+        """The transpose of a matrix."""
+        if x.role[:1] == ("transpose",):
+            return x.role[1]
+        if x in self.symmetric:
+            return x
+        return self.make("{0}.T", [x], [ATOMS], cheap=True, view=True, role=("transpose", x))
+
+    def matmul(self, a: Operation, b: Operation) -> Operation:
+        """`a @ b`."""
+        return self.make("{0} @ {1}", [a, b], [FIRST_MATRIX, ATOMS], kind=MATMUL, role=("matmul", a, b))
+
+    def power(self, x: Operation, exponent: Number) -> Operation:
+        """`x ** exponent`, with roots and reciprocals as they are usually written."""
+        if exponent == 1:
+            return x
+        if exponent < 0:
+            return self.quotient(1, [], [self.power(x, -exponent)])
+        if exponent == Fraction(1, 2):
+            return self.make("np.sqrt({0})", [x])
+        text = number_text(exponent)
+        return self.make(f"{{0}}**{f'({text})' if '/' in text else text}", [x], [ATOMS], kind=POWER)
+
+    def quotient(self, coefficient: Number, above: Sequence[Operation], below: Sequence[Operation]) -> Operation:
+        """`coefficient * above / below`, each a product of operations of one shape."""
+        if not below:
+            return self.scale(coefficient, self.times(above)) if above else self.number(coefficient)
+        bottom = self.times(below)
+        role = ("reciprocal", bottom) if not above and coefficient == 1 else ()
+        top = self.scale(coefficient, self.times(above)) if above else self.number(coefficient)
+        return self.make("{0} / {1}", [top, bottom], [FIRST_FACTOR | {NEGATIVE}, FACTORS], kind=TIMES, role=role)
+
+    def times(self, factors: Sequence[Operation]) -> Operation:
+        """The elementwise product, where equal factors are powers."""
+        powers = [self.power(x, count) for x, count in Counter(factors).items()]
+        while len(powers) > CHUNK:
+            powers = [self.times(powers[:CHUNK]), *powers[CHUNK:]]
+        if len(powers) == 1:
+            return powers[0]
+        template = " * ".join(f"{{{k}}}" for k in range(len(powers)))
+        return self.make(template, powers, [FIRST_FACTOR, *[FACTORS] * (len(powers) - 1)], kind=TIMES)
+
+    def scale(self, coefficient: Number, x: Operation) -> Operation:
+        """`coefficient * x`."""
+        if coefficient == 1:
+            return x
+        if x.role[:1] == ("number",):
+            return self.number(coefficient * x.role[1])
+        if x.role[:1] == ("reciprocal",):
+            return self.quotient(coefficient, [], [x.role[1]])
+        if coefficient == -1:
+            return self.make("-{0}", [x], [FIRST_FACTOR], kind=NEGATIVE)
+        return self.make(f"{number_text(coefficient)} * {{0}}", [x], [FIRST_FACTOR], kind=TIMES)
+
+    def plus(self, terms: Sequence[tuple[Number, Operation]]) -> Operation:
+        """The sum of multiples of operations, positive ones first."""
+        ordered = sorted(terms, key=lambda term: (term[0] < 0, term[1].role[:1] == ("number",)))
+        while len(ordered) > CHUNK:
+            ordered = [(1, self.plus(ordered[:CHUNK])), *ordered[CHUNK:]]
+        if len(ordered) == 1:
+            return self.scale(*ordered[0])
+        template, operands = "{0}", [self.scale(*ordered[0])]
+        for k, (coefficient, x) in enumerate(ordered[1:], 1):
+            if x.role[:1] == ("number",):
+                coefficient, x = coefficient * x.role[1], self.number(1)
+            template += f" {'-' if coefficient < 0 else '+'} {{{k}}}"
+            operands.append(self.scale(abs(coefficient), x))
+        places = [FIRST_TERM | {PLUS}, *[TERMS] * (len(ordered) - 1)]
+        role = ("plus", *(part for term in ordered for part in term))
+        return self.make(template, operands, places, kind=PLUS, role=role)
+
+
+def number_text(value: Number) -> str:
+    """A number as Python source: short decimals as such, other fractions as quotients.
+
+    >>> number_text(Fraction(1, 2)), number_text(Fraction(1, 3)), number_text(3)
+    ('0.5', '1/3', '3')
+    """
+    if isinstance(value, Fraction):
+        short = Fraction(repr(float(value))) == value and len(repr(float(value))) < 8
+        return repr(float(value)) if short else f"{value.numerator}/{value.denominator}"
+    text = repr(value)
+    return text.replace("inf", "np.inf").replace("nan", "np.nan")
+
+
+def reachable(outputs: Iterable[Operation]) -> list[Operation]:
+    """All operations below the outputs, each after its operands."""
+    order: list[Operation] = []
+    seen: set[Operation] = set()
+    stack = [(x, False) for x in reversed(list(outputs))]
+    while stack:
+        x, ready = stack.pop()
+        if ready:
+            order.append(x)
+        elif x not in seen:
+            seen.add(x)
+            stack.append((x, True))
+            stack.extend((y, False) for y in reversed(x.operands) if y not in seen)
+    return order
+
+
+def count_uses(order: Sequence[Operation], outputs: Iterable[Operation]) -> Counter[Operation]:
+    """How often each operation is written if everything used once, and every view, stands where it is used."""
+    uses: Counter[Operation] = Counter(outputs)
+    for x in reversed(order):
+        for y in x.operands:
+            uses[y] += uses[x] if x.cheap else 1
+    return uses
+
+
+def tidy(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
+    """`(A @ B.T).T` is `B @ A.T` and `-(a - b)` is `b - a`, where what is inside is not needed as it is."""
+    order = reachable(outputs)
+    uses = count_uses(order, outputs)
+    done: dict[Operation, Operation] = {}
+    for x in order:
+        operands = [done[y] for y in x.operands]
+        better = _turned(operations, x, operands[0]) if len(operands) == 1 and uses[x.operands[0]] == 1 else None
+        if better is None:
+            same = all(new is old for new, old in zip(operands, x.operands, strict=True))
+            better = x if same else _with_operands(operations, x, operands)
+        done[x] = better
+    return [done[x] for x in outputs]
+
+
+def _turned(operations: Operations, x: Operation, inner: Operation) -> Operation | None:
+    """A transposed product or a negated difference in another way, if that is simpler."""
+    if x.role[:1] == ("transpose",) and inner.role[:1] == ("matmul",):
+        a, b = inner.role[1:]
+        if any(y.role[:1] == ("transpose",) or y in operations.symmetric for y in (a, b)):
+            return operations.matmul(operations.transpose(b), operations.transpose(a))
+    if x.template == "-{0}" and inner.role[:1] == ("plus",):
+        coefficients, terms = inner.role[1::2], inner.role[2::2]
+        if min(coefficients) < 0:
+            return operations.plus([(-c, term) for c, term in zip(coefficients, terms, strict=True)])
+    return None
+
+
+def _with_operands(operations: Operations, x: Operation, operands: list[Operation]) -> Operation:
+    renamed = dict(zip(x.operands, operands, strict=True))
+    role = tuple([renamed.get(part, part) if isinstance(part, Operation) else part for part in x.role])
+    if role[:1] == ("transpose",):
+        return operations.transpose(role[1])
+    same = {name: getattr(x, name) for name in ("kind", "cheap", "view", "lines", "fresh")}
+    result = operations.make(x.template, operands, x.places, role=role, **same)
+    if x in operations.symmetric:
+        operations.symmetric.add(result)
+    return result
+
+
+class Printer:
+    """Writes operations as statements, in an order in which they can run."""
+
+    def __init__(self, outputs: Sequence[tuple[str, Operation]], taken: set[str]) -> None:
+        self.outputs = outputs
+        self.taken = taken | {name for name, _ in outputs}
+        self.lines: list[str] = []
+        self.texts: dict[Operation, tuple[str, str]] = {}
+        self.uses: Counter[Operation] = Counter()
+        self.count = 0
+
+    def run(self) -> list[str]:
+        """The statements; afterwards `texts` has what stands for each output."""
+        wanted = [x for _, x in self.outputs]
+        order = reachable(wanted)
+        self.uses = uses = count_uses(order, wanted)
+        names: dict[Operation, str] = {}
+        if len(self.outputs) > 1:
+            for name, x in self.outputs:
+                names.setdefault(x, name)
+        for x in order:
+            self._write(x, names.get(x), named=x in names or (uses[x] > 1 and not x.cheap))
+        return self.lines
+
+    def _write(self, x: Operation, name: str | None, named: bool) -> None:
+        if x in self.texts:
+            return
+        if x.lines:
+            self._write_block(x, name)
+            return
+        text = self._fitted(x, x.template, len(name or "t00") + 3)
+        self.texts[x] = (text, x.kind)
+        if named:
+            self._assign(x, name)
+
+    def _write_block(self, x: Operation, name: str | None) -> None:
+        name = name or self._fresh_name()
+        lines = list(x.lines)
+        if x.fresh and (x.operands[0].view or x.operands[0].cheap or self.uses[x.operands[0]] > 1):
+            lines[0] = "{out} = np.array({0})"
+        for line in lines:
+            self._fitted(x, line, len(name), out=name)  # first all names, which stand before the block
+        self.lines += [self._fitted(x, line, len(name), out=name) for line in lines]
+        self.texts[x] = (name, ATOM)
+
+    def _fitted(self, x: Operation, template: str, margin: int, out: str = "") -> str:
+        """The template filled in, with the longest operands given names until the line is short enough."""
+        while True:
+            texts = []
+            for y, place in zip(x.operands, x.places, strict=True):
+                text, kind = self.texts[y]
+                texts.append(text if kind in place else f"({text})")
+            result = template.format(*texts, out=out)
+            long = [y for k, y in enumerate(x.operands) if f"{{{k}}}" in template and len(self.texts[y][0]) > 8]
+            long = [y for y in long if y.operands and not self.texts[y][0].isidentifier()]
+            if len(result) + margin <= LINE or not long:
+                return result
+            self._assign(max(long, key=lambda y: len(self.texts[y][0])), None)
+
+    def _assign(self, x: Operation, name: str | None) -> None:
+        name = name or self._fresh_name()
+        self.lines.append(f"{name} = {self.texts[x][0]}")
+        self.texts[x] = (name, ATOM)
+
+    def _fresh_name(self) -> str:
+        while (name := f"t{self.count}") in self.taken:
+            self.count += 1
+        self.count += 1
+        return name

@@ -1,0 +1,62 @@
+"""`to_text`: expressions as text, in three notations and three styles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html import escape
+
+from eindiff.errors import EindiffError
+from eindiff.expr import Expr, variables
+
+NOTATIONS = ("matrix", "index", "einsum")
+STYLES = ("plain", "unicode", "latex")
+
+
+def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: bool = True) -> str:
+    """An expression as text.
+
+    `notation` is `matrix` (`X'*diag(v)*X`), `index` (`[i,j] sum[k] X[k,i]*v[k]*X[k,j]`) or `einsum`; `style` is `plain`, which
+    `parse` and `parse_index` read back, `unicode` or `latex`. What is large and occurs more than once gets a name
+    (`t0 = ...; ...`) unless `names` is False; then an expression that is too long or too deep is cut off.
+
+    >>> import eindiff as ed
+    >>> A, x, b = ed.matrix("A", "m", "n"), ed.vector("x", "n"), ed.vector("b", "m")
+    >>> gradient = ed.gradient(ed.norm2(A @ x - b) ** 2, x)
+    >>> to_text(gradient)
+    "2*A'*(A*x - b)"
+    >>> to_text(gradient, style="unicode")
+    '2·Aᵀ·(A·x − b)'
+    >>> to_text(gradient, "einsum")
+    '2*einsum("ij,i->j", A, einsum("ij,j->i", A, x) - b)'
+    """
+    if notation not in NOTATIONS:
+        raise EindiffError(f"notation {notation!r}: choose one of {', '.join(NOTATIONS)}")
+    if style not in STYLES:
+        raise EindiffError(f"style {style!r}: choose one of {', '.join(STYLES)}")
+    from eindiff.language.latex import LatexStyle
+    from eindiff.language.notation_einsum import EinsumNotation
+    from eindiff.language.notation_index import IndexNotation, with_letters
+    from eindiff.language.notation_matrix import MatrixNotation
+    from eindiff.language.print_names import document
+    from eindiff.language.print_text import PlainStyle, UnicodeStyle
+
+    taken = [variable.name for variable in variables(expr)]
+    writer = {"plain": PlainStyle, "unicode": UnicodeStyle, "latex": LatexStyle}[style]()
+    if notation == "index":
+        indices = IndexNotation(expr)
+        writer = replace(writer, times=" ") if style == "unicode" else writer
+        parts = with_letters(document(expr, indices, names, taken), indices, expr)
+        return writer.equations([writer.equation(name, head, writer.text(tree)) for name, head, tree in parts])
+    made = document(expr, MatrixNotation(expr) if notation == "matrix" else EinsumNotation(expr), names, taken)
+    definitions = [(writer.define(name), writer.text(tree)) for name, _, tree in made.definitions]
+    return writer.document(definitions, writer.text(made.body))
+
+
+def repr_latex(expr: Expr) -> str:
+    """What a notebook shows: the expression in matrix notation between dollar signs."""
+    return f"$\\displaystyle {to_text(expr, style='latex')}$"
+
+
+def repr_html(expr: Expr) -> str:
+    """What a page shows where there is no LaTeX: the expression in Unicode, one line a definition."""
+    return f"<code>{escape(to_text(expr, style='unicode')).replace(chr(10), '<br>')}</code>"

@@ -1,0 +1,343 @@
+"""The functions of the language: one row each, with how it is written, how its shape is found and how it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from eindiff import arrays, construct, functions, indexing, matrix_functions
+from eindiff import sizes as sz
+from eindiff.errors import EindiffError
+from eindiff.expr import Expr
+from eindiff.language.literals import HIGHEST_ORDER, Text
+from eindiff.language.syntax import Node
+from eindiff.language.unify import SCALAR, Term, Type, Unknown
+from eindiff.sizes import Size
+
+if TYPE_CHECKING:
+    from eindiff.language.infer import Inference
+
+Check = Callable[["Inference", Node], Type]
+Build = Callable[[Node, list[Expr]], Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A function: its arguments from `literal` on are sizes or axes, named ones always are."""
+
+    usage: str
+    infer: Check
+    build: Build
+    least: int = 1
+    most: int = 1
+    literal: int = 1_000_000
+    keywords: tuple[str, ...] = ()
+
+    def check(self, inference: Inference, node: Node) -> Type:
+        """The type of a call, after its arguments are counted."""
+        given = sum(arg.kind != "keyword" for arg in node.args)
+        if not self.least <= given <= self.most:
+            some = f"{self.least}" if self.least == self.most else f"{self.least} or more" if self.most > 99 else f"{self.least} to {self.most}"
+            inference.fail(node, f"{node.value} takes {some} argument{'s' * (some != '1')}, not {given}: {self.usage}")
+        for arg in node.args:
+            if arg.kind == "keyword" and arg.value not in self.keywords and not (node.value == "einsum" and len(arg.value) == 1):
+                inference.fail(arg, f"{node.value} has no argument {arg.value}: {self.usage}")
+        return self.infer(inference, node)
+
+
+TABLE: dict[str, Row] = {}
+
+
+def mark_literals(node: Node) -> None:
+    """Mark what is no expression below a call, an index or an array, so that inference reads it as sizes."""
+    if node.kind == "call" and not node.literal:
+        row = TABLE.get(node.value)
+        below = [
+            arg for k, arg in enumerate(node.args)
+            if arg.kind == "keyword" or (arg.kind == "text" and node.value == "einsum") or (row is not None and k >= row.literal)
+        ]  # fmt: skip
+    elif node.kind == "index":
+        below = node.args[1:]
+    elif node.kind == "array":
+        below = node.args[:]
+    else:
+        return
+    while below:
+        arg = below.pop()
+        if not arg.literal:
+            arg.literal = True
+            below.extend(arg.args)
+
+
+def values(node: Node) -> list[Node]:
+    """The arguments of a call that are expressions."""
+    return [arg for arg in node.args if not arg.literal]
+
+
+def positional(node: Node) -> list[Any]:
+    """The literal arguments of a call that have no name."""
+    return [arg.plan for arg in node.args if arg.literal and arg.kind != "keyword"]
+
+
+def named(node: Node, name: str, default: Any = None) -> Any:
+    """The literal argument of a call under a name."""
+    return next((arg.plan for arg in node.args if arg.kind == "keyword" and arg.value == name), default)
+
+
+def _type(node: Node) -> Type:
+    assert node.type is not None
+    return node.type
+
+
+# Entry by entry
+
+
+def _elementwise(name: str) -> None:
+    function = functions.TABLE[name]
+    count = max(1, len(function.derivatives))
+    letters = ", ".join("xyz"[:count])
+    TABLE[name] = Row(
+        f"{name}({letters})", lambda inference, node: inference.equal_shapes(node, node.args),
+        lambda node, args: construct.map_(function, arrays.broadcast(name, args)), count, count,
+    )  # fmt: skip
+
+
+def _python_elementwise(usage: str, function: Callable[..., Expr], count: int = 1) -> None:
+    TABLE[usage.partition("(")[0]] = Row(
+        usage, lambda inference, node: inference.equal_shapes(node, node.args),
+        lambda node, args: function(*args), count, count,
+    )  # fmt: skip
+
+
+for _name, _function in functions.TABLE.items():
+    if not _function.core and _name != "pow":
+        _elementwise(_name)
+_python_elementwise("sqrt(x)", functions.sqrt)
+_python_elementwise("square(x)", functions.square)
+_python_elementwise("reciprocal(x)", functions.reciprocal)
+_python_elementwise("power(x, y)", functions.power, 2)
+_python_elementwise("minimum(x, y)", functions.minimum, 2)
+_python_elementwise("maximum(x, y)", functions.maximum, 2)
+_python_elementwise("where(condition, x, y)", functions.where, 3)
+
+
+# Along axes
+
+
+def _axes(inference: Inference, node: Node, order: int) -> list[int]:
+    """The axes that a reduction names, or all; they count from 0, negative ones from the last."""
+    given = positional(node) + [named(node, "axis")] * (named(node, "axis") is not None)
+    flat = [k for item in given for k in (item if isinstance(item, list) else [item])]
+    if any(not isinstance(k, int) or not -order <= k < order for k in flat) or len({k % order for k in flat}) < len(flat):
+        inference.fail(node, f"`{inference.text(node)}`: {inference.shape_of(node.args[0])}, so its axes are {', '.join(map(str, range(order))) or 'none'}")
+    node.plan = [k % order for k in flat] if given else None
+    return node.plan if given else list(range(order))
+
+
+def _reduced(inference: Inference, node: Node) -> Type:
+    shape = _type(node.args[0])
+    if node.value in ("max", "min") and positional(node):
+        text, k, name = inference.text(node.args[0]), inference.text(node.args[1]), node.value
+        inference.fail(node, f"write {name}imum({text}, {k}) for the {name}imum of each entry and {k}, or {name}({text}, axis={k}) along an axis")
+    gone = _axes(inference, node, shape.order)
+    return Type(tuple(axis for k, axis in enumerate(shape.axes) if k not in gone))
+
+
+for _name in ("sum", "mean", "prod", "max", "min", "norm1", "norm2", "logsumexp"):
+    _reduce = getattr(arrays, _name, None) or getattr(matrix_functions, _name)
+    TABLE[_name] = Row(
+        f"{_name}(X), or {_name}(X, axis=0) along axes, which count from 0", _reduced,
+        lambda node, args, function=_reduce: function(args[0], node.plan),  # type: ignore[misc]
+        1, 1 + HIGHEST_ORDER, 1, ("axis",),
+    )  # fmt: skip
+
+
+def _along(inference: Inference, node: Node) -> Type:
+    shape = _type(node.args[0])
+    if len(_axes(inference, node, shape.order)) > 1 and node.plan is not None:
+        inference.fail(node, f"{node.value} works along one axis")
+    if shape.order == 0:
+        inference.fail(node, f"`{inference.text(node)}`: {inference.shape_of(node.args[0])} and has no axis")
+    node.plan = node.plan[0] if node.plan else -1
+    return shape
+
+
+TABLE["softmax"] = Row(
+    "softmax(x), or softmax(X, axis=0)", _along, lambda node, args: functions.softmax(args[0], node.plan), 1, 2, 1, ("axis",)
+)
+TABLE["cumsum"] = Row(
+    "cumsum(x), or cumsum(X, axis=0)", _along, lambda node, args: arrays.cumsum(args[0], node.plan), 1, 2, 1, ("axis",)
+)
+TABLE["argmax"] = Row(
+    "argmax(x)", _along, lambda node, args: construct.apply(functions.TABLE["argmax"], args)
+)
+
+
+# Functions of matrices; of a stack of matrices along the last two axes
+
+
+def _matrix_axes(inference: Inference, node: Node, square: bool) -> Type:
+    shape = _type(node.args[0])
+    if shape.order < 2:
+        inference.fail(node, f"{node.value} needs a {'square ' * square}matrix; {inference.shape_of(node.args[0])}")
+    if square:
+        inference.square(node, node.args[0])
+    return shape
+
+
+def _matrix(names: str, output: Callable[[Inference, Node, Type], tuple[Term, ...]], square: bool = True) -> None:
+    def infer(inference: Inference, node: Node) -> Type:
+        shape = _matrix_axes(inference, node, square)
+        return Type(shape.axes[:-2] + output(inference, node, shape))
+
+    for name in names.split():
+        function = getattr(matrix_functions, name, None) or getattr(arrays, name)
+        TABLE[name] = Row(f"{name}(A)", infer, lambda node, args, f=function: f(args[0]))  # type: ignore[misc]
+
+
+def _smaller(inference: Inference, node: Node, shape: Type) -> Term:
+    return inference.sizes.derive(node, sz.minimum, *shape.axes[-2:])
+
+
+_matrix("inv expm logm sqrtm chol eigvecs adj", lambda inference, node, shape: shape.axes[-2:])
+_matrix("tr det logdet lambdamax", lambda inference, node, shape: ())
+_matrix("eigvals", lambda inference, node, shape: shape.axes[-1:])
+_matrix("normnuc normspec", lambda inference, node, shape: (), square=False)
+_matrix("pinv", lambda inference, node, shape: shape.axes[:-3:-1], square=False)
+_matrix("svdvals", lambda inference, node, shape: (_smaller(inference, node, shape),), square=False)
+_matrix("svdleft", lambda inference, node, shape: (shape.axes[-2], _smaller(inference, node, shape)), square=False)
+_matrix("svdright", lambda inference, node, shape: (shape.axes[-1], _smaller(inference, node, shape)), square=False)
+
+
+def _diag(inference: Inference, node: Node) -> Type:
+    shape = _type(node.args[0])
+    if shape.order == 1:
+        return Type(shape.axes * 2)
+    if shape.order != 2:
+        inference.fail(node, f"diag takes a vector or a square matrix; {inference.shape_of(node.args[0])}")
+    inference.square(node, node.args[0])
+    return Type(shape.axes[:1])
+
+
+def _solve(inference: Inference, node: Node) -> Type:
+    a, b = node.args
+    _matrix_axes(inference, node, True)
+    if _type(a).order != 2 or _type(b).order not in (1, 2) or not inference.sizes.unite(_type(a).axes[1], _type(b).axes[0], node):
+        inference.fail(node, f"`{inference.text(node)}`: {inference.shape_of(a)}, {inference.shape_of(b)}; their first sizes must be equal")
+    return Type(_type(b).axes)
+
+
+def _matrix_power(inference: Inference, node: Node) -> Type:
+    [node.plan] = positional(node)
+    if not isinstance(node.plan, int):
+        inference.fail(node, "the exponent of a matrix power is a whole number")
+    return _matrix_axes(inference, node, True)
+
+
+TABLE["diag"] = Row("diag(v) or diag(A)", _diag, lambda node, args: arrays.diag(args[0]))
+TABLE["solve"] = Row("solve(A, b)", _solve, lambda node, args: matrix_functions.solve(*args), 2, 2)
+TABLE["matrix_power"] = Row(
+    "matrix_power(A, k)", _matrix_power, lambda node, args: matrix_functions.matrix_power(args[0], node.plan), 2, 2, 1
+)
+
+
+# Einsum
+
+
+def _labels(inference: Inference, node: Node, spec: str, args: list[Node]) -> tuple[list[list[str]], list[str]]:
+    """The labels of operands and output; `...` stands for the axes that are not named."""
+    left, arrow, right = "".join(spec.split()).partition("->")
+    terms = left.split(",") if left or args else []
+    if len(terms) != len(args):
+        inference.fail(node, f"einsum {spec!r} names {len(terms)} operands, but {len(args)} are given")
+    for text in (*terms, right):
+        if not all(c.isalpha() for c in text.replace("...", "", 1)):
+            inference.fail(node, f"einsum {spec!r}: labels are letters, {text!r} has others")
+    inputs = []
+    for term, arg in zip(terms, args, strict=True):
+        before, dots, after = term.partition("...")
+        rest = _type(arg).order - len(before) - len(after)
+        if rest < 0 or (rest and not dots):
+            inference.fail(node, f"einsum {spec!r}: {term!r} names {len(before) + len(after)} axes, but {inference.shape_of(arg)}")
+        inputs.append([*before, *(f".{rest - k}" for k in range(rest)), *after])
+    dotted = sorted({x for labels in inputs for x in labels if x[0] == "."}, key=lambda x: -int(x[1:]))
+    if arrow:
+        before, dots, after = right.partition("...")
+        return inputs, [*before, *(dotted if dots else []), *after]
+    every = [x for labels in inputs for x in labels if x[0] != "."]
+    return inputs, dotted + sorted(x for x in set(every) if every.count(x) == 1)
+
+
+def contract(
+    inference: Inference, node: Node, spec: str, args: list[Node], given: dict[str, Size]
+) -> tuple[Type, dict[str, Term]]:
+    """The type of an einsum, and the sizes of output labels that no operand has (given, or to be found)."""
+    inputs, output = _labels(inference, node, spec, args)
+    found: dict[str, tuple[Term, Node]] = {}
+    for labels, arg in zip(inputs, args, strict=True):
+        for label, size in zip(labels, _type(arg).axes, strict=True):
+            if label not in found:
+                found[label] = (size, arg)
+            elif not inference.sizes.unite(found[label][0], size, node):
+                other = inference.shape_of(found[label][1])
+                both = other if found[label][1] is arg else f"{other}, {inference.shape_of(arg)}"
+                inference.fail(node, f"einsum {spec!r}: {both}; the sizes of label {label!r} must be equal")
+    unbound: dict[str, Term] = {label: given.get(label, Unknown()) for label in output if label not in found}
+    for label, size in given.items():
+        if label in found and not inference.sizes.unite(found[label][0], size, node):
+            inference.fail(node, f"einsum {spec!r}: label {label!r} cannot have size {size}; {inference.shape_of(found[label][1])}")
+    return Type(tuple(found[x][0] if x in found else unbound[x] for x in output)), unbound
+
+
+def _einsum(inference: Inference, node: Node) -> Type:
+    spec = node.args[0].plan
+    if not isinstance(spec, Text):
+        inference.fail(node.args[0], f"einsum begins with its labels: {TABLE['einsum'].usage}")
+    if positional(node)[1:]:
+        inference.fail(node, f"einsum has one quoted text: {TABLE['einsum'].usage}")
+    given = {arg.value: size_value(inference, arg) for arg in node.args if arg.kind == "keyword"}
+    shape, unbound = contract(inference, node, spec, values(node), given)
+    node.plan = (str(spec), unbound)
+    return shape
+
+
+def _build_einsum(node: Node, args: list[Expr]) -> Expr:
+    spec, sizes = node.plan
+    return arrays.einsum(spec, *args, sizes=sizes)
+
+
+TABLE["einsum"] = Row('einsum("ij,jk->ik", A, B), or einsum("i->ij", x, j=n)', _einsum, _build_einsum, 1, 200)
+
+
+def size_value(inference: Inference, node: Node) -> Size:
+    """A literal that must be a size."""
+    size = node.plan
+    if isinstance(size, Text) or not isinstance(size, int | str) or (isinstance(size, int) and size < 1):
+        inference.fail(node, "a size is a name, a positive whole number, or a sum or product of those")
+    return size
+
+
+def slice_size(entry: slice, n: Size) -> Size:
+    """How many entries of an axis a slice takes."""
+    step = 1 if entry.step is None else entry.step
+    bounds = [bound for bound in (entry.start, entry.stop, step) if bound is not None]
+    if any(isinstance(bound, Text) or not isinstance(bound, int | str) for bound in bounds) or not isinstance(step, int) or step == 0:
+        raise EindiffError("the bounds of a slice are whole numbers, its step is not 0")
+    if isinstance(n, int) and not any(isinstance(bound, str) for bound in bounds):
+        count: Size = len(range(*entry.indices(n)))
+    elif step == 1:
+        first, last = (
+            bound if isinstance(bound, str) or bound >= 0 else sz.add(n, bound)
+            for bound in (0 if entry.start is None else entry.start, n if entry.stop is None else entry.stop)
+        )
+        count = sz.subtract(last, first)
+    else:
+        raise EindiffError(f"a slice with a step needs an axis of known size, not {n}")
+    if isinstance(count, int) and count < 1:
+        raise EindiffError(f"this slice is empty: the axis has size {n}")
+    return count
+
+
+# The rest, constants and shapes, is in a file of its own
+from eindiff.language import table_shapes as _shapes  # noqa: E402, F401

@@ -1,0 +1,125 @@
+"""The rewrite rules as a table: each fires on an example, is logged, and keeps the value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+from eindiff.rewrite import RULES
+
+g = np.random.default_rng(3)
+POINT = {
+    "x": g.uniform(0.5, 2, size=4), "y": g.uniform(0.5, 2, size=4), "p": g.uniform(0.5, 2, size=4),
+    "A": g.normal(size=(4, 4)) + 3 * np.eye(4), "B": g.normal(size=(4, 4)) + 3 * np.eye(4),
+    "Q": np.linalg.qr(g.normal(size=(4, 4)))[0], "c": np.asarray(1.7),
+}  # fmt: skip
+x, y, p = ed.vector("x", "n"), ed.vector("y", "n"), ed.vector("p", "n", "positive")
+A, B, Q, c = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n"), ed.matrix("Q", "n", "n", "orthogonal"), ed.scalar("c")
+inv, det = np.linalg.inv, np.linalg.det
+
+Case = tuple[Callable[[], ed.Expr], Callable[..., np.ndarray]]  # how it is written, and its value in NumPy
+CASES: dict[str, list[Case]] = {
+    "exp_of_log": [(lambda: ed.exp(ed.log(x)), lambda x, **_: x)],
+    "log_of_exp": [(lambda: ed.log(ed.exp(x)), lambda x, **_: x)],
+    "log_of_power": [
+        (lambda: ed.log(ed.sqrt(x)), lambda x, **_: np.log(x) / 2),
+        (lambda: ed.log(1 / x), lambda x, **_: -np.log(x)),
+    ],
+    "log_of_sum_of_exponentials": [
+        (lambda: ed.log(1 + ed.exp(x)), lambda x, **_: np.log(1 + np.exp(x))),
+        (lambda: ed.log(ed.exp(y) + ed.exp(x)), lambda x, y, **_: np.log(np.exp(x) + np.exp(y))),
+        (lambda: ed.log(2 + ed.exp(x)), lambda x, **_: np.log(2 + np.exp(x))),
+    ],
+    "log_of_det": [(lambda: ed.log(ed.det(A @ A.T + ed.eye("n"))), lambda A, **_: np.log(det(A @ A.T + np.eye(4))))],
+    "log_of_sum_of_exp": [
+        (lambda: ed.log(ed.sum(ed.exp(A), 0)), lambda A, **_: np.log(np.exp(A).sum(0))),
+        (lambda: ed.log(ed.sum(ed.exp(A), 1)), lambda A, **_: np.log(np.exp(A).sum(1))),
+        (lambda: ed.log(ed.sum(ed.exp(A))), lambda A, **_: np.log(np.exp(A).sum())),
+    ],
+    "log_of_sigmoid": [(lambda: ed.log(ed.sigmoid(x)), lambda x, **_: -np.log(1 + np.exp(-x)))],
+    "log1p_of_exp": [(lambda: ed.log1p(ed.exp(x)), lambda x, **_: np.log(1 + np.exp(x)))],
+    "reciprocal_of_one_plus_exp": [(lambda: 1 / (1 + ed.exp(x)), lambda x, **_: 1 / (1 + np.exp(x)))],
+    "one_minus_sigmoid": [(lambda: 3 - 3 * ed.sigmoid(x), lambda x, **_: 3 / (1 + np.exp(x)))],
+    "exp_times_sigmoid": [(lambda: ed.exp(x) * ed.sigmoid(-x) * y, lambda x, y, **_: y / (1 + np.exp(-x)))],
+    "trivial_power": [(lambda: x**0 + x**1 + x**2, lambda x, **_: 1 + x + x**2)],
+    "power_of_power": [(lambda: (x**1.5) ** 3, lambda x, **_: x**4.5), (lambda: ed.sqrt(p**3), lambda p, **_: p**1.5)],
+    "root_of_square": [
+        (lambda: ed.sqrt((x - y) * (x - y)), lambda x, y, **_: np.abs(x - y)),
+        (lambda: (4 * x * x) ** 1.5, lambda x, **_: 8 * np.abs(x) ** 3),
+    ],
+    "power_of_product": [
+        (lambda: (2 * x * y) ** -3, lambda x, y, **_: (2 * x * y) ** -3.0),
+        (lambda: ed.sqrt(3 * x), lambda x, **_: np.sqrt(3 * x)),
+    ],
+    "abs_of_positive": [
+        (lambda: ed.abs(-2 * p), lambda p, **_: 2 * p),
+        (lambda: ed.abs(-3 * x), lambda x, **_: 3 * np.abs(x)),
+    ],
+    "maximum_of_itself": [(lambda: ed.maximum(x, x), lambda x, **_: x)],
+    "same_choices": [(lambda: ed.where(x > 1, y, y), lambda y, **_: y)],
+    "inverse_of": [
+        (lambda: ed.inv(ed.inv(A)), lambda A, **_: A),
+        (lambda: ed.inv(3 * A.T), lambda A, **_: inv(A).T / 3),
+        (lambda: ed.inv(ed.diag(x)), lambda x, **_: np.diag(1 / x)),
+        (lambda: ed.inv(A @ B.T @ A), lambda A, B, **_: inv(A @ B.T @ A)),
+        (lambda: ed.inv(Q), lambda Q, **_: Q.T),
+    ],
+    "determinant_of": [
+        (lambda: ed.det(ed.inv(A)), lambda A, **_: 1 / det(A)),
+        (lambda: ed.det(A.T @ B), lambda A, B, **_: det(A) * det(B)),
+        (lambda: ed.det(ed.diag(x)), lambda x, **_: x.prod()),
+        (lambda: ed.det(2 * ed.matrix("M", 4, 4)) / 16, lambda M, **_: det(M)),
+    ],
+    "log_determinant_of": [
+        (lambda: ed.logdet(ed.inv(A @ A.T + ed.eye("n"))), lambda A, **_: -np.log(det(A @ A.T + np.eye(4)))),
+    ],
+    "cancel_inverses": [
+        (lambda: B @ A @ ed.inv(A) @ x, lambda B, x, **_: B @ x),
+        (lambda: ed.tr(ed.inv(A) @ A), lambda **_: np.asarray(4.0)),
+        (lambda: Q @ B @ Q.T @ Q @ x, lambda Q, B, x, **_: Q @ B @ x),
+    ],
+    "simplify_index_maps": [
+        (lambda: x[1:][::-1][:2], lambda x, **_: x[1:][::-1][:2]),
+        (lambda: ed.concatenate([x, y])["n":], lambda y, **_: y),
+        (lambda: ed.sum(ed.concatenate([x, y])), lambda x, y, **_: x.sum() + y.sum()),
+        (lambda: ed.kron(A, B) @ ed.kron(x, y), lambda A, B, x, y, **_: np.kron(A, B) @ np.kron(x, y)),
+    ],
+    "combine_exponentials": [(lambda: ed.simplify(ed.exp(x) * ed.exp(y)), lambda x, y, **_: np.exp(x + y))],
+    "factor_contractions": [
+        (lambda: ed.simplify(A @ x + 2 * A @ y), lambda A, x, y, **_: A @ (x + 2 * y)),
+        (lambda: ed.simplify(A @ B @ x - B @ B @ x), lambda A, B, x, **_: (A - B) @ B @ x),
+    ],
+}
+ALL_RULES = sorted({rule.__name__ for rules in RULES.values() for rule in rules})
+
+
+def test_every_rule_has_a_case():
+    assert sorted(CASES) == ALL_RULES
+
+
+@pytest.mark.parametrize("rule", ALL_RULES)
+def test_rule_fires_and_keeps_the_value(rule):
+    point = POINT | {"M": POINT["A"]}
+    for build, expected in CASES[rule]:
+        with ed.rewrite_log() as log:
+            expr = build()
+        assert rule in [entry.rule for entry in log]
+        np.testing.assert_allclose(ed.evaluate(expr, point, {"n": 4}), expected(**point), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", ALL_RULES)
+def test_rule_says_why_it_ends(rule):
+    function = next(f for rules in RULES.values() for f in rules if f.__name__ == rule)
+    assert function.__doc__
+    assert any(word in function.__doc__ for word in ("less", "goes away", "maller", "ewer"))
+
+
+def test_the_log_names_rules_in_the_order_they_were_applied():
+    with ed.rewrite_log() as log:
+        result = ed.log(ed.det(ed.inv(A)))
+    assert result is -ed.logdet(A)
+    assert [entry.rule for entry in log] == ["determinant_of", "log_of_det", "log_of_power"]
+    assert "log_of_det: log(det(A)) → logdet(A)" in [str(entry) for entry in log]
