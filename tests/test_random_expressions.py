@@ -63,13 +63,13 @@ class Grammar:
 
     def variable(self, shape: Shape) -> str:
         """One of two variables of the shape; of those named p all entries are positive."""
-        return self.choice("px") + "".join(map(str, shape))
+        return self.choice("px") + "_".join(map(str, shape))
 
     def positive(self, shape: Shape, depth: int) -> str:
         """An expression that is positive everywhere."""
         forms = ["", "ed.exp({})", "ed.sigmoid({})", "ed.softplus({})", "(1 + ed.square({}))", "(1 + ed.exp({}))"]
         form = self.choice(forms if depth > 0 else forms[:1])
-        return form.format(self.any(shape, depth - 1)) if form else "p" + "".join(map(str, shape))
+        return form.format(self.any(shape, depth - 1)) if form else "p" + "_".join(map(str, shape))
 
     def broadcastable(self, shape: Shape) -> Shape:
         """A shape that broadcasts to this one."""
@@ -200,7 +200,7 @@ def index(g: Grammar, shape: Shape, depth: int) -> str | None:
             listed = True
         entries.append({
             "slice": f"{more}:", "end": f":{-more}" if more else ":", "step": "::2", "flip": "::-1",
-            "list": str(chosen) if kind == "list" else "",
+            "list": f"np.array({chosen})" if kind == "list" else "",
         }[kind])  # fmt: skip
     if len(larger) < 4 and not listed and g.chance():
         size = g.size()
@@ -332,11 +332,11 @@ class Example:
 
 
 def _names(text: str) -> list[str]:
-    return sorted(set(re.findall(r"\b[px]\d*\b", text)))
+    return sorted(set(re.findall(r"\b[px](?:\d+(?:_\d+)*)?\b", text)))
 
 
 def _shape(name: str) -> Shape:
-    return tuple(int(digit) for digit in name[1:])
+    return tuple(int(size) for size in name[1:].split("_") if size)
 
 
 def _array(name: str) -> np.ndarray:
@@ -361,11 +361,11 @@ def _jax_values(example: Example, arrays: dict[str, np.ndarray]) -> list[np.ndar
     """The value, and the derivative by the example's variables from JAX, once in forward and once in reverse mode."""
     derivatives = []
     for first in (jax.jacfwd, jax.jacrev):
-        function = lambda point: eval(example.text, {"ed": JAX} | point) * 1.0  # noqa: E731
+        function = lambda point: eval(example.text, {"ed": JAX, "np": np} | point) * 1.0  # noqa: E731
         for k, name in enumerate(example.by):
             function = _by(function, name, first if k == 0 else jax.jacfwd)
         derivatives.append(function)
-    value = lambda point: eval(example.text, {"ed": JAX} | point) * 1.0  # noqa: E731
+    value = lambda point: eval(example.text, {"ed": JAX, "np": np} | point) * 1.0  # noqa: E731
     return [np.asarray(a) for a in jit(lambda point: [f(point) for f in (value, *derivatives)])(arrays)]
 
 
@@ -378,7 +378,7 @@ def check(example: Example) -> None:
     value, forward, reverse = _jax_values(example, arrays)
     assume(all(np.isfinite(a).all() and np.abs(a).max(initial=0) < 1e6 for a in (value, forward, reverse)))
     variables = {name: ed.tensor(name, _shape(name)) for name in arrays}
-    y = eval(example.text, {"ed": ed} | variables)
+    y = eval(example.text, {"ed": ed, "np": np} | variables)
     assert_close(ed.evaluate(y, arrays), value, RTOL, FLOOR, f"the value of {y}")
     for mode in MODES:
         derivative = ed.derivative(y, *(variables[name] for name in example.by), mode=mode)

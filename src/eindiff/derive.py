@@ -12,10 +12,12 @@ from typing import Any
 
 from eindiff import construct
 from eindiff.construct import Factor, add, einsum
+from eindiff.cost import cost
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Add, Apply, Einsum, Expr, Map, Variable, topological
 from eindiff.labels import Labels
 from eindiff.order import merge, nest_by_tensor_order, share
+from eindiff.rewrite import record
 from eindiff.sizes import Size
 
 # Forward mode
@@ -131,6 +133,20 @@ def _depends(outputs: Iterable[Expr], on: Iterable[Expr]) -> tuple[list[Expr], s
     return order, found
 
 
+_FORWARD = {
+    Einsum: "Theorem 5, pushforward of a multiplication",
+    Apply: "Theorem 6, pushforward of a general function",
+    Map: "Theorem 7, pushforward of an elementwise function",
+    Add: "pushforward of a sum",
+}
+_REVERSE = {
+    Einsum: "Theorem 8, pullback of a multiplication",
+    Apply: "Theorem 9, pullback of a general function",
+    Map: "Theorem 10, pullback of an elementwise function",
+    Add: "pullback of a sum",
+}
+
+
 def pushforwards(y: Expr, x: Expr, seed: Expr) -> dict[Expr, Expr]:
     """Forward mode: `v̇` of every node v of y that depends on x, starting from ẋ = seed."""
     order, active = _depends([y], [x])
@@ -154,6 +170,7 @@ def pushforwards(y: Expr, x: Expr, seed: Expr) -> dict[Expr, Expr]:
             total = add(terms)
             if not construct.is_zero(total):
                 dots[node] = total
+                record(_FORWARD[type(node)], "pushforward", (node, x), total)
     return dots
 
 
@@ -171,6 +188,7 @@ def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
         for index, child in enumerate(node.children):
             if child in active and (term := _pullback(node, bar, index)) is not None:
                 terms.setdefault(child, []).append(term)
+                record(_REVERSE[type(node)], "pullback", (node, child), term)
     return bars
 
 
@@ -198,11 +216,14 @@ Wrt = Any  # a variable, its name, or a list of them
 MODES = ("auto", "reverse", "forward", "cross_country")
 
 
-def derivative(y: Expr, *xs: Expr | str, mode: str = "auto", symmetric: str = "projected") -> Expr:
+def derivative(
+    y: Expr, *xs: Expr | str, mode: str = "auto", symmetric: str = "projected", sizes: Mapping[str, int] | None = None
+) -> Expr:
     """The derivative of y by each of xs in turn: the axes of y first, then those of each variable.
 
     `mode` is how the chain rule is multiplied out: `reverse` from y to x, `forward` from x to y, `cross_country`
-    in order of increasing tensor order, and `auto` leaves it to the planner. All give the same values.
+    in order of increasing tensor order, and `auto` leaves the order to the planner; with `sizes` it takes the mode that
+    costs least at these sizes. All give the same values.
     For a symmetric variable the derivative is `projected` (made symmetric), or by the `free` entries.
 
     >>> from eindiff import vector, matrix
@@ -211,6 +232,9 @@ def derivative(y: Expr, *xs: Expr | str, mode: str = "auto", symmetric: str = "p
     True
     """
 
+    if mode == "auto" and sizes is not None:
+        candidates = [derivative(y, *xs, mode=one, symmetric=symmetric) for one in MODES]
+        return min(candidates, key=lambda candidate: cost(candidate, sizes).flops)
     result = y
     for x in xs:
         [[result]] = _blocks([result], [find_variable(y, x)], mode, symmetric)

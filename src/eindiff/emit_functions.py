@@ -168,4 +168,3 @@ def symmetrized(operations: Operations, x: Operation, ndim: int) -> Operation:
     else:
         mirrored = operations.make("np.swapaxes({0}, -1, -2)", [x], cheap=True, view=True)
     return operations.make("({0} + {1}) / 2", [x, mirrored], [FIRST_TERM, FIRST_TERM], kind="times")
-

@@ -191,7 +191,7 @@ class Indexing:
     def simplify_places(
         self, core: Tensor, axes: tuple[Axis, ...], sizes: dict[int, Size], shape: Shape
     ) -> tuple[Tensor, tuple[Axis, ...]]:
-        """Places that a reshape or a flip of what is put there makes simpler: best of all, one label along a whole axis."""
+        """Places that a reshape or a flip of what is put there makes simpler: at best one label along a whole axis."""
         core, axes = self._merge_axes(core, axes, sizes)
         for place, (axis, length) in enumerate(zip(axes, shape, strict=True)):
             found = None if isinstance(axis, int) else _whole_axis(axis, sizes, length)
@@ -207,10 +207,13 @@ class Indexing:
             axes = (*axes[:place], label, *axes[place + 1 :])
         return core, axes
 
-    def _merge_axes(self, core: Tensor, axes: tuple[Axis, ...], sizes: dict[int, Size]) -> tuple[Tensor, tuple[Axis, ...]]:
+    def _merge_axes(
+        self, core: Tensor, axes: tuple[Axis, ...], sizes: dict[int, Size]
+    ) -> tuple[Tensor, tuple[Axis, ...]]:
         """Axes that run over several labels row by row get one label instead, of a reshaped core."""
         uses = Counter(label for axis in axes for label in set(labels_of(axis)))
         groups: list[Labels] = []
+        names: dict[Labels, int] = {}
         result: list[Axis] = []
         for axis in axes:
             order = None if isinstance(axis, int) else row_major(axis, sizes)
@@ -219,17 +222,16 @@ class Indexing:
                 result.append(axis)
             else:
                 groups.append(order)
-                merged = max(sizes) + 1
+                names[order] = merged = max(sizes) + 1
                 sizes[merged] = sz.product(sizes[x] for x in order)
                 result.append(Index(axis.offset, ((merged, 1),)))
-        groups = [group for group in dict.fromkeys([*groups, *((x,) for x in core.labels)]) if set(group) <= set(core.labels)]
-        inside = {x for group in groups if len(group) > 1 for x in group}
-        groups = [group for group in groups if len(group) > 1 or group[0] not in inside]
-        if not inside:
+        if not names:
             return core, axes
+        inside = {x for order in names for x in order}
+        groups += [(x,) for x in core.labels if x not in inside]
+        groups = [group for group in dict.fromkeys(groups) if set(group) <= set(core.labels)]
         turned = self.products.permute(core, tuple([x for group in groups for x in group]))
-        new = iter([axis.labels[0] for axis, old in zip(result, axes, strict=True) if isinstance(axis, Index) and axis is not old])
-        labels = tuple([next(new) if len(group) > 1 else group[0] for group in groups])
+        labels = tuple([names[group] if group in names else group[0] for group in groups])
         return Tensor(self.reshape(turned, labels, sizes), labels), tuple(result)
 
     def reshape(self, x: Operation, labels: Labels, sizes: Mapping[int, Size]) -> Operation:

@@ -288,4 +288,3 @@ def array_text(array: np.ndarray) -> str:
     if array.ndim == 0:
         return number_text(float(array))
     return f"[{', '.join(array_text(row) for row in array)}]"
-

@@ -98,7 +98,7 @@ class Products:
             larger = [other for other in groups if labels < other]
             if larger:
                 home = min(larger, key=len)
-                groups[home] = self._halves(groups.pop(labels)) + groups[home]
+                groups[home] = self._halves(labels, groups.pop(labels)) + groups[home]
         whole = [self._one_set(labels, group) for labels, group in groups.items()]
         if len(whole) == 1:
             return whole[0]
@@ -111,9 +111,9 @@ class Products:
     def _broadcast(self, factors: Sequence[Tensor], order: Labels) -> Tensor:
         return Tensor(self.operations.times([self.align(x, order) for x in factors]), order)
 
-    def _halves(self, group: list[Tensor]) -> list[Tensor]:
-        """The numerator and the denominator of factors over the same labels, each as one factor."""
-        order = max(group, key=lambda x: not x.operation.cheap).labels
+    def _halves(self, labels: Collection[int], group: list[Tensor]) -> list[Tensor]:
+        """The numerator and the denominator of factors over one set of labels, each as one factor."""
+        order = _usual_order(labels, group)
         above, below = self._numerator_and_denominator(group, order)
         result = [Tensor(self.operations.times(above), order)] if above else []
         if below:
@@ -122,8 +122,7 @@ class Products:
 
     def _one_set(self, labels: Collection[int], group: list[Tensor]) -> Tensor:
         """The product of factors over (subsets of) one set of labels, in the order that most of them have."""
-        orders = Counter(x.labels for x in group if len(x.labels) == len(labels))
-        order = orders.most_common(1)[0][0]
+        order = _usual_order(labels, group)
         above, below = self._numerator_and_denominator(group, order)
         return Tensor(self.operations.quotient(1, above, below), order)
 
@@ -263,6 +262,11 @@ class Products:
         return Tensor(self.operations.matmul(a.operation, b.operation), a.labels[:-1] + columns)
 
 
+def _usual_order(labels: Collection[int], group: Sequence[Tensor]) -> Labels:
+    """The order of axes of most of the tensors that have them all."""
+    return Counter(x.labels for x in group if len(x.labels) == len(labels)).most_common(1)[0][0]
+
+
 def _extended(hint: Labels, labels: Labels) -> Labels:
     return tuple(dict.fromkeys(hint + labels))
 
@@ -270,4 +274,3 @@ def _extended(hint: Labels, labels: Labels) -> Labels:
 def _reading_order(x: Operation) -> tuple:
     """Names stand before what is computed, and scalars and vectors before what they are broadcast to."""
     return (not x.view, not x.cheap)
-

@@ -225,7 +225,6 @@ class Arrays:
         return "{out}[PLACES]", distinct, places
 
 
-
 def _is_within(labels: Labels, order: Labels) -> bool:
     """Whether labels come in the given order."""
     return labels == tuple([label for label in order if label in labels])

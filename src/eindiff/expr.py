@@ -281,11 +281,16 @@ def intern(kind: type, identity: tuple, **fields: Any) -> Any:
     digest = blake2b(repr((kind.__name__, identity)).encode(), digest_size=16).digest()
     node = _interned.get(digest)
     if node is None:
-        node = object.__new__(kind)
-        for name, value in fields.items():
-            object.__setattr__(node, name, value)
-        object.__setattr__(node, "digest", digest)
-        _interned[digest] = node
+        node = _interned[digest] = unlisted(kind, digest, **fields)
+    return node
+
+
+def unlisted(kind: type, digest: bytes, **fields: Any) -> Any:
+    """A node that is not interned (yet)."""
+    node = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(node, name, value)
+    object.__setattr__(node, "digest", digest)
     return node
 
 

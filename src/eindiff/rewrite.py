@@ -47,14 +47,27 @@ def rule(*subjects: str) -> Callable[[Rule], Rule]:
 
 def rewrite(subject: str, *before: Any) -> Any:
     """What the first rule that applies makes of a node about to be made, or None."""
+    log = _log.get()
     for function in RULES.get(subject, ()):
+        kept = tuple(_snapshot(item) for item in before) if log is not None else ()
         after = function(*before)
         if after is not None:
-            log = _log.get()
             if log is not None:
-                log.append(Applied(function.__name__, subject, before, after))
+                log.append(Applied(function.__name__, subject, kept, _snapshot(before[0] if after is True else after)))
             return after
     return None
+
+
+def _snapshot(item: Any) -> Any:
+    """What the log keeps of something that a rule may change in place."""
+    return item.snapshot() if hasattr(item, "snapshot") else item
+
+
+def record(rule: str, subject: str, before: tuple, after: Any) -> None:
+    """Log a step that is not a rewrite rule, such as a theorem of the chain rule."""
+    log = _log.get()
+    if log is not None:
+        log.append(Applied(rule, subject, before, after))
 
 
 @contextmanager

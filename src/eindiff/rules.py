@@ -364,8 +364,8 @@ def _maps(network: Network) -> list[tuple[int, IndexMap, tuple[int, ...]]]:
 
 @rule("einsum")
 def simplify_index_maps(network: Network) -> bool | None:
-    """Fewer or smaller maps: an input of size 1 says nothing; the identity is a delta; a map whose target is summed away is all ones; the same
-    injective map twice is the map once, and deltas; a map of a map is a map."""
+    """Fewer or smaller maps: an input of size 1 says nothing; the identity is a delta; a map whose target is summed
+    away is all ones; the same injective map twice is the map once, and deltas; a map of a map is a map."""
     maps = _maps(network)
     if not maps:
         return None

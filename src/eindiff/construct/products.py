@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from eindiff.constants import IndexMap, SizeOf
 from eindiff.errors import EindiffError
-from eindiff.expr import Add, Constant, Einsum, Expr, Map, Number, intern, number
-from eindiff.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components
+from eindiff.expr import Add, Constant, Einsum, Expr, Map, Number, intern, number, unlisted
+from eindiff.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
 from eindiff.rewrite import rewrite
 from eindiff.sizes import Shape, Size
 
@@ -121,6 +121,18 @@ class Network:
                 continue
             if not self._contract():
                 return product(self.coefficient, self.factors, self.output, self.sizes)
+
+    def snapshot(self) -> Expr:
+        """The network as it stands, as a node outside the canonical form, for logs."""
+        names = first_appearance([*(labels for _, labels in self.factors), self.output])
+        sizes = tuple([self.sizes[label] for label in names])
+        labels = tuple([tuple([names[x] for x in ls]) for _, ls in self.factors])
+        output = tuple([names[label] for label in self.output])
+        return unlisted(
+            Einsum, b"", coefficient=self.coefficient, operands=tuple([node for node, _ in self.factors]), labels=labels,
+            output=output, sizes=sizes, shape=tuple([sizes[label] for label in output]), symmetries=(),
+            is_product=not self.summed,
+        )  # fmt: skip
 
     def unite(self, a: int, b: int) -> None:
         """Make two labels the same."""

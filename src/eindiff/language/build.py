@@ -10,14 +10,15 @@ from eindiff import sizes as sz
 from eindiff.errors import EindiffError
 from eindiff.expr import Einsum, Expr, Number, number
 from eindiff.language.infer import Inference, Use, typed
-from eindiff.language.literals import Text
 from eindiff.language.syntax import Node
 from eindiff.language.table import TABLE, values
 from eindiff.language.unify import Term, Unknown, known, resolve
 from eindiff.sizes import Size
 
 _SIZE_NAMES = "mnpqklrstuvwhijabcdefg"
-_MOST_WORK = 300_000  # operands of all nodes made on the way
+_MOST_WORK = 100_000  # operands of all nodes made on the way; what takes longer is an error and no long wait
+_CONTRACTION_WORK = 30
+_MOST_FACTORS = 4_000  # in one product
 
 
 def name_sizes(inference: Inference, nodes: list[Node]) -> None:
@@ -160,9 +161,20 @@ class Building:
             elif isinstance(step, tuple):
                 result = arrays.einsum(step[0], result, right, sizes=self._label_sizes(node, step[1]))
             else:
-                result = arrays.einsum(step, result, right)
+                result = self._contracted(step, result, right)
+        if len(scalars) > _MOST_FACTORS:
+            raise EindiffError(f"a product of more than {_MOST_FACTORS} factors")
         known = arrays.coefficient_of(result) if result.ndim == 0 else None
         return arrays.multiply(scale.value, *scalars, result) if known is None or scalars else construct.filled(scale.times(known), ())
+
+    def _contracted(self, spec: str, a: Expr, b: Expr) -> Expr:
+        """A product of two: what `arrays.einsum` makes of it, without its checks, which inference has done."""
+        self.work += _CONTRACTION_WORK
+        left, _, rest = spec.partition(",")
+        right, _, output = rest.partition("->")
+        sizes = dict(zip(map(ord, left + right), a.shape + b.shape, strict=True))
+        factors = [(a, tuple(map(ord, left))), (b, tuple(map(ord, right)))]
+        return construct.einsum(1, factors, tuple(map(ord, output)), sizes)
 
     def _power(self, node: Node) -> Expr:
         base, exponent = (built(arg) for arg in node.args)
@@ -222,5 +234,3 @@ def built(node: Node) -> Expr:
     assert node.expr is not None
     return node.expr
 
-
-_ = Text

@@ -5,10 +5,11 @@
     sum_    = ["-"] term (("+" | "-") term)*
     term    = "sum" "[" labels "]" term | power (("*" | "/") power)* ["*" "sum" ...]
     power   = atom ["^" (number | atom)]
-    atom    = number | "(" sum_ ")" | function "(" arguments ")" ["[" indices "]"] | name ["[" indices "]"] | "delta" "[" a "," b "]"
+    atom    = number | "(" sum_ ")" | function "(" arguments ")" ["[" indices "]"]
+            | name ["[" indices "]"] | "delta" "[" a "," b "]"
 
-A sum goes on to the end of its product. The arguments of a function of whole tensors are tensors, those of an elementwise
-one are entries. An index is a label, or `2*i + 1` of labels whose sizes are given.
+A sum goes on to the end of its product. The arguments of a function of whole tensors are tensors, those of an
+elementwise one are entries. An index is a label, or `2*i + 1` of labels whose sizes are given.
 """
 
 from __future__ import annotations
@@ -113,11 +114,10 @@ class _Reader:
         outside, self.scope = self.scope, {}
         labels = self.labels() if self.token == "[" else ()
         body = self.sum()
-        sizes = {**dict(zip(body.labels, body.expr.shape, strict=True))}
+        sizes = dict(zip(body.labels, body.expr.shape, strict=True))
         for label in labels:
-            if label not in sizes and self.scope.get(label) is None:
-                raise self.error(f"the size of {label} is not known: write [{label}:n]")
-            sizes.setdefault(label, self.scope[label])  # type: ignore[arg-type]
+            if label not in sizes:
+                sizes[label] = self.known_size(label, self.scope[label])
         if missing := [label for label in body.labels if label not in labels]:
             raise self.error(f"{missing[0]} is neither an axis nor summed over")
         self.scope = outside
@@ -167,10 +167,15 @@ class _Reader:
         outside = dict(self.scope)
         labels = self.labels()
         body = self.term()
-        self.scope = outside
-        if missing := [label for label in labels if label not in body.labels]:
-            raise self.error(f"sum[{missing[0]}]: there is no {missing[0]} below it")
-        return _einsum_value([body], tuple(label for label in body.labels if label not in labels))
+        sizes, self.scope = {label: self.scope[label] for label in labels}, outside
+        unbound = [Value(construct.size_number(self.known_size(x, sizes[x]))) for x in labels if x not in body.labels]
+        return _einsum_value([body, *unbound], tuple(label for label in body.labels if label not in labels))
+
+    def known_size(self, label: str, size: Size | None) -> Size:
+        """The size that is written with a label, where nothing else shows it."""
+        if size is None:
+            raise self.error(f"the size of {label} is not known: write [{label}:n]")
+        return size
 
     def inverse(self, value: Value) -> Value:
         if (known := _known(value)) is not None:
@@ -199,13 +204,11 @@ class _Reader:
             self.take("[")
             a, b = self.take(), (self.take(","), self.take())[1]
             self.take("]")
-            size = self.scope.get(a) or self.scope.get(b)
-            if size is None:
-                raise self.error(f"delta[{a},{b}]: write the size of {a}, [{a}:n]")
+            size = self.known_size(a, self.scope.get(a) or self.scope.get(b))
             return Value(construct.einsum(1, [], (0, 0), {0: size}), (a, b))
         if token == "[":
             self.at -= 1
-            return self.entry(construct.constant(self.list()))
+            return self.entry(construct.constant(self.array()))
         if self.token == "(":
             return self.call(token)
         if token not in self.known:
@@ -266,7 +269,7 @@ class _Reader:
     def structure(self, name: str) -> Any:
         """A structured constant."""
         if name == "onehot":
-            indices = self.list()
+            indices = self.array()
             self.take(",")
             size = self.size(")")
             self.take(")")
@@ -294,13 +297,13 @@ class _Reader:
             self.accept(",")
         return tuple(found)
 
-    def list(self) -> list:
+    def array(self) -> list:
         """An array of numbers."""
         self.take("[")
         found: list[Any] = []
         while not self.accept("]"):
             negative = self.accept("-")
-            found.append(self.list() if self.token == "[" else float(self.take()) * (-1 if negative else 1))
+            found.append(self.array() if self.token == "[" else float(self.take()) * (-1 if negative else 1))
             self.accept(",")
         return found
 

@@ -235,19 +235,22 @@ class Inference:
         part, right = self._part(node, count), typed(arg)
         whole = Node("product", part.start, arg.end)
         kinds = (left.kind, right.kind)
-        shapes = f"`{self.text(whole)}`: {self.shape_of(part, left)}, {self.shape_of(arg)}"
+
+        def fail(hint: str) -> NoReturn:
+            self.fail(whole, f"`{self.text(whole)}`: {self.shape_of(part, left)}, {self.shape_of(arg)}; {hint}")
+
         if "tensor" in kinds:
-            self.fail(whole, f'{shapes}; a tensor of order above 2 is multiplied with einsum("ijk,k->ij", T, x)')
+            fail('a tensor of order above 2 is multiplied with einsum("ijk,k->ij", T, x)')
         if kinds in _THIN_PRODUCTS:
             spec, row, (side, axis), hint = _THIN_PRODUCTS[kinds]
             if resolve((left, right)[side].axes[axis]) != 1:
                 b = node.args[count].args[0] if kinds == ("matrix", "row") and arg.kind == "transpose" else arg
-                self.fail(whole, f"{shapes}; {hint.format(a=self.text(part), b=self.text(b))}")
+                fail(hint.format(a=self.text(part), b=self.text(b)))
             node.plan.append(spec)
             return self._contracted(spec, row, left, right)
         spec, row = _PRODUCTS[kinds]
         if kinds != ("column", "row") and not self.sizes.unite(left.axes[-1], right.axes[0], whole):
-            self.fail(whole, f"{shapes}; {resolve(left.axes[-1])} and {resolve(right.axes[0])} must be equal")
+            fail(f"{resolve(left.axes[-1])} and {resolve(right.axes[0])} must be equal")
         node.plan.append(spec)
         return self._contracted(spec, row, left, right)
 

@@ -12,9 +12,9 @@ from eindiff.expr import Number
 from eindiff.language.print_text import ATOM, POSTFIX, POWER, PRODUCT, SUMMED, Piece, PlainStyle, entries, short_array
 from eindiff.language.print_tree import Tree
 
-_GREEK = frozenset(
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
-    " Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega".split()
+_GREEK = re.compile(
+    "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|upsilon|phi|chi|psi|omega"
+    "|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Upsilon|Phi|Psi|Omega"
 )
 _NAMES = {
     "tr": r"\operatorname{tr}", "diag": r"\operatorname{diag}", "norm1": r"\operatorname{norm}_1",
@@ -33,7 +33,7 @@ def name_latex(text: str) -> str:
         stem, below = match[1], match[2]
     if not stem:
         return rf"\mathit{{{text}}}".replace("_", r"\_")
-    made = rf"\{stem}" if stem in _GREEK else stem if len(stem) == 1 else rf"\mathit{{{stem}}}"
+    made = rf"\{stem}" if _GREEK.fullmatch(stem) else stem if len(stem) == 1 else rf"\mathit{{{stem}}}"
     if not below:
         return made
     below = below.replace("_", r"\_")

@@ -1,4 +1,7 @@
-"""Einsum notation, `2*einsum("ij,jk->ik", A, B)`; and what it has in common with matrix notation: sums, functions, constants."""
+"""Einsum notation, `2*einsum("ij,jk->ik", A, B)`.
+
+What it has in common with the other notations is here too: sums, functions, constants, signs and the order of things.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,6 @@ from eindiff.labels import Labels
 from eindiff.language.print_tree import (
     Tree,
     call,
-    elementwise,
     fraction,
     literal,
     name,
@@ -162,7 +164,7 @@ class EinsumNotation:
         return self._signs[node]
 
     def distribute_sign(self, coefficient: Number, factors: list[Factor]) -> tuple:
-        """The number in front and the sign of each factor: natural ones, and one changed instead of a minus in front."""
+        """The number in front and the sign of each factor: natural ones, but one changed rather than a minus in front."""
         if len(factors) == 1 and self.takes_sign(coefficient, factors[0][0]):
             return number(-coefficient), [-1]
         variants = [self.signs(operand)[0] for operand, _ in factors]
@@ -245,7 +247,7 @@ class EinsumNotation:
 
     def power_trees(self, base: Expr, exponent: Number, flipped: bool) -> tuple[list[Tree], list[Tree]]:
         """A power as what stands above and what stands below the fraction line."""
-        size = abs(exponent)
+        size = exponent if exponent > 0 else -exponent
         halves = isinstance(size, Fraction) and size.denominator == 2
         if halves and (found := norm_argument(base)) is not None:
             arg, axes = found
@@ -277,12 +279,14 @@ class EinsumNotation:
         coefficient, variants = self.distribute_sign(number(sign * node.coefficient), factors)
         if not factors:
             return filled_tree(coefficient, output, dict(enumerate(node.sizes)))
-        tops, bottoms, scalar_tops, scalar_bottoms = [], [], [], []
+        tops: list[tuple[Tree, Labels]] = []
+        bottoms: list[tuple[Tree, Labels]] = []
+        scalar_tops: list[Tree] = []
+        scalar_bottoms: list[Tree] = []
         for (operand, labels), variant in zip(factors, variants, strict=True):
             base, exponent = power_parts(operand)
-            above, below = [self.reference(operand, False, variant)], []
-            if exponent != 1:
-                above, below = self.power_trees(base, exponent, False)
+            above, below = self.power_trees(base, exponent, False)
+            above = [self.reference(operand, False, variant)] if exponent == 1 else above
             if not labels:
                 scalar_tops, scalar_bottoms = scalar_tops + above, scalar_bottoms + below
             else:
@@ -309,8 +313,8 @@ def axis_tree(function: str, axis: int) -> Tree:
 def keyword_trees(node: Apply) -> list[Tree]:
     """What a function of whole tensors needs to be told besides its arguments.
 
-    `batch` has the labels of the batch axes of each argument, where these differ: `expm(A, E, batch=",ij")` has a direction E for
-    each i and j. `without` is how many entries a product leaves out.
+    `batch` has the labels of the batch axes of each argument: `expm(A, E, batch=",ij")` has a direction E for each i
+    and j. `without` is how many entries a product leaves out.
     """
     made = []
     if len(node.args) > 1 and any(node.batch):

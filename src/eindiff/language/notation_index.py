@@ -19,7 +19,19 @@ from eindiff.construct import parts, power_parts
 from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number
 from eindiff.language.notation_einsum import EinsumNotation, constant_tree, keyword_trees
 from eindiff.language.print_names import Document
-from eindiff.language.print_tree import Tree, call, fraction, literal, name, power, product, quotient, rebuild, split_number, walk
+from eindiff.language.print_tree import (
+    Tree,
+    call,
+    fraction,
+    literal,
+    name,
+    power,
+    product,
+    quotient,
+    rebuild,
+    split_number,
+    walk,
+)
 from eindiff.sizes import Size
 
 _LETTERS = "ijklpqrstuvabcdefghmnowxyz"
@@ -35,7 +47,7 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A reference to the entries of a node at some labels; which labels makes no difference to what has to be written."""
+    """A reference to the entries of a node at some labels, which make no difference to what has to be written."""
 
     node: Expr
     sign: int = 1
@@ -126,7 +138,7 @@ class IndexNotation(EinsumNotation):
 
     @staticmethod
     def _power(base: Tree, exponent: Number) -> tuple[list[Tree], list[Tree]]:
-        size = abs(exponent)
+        size = exponent if exponent > 0 else -exponent
         made = call("sqrt", [base]) if size == 0.5 else power(base, size)
         return ([made], []) if exponent > 0 else ([], [made])
 
@@ -155,12 +167,14 @@ class IndexNotation(EinsumNotation):
         summed = [label for label in node.contracted if any(label in labels for _, labels in factors)]
         for label in summed:
             places[label] = self._label(node.sizes[label])
-        tops, bottoms = list(deltas), []
+        tops: list[Tree] = list(deltas)
+        bottoms: list[Tree] = []
         coefficient, variants = self.distribute_sign(number(sign * node.coefficient), factors)
         counted: Counter[tuple] = Counter()
         for (operand, labels), variant in zip(factors, variants, strict=True):
             counted[operand, _placed(labels, places), variant] += 1
-        for operand, labels, variant in sorted(counted, key=lambda factor: (len(factor[1]) > 0, *self.before(factor[0]))):
+        ordered = sorted(counted, key=lambda factor: (len(factor[1]) > 0, *self.before(factor[0])))
+        for operand, labels, variant in ordered:
             base, exponent = power_parts(operand)
             times = number(exponent * counted[operand, labels, variant])
             above, below = self._power(self.entry(base, labels, variant), times)
@@ -187,7 +201,9 @@ def _substitute(node: Einsum, factors: list, places: Mapping[int, Any]) -> list:
     """`Σ_k x_k [k = c + s·i]` is `x[c + s*i]`, where only x has k."""
     for factor in list(factors):
         chosen, labels = factor
-        if not (isinstance(chosen, Constant) and isinstance(chosen.value, IndexMap)) or chosen.value.indices is not None:
+        if not (isinstance(chosen, Constant) and isinstance(chosen.value, IndexMap)):
+            continue
+        if chosen.value.indices is not None:
             continue
         target = labels[0]
         users = [other for other in factors if other is not factor and target in other[1]]
@@ -267,7 +283,8 @@ def _affine_text(index: Affine, letters: Mapping[Any, str]) -> str:
     for stride, label in index.terms:
         negative = isinstance(stride, int) and stride < 0
         size = -stride if negative else stride  # type: ignore[operator]
-        scaled = letters[label] if size == 1 else f"({size})*{letters[label]}" if " " in str(size) else f"{size}*{letters[label]}"
+        factor = "" if size == 1 else f"({size})*" if " " in str(size) else f"{size}*"
+        scaled = factor + letters[label]
         text += (" - " if negative else " + ") + scaled
     text = text[3:] if text.startswith(" + ") else "-" + text[3:] if text else ""
     if index.offset == 0 and text:

@@ -1,9 +1,9 @@
 """A network of factors and labels as matrix algebra: chains, `diag`, `.*`, traces and sums.
 
-Vectors with one label are multiplied entry by entry, and so are matrices with the same two labels. Then summed labels are
-taken away one by one: one that a single matrix has makes a matrix times a vector, one that two matrices have a product
-of matrices with a `diag` between them for the vector that is there, a ring of matrices is a trace. What is left, where a tensor
-of order three or more is involved, is an `einsum` of what was found so far.
+Vectors with one label are multiplied entry by entry, and so are matrices with the same two labels. Then summed labels
+are taken away one by one: one that a single matrix has makes a matrix times a vector, one that two matrices have a
+product of matrices with a `diag` between them for the vector that is there, a ring of matrices is a trace. What is
+left, where a tensor of order three or more is involved, is an `einsum` of what was found so far.
 """
 
 from __future__ import annotations
@@ -17,7 +17,17 @@ from eindiff.expr import Add
 from eindiff.labels import Labels
 from eindiff.language.notation_einsum import contraction_tree, filled_tree
 from eindiff.language.print_tree import (
-    Tree, call, elementwise, fraction, literal, name, power, product, quotient, transposed, transposes,
+    Tree,
+    call,
+    elementwise,
+    fraction,
+    literal,
+    name,
+    power,
+    product,
+    quotient,
+    transposed,
+    transposes,
 )  # fmt: skip
 from eindiff.sizes import Size
 
@@ -231,7 +241,7 @@ class Network:
 
     def _assemble(self) -> Tree | None:
         """The factors that are left, over the labels of the output."""
-        items = [(item.tree(), (label,)) for label, item in self.vectors.items()]
+        items: list[tuple[Tree, Labels]] = [(item.tree(), (label,)) for label, item in self.vectors.items()]
         items += [(item.tree(), pair) for pair, item in self.matrices.items()]
         if not items and not self.tensors and not self.output:
             return None
@@ -263,7 +273,7 @@ class Network:
         return filled_tree(1, (label,), self.sizes) if item is None else item.tree()
 
     def _einsum(self, items: list[tuple[Tree, Labels]]) -> Tree:
-        """What has no matrix form; a product entry by entry, a transpose or a sum over one axis of a tensor are no einsum."""
+        """What has no matrix form; a product entry by entry, a transpose and a sum over one axis need no einsum."""
         if not items:
             return filled_tree(1, self.output, self.sizes)
         distinct = len(set(self.output)) == len(self.output)

@@ -15,9 +15,9 @@ STYLES = ("plain", "unicode", "latex")
 def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: bool = True) -> str:
     """An expression as text.
 
-    `notation` is `matrix` (`X'*diag(v)*X`), `index` (`[i,j] sum[k] X[k,i]*v[k]*X[k,j]`) or `einsum`; `style` is `plain`, which
-    `parse` and `parse_index` read back, `unicode` or `latex`. What is large and occurs more than once gets a name
-    (`t0 = ...; ...`) unless `names` is False; then an expression that is too long or too deep is cut off.
+    `notation` is `matrix` (`X'*diag(v)*X`), `index` (`[i,j] sum[k] X[k,i]*v[k]*X[k,j]`) or `einsum`; `style` is
+    `plain`, which `parse` and `parse_index` read back, `unicode` or `latex`. What is large and occurs more than once
+    gets a name (`t0 = ...; ...`) unless `names` is False; then an expression that is too long or too deep is cut off.
 
     >>> import eindiff as ed
     >>> A, x, b = ed.matrix("A", "m", "n"), ed.vector("x", "n"), ed.vector("b", "m")

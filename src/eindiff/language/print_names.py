@@ -56,12 +56,16 @@ def document(expr: Expr, notation: Notation, names: bool, taken: Collection[str]
     """The expression in a notation. Without `names`, what is too long or too deep is cut off with an ellipsis."""
     root = notation.reference(expr)
     trees = _trees(root, notation)
-    chosen, forced = _choose(expr, root, trees, names)
-    uses: Counter[Expr] = Counter(ref.data.node for ref in _references(root))
-    for key in _post_order(root, trees, chosen):
-        uses.update(ref.data.node for ref in _references(trees[key]))
-    kept = {node: key for node, key in chosen.items() if uses[node] > 1 or node in forced}
-    return _assemble(root, trees, kept, notation, names, set(taken))
+    inline = {expr}
+    while True:
+        chosen, forced = _choose(root, trees, names, inline)
+        uses: Counter[Expr] = Counter(ref.data.node for ref in _references(root))
+        for key in _post_order(root, trees, chosen):
+            uses.update(ref.data.node for ref in _references(trees[key]))
+        single = {node for node in chosen if uses[node] < 2 and node not in forced}
+        if not single:
+            return _assemble(root, trees, chosen, notation, names, set(taken))
+        inline |= single  # inside something that is now written once
 
 
 def _references(tree: Tree) -> Iterable[Tree]:
@@ -99,8 +103,13 @@ def _post_order(root: Tree, trees: dict[Any, Tree], chosen: dict[Expr, Any]) -> 
     return order
 
 
-def _choose(expr: Expr, root: Tree, trees: dict[Any, Tree], names: bool) -> tuple[dict[Expr, Any], set[Expr]]:
-    """The nodes to name, with the way in which most references have them; and those that must be, being too deep."""
+def _choose(
+    root: Tree, trees: dict[Any, Tree], names: bool, inline: Collection[Expr]
+) -> tuple[dict[Expr, Any], set[Expr]]:
+    """The nodes to name, with the way in which most references have them; and those that must be, being too deep.
+
+    Those in `inline` are not named.
+    """
     uses: Counter[Any] = Counter(ref.data for tree in (root, *trees.values()) for ref in _references(tree))
     shared: dict[Expr, list[Any]] = {}
     for key in uses:
@@ -112,7 +121,7 @@ def _choose(expr: Expr, root: Tree, trees: dict[Any, Tree], names: bool) -> tupl
     for key in _post_order(root, trees, {}):
         node = key.node
         size[key], depth[key] = _measure(trees[key], size, depth, chosen)
-        if node is expr:
+        if node in inline and (depth[key] <= DEPTH or node is root.data.node):
             continue
         if depth[key] > DEPTH or (not names and size[key] > LONGEST):
             forced.add(node)
@@ -142,13 +151,14 @@ def _assemble(
     written: dict[Any, Tree] = {}
     name_of: dict[Expr, str] = {}
 
+    cut_off = Tree("name", (), "…")
+
     def change(ref: Tree) -> Tree:
         key = ref.data
         if key.node in name_of:
-            return notation.named(key, chosen[key.node], name_of[key.node]) if names else ellipsis
+            return notation.named(key, chosen[key.node], name_of[key.node]) if names else cut_off
         return notation.inlined(key, written[key])
 
-    ellipsis = Tree("name", (), "…")
     for key in _post_order(root, trees, chosen):
         written[key] = replace(trees[key], change)
         if key.node in chosen:

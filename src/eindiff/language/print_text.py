@@ -230,7 +230,8 @@ class UnicodeStyle(PlainStyle):
         outer, factors, summed = entries(tree)
         texts = []
         for part, labels in factors:
-            texts.append("δ_" + labels if part is None else self.text(part, ATOM) + "_" + labels if labels else self.text(part))
+            head = "δ" if part is None else self.text(part, ATOM)
+            texts.append(f"{head}_{labels}" if labels else head)
         sums = "Σ_" + "".join(summed) + " " if summed else ""
         return f"[{sums}{' '.join(texts) or '1'}]_{outer}", ATOM
 
@@ -262,7 +263,7 @@ class UnicodeStyle(PlainStyle):
 
 
 def entries(tree: Tree) -> tuple[str, list[tuple[Tree | None, str]], list[str]]:
-    """An einsum by entries: the labels of the output all different, the factors (None: a delta), and what is summed over."""
+    """An einsum by entries: the labels of the output, all different, the factors (None: a delta), and the sums."""
     inputs, output, _ = tree.data
     letters = "ijklpqrstuvabcdefghmnowxyz" + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     outer = letters[: len(output)]

@@ -1,8 +1,8 @@
 """What a notation writes, before it is text: small trees that every style (plain, Unicode, LaTeX) renders.
 
-A notation turns each node of an expression into one tree whose leaves may be references to other nodes; `print_names.py`
-decides which of these get a name. The functions here build trees and keep them tidy: products are flat, numbers stand in
-front, a minus sign is moved to where it reads best, and a transpose goes inward as far as it can.
+A notation turns each node of an expression into one tree whose leaves may be references to other nodes;
+`print_names.py` decides which of these get a name. The functions here build trees and keep them tidy: products are
+flat, numbers stand in front, and a transpose goes inward as far as it can.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from eindiff.expr import Number, number
 class Tree:
     """A piece of notation: `kind` says which, `order` is the order of the tensor (a row vector counts 1).
 
-    Kinds: name, number, ref, call, product, elementwise, quotient, power, sum, transposed, einsum, indexing, array, constant,
-    and for index notation entry, bigsum and delta.
+    Kinds: name, given (a name of ours), number, ref, call, product, elementwise, quotient, power, sum, transposed,
+    einsum, indexing, array, constant, and for index notation entry, bigsum, tensor and delta.
     """
 
     kind: str
@@ -153,16 +153,12 @@ def total(terms: Sequence[Tree]) -> Tree:
     for term in terms:
         value, rest = split_number(term)
         sign = -1 if value < 0 else 1
-        signed.append((sign, literal(abs(value)) if rest is None else product([literal(abs(value)), rest])))
+        size = literal(number(sign * value))
+        signed.append((sign, size if rest is None else product([size, rest])))
     if len(signed) == 1:
         return terms[0]
     order = max(term.order for term in terms)
     return Tree("sum", tuple(term for _, term in signed), tuple(sign for sign, _ in signed), order)
-
-
-def negated_sum(tree: Tree) -> Tree:
-    """A sum with all signs changed."""
-    return Tree("sum", tree.parts, tuple(-sign for sign in tree.data), tree.order)
 
 
 SYMMETRIC_CALLS = ("diag", "eye")
@@ -205,6 +201,10 @@ def rebuild(tree: Tree, parts: Sequence[Tree]) -> Tree:
             return total([product([literal(s), part]) for s, part in zip(tree.data, parts, strict=True)])
         case "transposed":
             return transposed(parts[0])
+        case "bigsum":
+            value, rest = split_number(parts[0])
+            if value != 1 and rest is not None:
+                return product([literal(value), Tree("bigsum", (rest,), tree.data)])
     return Tree(tree.kind, tuple(parts), tree.data, tree.order, tree.symmetric)
 
 

@@ -17,8 +17,8 @@ _WINDOW = 100  # the most characters of a line that an error shows
 _SCANNED = re.compile(r'"[^"\n]*"?|#[^\n]*|[()\[\]{}\n]')
 _BINDING = re.compile(r"(?:^|[;\n])\s*[^\W\d]\w*\s*=(?!=)")
 _CLOSES = {")": "(", "]": "[", "}": "{"}
-_CONTINUES_AFTER = frozenset("+-−*/^,=<>⊙⊘⊗")
-_CONTINUES_BEFORE = frozenset("*/^.,<>⊙⊘⊗")
+_CONTINUES_AFTER = frozenset("+-−*·⋅/^,=<>⊙⊘⊗")
+_CONTINUES_BEFORE = frozenset("*·⋅/^.,<>⊙⊘⊗")
 
 
 class ParseError(EindiffError):

@@ -104,7 +104,7 @@ class _Builder:
         return self.negative(parts) if parts[0].type == "MINUS" else self.positive(parts)
 
     def product(self, parts: list) -> Node:
-        return Node("product", parts[0].start, parts[-1].end, parts[::2], [str(token) for token in parts[1::2]])
+        return Node("product", parts[0].start, parts[-1].end, parts[::2], ["*" if token.type == "STAR" else str(token) for token in parts[1::2]])
 
     def sum(self, parts: list) -> Node:
         return Node("sum", parts[0].start, parts[-1].end, parts[::2], [token.type for token in parts[1::2]])
@@ -182,7 +182,6 @@ _INSTEAD: dict[str, str] = {
     "=": "names are bound at the beginning of a statement: t = X*w; exp(t)",
     "||": "norms are norm1(x) and norm2(x)",
     "|": "the absolute value is abs(x), norms are norm1(x) and norm2(x)",
-    "·": "products are * and, entry by entry, .*",
     "×": "products are * and, entry by entry, .*",
     "{": "brackets are ( )",
     "²": "powers are ^2, and .^2 entry by entry",

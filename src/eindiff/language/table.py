@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from eindiff import arrays, construct, functions, indexing, matrix_functions
+from eindiff import arrays, construct, functions, matrix_functions
 from eindiff import sizes as sz
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr
 from eindiff.language.literals import HIGHEST_ORDER, Text
 from eindiff.language.syntax import Node
-from eindiff.language.unify import SCALAR, Term, Type, Unknown
+from eindiff.language.unify import Term, Type, Unknown
 from eindiff.sizes import Size
 
 if TYPE_CHECKING:
@@ -38,11 +38,18 @@ class Row:
         """The type of a call, after its arguments are counted."""
         given = sum(arg.kind != "keyword" for arg in node.args)
         if not self.least <= given <= self.most:
-            some = f"{self.least}" if self.least == self.most else f"{self.least} or more" if self.most > 99 else f"{self.least} to {self.most}"
-            inference.fail(node, f"{node.value} takes {some} argument{'s' * (some != '1')}, not {given}: {self.usage}")
+            more = "" if self.least == self.most else " or more" if self.most > 9 else f" to {self.most}"
+            plural = "" if self.most == 1 else "s"
+            inference.fail(node, f"{node.value} takes {self.least}{more} argument{plural}, not {given}: {self.usage}")
+        seen: set[str] = set()
         for arg in node.args:
-            if arg.kind == "keyword" and arg.value not in self.keywords and not (node.value == "einsum" and len(arg.value) == 1):
+            if arg.kind != "keyword":
+                continue
+            if arg.value not in self.keywords and not (node.value == "einsum" and len(arg.value) == 1):
                 inference.fail(arg, f"{node.value} has no argument {arg.value}: {self.usage}")
+            if arg.value in seen:
+                inference.fail(arg, f"the argument {arg.value} is given twice")
+            seen.add(arg.value)
         return self.infer(inference, node)
 
 
@@ -55,7 +62,8 @@ def mark_literals(node: Node) -> None:
         row = TABLE.get(node.value)
         below = [
             arg for k, arg in enumerate(node.args)
-            if arg.kind == "keyword" or (arg.kind == "text" and node.value == "einsum") or (row is not None and k >= row.literal)
+            if arg.kind == "keyword" or (row is not None and k >= row.literal)
+            or (arg.kind == "text" and node.value == "einsum")
         ]  # fmt: skip
     elif node.kind == "index":
         below = node.args[1:]
@@ -129,8 +137,10 @@ def _axes(inference: Inference, node: Node, order: int) -> list[int]:
     """The axes that a reduction names, or all; they count from 0, negative ones from the last."""
     given = positional(node) + [named(node, "axis")] * (named(node, "axis") is not None)
     flat = [k for item in given for k in (item if isinstance(item, list) else [item])]
-    if any(not isinstance(k, int) or not -order <= k < order for k in flat) or len({k % order for k in flat}) < len(flat):
-        inference.fail(node, f"`{inference.text(node)}`: {inference.shape_of(node.args[0])}, so its axes are {', '.join(map(str, range(order))) or 'none'}")
+    fits = all(isinstance(k, int) and -order <= k < order for k in flat)
+    if not fits or len({k % order for k in flat}) < len(flat):
+        axes = ", ".join(map(str, range(order))) or "none"
+        inference.fail(node, f"`{inference.text(node)}`: {inference.shape_of(node.args[0])}, so its axes are {axes}")
     node.plan = [k % order for k in flat] if given else None
     return node.plan if given else list(range(order))
 
@@ -139,17 +149,34 @@ def _reduced(inference: Inference, node: Node) -> Type:
     shape = _type(node.args[0])
     if node.value in ("max", "min") and positional(node):
         text, k, name = inference.text(node.args[0]), inference.text(node.args[1]), node.value
-        inference.fail(node, f"write {name}imum({text}, {k}) for the {name}imum of each entry and {k}, or {name}({text}, axis={k}) along an axis")
+        along = f"{name}({text}, axis={k}) along an axis"
+        inference.fail(node, f"write {name}imum({text}, {k}) for the {name}imum of each entry and {k}, or {along}")
     gone = _axes(inference, node, shape.order)
-    return Type(tuple(axis for k, axis in enumerate(shape.axes) if k not in gone))
+    kept = tuple(axis for k, axis in enumerate(shape.axes) if k not in gone)
+    without = named(node, "without", 0)
+    if without:
+        if not isinstance(without, int) or not 0 < without < HIGHEST_ORDER or len(gone) != 1:
+            inference.fail(node, "prod(x, without=k) leaves k entries out, along one axis")
+        node.plan = (gone[0], without)
+        return Type(kept + (shape.axes[gone[0]],) * without)
+    return Type(kept)
+
+
+def _build_reduced(function: Callable[..., Expr]) -> Build:
+    def build(node: Node, args: list[Expr]) -> Expr:
+        if isinstance(node.plan, tuple):
+            axis, without = node.plan
+            return construct.apply(matrix_functions.prod_function(without), (arrays.moveaxis(args[0], axis, -1),))
+        return function(args[0], node.plan)
+
+    return build
 
 
 for _name in ("sum", "mean", "prod", "max", "min", "norm1", "norm2", "logsumexp"):
     _reduce = getattr(arrays, _name, None) or getattr(matrix_functions, _name)
     TABLE[_name] = Row(
-        f"{_name}(X), or {_name}(X, axis=0) along axes, which count from 0", _reduced,
-        lambda node, args, function=_reduce: function(args[0], node.plan),  # type: ignore[misc]
-        1, 1 + HIGHEST_ORDER, 1, ("axis",),
+        f"{_name}(X), or {_name}(X, axis=0) along axes, which count from 0", _reduced, _build_reduced(_reduce),
+        1, 1 + HIGHEST_ORDER, 1, ("axis", "without") if _name == "prod" else ("axis",),
     )  # fmt: skip
 
 
@@ -200,7 +227,7 @@ def _smaller(inference: Inference, node: Node, shape: Type) -> Term:
     return inference.sizes.derive(node, sz.minimum, *shape.axes[-2:])
 
 
-_matrix("inv expm logm sqrtm chol eigvecs adj", lambda inference, node, shape: shape.axes[-2:])
+_matrix("inv chol eigvecs adj", lambda inference, node, shape: shape.axes[-2:])
 _matrix("tr det logdet lambdamax", lambda inference, node, shape: ())
 _matrix("eigvals", lambda inference, node, shape: shape.axes[-1:])
 _matrix("normnuc normspec", lambda inference, node, shape: (), square=False)
@@ -208,6 +235,40 @@ _matrix("pinv", lambda inference, node, shape: shape.axes[:-3:-1], square=False)
 _matrix("svdvals", lambda inference, node, shape: (_smaller(inference, node, shape),), square=False)
 _matrix("svdleft", lambda inference, node, shape: (shape.axes[-2], _smaller(inference, node, shape)), square=False)
 _matrix("svdright", lambda inference, node, shape: (shape.axes[-1], _smaller(inference, node, shape)), square=False)
+
+
+_BATCH_LETTERS = "ijklmnopqrstuvwxyzabcdefghABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def _frechet(inference: Inference, node: Node) -> Type:
+    """`expm(A)`, or its derivative in directions, `expm(A, E, F)`.
+
+    `batch` has the labels of the leading axes of each argument where there are several: `expm(A, E, batch=",i")`.
+    """
+    args = values(node)
+    spec = named(node, "batch", ",".join([_BATCH_LETTERS[: _type(arg).order - 2] for arg in args]))
+    groups = spec.split(",") if isinstance(spec, Text | str) else []
+    if [len(group) + 2 for group in groups] != [_type(arg).order for arg in args] or set(spec) - {*_BATCH_LETTERS, ","}:
+        inference.fail(node, f"{node.value} takes square matrices; batch has the labels of the axes before the last two")
+    n = _type(args[0]).axes[-1]
+    sizes: dict[str, Term] = {}
+    for arg, group in zip(args, groups, strict=True):
+        pairs = [(sizes.setdefault(c, size), size) for c, size in zip(group, _type(arg).axes, strict=False)]
+        if not all([inference.sizes.unite(a, b, node) for a, b in [*pairs, *((n, m) for m in _type(arg).axes[-2:])]]):
+            shapes = ", ".join(inference.shape_of(arg) for arg in args)
+            inference.fail(node, f"`{inference.text(node)}`: {shapes}; {node.value} takes square matrices of one size")
+    node.plan = [tuple(_BATCH_LETTERS.index(c) for c in group) for group in groups]
+    return Type((*(sizes[c] for c in sorted(sizes, key=_BATCH_LETTERS.index)), n, n))
+
+
+def _build_frechet(node: Node, args: list[Expr]) -> Expr:
+    order = sorted(range(1, len(args)), key=lambda k: (args[k].digest, node.plan[k]))
+    function = matrix_functions.frechet_function(node.value, len(args) - 1)
+    return construct.apply(function, [args[k] for k in (0, *order)], [node.plan[k] for k in (0, *order)])
+
+
+for _name in ("expm", "logm", "sqrtm"):
+    TABLE[_name] = Row(f"{_name}(A)", _frechet, _build_frechet, 1, 20, keywords=("batch",))
 
 
 def _diag(inference: Inference, node: Node) -> Type:
@@ -223,8 +284,10 @@ def _diag(inference: Inference, node: Node) -> Type:
 def _solve(inference: Inference, node: Node) -> Type:
     a, b = node.args
     _matrix_axes(inference, node, True)
-    if _type(a).order != 2 or _type(b).order not in (1, 2) or not inference.sizes.unite(_type(a).axes[1], _type(b).axes[0], node):
-        inference.fail(node, f"`{inference.text(node)}`: {inference.shape_of(a)}, {inference.shape_of(b)}; their first sizes must be equal")
+    fits = _type(a).order == 2 and _type(b).order in (1, 2)
+    if not fits or not inference.sizes.unite(_type(a).axes[1], _type(b).axes[0], node):
+        shapes = f"{inference.shape_of(a)}, {inference.shape_of(b)}"
+        inference.fail(node, f"`{inference.text(node)}`: {shapes}; their first sizes must be equal")
     return Type(_type(b).axes)
 
 
@@ -259,7 +322,8 @@ def _labels(inference: Inference, node: Node, spec: str, args: list[Node]) -> tu
         before, dots, after = term.partition("...")
         rest = _type(arg).order - len(before) - len(after)
         if rest < 0 or (rest and not dots):
-            inference.fail(node, f"einsum {spec!r}: {term!r} names {len(before) + len(after)} axes, but {inference.shape_of(arg)}")
+            count = len(before) + len(after)
+            inference.fail(node, f"einsum {spec!r}: {term!r} names {count} axes, but {inference.shape_of(arg)}")
         inputs.append([*before, *(f".{rest - k}" for k in range(rest)), *after])
     dotted = sorted({x for labels in inputs for x in labels if x[0] == "."}, key=lambda x: -int(x[1:]))
     if arrow:
@@ -286,7 +350,8 @@ def contract(
     unbound: dict[str, Term] = {label: given.get(label, Unknown()) for label in output if label not in found}
     for label, size in given.items():
         if label in found and not inference.sizes.unite(found[label][0], size, node):
-            inference.fail(node, f"einsum {spec!r}: label {label!r} cannot have size {size}; {inference.shape_of(found[label][1])}")
+            shape = inference.shape_of(found[label][1])
+            inference.fail(node, f"einsum {spec!r}: label {label!r} cannot have size {size}; {shape}")
     return Type(tuple(found[x][0] if x in found else unbound[x] for x in output)), unbound
 
 
@@ -322,7 +387,8 @@ def slice_size(entry: slice, n: Size) -> Size:
     """How many entries of an axis a slice takes."""
     step = 1 if entry.step is None else entry.step
     bounds = [bound for bound in (entry.start, entry.stop, step) if bound is not None]
-    if any(isinstance(bound, Text) or not isinstance(bound, int | str) for bound in bounds) or not isinstance(step, int) or step == 0:
+    whole = all(isinstance(bound, int | str) and not isinstance(bound, Text) for bound in bounds)
+    if not whole or not isinstance(step, int) or step == 0:
         raise EindiffError("the bounds of a slice are whole numbers, its step is not 0")
     if isinstance(n, int) and not any(isinstance(bound, str) for bound in bounds):
         count: Size = len(range(*entry.indices(n)))
