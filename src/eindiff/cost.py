@@ -22,15 +22,17 @@ class Cost:
     largest: int  # entries of the largest intermediate
     largest_order: int  # the highest tensor order among the intermediates
     steps: tuple[Step, ...]
+    names: dict[int, str]  # of the inputs
 
     def __str__(self) -> str:
-        lines = [
-            f"{step!s:<60} {'×'.join(map(str, step.shape)) or 'scalar':<16} {step.flops:>12,.0f}" for step in self.steps
-        ]
-        total = (
-            f"{self.flops:,.0f} operations, largest intermediate {self.largest:,} entries (order {self.largest_order})"
-        )
-        return "\n".join([*lines, total])
+        lines = [self._line(step) for step in self.steps]
+        largest = f"largest intermediate {self.largest:,} entries (order {self.largest_order})"
+        return "\n".join([*lines, f"{self.flops:,.0f} operations, {largest}"])
+
+    def _line(self, step: Step) -> str:
+        inputs = ", ".join(self.names.get(value, f"v{value}") for value in step.inputs)
+        shape = "×".join(map(str, step.shape)) or "scalar"
+        return f"v{step.target:<4} = {step.operation:<24} {inputs:<24} {shape:<20} {step.flops:>14,.0f}"
 
 
 def cost(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "auto") -> Cost:
@@ -56,6 +58,7 @@ def cost(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "
         max((prod(shape) for shape in inside), default=0),
         max((len(shape) for shape in inside), default=0),
         tuple(program.steps),
+        program.names,
     )
 
 

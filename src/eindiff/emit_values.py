@@ -201,7 +201,12 @@ class Arrays:
         coefficient = abs(coefficient) if sign == "-=" else coefficient
         target, order, places = self._target(term, shape)
         number_of = len(operands)
-        operands.append(self.operations.scale(coefficient, self.products.align(term.core, order)))
+        core = self.products.align(term.core, order)
+        if not term.injective and term.core.labels and len(term.core.labels) < len(order):
+            # np.add.at of one index array of several axes reads past the end of values that it should broadcast
+            lengths = self.shape_text(tuple([term.sizes[label] for label in order]))
+            core = self.operations.make(f"np.broadcast_to({{0}}, {lengths})", [core], view=True)
+        operands.append(self.operations.scale(coefficient, core))
         operands.extend(places)
         slots = ", ".join(f"{{{number_of + 1 + k}}}" for k in range(len(places)))
         if term.injective:

@@ -12,6 +12,7 @@ from math import prod
 
 from eindiff import sizes as sz
 from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable, topological
+from eindiff.functions import Function
 from eindiff.labels import Labels, first_appearance
 from eindiff.order import contraction_path, pair_flops, share
 
@@ -26,10 +27,6 @@ class Step:
     shape: tuple[int, ...]
     flops: float
 
-    def __str__(self) -> str:
-        inputs = ", ".join(f"v{value}" for value in self.inputs)
-        return f"v{self.target} = {self.operation}({inputs})"
-
 
 @dataclass(slots=True)
 class Program:
@@ -37,6 +34,7 @@ class Program:
 
     steps: list[Step] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)  # of the inputs
 
     @property
     def flops(self) -> float:
@@ -49,6 +47,16 @@ def plan(outputs: Sequence[Expr], sizes: Mapping[str, int], strategy: str = "aut
     whichever costs less."""
     programs = [_Planner(sizes, strategy).run(candidate) for candidate in (outputs, share(outputs))]
     return min(programs, key=lambda program: program.flops)
+
+
+def letters(labels: Sequence[int]) -> str:
+    """Labels as letters a, b, c, ..., or as numbers beyond these."""
+    return "".join(chr(ord("a") + x) if x < 26 else f"({x})" for x in labels)
+
+
+def function_name(function: Function) -> str:
+    """A function with its parameter, as a step shows it."""
+    return function.name if function.parameter is None else f"{function.name}[{function.parameter}]"
 
 
 class _Planner:
@@ -102,6 +110,7 @@ class _Planner:
         inputs = tuple([self.values[child] for child in node.children])
         match node:
             case Variable() | Constant():
+                self.program.names[self.count] = node.name if isinstance(node, Variable) else str(node)
                 self.count += 1
                 return self.count - 1
             case Einsum():
@@ -110,9 +119,11 @@ class _Planner:
                 return self._emit("add", inputs, self._sizes(node.shape), self._add_flops(node))
             case Map():
                 shape = self._sizes(node.shape)
-                return self._emit(str(node.function.identity), inputs, shape, float(prod(shape)))
+                return self._emit(function_name(node.function), inputs, shape, float(prod(shape)))
             case Apply():
-                return self._emit(str(node.function.identity), inputs, self._sizes(node.shape), self._apply_flops(node))
+                return self._emit(
+                    function_name(node.function), inputs, self._sizes(node.shape), self._apply_flops(node)
+                )
         raise AssertionError(f"a node of unknown kind: {type(node)}")
 
     def _add_flops(self, node: Add) -> float:
@@ -157,7 +168,8 @@ class _Planner:
             terms.append(self._pair([first, second], kept, sizes))
         if node.output == core and node.coefficient == 1 and terms and terms[0][1] == core:
             return terms[0][0]
-        operation = f"{node.coefficient} {terms[0][1] if terms else ()} -> {node.output}"
+        scaled = f"{node.coefficient} * " if node.coefficient != 1 else ""
+        operation = f"{scaled}{letters(terms[0][1]) if terms else ''}->{letters(node.output)}"
         return self._emit(operation, tuple([value for value, _ in terms]), self._sizes(node.shape), 0.0)
 
     def _reduced(self, value: int, labels: Labels, node: Einsum, sizes: Mapping[int, int]) -> tuple[int, Labels]:
@@ -172,9 +184,9 @@ class _Planner:
         """The product of two values (or the sum over axes of one), labels named so that equal products are found."""
         terms = sorted(terms)
         names = first_appearance(labels for _, labels in terms)
-        inputs = ",".join(".".join(str(names[x]) for x in labels) for _, labels in terms)
+        inputs = ",".join(letters([names[x] for x in labels]) for _, labels in terms)
         result = tuple([label for label in names if label in kept])
-        operation = f"{inputs}->{'.'.join(str(names[x]) for x in result)}"
+        operation = f"{inputs}->{letters([names[x] for x in result])}"
         flops = pair_flops(names, result, sizes) / (1 if len(terms) == 2 else 2)
         shape = tuple([sizes[label] for label in result])
         return self._emit(operation, tuple([value for value, _ in terms]), shape, flops), result

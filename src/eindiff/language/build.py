@@ -70,7 +70,10 @@ def _found(inference: Inference, use: Use, axis: Term) -> Size:
         inference.fail(use.node, f"the size of {inference.text(use.node)} depends on itself; declare it")
     if use.declaration.expr is None and isinstance(size, str) and not size.isidentifier():
         text = inference.text(use.node)
-        inference.fail(use.node, f"{text} would need the size {size}; a variable's size is one name or number: declare the sizes as numbers")
+        inference.fail(
+            use.node,
+            f"{text} would need the size {size}; a variable's size is one name or number: declare the sizes as numbers",
+        )
     if isinstance(size, int) and size < 1:
         inference.fail(use.node, f"{inference.text(use.node)} would need the size {size}")
     return size
@@ -92,7 +95,11 @@ class Building:
             node.expr = getattr(self, f"_{node.kind}")(node)
         except (EindiffError, ArithmeticError) as error:
             raise self.inference.error(node, str(error)) from None
-        if isinstance(node.expr, Einsum) and isinstance(node.expr.coefficient, float) and not isfinite(node.expr.coefficient):
+        if (
+            isinstance(node.expr, Einsum)
+            and isinstance(node.expr.coefficient, float)
+            and not isfinite(node.expr.coefficient)
+        ):
             self.inference.fail(node, f"`{self.inference.text(node)}` is not a finite number")
         self.work += len(node.expr.children)
         if self.work > _MOST_WORK:
@@ -120,7 +127,11 @@ class Building:
 
     def _call(self, node: Node) -> Expr:
         if node.value in ("vector", "matrix"):
-            self._sizes(node, node.plan, f"write {self.inference.text(node.args[0])}*ones({'n' if node.value == 'vector' else 'm, n'})")
+            self._sizes(
+                node,
+                node.plan,
+                f"write {self.inference.text(node.args[0])}*ones({'n' if node.value == 'vector' else 'm, n'})",
+            )
         if node.value == "einsum":
             node.plan = (node.plan[0], self._label_sizes(node, node.plan[1]))
         return TABLE[node.value].build(node, [built(arg) for arg in values(node)])
@@ -165,7 +176,11 @@ class Building:
         if len(scalars) > _MOST_FACTORS:
             raise EindiffError(f"a product of more than {_MOST_FACTORS} factors")
         known = arrays.coefficient_of(result) if result.ndim == 0 else None
-        return arrays.multiply(scale.value, *scalars, result) if known is None or scalars else construct.filled(scale.times(known), ())
+        return (
+            arrays.multiply(scale.value, *scalars, result)
+            if known is None or scalars
+            else construct.filled(scale.times(known), ())
+        )
 
     def _contracted(self, spec: str, a: Expr, b: Expr) -> Expr:
         """A product of two: what `arrays.einsum` makes of it, without its checks, which inference has done."""
@@ -181,9 +196,17 @@ class Building:
         a, b = arrays.coefficient_of(base), arrays.coefficient_of(exponent)
         if node.plan == "matrix_power":
             if not isinstance(b, int) or abs(b) > 2**31:
-                raise EindiffError("a matrix has powers with whole numbers only; .^ is entry by entry, sqrtm, expm and logm are functions")
+                raise EindiffError(
+                    "a matrix has powers with whole numbers only; .^ is entry by entry, sqrtm a function"
+                )
             return matrix_functions.matrix_power(base, b)
-        if base.ndim == exponent.ndim == 0 and isinstance(a, int | Fraction) and isinstance(b, int) and a != 0 and abs(b) <= 64:
+        if (
+            base.ndim == exponent.ndim == 0
+            and isinstance(a, int | Fraction)
+            and isinstance(b, int)
+            and a != 0
+            and abs(b) <= 64
+        ):
             return construct.filled(number(Fraction(a) ** b), ())
         return functions.power(base, exponent)
 
@@ -233,4 +256,3 @@ def built(node: Node) -> Expr:
     """The expression of a node that building has been to."""
     assert node.expr is not None
     return node.expr
-

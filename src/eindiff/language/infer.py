@@ -27,10 +27,10 @@ _PRODUCTS: dict[tuple[str, str], tuple[str, bool]] = {
 }
 # These work out only where the axis (side, axis) that is summed away has size 1.
 _THIN_PRODUCTS: dict[tuple[str, str], tuple[str, bool, tuple[int, int], str]] = {
-    ("column", "column"): ("i,j->i", False, (1, 0), "write {a}'*{b} (inner), {a}*{b}' (outer) or {a}.*{b} (entry by entry)"),
+    ("column", "column"): ("i,j->i", False, (1, 0), "write {a}'*{b} (inner), {a}*{b}' (outer) or {a}.*{b} (by entry)"),
     ("row", "row"): ("i,j->j", True, (0, 0), "write {a}*{b}' for the inner product, or {a}.*{b} entry by entry"),
     ("column", "matrix"): ("i,jk->ik", False, (1, 0), "a column times a matrix; did you mean {a}'*{b}?"),
-    ("matrix", "row"): ("ij,k->ik", False, (0, 1), "a matrix times a row; vectors are columns, {a}*{b} needs no transpose"),
+    ("matrix", "row"): ("ij,k->ik", False, (0, 1), "vectors are columns, so {a}*{b} needs no transpose"),
 }  # fmt: skip
 
 
@@ -161,10 +161,8 @@ class Inference:
         shape = typed(node.args[0])
         if shape.order > 2:
             text = self.text(node.args[0])
-            self.fail(
-                node,
-                f"{self.shape_of(node.args[0])}: ' transposes vectors and matrices; write transpose({text}, 2, 0, 1) with the order of axes",
-            )
+            hint = f"' transposes vectors and matrices; write transpose({text}, 2, 0, 1) with the order of axes"
+            self.fail(node, f"{self.shape_of(node.args[0])}: {hint}")
         return Type(shape.axes[::-1], shape.order == 1 and not shape.row)
 
     def equal_shapes(self, node: Node, args: list[Node], operator: str = "") -> Type:
@@ -185,7 +183,8 @@ class Inference:
         if s.order != t.order or s.row != t.row:
             return False
         why = Node(why.kind, min(a.start, b.start), max(a.end, b.end)) if why.kind in ("sum", "product") else why
-        return all([self.sizes.unite(m, n, why) for m, n in zip(s.axes, t.axes, strict=True)])
+        united = [self.sizes.unite(m, n, why) for m, n in zip(s.axes, t.axes, strict=True)]
+        return all(united)
 
     def _mismatch(self, a: Node, b: Node, operator: str) -> str:
         kinds = {typed(a).kind, typed(b).kind}
@@ -312,10 +311,8 @@ class Inference:
             self.square(node, base)
             return shape
         a, b = self.text(base), self.text(exponent)
-        self.fail(
-            node,
-            f"`{self.text(node)}`: {self.shape_of(base)}, {self.shape_of(exponent)}; ^ takes a scalar or a square matrix; write {a}.^{b} entry by entry",
-        )
+        hint = f"^ takes a scalar or a square matrix; write {a}.^{b} entry by entry"
+        self.fail(node, f"`{self.text(node)}`: {self.shape_of(base)}, {self.shape_of(exponent)}; {hint}")
 
     def square(self, node: Node, arg: Node) -> None:
         """The last two axes of a matrix, or of a stack of them, have one size."""

@@ -27,7 +27,7 @@ def read_number(source: Source, node: Node) -> Number:
     """The value of a number in the text."""
     text = node.value
     value: Number = int(text) if text.isdigit() and len(text) < 400 else number(float(text))
-    if not isfinite(value) or abs(value) > 1e308:
+    if not isfinite(value) or abs(float(value)) > 1e308:
         raise source.error("this number is too large", node.start, node.end)
     return value
 

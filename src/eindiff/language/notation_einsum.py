@@ -164,7 +164,7 @@ class EinsumNotation:
         return self._signs[node]
 
     def distribute_sign(self, coefficient: Number, factors: list[Factor]) -> tuple:
-        """The number in front and the sign of each factor: natural ones, but one changed rather than a minus in front."""
+        """The number in front and the sign of each factor: natural ones, or one changed for a minus in front."""
         if len(factors) == 1 and self.takes_sign(coefficient, factors[0][0]):
             return number(-coefficient), [-1]
         variants = [self.signs(operand)[0] for operand, _ in factors]
@@ -264,7 +264,8 @@ class EinsumNotation:
         args = [self.scaled_tree(arg) for arg in node.args]
         if node.function.core[0] == 1 and node.args[0].ndim > 1:
             if node.ndim == 1 and is_transposed(node.args[0]):
-                return call(node.function.name, [self.scaled_tree(node.args[0].T), axis_tree(node.function.name, 0)], node.ndim)
+                args = [self.scaled_tree(node.args[0].T), axis_tree(node.function.name, 0)]
+                return call(node.function.name, args, node.ndim)
             if node.function.name != "argmax":
                 args.append(axis_tree(node.function.name, node.args[0].ndim - 1))
         symmetric = is_symmetric(node)
@@ -380,7 +381,9 @@ def index_map_text(value: IndexMap) -> str:
 
 def is_transposed(node: Expr) -> bool:
     """Whether a matrix is the transpose of a node."""
-    return isinstance(node, Einsum) and len(node.operands) == 1 and node.is_product and node.labels[0] == node.output[::-1]
+    if not isinstance(node, Einsum) or not node.is_product or len(node.operands) != 1 or node.ndim != 2:
+        return False
+    return node.coefficient == 1 and node.labels[0] == node.output[::-1] and not node.has_delta
 
 
 def norm_argument(base: Expr) -> tuple[Expr, list[int]] | None:

@@ -52,7 +52,7 @@ class MatrixNotation(EinsumNotation):
     # Forms that are known by a name
 
     def _known_form(self, node: Einsum) -> Tree | None:
-        """norm1, reshaping, Kronecker products: put together again from what they are made of, they are the same node."""
+        """norm1, reshaping, Kronecker products: put together again from their parts, they are this node."""
         import eindiff as ed
 
         maps = [operand for operand in node.operands if _is_index_map(operand)]

@@ -104,7 +104,13 @@ class _Builder:
         return self.negative(parts) if parts[0].type == "MINUS" else self.positive(parts)
 
     def product(self, parts: list) -> Node:
-        return Node("product", parts[0].start, parts[-1].end, parts[::2], ["*" if token.type == "STAR" else str(token) for token in parts[1::2]])
+        return Node(
+            "product",
+            parts[0].start,
+            parts[-1].end,
+            parts[::2],
+            ["*" if token.type == "STAR" else str(token) for token in parts[1::2]],
+        )
 
     def sum(self, parts: list) -> Node:
         return Node("sum", parts[0].start, parts[-1].end, parts[::2], [token.type for token in parts[1::2]])
@@ -158,7 +164,7 @@ def _parser() -> Lark:
     from lark import Lark
 
     grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", start=["program", "declarations"], transformer=_Builder())  # type: ignore[arg-type]
+    return Lark(grammar, parser="lalr", start=["program", "declarations"], transformer=_Builder())
 
 
 def read(source: Source, start: str) -> Any:
@@ -219,8 +225,8 @@ def _syntax_error(source: Source, text: str, error: UnexpectedInput) -> ParseErr
 
 
 _WORDS: list[tuple[str, str]] = [
-    ("NUMBER", "a number"), ("NAME", "a name"), ("STAR", "an operator"), ("COLON", "`:`"), ("RPAR", "`)`"), ("RSQB", "`]`"),
-    ("COMMA", "`,`"), ("EQUAL", "`=`"), ("_SEPARATOR", "`;`"), ("$END", "the end"),
+    ("NUMBER", "a number"), ("NAME", "a name"), ("STAR", "an operator"), ("COLON", "`:`"), ("RPAR", "`)`"),
+    ("RSQB", "`]`"), ("COMMA", "`,`"), ("EQUAL", "`=`"), ("_SEPARATOR", "`;`"), ("$END", "the end"),
 ]  # fmt: skip
 
 

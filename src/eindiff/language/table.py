@@ -191,14 +191,18 @@ def _along(inference: Inference, node: Node) -> Type:
 
 
 TABLE["softmax"] = Row(
-    "softmax(x), or softmax(X, axis=0)", _along, lambda node, args: functions.softmax(args[0], node.plan), 1, 2, 1, ("axis",)
+    "softmax(x), or softmax(X, axis=0)",
+    _along,
+    lambda node, args: functions.softmax(args[0], node.plan),
+    1,
+    2,
+    1,
+    ("axis",),
 )
 TABLE["cumsum"] = Row(
     "cumsum(x), or cumsum(X, axis=0)", _along, lambda node, args: arrays.cumsum(args[0], node.plan), 1, 2, 1, ("axis",)
 )
-TABLE["argmax"] = Row(
-    "argmax(x)", _along, lambda node, args: construct.apply(functions.TABLE["argmax"], args)
-)
+TABLE["argmax"] = Row("argmax(x)", _along, lambda node, args: construct.apply(functions.TABLE["argmax"], args))
 
 
 # Functions of matrices; of a stack of matrices along the last two axes
@@ -249,12 +253,15 @@ def _frechet(inference: Inference, node: Node) -> Type:
     spec = named(node, "batch", ",".join([_BATCH_LETTERS[: _type(arg).order - 2] for arg in args]))
     groups = spec.split(",") if isinstance(spec, Text | str) else []
     if [len(group) + 2 for group in groups] != [_type(arg).order for arg in args] or set(spec) - {*_BATCH_LETTERS, ","}:
-        inference.fail(node, f"{node.value} takes square matrices; batch has the labels of the axes before the last two")
+        inference.fail(
+            node, f"{node.value} takes square matrices; batch has the labels of the axes before the last two"
+        )
     n = _type(args[0]).axes[-1]
     sizes: dict[str, Term] = {}
     for arg, group in zip(args, groups, strict=True):
         pairs = [(sizes.setdefault(c, size), size) for c, size in zip(group, _type(arg).axes, strict=False)]
-        if not all([inference.sizes.unite(a, b, node) for a, b in [*pairs, *((n, m) for m in _type(arg).axes[-2:])]]):
+        united = [inference.sizes.unite(a, b, node) for a, b in [*pairs, *((n, m) for m in _type(arg).axes[-2:])]]
+        if not all(united):
             shapes = ", ".join(inference.shape_of(arg) for arg in args)
             inference.fail(node, f"`{inference.text(node)}`: {shapes}; {node.value} takes square matrices of one size")
     node.plan = [tuple(_BATCH_LETTERS.index(c) for c in group) for group in groups]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -82,7 +82,9 @@ def _index_map(inference: Inference, node: Node) -> Type:
     size = size_value(inference, node.args[0])
     if not isinstance(inputs, list) or not isinstance(strides, list) or len(inputs) != len(strides):
         inference.fail(node, f"as many inputs as strides: {TABLE['indexmap'].usage}")
-    if not all(_whole(value) for value in (*inputs, *strides, offset)) or any(isinstance(n, int) and n < 1 for n in inputs):
+    if not all(_whole(value) for value in (*inputs, *strides, offset)) or any(
+        isinstance(n, int) and n < 1 for n in inputs
+    ):
         inference.fail(node, f"sizes are names or whole numbers: {TABLE['indexmap'].usage}")
     node.plan = IndexMap(size, tuple(inputs), offset, tuple(strides))
     _refuse_outside(inference, node, node.plan)
@@ -130,8 +132,11 @@ def _permutation(inference: Inference, node: Node) -> Type:
     given = positional(node)
     given = given[0] if len(given) == 1 and isinstance(given[0], list) else given
     axes = given or list(range(order))[::-1]
-    if not all(isinstance(k, int) for k in axes) or sorted(k + order if k < 0 else k for k in axes) != list(range(order)):
-        inference.fail(node, f"`{inference.text(node)}`: {inference.shape_of(node.args[0])}, so give {order} axes, each of 0 to {order - 1} once")
+    if not all(isinstance(k, int) for k in axes) or sorted(k + order if k < 0 else k for k in axes) != list(
+        range(order)
+    ):
+        hint = f"so give {order} axes, each of 0 to {order - 1} once"
+        inference.fail(node, f"`{inference.text(node)}`: {inference.shape_of(node.args[0])}, {hint}")
     node.plan = [k % order for k in axes]
     return Type(tuple(_type(node.args[0]).axes[k] for k in node.plan))
 
@@ -141,7 +146,11 @@ def _reshaped(inference: Inference, node: Node) -> Type:
     if len(given) == 1 and isinstance(given[0], list):
         given = given[0]
     shape = _type(node.args[0]).axes
-    if not given or not all(_whole(n) and (not isinstance(n, int) or n >= 1 or n == -1) for n in given) or given.count(-1) > 1:
+    if (
+        not given
+        or not all(_whole(n) and (not isinstance(n, int) or n >= 1 or n == -1) for n in given)
+        or given.count(-1) > 1
+    ):
         inference.fail(node, f"sizes are names or positive numbers, one may be -1: {TABLE['reshape'].usage}")
     node.plan = given
     axes: list[Term] = list(given)
@@ -170,10 +179,19 @@ def _outer(inference: Inference, node: Node) -> Type:
 
 
 def _inner(inference: Inference, node: Node) -> Type:
-    a, b = (Type(_type(arg).axes) for arg in node.args)  # rows and columns are alike here
-    if a.order != b.order or not all(inference.sizes.unite(m, n, node) for m, n in zip(a.axes, b.axes, strict=True)):
-        inference.fail(node, f"`{inference.text(node)}`: {inference.shape_of(node.args[0])}, {inference.shape_of(node.args[1])}; the shapes must be equal")
+    a, b = (_type(arg).axes for arg in node.args)  # rows and columns are alike here
+    if len(a) != len(b) or not _united(inference, node, a, b):
+        _fail_shapes(inference, node, *node.args, hint="the shapes must be equal")
     return SCALAR
+
+
+def _united(inference: Inference, node: Node, a: tuple[Term, ...], b: tuple[Term, ...]) -> bool:
+    united = [inference.sizes.unite(m, n, node) for m, n in zip(a, b, strict=True)]
+    return all(united)
+
+
+def _fail_shapes(inference: Inference, node: Node, a: Node, b: Node, hint: str) -> NoReturn:
+    inference.fail(node, f"`{inference.text(node)}`: {inference.shape_of(a)}, {inference.shape_of(b)}; {hint}")
 
 
 TABLE["transpose"] = Row(
@@ -181,7 +199,12 @@ TABLE["transpose"] = Row(
     lambda node, args: arrays.transpose(args[0], node.plan), 1, 1 + HIGHEST_ORDER, 1,
 )  # fmt: skip
 TABLE["reshape"] = Row(
-    "reshape(X, m, n), row-major", _reshaped, lambda node, args: indexing.reshape(args[0], node.plan), 2, 1 + HIGHEST_ORDER, 1
+    "reshape(X, m, n), row-major",
+    _reshaped,
+    lambda node, args: indexing.reshape(args[0], node.plan),
+    2,
+    1 + HIGHEST_ORDER,
+    1,
 )
 TABLE["vec"] = Row("vec(X), the columns one below the other", _vec, lambda node, args: indexing.vec(args[0]))
 TABLE["kron"] = Row("kron(A, B)", _kron, lambda node, args: indexing.kron(*args), 2, 2)
@@ -195,7 +218,9 @@ TABLE["inner"] = Row("inner(X, Y)", _inner, lambda node, args: arrays.inner(*arg
 def _joined_axis(inference: Inference, node: Node, order: int) -> int:
     axis = named(node, "axis", 0)
     if not isinstance(axis, int) or not -order <= axis < order:
-        inference.fail(node, f"`{inference.text(node)}`: {inference.shape_of(node.args[0])}; the axis is one of 0 to {order - 1}")
+        inference.fail(
+            node, f"`{inference.text(node)}`: {inference.shape_of(node.args[0])}; the axis is one of 0 to {order - 1}"
+        )
     return axis % order
 
 
@@ -204,18 +229,19 @@ def _operands(node: Node) -> list[Node]:
 
 
 def _concatenated(inference: Inference, node: Node) -> Type:
-    arrays_ = _operands(node)
-    first = _type(arrays_[0])
-    if first.order == 0:
-        inference.fail(node, f"`{inference.text(node)}`: {inference.shape_of(arrays_[0])}; scalars are joined with stack(a, b)")
-    node.plan = _joined_axis(inference, node, first.order)
-    for arg in arrays_[1:]:
-        other = _type(arg)
-        pairs = zip(first.axes, other.axes, strict=False)
-        if other.order != first.order or not all([k == node.plan or inference.sizes.unite(m, n, node) for k, (m, n) in enumerate(pairs)]):
-            inference.fail(node, f"`{inference.text(node)}`: {inference.shape_of(arrays_[0])}, {inference.shape_of(arg)}; all sizes but those of axis {node.plan} must be equal")
-    total = inference.sizes.derive(node, _total, *(_type(arg).axes[node.plan] for arg in arrays_))
-    return Type((*first.axes[: node.plan], total, *first.axes[node.plan + 1 :]))
+    first, *others = _operands(node)
+    axes = _type(first).axes
+    if not axes:
+        shape = inference.shape_of(first)
+        inference.fail(node, f"`{inference.text(node)}`: {shape}; scalars are joined with stack(a, b)")
+    at = node.plan = _joined_axis(inference, node, len(axes))
+    for other in others:
+        theirs = _type(other).axes
+        beside = (axes[:at] + axes[at + 1 :], theirs[:at] + theirs[at + 1 :])
+        if len(theirs) != len(axes) or not _united(inference, node, *beside):
+            _fail_shapes(inference, node, first, other, f"all sizes but those of axis {at} must be equal")
+    total = inference.sizes.derive(node, _total, *(_type(arg).axes[at] for arg in (first, *others)))
+    return Type((*axes[:at], total, *axes[at + 1 :]))
 
 
 def _total(*sizes: Size) -> Size:
@@ -228,14 +254,14 @@ def _total(*sizes: Size) -> Size:
 
 
 def _stacked(inference: Inference, node: Node) -> Type:
-    arrays_ = _operands(node)
-    first = _type(arrays_[0])
-    for arg in arrays_[1:]:
-        other = _type(arg)
-        if other.order != first.order or not all([inference.sizes.unite(m, n, node) for m, n in zip(first.axes, other.axes, strict=True)]):
-            inference.fail(node, f"`{inference.text(node)}`: {inference.shape_of(arrays_[0])}, {inference.shape_of(arg)}; the shapes must be equal")
-    node.plan = _joined_axis(inference, node, first.order + 1)
-    return Type((*first.axes[: node.plan], len(arrays_), *first.axes[node.plan :]))
+    first, *others = _operands(node)
+    axes = _type(first).axes
+    for other in others:
+        theirs = _type(other).axes
+        if len(theirs) != len(axes) or not _united(inference, node, axes, theirs):
+            _fail_shapes(inference, node, first, other, "the shapes must be equal")
+    node.plan = _joined_axis(inference, node, len(axes) + 1)
+    return Type((*axes[: node.plan], 1 + len(others), *axes[node.plan :]))
 
 
 TABLE["concatenate"] = Row(
