@@ -86,7 +86,7 @@ def elementwise(g: Grammar, shape: Shape, depth: int) -> str:
 
 
 def of_positive(g: Grammar, shape: Shape, depth: int) -> str:
-    forms = ["ed.log({})", "ed.sqrt({})", "1 / {}", "{}**1.5", "{}**-2", "ed.log1p({})"]
+    forms = ["ed.log({})", "ed.sqrt({})", "(1 / {})", "({}**1.5)", "({}**-2)", "ed.log1p({})"]
     return g.choice(forms).format(g.positive(shape, depth))
 
 
@@ -103,7 +103,7 @@ def multiply(g: Grammar, shape: Shape, depth: int) -> str:
 
 
 def scale(g: Grammar, shape: Shape, depth: int) -> str:
-    return g.choice(["-{}", "0.7 * {}", "(2 - {})", "{} / 3"]).format(g.any(shape, depth))
+    return g.choice(["(-{})", "(0.7 * {})", "(2 - {})", "({} / 3)"]).format(g.any(shape, depth))
 
 
 def einsum(g: Grammar, shape: Shape, depth: int) -> str | None:
@@ -265,7 +265,7 @@ def inverse(g: Grammar, shape: Shape, depth: int) -> str | None:
     form = "(lambda u: {f}(u @ u.T + ed.eye({n})))({matrix})"
     if not shape:
         n = g.choice([2, 3])
-        name = g.choice(["ed.logdet", "ed.det", "ed.tr", "ed.log(ed.det", "1 / (ed.det"])
+        name = g.choice(["ed.logdet", "ed.det", "ed.tr", "ed.log(ed.det", "(2 / ed.det"])
         text = form.format(f=name, n=n, matrix=g.any((n, g.size()), depth))
         return text.replace(")))(", "))))(") if name.count("(") else text
     n = shape[0]
@@ -294,7 +294,7 @@ def rewritten(g: Grammar, shape: Shape, depth: int) -> str | None:
     any_, positive = g.any(shape, depth), g.positive(shape, depth)
     forms = [
         f"ed.log(ed.exp({any_}))", f"ed.exp(ed.log({positive}))", f"ed.log(1 + ed.exp({any_}))",
-        f"(1 - ed.sigmoid({any_}))", f"1 / (1 + ed.exp({any_}))", f"ed.sqrt(ed.square({any_}))",
+        f"(1 - ed.sigmoid({any_}))", f"(1 / (1 + ed.exp({any_})))", f"ed.sqrt(ed.square({any_}))",
         f"(lambda u: ed.exp(u) / (1 + ed.exp(u)))({any_})", f"(lambda u: u**0.5 * u**1.5)({positive})",
         f"(lambda u: u / u**3)({positive})", f"ed.log(ed.sigmoid({any_}))", f"ed.log({positive}**3)",
         f"(ed.sqrt({positive}) ** 4)", f"ed.log(ed.exp({any_}) + ed.exp({any_}))",

@@ -10,6 +10,7 @@ from eindiff import sizes as sz
 from eindiff.errors import EindiffError
 from eindiff.expr import Einsum, Expr, Number, number
 from eindiff.language.infer import Inference, Use, typed
+from eindiff.language.source import ParseError
 from eindiff.language.syntax import Node
 from eindiff.language.table import TABLE, values
 from eindiff.language.unify import Term, Unknown, known, resolve
@@ -93,13 +94,11 @@ class Building:
             return
         try:
             node.expr = getattr(self, f"_{node.kind}")(node)
+        except ParseError:
+            raise
         except (EindiffError, ArithmeticError) as error:
             raise self.inference.error(node, str(error)) from None
-        if (
-            isinstance(node.expr, Einsum)
-            and isinstance(node.expr.coefficient, float)
-            and not isfinite(node.expr.coefficient)
-        ):
+        if isinstance(node.expr, Einsum) and not _is_finite(node.expr.coefficient):
             self.inference.fail(node, f"`{self.inference.text(node)}` is not a finite number")
         self.work += len(node.expr.children)
         if self.work > _MOST_WORK:
@@ -234,6 +233,14 @@ class _Coefficient:
             self.value = self.times(Fraction(1) / known if isinstance(known, int | Fraction) else 1 / known)
         else:
             self.value = self.times(known)
+
+
+def _is_finite(value: Number) -> bool:
+    """Whether a number can be computed with as a float."""
+    try:
+        return isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _inverse(expr: Expr) -> Expr:

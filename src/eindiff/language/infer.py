@@ -28,7 +28,7 @@ _PRODUCTS: dict[tuple[str, str], tuple[str, bool]] = {
 # These work out only where the axis (side, axis) that is summed away has size 1.
 _THIN_PRODUCTS: dict[tuple[str, str], tuple[str, bool, tuple[int, int], str]] = {
     ("column", "column"): ("i,j->i", False, (1, 0), "write {a}'*{b} (inner), {a}*{b}' (outer) or {a}.*{b} (by entry)"),
-    ("row", "row"): ("i,j->j", True, (0, 0), "write {a}*{b}' for the inner product, or {a}.*{b} entry by entry"),
+    ("row", "row"): ("i,j->j", True, (0, 0), "write {a}*{b} for the inner product"),
     ("column", "matrix"): ("i,jk->ik", False, (1, 0), "a column times a matrix; did you mean {a}'*{b}?"),
     ("matrix", "row"): ("ij,k->ik", False, (0, 1), "vectors are columns, so {a}*{b} needs no transpose"),
 }  # fmt: skip
@@ -79,8 +79,8 @@ class Inference:
         why = shape.reason()
         came = "" if why is None or why.start <= node.start <= node.end <= why.end else f" (from `{self.text(why)}`)"
         guessed = node.kind == "name" and node.value in self.used and self.used[node.value].declaration.guessed
-        kind = {"scalar": "a scalar", "column": "a vector", "matrix": "a matrix"}.get(shape.kind, "")
-        return f"{self.text(node)} {shape.words()}{came or (f' ({kind} by its name)' if guessed and kind else '')}"
+        kind = {"scalar": " by its name", "column": " (a vector by its name)", "matrix": " (a matrix by its name)"}
+        return f"{self.text(node)} {shape.words()}{came or (kind.get(shape.kind, '') if guessed else '')}"
 
     def _part(self, node: Node, count: int) -> Node:
         """The first operands of a sum or product as a node of its own, for its place in the text."""
@@ -122,7 +122,7 @@ class Inference:
         if node.value in TABLE:
             self.fail(node, f"{node.value} is a function: {TABLE[node.value].usage}")
         if not node.value.isidentifier():
-            self.fail(node, f"the name {node.value!r}: use letters, digits and underscores")
+            self.fail(node, f"the name {node.value!r}: use letters, digits and underscores; powers are written with ^")
         return None
 
     def _array(self, node: Node) -> Type:
@@ -243,8 +243,8 @@ class Inference:
         if kinds in _THIN_PRODUCTS:
             spec, row, (side, axis), hint = _THIN_PRODUCTS[kinds]
             if resolve((left, right)[side].axes[axis]) != 1:
-                b = node.args[count].args[0] if kinds == ("matrix", "row") and arg.kind == "transpose" else arg
-                fail(hint.format(a=self.text(part), b=self.text(b)))
+                b = self.text(arg) if right.kind != "row" else self._upright(arg)
+                fail(hint.format(a=self.text(part), b=b))
             node.plan.append(spec)
             return self._contracted(spec, row, left, right)
         spec, row = _PRODUCTS[kinds]
@@ -252,6 +252,10 @@ class Inference:
             fail(f"{resolve(left.axes[-1])} and {resolve(right.axes[0])} must be equal")
         node.plan.append(spec)
         return self._contracted(spec, row, left, right)
+
+    def _upright(self, arg: Node) -> str:
+        """A row's text without the transpose that made it one."""
+        return self.text(arg.args[0]) if arg.kind == "transpose" else f"{self.text(arg)}'"
 
     def _contracted(self, spec: str, row: bool, left: Type, right: Type) -> Type:
         inputs, _, output = spec.partition("->")

@@ -26,8 +26,8 @@ class Text(str):
 def read_number(source: Source, node: Node) -> Number:
     """The value of a number in the text."""
     text = node.value
-    value: Number = int(text) if text.isdigit() and len(text) < 400 else number(float(text))
-    if not isfinite(value) or abs(float(value)) > 1e308:
+    value: Number = int(text) if text.isdigit() and len(text) < 300 else number(float(text))
+    if not isfinite(value):
         raise source.error("this number is too large", node.start, node.end)
     return value
 

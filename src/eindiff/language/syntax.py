@@ -203,6 +203,8 @@ def _syntax_error(source: Source, text: str, error: UnexpectedInput) -> ParseErr
         getattr(error, "accepts", None) or getattr(error, "expected", None) or getattr(error, "allowed", None) or ()
     )
     wants_operand = "NUMBER" in expected and "NAME" in expected
+    if at >= len(text.rstrip()) and "_SEPARATOR" in expected and "$END" not in expected:
+        return source.error("the last statement is the result and has no name, like t = X*w; exp(t)", at)
     if at >= len(text.rstrip()):
         missing = "there is nothing to read" if not text.strip() else "the text ends too early"
         return source.error(f"{missing}: expected {_wanted(expected)}", at)

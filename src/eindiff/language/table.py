@@ -294,7 +294,7 @@ def _solve(inference: Inference, node: Node) -> Type:
     fits = _type(a).order == 2 and _type(b).order in (1, 2)
     if not fits or not inference.sizes.unite(_type(a).axes[1], _type(b).axes[0], node):
         shapes = f"{inference.shape_of(a)}, {inference.shape_of(b)}"
-        inference.fail(node, f"`{inference.text(node)}`: {shapes}; their first sizes must be equal")
+        inference.fail(node, f"`{inference.text(node)}`: {shapes}; b is a vector or matrix with as many rows as A")
     return Type(_type(b).axes)
 
 
@@ -320,7 +320,7 @@ def _labels(inference: Inference, node: Node, spec: str, args: list[Node]) -> tu
     left, arrow, right = "".join(spec.split()).partition("->")
     terms = left.split(",") if left or args else []
     if len(terms) != len(args):
-        inference.fail(node, f"einsum {spec!r} names {len(terms)} operands, but {len(args)} are given")
+        inference.fail(node, f"einsum {spec!r} names {len(terms)} operands, not {len(args)}")
     for text in (*terms, right):
         if not all(c.isalpha() for c in text.replace("...", "", 1)):
             inference.fail(node, f"einsum {spec!r}: labels are letters, {text!r} has others")

@@ -179,9 +179,10 @@ def _outer(inference: Inference, node: Node) -> Type:
 
 
 def _inner(inference: Inference, node: Node) -> Type:
-    a, b = (_type(arg).axes for arg in node.args)  # rows and columns are alike here
+    first, other = node.args
+    a, b = _type(first).axes, _type(other).axes  # rows and columns are alike here
     if len(a) != len(b) or not _united(inference, node, a, b):
-        _fail_shapes(inference, node, *node.args, hint="the shapes must be equal")
+        _fail_shapes(inference, node, first, other, "the shapes must be equal")
     return SCALAR
 
 
