@@ -15,6 +15,7 @@ from spec import assert_canonical
 MODES = ("reverse", "forward", "cross_country", "auto")
 A, x, y = ed.matrix("A", "m", "n"), ed.vector("x", "n"), ed.vector("y", "m")
 S = ed.symmetric("S", "n")
+Q = ed.matrix("Q", "n", "n", "orthogonal")
 SIZES = {"m": 3, "n": 4, "k": 2}
 
 
@@ -191,6 +192,8 @@ def test_repeated_squaring_does_not_explode():
         (lambda: ed.vector("B", -1), "a size is a name or a positive integer, not -1"),
         (lambda: ed.vector("2x", "n"), "variable name '2x'"),
         (lambda: x + "y", "'y' is text: declare a variable first"),
+        (lambda: ed.gradient(ed.tr(Q), Q), "declared orthogonal"),
+        (lambda: x / ed.zeros("n"), "is not defined"),
         (lambda: x / 0, "division of x by zero"),
         (lambda: ed.log(-1), r"log\(-1\) is not defined"),
     ],

@@ -32,6 +32,16 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.log(1 + ed.exp(x)), lambda x, **_: np.log(1 + np.exp(x))),
         (lambda: ed.log(ed.exp(y) + ed.exp(x)), lambda x, y, **_: np.log(np.exp(x) + np.exp(y))),
         (lambda: ed.log(2 + ed.exp(x)), lambda x, **_: np.log(2 + np.exp(x))),
+        (
+            lambda: ed.log(3 + 6 * ed.exp(x) + 3 * ed.exp(y)),
+            lambda x, y, **_: np.log(3 + 6 * np.exp(x) + 3 * np.exp(y)),
+        ),
+        (lambda: ed.log(ed.exp(A) + ed.exp(x)), lambda A, x, **_: np.log(np.exp(A) + np.exp(x))),
+    ],
+    "exp_over_sum_of_exp": [
+        (lambda: ed.exp(x) / ed.sum(ed.exp(x)), lambda x, **_: np.exp(x) / np.exp(x).sum()),
+        (lambda: ed.exp(A) / ed.sum(ed.exp(A), 1)[:, None], lambda A, **_: np.exp(A) / np.exp(A).sum(1)[:, None]),
+        (lambda: ed.exp(A.T) / ed.sum(ed.exp(A), 1), lambda A, **_: (np.exp(A) / np.exp(A).sum(1)[:, None]).T),
     ],
     "log_of_det": [(lambda: ed.log(ed.det(A @ A.T + ed.eye("n"))), lambda A, **_: np.log(det(A @ A.T + np.eye(4))))],
     "log_of_sum_of_exp": [

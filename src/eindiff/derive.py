@@ -282,11 +282,15 @@ def _project(result: Expr, x: Variable, convention: str) -> Expr:
 def find_variable(y: Expr, x: Expr | str) -> Variable:
     """The variable that was asked for, by itself or by name."""
     if isinstance(x, Variable):
+        if "orthogonal" in x.properties:
+            raise EindiffError(
+                f"{x} is declared orthogonal, so its entries cannot move freely: declare it without that"
+            )
         return x
     known = {node.name: node for node in topological([y]) if isinstance(node, Variable)}
     if isinstance(x, str):
         if x in known:
-            return known[x]
+            return find_variable(y, known[x])
         raise EindiffError(f"there is no variable {x!r} here; the variables are {', '.join(sorted(known)) or 'none'}")
     raise EindiffError(f"derivatives are by variables (or their names), not by {x!r}")
 

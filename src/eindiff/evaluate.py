@@ -125,12 +125,6 @@ class _Interpreter:
 
     def run(self, outputs: Sequence[Expr]) -> list[Array]:
         order = topological(outputs)
-        uses = dict.fromkeys(order, 0)
-        for node in order:
-            for child in node.children:
-                uses[child] += 1
-        for output in outputs:
-            uses[output] += 1
         for node in order:
             if node not in self.values:
                 self.values[node] = self.value(node)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import isnan, pi
+from math import isfinite, pi
 from math import sqrt as _sqrt
 from typing import Any
 
@@ -69,7 +69,7 @@ class Function:
         """The value at known numbers."""
         with np.errstate(all="ignore"):
             value = float(self.value(*(float(arg) for arg in args)))
-        if isnan(value):
+        if not isfinite(value):
             raise EindiffError(f"{self.name}({', '.join(map(str, args))}) is not defined: its domain is {self.domain}")
         return number(value)
 

@@ -15,7 +15,7 @@ from eindiff.constants import IndexMap
 from eindiff.construct import is_number, parts, scale
 from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number
 from eindiff.functions import abs as absolute
-from eindiff.functions import log, power, sigmoid, softplus
+from eindiff.functions import exp, log, power, sigmoid, softplus
 from eindiff.matrix_functions import det, inv, logdet, logsumexp, prod
 from eindiff.rewrite import rule
 
@@ -62,20 +62,30 @@ def log_of_power(x: Expr) -> Expr | None:
 
 @rule("log")
 def log_of_sum_of_exponentials(x: Expr) -> Expr | None:
-    """log(exp(a) + exp(b)) = a + softplus(b - a), where 1 is exp(0). The log goes away."""
-    if not isinstance(x, Add) or len(x.terms) != 2:
+    """log(c exp(a) + c exp(b)) = log(c) + a + softplus(b - a), where 1 is exp(0). The log goes away."""
+    coefficient, factors, output, sizes = parts(x)
+    if len(factors) != 1 or not isinstance(factors[0][0], Add) or coefficient <= 0:
         return None
-    exponents = []
-    for term in x.terms:
-        _, factors, output, sizes = parts(term)
-        if is_number(term) and term.coefficient > 0:  # type: ignore[attr-defined]
-            exponents.append(log(term))
-        elif len(factors) == 1 and _is_map(factors[0][0], "exp") and parts(term)[0] == 1:
-            exponents.append(construct.einsum(1, [(factors[0][0].args[0], factors[0][1])], output, sizes))  # type: ignore[attr-defined]
-    if len(exponents) != 2:
+    exponents = [_exponent(term) for term in factors[0][0].terms]
+    if None in exponents:
         return None
-    a, b = sorted(exponents, key=lambda e: not is_number(e))
-    return construct.add([a, softplus(construct.add([b, scale(-1, a)]))])
+    first, *others = sorted((e for e in exponents if e is not None), key=lambda e: (not is_number(e), e.digest))
+    total = first
+    for exponent in others:
+        total = construct.add([total, softplus(construct.add([exponent, scale(-1, total)]))])
+    total = construct.einsum(1, [(total, factors[0][1])], output, sizes)
+    return construct.add([total, log(construct.filled(coefficient, x.shape))])
+
+
+def _exponent(term: Expr) -> Expr | None:
+    """What a term is the exponential of, if it is one; positive numbers are."""
+    coefficient, factors, output, sizes = parts(term)
+    if is_number(term):
+        return log(term) if coefficient > 0 else None
+    if len(factors) != 1 or not _is_map(factors[0][0], "exp") or coefficient <= 0 or len(set(output)) < len(output):
+        return None
+    inner = construct.einsum(1, [(factors[0][0].args[0], factors[0][1])], output, sizes)  # type: ignore[attr-defined]
+    return construct.add([inner, log(construct.filled(coefficient, term.shape))])
 
 
 @rule("log")
@@ -146,6 +156,31 @@ def exp_times_sigmoid(network: Network) -> bool | None:
                 del network.factors[j]
                 return True
     return None
+
+
+@rule("einsum")
+def exp_over_sum_of_exp(network: Network) -> bool | None:
+    """exp(x) / sum(exp(x)) = exp(x - logsumexp(x)), the softmax. One factor less."""
+    for i, (node, labels) in enumerate(network.factors):
+        base, exponent = construct.power_parts(node)
+        if exponent != -1 or not isinstance(base, Einsum) or base.is_product or len(base.operands) != 1:
+            continue
+        inner, axes = base.operands[0], base.labels[0]
+        for j, (other, other_labels) in enumerate(network.factors):
+            if other is not inner or not _is_map(inner, "exp") or len(set(axes)) < len(axes):
+                continue
+            if all(other_labels[axes.index(x)] == label for x, label in zip(base.output, labels, strict=True)):
+                network.factors[j] = (_softmax(inner.args[0], base), other_labels)  # type: ignore[attr-defined]
+                del network.factors[i]
+                return True
+    return None
+
+
+def _softmax(x: Expr, total: Einsum) -> Expr:
+    """exp(x - log(total)), where total is the sum of exp(x) over some axes."""
+    sizes = dict(enumerate(total.sizes))
+    spread = construct.einsum(-1, [(log(total), total.output)], total.labels[0], sizes)
+    return exp(construct.add([x, spread]))
 
 
 # Powers

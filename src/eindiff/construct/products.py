@@ -129,8 +129,8 @@ class Network:
         labels = tuple([tuple([names[x] for x in ls]) for _, ls in self.factors])
         output = tuple([names[label] for label in self.output])
         return unlisted(
-            Einsum, b"", coefficient=self.coefficient, operands=tuple([node for node, _ in self.factors]), labels=labels,
-            output=output, sizes=sizes, shape=tuple([sizes[label] for label in output]), symmetries=(),
+            Einsum, b"", coefficient=self.coefficient, operands=tuple([node for node, _ in self.factors]),
+            labels=labels, output=output, sizes=sizes, shape=tuple([sizes[label] for label in output]), symmetries=(),
             is_product=not self.summed,
         )  # fmt: skip
 
@@ -242,14 +242,14 @@ class Network:
         groups: dict[Factor, list[Number]] = {}
         for node, labels in self.factors:
             base, exponent = power_parts(node)
-            groups.setdefault((base, best_arrangement(labels, base.symmetries)[0]), []).append(exponent)
+            groups.setdefault(_as_symmetric(base, labels), []).append(exponent)
         if all(len(exponents) == 1 or exponents == [1, 1] for exponents in groups.values()):
             return False
         kept = self.factors
         self.factors = []
         for node, labels in kept:
             base, _ = power_parts(node)
-            exponents = groups.get((base, best_arrangement(labels, base.symmetries)[0]), [])
+            exponents = groups[_as_symmetric(base, labels)]
             if len(exponents) == 1 or exponents == [1, 1]:
                 self.factors.append((node, labels))
             elif exponents:
@@ -284,6 +284,11 @@ class Network:
         self.factors = [factor for i, factor in enumerate(self.factors) if i not in taken] + made
         self.summed = set()
         return True
+
+
+def _as_symmetric(node: Expr, labels: Labels) -> Factor:
+    """A factor with its labels in the order that stands for all orders with the same value."""
+    return node, best_arrangement(labels, [(axes, sign) for axes, sign in node.symmetries if sign == 1])[0]
 
 
 def _contraction(factors: list[Factor], free: list[int]) -> tuple[int, Expr, Labels]:

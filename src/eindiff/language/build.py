@@ -17,7 +17,7 @@ from eindiff.language.unify import Term, Unknown, known, resolve
 from eindiff.sizes import Size
 
 _SIZE_NAMES = "mnpqklrstuvwhijabcdefg"
-_MOST_WORK = 100_000  # operands of all nodes made on the way; what takes longer is an error and no long wait
+_MOST_WORK = 100_000  # operands of all nodes made on the way
 _CONTRACTION_WORK = 30
 _MOST_FACTORS = 4_000  # in one product
 
@@ -96,13 +96,19 @@ class Building:
             node.expr = getattr(self, f"_{node.kind}")(node)
         except ParseError:
             raise
-        except (EindiffError, ArithmeticError) as error:
+        except ArithmeticError:
+            raise self.inference.error(node, f"`{self.inference.text(node)}` is not a finite number") from None
+        except EindiffError as error:
             raise self.inference.error(node, str(error)) from None
         if isinstance(node.expr, Einsum) and not _is_finite(node.expr.coefficient):
             self.inference.fail(node, f"`{self.inference.text(node)}` is not a finite number")
-        self.work += len(node.expr.children)
+        self._spend(node, len(node.expr.children))
+
+    def _spend(self, node: Node, work: int) -> None:
+        """Count work, and stop where a text would take long: an error and no long wait."""
+        self.work += work
         if self.work > _MOST_WORK:
-            self.inference.fail(node, "the expression is too large: it nests long sums or products")
+            self.inference.fail(node, "the expression is too large")
 
     def _sizes(self, node: Node, terms: tuple[Term, ...], hint: str) -> tuple[Size, ...]:
         sizes = known(terms)
@@ -171,7 +177,8 @@ class Building:
             elif isinstance(step, tuple):
                 result = arrays.einsum(step[0], result, right, sizes=self._label_sizes(node, step[1]))
             else:
-                result = self._contracted(step, result, right)
+                self._spend(node, _CONTRACTION_WORK)
+                result = _contracted(step, result, right)
         if len(scalars) > _MOST_FACTORS:
             raise EindiffError(f"a product of more than {_MOST_FACTORS} factors")
         known = arrays.coefficient_of(result) if result.ndim == 0 else None
@@ -180,15 +187,6 @@ class Building:
             if known is None or scalars
             else construct.filled(scale.times(known), ())
         )
-
-    def _contracted(self, spec: str, a: Expr, b: Expr) -> Expr:
-        """A product of two: what `arrays.einsum` makes of it, without its checks, which inference has done."""
-        self.work += _CONTRACTION_WORK
-        left, _, rest = spec.partition(",")
-        right, _, output = rest.partition("->")
-        sizes = dict(zip(map(ord, left + right), a.shape + b.shape, strict=True))
-        factors = [(a, tuple(map(ord, left))), (b, tuple(map(ord, right)))]
-        return construct.einsum(1, factors, tuple(map(ord, output)), sizes)
 
     def _power(self, node: Node) -> Expr:
         base, exponent = (built(arg) for arg in node.args)
@@ -210,7 +208,17 @@ class Building:
         return functions.power(base, exponent)
 
     def _index(self, node: Node) -> Expr:
+        self._spend(node, _CONTRACTION_WORK)
         return indexing.getitem(built(node.args[0]), node.plan)
+
+
+def _contracted(spec: str, a: Expr, b: Expr) -> Expr:
+    """A product of two: what `arrays.einsum` makes of it, without its checks, which inference has done."""
+    left, _, rest = spec.partition(",")
+    right, _, output = rest.partition("->")
+    sizes = dict(zip(map(ord, left + right), a.shape + b.shape, strict=True))
+    factors = [(a, tuple(map(ord, left))), (b, tuple(map(ord, right)))]
+    return construct.einsum(1, factors, tuple(map(ord, output)), sizes)
 
 
 class _Coefficient:

@@ -143,12 +143,13 @@ class EinsumNotation:
     def _sign_of(self, node: Expr) -> tuple[int, bool]:
         """The sign with which a node is written without a minus in front, and whether it can do with either.
 
-        A sum with terms of both signs can; its first term is positive then. So can a contraction that has such a sum.
+        A sum with terms of both signs can; its number (as in `1 - x`) or else its first term is positive then. So can a
+        contraction that has such a sum.
         """
         if isinstance(node, Add):
             if len({parts(term)[0] > 0 for term in node.terms}) < 2:
                 return 1, False
-            first = min(node.terms, key=lambda t: (*self.term_order(t), t.digest))
+            first = min(node.terms, key=lambda t: (not construct.is_number(t), *self.term_order(t), t.digest))
             return (1 if parts(first)[0] > 0 else -1), True
         if not isinstance(node, Einsum) or node.is_product:
             return 1, False
@@ -406,7 +407,7 @@ def softmax_argument(node: Map) -> tuple[Expr, int] | None:
     if node.function.name != "exp":
         return None
     coefficient, factors, output, sizes = parts(node.args[0])
-    if len(factors) != 1 or not isinstance(factors[0][0], Add) or coefficient not in (1, -1):
+    if len(factors) != 1 or not isinstance(factors[0][0], Add):
         return None
     terms = [construct.einsum(coefficient, [(term, factors[0][1])], output, sizes) for term in factors[0][0].terms]
     rest = [term for term in terms if not _is_normalizer(term)]

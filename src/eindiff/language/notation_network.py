@@ -17,17 +17,7 @@ from eindiff.expr import Add
 from eindiff.labels import Labels
 from eindiff.language.notation_einsum import contraction_tree, filled_tree
 from eindiff.language.print_tree import (
-    Tree,
-    call,
-    elementwise,
-    fraction,
-    literal,
-    name,
-    power,
-    product,
-    quotient,
-    transposed,
-    transposes,
+    Tree, call, elementwise, fraction, literal, name, power, product, quotient, trace, transposed, transposes,
 )  # fmt: skip
 from eindiff.sizes import Size
 
@@ -164,7 +154,7 @@ class Network:
                 self.put([power(call("norm2", [min(a, transposed(a), key=transposes)]), 2)], ())
                 return
             if (transposes(a) > 0) != (transposes(b) > 0):
-                self.put([_trace([a, transposed(b)] if transposes(b) else [transposed(a), b])], ())
+                self.put([trace([a, transposed(b)] if transposes(b) else [transposed(a), b])], ())
                 return
         flat = min([item.tree(), transposed(item.tree())], key=transposes)
         self.put([call("sum", [flat])], ())
@@ -191,7 +181,7 @@ class Network:
             vector = self.vectors.pop(label, None)
             chain += [call("diag", [vector.tree()], 2)] if vector is not None else []
             chain.append(self._take(pair, following, last=True))
-        self.put([_trace(chain)], ())
+        self.put([trace(chain)], ())
 
     def _times_matrix(self, label: int) -> None:
         """`Σ_k M_ik v_k N_kj`: a product of matrices, with a diagonal one between them."""
@@ -316,19 +306,6 @@ def _summed_vector(item: Item) -> Tree:
 def _inner(a: Tree, b: Tree) -> Tree:
     """`a'*b` or `b'*a`, whichever shows fewer transposes."""
     return min([product([transposed(a), b]), product([transposed(b), a])], key=lambda t: (transposes(t), len(t.parts)))
-
-
-def _trace(chain: list[Tree]) -> Tree:
-    """A trace, read in the direction and from the place that look best."""
-    flat = list(product(chain).parts) if len(chain) > 1 else chain
-    mirrored = [transposed(tree) for tree in reversed(flat)]
-    turns = [way[k:] + way[:k] for way in (flat, mirrored) for k in range(len(flat))]
-    best = min(turns, key=lambda way: (sum(map(transposes, way)), transposes(way[0]), _text_key(way)))
-    return call("tr", [product(best)])
-
-
-def _text_key(way: Sequence[Tree]) -> str:
-    return "".join(str(tree.data) if tree.kind == "name" else "~" for tree in way)
 
 
 def slice_text(chosen: IndexMap) -> str | None:

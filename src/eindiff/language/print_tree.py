@@ -162,6 +162,7 @@ def total(terms: Sequence[Tree]) -> Tree:
 
 
 SYMMETRIC_CALLS = ("diag", "eye")
+LINEAR_CALLS = ("diag", "sum", "tr")
 
 
 def transposed(tree: Tree) -> Tree:
@@ -179,9 +180,18 @@ def transposed(tree: Tree) -> Tree:
             return product([*scalars, *(transposed(p) for p in reversed(tree.parts) if p.order)])
         case "quotient" if tree.order == 2 or not tree.data:
             return quotient(transposed(tree.parts[0]), transposed(tree.parts[1]), tree.data)
+        case "call" if tree.order == 2 and is_elementwise(tree.data):
+            return Tree("call", tuple(transposed(part) for part in tree.parts), tree.data, 2)
         case "elementwise" | "sum" | "power" if tree.order == 2:
             return Tree(tree.kind, tuple(transposed(part) for part in tree.parts), tree.data, 2)
     return Tree("transposed", (tree,), None, tree.order)
+
+
+def is_elementwise(function: str) -> bool:
+    """Whether a function works entry by entry."""
+    from eindiff.functions import TABLE
+
+    return function == "sqrt" or (function in TABLE and not TABLE[function].core)
 
 
 def rebuild(tree: Tree, parts: Sequence[Tree]) -> Tree:
@@ -201,11 +211,54 @@ def rebuild(tree: Tree, parts: Sequence[Tree]) -> Tree:
             return total([product([literal(s), part]) for s, part in zip(tree.data, parts, strict=True)])
         case "transposed":
             return transposed(parts[0])
-        case "bigsum":
-            value, rest = split_number(parts[0])
-            if value != 1 and rest is not None:
-                return product([literal(value), Tree("bigsum", (rest,), tree.data)])
+        case "bigsum" | "einsum":
+            return _linear(tree, parts)
+        case "call" if tree.data in LINEAR_CALLS:
+            return _linear(_well_turned(tree, parts), None)
+        case "call" if tree.data in ("norm2", "logsumexp", "max"):
+            return _well_turned(tree, parts)
     return Tree(tree.kind, tuple(parts), tree.data, tree.order, tree.symmetric)
+
+
+def _linear(tree: Tree, parts: Sequence[Tree] | None) -> Tree:
+    """A tree that is linear in its parts, the numbers of the parts in front of it."""
+    value: Number = 1
+    bare: list[Tree] = []
+    for part in tree.parts if parts is None else parts:
+        own, rest = (1, part) if part.kind == "number" else split_number(part)
+        value = number(value * own)
+        bare.append(literal(1) if rest is None else rest)
+    made = Tree(tree.kind, tuple(bare), tree.data, tree.order, tree.symmetric)
+    return made if value == 1 else product([literal(value), made])
+
+
+def _well_turned(tree: Tree, parts: Sequence[Tree]) -> Tree:
+    """`f(A')` as `f(A)` where the function does not mind, or its axis can change; traces as they read best."""
+    arg, *rest = parts
+    made = Tree(tree.kind, tuple(parts), tree.data, tree.order, tree.symmetric)
+    if tree.data == "tr":
+        return trace(list(arg.parts)) if arg.kind == "product" else made
+    turned = transposed(arg)
+    if arg.order != 2 or tree.order > 1 or tree.data == "diag" or transposes(turned) >= transposes(arg):
+        return made
+    if rest and (len(rest) > 1 or rest[0].kind != "number"):
+        return made
+    return Tree("call", (turned, *(literal(1 - axis.data) for axis in rest)), tree.data, tree.order)
+
+
+def trace(chain: list[Tree]) -> Tree:
+    """A trace, read in the direction and from the place that show few transposes and begin with the first name."""
+    flat = product(chain)
+    scalars = [part for part in flat.parts if part.order == 0]
+    ring = [part for part in flat.parts if part.order] if flat.kind == "product" else [flat]
+    mirrored = [transposed(tree) for tree in reversed(ring)]
+    turns = [way[k:] + way[:k] for way in (ring, mirrored) for k in range(len(ring))]
+
+    def rank(way: Sequence[Tree]) -> tuple:
+        names = "".join(str(tree.data) if tree.kind == "name" else "~" for tree in way)
+        return sum(map(transposes, way)), transposes(way[0]), names
+
+    return product([*scalars, call("tr", [product(min(turns, key=rank))])])
 
 
 def replace(tree: Tree, change: Callable[[Tree], Tree]) -> Tree:
