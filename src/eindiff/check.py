@@ -13,7 +13,7 @@ from eindiff import sizes as sz
 from eindiff.derive import derivative, find_variable
 from eindiff.errors import EindiffError
 from eindiff.evaluate import evaluate
-from eindiff.expr import Expr, Variable, topological, variables
+from eindiff.expr import Expr, Variable, size_names, variables
 
 STEPS = (1e-2, 1e-3, 1e-4)  # of the central differences; the one that shows the smallest error counts
 
@@ -121,8 +121,7 @@ def random_point(outputs: Sequence[Expr], sizes: dict[str, int], seed: int = 0) 
     `sizes` is filled up with small values, unequal for different names.
     """
     inputs = variables(*outputs)
-    names = {name for node in topological(outputs) for size in node.shape for name in sz.names(size)}
-    for count, name in enumerate(sorted(names - set(sizes))):
+    for count, name in enumerate(sorted(size_names(*outputs) - set(sizes))):
         sizes[name] = 2 + count if count < 4 else 3
     problem: EindiffError | None = None
     for attempt in range(12):

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from eindiff import sizes as sz
 from eindiff.errors import EindiffError
 from eindiff.evaluate import flatten
-from eindiff.expr import topological
+from eindiff.expr import size_names
 from eindiff.program import Program, Step, plan
 
 
@@ -47,8 +46,7 @@ def cost(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "
     """
     wanted = flatten(outputs)
     sizes = dict(sizes or {})
-    needed = {name for node in topological(wanted) for size in node.shape for name in sz.names(size)}
-    if missing := sorted(needed - set(sizes)):
+    if missing := sorted(size_names(*wanted) - set(sizes)):
         raise EindiffError(f"cost needs the sizes {', '.join(missing)}: give them as sizes={{'{missing[0]}': ...}}")
     program = plan(wanted, sizes, strategy)
     results = _results(program)

@@ -12,7 +12,7 @@ from eindiff import sizes as sz
 from eindiff.constants import IndexMap
 from eindiff.construct import DECLARED
 from eindiff.errors import EindiffError, shape_text
-from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable, topological, variables
+from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable, size_names, topological, variables
 from eindiff.labels import Labels
 from eindiff.order import contraction_path
 
@@ -101,9 +101,7 @@ def bind_from_unneeded(outputs: Sequence[Expr], arrays: Mapping[str, Any], bindi
 
     The Hessian of `‖T - U V'‖²` by U has as many blocks as U has rows, but no U in it.
     """
-    order = topological(outputs)
-    shapes = [node.shape for node in order] + [node.sizes for node in order if isinstance(node, Einsum)]
-    unknown = {name for shape in shapes for size in shape for name in sz.names(size)} - set(bindings)
+    unknown = size_names(*outputs) - set(bindings)
     found: dict[str, set[int]] = {name: set() for name in unknown}
     for name, array in arrays.items() if unknown else ():
         actual = np.shape(array)
@@ -125,8 +123,9 @@ class _Interpreter:
 
     def run(self, outputs: Sequence[Expr]) -> list[Array]:
         order = topological(outputs)
+        formed = {child for node in order if not isinstance(node, Einsum) for child in node.children} | set(outputs)
         for node in order:
-            if node not in self.values:
+            if node not in self.values and (node in formed or not _is_map(node)):
                 self.values[node] = self.value(node)
         for output in outputs:
             if np.isnan(self.values[output]).any():
@@ -142,9 +141,7 @@ class _Interpreter:
     def value(self, node: Expr) -> Array:
         match node:
             case Constant():
-                if isinstance(node.value, np.ndarray):
-                    return node.value
-                return np.empty(0) if isinstance(node.value, IndexMap) else node.value.to_array(self.bindings)
+                return node.value if isinstance(node.value, np.ndarray) else node.value.to_array(self.bindings)
             case Einsum():
                 return self._einsum(node)
             case Add():
@@ -183,42 +180,46 @@ class _Interpreter:
 
     def _contract(self, factors: list[tuple[Expr, Labels]], output: Labels, sizes: dict[int, int]) -> Array:
         """The sum of products over the labels not in output, index maps by indexing and inverses by solving."""
-        maps = [(n.value, ls) for n, ls in factors if isinstance(n, Constant) and isinstance(n.value, IndexMap)]
-        arrays = [
-            [n, self.values[n], ls]
-            for n, ls in factors
-            if not (isinstance(n, Constant) and isinstance(n.value, IndexMap))
-        ]
-        self._solve_inverses(arrays, output)
-        operands = [(array, labels) for _, array, labels in arrays]
-        return self._with_maps(maps, operands, output, sizes)
+        maps = [(node.value, labels) for node, labels in factors if _is_map(node)]  # type: ignore[attr-defined]
+        arrays = [[node, self.values[node], labels] for node, labels in factors if not _is_map(node)]
+        self._solve_inverses(arrays, {*output, *(x for _, labels in maps for x in labels)})
+        return self._with_maps(maps, [(array, labels) for _, array, labels in arrays], output, sizes)
 
-    def _with_maps(self, maps: list, operands: list, output: Labels, sizes: dict[int, int]) -> Array:
+    def _with_maps(
+        self, maps: list[tuple[IndexMap, Labels]], operands: list, output: Labels, sizes: dict[int, int]
+    ) -> Array:
+        """Index maps one after the other: what has the target label is indexed, and an output that has it scattered to.
+
+        A map that meets another one, or itself, is an operand like others.
+        """
         if not maps:
             return _sum_of_products(operands, output, sizes)
-        (index_map, (target, *inputs)), *maps = maps
+        (index_map, labels), *rest = maps
+        target, inputs = labels[0], labels[1:]
+        meets = any(target in other for _, other in rest) or len(set(labels)) < len(labels)
+        used = any(target in theirs for _, theirs in operands)
+        if meets or (target in output and set(inputs) & set(output)) or not (used or target in output):
+            return self._with_maps(rest, [*operands, (index_map.to_array(self.bindings), labels)], output, sizes)
         index = index_map.index_array(self.bindings)
-        if index.size and index.max() >= sizes[target]:
-            raise EindiffError(f"an index reaches {index.max()}, but the axis has size {sizes[target]}")
+        if index.size and not 0 <= index.min() <= index.max() < sizes[target]:
+            raise EindiffError(
+                f"an index reaches from {index.min()} to {index.max()}, but the axis has size {sizes[target]}"
+            )
         taken = []
-        for array, labels in operands:
-            if target in labels:
-                axis = labels.index(target)
-                array, labels = np.take(array, index, axis=axis), (*labels[:axis], *inputs, *labels[axis + 1 :])
-            taken.append((array, labels))
-        for k, (other, (t, *rest)) in enumerate(maps):
-            if t == target or target in rest:  # two maps that share a label meet in a dense one; rare and small
-                taken.append((other.to_array(self.bindings), (t, *rest)))
-                maps = maps[:k] + maps[k + 1 :]
-                return self._with_maps([(index_map, (target, *inputs)), *maps], [*operands, taken[-1]], output, sizes)
+        for array, theirs in operands:
+            while target in theirs:
+                axis = theirs.index(target)
+                array, theirs = np.take(array, index, axis=axis), (*theirs[:axis], *inputs, *theirs[axis + 1 :])
+            taken.append((array, theirs))
         if target not in output:
-            return self._with_maps(maps, taken, output, sizes)
-        others = tuple(label for label in output if label != target)
-        kept = tuple(x for x in inputs if x not in others)
-        inside = self._with_maps(maps, taken, (*kept, *others), sizes)
-        return _scatter(inside, index, inputs, kept, others, target, output, sizes)
+            return self._with_maps(rest, taken, output, sizes)
+        others = tuple([label for label in output if label != target])
+        inside = self._with_maps(rest, taken, (*inputs, *others), sizes)
+        total = np.zeros((sizes[target], *inside.shape[len(inputs) :]))
+        np.add.at(total, index.ravel(), inside.reshape(index.size, *total.shape[1:]))
+        return np.moveaxis(total, 0, output.index(target))
 
-    def _solve_inverses(self, arrays: list[list], output: Labels) -> None:
+    def _solve_inverses(self, arrays: list[list], kept_labels: set[int]) -> None:
         """`inv(A)` next to something that shares one contracted axis with it becomes a solve."""
         for entry in list(arrays):
             node, _, labels = entry
@@ -228,7 +229,7 @@ class _Interpreter:
                 continue
             for transposed, (kept, gone) in ((False, labels), (True, labels[::-1])):
                 users = [e for e in arrays if e is not entry and gone in e[2]]
-                if gone in output or len(users) != 1 or kept in users[0][2] or users[0][2].count(gone) != 1:
+                if gone in kept_labels or len(users) != 1 or kept in users[0][2] or users[0][2].count(gone) != 1:
                     continue
                 other = users[0]
                 matrix = self.values[node.args[0]].T if transposed else self.values[node.args[0]]
@@ -245,10 +246,9 @@ class _Interpreter:
 
     def _explain_nan(self, order: Sequence[Expr]) -> None:
         """Name the first operation that made a NaN out of numbers."""
+        bad = {node for node, value in self.values.items() if np.isnan(value).any()}
         for node in order:
-            if not np.isnan(self.values[node]).any():
-                continue
-            if any(np.isnan(self.values[child]).any() for child in node.children):
+            if node not in bad or any(child in bad for child in node.children):
                 continue
             if isinstance(node, Variable):
                 raise EindiffError(f"the array for {node.name} has NaN entries")
@@ -257,6 +257,10 @@ class _Interpreter:
                     f"{node} is not a number here: the domain of {node.function.name} is {node.function.domain}"
                 )
             raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix")
+
+
+def _is_map(node: Expr) -> bool:
+    return isinstance(node, Constant) and isinstance(node.value, IndexMap)
 
 
 def _sum_of_products(operands: list[tuple[Array, Labels]], output: Labels, sizes: Mapping[int, int]) -> Array:
@@ -290,31 +294,3 @@ def _expand(value: Array, core: Labels, output: Labels, sizes: Mapping[int, int]
     view = np.lib.stride_tricks.as_strided(dense, [sizes[x] for x in distinct], strides)
     view[...] = grown
     return dense
-
-
-def _scatter(
-    inside: Array,
-    index: Array,
-    inputs: Sequence[int],
-    kept: Labels,
-    others: Labels,
-    target: int,
-    output: Labels,
-    sizes: Mapping[int, int],
-) -> Array:
-    """Put entries over `inputs` at their places along `target`; inputs that are axes of the result stay."""
-    size = sizes[target]
-    free = [x for x in inputs if x not in kept]
-    if free:  # an input that is itself an axis of the result: a one-hot axis is all that is needed
-        shape = [sizes[x] if x in inputs else 1 for x in (*kept, *others)]
-        axes = (*kept, *others)
-        order = sorted(range(len(inputs)), key=lambda k: axes.index(inputs[int(k)]))
-        spread = index.transpose(order).reshape(shape)
-        hot = (np.arange(size).reshape([-1] + [1] * len(shape)) == spread[None]) * inside[None]
-        total = hot.sum(axis=tuple(range(1, 1 + len(kept))))
-    else:
-        total = np.zeros((size, *inside.shape[len(kept) :]))
-        ordered = index.transpose([list(inputs).index(x) for x in kept])
-        np.add.at(total, ordered.ravel(), inside.reshape(ordered.size, *inside.shape[len(kept) :]))
-    result = (target, *others)
-    return total.transpose([result.index(x) for x in output])

@@ -14,9 +14,10 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from eindiff.constants import Structure
+from eindiff import sizes as sz
+from eindiff.constants import SizeOf, Structure
 from eindiff.labels import Labels, Symmetry
-from eindiff.sizes import Shape
+from eindiff.sizes import Shape, Size
 
 if TYPE_CHECKING:
     from eindiff.functions import Function
@@ -313,6 +314,18 @@ def topological(outputs: Iterable[Expr]) -> list[Expr]:
 def variables(*outputs: Expr) -> list[Variable]:
     """The variables of some expressions, by name."""
     return sorted({n for n in topological(outputs) if isinstance(n, Variable)}, key=lambda v: v.name)
+
+
+def size_names(*outputs: Expr) -> set[str]:
+    """The named sizes that some expressions need."""
+    sizes: set[Size] = set()
+    for node in topological(outputs):
+        sizes.update(node.shape)
+        if isinstance(node, Einsum):
+            sizes.update(node.sizes)
+        elif isinstance(node, Constant) and isinstance(node.value, SizeOf):
+            sizes.add(node.value.size)
+    return {name for size in sizes for name in sz.names(size)}
 
 
 _LONGEST_NUMBER = 256  # bits; longer exact numbers become floating-point numbers

@@ -17,8 +17,8 @@ from eindiff.language.unify import Term, Unknown, known, resolve
 from eindiff.sizes import Size
 
 _SIZE_NAMES = "mnpqklrstuvwhijabcdefg"
-_MOST_WORK = 100_000  # operands of all nodes made on the way
-_CONTRACTION_WORK = 30
+_MOST_WORK = 50_000  # operands of all nodes made on the way
+_CONTRACTION_WORK = 20
 _MOST_FACTORS = 4_000  # in one product
 
 

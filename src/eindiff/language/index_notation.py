@@ -66,6 +66,8 @@ class _Reader:
         self.tokens = [(m.group().strip(), m.start(m.lastindex or 0)) for m in _TOKEN.finditer(text)]
         self.at = 0
         self.scope: dict[str, Size | None] = {}
+        self.written: frozenset[str] = frozenset()  # labels with a written size: they run over a part of a larger axis
+        self.sizes_known = {name for expr in known.values() for size in expr.shape for name in sz.names(size)}
 
     # Tokens
 
@@ -111,7 +113,7 @@ class _Reader:
         return result
 
     def tensor(self) -> Expr:
-        outside, self.scope = self.scope, {}
+        outside, self.scope, self.written = (self.scope, self.written), {}, frozenset()
         labels = self.labels() if self.token == "[" else ()
         body = self.sum()
         sizes = dict(zip(body.labels, body.expr.shape, strict=True))
@@ -120,7 +122,7 @@ class _Reader:
                 sizes[label] = self.known_size(label, self.scope[label])
         if missing := [label for label in body.labels if label not in labels]:
             raise self.error(f"{missing[0]} is neither an axis nor summed over")
-        self.scope = outside
+        self.scope, self.written = outside
         return _einsum([body], labels, sizes)
 
     def labels(self) -> Labels:
@@ -129,7 +131,9 @@ class _Reader:
         found: list[str] = []
         while not self.accept("]"):
             found.append(self.take())
-            self.scope[found[-1]] = self.size() if self.accept(":") else None
+            has_size = self.accept(":")
+            self.scope[found[-1]] = self.size() if has_size else None
+            self.written = self.written | {found[-1]} if has_size else self.written - {found[-1]}
             self.accept(",")
         return tuple(found)
 
@@ -164,10 +168,11 @@ class _Reader:
 
     def summed(self) -> Value:
         self.take("sum")
-        outside = dict(self.scope)
+        outside = dict(self.scope), self.written
         labels = self.labels()
         body = self.term()
-        sizes, self.scope = {label: self.scope[label] for label in labels}, outside
+        sizes = {label: self.scope[label] for label in labels}
+        self.scope, self.written = outside
         unbound = [Value(construct.size_number(self.known_size(x, sizes[x]))) for x in labels if x not in body.labels]
         return _einsum_value([body, *unbound], tuple(label for label in body.labels if label not in labels))
 
@@ -325,7 +330,8 @@ class _Reader:
         return self._contracted([(tensor, tuple(labels)), *factors], tensor)
 
     def index(self, tensor: Expr, axis: int, size: Size, factors: list[tuple[Expr, tuple]]) -> str:
-        if self.token in self.scope and self.ahead(1) in (",", "]"):
+        is_part = self.token in self.written and self.scope[self.token] != size
+        if self.token in self.scope and self.ahead(1) in (",", "]") and not is_part:
             label = self.take()
             if self.scope[label] is None:
                 self.scope[label] = size
@@ -362,7 +368,9 @@ class _Reader:
                 (a, first), (b, second) = self._affine(left), self._affine(right)
                 if not first:
                     return sz.multiply(a, b), {x: sz.multiply(a, s) for x, s in second.items()}
-        return _size(node), {}
+        if unknown := sz.names(offset := _size(node)) - self.sizes_known:
+            raise self.error(f"{min(unknown)} is no label here: it is neither an axis nor summed over")
+        return offset, {}
 
     def _contracted(self, factors: Sequence[tuple[Expr, tuple]], tensor: Expr) -> Value:
         kept = tuple(dict.fromkeys(x for _, labels in factors for x in labels if not x.startswith("#")))

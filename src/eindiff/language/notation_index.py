@@ -7,7 +7,7 @@ out, its labels become those of the place; letters are given at the very end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 from typing import Any
@@ -98,7 +98,8 @@ class IndexNotation(EinsumNotation):
         return made if key.sign == 1 else product([literal(-1), made])
 
     def inlined(self, key: Any, tree: Tree) -> Tree:
-        return relabelled(tree, dict(enumerate(key.labels)))
+        in_place = key.labels == tuple(range(len(key.labels)))
+        return tree if in_place else relabelled(tree, dict(enumerate(key.labels)))
 
     def named(self, key: Any, definition: Any, name_: str) -> Tree:
         made = _at(Tree("given", (), name_), key.labels)
@@ -164,7 +165,8 @@ class IndexNotation(EinsumNotation):
                 places[label] = axis
         factors = list(zip(node.operands, node.labels, strict=True))
         factors = _substitute(node, factors, places)
-        summed = [label for label in node.contracted if any(label in labels for _, labels in factors)]
+        used = set(_labels_of(labels for _, labels in factors))
+        summed = [label for label in node.contracted if label in used]
         for label in summed:
             places[label] = self._label(node.sizes[label])
         tops: list[Tree] = list(deltas)
@@ -191,6 +193,13 @@ def _at(tree: Tree, labels: Sequence[Any]) -> Tree:
 
 def _placed(labels: Sequence[Any], places: Mapping[int, Any]) -> tuple:
     return tuple(_affine(label, places) if isinstance(label, Affine) else places[label] for label in labels)
+
+
+def _labels_of(groups: Iterable[Sequence[Any]]) -> Iterator[Any]:
+    """The labels in indices, those that an index is computed from included."""
+    for group in groups:
+        for index in group:
+            yield from (label for _, label in index.terms) if isinstance(index, Affine) else (index,)
 
 
 def _affine(index: Affine, places: Mapping[int, Any]) -> Affine:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from eindiff import construct
 from eindiff import sizes as sz
 from eindiff.constants import IndexMap, SizeOf
-from eindiff.construct import power_parts
-from eindiff.expr import Constant, Einsum, Expr, Map, number
+from eindiff.construct import parts, power_parts
+from eindiff.expr import Add, Constant, Einsum, Expr, Map, number
 from eindiff.language.notation_einsum import EinsumNotation, Factor, filled_tree
 from eindiff.language.notation_network import Network, size_tree
 from eindiff.language.print_tree import Tree, call, literal, product
@@ -51,6 +52,15 @@ class MatrixNotation(EinsumNotation):
 
     # Forms that are known by a name
 
+    def sum_tree(self, node: Add, flipped: bool, sign: int) -> Tree:
+        """A sum, or what is joined by one."""
+        if sign == 1 and (found := joined(node)) is not None:
+            pieces, axis = found
+            axis = node.ndim - 1 - axis if flipped else axis
+            args = [self.scaled_tree(piece, flipped) for piece in pieces]
+            return call("concatenate", args if axis == 0 else [*args, size_tree(f"axis={axis}")], node.ndim)
+        return super().sum_tree(node, flipped, sign)
+
     def _known_form(self, node: Einsum) -> Tree | None:
         """norm1, reshaping, Kronecker products: put together again from their parts, they are this node."""
         import eindiff as ed
@@ -76,6 +86,38 @@ class MatrixNotation(EinsumNotation):
                     if left.ndim == right.ndim < 3 and ed.kron(left, right) is node:
                         return call("kron", [self.scaled_tree(left), self.scaled_tree(right)], node.ndim)
         return None
+
+
+def joined(node: Add) -> tuple[list[Expr], int] | None:
+    """The parts and the axis if a sum joins parts that are each put in their place along an axis."""
+    import eindiff as ed
+
+    found: dict[Size, tuple[Expr, int]] = {}
+    for term in node.terms:
+        coefficient, factors, output, _ = parts(term)
+        placed = factors[0][0] if len(factors) == 1 else term
+        maps = [o for o in placed.children if isinstance(o, Constant) and isinstance(o.value, IndexMap)]
+        if not isinstance(placed, Einsum) or len(maps) != 1 or maps[0].ndim != 2:
+            return None
+        at = placed.operands.index(maps[0])
+        target, source = placed.labels[at]
+        if target not in placed.output or source in placed.output:
+            return None
+        rest = [f for k, f in enumerate(zip(placed.operands, placed.labels, strict=True)) if k != at]
+        kept = tuple(source if label == target else label for label in placed.output)
+        piece = construct.einsum(1, rest, kept, dict(enumerate(placed.sizes)))
+        sizes = dict(zip(factors[0][1], piece.shape, strict=True))
+        turned = construct.einsum(coefficient, [(piece, factors[0][1])], output, sizes)
+        assert isinstance(maps[0].value, IndexMap)
+        found[maps[0].value.offset] = turned, output.index(factors[0][1][placed.output.index(target)])
+    pieces: list[Expr] = []
+    offset: Size = 0
+    axis = next(iter(found.values()))[1]
+    while offset in found:
+        pieces.append(found.pop(offset)[0])
+        offset = sz.add(offset, pieces[-1].shape[axis])
+    same = not found and len({piece.ndim for piece in pieces}) == 1
+    return (pieces, axis) if same and ed.concatenate(pieces, axis) is node else None
 
 
 def _is_index_map(node: Expr) -> bool:

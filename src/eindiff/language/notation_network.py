@@ -17,7 +17,18 @@ from eindiff.expr import Add
 from eindiff.labels import Labels
 from eindiff.language.notation_einsum import contraction_tree, filled_tree
 from eindiff.language.print_tree import (
-    Tree, call, elementwise, fraction, literal, name, power, product, quotient, trace, transposed, transposes,
+    Tree,
+    call,
+    elementwise,
+    fraction,
+    literal,
+    name,
+    power,
+    product,
+    quotient,
+    trace,
+    transposed,
+    transposes,
 )  # fmt: skip
 from eindiff.sizes import Size
 

@@ -139,7 +139,7 @@ def _measure(tree: Tree, size: dict, depth: dict, chosen: dict[Expr, Any]) -> tu
             pieces += size[part.data]
             deepest = max(deepest, 1 + depth[part.data])
         else:
-            pieces += (not part.parts) + (part.kind == "call") + 3 * (part.kind == "einsum")
+            pieces += (not part.parts) + (part.kind in ("call", "bigsum", "tensor")) + 3 * (part.kind == "einsum")
     return min(pieces, 10**9), deepest
 
 

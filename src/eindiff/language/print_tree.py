@@ -54,8 +54,11 @@ def split_number(tree: Tree) -> tuple[Number, Tree | None]:
         return tree.parts[0].data, rest[0] if len(rest) == 1 else Tree("product", rest, None, tree.order)
     if tree.kind == "quotient":
         value, top = split_number(tree.parts[0])
-        if value != 1:
-            return value, quotient(literal(1) if top is None else top, tree.parts[1], tree.data)
+        below, bottom = split_number(tree.parts[1])
+        if value == below == 1 or bottom is None or isinstance(value, float) or isinstance(below, float):
+            return 1, tree
+        made = quotient(literal(1) if top is None else top, bottom, tree.data)
+        return number(Fraction(value) / Fraction(below)), made
     return 1, tree
 
 
@@ -73,7 +76,8 @@ def product(factors: Sequence[Tree]) -> Tree:
         return literal(value)
     if value != 1:
         if flat[0].kind == "quotient" and len(flat) == 1 and flat[0].parts[0] == literal(1):
-            return quotient(literal(value), flat[0].parts[1], flat[0].data)
+            above, below = (value, 1) if isinstance(value, float) else (value.numerator, value.denominator)
+            return quotient(literal(above), product([literal(below), flat[0].parts[1]]), flat[0].data)
         flat = [literal(value), *flat]
     return flat[0] if len(flat) == 1 else Tree("product", tuple(flat), None, _chain_order(flat))
 

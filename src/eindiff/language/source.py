@@ -15,7 +15,7 @@ from eindiff.errors import EindiffError
 LONGEST_TEXT = 1_000_000
 _WINDOW = 100  # the most characters of a line that an error shows
 _SCANNED = re.compile(r'"[^"\n]*"?|#[^\n]*|[()\[\]{}\n]')
-_BINDING = re.compile(r"(?:^|[;\n])\s*[^\W\d]\w*\s*=(?!=)")
+_BINDING = re.compile(r"(?:^|[;\n])[^\S\n]*[^\W\d]\w*[^\S\n]*=(?!=)")
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 _CONTINUES_AFTER = frozenset("+-−*·⋅/^,=<>⊙⊘⊗")
 _CONTINUES_BEFORE = frozenset("*·⋅/^.,<>⊙⊘⊗")

@@ -68,7 +68,7 @@ class _Builder:
         return Node("array", parts[0].start_pos, parts[-1].end_pos, parts[1:-1])
 
     def transpose(self, parts: list) -> Node:
-        return Node("transpose", parts[0].start, parts[1].end_pos, parts[:1])
+        return _undone("transpose", parts[0], parts[0].start, parts[1].end_pos)
 
     def index(self, parts: list) -> Node:
         return Node("index", parts[0].start, parts[-1].end_pos, [parts[0], *parts[2:-1]])
@@ -94,7 +94,7 @@ class _Builder:
         return Node("power", parts[0].start, parts[2].end, [parts[0], parts[2]], str(parts[1]))
 
     def negative(self, parts: list) -> Node:
-        return Node("negative", parts[0].start_pos, parts[1].end, parts[1:])
+        return _undone("negative", parts[1], parts[0].start_pos, parts[1].end)
 
     def positive(self, parts: list) -> Node:
         parts[1].start = parts[0].start_pos
@@ -136,6 +136,15 @@ class _Builder:
 
 def _leaf(kind: str, token: Any) -> Node:
     return Node(kind, token.start_pos, token.end_pos, None, str(token))
+
+
+def _undone(kind: str, inner: Node, start: int, end: int) -> Node:
+    """A transpose or a minus, or what is left if it undoes one: a long row of them is no long chain of nodes."""
+    if inner.kind != kind:
+        return Node(kind, start, end, [inner])
+    [rest] = inner.args
+    rest.start, rest.end = start, end
+    return rest
 
 
 def _start(part: Any) -> int:
@@ -203,7 +212,7 @@ def _syntax_error(source: Source, text: str, error: UnexpectedInput) -> ParseErr
         getattr(error, "accepts", None) or getattr(error, "expected", None) or getattr(error, "allowed", None) or ()
     )
     wants_operand = "NUMBER" in expected and "NAME" in expected
-    if at >= len(text.rstrip()) and "_SEPARATOR" in expected and "$END" not in expected:
+    if text.strip() and at >= len(text.rstrip()) and "_SEPARATOR" in expected and "$END" not in expected:
         return source.error("the last statement is the result and has no name, like t = X*w; exp(t)", at)
     if at >= len(text.rstrip()):
         missing = "there is nothing to read" if not text.strip() else "the text ends too early"

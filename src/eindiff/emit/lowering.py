@@ -9,10 +9,10 @@ import numpy as np
 
 from eindiff import emit_functions
 from eindiff.constants import IndexMap, Lower, SizeOf
-from eindiff.emit_indexing import Axis, Index, Indexing, labels_of
-from eindiff.emit_operations import Operation, Operations, number_text
-from eindiff.emit_products import Products, Tensor
-from eindiff.emit_values import Arrays, Term, Value
+from eindiff.emit.indexing import Axis, Index, Indexing, labels_of
+from eindiff.emit.operations import Operation, Operations, number_text
+from eindiff.emit.products import Products, Tensor
+from eindiff.emit.values import Arrays, Term, Value
 from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number, topological
 from eindiff.labels import Labels
 from eindiff.sizes import Size

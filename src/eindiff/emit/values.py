@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 
 from eindiff import sizes as sz
-from eindiff.emit_indexing import Axis, Indexing, labels_of
-from eindiff.emit_operations import ANY, Operation, Operations
-from eindiff.emit_products import Products, Tensor, letters
+from eindiff.emit.indexing import Axis, Indexing, labels_of, renamed
+from eindiff.emit.operations import ANY, Operation, Operations
+from eindiff.emit.products import Products, Tensor, letters
 from eindiff.expr import Number, number
-from eindiff.labels import Labels
+from eindiff.labels import Labels, first_appearance
 from eindiff.sizes import Shape, Size
 
 
@@ -113,15 +113,40 @@ class Arrays:
                     plain.append(self.tensor(Value((term,), shape)))
                 else:
                     placed.append(term)
+        placed = self._gathered(placed)
         if not plain:
             return Value(tuple(placed), shape)
         if len(plain) == 1:
             dense = self.value(plain[0][1], shape, plain[0][0])
         else:
             order = self._order([tensor for _, tensor in plain], hint)
-            total = self.operations.plus([(c, self.products.align(tensor, order)) for c, tensor in plain])
+            total = self._sum(plain, order)
             dense = self.value(Tensor(total, order), shape)
         return Value((*dense.terms, *placed), shape)
+
+    def _sum(self, tensors: Sequence[tuple[Number, Tensor]], order: Labels) -> Operation:
+        explicit = len(order) > 2
+        return self.operations.plus([(c, self.products.align(tensor, order, explicit)) for c, tensor in tensors])
+
+    def _gathered(self, terms: Sequence[Term]) -> list[Term]:
+        """Terms that go to the same places as one term, the sum of their cores."""
+        groups: dict[tuple, list[Term]] = {}
+        for term in terms:
+            names = first_appearance(labels_of(axis) for axis in term.axes)
+            axes = tuple([renamed(axis, names) for axis in term.axes])
+            core = Tensor(term.core.operation, tuple([names[x] for x in term.core.labels]))
+            sizes = {names[x]: term.sizes[x] for x in names}
+            same = replace(term, core=core, axes=axes, sizes=sizes)
+            groups.setdefault((axes, term.injective), []).append(same)
+        result = []
+        for group in groups.values():
+            if len(group) > 1:
+                tensors = [(term.coefficient, term.core) for term in group]
+                order = self._order([core for _, core in tensors], tuple(group[0].sizes))
+                core = Tensor(self._sum(tensors, order), order)
+                group = [replace(group[0], coefficient=1, core=core)]
+            result += group
+        return result
 
     def _order(self, tensors: Sequence[Tensor], hint: Labels) -> Labels:
         """The order of axes in which most of the tensors need no transpose, or else the one that is asked for."""

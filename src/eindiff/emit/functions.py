@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eindiff.emit_operations import ATOMS, FIRST_TERM, PLUS, Operation, Operations
+from eindiff.emit.operations import ATOMS, FIRST_TERM, PLUS, Operation, Operations
 from eindiff.errors import EindiffError
 from eindiff.expr import Apply, Map
 

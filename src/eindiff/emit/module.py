@@ -8,11 +8,12 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from eindiff import sizes as sz
-from eindiff.emit_functions import HELPERS
-from eindiff.emit_lowering import Lowering
-from eindiff.emit_operations import Operation, Printer, reachable, tidy
+from eindiff.constants import IndexMap, SizeOf
+from eindiff.emit.functions import HELPERS
+from eindiff.emit.lowering import Lowering
+from eindiff.emit.operations import Operation, Printer, reachable, tidy
 from eindiff.errors import EindiffError
-from eindiff.expr import Expr, Variable, topological, variables
+from eindiff.expr import Constant, Einsum, Expr, Variable, topological, variables
 from eindiff.sizes import Size
 
 Outputs = Expr | Mapping[str, Expr]
@@ -56,7 +57,7 @@ class Module:
         self.name = name
         self.inputs = variables(*self.named.values())
         order = topological(self.named.values())
-        needed = {n for node in order for size in (*node.shape, *getattr(node, "sizes", ())) for n in sz.names(size)}
+        needed = {name for node in order for size in sizes_in(node) for name in sz.names(size)}
         shown = {size for v in self.inputs for size in v.shape if isinstance(size, str)}
         self.unseen = sorted(needed - shown)
         self.names = Names(self.inputs, sorted(needed | shown), list(self.named), [name, *reserved])
@@ -116,6 +117,16 @@ class Module:
             lines.append(_check(name, [self.names.size(size) for size in v.shape]))
         symmetric = [self.names.variables[v.name] for v in self.inputs if v.symmetries]
         return lines + [f'assert np.allclose({name}, {name}.T), "{name} must be symmetric"' for name in symmetric]
+
+
+def sizes_in(node: Expr) -> list[Size]:
+    """The sizes that a node may have to write: of its axes, of labels, and those in structured constants."""
+    sizes = [*node.shape, *(node.sizes if isinstance(node, Einsum) else ())]
+    if isinstance(node, Constant) and isinstance(node.value, SizeOf):
+        sizes.append(node.value.size)
+    if isinstance(node, Constant) and isinstance(node.value, IndexMap):
+        sizes += [node.value.offset, *node.value.strides]
+    return sizes
 
 
 def _check(name: str, sizes: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from eindiff import sizes as sz
-from eindiff.emit_operations import ATOMS, Operation, Operations
+from eindiff.emit.operations import ATOMS, Operation, Operations
 from eindiff.labels import Labels, first_appearance
 from eindiff.order import Path, contraction_path, tensor_order_path
 from eindiff.sizes import Size
@@ -57,11 +57,11 @@ class Products:
         axes = ", ".join(str(x.labels.index(label)) for label in order)
         return self.operations.make(f"{{0}}.transpose({axes})", [x.operation], [ATOMS], cheap=True, view=True)
 
-    def align(self, x: Tensor, order: Labels) -> Operation:
-        """The tensor as it broadcasts against one with axes `order`; leading axes need not be shown."""
+    def align(self, x: Tensor, order: Labels, explicit: bool = False) -> Operation:
+        """The tensor as it broadcasts against one with axes `order`; leading axes are shown only on demand."""
         present = tuple([label for label in order if label in x.labels])
         turned = self.permute(x, present)
-        while order and order[0] not in present and (len(order) < 3 or not present):
+        while order and order[0] not in present and not (explicit and present):
             order = order[1:]
         if order == present:
             return turned
@@ -128,12 +128,12 @@ class Products:
 
     def _numerator_and_denominator(self, group: list[Tensor], order: Labels) -> tuple[list[Operation], list[Operation]]:
         above, below = [], []
-        for x in group:
+        for x in sorted(group, key=_reading_order):
             if x.operation.role[:1] == ("reciprocal",):
                 below.append(self.align(Tensor(x.operation.role[1], x.labels), order))
             else:
                 above.append(self.align(x, order))
-        return sorted(above, key=_reading_order), below
+        return above, below
 
     # Contractions
 
@@ -271,6 +271,7 @@ def _extended(hint: Labels, labels: Labels) -> Labels:
     return tuple(dict.fromkeys(hint + labels))
 
 
-def _reading_order(x: Operation) -> tuple:
-    """Names stand before what is computed, and scalars and vectors before what they are broadcast to."""
-    return (not x.view, not x.cheap)
+def _reading_order(x: Tensor) -> tuple:
+    """Scalars and vectors stand before what they are broadcast to, and names, by name, before what is computed."""
+    computed = bool(x.operation.operands)
+    return (len(x.labels), computed, "" if computed else x.operation.template)

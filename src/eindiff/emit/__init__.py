@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from eindiff.emit_module import Module, Outputs
-from eindiff.emit_script import Script
+from eindiff.emit.module import Module, Outputs
+from eindiff.emit.script import Script
 from eindiff.expr import Expr
 
 

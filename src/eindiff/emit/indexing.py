@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from eindiff import sizes as sz
 from eindiff.constants import IndexMap
-from eindiff.emit_operations import ANY, ATOM, ATOMS, PLUS, TIMES, Operation, Operations
-from eindiff.emit_products import Products, Tensor
+from eindiff.emit.operations import ANY, ATOM, ATOMS, PLUS, TIMES, Operation, Operations
+from eindiff.emit.products import Products, Tensor
 from eindiff.labels import Labels
 from eindiff.sizes import Shape, Size
 
@@ -249,6 +249,15 @@ class Indexing:
 def labels_of(axis: Axis) -> Labels:
     """The labels that a place along an axis is a function of."""
     return (axis,) if isinstance(axis, int) else axis.labels
+
+
+def renamed(axis: Axis, names: Mapping[int, int]) -> Axis:
+    """A place along an axis with other names for its labels."""
+    if isinstance(axis, int):
+        return names[axis]
+    strides = tuple([(names[label], stride) for label, stride in axis.strides])
+    table = axis.table and Tensor(axis.table.operation, tuple([names[label] for label in axis.table.labels]))
+    return Index(axis.offset, strides, table)
 
 
 def _whole_axis(index: Index, sizes: Mapping[int, Size], length: Size) -> tuple[int, bool] | None:

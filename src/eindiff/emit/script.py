@@ -10,8 +10,8 @@ import numpy as np
 
 from eindiff.check import random_point
 from eindiff.derive import derivative, find_variable
-from eindiff.emit_lowering import array_text
-from eindiff.emit_module import Module
+from eindiff.emit.lowering import array_text
+from eindiff.emit.module import Module
 from eindiff.errors import EindiffError
 from eindiff.evaluate import evaluate
 from eindiff.expr import Expr, Variable
@@ -106,6 +106,8 @@ class Script:
 
     def recipe(self) -> list[str]:
         """Statements that make a point in the domain: the first kind of random numbers that gives finite values."""
+        for count, size in enumerate(size for size in self.module.unseen if size not in self.sizes):
+            self.sizes[size] = 2 + count  # random_point only sees the sizes of axes
         found = random_point(list(self.outputs.values()), self.sizes, self.seed)
         for kind in range(KINDS):
             lines = self._lines(kind)
