@@ -322,7 +322,9 @@ ERRORS = {
         "a matrix has powers with whole numbers only; .^ is entry by entry, sqrtm a function "
         "(line 1, column 1)\n  A^0.5\n  ^~~~~"
     ),
-    ("A^2'", None): "this transposes the exponent; write (A^2)' for the transposed power (line 1, column 3)\n  A^2'\n    ^~",
+    ("A^2'", None): (
+        "this transposes the exponent; write (A^2)' for the transposed power (line 1, column 3)\n  A^2'\n    ^~"
+    ),
     ("a + sni(x)", None): "unknown function sni; did you mean sin? (line 1, column 5)\n  a + sni(x)\n      ^~~",
     ("2x", None): "expected an operator before `x`; a product is written with * (line 1, column 2)\n  2x\n   ^",
     ("(a+b", None): "this ( is never closed (line 1, column 1)\n  (a+b\n  ^",
@@ -353,7 +355,9 @@ ERRORS = {
         "einsum 'ij,j->i': A is m×n, x has length m; the sizes of label 'j' must be equal (line 1, column 1)\n"
         '  einsum("ij,j->i", A, x)\n  ^~~~~~~~~~~~~~~~~~~~~~~'
     ),
-    ("t = x; t = y; t", None): "t already has a meaning; bind another name (line 1, column 8)\n  t = x; t = y; t\n         ^",
+    ("t = x; t = y; t", None): (
+        "t already has a meaning; bind another name (line 1, column 8)\n  t = x; t = y; t\n         ^"
+    ),
     ("x; y", None): (
         "only the last statement has no name: bind the ones before it, like t = X*w; exp(t) (line 1, column 4)\n"
         "  x; y\n     ^"
@@ -402,8 +406,9 @@ def test_a_long_line_is_cut_around_the_place():
         "(" * 10_000 + "x" + ")" * 10_000, "(" * 50_000, "sin(" * 10_000 + "x" + ")" * 10_000, "-" * 99_999 + "x",
         "A" + "'" * 99_999, "+".join(["x"] * 50_000), "*".join(f"a{k}" for k in range(14_000)),
         "*".join(["A"] * 50_000), "[" * 50_000 + "1" + "]" * 50_000, "x" + "[1:]" * 25_000, "⊗".join(["x"] * 50_000),
-        "(a+" * 25_000 + "a" + ")" * 25_000, "ones(" + "*".join(["(a+b+c)"] * 12_000) + ")", "9" * 100_000, '"' * 100_000,
-        "".join(f"(a{k}+" for k in range(9_000)) + "b" + ")" * 9_000, "x.^" * 33_000 + "2", "\n" * 99_999 + "x",
+        "(a+" * 25_000 + "a" + ")" * 25_000, "ones(" + "*".join(["(a+b+c)"] * 12_000) + ")", "9" * 100_000,
+        '"' * 100_000, "".join(f"(a{k}+" for k in range(9_000)) + "b" + ")" * 9_000, "x.^" * 33_000 + "2",
+        "\n" * 99_999 + "x",
         "x;" * 50_000, " " * 99_999 + "x", "a " * 50_000, "\n;" * 49_999 + "t", "t=\n" * 30_000 + "x",
     ],
     ids=lambda text: text[:8],

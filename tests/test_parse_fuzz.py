@@ -14,7 +14,7 @@ NAMES = ["A", "B", "S", "x", "y", "c", "T", "u", "D", "eye", "pi", "a", "X", "w"
 SYMBOLS = [*"+-*/^'()[],;:=.<>\"#{}_ \n\t⊙⊘⊗ᵀ−·", ".*", "./", ".^", "...", "*_(ij,jk,ik)", "**", "@", "1e", "²"]
 
 quick = settings(
-    derandomize=True, deadline=None, max_examples=300, database=None,
+    derandomize=True, deadline=None, max_examples=500, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )  # fmt: skip
 
@@ -107,7 +107,7 @@ def test_any_unicode(text):
     answers(f"x + {text}")
 
 
-DECLARING = "A x ( ) m , n ; 2 0 symmetric psd diagonal vector [ ]".split() + ["\n", " "]
+DECLARING = [*"Ax()mn,;20[]\n ", "symmetric", "psd", "diagonal", "vector"]
 
 
 @quick

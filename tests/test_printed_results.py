@@ -83,14 +83,15 @@ def test_matrix_notation(function: str, by: str, expected: str) -> None:
 
 
 # function, variables, notation, style, text
+FACTORED = r"2 \, \left[\delta_{ik} \, \left(V^\top \, V\right)_{jl}\right]_{ijkl}"
 OTHERS = [
+    ("norm2(T-U*V')^2", "U U", "matrix", "latex", FACTORED),
     ("norm2(A*x-b)^2", "x", "matrix", "unicode", "2·Aᵀ·(A·x − b)"),
     ("norm2(A*x-b)^2", "x", "matrix", "latex", r"2 \, A^\top \, \left(A \, x - b\right)"),
     ("norm2(A*x-b)^2", "x", "index", "plain", "[i] 2*sum[j] A[j,i]*(sum[k] A[j,k]*x[k] - b[j])"),
     ("norm2(A*x-b)^2", "x", "index", "unicode", "[i] 2 Σ_j A_ji (Σ_k A_jk x_k − b_j)"),
     ("norm2(A*x-b)^2", "x", "einsum", "plain", '2*einsum("ji,j->i", A, einsum("ij,j->i", A, x) - b)'),
     ("norm2(T-U*V')^2", "U U", "matrix", "unicode", "2·[δ_ik (Vᵀ·V)_jl]_ijkl"),
-    ("norm2(T-U*V')^2", "U U", "matrix", "latex", r"2 \, \left[\delta_{ik} \, \left(V^\top \, V\right)_{jl}\right]_{ijkl}"),
     ("norm2(T-U*V')^2", "U U", "index", "plain", "[i:m,j,k:m,l] 2*delta[i,k]*sum[p] V[p,j]*V[p,l]"),
     ("norm2(T-U*V')^2", "U U", "index", "latex", r"2 \, \delta_{ik} \, \sum_{p} V_{pj} \, V_{pl}"),
     ("norm2(T-U*V')^2", "U U", "einsum", "plain", '2*einsum("jk->ijik", einsum("ki,kj->ij", V, V), i=m)'),

@@ -329,6 +329,13 @@ def test_names_of_variables_are_left_alone() -> None:
 # The rest
 
 
+def test_variables_named_like_signs() -> None:
+    total, unit = ed.vector("sum", "n"), ed.matrix("delta", "n", "n")
+    expr = ed.sum(total) * unit + ed.eye("n") + ed.inv(unit)
+    for notation in NOTATIONS:
+        assert read(to_text(expr, notation), notation, expr) is expr
+
+
 def test_what_is_not_known() -> None:
     with pytest.raises(EindiffError, match="choose one of matrix, index, einsum"):
         to_text(x, "morse")

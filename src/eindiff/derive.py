@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, overload
 
 from eindiff import construct
 from eindiff.construct import Factor, add, einsum
@@ -212,7 +212,8 @@ def unit(x: Expr) -> Expr:
 
 # Derivatives of any order
 
-Wrt = Any  # a variable, its name, or a list of them
+Several = list[Any] | tuple[Any, ...]  # variables or their names
+Wrt = Any  # a variable, its name, or several of them
 MODES = ("auto", "reverse", "forward", "cross_country")
 
 
@@ -335,10 +336,26 @@ def _scalar(operation: str, f: Expr) -> None:
         raise EindiffError(f"{operation} needs a scalar function; {f} has shape {shape_text(f.shape)}")
 
 
+@overload
+def gradient(f: Expr, x: Expr | str, mode: str = "auto", symmetric: str = "projected") -> Expr: ...
+
+
+@overload
+def gradient(f: Expr, x: Several, mode: str = "auto", symmetric: str = "projected") -> list: ...
+
+
 def gradient(f: Expr, x: Wrt, mode: str = "auto", symmetric: str = "projected") -> Expr | list:
     """The gradient of a scalar function; a list of variables gives a list, from one reverse sweep."""
     _scalar("gradient", f)
     return jacobian(f, x, mode, symmetric)
+
+
+@overload
+def jacobian(y: Expr, x: Expr | str, mode: str = "auto", symmetric: str = "projected") -> Expr: ...
+
+
+@overload
+def jacobian(y: Expr, x: Several, mode: str = "auto", symmetric: str = "projected") -> list: ...
 
 
 def jacobian(y: Expr, x: Wrt, mode: str = "auto", symmetric: str = "projected") -> Expr | list:
@@ -346,6 +363,14 @@ def jacobian(y: Expr, x: Wrt, mode: str = "auto", symmetric: str = "projected") 
     if not isinstance(x, list | tuple):
         return derivative(y, x, mode=mode, symmetric=symmetric)
     return _blocks([y], [find_variable(y, one) for one in x], mode, symmetric)[0]
+
+
+@overload
+def hessian(f: Expr, x: Expr | str, mode: str = "auto", symmetric: str = "projected") -> Expr: ...
+
+
+@overload
+def hessian(f: Expr, x: Several, mode: str = "auto", symmetric: str = "projected") -> list: ...
 
 
 def hessian(f: Expr, x: Wrt, mode: str = "auto", symmetric: str = "projected") -> Expr | list:

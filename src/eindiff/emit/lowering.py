@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from eindiff import emit_functions
+from eindiff.emit import functions
 from eindiff.constants import IndexMap, Lower, SizeOf
 from eindiff.emit.indexing import Axis, Index, Indexing, labels_of
 from eindiff.emit.operations import Operation, Operations, number_text
@@ -91,11 +91,11 @@ class Lowering:
         labels = {label for _, x in tensors for label in x.labels}
         order = next((x.labels for _, x in tensors if len(x.labels) == len(labels)), tuple(sorted(labels)))
         args = [self.operations.scale(c, self.products.align(x, order)) for c, x in tensors]
-        return self.arrays.value(Tensor(emit_functions.elementwise(self.operations, node, args), order), node.shape)
+        return self.arrays.value(Tensor(functions.elementwise(self.operations, node, args), order), node.shape)
 
     def _apply(self, node: Apply) -> Value:
         name = node.function.name
-        if name in emit_functions.REDUCTIONS and node.function.parameter is None:
+        if name in functions.REDUCTIONS and node.function.parameter is None:
             return self._reduction(node)
         count = len({label for labels in node.batch for label in labels})
         args = []
@@ -104,7 +104,7 @@ class Lowering:
             core = arg.ndim - len(labels)
             tensor = Tensor(array, (*labels, *range(count, count + core)))
             args.append(self.products.align(tensor, tuple(range(count + core))))
-        result = emit_functions.whole(self.operations, node, args, node.args[0] in self.factored)
+        result = functions.whole(self.operations, node, args, node.args[0] in self.factored)
         return self._whole(result, node)
 
     def _reduction(self, node: Apply) -> Value:
@@ -116,7 +116,7 @@ class Lowering:
         operation = self.operations.scale(coefficient, tensor.operation)
         axis = tensor.labels.index(arg.ndim - 1)
         along = axis if arg.ndim > 1 else None
-        result = emit_functions.reduction(self.operations, node.function.name, operation, along)
+        result = functions.reduction(self.operations, node.function.name, operation, along)
         rest = [label for label in tensor.labels if label != arg.ndim - 1]
         return self.arrays.value(Tensor(result, tuple([batch[label] for label in rest])), node.shape)
 

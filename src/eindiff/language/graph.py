@@ -1,9 +1,9 @@
 """The expression DAG as a picture: SVG, or a file for Graphviz.
 
 Outputs are at the top, inputs at the bottom. A node shows its operation and the shape of its value; a multiplication
-shows the labels of its operands and of its result, as in `*_(ij,j,i)`. Values of order 4 and more are red: these are the
-ones that a good derivative avoids. fast-sugiyama finds layers, the order within layers and positions; here boxes are
-moved apart by their widths and everything is drawn.
+shows the labels of its operands and of its result, as in `*_(ij,j,i)`. Values of order 4 and more are red: these are
+the ones that a good derivative avoids. fast-sugiyama finds layers, the order within layers and positions; here boxes
+are moved apart by their widths and everything is drawn.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _box(node: Expr) -> Box:
             base, exponent = power_parts(node)
             if exponent != 1:
                 return Box(node, f"^{number_text(exponent)}", edges={base: ""})
-            edges = {arg: "" for arg in node.args}
+            edges = dict.fromkeys(node.args, "")
             if len(node.args) > 1:
                 edges = {arg: ", ".join(str(k + 1) for k, a in enumerate(node.args) if a is arg) for arg in edges}
             return Box(node, node.function.name, edges=edges)
@@ -145,7 +145,10 @@ def _einsum(node: Einsum) -> Box:
 
 def place(found: Sequence[Box]) -> list[list[tuple[float, float]]]:
     """Give every box its position; the corners of each edge, in the order of the boxes and their edges."""
-    from fast_sugiyama import from_edges
+    try:
+        from fast_sugiyama import from_edges
+    except ImportError:
+        raise EindiffError("drawing needs fast-sugiyama (pip install fast-sugiyama); a .dot file does not") from None
 
     number = {box.node: k for k, box in enumerate(found)}
     edges = [(number[box.node], number[child]) for box in found for child in box.edges]
@@ -154,7 +157,7 @@ def place(found: Sequence[Box]) -> list[list[tuple[float, float]]]:
     bends: list[tuple[int, int]] = []
     left = 0.0
     unit = max(70.0, 0.6 * sum(width.values()) / len(width))
-    layouts = from_edges(edges, vertex_spacing=1, dummy_vertices=True, dummy_size=0.2, transpose=True) if edges else []
+    layouts: Any = from_edges(edges, vertex_spacing=1, dummy_vertices=True, dummy_size=0.2) if edges else []
     for nodes, _, _, between in layouts:
         positions = dict(nodes)
         top = max(y for _, y in positions.values())
@@ -192,8 +195,8 @@ def _spread(positions: dict[int, Any], width: Mapping[int, float], unit: float) 
         for k, shift in zip(nodes, offsets, strict=True):
             pools.append([positions[k][0] * unit - shift, 1.0])
             while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
-                value, count = pools.pop()
-                pools[-1] = [(pools[-1][0] * pools[-1][1] + value * count) / (pools[-1][1] + count), pools[-1][1] + count]
+                (a, m), (b, n) = pools[-2:]
+                pools[-2:] = [[(a * m + b * n) / (m + n), m + n]]
         values = [value for value, count in pools for _ in range(int(count))]
         for k, value, shift in zip(nodes, values, offsets, strict=True):
             positions[k] = (value + shift, y)

@@ -154,20 +154,24 @@ class _Reader:
         return _added(terms) if len(terms) > 1 else terms[0]
 
     def term(self) -> Value:
-        if self.token == "sum" and self.ahead(1) == "[":
+        if self.is_sum():
             return self.summed()
         factors = [self.power()]
         while self.token in ("*", "/"):
             if self.take() == "/":
                 factors.append(self.inverse(self.power()))
-            elif self.token == "sum" and self.ahead(1) == "[":
+            elif self.is_sum():
                 factors.append(self.summed())
             else:
                 factors.append(self.power())
         return _multiplied(factors) if len(factors) > 1 else factors[0]
 
+    def is_sum(self) -> bool:
+        """Whether a sum begins here; Σ is one too, for those who have a variable named sum."""
+        return self.token in ("sum", "Σ") and self.token not in self.known and self.ahead(1) == "["
+
     def summed(self) -> Value:
-        self.take("sum")
+        self.take()
         outside = dict(self.scope), self.written
         labels = self.labels()
         body = self.term()
@@ -205,7 +209,7 @@ class _Reader:
             return inside
         if token[0].isdigit() or token[0] == ".":
             return Value(construct.filled(_number(token), ()))
-        if token == "delta":
+        if token in ("delta", "δ") and token not in self.known:
             self.take("[")
             a, b = self.take(), (self.take(","), self.take())[1]
             self.take("]")

@@ -84,16 +84,18 @@ def changes(of: int, by: Sequence[int], layout: str) -> bool:
 
 
 def describe(layout: str, function: str, by: Sequence[str]) -> str:
-    """The order of the axes in words.
+    """The order of the axes in words; a function that is a scalar has none, and no name here.
 
-    >>> describe("denominator", "f", ["x", "y"])
-    'denominator: the axes of y, then of x, then of f reversed'
+    >>> describe("denominator", "f", ["x", "y"]), describe("mixed", "", ["x"])
+    ('denominator: the axes of y, then of x, then of f reversed', 'mixed: the axes of x')
     """
-    before = [f"of {function}", *(f"of {name}" for name in by)]
+    before = [f"of {name}" for name in by]
     if layout == "numerator":
-        before[1:] = [f"{part} reversed" for part in before[1:]]
+        before = [f"{part} reversed" for part in before]
     elif layout == "denominator":
-        before = [*reversed(before[1:]), f"{before[0]} reversed"]
+        before.reverse()
+    if function:
+        before = [*before, f"of {function} reversed"] if layout == "denominator" else [f"of {function}", *before]
     return f"{layout}: the axes {', then '.join(before)}"
 
 

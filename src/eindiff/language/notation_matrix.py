@@ -54,10 +54,10 @@ class MatrixNotation(EinsumNotation):
 
     def sum_tree(self, node: Add, flipped: bool, sign: int) -> Tree:
         """A sum, or what is joined by one."""
-        if sign == 1 and (found := joined(node)) is not None:
+        if (found := joined(node)) is not None:
             pieces, axis = found
             axis = node.ndim - 1 - axis if flipped else axis
-            args = [self.scaled_tree(piece, flipped) for piece in pieces]
+            args = [self.scaled_tree(construct.scale(sign, piece), flipped) for piece in pieces]
             return call("concatenate", args if axis == 0 else [*args, size_tree(f"axis={axis}")], node.ndim)
         return super().sum_tree(node, flipped, sign)
 

@@ -1,4 +1,19 @@
-"""Text to expression: syntax, then shapes by unification, then the constructors."""
+"""Text to expression: syntax, then shapes by unification, then the constructors.
+
+The language is that of matrixcalculus.org, with more functions, tensors of any order and einsum. What it means:
+
+- Vectors are columns. `*` is the matrix product, and scales by a scalar: `A*x`, `x'*y` (inner), `x*y'` (outer).
+  A transposed vector is a row, which is kept track of while reading; its tensor is the same as that of the column.
+- `+ - .* ./ .^` and comparisons work entry by entry on equal shapes; a scalar fits to any. `/` divides by a scalar.
+- `^` is the power of a scalar, and the matrix power of a square matrix with a whole number. It groups to the right,
+  and binds tighter than a minus before it: `-a^b^c` is `-(a^(b^c))`. `'` binds tighter still.
+- `⊙ ⊘ ⊗ ᵀ − ·` are `.*`, `./`, `kron`, `'`, `-` and `*`. `A *_(ij,jk,ik) B` is `einsum("ij,jk->ik", A, B)`.
+- Axes and indices count from 0 as in Python: `sum(X, 1)` has the sums of the rows, `A[0,:]` is the first row. What has
+  one axis left is a vector, and so a column. `max(x, axis=0)` wants its axis named, as `max(x, 0)` reads like maximum.
+- Names of sizes are numbers only in `size(n)`; elsewhere, as in `ones(m*n)` or `x[0:k]`, they are sizes.
+- Numbers are exact where they can be: `1/3*x` has the coefficient 1/3.
+- `t = X*w; exp(t)` binds a name. Statements end with `;` or a line break; `#` begins a comment.
+"""
 
 from __future__ import annotations
 

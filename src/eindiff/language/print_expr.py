@@ -7,6 +7,7 @@ from html import escape
 
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, variables
+from eindiff.sizes import names as size_names
 
 NOTATIONS = ("matrix", "index", "einsum")
 STYLES = ("plain", "unicode", "latex")
@@ -27,7 +28,7 @@ def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: b
     >>> to_text(gradient, style="unicode")
     '2·Aᵀ·(A·x − b)'
     >>> to_text(gradient, "einsum")
-    '2*einsum("ij,i->j", A, einsum("ij,j->i", A, x) - b)'
+    '2*einsum("ji,j->i", A, einsum("ij,j->i", A, x) - b)'
     """
     if notation not in NOTATIONS:
         raise EindiffError(f"notation {notation!r}: choose one of {', '.join(NOTATIONS)}")
@@ -40,11 +41,13 @@ def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: b
     from eindiff.language.print_names import document
     from eindiff.language.print_text import PlainStyle, UnicodeStyle
 
-    taken = [variable.name for variable in variables(expr)]
+    taken = {variable.name for variable in variables(expr)}
+    taken |= {name for variable in variables(expr) for size in variable.shape for name in size_names(size)}
     writer = {"plain": PlainStyle, "unicode": UnicodeStyle, "latex": LatexStyle}[style]()
     if notation == "index":
         indices = IndexNotation(expr)
         writer = replace(writer, times=" ") if style == "unicode" else writer
+        writer = replace(writer, total="Σ" if "sum" in taken else "sum", unit="δ" if "delta" in taken else "delta")
         parts = with_letters(document(expr, indices, names, taken), indices, expr)
         return writer.equations([writer.equation(name, head, writer.text(tree)) for name, head, tree in parts])
     made = document(expr, MatrixNotation(expr) if notation == "matrix" else EinsumNotation(expr), names, taken)

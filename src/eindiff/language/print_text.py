@@ -33,6 +33,8 @@ class PlainStyle:
     over: str = "/"
     over_by_entry: str = " ./ "
     minus: str = "-"
+    total: str = "sum"  # of index notation; Σ and δ if variables have these names
+    unit: str = "delta"
 
     def render(self, tree: Tree) -> Piece:
         """The text of a tree."""
@@ -144,10 +146,10 @@ class PlainStyle:
         return f"{self.text(tree.parts[0], POSTFIX)}[{','.join(tree.data)}]", POSTFIX
 
     def delta(self, tree: Tree) -> Piece:
-        return f"delta[{','.join(tree.data)}]", POSTFIX
+        return f"{self.unit}[{','.join(tree.data)}]", POSTFIX
 
     def bigsum(self, tree: Tree) -> Piece:
-        return f"sum{self.heading(tree.data)} {self.text(tree.parts[0], SUMMED)}", SUMMED
+        return f"{self.total}{self.heading(tree.data)} {self.text(tree.parts[0], SUMMED)}", SUMMED
 
     def tensor(self, tree: Tree) -> Piece:
         return f"{self.heading(tree.data)} {self.text(tree.parts[0])}", SUM

@@ -400,6 +400,17 @@ def to_latex(chapters: Sequence[Chapter], notation: str = "matrix") -> str:
     return "\n".join(lines)
 
 
+def as_data(chapters: Sequence[Chapter], notation: str = "matrix") -> list[dict[str, Any]]:
+    """Steps for programs."""
+    data = []
+    for chapter in chapters:
+        plain, latex = _Writer(notation, "plain", chapter.letter), _Writer(notation, "latex", chapter.letter)
+        for step in [*chapter.names, *chapter.steps]:
+            entry = {"rule": step.rule, "words": plain.words(step.words), "by": list(chapter.by)}
+            data.append({**entry, "plain": plain.equation(step), "latex": latex.equation(step)})
+    return data
+
+
 def _shown(step: Step) -> Expr:
     return step.after if step.local is None else step.local
 
