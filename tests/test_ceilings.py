@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from models import MODELS, Model, logistic, net
 
 import eindiff as ed
+from models import MODELS, Model, logistic, net
 
 ACTIVATIONS = {"relu": ed.relu, "sigmoid": ed.sigmoid, "tanh": ed.tanh}
 B = N = 40

@@ -26,6 +26,8 @@ PAIRS = {
     "tr(xy') = x'y": (ed.tr(ed.outer(x, y)), x @ y),
     "diag(x)y = x*y": (ed.diag(x) @ y, x * y),
     "diag(diag(x)) = x": (ed.diag(ed.diag(x)), x),
+    "diag(diag(A))x = diag(A)*x": (ed.diag(ed.diag(A)) @ x, ed.diag(A) * x),
+    "sum(A*I) = tr(A)": (ed.sum(A * I), ed.tr(A)),
     "diag(x)diag(y) = diag(x*y)": (ed.diag(x) @ ed.diag(y), ed.diag(x * y)),
     "(AB)' = B'A'": ((A @ B).T, B.T @ A.T),
     "A'' = A": (A.T.T, A),
@@ -119,7 +121,10 @@ def test_the_derivative_by_hand_of_either_side(name):
 
 def test_different_expressions_differ():
     """What is not equal is not the same object."""
-    different = [(A @ B, B @ A), (A, A.T), (x - y, y - x), (ed.tr(A @ B), ed.tr(A @ B.T)), (A @ x, x @ A), (x, x[::-1])]
+    different = [
+        (A @ B, B @ A), (ed.diag(ed.diag(A)), A), (A, A.T), (x - y, y - x), (ed.tr(A @ B), ed.tr(A @ B.T)), (A @ x, x @ A),
+        (x, x[::-1]),
+    ]  # fmt: skip
     point = random_point([A @ B @ x @ y], {"n": 4})
     for first, second in different:
         assert first is not second

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import eindiff as ed
+from eindiff.expr import Variable
 from oracles import JAX, MODES, assert_close, jit
 
 Shape = tuple[int, ...]
@@ -55,9 +56,10 @@ class Grammar:
     def rarely(self) -> bool:
         return self.upto(3) == 3
 
-    def variable(self, shape: Shape, names: str = "px") -> str:
-        """One of two variables of the shape; all entries of the one named p are positive."""
-        return self.choice(names) + "_".join(map(str, shape))
+    def variable(self, shape: Shape) -> str:
+        """One of the variables of the shape: p is positive, s is symmetric, x is neither."""
+        square = len(shape) == 2 and shape[0] == shape[1] > 1
+        return self.choice("pxs" if square else "px") + "_".join(map(str, shape))
 
     def any(self, shape: Shape, depth: int) -> str:
         """An expression of the shape."""
@@ -71,7 +73,7 @@ class Grammar:
         """An expression of the shape that is positive everywhere."""
         forms = ["ed.exp({})", "ed.sigmoid({})", "ed.softplus({})", "(1 + ed.square({}))", "(1 + ed.exp({}))"]
         pick = self.upto(len(forms)) if depth > 0 else 0
-        return self.fill(forms[pick - 1], shape, depth - 1) if pick else self.variable(shape, "p")
+        return self.fill(forms[pick - 1], shape, depth - 1) if pick else "p" + "_".join(map(str, shape))
 
     def fill(self, form: str, shape: Shape, depth: int) -> str:
         """A form with an expression of the shape for each {}, a positive one for each {p}, and {n} the last size."""
@@ -149,10 +151,12 @@ def shared(g: Grammar, shape: Shape, depth: int) -> str:
     forms = ["u * u", "u + ed.exp(-u * u)", "u * ed.sigmoid(u) - u", "ed.abs(u) * u", "ed.maximum(u, u * u)"]
     if len(shape) == 2 and shape[0] == shape[1]:
         forms += ["u @ u", "u + u.T", "u @ u.T - u.T @ u", "ed.einsum('ij,kj->ik', u, u)", "u * u.T - u @ u"]
+        forms += ["u - u.T", "ed.tanh(u - u.T) @ u", "(lambda d: d * d - d @ d)(u - u.T)", "ed.exp(u + u.T)"]
     if not shape:
         shape = g.choice([(2,), (3, 3), (2, 3)])
         forms = ["ed.sum(u * u)", "u @ u"] if len(shape) == 1 else ["ed.sum(u * u)", "ed.sum(u @ u.T)"]
         forms += ["ed.einsum('ij,kj,kl,il->', u, u, u, u)"] if len(shape) == 2 else []
+        forms += ["ed.tr(u @ u @ u.T)", "ed.sum(u * (u - u.T))"] if shape == (3, 3) else []
     return g.fill(f"(lambda u: {g.choice(forms)})({{}})", shape, depth)
 
 
@@ -290,7 +294,8 @@ def rewritten(g: Grammar, shape: Shape, depth: int) -> str:
     """Forms that have a stable or a simpler one."""
     forms = list(REWRITTEN)
     if len(shape) == 2 and shape[0] == shape[1]:
-        forms += ["(lambda u: ed.inv(u @ u.T + ed.eye({n})) @ u)({})", "(lambda u: ed.inv(u * u + 9 * ed.eye({n})).T)({})"]
+        forms += ["(lambda u: ed.inv(u @ u.T + ed.eye({n})) @ u)({})"]
+        forms += ["(lambda u: ed.inv(u * u + 9 * ed.eye({n})).T)({})"]
         forms += [f"ed.log(1 + ed.diag(ed.exp({g.any(shape[:1], depth)})))"] if g.rarely() else []
     if len(shape) < 4 and g.rarely():
         return g.fill(f"ed.log(ed.sum(ed.exp({{}}), {len(shape)}))", (*shape, g.size()), depth)
@@ -321,7 +326,7 @@ class Example:
 
 
 def _names(text: str) -> list[str]:
-    return sorted(set(re.findall(r"\b[px](?:\d+(?:_\d+)*)?\b", text)))
+    return sorted(set(re.findall(r"\b[pxs](?:\d+(?:_\d+)*)?\b", text)))
 
 
 def _shape(name: str) -> Shape:
@@ -330,7 +335,22 @@ def _shape(name: str) -> Shape:
 
 def _array(name: str) -> np.ndarray:
     """The data of a variable: always the same, so that an example is known by its text."""
-    return np.random.default_rng(crc32(name.encode())).uniform(0.4 if name[0] == "p" else -1.1, 1.2, _shape(name))
+    array = np.random.default_rng(crc32(name.encode())).uniform(0.4 if name[0] == "p" else -1.1, 1.2, _shape(name))
+    return array + array.T if name[0] == "s" else array
+
+
+def _variable(name: str) -> Variable:
+    return ed.symmetric(name, _shape(name)[0]) if name[0] == "s" else ed.tensor(name, _shape(name))
+
+
+def _projected(derivative: np.ndarray, by: tuple[str, ...]) -> np.ndarray:
+    """JAX's derivative made symmetric in the axes of each symmetric variable, which are the last ones."""
+    end = derivative.ndim
+    for name in reversed(by):
+        if name[0] == "s":
+            derivative = (derivative + derivative.swapaxes(end - 1, end - 2)) / 2
+        end -= len(_shape(name))
+    return derivative
 
 
 @st.composite
@@ -351,21 +371,22 @@ def _by(function: Callable, name: str, differentiate: Callable) -> Callable:
 def _jax(example: Example, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
     """The value, and the derivative in forward and in reverse mode (and forward from the second variable on)."""
 
-    def value(point: dict) -> jax.Array:
+    def function(point: dict) -> jax.Array:
         return 1.0 * eval(example.text, {"ed": JAX, "np": np} | point)
 
-    forward, reverse = (_by(value, example.by[0], first) for first in (jax.jacfwd, jax.jacrev))
+    forward, reverse = (_by(function, example.by[0], first) for first in (jax.jacfwd, jax.jacrev))
     for name in example.by[1:]:
-        forward, reverse = (_by(function, name, jax.jacfwd) for function in (forward, reverse))
-    program = jit(lambda point: [value(point), forward(point), reverse(point)])
-    return [np.asarray(result) for result in program(arrays)]
+        forward, reverse = (_by(lower, name, jax.jacfwd) for lower in (forward, reverse))
+    program = jit(lambda point: [function(point), forward(point), reverse(point)])
+    value, *derivatives = (np.asarray(result) for result in program(arrays))
+    return [value, *(_projected(derivative, example.by) for derivative in derivatives)]
 
 
 def check(example: Example) -> None:
     arrays = {name: _array(name) for name in _names(example.text)}
     value, forward, reverse = _jax(example, arrays)
     assume(all(np.isfinite(a).all() and np.abs(a).max() < 1e6 for a in (value, forward, reverse)))
-    variables = {name: ed.tensor(name, _shape(name)) for name in arrays}
+    variables = {name: _variable(name) for name in arrays}
     y = eval(example.text, {"ed": ed, "np": np} | variables)
     assert_close(ed.evaluate(y, arrays), value, RTOL, FLOOR, f"the value of {y}")
     for mode in MODES:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from models import factorization, logistic, multinomial, net, pairwise_energy
 
 import eindiff as ed
 from eindiff.check import finite_difference, random_point, relative_error
 from eindiff.expr import Add, Einsum, Expr
+from models import factorization, logistic, multinomial, net, pairwise_energy
 
 
 def patterns(hessian: Expr) -> dict[str, tuple]:

@@ -288,7 +288,7 @@ def intern(kind: type, identity: tuple, **fields: Any) -> Any:
 
 def unlisted(kind: type, digest: bytes, **fields: Any) -> Any:
     """A node that is not interned (yet)."""
-    node = object.__new__(kind)
+    node: Any = object.__new__(kind)
     for name, value in fields.items():
         object.__setattr__(node, name, value)
     object.__setattr__(node, "digest", digest)

@@ -16,11 +16,12 @@ import scipy.linalg
 
 from eindiff import construct
 from eindiff import sizes as sz
-from eindiff.arrays import Operand, as_expr, axes_of, einsum, eye, moveaxis, multiply, square_matrix, sum
+from eindiff.arrays import Operand, as_expr, axes_of, einsum, eye, moveaxis, multiply, square_matrix, sum, transpose
 from eindiff.constants import Lower
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Apply, Expr
 from eindiff.functions import TABLE, Function, abs, exp, inverse_or_zero, reciprocal, row, sqrt
+from eindiff.indexing import reshape
 from eindiff.labels import Labels
 
 HALF = Fraction(1, 2)
@@ -454,7 +455,14 @@ def logsumexp(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
 
 def max(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
     """The largest entry along all axes or the given ones; equal ones share the derivative evenly."""
-    return _along(_max, a, axis)
+    a = as_expr(a)
+    gone = axes_of("max", a, axis)
+    if len(gone) > 1:  # as one axis, so that equal entries share evenly wherever they are
+        kept = [k for k in range(a.ndim) if k not in gone]
+        count = sz.product(a.shape[k] for k in gone)
+        a = reshape(transpose(a, [*kept, *gone]), (*(a.shape[k] for k in kept), count))
+        gone = [len(kept)]
+    return _along(_max, a, gone)
 
 
 def min(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:

@@ -321,7 +321,7 @@ def product(coefficient: Number, factors: Sequence[Factor], output: Labels, size
     output = tuple([names[label] for label in output])
     if coefficient == 0 and (entries or len(names) < len(output)):
         return filled(0, shape)
-    if coefficient == 1 and len(entries) == 1 and entries[0][1] == output:
+    if coefficient == 1 and len(entries) == 1 and entries[0][1] == output and len(names) == len(output):
         return entries[0][2]
     entries.sort(key=lambda entry: entry[:2])
     by_name = tuple([sizes[label] for label in names])
@@ -339,7 +339,7 @@ def _sealed(factors: Sequence[Factor]) -> list[Factor]:
         groups.setdefault(frozenset(factor[1]), []).append(factor)
     labels, group = max(groups.items(), key=lambda item: len(item[1]))
     _, node, ordered = _contraction(group, sorted(labels))
-    return [factor for factor in factors if factor not in group] + [(node, ordered)]
+    return [factor for factor in factors if frozenset(factor[1]) != labels] + [(node, ordered)]
 
 
 def _intern_einsum(

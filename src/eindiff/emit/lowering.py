@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from eindiff.emit import functions
 from eindiff.constants import IndexMap, Lower, SizeOf
+from eindiff.emit import functions
 from eindiff.emit.indexing import Axis, Index, Indexing, labels_of
 from eindiff.emit.operations import Operation, Operations, number_text
 from eindiff.emit.products import Products, Tensor
@@ -257,7 +257,7 @@ def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, L
             wanted = [node.output[axis] for axis in own]
             for child, labels in zip(node.operands, node.labels, strict=True):
                 place = [wanted.index(x) if x in wanted else len(wanted) for x in labels]
-                hints.setdefault(child, tuple(sorted(range(child.ndim), key=lambda axis, place=place: place[axis])))
+                hints.setdefault(child, tuple(sorted(range(child.ndim), key=place.__getitem__)))
         else:
             for child in node.children:
                 hints.setdefault(child, tuple(range(child.ndim)))

@@ -137,7 +137,7 @@ class Operations:
             if x.role[:1] == ("number",):
                 coefficient, x = coefficient * x.role[1], self.number(1)
             template += f" {'-' if coefficient < 0 else '+'} {{{k}}}"
-            operands.append(self.scale(abs(coefficient), x))
+            operands.append(self.scale(-coefficient if coefficient < 0 else coefficient, x))
         places = [FIRST_TERM | {PLUS}, *[TERMS] * (len(ordered) - 1)]
         role = ("plus", *(part for term in ordered for part in term))
         return self.make(template, operands, places, kind=PLUS, role=role)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from eindiff import sizes as sz
 from eindiff.emit.operations import ATOMS, Operation, Operations
@@ -203,7 +204,8 @@ class Products:
             if (found := self._solve(a, b, *summed) or self._solve(b, a, *summed)) is not None:
                 return found
             if len(a.labels) <= 2 and len(b.labels) <= 2:
-                return self._matrix_product(a, b, *summed, hint)
+                [label] = summed
+                return self._matrix_product(a, b, label, hint)
         if len(summed) == 1 and (found := self._stacked(a, b, *summed) or self._stacked(b, a, *summed)) is not None:
             return found
         if shared == set(a.labels) == set(b.labels):
@@ -236,7 +238,7 @@ class Products:
 
     def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels) -> Tensor:
         """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference."""
-        candidates = []
+        candidates: list[Any] = []
         for x, y in ((a, b), (b, a)):
             if len(x.labels) == 1 and len(y.labels) == 2:
                 continue

@@ -223,7 +223,7 @@ class Arrays:
         """The statement that puts one term into an array, or adds it to what is there."""
         coefficient = term.coefficient
         sign = "=" if first and term.injective else "-=" if coefficient < 0 else "+="
-        coefficient = abs(coefficient) if sign == "-=" else coefficient
+        coefficient = -coefficient if sign == "-=" else coefficient
         target, order, places = self._target(term, shape)
         number_of = len(operands)
         core = self.products.align(term.core, order)

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, TextIO
 
 from eindiff.errors import EindiffError, shape_text
@@ -246,7 +247,9 @@ def as_data(result: Answer, request: Request) -> dict[str, Any]:
     if result.chapters:
         data["steps"] = _steps_data(result, request)
     if result.check is not None:
-        errors = {",".join(names): error for names, error in result.check.errors.items()}
+        errors = {
+            ",".join(names): error if isfinite(error) else None for names, error in result.check.errors.items()
+        }
         data["check"] = {"passed": result.check.passed, "tolerance": result.check.tolerance, "errors": errors}
     if result.code:
         data["code"] = result.code
@@ -298,18 +301,24 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _order(text: str) -> int:
+    text = text.removeprefix(_MINUS)
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
 
 
-_MINUS = "\0"  # stands before an expression that begins with a minus, which is no option; no argument contains it
+_MINUS = "\0"  # stands before what begins with a minus and is no option; no argument contains it
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     """The options, and expressions like `-x'*x` kept from being taken for one."""
-    guarded = [_MINUS + word if word[:1] == "-" and word[1:2] not in ("", "-", "h") else word for word in argv]
+    guarded = [
+        _MINUS + word if word[:1] == "-" and word not in ("-", "-h") and word[:2] != "--" else word for word in argv
+    ]
     found = parser().parse_intermixed_args(guarded)
+    for name, value in vars(found).items():
+        if isinstance(value, str):
+            setattr(found, name, value.removeprefix(_MINUS))
     found.words = [word.removeprefix(_MINUS) for word in found.words]
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -36,13 +37,13 @@ Type an expression to get its derivative; with | after it, the variables: x'*A*x
 
 
 def split(line: str) -> tuple[str, tuple[str, ...] | None]:
-    """A line `expression | variables` in its two parts. The bar has no other meaning.
+    """A line `expression | variables` in its two parts. Any other bar is left to the parser, which knows what to say.
 
-    >>> split("x'*A*y | x y"), split("x'*x")
-    (("x'*A*y ", ('x', 'y')), ("x'*x", None))
+    >>> split("x'*A*y | x y"), split("x'*x"), split("|x|")
+    (("x'*A*y ", ('x', 'y')), ("x'*x", None), ('|x|', None))
     """
-    text, bar, names = line.partition("|")
-    return text, tuple(names.split()) if bar else None
+    found = re.fullmatch(r"([^|#]*[^|#\s][^|#]*)\|([\w,\s]*)", line)
+    return (found[1], tuple(found[2].split())) if found else (line, None)
 
 
 def each_line(lines: Iterable[str], request: Request, screen: Screen) -> int:
