@@ -15,7 +15,6 @@ from math import sqrt as _sqrt
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from eindiff import construct
 from eindiff.arrays import Operand, as_expr, broadcast, coefficient_of, multiply
@@ -97,6 +96,17 @@ def elementwise(
     return public
 
 
+def _special(name: str) -> Callable[[Any], Any]:
+    """A function of scipy.special, which is imported when it is first needed: its import takes long."""
+
+    def value(x: Any) -> Any:
+        from scipy import special
+
+        return getattr(special, name)(x)
+
+    return value
+
+
 def _quiet(value: Callable[..., Any]) -> Callable[..., Any]:
     """The value without NumPy's warnings: values outside a domain become NaN, which evaluation reports."""
 
@@ -164,7 +174,7 @@ tanh: Elementwise = elementwise(
 )
 sigmoid: Elementwise = elementwise(
     "sigmoid",
-    special.expit,
+    _special("expit"),
     lambda x: sigmoid(x) * sigmoid(-x),
     "real",
     r"\sigma",
@@ -190,7 +200,12 @@ step: Elementwise = elementwise(
     "step", lambda x: np.heaviside(x, 0.0), None, "real", r"\operatorname{step}", "1 where x > 0, else 0."
 )
 erf: Elementwise = elementwise(
-    "erf", special.erf, lambda x: 2 / _sqrt(pi) * exp(-(x * x)), "real", r"\operatorname{erf}", "The error function."
+    "erf",
+    _special("erf"),
+    lambda x: 2 / _sqrt(pi) * exp(-(x * x)),
+    "real",
+    r"\operatorname{erf}",
+    "The error function.",
 )
 inverse_or_zero: Elementwise = elementwise(
     "inverse_or_zero", lambda x: np.divide(1.0, x, out=np.zeros_like(x, dtype=float), where=np.asarray(x) != 0),

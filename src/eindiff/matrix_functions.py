@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from eindiff import construct
 from eindiff import sizes as sz
@@ -311,10 +310,21 @@ def _frechet_value(function: Callable[[np.ndarray], np.ndarray]) -> Callable[...
     return value
 
 
+def _scipy(name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """A function of scipy.linalg, which is imported when it is first needed: its import takes long."""
+
+    def function(a: np.ndarray) -> np.ndarray:
+        import scipy.linalg
+
+        return getattr(scipy.linalg, name)(a)
+
+    return function
+
+
 _MATRIX_FUNCTIONS: dict[str, tuple[Callable, str]] = {
-    "expm": (scipy.linalg.expm, "real"),
-    "logm": (lambda a: scipy.linalg.logm(a), "no eigenvalue on the negative axis"),
-    "sqrtm": (lambda a: scipy.linalg.sqrtm(a), "no eigenvalue on the negative axis"),
+    "expm": (_scipy("expm"), "real"),
+    "logm": (_scipy("logm"), "no eigenvalue on the negative axis"),
+    "sqrtm": (_scipy("sqrtm"), "no eigenvalue on the negative axis"),
 }
 
 

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 
-import opt_einsum as oe
-
 from eindiff import construct
 from eindiff.expr import Add, Apply, Einsum, Expr, Map, topological
 from eindiff.labels import Labels, first_appearance
@@ -175,6 +173,8 @@ def _path(
     rule = tensor_order_path(inputs, output, keys)
     if strategy == "tensor_order":
         return rule
+    import opt_einsum as oe  # only when something is planned: its import takes long
+
     size_of = dict(enumerate(sizes))
     found = oe.paths.auto([frozenset(labels) for labels in inputs], frozenset(output), size_of)
     best = tuple(tuple(sorted(pair)) for pair in found)

@@ -312,8 +312,11 @@ _MINUS = "\0"  # stands before what begins with a minus and is no option; no arg
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     """The options, and expressions like `-x'*x` kept from being taken for one."""
+    end = argv.index("--") if "--" in argv else len(argv)
     guarded = [
-        _MINUS + word if word[:1] == "-" and word not in ("-", "-h") and word[:2] != "--" else word for word in argv
+        _MINUS + word if word[:1] == "-" and (k > end or (word not in ("-", "-h") and word[:2] != "--")) else word
+        for k, word in enumerate(argv)
+        if k != end
     ]
     found = parser().parse_intermixed_args(guarded)
     for name, value in vars(found).items():
@@ -356,31 +359,35 @@ def _run(found: argparse.Namespace) -> int:
     return each_line(sys.stdin, request, screen)
 
 
-def respond(text: str, request: Request, screen: Screen, place: str = "") -> int:
-    """Answer one expression, or say what is wrong with it; gives the exit status."""
+def respond(text: str, request: Request, screen: Screen, line: int = 0) -> int:
+    """Answer one expression, or say what is wrong with it; gives the exit status. `line` is its line in a file."""
     try:
         result = answer(text, request)
         show(result, request, screen)
     except EindiffError as error:
-        return _complain(f"{place}{error}", error, request, screen)
+        return _complain(str(error), error, request, screen, line)
     except (MemoryError, RecursionError) as error:
-        return _complain(f"{place}this is too large", error, request, screen)
+        return _complain("this is too large", error, request, screen, line)
     except OSError:
         raise
     except Exception as error:
         if sys.flags.dev_mode:
             raise
-        _complain(f"{place}an error of eindiff itself: {type(error).__name__}: {error}", error, request, screen)
+        _complain(f"an error of eindiff itself: {type(error).__name__}: {error}", error, request, screen, line)
         return 70
     return 1 if result.check is not None and not result.check.passed else 0
 
 
-def _complain(message: str, error: Exception, request: Request, screen: Screen) -> int:
+def _complain(message: str, error: Exception, request: Request, screen: Screen, line: int) -> int:
+    """One message for people and, if everything is for programs, an object for them."""
+    place = {name: getattr(error, name) for name in ("line", "column") if hasattr(error, name)}
+    if line:
+        message = message.replace("(line 1, ", f"(line {line}, ", 1) if place else f"line {line}: {message}"
+        place["line"] = line
     print(f"eindiff: {message}", file=sys.stderr)
     if request.json:
         import json
 
-        place = {name: getattr(error, name) for name in ("line", "column") if hasattr(error, name)}
-        problem = getattr(error, "problem", str(error))
+        problem = getattr(error, "problem", message)
         print(json.dumps({"error": {"message": problem, **place}}, ensure_ascii=False), file=screen.out)
     return 2

@@ -56,7 +56,7 @@ def each_line(lines: Iterable[str], request: Request, screen: Screen) -> int:
         if not text.partition("#")[0].strip():
             continue
         asked = request if variables is None else replace(request, variables=variables)
-        status = max(status, respond(text, asked, screen, f"line {count}: "))
+        status = max(status, respond(text, asked, screen, count))
         screen.out.flush()
     return status
 
