@@ -201,6 +201,7 @@ def _array_library(xp: Any) -> dict[str, Callable]:
         "take": lambda a, indices, axis=0: xp.take(a, xp.asarray(indices), axis),
         "tr": lambda a: xp.trace(a, axis1=-2, axis2=-1),
         "step": lambda a: xp.heaviside(a, 0.0),
+        "argmax": lambda a: (a == a.max(-1, keepdims=True)).astype(float),
         "winner": lambda a, b: xp.heaviside(a - b, 0.5),
         "greater": lambda a, b: xp.greater(a, b).astype(float),
         "where": lambda condition, a, b: xp.where(condition != 0, a, b),

@@ -229,7 +229,6 @@ PRODUCTS: dict[str, Function] = {
 }
 
 
-
 def _along(name: str, axis: Any) -> Function:
     return lambda lib, T: getattr(lib, name)(T, axis)
 

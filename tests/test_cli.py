@@ -149,7 +149,7 @@ def test_conventions_are_named(terminal) -> None:
 
 
 def test_named_subexpressions_have_their_own_lines(terminal) -> None:
-    text = terminal("sum(exp(sin(A*x+y).*z))", "x")[1]
+    text = terminal("exp(sin(A*x+B*y+z))'*cos(sin(A*x+B*y+z))", "x")[1]
     assert "           t₀ = " in text
 
 
@@ -189,7 +189,7 @@ def test_layouts_by_value(of: int, by: tuple[int, ...]) -> None:
         axes = list(range(array.ndim))
         axes[start : start + order] = reversed(axes[start : start + order])
         numerator, start = numerator.transpose(axes), start + order
-    name = ed.tensor("T", *shape) if shape else ed.scalar("T")
+    name = ed.tensor("T", shape)
     for kind, expected in (("mixed", array), ("numerator", numerator), ("denominator", numerator.transpose())):
         moved = layout.arrange(name, of, by, kind).expr
         np.testing.assert_array_equal(ed.evaluate(moved, {"T": array}), expected)
@@ -219,7 +219,8 @@ def test_checks_pass(run, argv: list[str]) -> None:
 
 
 def test_a_failed_check_is_status_1(run, monkeypatch) -> None:
-    monkeypatch.setattr("eindiff.check.finite_difference", lambda y, x, point, sizes: np.full(3, np.nan))
+    wrong = np.full(3, np.nan)
+    monkeypatch.setattr(sys.modules["eindiff.check"], "finite_difference", lambda y, x, point, sizes: wrong)
     status, out, errors = run("x'*x", "x", "--check", "--declare", "x(3)")
     assert status == 1 and out == "2*x\n" and "FAILED" in errors
     data = json.loads(run("x'*x", "x", "--check", "--json", "--declare", "x(3)")[1])
@@ -271,7 +272,7 @@ def test_json(run) -> None:
         (["", "x"], "there is nothing to read"),
         (["sum(log(x)", "x"], "never closed"),
         (["x'*A*x", "x", "--declare", "A(m,n); x(k)"], "`x'*A`: "),
-        (["x'*x", "x", "--declare", "A(m"], "in the declarations: this ( is never closed (line 1, column 2)\n  A(m\n   ^"),
+        (["x'*x", "--declare", "A(m"], "in the declarations: this ( is never closed (line 1, column 2)\n  A(m\n   ^"),
         (["x'*x", "z"], "there is no variable z in the expression; its variables are x"),
         (["alpha*x", "x,alpa"], "did you mean alpha? (line 1, column 3)\n  x,alpa\n    ^~~~\n"),
         (["x'*x", "x,"], "a variable is missing here"),
@@ -322,7 +323,8 @@ def test_interrupt_is_status_130(run, monkeypatch) -> None:
 
 def test_help_and_version(run) -> None:
     status, out, _ = run("--help")
-    assert status == 0 and "examples:" in out and all(f"--{name}" in out for name in Request.__dataclass_fields__ if name != "variables")
+    options = [name for name in Request.__dataclass_fields__ if name != "variables"]
+    assert status == 0 and "examples:" in out and all(f"--{name}" in out for name in options)
     assert run("--version")[1] == f"eindiff {ed.__version__}\n"
 
 
@@ -400,7 +402,7 @@ def test_prompt_settings() -> None:
 def test_prompt_commands_for_the_last_expression(tmp_path: Path) -> None:
     target = tmp_path / "g.dot"
     text = talk(":code", "x'*x | x", ":code", f":graph {target}", ":graph", ":steps on", ":check", "x'*x")
-    assert "there is no expression yet" in text and "def f(x):" in text and target.exists()
+    assert "there is no expression yet" in text and "def f(x" in text and target.exists()
     assert ":graph needs a file name" in text and "Theorem 8" in text and "passed" in text
 
 

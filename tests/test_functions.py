@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -41,7 +42,6 @@ LIBRARY = SimpleNamespace(
     **{name: getattr(ed, name) for name in dir(ed) if not name.startswith("_")},
     **{name: _internal(name) for name in ("winner", "argmax", "inverse_or_zero") if not hasattr(ed, name)},
 )
-JAX.argmax = lambda a: (a == a.max(-1, keepdims=True)).astype(float)
 
 
 @dataclass(frozen=True)
@@ -552,50 +552,65 @@ def test_declarations(name: str) -> None:
     make, shape = DECLARATIONS[name]
     x = make()
     assert x.shape == shape and x.ndim == len(shape) and make() is x
-    array = sample("symmetric" if name == "symmetric" else "real", [SIZES.get(s, s) if s != "n" else 3 for s in shape],
-                   np.random.default_rng(0))
+    domain = "symmetric" if name == "symmetric" else "real"
+    array = sample(domain, [SIZES.get(size, size) for size in shape], np.random.default_rng(0))
     assert_close(ed.evaluate(2 * x, {"x": array}), 2 * array, EXACT)
 
 
-def _operators() -> tuple[dict[str, tuple[Expr | list, Any]], dict[str, np.ndarray]]:
-    """What each operator gives for a scalar f and a vector y of a matrix X, and the dense derivatives it stands for."""
+@lru_cache
+def _problem() -> SimpleNamespace:
+    """A vector y and a scalar f of a matrix X and a vector w, a point, and all derivatives there from JAX."""
     rng = np.random.default_rng(0)
     arrays = {name: rng.normal(size=shape) for name, shape in {"X": (2, 3), "w": 3, "V": (2, 3), "u": 2}.items()}
-    X, w, V, u = declare(arrays).values()
-    inner = X @ w
-    y = ed.tanh(inner)
-    f = ed.sum(ed.exp(y)) * ed.sum(ed.sin(X))
-    exact = jax_derivatives(lambda lib, X, w: lib.tanh(X @ w), {n: arrays[n] for n in "Xw"}, 2)
-    top = jax_derivatives(
-        lambda lib, X, w: lib.sum(lib.exp(lib.tanh(X @ w))) * lib.sum(lib.sin(X)), {n: arrays[n] for n in "Xw"}, 2
-    )
-    H = np.asarray(top[2]["X"]["X"])
-    hv = np.einsum("ijkl,kl->ij", H, arrays["V"])
-    diagonal = np.einsum("ijij->ij", H)
-    return {
-        "derivative": (ed.derivative(y, X, w), exact[2]["X"]["w"]),
-        "jacobian": ([ed.jacobian(y, X), *ed.jacobian(y, [X, w])], [exact[1][n] for n in "XXw"]),
-        "gradient": ([ed.gradient(f, X), *ed.gradient(f, ["X", "w"])], [top[1][n] for n in "XXw"]),
-        "hessian": (
-            [ed.hessian(f, X), *(block for row in ed.hessian(f, [X, w]) for block in row)],
-            [H, *(top[2][a][b] for a in "Xw" for b in "Xw")],
-        ),
-        "hvp": (ed.hvp(f, X, V), hv),
-        "quadratic_form": (ed.quadratic_form(f, X, V), np.sum(hv * arrays["V"])),
-        "hessian_diagonal": (ed.hessian_diagonal(f, X), diagonal),
-        "laplacian": (ed.laplacian(f, X), diagonal.sum()),
-        "jvp": (ed.jvp(y, X, V), np.einsum("ikl,kl->i", exact[1]["X"], arrays["V"])),
-        "vjp": (ed.vjp(y, X, u), np.einsum("ikl,i->kl", exact[1]["X"], arrays["u"])),
-        "cut": ([ed.cut(y, X, [inner]), ed.cut(y, X, [y]), ed.cut(y, X, [X])], [exact[1]["X"]] * 3),
-    }, arrays
+
+    def inner(lib: Any, X: Any, w: Any) -> Any:
+        return lib.tanh(X @ w)
+
+    def outer(lib: Any, X: Any, w: Any) -> Any:
+        return lib.sum(lib.exp(inner(lib, X, w))) * lib.sum(lib.sin(X))
+
+    variables = declare(arrays)
+    X, w = variables["X"], variables["w"]
+    point = {name: arrays[name] for name in "Xw"}
+    return SimpleNamespace(
+        **variables, y=inner(ed, X, w), f=outer(ed, X, w), arrays=arrays,
+        dy=jax_derivatives(inner, point, 2), df=jax_derivatives(outer, point, 2),
+    )  # fmt: skip
 
 
-OPERATORS, _POINT = _operators()
+def _hessian(p: SimpleNamespace) -> np.ndarray:
+    return np.asarray(p.df[2]["X"]["X"])
+
+
+# What each operator gives, and the dense derivatives that it stands for
+OPERATORS: dict[str, Callable[[SimpleNamespace], list[tuple]]] = {
+    "derivative": lambda p: [(ed.derivative(p.y, p.X, p.w), p.dy[2]["X"]["w"])],
+    "jacobian": lambda p: [
+        (ed.jacobian(p.y, p.X), p.dy[1]["X"]),
+        *zip(ed.jacobian(p.y, [p.X, "w"]), [p.dy[1]["X"], p.dy[1]["w"]], strict=True),
+    ],
+    "gradient": lambda p: [
+        (ed.gradient(p.f, "X"), p.df[1]["X"]),
+        *zip(ed.gradient(p.f, [p.X, p.w]), [p.df[1]["X"], p.df[1]["w"]], strict=True),
+    ],
+    "hessian": lambda p: [
+        (ed.hessian(p.f, p.X), _hessian(p)),
+        *((ed.hessian(p.f, [p.X, p.w])[i][j], p.df[2][a][b]) for i, a in enumerate("Xw") for j, b in enumerate("Xw")),
+    ],
+    "hvp": lambda p: [(ed.hvp(p.f, p.X, p.V), np.einsum("ijkl,kl->ij", _hessian(p), p.arrays["V"]))],
+    "quadratic_form": lambda p: [
+        (ed.quadratic_form(p.f, p.X, p.V), np.einsum("ij,ijkl,kl", p.arrays["V"], _hessian(p), p.arrays["V"]))
+    ],
+    "hessian_diagonal": lambda p: [(ed.hessian_diagonal(p.f, p.X), np.einsum("ijij->ij", _hessian(p)))],
+    "laplacian": lambda p: [(ed.laplacian(p.f, p.X), np.einsum("ijij", _hessian(p)))],
+    "jvp": lambda p: [(ed.jvp(p.y, p.X, p.V), np.einsum("ikl,kl->i", p.dy[1]["X"], p.arrays["V"]))],
+    "vjp": lambda p: [(ed.vjp(p.y, p.X, p.u), np.einsum("ikl,i->kl", p.dy[1]["X"], p.arrays["u"]))],
+    "cut": lambda p: [(ed.cut(p.y, p.X, [node]), p.dy[1]["X"]) for node in (p.X, p.X @ p.w, p.y)],
+}
 
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators(name: str) -> None:
-    actual, expected = OPERATORS[name]
-    pairs = zip(actual, expected, strict=True) if isinstance(actual, list) else [(actual, expected)]
-    for expression, exact in pairs:
-        assert_close(ed.evaluate(expression, _POINT), exact, EXACT, message=expression)
+    problem = _problem()
+    for expression, expected in OPERATORS[name](problem):
+        assert_close(ed.evaluate(expression, problem.arrays), expected, EXACT, message=expression)

@@ -7,10 +7,10 @@ import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 from pathlib import Path
 
-import models
 import pytest
 
 import eindiff as ed
+import models
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, topological
 from eindiff.language import graph

@@ -16,7 +16,7 @@ from eindiff.cost import cost
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Add, Apply, Einsum, Expr, Map, Variable, topological
 from eindiff.labels import Labels
-from eindiff.order import merge, nest_by_tensor_order, share
+from eindiff.order import flatten, merge, nest_by_tensor_order, share
 from eindiff.rewrite import record
 from eindiff.sizes import Size
 
@@ -214,6 +214,7 @@ def unit(x: Expr) -> Expr:
 
 Several = list[Any] | tuple[Any, ...]  # variables or their names
 Wrt = Any  # a variable, its name, or several of them
+SMALL = 50  # nodes; a result of at most so many is written as people would, and what it shares is left to the planner
 MODES = ("auto", "reverse", "forward", "cross_country")
 
 
@@ -252,11 +253,18 @@ def _blocks(ys: Sequence[Expr], xs: Sequence[Variable], mode: str, symmetric: st
         primes = [pushforwards(y, x, unit(x)).get(y) for x in xs] if forward else _reverse(y, xs)
         zeros = [construct.filled(0, y.shape + x.shape) for x in xs]
         found += [_project(z if p is None else p, x, symmetric) for p, z, x in zip(primes, zeros, xs, strict=True)]
-    if mode in ("auto", "cross_country"):
-        found = share(merge(found))
-    if mode == "cross_country":
-        found = nest_by_tensor_order(found)
+    found = _finished(found, mode)
     return [found[start : start + len(xs)] for start in range(0, len(found), len(xs))]
+
+
+def _finished(found: list[Expr], mode: str = "auto") -> list[Expr]:
+    """Results of a sweep in the form that their mode promises."""
+    if mode not in ("auto", "cross_country"):
+        return found
+    found = share(merge(found))
+    if mode == "cross_country":
+        return nest_by_tensor_order(found)
+    return flatten(found) if len(topological(found)) <= SMALL else found
 
 
 def _reverse(y: Expr, xs: Sequence[Variable]) -> list[Expr | None]:
@@ -398,14 +406,14 @@ def jvp(y: Expr, x: Expr | str, v: Expr | str) -> Expr:
     if x.symmetries:
         v = _project(v, x, "projected")
     result = pushforwards(y, x, v).get(y)
-    return construct.filled(0, y.shape) if result is None else merge([result])[0]
+    return construct.filled(0, y.shape) if result is None else _finished([result])[0]
 
 
 def vjp(y: Expr, x: Expr | str, u: Expr | str) -> Expr:
     """The derivative by x of the inner product of y with u: reverse mode started with ȳ = u."""
     x = find_variable(y, x)
     result = pullbacks(y, [x], _direction("vjp", u, y.shape)).get(x)
-    return construct.filled(0, x.shape) if result is None else merge([_project(result, x, "projected")])[0]
+    return construct.filled(0, x.shape) if result is None else _finished([_project(result, x, "projected")])[0]
 
 
 def hvp(f: Expr, x: Expr | str, v: Expr | str) -> Expr:

@@ -60,6 +60,15 @@ def merge(outputs: Sequence[Expr]) -> list[Expr]:
     return rebuild(outputs, change)
 
 
+def flatten(outputs: Sequence[Expr]) -> list[Expr]:
+    """Expressions as the constructors make them when people write them: contractions of contractions are one."""
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        return with_children(node, children, inline=True) if isinstance(node, Einsum) else with_children(node, children)
+
+    return rebuild(outputs, change)
+
+
 def share(outputs: Sequence[Expr]) -> list[Expr]:
     """A contraction that contains another one of the expressions as a part uses it, instead of computing it again.
 

@@ -346,14 +346,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(found: argparse.Namespace) -> int:
-    from eindiff.language.prompt import Prompt, each_line, with_history
-
     words = found.words
     options = {name: getattr(found, name) for name in Request.__dataclass_fields__ if name != "variables"}
     request = Request(variables=tuple(words[1:]), **options)
     screen = Screen.of(sys.stdout)
     if words and words[0] != "-":
         return respond(words[0], request, screen)
+    from eindiff.language.prompt import Prompt, each_line, with_history
+
     if not words and sys.stdin.isatty() and screen.people:
         return Prompt(request, screen, with_history()).run()
     return each_line(sys.stdin, request, screen)

@@ -31,7 +31,7 @@ Type an expression to get its derivative; with | after it, the variables: x'*A*x
   :steps, :check    turn the derivation, or the check against finite differences, on and off
   :code             NumPy code for the last expression
   :graph FILE       draw the last result to a .svg or .dot file
-  :show             the settings
+  :show, :help      the settings, or this text
   :reset            the settings as they were at the beginning
   :quit             leave (or Ctrl-D)"""
 
