@@ -527,6 +527,27 @@ def test_derivatives_by_a_symmetric_matrix(name: str, mode: str) -> None:
     assert_close(ed.evaluate(ed.derivative(y, S, S, mode=mode), point), second, EXACT, FLOOR)
 
 
+def test_operators_by_a_symmetric_matrix() -> None:
+    """All operators stand for the same projected derivatives."""
+    rng = np.random.default_rng(0)
+    S, V = ed.symmetric("S", 3), ed.matrix("V", 3, 3)
+    arrays = {"S": sample("symmetric", (3, 3), rng), "V": sample("real", (3, 3), rng)}
+    y = ed.exp(S / 3) @ S
+    f = ed.sum(y) * ed.tr(S @ S)
+    J, H = (ed.evaluate(e, arrays) for e in (ed.derivative(y, S), ed.derivative(f, S, S)))
+    pairs = {
+        "jvp": (ed.jvp(y, S, V), np.einsum("abij,ij->ab", J, arrays["V"])),
+        "vjp": (ed.vjp(y, S, V), np.einsum("abij,ab->ij", J, arrays["V"])),
+        "cut": (ed.cut(y, S, [y]), J),
+        "hvp": (ed.hvp(f, S, V), np.einsum("ijkl,kl->ij", H, arrays["V"])),
+        "quadratic_form": (ed.quadratic_form(f, S, V), np.einsum("ij,ijkl,kl", arrays["V"], H, arrays["V"])),
+        "hessian_diagonal": (ed.hessian_diagonal(f, S), np.einsum("ijij->ij", H)),
+        "laplacian": (ed.laplacian(f, S), np.einsum("ijij", H)),
+    }
+    for name, (expression, expected) in pairs.items():
+        assert_close(ed.evaluate(expression, arrays), expected, EXACT, message=name)
+
+
 def test_orthogonal_and_positive_variables() -> None:
     rng = np.random.default_rng(0)
     Q, x = ed.matrix("Q", 3, 3, "orthogonal"), ed.vector("x", 3, "positive")

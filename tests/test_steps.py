@@ -132,3 +132,8 @@ def test_no_rule_is_shown_twice() -> None:
     chapters = derive("sum(log(1+exp(x)))*sum(log(1+exp(x)))", "x", "x", "x")
     shown = [(s.rule, str(s.before)) for c in chapters for s in c.steps if s.subject]
     assert len(shown) == len(set(shown))
+
+
+def test_long_derivations_are_written_in_names_only() -> None:
+    text = steps.to_text(derive("sin(" * 60 + "x" + ")" * 60, "x"))
+    assert "vbar20 = vbar21*diag(cos(v20))\n" in text and len(text) < 20_000

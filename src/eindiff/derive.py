@@ -14,7 +14,7 @@ from eindiff import construct
 from eindiff.construct import Factor, add, einsum
 from eindiff.cost import cost
 from eindiff.errors import EindiffError, shape_text
-from eindiff.expr import Add, Apply, Einsum, Expr, Map, Variable, topological
+from eindiff.expr import Add, Apply, Einsum, Expr, Map, Variable, derived, topological
 from eindiff.labels import Labels
 from eindiff.order import flatten, merge, nest_by_tensor_order, share
 from eindiff.rewrite import record
@@ -254,6 +254,8 @@ def _blocks(ys: Sequence[Expr], xs: Sequence[Variable], mode: str, symmetric: st
         zeros = [construct.filled(0, y.shape + x.shape) for x in xs]
         found += [_project(z if p is None else p, x, symmetric) for p, z, x in zip(primes, zeros, xs, strict=True)]
     found = _finished(found, mode)
+    for k, result in enumerate(found):
+        derived(result, ys[k // len(xs)])
     return [found[start : start + len(xs)] for start in range(0, len(found), len(xs))]
 
 
@@ -406,14 +408,16 @@ def jvp(y: Expr, x: Expr | str, v: Expr | str) -> Expr:
     if x.symmetries:
         v = _project(v, x, "projected")
     result = pushforwards(y, x, v).get(y)
-    return construct.filled(0, y.shape) if result is None else _finished([result])[0]
+    return derived(construct.filled(0, y.shape) if result is None else _finished([result])[0], y)
 
 
 def vjp(y: Expr, x: Expr | str, u: Expr | str) -> Expr:
     """The derivative by x of the inner product of y with u: reverse mode started with ȳ = u."""
     x = find_variable(y, x)
     result = pullbacks(y, [x], _direction("vjp", u, y.shape)).get(x)
-    return construct.filled(0, x.shape) if result is None else _finished([_project(result, x, "projected")])[0]
+    if result is None:
+        return construct.filled(0, x.shape)
+    return derived(_finished([_project(result, x, "projected")])[0], y)
 
 
 def hvp(f: Expr, x: Expr | str, v: Expr | str) -> Expr:
@@ -437,10 +441,10 @@ def hessian_diagonal(f: Expr, x: Expr | str) -> Expr:
     x = find_variable(f, x)
     h = derivative(f, x, x)
     labels = tuple(range(x.ndim))
-    return einsum(1, [(h, labels + labels)], labels, dict(enumerate(x.shape)))
+    return derived(einsum(1, [(h, labels + labels)], labels, dict(enumerate(x.shape))), f)
 
 
 def laplacian(f: Expr, x: Expr | str) -> Expr:
     """The trace of the Hessian, which is never formed."""
     diagonal = hessian_diagonal(f, x)
-    return einsum(1, [(diagonal, tuple(range(diagonal.ndim)))], (), dict(enumerate(diagonal.shape)))
+    return derived(einsum(1, [(diagonal, tuple(range(diagonal.ndim)))], (), dict(enumerate(diagonal.shape))), f)

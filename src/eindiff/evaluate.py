@@ -12,7 +12,7 @@ from eindiff import sizes as sz
 from eindiff.constants import IndexMap
 from eindiff.construct import DECLARED
 from eindiff.errors import EindiffError, shape_text
-from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable, size_names, topological, variables
+from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable, origins, size_names, topological, variables
 from eindiff.labels import Labels
 from eindiff.order import contraction_path
 
@@ -103,9 +103,11 @@ def bind_from_unneeded(outputs: Sequence[Expr], arrays: Mapping[str, Any], bindi
     """
     unknown = size_names(*outputs) - set(bindings)
     found: dict[str, set[int]] = {name: set() for name in unknown}
+    context = origins(*outputs) if unknown else set()
     for name, array in arrays.items() if unknown else ():
         actual = np.shape(array)
-        for declared in DECLARED.get(name, ()):
+        here = {variable.shape for variable in context if variable.name == name}
+        for declared in here or DECLARED.get(name, ()):
             pairs = list(zip(declared, actual, strict=False))
             if len(declared) == len(actual) and all(bindings.get(str(size), n) == n for size, n in pairs):
                 for size, n in pairs:

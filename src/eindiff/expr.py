@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Number = int | float | Fraction
 
 _interned: WeakValueDictionary[bytes, Expr] = WeakValueDictionary()
+_origins: WeakKeyDictionary[Expr, set[Variable]] = WeakKeyDictionary()
 
 
 class Expr:
@@ -314,6 +315,17 @@ def topological(outputs: Iterable[Expr]) -> list[Expr]:
 def variables(*outputs: Expr) -> list[Variable]:
     """The variables of some expressions, by name."""
     return sorted({n for n in topological(outputs) if isinstance(n, Variable)}, key=lambda v: v.name)
+
+
+def derived(result: Expr, function: Expr) -> Expr:
+    """The result, with a note of the variables of the function that it was derived from."""
+    _origins.setdefault(result, set()).update(variables(function), _origins.get(function, ()))
+    return result
+
+
+def origins(*outputs: Expr) -> set[Variable]:
+    """The variables of the functions that some expressions were derived from, which may have dropped out of them."""
+    return {variable for node in topological(outputs) for variable in _origins.get(node, ())}
 
 
 def size_names(*outputs: Expr) -> set[str]:

@@ -291,7 +291,7 @@ def parser() -> argparse.ArgumentParser:
         "code": "a file that computes the function and its derivatives and, when run, checks itself",
     }.items():
         default = None if name == "code" else getattr(Request(), name)
-        made.add_argument(f"--{name}", choices=CHOICES[name], default=default, help=text, metavar=name.upper())
+        made.add_argument(f"--{name}", choices=CHOICES[name], default=default, help=text)
     made.add_argument("--steps", action="store_true", help="show the derivation step by step")
     made.add_argument("--check", action="store_true", help="compare with finite differences at a random point")
     made.add_argument("--graph", metavar="FILE", help="draw the expression DAG of the result to a .svg or .dot file")

@@ -25,7 +25,7 @@ from eindiff.language.print_tree import number_text
 
 LETTERS = "ijklpqrstuvabcdefghmnowxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 HIGH = 4  # the order from which on nodes are red
-MOST_NODES = 2000
+MOST_NODES = 800
 
 FONT = 14.0  # all lengths are in pixels
 CHARACTER = 7.6  # the width of one, on average
@@ -173,7 +173,10 @@ def place(found: Sequence[Box]) -> list[list[tuple[float, float]]]:
             left += width[k] + GAP
     for k, box in enumerate(found):
         box.x, box.y = position[k]
-    return [_path(edge, bends, position, len(found)) for edge in edges]
+    after: dict[int, list[int]] = {}
+    for start, end in bends:
+        after.setdefault(start, []).append(end)
+    return [_path(edge, after, position, len(found)) for edge in edges]
 
 
 def _spread(positions: dict[int, Any], width: Mapping[int, float], unit: float) -> None:
@@ -203,22 +206,22 @@ def _spread(positions: dict[int, Any], width: Mapping[int, float], unit: float) 
 
 
 def _path(
-    edge: tuple[int, int], bends: Sequence[tuple[int, int]], position: Mapping[int, Sequence[float]], count: int
+    edge: tuple[int, int], after: Mapping[int, Sequence[int]], position: Mapping[int, Sequence[float]], count: int
 ) -> list[tuple[float, float]]:
-    """The corners of an edge: its ends, and the places that layers in between keep free for it."""
+    """The corners of an edge: its ends, and the places that layers in between keep free for it.
+
+    A long edge first leads to a place that no box has; it is followed from place to place to where it ends.
+    """
     start, end = edge
-    steps = [(position[start][0], position[start][1])]
-    if edge not in bends:
-        # the first step of a long edge leads to a place that no box has; follow it if it ends where the edge does
-        for first in (b for a, b in bends if a == start and b >= count):
-            corner, corners = first, [first]
-            while corner >= count:
-                corner = next(b for a, b in bends if a == corner)
-                corners.append(corner)
-            if corner == end:
-                steps += [(position[c][0], position[c][1]) for c in corners[:-1]]
+    corners: list[int] = []
+    if end not in after.get(start, ()):
+        for corner in (place for place in after.get(start, ()) if place >= count):
+            corners = [corner]
+            while corners[-1] >= count:
+                corners.append(after[corners[-1]][0])
+            if corners.pop() == end:
                 break
-    return [*steps, (position[end][0], position[end][1])]
+    return [(position[k][0], position[k][1]) for k in (start, *corners, end)]
 
 
 # SVG

@@ -35,6 +35,7 @@ from eindiff.rewrite import RULES, Applied, rewrite_log
 
 _LETTERS = "vuzsq"
 _FUNCTIONS = "fgh"
+_MANY = 40  # steps of a chapter from which on they are not also written out, but for the last
 _TIDYING = {"simplify_index_maps", "trivial_power"}  # rules that students need not see
 
 WORDS = {
@@ -370,7 +371,7 @@ def to_text(chapters: Sequence[Chapter], notation: str = "matrix", style: str = 
             lines.append(f"  {name}{' ' * (width - _width(name))} = {writer.expr(_shown(step))}")
         for step in chapter.steps:
             count += 1
-            left, *right = writer.equation(step)
+            left, *right = writer.equation(step, chapter)
             indent = " " * len(f"  {count}. ")
             lines.append(f"  {count}. {step.rule}")
             lines += [indent + writer.words(step.words)] if step.words else []
@@ -392,7 +393,7 @@ def to_latex(chapters: Sequence[Chapter], notation: str = "matrix") -> str:
         lines += [r"\begin{enumerate}", rf"\setcounter{{enumi}}{{{count}}}"]
         for step in chapter.steps:
             count += 1
-            left, *right = writer.equation(step)
+            left, *right = writer.equation(step, chapter)
             words = f" {writer.words(step.words)}" if step.words else ""
             lines += [rf"\item \textbf{{{_escaped(step.rule)}.}}{words}", r"\begin{align*}"]
             lines += [f"  {left} &= " + " \\\\\n  &= ".join(right), r"\end{align*}"]
@@ -407,7 +408,7 @@ def as_data(chapters: Sequence[Chapter], notation: str = "matrix") -> list[dict[
         plain, latex = _Writer(notation, "plain", chapter.letter), _Writer(notation, "latex", chapter.letter)
         for step in [*chapter.names, *chapter.steps]:
             entry = {"rule": step.rule, "words": plain.words(step.words), "by": list(chapter.by)}
-            data.append({**entry, "plain": plain.equation(step), "latex": latex.equation(step)})
+            data.append({**entry, "plain": plain.equation(step, chapter), "latex": latex.equation(step, chapter)})
     return data
 
 
@@ -471,11 +472,12 @@ class _Writer:
             return "".join(f"${self.name(p)}$" if k % 2 else _escaped(p) for k, p in enumerate(pieces))
         return "".join(self.name(p) if k % 2 else p for k, p in enumerate(pieces))
 
-    def equation(self, step: Step) -> list[str]:
+    def equation(self, step: Step, chapter: Chapter) -> list[str]:
         """The sides of the equation that a step gives, none twice."""
         if not step.target:
             return [self.before(step), self.expr(step.after)]
-        right = [self.expr(part) for part in (step.local, step.after) if part is not None]
+        short = len(chapter.steps) > _MANY and step is not chapter.steps[-1] and step.local is not None
+        right = [self.expr(part) for part in (step.local, None if short else step.after) if part is not None]
         return [self.name(step.target), *dict.fromkeys(right)]
 
     def before(self, step: Step) -> str:
