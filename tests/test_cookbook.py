@@ -6,10 +6,10 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import pytest
+from make_cookbook_page import PAGE, page, read_sections
 
 import eindiff as ed
 from eindiff.check import finite_difference, random_point, relative_error
@@ -57,18 +57,7 @@ class Row:
         return found is self.expected or ed.simplify(found) is ed.simplify(self.expected)
 
 
-def read_rows() -> list[Row]:
-    """All lines of the cookbook, under their headings."""
-    rows, heading = [], ""
-    for line in (Path(__file__).parent / "cookbook.txt").read_text(encoding="utf-8").splitlines():
-        if line.startswith("## "):
-            heading = line[3:]
-        elif line and not line.startswith("#"):
-            rows.append(Row(heading, *(part.strip() for part in line.split(" | "))))
-    return rows
-
-
-ROWS = read_rows()
+ROWS = [Row(section.heading, *row) for section in read_sections() for row in section.rows]
 IMPORT = ("import ", "from ")
 EACH = pytest.mark.parametrize("row", ROWS, ids=str)
 
@@ -122,6 +111,11 @@ def test_size():
     assert len(ROWS) >= 150
     assert len({str(row) for row in ROWS}) == len(ROWS), "a row occurs twice"
     assert {str(row) for row in ROWS} >= NOT_IDENTICAL
+
+
+def test_page():
+    """docs/cookbook.md is what `python tests/make_cookbook_page.py` writes."""
+    assert PAGE.read_text(encoding="utf-8") == page()
 
 
 @EACH

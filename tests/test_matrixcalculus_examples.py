@@ -167,6 +167,7 @@ EXAMPLES: dict[str, tuple[Mapping[str, Any], Callable[..., Any], Derivatives]] =
 }
 
 # Texts that must be the same object, however they are spaced or grouped
+DECLARED = "A(n,n); B(n,n); K(n,n); N(n,n); x(n); y(n); a; b; c; d"
 SAME_OBJECT = [
     ("x.^2.*y", "(x .^ 2) .* y"),
     ("1/d.^2*K*N", "(1/(d^2))*(K*N)"),
@@ -217,7 +218,7 @@ def test_derivative(text, name):
 
 @pytest.mark.parametrize(("first", "second"), SAME_OBJECT)
 def test_same_object(first, second):
-    assert parse(first) is parse(second)
+    assert parse(first, DECLARED) is parse(second, DECLARED)
 
 
 def test_size_of_eye_and_matrix_from_use():

@@ -1,5 +1,8 @@
 """Closed-form derivatives of tensor expressions, of any order, that run as fast as the best hand-written code."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from eindiff import rules as _rules  # noqa: F401 (importing it registers the rewrite rules)
 from eindiff.arrays import (
     cumsum,
@@ -102,13 +105,39 @@ from eindiff.matrix_functions import (
 from eindiff.rewrite import rewrite_log
 from eindiff.simplify import simplify
 
+if TYPE_CHECKING:
+    from eindiff.emit import to_script, to_source
+    from eindiff.language.parse import parse
+    from eindiff.language.print_expr import to_text
+    from eindiff.language.source import ParseError
+
 __version__ = "0.1.0"
+
+# Text and code are loaded when they are first asked for, so that importing the package stays quick.
+_LATER = {
+    "ParseError": "eindiff.language.source",
+    "parse": "eindiff.language.parse",
+    "to_script": "eindiff.emit",
+    "to_source": "eindiff.emit",
+    "to_text": "eindiff.language.print_expr",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'eindiff' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 __all__ = [
     "Check",
     "Cost",
     "EindiffError",
     "Expr",
+    "ParseError",
     "abs",
     "adj",
     "arccos",
@@ -166,6 +195,7 @@ __all__ = [
     "normspec",
     "ones",
     "outer",
+    "parse",
     "pinv",
     "power",
     "prod",
@@ -197,6 +227,9 @@ __all__ = [
     "tan",
     "tanh",
     "tensor",
+    "to_script",
+    "to_source",
+    "to_text",
     "tr",
     "transpose",
     "variables",

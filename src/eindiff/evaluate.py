@@ -107,7 +107,7 @@ def bind_from_unneeded(outputs: Sequence[Expr], arrays: Mapping[str, Any], bindi
     for name, array in arrays.items() if unknown else ():
         actual = np.shape(array)
         here = {variable.shape for variable in context if variable.name == name}
-        for declared in here or DECLARED.get(name, ()):
+        for declared in here or DECLARED.get(name, set()):
             pairs = list(zip(declared, actual, strict=False))
             if len(declared) == len(actual) and all(bindings.get(str(size), n) == n for size, n in pairs):
                 for size, n in pairs:

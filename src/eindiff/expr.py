@@ -79,6 +79,16 @@ class Expr:
 
         return to_text(self)
 
+    def _repr_latex_(self) -> str:
+        from eindiff.language.print_expr import repr_latex
+
+        return repr_latex(self)
+
+    def _repr_html_(self) -> str:
+        from eindiff.language.print_expr import repr_html
+
+        return repr_html(self)
+
     def __add__(self, other: Any) -> Expr:
         from eindiff import arrays
 

@@ -18,7 +18,7 @@ from eindiff.expr import Expr, Variable
 
 TOLERANCE = 1e-5
 KINDS = 4  # of random points: any numbers, positive ones, ones between -1 and 1, positive definite matrices
-RESERVED = ("sys", "rng", "point", "finite_difference", "failed", "x", "label", "lower", "higher")
+RESERVED = ("sys", "rng", "point", "finite_difference", "failed", "moved_point", "label", "lower", "higher")
 
 FINITE_DIFFERENCE = '''
 def finite_difference(function, x, symmetric=False, step=1e-3):
@@ -41,7 +41,7 @@ if __name__ == "__main__":
     outputs = {call}
     failed = False
     for label, lower, higher, name{flag} in {checks}:
-        numeric = finite_difference(lambda x: {moved}[lower], point[name]{pass_flag})
+        numeric = finite_difference(lambda moved_point: {moved}[lower], point[name]{pass_flag})
         error = np.max(np.abs(outputs[higher] - numeric)) / max(1, np.max(np.abs(numeric)))
         print(f"{{label}}: relative error {{error:.1e}}")
         failed = failed or not error <= {tolerance}
@@ -95,7 +95,7 @@ class Script:
         main = MAIN.format(
             recipe="\n".join(f"    {line}" for line in self.recipe()),
             call=f"{self.module.name}(**point{keywords})",
-            moved=f"{self.module.name}(**{{**point, name: x}}{keywords})",
+            moved=f"{self.module.name}(**{{**point, name: moved_point}}{keywords})",
             checks=f"[{rows}\n    ]",
             flag=", symmetric" if symmetric else "",
             pass_flag=", symmetric" if symmetric else "",
