@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from eindiff.constants import IndexMap, SizeOf
 from eindiff.errors import EindiffError
-from eindiff.expr import Add, Constant, Einsum, Expr, Map, Number, intern, number, unlisted
+from eindiff.expr import Add, Constant, Einsum, Expr, Map, Number, intern, number, topological, unlisted
 from eindiff.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
 from eindiff.rewrite import rewrite
 from eindiff.sizes import Shape, Size
 
 FLAT_LIMIT = 8  # a contraction takes in the contractions among its operands up to this many operands in all
+DIAGONAL_LIMIT = 60  # nodes; the diagonal of a larger elementwise function is not taken inside it
 PRODUCT_LIMIT = 32  # a product of more factors is computed in parts
 
 Factor = tuple[Expr, Labels]
@@ -199,21 +200,26 @@ class Network:
         return einsum(self.coefficient, [*others, factor], self.output, self.sizes, self.inline)
 
     def _take_diagonals(self) -> bool:
-        """A diagonal of a contraction or a sum is taken inside it, before it is computed."""
-        from eindiff.construct.sums import add
-
+        """A diagonal of a contraction, a sum or an elementwise function is taken inside it, before it is computed."""
         for index, (node, labels) in enumerate(self.factors):
             distinct = tuple(dict.fromkeys(labels))
-            if len(distinct) == len(labels) or not isinstance(node, Einsum | Add):
+            if len(distinct) == len(labels):
                 continue
-            if isinstance(node, Add):
-                sizes = {label: self.sizes[label] for label in labels}
-                diagonals = [einsum(1, [(term, labels)], distinct, sizes, self.inline) for term in node.terms]
-                self.factors[index] = (add(diagonals), distinct)
-            else:
+            if isinstance(node, Einsum):
                 self.factors[index : index + 1] = self._enter(node, labels)
-            return True
+                return True
+            if isinstance(node, Add) or (isinstance(node, Map) and len(topological([node])) <= DIAGONAL_LIMIT):
+                self.factors[index] = (self._diagonal(node, labels, distinct), distinct)
+                return True
         return False
+
+    def _diagonal(self, node: Add | Map, labels: Labels, distinct: Labels) -> Expr:
+        from eindiff.construct.applications import map_
+        from eindiff.construct.sums import add
+
+        sizes = {label: self.sizes[label] for label in labels}
+        inside = [einsum(1, [(child, labels)], distinct, sizes, self.inline) for child in node.children]
+        return add(inside) if isinstance(node, Add) else map_(node.function, inside)
 
     def _groups(self) -> list[list[int]]:
         """Indices of the factors that hang together through summed labels."""
