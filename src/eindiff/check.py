@@ -147,6 +147,9 @@ def _sample(variable: Variable, sizes: Mapping[str, int], generator: np.random.G
         array = 0.1 + np.abs(array)
     elif kind == 2:
         array = 0.8 * np.tanh(array)
-    if "psd" in variable.properties or (kind == 3 and len(shape) == 2 and shape[0] == shape[1]):
+    square = len(shape) == 2 and shape[0] == shape[1]
+    if "psd" in variable.properties or (kind == 3 and square):
         array = array @ array.T + np.eye(shape[0])
+    elif square and not variable.symmetries:
+        array = array + 2 * np.eye(shape[0])  # away from singular matrices
     return (array + array.T) / 2 if variable.symmetries else array

@@ -21,17 +21,23 @@ KINDS = 4  # of random points: any numbers, positive ones, ones between -1 and 1
 RESERVED = ("sys", "rng", "point", "finite_difference", "failed", "moved_point", "label", "lower", "higher")
 
 FINITE_DIFFERENCE = '''
-def finite_difference(function, x, symmetric=False, step=1e-3):
-    """The derivative of a function at x: central differences with one extrapolation."""
+def finite_difference(function, x, symmetric=False):
+    """The derivative of a function at x: extrapolated central differences, with the step that shows the least error."""
+    x = np.asarray(x, dtype=float)
     columns = []
     for index in np.ndindex(x.shape):
         direction = np.zeros(x.shape)
-        direction[index] = step
+        direction[index] = 1.0
         if symmetric:
             direction = (direction + direction.T) / 2
-        coarse = (function(x + 2 * direction) - function(x - 2 * direction)) / (4 * step)
-        fine = (function(x + direction) - function(x - direction)) / (2 * step)
-        columns.append((4 * fine - coarse) / 3)
+        found = []
+        for step in (1e-2, 1e-3, 1e-4):
+            move = step * direction
+            coarse = (function(x + 2 * move) - function(x - 2 * move)) / (4 * step)
+            fine = (function(x + move) - function(x - move)) / (2 * step)
+            best = (4 * fine - coarse) / 3
+            found.append((np.max(np.abs(best - fine)), best))
+        columns.append(min(found, key=lambda pair: pair[0])[1])
     return np.stack(columns, axis=-1).reshape(np.shape(columns[0]) + x.shape)
 '''
 
@@ -152,6 +158,8 @@ class Script:
             entry = f'point["{name}"]'
             if psd and "orthogonal" not in v.properties:
                 after.append(f"{entry} = {entry} @ {entry}.T + np.eye({sizes[0]})")
+            elif square and not v.symmetries and "orthogonal" not in v.properties:
+                text += f" + 2 * np.eye({sizes[0]})"  # away from singular matrices
             elif v.symmetries:
                 after.append(f"{entry} = ({entry} + {entry}.T) / 2")
             rows.append(f'    "{name}": {text},')
