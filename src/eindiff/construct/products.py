@@ -118,7 +118,7 @@ class Network:
                 return filled(0, tuple([self.sizes[label] for label in self.output]))
             if (expanded := self._distribute()) is not None:
                 return expanded
-            if self._take_diagonals() or self._flatten() or self._gather_powers() or self._apply_rules():
+            if self._take_diagonals() or self._gather_powers() or self._flatten() or self._apply_rules():
                 continue
             if not self._contract():
                 return product(self.coefficient, self.factors, self.output, self.sizes)
