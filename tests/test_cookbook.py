@@ -63,36 +63,10 @@ EACH = pytest.mark.parametrize("row", ROWS, ids=str)
 
 # Where the derivative is right, but not the same object as the textbook form even after `simplify`: why.
 NOT_IDENTICAL_BECAUSE = {
-    "products that differ in more than one factor, or in A and A', stay apart": [
-        "b'*X'*X*c | b(n); c(n); X(m,n) | X",
-        "x'*B*x | x(n); B(n,n) | x",
-        "x'*A*x + b'*x | x(n); A(n,n); b(n) | x",
-        "(X*b + c)'*D*(X*b + c) | X(m,n); b(n); c(m); D(m,m) | X",
-        "(x'*A*x)^2 | x(n); A(n,n) | x",
-        "tr(inv(X'*C*X)*A) | X(p,n); C(p,p) symmetric; A(n,n) | X",
-        "x'*A*x/(x'*x) | x(n); A(n,n) | x",
-        "f'*x + y'*(A*x - b) + 0.5*c*norm2(A*x - b)^2 | f(n); x(n); y(m); A(m,n); b(m); c | x",
-    ],
-    "sign(-x) is not written -sign(x)": ["norm1(A*x - y) | A(m,n); x(n); y(m) | x"],
-    "log(prod(x)) is not written sum(log(x))": ["log(prod(x)) | x(n) positive | x"],
     "where both are equal the derivative of maximum is 1/2": ["sum(maximum(x, y)) | x(n); y(n) | x"],
-    "relu(x) step(x) is not written relu(x)": ["sum(relu(x).^2) | x(n) | x"],
     "sigmoid(-x) - sigmoid(x) is not written 1 - 2 sigmoid(x)": ["sigmoid(a) | a | a,a"],
     "the determinant of a Kronecker product is not split": ["logdet(kron(A, X)) | A(m,m) psd; X(n,n) psd | A"],
-    "directions that commute with A are not taken out of derivatives of matrix functions": [
-        "tr(expm(A)) | A(n,n) | A",
-        "tr(expm(c*A)) | A(n,n); c | c",
-        "tr(expm(-A)) | A(n,n) | A",
-        "tr(logm(A)) | A(n,n) psd | A",
-        "tr(sqrtm(A)) | A(n,n) psd | A",
-        "expm(c*A) | c; A(n,n) | c",
-        "logdet(expm(A)) | A(n,n) | A",
-    ],
     "a derivative of expm in all unit directions has several forms": ["tr(expm(A)) | A(n,n) | A,A"],
-    "derivatives of matrix functions in symmetric directions are not known to be symmetric": [
-        "tr(B*logm(A)) | A(n,n) psd; B(n,n) symmetric | A",
-        "tr(B*sqrtm(A)) | A(n,n) psd; B(n,n) symmetric | A",
-    ],
     "U diag(f(λ)) U' is not written f(A)": [
         "sum(eigvals(A)) | A(n,n) symmetric | A",
         "prod(eigvals(A)) | A(n,n) psd | A",
@@ -102,7 +76,6 @@ NOT_IDENTICAL_BECAUSE = {
         "sum(svdvals(X).^2) | X(m,n) | X",
         "sum(log(svdvals(X))) | X(n,n) | X",
     ],
-    "logdet(chol(A)) is not written logdet(A)/2": ["logdet(chol(A)) | A(n,n) psd | A"],
 }
 NOT_IDENTICAL = {row for rows in NOT_IDENTICAL_BECAUSE.values() for row in rows}
 
@@ -138,7 +111,7 @@ def test_identity(row):
 
 
 def test_fraction_of_identities():
-    assert sum(row.is_identical for row in ROWS) >= 0.9 * len(ROWS)
+    assert sum(row.is_identical for row in ROWS) >= 0.95 * len(ROWS)
 
 
 @EACH

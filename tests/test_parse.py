@@ -274,7 +274,8 @@ def test_every_public_function_is_in_the_language():
 def test_internal_functions_are_read_back():
     assert parse("winner(x, y)", DECLARED) is construct.map_(ed.functions.TABLE["winner"], (x, y))
     direction = ed.matrix("E", "n", "n")
-    from eindiff.matrix_functions import frechet_function, prod_function
+    from eindiff.frechet import frechet_function
+    from eindiff.reductions import prod_function
 
     made = parse("expm(M, E)", DECLARED + "; E(n,n)")
     assert made is construct.apply(frechet_function("expm", 1), (M, direction))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy import linalg, special
 
 import eindiff as ed
 from eindiff.rewrite import RULES
@@ -42,6 +43,31 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.exp(x) / ed.sum(ed.exp(x)), lambda x, **_: np.exp(x) / np.exp(x).sum()),
         (lambda: ed.exp(A) / ed.sum(ed.exp(A), 1)[:, None], lambda A, **_: np.exp(A) / np.exp(A).sum(1)[:, None]),
         (lambda: ed.exp(A.T) / ed.sum(ed.exp(A), 1), lambda A, **_: (np.exp(A) / np.exp(A).sum(1)[:, None]).T),
+    ],
+    "log_of_product": [(lambda: ed.log(ed.prod(p)), lambda p, **_: np.log(p.prod()))],
+    "sign_of_argument": [
+        (lambda: ed.sin(-2 * x), lambda x, **_: np.sin(-2 * x)),
+        (lambda: ed.cos(-(x * y)), lambda x, y, **_: np.cos(x * y)),
+        (lambda: ed.tanh(-x) + ed.erf(-y), lambda x, y, **_: -np.tanh(x) - special.erf(y)),
+    ],
+    "sign_of_multiple": [(lambda: ed.sign(3 * (x - y)), lambda x, y, **_: np.sign(x - y))],
+    "step_of_multiple": [(lambda: ed.step(3 * (x - y)), lambda x, y, **_: (x > y) * 1.0)],
+    "relu_of_multiple": [(lambda: ed.relu(3 * x - 3 * y), lambda x, y, **_: 3 * np.maximum(x - y, 0))],
+    "products_of_pieces": [
+        (lambda: ed.relu(x - y) * ed.step(x - y), lambda x, y, **_: np.maximum(x - y, 0)),
+        (lambda: ed.step(x - y) * ed.step(x - y), lambda x, y, **_: (x > y) * 1.0),
+        (lambda: ed.abs(x - y) * ed.sign(x - y), lambda x, y, **_: x - y),
+    ],
+    "log_determinant_of_exponential": [(lambda: ed.logdet(ed.expm(A)), lambda A, **_: np.trace(A))],
+    "determinant_of_exponential": [(lambda: ed.det(ed.expm(A)), lambda A, **_: np.exp(np.trace(A)))],
+    "inverse_of_exponential": [(lambda: ed.inv(ed.expm(A)), lambda A, **_: inv(linalg.expm(A)))],
+    "exponential_of_logarithm": [(lambda: ed.expm(ed.logm(A @ A.T + ed.eye("n"))), lambda A, **_: A @ A.T + np.eye(4))],
+    "log_determinant_of_cholesky": [
+        (lambda: ed.logdet(ed.chol(A @ A.T + ed.eye("n"))), lambda A, **_: np.log(det(A @ A.T + np.eye(4))) / 2)
+    ],
+    "function_of_transpose": [
+        (lambda: ed.expm(A.T), lambda A, **_: linalg.expm(A.T)),
+        (lambda: ed.logm((2 * A).T), lambda A, **_: linalg.logm(2 * A.T)),
     ],
     "log_of_det": [(lambda: ed.log(ed.det(A @ A.T + ed.eye("n"))), lambda A, **_: np.log(det(A @ A.T + np.eye(4))))],
     "log_of_sum_of_exp": [

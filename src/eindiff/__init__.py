@@ -43,6 +43,7 @@ from eindiff.derive import (
 from eindiff.errors import EindiffError
 from eindiff.evaluate import evaluate
 from eindiff.expr import Expr, variables
+from eindiff.frechet import expm, logm, sqrtm
 from eindiff.functions import (
     abs,
     arccos,
@@ -81,27 +82,19 @@ from eindiff.matrix_functions import (
     det,
     eigvals,
     eigvecs,
-    expm,
     inv,
     lambdamax,
     logdet,
-    logm,
-    logsumexp,
     matrix_power,
-    max,
-    min,
-    norm1,
-    norm2,
     normnuc,
     normspec,
     pinv,
-    prod,
     solve,
-    sqrtm,
     svdleft,
     svdright,
     svdvals,
 )  # fmt: skip
+from eindiff.reductions import logsumexp, max, min, norm1, norm2, prod
 from eindiff.rewrite import rewrite_log
 from eindiff.simplify import simplify
 
@@ -131,6 +124,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
 
 __all__ = [
     "Check",

@@ -312,7 +312,7 @@ def where(condition: Operand, a: Operand, b: Operand) -> Expr:
 
 def softmax(x: Operand, axis: int = -1) -> Expr:
     """exp(x) divided by its sum along an axis, without overflow."""
-    from eindiff.matrix_functions import logsumexp
+    from eindiff.reductions import logsumexp
 
     x = as_expr(x)
     at = axis + x.ndim if axis < 0 else axis

@@ -6,22 +6,20 @@ differentiated again and is never formed. Letters: i, j for the axes of the resu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from eindiff import construct
 from eindiff import sizes as sz
-from eindiff.arrays import Operand, as_expr, axes_of, einsum, eye, moveaxis, multiply, square_matrix, sum, transpose
+from eindiff.arrays import Operand, as_expr, einsum, eye, square_matrix, sum
 from eindiff.constants import Lower
 from eindiff.errors import EindiffError, shape_text
-from eindiff.expr import Apply, Expr
-from eindiff.functions import TABLE, Function, abs, exp, inverse_or_zero, reciprocal, row, sqrt
-from eindiff.indexing import reshape
-from eindiff.labels import Labels
+from eindiff.expr import Expr
+from eindiff.functions import inverse_or_zero, reciprocal, row
+from eindiff.reductions import max
 
 HALF = Fraction(1, 2)
 
@@ -279,217 +277,3 @@ def normnuc(a: Operand) -> Expr:
 def normspec(a: Operand) -> Expr:
     """The spectral norm: the largest singular value."""
     return max(svdvals(a), -1)
-
-
-# Matrix exponential, logarithm and square root, with their derivatives of any order
-
-
-def _frechet_value(function: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
-    """The k-th Fréchet derivative at A in directions E1, ..., Ek: the last block of the function of a block matrix.
-
-    The block matrix is X_0 = A, X_k = [[X_(k-1), I ⊗ E_k], [0, X_(k-1)]].
-    """
-
-    def one(a: np.ndarray, *directions: np.ndarray) -> np.ndarray:
-        n, block = a.shape[0], a
-        for direction in directions:
-            copies = block.shape[0] // n
-            above = np.kron(np.eye(copies), direction)
-            block = np.block([[block, above], [np.zeros_like(block), block]])
-        result = np.asarray(function(block))[:n, -n:]
-        return np.where(np.abs(result.imag) > 1e-8 * (1 + np.abs(result.real)), np.nan, result.real)
-
-    def value(a: np.ndarray, *directions: np.ndarray) -> np.ndarray:
-        shape = np.broadcast_shapes(*(x.shape[:-2] for x in (a, *directions)))
-        spread = [np.broadcast_to(x, shape + x.shape[-2:]) for x in (a, *directions)]
-        result = np.empty(shape + a.shape[-2:])
-        for index in np.ndindex(shape):
-            result[index] = one(*(x[index] for x in spread))
-        return result
-
-    return value
-
-
-def _scipy(name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """A function of scipy.linalg, which is imported when it is first needed: its import takes long."""
-
-    def function(a: np.ndarray) -> np.ndarray:
-        import scipy.linalg
-
-        return getattr(scipy.linalg, name)(a)
-
-    return function
-
-
-_MATRIX_FUNCTIONS: dict[str, tuple[Callable, str]] = {
-    "expm": (_scipy("expm"), "real"),
-    "logm": (_scipy("logm"), "no eigenvalue on the negative axis"),
-    "sqrtm": (_scipy("sqrtm"), "no eigenvalue on the negative axis"),
-}
-
-
-@lru_cache(maxsize=64)
-def frechet_function(name: str, order: int) -> Function:
-    """The derivative of a matrix function in `order` directions: multilinear and symmetric in the directions."""
-    function, domain = _MATRIX_FUNCTIONS[name]
-    return Function(
-        name, _frechet_value(function), domain=domain, latex=rf"\operatorname{{{name}}}", parameter=order or None,
-        core=(2,) * (order + 1), output=lambda *shapes: shapes[0], keeps_symmetry=order == 0,
-        pushforward=_frechet_pushforward, pullback=_frechet_pullback, flops=lambda n, _: 25 * (2**order * n) ** 3,
-    )  # fmt: skip
-
-
-def _frechet(name: str, args: Sequence[Expr], batch: Sequence[Labels]) -> Expr:
-    """The derivative of a matrix function at args[0] in directions args[1:], which are put in canonical order."""
-    directions = sorted(zip(args[1:], batch[1:], strict=True), key=lambda pair: (pair[0].digest, pair[1]))
-    ordered, labels = [args[0], *(d for d, _ in directions)], [batch[0], *(b for _, b in directions)]
-    return construct.apply(frechet_function(name, len(directions)), ordered, labels)
-
-
-def _frechet_pushforward(node: Apply, index: int, tangent: Expr) -> Expr:
-    """D f(A)[E..] changes by D f(A)[E.., Ȧ] with A, and by D f(A)[.., Ė] with E. New axes come last."""
-    args, batch, count = list(node.args), list(node.batch), node.ndim - 2
-    new = tuple(range(count, count + tangent.ndim - args[index].ndim))
-    own = len(batch[index])
-    moved = construct.transpose(tangent, [*range(own), *range(own + 2, tangent.ndim), own, own + 1])
-    if index == 0:
-        args, batch = [*args, moved], [*batch, batch[0] + new]
-    else:
-        args[index], batch[index] = moved, batch[index] + new
-    result = _frechet(node.function.name, args, batch)
-    return construct.transpose(
-        result, [*range(count), result.ndim - 2, result.ndim - 1, *range(count, result.ndim - 2)]
-    )
-
-
-def _frechet_pullback(node: Apply, index: int, cotangent: Expr) -> Expr:
-    """The adjoint takes A' for A, the transposed other directions, and C̄ as a direction. The axes of y come first."""
-    count = node.ndim - 2
-    extra = cotangent.ndim - node.ndim
-    shift = [tuple([label + extra for label in labels]) for labels in node.batch]
-    flipped = [construct.transpose_core(arg) for arg in node.args]
-    args, batch = [flipped[0]], [shift[0]]
-    for k in range(1, len(flipped)):
-        if k != index:
-            args.append(flipped[k])
-            batch.append(shift[k])
-    result = _frechet(node.function.name, [*args, cotangent], [*batch, tuple(range(extra + count))])
-    own = [label + extra for label in node.batch[index]]
-    labels = tuple(range(result.ndim))
-    output = (*range(extra), *own, result.ndim - 2, result.ndim - 1)
-    return construct.einsum(1, [(result, labels)], output, dict(enumerate(result.shape)))
-
-
-def expm(a: Operand) -> Expr:
-    """The matrix exponential."""
-    return construct.apply(frechet_function("expm", 0), (square_matrix("expm", a),))
-
-
-def logm(a: Operand) -> Expr:
-    """The principal matrix logarithm."""
-    return construct.apply(frechet_function("logm", 0), (square_matrix("logm", a),))
-
-
-def sqrtm(a: Operand) -> Expr:
-    """The principal matrix square root."""
-    return construct.apply(frechet_function("sqrtm", 0), (square_matrix("sqrtm", a),))
-
-
-# Reductions along an axis
-
-
-def _logsumexp_value(x: np.ndarray) -> np.ndarray:
-    top = x.max(axis=-1, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
-    return np.log(np.exp(x - top).sum(axis=-1)) + top[..., 0]
-
-
-def _ties(x: np.ndarray) -> np.ndarray:
-    hits = (x == x.max(axis=-1, keepdims=True)).astype(float)
-    return hits / hits.sum(axis=-1, keepdims=True)
-
-
-_logsumexp: Function = row(
-    "logsumexp", _logsumexp_value, lambda x: exp(x - construct.apply(_logsumexp, (x,))[..., None]),
-    latex=r"\operatorname{logsumexp}", core=(1,), output=_none, flops=lambda n: 3 * n,
-)  # fmt: skip
-_argmax = row("argmax", _ties, None, latex=r"\operatorname{argmax}", core=(1,), output=_same, flops=lambda n: 2 * n)
-_max = row(
-    "max", lambda x: x.max(axis=-1), lambda x: construct.apply(_argmax, (x,)),
-    domain="distinct entries", latex=r"\max", core=(1,), output=_none, flops=lambda n: n,
-)  # fmt: skip
-
-
-def _products_without(count: int) -> Callable[[np.ndarray], np.ndarray]:
-    def value(x: np.ndarray) -> np.ndarray:
-        n = x.shape[-1]
-        left_out = list(np.ndindex((n,) * count))  # the choices of entries left out
-        factors = np.repeat(x[..., None, :], len(left_out), axis=-2)
-        for place in range(count):
-            factors[..., np.arange(len(left_out)), [choice[place] for choice in left_out]] = 1.0
-        distinct = [len(set(choice)) == count for choice in left_out]
-        return (factors.prod(axis=-1) * distinct).reshape(x.shape[:-1] + (n,) * count)
-
-    return value
-
-
-@lru_cache(maxsize=16)
-def prod_function(left_out: int) -> Function:
-    """The product of the entries of a vector without those at i1, ..., ik, and 0 where two of these are equal.
-
-    Its derivative leaves one more out, so zeros among the entries do no harm.
-    """
-    return Function(
-        "prod", _products_without(left_out), (lambda x: construct.apply(prod_function(left_out + 1), (x,)),),
-        latex=r"\prod", parameter=left_out or None, core=(1,), output=lambda s: s * left_out,
-        flops=lambda n: n ** (left_out + 1),
-    )  # fmt: skip
-
-
-TABLE["prod"] = prod_function(0)
-TABLE.update({name: frechet_function(name, 0) for name in _MATRIX_FUNCTIONS})
-
-
-def _along(function: Function, a: Operand, axis: int | Sequence[int] | None) -> Expr:
-    """A function of vectors, applied along one axis after the other."""
-    a = as_expr(a)
-    for k in sorted(axes_of(function.name, a, axis), reverse=True):
-        a = construct.apply(function, (moveaxis(a, k, -1),))
-    return a
-
-
-def logsumexp(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
-    """log(sum(exp(a))) over all axes or the given ones, without overflow."""
-    return _along(_logsumexp, a, axis)
-
-
-def max(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
-    """The largest entry along all axes or the given ones; equal ones share the derivative evenly."""
-    a = as_expr(a)
-    gone = axes_of("max", a, axis)
-    if len(gone) > 1:  # as one axis, so that equal entries share evenly wherever they are
-        kept = [k for k in range(a.ndim) if k not in gone]
-        count = sz.product(a.shape[k] for k in gone)
-        a = reshape(transpose(a, [*kept, *gone]), (*(a.shape[k] for k in kept), count))
-        gone = [len(kept)]
-    return _along(_max, a, gone)
-
-
-def min(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
-    """The smallest entry along all axes or the given ones; equal ones share the derivative evenly."""
-    return multiply(-1, max(multiply(-1, a), axis))
-
-
-def prod(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
-    """The product of the entries along all axes or the given ones."""
-    return _along(prod_function(0), a, axis)
-
-
-def norm1(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
-    """The sum of absolute values."""
-    return sum(abs(a), axis)
-
-
-def norm2(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
-    """The Euclidean (for matrices: Frobenius) norm."""
-    return sqrt(sum(multiply(a, a), axis))

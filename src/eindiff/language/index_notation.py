@@ -256,7 +256,8 @@ class _Reader:
         return self.tensor()
 
     def apply(self, name: str) -> Expr:
-        from eindiff.matrix_functions import frechet_function, prod_function
+        from eindiff.frechet import frechet_function
+        from eindiff.reductions import prod_function
 
         args = self.arguments(self.whole)
         batch = None

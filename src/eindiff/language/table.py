@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from eindiff import arrays, construct, functions, matrix_functions
+from eindiff import arrays, construct, frechet, functions, matrix_functions, reductions
 from eindiff import sizes as sz
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr
@@ -166,14 +166,14 @@ def _build_reduced(function: Callable[..., Expr]) -> Build:
     def build(node: Node, args: list[Expr]) -> Expr:
         if isinstance(node.plan, tuple):
             axis, without = node.plan
-            return construct.apply(matrix_functions.prod_function(without), (arrays.moveaxis(args[0], axis, -1),))
+            return construct.apply(reductions.prod_function(without), (arrays.moveaxis(args[0], axis, -1),))
         return function(args[0], node.plan)
 
     return build
 
 
 for _name in ("sum", "mean", "prod", "max", "min", "norm1", "norm2", "logsumexp"):
-    _reduce = getattr(arrays, _name, None) or getattr(matrix_functions, _name)
+    _reduce = getattr(arrays, _name, None) or getattr(reductions, _name)
     TABLE[_name] = Row(
         f"{_name}(X), or {_name}(X, axis=0) along axes, which count from 0", _reduced, _build_reduced(_reduce),
         1, 1 + HIGHEST_ORDER, 1, ("axis", "without") if _name == "prod" else ("axis",),
@@ -217,13 +217,18 @@ def _matrix_axes(inference: Inference, node: Node, square: bool) -> Type:
     return shape
 
 
+def _whole(name: str) -> Callable:
+    """A function of whole tensors by its name."""
+    return next(f for module in (matrix_functions, frechet, arrays) if (f := getattr(module, name, None)) is not None)
+
+
 def _matrix(names: str, output: Callable[[Inference, Node, Type], tuple[Term, ...]], square: bool = True) -> None:
     def infer(inference: Inference, node: Node) -> Type:
         shape = _matrix_axes(inference, node, square)
         return Type(shape.axes[:-2] + output(inference, node, shape))
 
     for name in names.split():
-        function = getattr(matrix_functions, name, None) or getattr(arrays, name)
+        function = _whole(name)
         TABLE[name] = Row(f"{name}(A)", infer, lambda node, args, f=function: f(args[0]))  # type: ignore[misc]
 
 
@@ -270,7 +275,7 @@ def _frechet(inference: Inference, node: Node) -> Type:
 
 def _build_frechet(node: Node, args: list[Expr]) -> Expr:
     order = sorted(range(1, len(args)), key=lambda k: (args[k].digest, node.plan[k]))
-    function = matrix_functions.frechet_function(node.value, len(args) - 1)
+    function = frechet.frechet_function(node.value, len(args) - 1)
     return construct.apply(function, [args[k] for k in (0, *order)], [node.plan[k] for k in (0, *order)])
 
 

@@ -1,0 +1,170 @@
+"""Rules for products and contractions, which look at a network of factors and change it in place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eindiff import construct
+from eindiff.constants import IndexMap
+from eindiff.construct import scale
+from eindiff.expr import Constant, Einsum, Expr, Map, Variable
+from eindiff.functions import exp, log, sigmoid
+from eindiff.rewrite import rule
+from eindiff.rules.shapes import is_apply, is_map
+
+if TYPE_CHECKING:
+    from eindiff.construct import Network
+
+
+@rule("einsum")
+def exp_times_sigmoid(network: Network) -> bool | None:
+    """exp(x) sigmoid(-x) = sigmoid(x). One factor less."""
+    for i, (node, labels) in enumerate(network.factors):
+        if not is_map(node, "sigmoid"):
+            continue
+        mirrored = scale(-1, node.args[0])  # type: ignore[attr-defined]
+        for j, (other, other_labels) in enumerate(network.factors):
+            if is_map(other, "exp") and other.args[0] is mirrored and other_labels == labels:  # type: ignore[attr-defined]
+                network.factors[i] = (sigmoid(mirrored), labels)
+                del network.factors[j]
+                return True
+    return None
+
+
+@rule("einsum")
+def exp_over_sum_of_exp(network: Network) -> bool | None:
+    """exp(x) / sum(exp(x)) = exp(x - logsumexp(x)), the softmax. One factor less."""
+    for i, (node, labels) in enumerate(network.factors):
+        base, exponent = construct.power_parts(node)
+        if exponent != -1 or not isinstance(base, Einsum) or base.is_product or len(base.operands) != 1:
+            continue
+        inner, axes = base.operands[0], base.labels[0]
+        for j, (other, other_labels) in enumerate(network.factors):
+            if other is not inner or not is_map(inner, "exp") or len(set(axes)) < len(axes):
+                continue
+            if all(other_labels[axes.index(x)] == label for x, label in zip(base.output, labels, strict=True)):
+                network.factors[j] = (_softmax(inner.args[0], base), other_labels)  # type: ignore[attr-defined]
+                del network.factors[i]
+                return True
+    return None
+
+
+def _softmax(x: Expr, total: Einsum) -> Expr:
+    """exp(x - log(total)), where total is the sum of exp(x) over some axes."""
+    sizes = dict(enumerate(total.sizes))
+    spread = construct.einsum(-1, [(log(total), total.output)], total.labels[0], sizes)
+    return exp(construct.add([x, spread]))
+
+
+# f(x) g(x) = h(x), exactly and for every x: the name of h, or None for x itself
+_PIECES = {("relu", "step"): "relu", ("step", "step"): "step", ("abs", "sign"): None}
+
+
+@rule("einsum")
+def products_of_pieces(network: Network) -> bool | None:
+    """relu(x) step(x) = relu(x), step(x)^2 = step(x), abs(x) sign(x) = x. One factor less."""
+    for i, (node, labels) in enumerate(network.factors):
+        for j, (other, other_labels) in enumerate(network.factors):
+            if i == j or not isinstance(node, Map) or not isinstance(other, Map) or labels != other_labels:
+                continue
+            key = (node.function.name, other.function.name)
+            if key in _PIECES and node.args[0] is other.args[0]:
+                network.factors[i] = (node if _PIECES[key] else node.args[0], labels)
+                del network.factors[j]
+                return True
+    return None
+
+
+@rule("einsum")
+def cancel_inverses(network: Network) -> bool | None:
+    """A inv(A) = I, and Q'Q = Q Q' = I for an orthogonal Q. Two factors less."""
+    uses = network.occurrences()
+    for i, (node, labels) in enumerate(network.factors):
+        inverse = is_apply(node, "inv") and node.ndim == 2
+        if not inverse and not (isinstance(node, Variable) and "orthogonal" in node.properties):
+            continue
+        for j, (other, other_labels) in enumerate(network.factors):
+            if i == j or other is not (node.args[0] if inverse else node) or len(set(labels)) < 2:  # type: ignore[attr-defined]
+                continue
+            turned = [other_labels, *(tuple(other_labels[k] for k in p) for p, _ in other.symmetries)]
+            for candidate in turned if inverse else [other_labels[::-1]]:
+                for joint, mine, theirs in ((1, 0, 1), (0, 1, 0)):
+                    x = labels[joint]
+                    if candidate[1 - joint] == x and x in network.summed and uses[x] == 2:
+                        network.summed.discard(x)
+                        return _cancel(network, i, j, labels[mine], candidate[theirs])
+    return None
+
+
+def _cancel(network: Network, i: int, j: int, a: int, b: int) -> bool:
+    """Take out two factors that make a delta of labels a and b."""
+    network.factors = [factor for k, factor in enumerate(network.factors) if k not in (i, j)]
+    network.unite(a, b)
+    return True
+
+
+# Index maps
+
+
+def _maps(network: Network) -> list[tuple[int, IndexMap, tuple[int, ...]]]:
+    return [
+        (i, node.value, labels)
+        for i, (node, labels) in enumerate(network.factors)
+        if isinstance(node, Constant) and isinstance(node.value, IndexMap)
+    ]
+
+
+@rule("einsum")
+def simplify_index_maps(network: Network) -> bool | None:
+    """Fewer or smaller maps: an input of size 1 says nothing; the identity is a delta; a map whose target is summed
+    away is all ones; the same injective map twice is the map once, and deltas; a map of a map is a map."""
+    maps = _maps(network)
+    if not maps:
+        return None
+    uses = network.occurrences()
+    for i, outer, labels in maps:
+        if 1 in outer.inputs:
+            kept = [k for k, size in enumerate(outer.inputs) if size != 1]
+            network.factors[i] = (construct.constant(outer.keep(kept)), (labels[0], *(labels[k + 1] for k in kept)))
+            return True
+        if outer.is_identity():
+            network.unite(*labels)
+            del network.factors[i]
+            return True
+        if labels[0] in network.summed and uses[labels[0]] == 1:
+            network.summed.discard(labels[0])
+            del network.factors[i]
+            return True
+        for j, other, other_labels in maps:
+            if i != j and labels[0] == other_labels[0] and _meet(network, j, outer, labels, other, other_labels):
+                return True
+            if (
+                i != j
+                and other_labels[0] in network.summed
+                and uses[other_labels[0]] == 2
+                and other_labels[0] in labels[1:]
+            ):
+                axis = labels[1:].index(other_labels[0])
+                composed = outer.compose(axis, other)
+                if composed is not None:
+                    network.summed.discard(other_labels[0])
+                    network.factors[i] = (
+                        construct.constant(composed),
+                        (*labels[: axis + 1], *other_labels[1:], *labels[axis + 2 :]),
+                    )
+                    del network.factors[j]
+                    return True
+    return None
+
+
+def _meet(network: Network, j: int, outer: IndexMap, labels: tuple, other: IndexMap, other_labels: tuple) -> bool:
+    """Two maps with one target: the same one twice, or two that never meet."""
+    if outer == other and outer.injective:
+        for a, b in zip(labels[1:], other_labels[1:], strict=True):
+            network.unite(a, b)
+        del network.factors[j]
+        return True
+    if outer.disjoint(other):
+        network.coefficient = 0
+        return True
+    return False
