@@ -186,13 +186,13 @@ def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
         if construct.is_zero(bar):
             continue
         for index, child in enumerate(node.children):
-            if child in active and (term := _pullback(node, bar, index)) is not None:
+            if child in active and (term := pullback(node, bar, index)) is not None:
                 terms.setdefault(child, []).append(term)
                 record(_REVERSE[type(node)], "pullback", (node, child), term)
     return bars
 
 
-def _pullback(node: Expr, bar: Expr, index: int) -> Expr | None:
+def pullback(node: Expr, bar: Expr, index: int) -> Expr | None:
     """What a node contributes to the pullback of one of its children."""
     match node:
         case Einsum():

@@ -327,9 +327,10 @@ def variables(*outputs: Expr) -> list[Variable]:
     return sorted({n for n in topological(outputs) if isinstance(n, Variable)}, key=lambda v: v.name)
 
 
-def derived(result: Expr, function: Expr) -> Expr:
-    """The result, with a note of the variables of the function that it was derived from."""
-    _origins.setdefault(result, set()).update(variables(function), _origins.get(function, ()))
+def derived(result: Expr, *sources: Expr) -> Expr:
+    """The result, with a note of the variables of what it was derived from."""
+    known = {variable for source in sources for variable in (*variables(source), *_origins.get(source, ()))}
+    _origins.setdefault(result, set()).update(known)
     return result
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
@@ -93,10 +92,10 @@ def answer(text: str, request: Request) -> Answer:
         known = declared(request.declare)
     except EindiffError as error:
         raise EindiffError(f"in the declarations: {error}") from None
-    with _shapes_of_names() as shapes, rewrite_log() as log:
+    with rewrite_log() as log:
         function = parse(text, known)
     blocks = []
-    for by in _wanted(function, text, request, shapes):
+    for by in _wanted(function, text, request):
         made = derivative(function, *by, mode=request.mode, symmetric=request.symmetric)
         arranged = arrange(made, function.ndim, [x.ndim for x in by], request.layout)
         blocks.append(Block(by, made, arranged))
@@ -114,25 +113,7 @@ def answer(text: str, request: Request) -> Answer:
     return result
 
 
-@contextmanager
-def _shapes_of_names() -> Iterator[dict[str, set]]:
-    """The shapes of all variables that are made inside a `with` block, also of those that drop out at once."""
-    from eindiff.construct import DECLARED
-
-    before = dict(DECLARED)
-    DECLARED.clear()
-    made: dict[str, set] = {}
-    try:
-        yield made
-    finally:
-        made.update(DECLARED)
-        for name, shapes in before.items():
-            DECLARED[name] = shapes | DECLARED.get(name, set())
-
-
-def _wanted(
-    function: Expr, text: str, request: Request, shapes: Mapping[str, set]
-) -> list[tuple[Variable, ...]]:
+def _wanted(function: Expr, text: str, request: Request) -> list[tuple[Variable, ...]]:
     """By which variables to differentiate, for each of the derivatives."""
     from eindiff.expr import variables
 
@@ -143,7 +124,7 @@ def _wanted(
         if not singles:
             raise EindiffError(f"{text.strip()} has no variables to differentiate by")
     else:
-        singles = [_group(function, shapes, word) for word in request.variables]  # type: ignore[misc]
+        singles = [_group(function, word) for word in request.variables]  # type: ignore[misc]
     if all(len(by) == 1 for by in singles):
         return list(combinations_with_replacement(dict.fromkeys(x for by in singles for x in by), request.order or 1))
     if request.order is not None and any(len(by) != request.order for by in singles):
@@ -152,28 +133,26 @@ def _wanted(
     return list(dict.fromkeys(singles))
 
 
-def _group(function: Expr, shapes: Mapping[str, set], word: str) -> tuple[Variable, ...]:
+def _group(function: Expr, word: str) -> tuple[Variable, ...]:
     """The variables of a word like `x` or `x,y`."""
     found, start = [], 0
     for name in word.split(","):
-        found.append(_variable(function, shapes, word, name.strip(), start + len(name) - len(name.lstrip())))
+        found.append(_variable(function, word, name.strip(), start + len(name) - len(name.lstrip())))
         start += len(name) + 1
     return tuple(found)
 
 
-def _variable(function: Expr, shapes: Mapping[str, set], word: str, name: str, start: int) -> Variable:
+def _variable(function: Expr, word: str, name: str, start: int) -> Variable:
     """The variable of a name. One that dropped out of the function, as x does in x - x, was made before it did."""
     from difflib import get_close_matches
 
-    from eindiff.construct import variable
-    from eindiff.expr import variables
+    from eindiff.expr import origins, variables
     from eindiff.language.source import Source
 
     known = {v.name: v for v in variables(function)}
-    if name in known:
-        return known[name]
-    if len(shapes.get(name, ())) == 1:
-        return variable(name, *shapes[name])
+    dropped = {v.name: v for v in origins(function)}
+    if name in known or name in dropped:
+        return known[name] if name in known else dropped[name]
     if not name:
         raise Source(word).error("a variable is missing here", start)
     near = get_close_matches(name, known, 1)

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from eindiff.errors import EindiffError
-from eindiff.expr import Expr
+from eindiff.expr import Expr, derived
 from eindiff.language.source import Source
 from eindiff.language.syntax import Node, postorder, read
 
@@ -62,7 +62,7 @@ def parse(text: str, declarations: str | Mapping[str, Any] | None = None) -> Exp
     building = Building(inference)
     for node in nodes:
         building.visit(node)
-    return built(result)
+    return derived(built(result), *building.variables.values())
 
 
 def _bind(inference: Any, source: Source, name: Any, root: Node) -> None:

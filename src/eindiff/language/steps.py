@@ -17,9 +17,7 @@ from eindiff import construct
 from eindiff.derive import (
     derivative,
     find_variable,
-    pullback_elementwise,
-    pullback_general,
-    pullback_multiplication,
+    pullback,
     pushforward_elementwise,
     pushforward_general,
     pushforward_multiplication,
@@ -281,20 +279,9 @@ def _reverse_terms(child: Expr, parents: Sequence[Expr], names: _Names) -> list[
         if type(short) is not type(parent) or bar is None or bar.shape[bar.ndim - short.ndim :] != short.shape:
             return []
         for index, part in enumerate(short.children):
-            if part is wanted and (term := _reverse_term(short, bar, index)) is not None:
+            if part is wanted and (term := pullback(short, bar, index)) is not None:
                 terms.append(term)
     return terms
-
-
-def _reverse_term(node: Expr, bar: Expr, index: int) -> Expr | None:
-    match node:
-        case Einsum():
-            return pullback_multiplication(node, bar, index)
-        case Map():
-            return pullback_elementwise(node, bar, index)
-        case Apply():
-            return pullback_general(node, bar, index)
-    return bar
 
 
 def _forward_terms(node: Expr, names: _Names) -> list[Expr]:
