@@ -75,11 +75,18 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.log(ed.sum(ed.exp(A), 1)), lambda A, **_: np.log(np.exp(A).sum(1))),
         (lambda: ed.log(ed.sum(ed.exp(A))), lambda A, **_: np.log(np.exp(A).sum())),
     ],
-    "log_of_sigmoid": [(lambda: ed.log(ed.sigmoid(x)), lambda x, **_: -np.log(1 + np.exp(-x)))],
+    "log_of_sigmoid": [
+        (lambda: ed.log(ed.sigmoid(A.T + B)), lambda A, B, **_: -np.log(1 + np.exp(-A.T - B))),
+        (lambda: ed.log(ed.sigmoid(x)), lambda x, **_: -np.log(1 + np.exp(-x))),
+    ],
     "log1p_of_exp": [(lambda: ed.log1p(ed.exp(x)), lambda x, **_: np.log(1 + np.exp(x)))],
     "reciprocal_of_one_plus_exp": [(lambda: 1 / (1 + ed.exp(x)), lambda x, **_: 1 / (1 + np.exp(x)))],
     "one_minus_sigmoid": [(lambda: 3 - 3 * ed.sigmoid(x), lambda x, **_: 3 / (1 + np.exp(x)))],
-    "exp_times_sigmoid": [(lambda: ed.exp(x) * ed.sigmoid(-x) * y, lambda x, y, **_: y / (1 + np.exp(-x)))],
+    "exp_times_sigmoid": [
+        (lambda: ed.exp(A.T) / (1 + ed.exp(A.T)), lambda A, **_: 1 / (1 + np.exp(-A.T))),
+        (lambda: ed.exp(A * B.T) / (1 + ed.exp(A * B.T)), lambda A, B, **_: 1 / (1 + np.exp(-A * B.T))),
+        (lambda: ed.exp(x) * ed.sigmoid(-x) * y, lambda x, y, **_: y / (1 + np.exp(-x))),
+    ],
     "trivial_power": [(lambda: x**0 + x**1 + x**2, lambda x, **_: 1 + x + x**2)],
     "power_of_power": [(lambda: (x**1.5) ** 3, lambda x, **_: x**4.5), (lambda: ed.sqrt(p**3), lambda p, **_: p**1.5)],
     "root_of_square": [

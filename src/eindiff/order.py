@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from eindiff import construct
 from eindiff.expr import Add, Apply, Einsum, Expr, Map, topological
 from eindiff.labels import Labels, first_appearance
 
 Path = tuple[tuple[int, ...], ...]
+
+BEST_LIMIT = 9  # operands; the order of a larger contraction is found by opt_einsum's heuristics
 
 
 def rebuild(outputs: Sequence[Expr], change: Callable[[Expr, list[Expr]], Expr]) -> list[Expr]:
@@ -182,13 +184,89 @@ def _path(
     rule = tensor_order_path(inputs, output, keys)
     if strategy == "tensor_order":
         return rule
-    import opt_einsum as oe  # only when something is planned: its import takes long
-
     size_of = dict(enumerate(sizes))
-    found = oe.paths.auto([frozenset(labels) for labels in inputs], frozenset(output), size_of)
-    best = tuple(tuple(sorted(pair)) for pair in found)
-    best = best if all(len(pair) == 2 for pair in best) else rule
+    best = _best_path(inputs, output, sizes) if len(inputs) <= BEST_LIMIT else _good_path(inputs, output, size_of)
     return min(best, rule, key=lambda path: path_flops(inputs, output, size_of, path, keys))
+
+
+def _good_path(inputs: tuple[Labels, ...], output: Labels, sizes: Mapping[int, int]) -> Path:
+    """A path for many operands."""
+    import opt_einsum as oe  # only when it is needed: its import takes long
+
+    found = oe.paths.auto([frozenset(labels) for labels in inputs], frozenset(output), sizes)
+    pairs = tuple(tuple(sorted(pair)) for pair in found)
+    return pairs if all(len(pair) == 2 for pair in pairs) else tensor_order_path(inputs, output)
+
+
+def _best_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> Path:
+    """The path of least operations: the best way to multiply each subset of operands, from small subsets to all.
+
+    Subsets of operands and sets of labels are bits of integers. Of equal paths, the one with the smaller largest
+    intermediate counts.
+    """
+    count = len(inputs)
+    masks = [sum(1 << label for label in set(labels)) for labels in inputs]
+    kept_outside = [sum(1 << label for label in set(output))] * (1 << count)
+    inside = [0] * (1 << count)
+    for subset in range(1 << count):
+        for k in range(count):
+            if subset >> k & 1:
+                inside[subset] |= masks[k]
+            else:
+                kept_outside[subset] |= masks[k]
+    labels = [inside[subset] & kept_outside[subset] for subset in range(1 << count)]
+    entries = _sizes_of_masks(sizes)
+    best: list[tuple[float, float, int]] = [(0.0, 0.0, 0)] * (1 << count)
+    for subset in range(1, 1 << count):
+        if subset & (subset - 1) == 0:
+            continue
+        own = entries(labels[subset])
+        found = None
+        first = (subset - 1) & subset
+        while first:
+            second = subset ^ first
+            if first > second:
+                met = labels[first] | labels[second]
+                flops = entries(met) * (2.0 if met != labels[subset] else 1.0)
+                total = best[first][0] + best[second][0] + flops
+                largest = max(own, best[first][1], best[second][1])
+                if found is None or (total, largest) < found[:2]:
+                    found = (total, largest, first)
+            first = (first - 1) & subset
+        assert found is not None
+        best[subset] = found
+    return _path_of_tree([split for _, _, split in best], count)
+
+
+def _sizes_of_masks(sizes: tuple[int, ...]) -> Callable[[int], float]:
+    """The number of entries of a tensor whose labels are the bits of an integer."""
+
+    @cache
+    def entries(mask: int) -> float:
+        total = 1.0
+        for label, size in enumerate(sizes):
+            if mask >> label & 1:
+                total *= size
+        return total
+
+    return entries
+
+
+def _path_of_tree(splits: list[int], count: int) -> Path:
+    """How subsets of operands split, as pairs of positions."""
+    positions = [1 << k for k in range(count)]
+    order, stack = [], [(1 << count) - 1]
+    while stack:
+        subset = stack.pop()
+        if splits[subset]:
+            order.append(subset)
+            stack += [splits[subset], subset ^ splits[subset]]
+    path = []
+    for subset in reversed(order):
+        i, j = sorted((positions.index(splits[subset]), positions.index(subset ^ splits[subset])))
+        path.append((i, j))
+        positions = [p for k, p in enumerate(positions) if k not in (i, j)] + [subset]
+    return tuple(path)
 
 
 class _Terms:

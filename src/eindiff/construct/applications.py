@@ -16,23 +16,49 @@ if TYPE_CHECKING:
 
 
 def map_(function: Function, args: Sequence[Expr]) -> Expr:
-    """An elementwise function of arguments of one shape, in canonical form."""
+    """An elementwise function of arguments of one shape, in canonical form.
+
+    Axes along which nothing changes and transpositions are taken out first, so that rules see the bare arguments.
+    """
     args = tuple(args)
-    if (rewritten := rewrite(function.name, *function.rule_arguments, *args)) is not None:
-        return rewritten
-    kept = [axis for axis in range(args[0].ndim) if not all(_is_unbound(arg, axis) for arg in args)]
     shape = args[0].shape
+    kept = [axis for axis in range(len(shape)) if not all(_is_unbound(arg, axis) for arg in args)]
     if len(kept) < len(shape):
         return _spread(map_(function, [_drop(arg, kept) for arg in args]), kept, shape)
+    axes = _orientation(args)
+    if axes != tuple(range(len(shape))):
+        turned = map_(function, [transpose(arg, axes) for arg in args])
+        return transpose(turned, [axes.index(axis) for axis in range(len(shape))])
+    if (rewritten := rewrite(function.name, *function.rule_arguments, *args)) is not None:
+        return rewritten
     if all(is_number(arg) for arg in args):
         return filled(function.fold([arg.coefficient for arg in args]), shape)  # type: ignore[attr-defined]
-    axes, args = _map_orientation(args)
-    symmetries = tuple((swap, 1) for swap in _swaps(args[0].shape) if all(transpose(arg, swap) is arg for arg in args))
-    node = intern(
-        Map, (function.identity, [arg.digest for arg in args]), function=function, args=args, shape=args[0].shape,
+    symmetries = tuple((swap, 1) for swap in _swaps(shape) if all(transpose(arg, swap) is arg for arg in args))
+    return intern(
+        Map, (function.identity, [arg.digest for arg in args]), function=function, args=args, shape=shape,
         symmetries=symmetries if len(symmetries) <= 1 else (),
     )  # fmt: skip
-    return transpose(node, axes) if axes is not None else node
+
+
+def _orientation(args: tuple[Expr, ...]) -> tuple[int, ...]:
+    """The order of axes in which arguments are stored: that of the first one's factor if it has but one.
+
+    It is the same for all multiples of an argument, so that exp(x) and exp(-x) are stored alike.
+    """
+    identity = tuple(range(args[0].ndim))
+    if len(identity) < 2:
+        return identity
+    _, factors, _, _ = parts(args[0])
+    if len(factors) == 1 and sorted(factors[0][1]) == list(identity):
+        return factors[0][1]
+    if len(identity) > 2:
+        return identity
+    return min([identity, (1, 0)], key=lambda axes: [_bare_digest(transpose(arg, axes)) for arg in args])
+
+
+def _bare_digest(arg: Expr) -> bytes:
+    _, factors, output, sizes = parts(arg)
+    return product(1, factors, output, sizes).digest
 
 
 def _swaps(shape: Shape) -> list[tuple[int, ...]]:
@@ -45,21 +71,6 @@ def _swaps(shape: Shape) -> list[tuple[int, ...]]:
                 axes[a], axes[b] = b, a
                 swaps.append(tuple(axes))
     return swaps
-
-
-def _map_orientation(args: tuple[Expr, ...]) -> tuple[tuple[int, ...] | None, tuple[Expr, ...]]:
-    """Arguments in canonical orientation, and the transposition that undoes it for the result (None: as they are)."""
-    if args[0].ndim < 2:
-        return None, args
-    identity = tuple(range(args[0].ndim))
-    _, factors, _, _ = parts(args[0])
-    alone = len(factors) == 1 and sorted(factors[0][1]) == list(identity)
-    candidates = [identity, (1, 0)] if args[0].ndim == 2 else [factors[0][1] if alone else identity]
-    turned = [(tuple([transpose(arg, axes) for arg in args]), axes) for axes in candidates]
-    best, axes = min(turned, key=lambda pair: [arg.digest for arg in pair[0]])
-    if axes == identity:
-        return None, best
-    return tuple([axes.index(axis) for axis in identity]), best
 
 
 def _is_unbound(arg: Expr, axis: int) -> bool:

@@ -115,9 +115,11 @@ def one_minus_sigmoid(terms: dict[Expr, Number], shape: tuple) -> Expr | None:
     if len(terms) != 2:
         return None
     (a, ca), (b, cb) = sorted(terms.items(), key=lambda item: not is_number(item[0]))
-    if is_number(a) and is_map(b, "sigmoid") and ca == -cb:
-        return scale(ca, sigmoid(scale(-1, b.args[0])))  # type: ignore[attr-defined]
-    return None
+    _, factors, output, sizes = parts(b)
+    if not is_number(a) or ca != -cb or len(factors) != 1 or not is_map(factors[0][0], "sigmoid"):
+        return None
+    mirrored = sigmoid(scale(-1, factors[0][0].children[0]))
+    return construct.einsum(ca, [(mirrored, factors[0][1])], output, sizes) if len(set(output)) == len(output) else None
 
 
 @rule("log")
