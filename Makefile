@@ -5,6 +5,8 @@ VENV := .venv
 PY   := $(VENV)/bin/python
 
 export PIP_NO_INPUT := 1
+# Tests run in parallel on small matrices, where threads of the linear algebra library only get in each other's way.
+export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help

@@ -159,10 +159,12 @@ def einsum(spec: str, *operands: Operand, sizes: Mapping[str, Size] | None = Non
     """
     exprs = [as_expr(operand) for operand in operands]
     inputs, output = _parse_spec(spec, exprs)
-    found: dict[str, Size] = {}
-    where: dict[str, str] = {}
+    found: dict[str, Size] = dict(sizes or {})
+    where: dict[str, str] = dict.fromkeys(found, "sizes")
     for expr, labels in zip(exprs, inputs, strict=True):
-        for label, size in zip(labels, expr.shape, strict=True):
+        for axis, (label, size) in enumerate(zip(labels, expr.shape, strict=True)):
+            if label[0] == "." and size == 1:  # a stack of one fits to any: its axis is summed away
+                labels[axis] = label = f"{label} of {len(found)}"
             if found.setdefault(label, size) != size:
                 raise EindiffError(
                     f"einsum {spec!r}: label {label!r} has size {found[label]} in {where[label]} "
@@ -171,11 +173,10 @@ def einsum(spec: str, *operands: Operand, sizes: Mapping[str, Size] | None = Non
             where.setdefault(label, f"{short(expr)} ({shape_text(expr.shape)})")
     for label in output:
         if label not in found:
-            if label not in (sizes or {}):
-                raise EindiffError(
-                    f"einsum {spec!r}: output label {label!r} is in no operand: give sizes={{{label!r}: ...}}"
-                )
-            found[label] = (sizes or {})[label]
+            if label[0] != ".":
+                hint = f"output label {label!r} is in no operand: give sizes={{{label!r}: ...}}"
+                raise EindiffError(f"einsum {spec!r}: {hint}")
+            found[label] = 1
     names = {label: index for index, label in enumerate(found)}
     factors = [(expr, tuple([names[x] for x in labels])) for expr, labels in zip(exprs, inputs, strict=True)]
     return construct.einsum(1, factors, tuple([names[x] for x in output]), {names[x]: s for x, s in found.items()})

@@ -310,7 +310,7 @@ def cut(y: Expr, x: Expr | str, nodes: Sequence[Expr]) -> Expr:
     """`∂y/∂x = Σ_v v̄ *_(s1 sv, sv s2, s1 s2) v̇` over the nodes of a cut between x and y (section 3.3)."""
     x = find_variable(y, x)
     _check_cut(y, x, nodes)
-    bars, dots = pullbacks(y, nodes, unit(y)), pushforwards(y, x, unit(x))
+    bars = pullbacks(y, nodes, unit(y))
     terms = []
     for node in dict.fromkeys(nodes):
         if node in bars and (dot := pushforwards(node, x, unit(x)).get(node)) is not None:
@@ -319,7 +319,7 @@ def cut(y: Expr, x: Expr | str, nodes: Sequence[Expr]) -> Expr:
             s2 = tuple(range(200, 200 + x.ndim))
             factors = [(bars[node], s1 + sv), (dot, sv + s2)]
             terms.append(einsum(1, factors, s1 + s2, _sizes(factors), inline=False))
-    return add(terms) if terms and dots else construct.filled(0, y.shape + x.shape)
+    return _project(add(terms), x, "projected") if terms else construct.filled(0, y.shape + x.shape)
 
 
 def _check_cut(y: Expr, x: Expr, nodes: Sequence[Expr]) -> None:

@@ -78,6 +78,38 @@ def _row_major(total: Size, sizes: Sequence[Size]) -> Expr:
 
 def getitem(a: Expr, index: Any) -> Expr:
     """Indexing with integers, slices, None, `...` and lists of integers, as NumPy has it."""
+    entries = _entries(a, index)
+    lists = [k for k, entry in enumerate(entries) if np.ndim(entry) and not isinstance(entry, slice)]
+    together = _lists_as_one(a, entries) if len(lists) > 0 else {}
+    factors: list[Factor] = [(a, tuple(range(a.ndim)))]
+    sizes = dict(enumerate(a.shape))
+    output: list[int] = []
+    joint: tuple[int, ...] = ()
+    axis = 0
+    for k, entry in enumerate(entries):
+        if entry is None:
+            output.append(len(sizes))
+            sizes[len(sizes)] = 1
+            continue
+        chosen = _index_map(a, a.shape[axis], together.get(k, entry))
+        if chosen is None:
+            output.append(axis)
+        elif k in together and joint:
+            factors.append((constant(chosen), (axis, *joint)))
+        else:
+            inputs = tuple(range(len(sizes), len(sizes) + len(chosen.inputs)))
+            sizes.update(zip(inputs, chosen.inputs, strict=True))
+            factors.append((constant(chosen), (axis, *inputs)))
+            if k in together:
+                joint = inputs
+            at = 0 if k in together and not _adjacent(together) else len(output)
+            output[at:at] = inputs
+        axis += 1
+    return construct.einsum(1, factors, tuple(output), sizes)
+
+
+def _entries(a: Expr, index: Any) -> list[Any]:
+    """An index for each axis, and None for each new one; masks as lists of places."""
     entries = list(index) if isinstance(index, tuple) else [index]
     named = [e for e in entries if e is not None and e is not Ellipsis]
     if len(named) > a.ndim:
@@ -86,23 +118,32 @@ def getitem(a: Expr, index: Any) -> Expr:
         entries.append(Ellipsis)
     at = next(k for k, e in enumerate(entries) if e is Ellipsis)
     entries[at : at + 1] = [slice(None)] * (a.ndim - len(named))
-    factors: list[Factor] = [(a, tuple(range(a.ndim)))]
-    sizes, output, axis = dict(enumerate(a.shape)), [], 0
-    for entry in entries:
-        if entry is None:
-            output.append(len(sizes))
-            sizes[len(sizes)] = 1
-            continue
-        chosen = _index_map(a, a.shape[axis], entry)
-        if chosen is None:
-            output.append(axis)
-        else:
-            inputs = tuple(range(len(sizes), len(sizes) + len(chosen.inputs)))
-            sizes.update(zip(inputs, chosen.inputs, strict=True))
-            factors.append((constant(chosen), (axis, *inputs)))
-            output.extend(inputs)
-        axis += 1
-    return construct.einsum(1, factors, tuple(output), sizes)
+    axis = 0
+    for k, entry in enumerate(entries):
+        if not isinstance(entry, slice) and entry is not None and np.asarray(entry).dtype == bool:
+            size = a.shape[axis]
+            if np.ndim(entry) != 1 or (isinstance(size, int) and len(entry) != size):
+                raise EindiffError(
+                    f"{short(a)}[{entry!r}]: a mask needs one entry for each of the {size} along its axis"
+                )
+            entries[k] = np.flatnonzero(entry)
+        axis += entry is not None
+    return entries
+
+
+def _lists_as_one(a: Expr, entries: list[Any]) -> dict[int, np.ndarray]:
+    """Lists of one index go together, entry by entry, and integers with them: by their places in the index."""
+    places = [k for k, entry in enumerate(entries) if entry is not None and not isinstance(entry, slice)]
+    try:
+        arrays = np.broadcast_arrays(*(np.asarray(entries[k]) for k in places))
+    except ValueError:
+        shapes = " and ".join(str(np.shape(entries[k])) for k in places)
+        raise EindiffError(f"{short(a)}[...]: lists of indices of shapes {shapes} do not fit together") from None
+    return dict(zip(places, arrays, strict=True))
+
+
+def _adjacent(places: dict[int, np.ndarray]) -> bool:
+    return max(places) - min(places) + 1 == len(places)
 
 
 def _index_map(a: Expr, size: Size, entry: Any) -> IndexMap | None:
@@ -110,8 +151,6 @@ def _index_map(a: Expr, size: Size, entry: Any) -> IndexMap | None:
     if isinstance(entry, slice):
         return _slice_map(a, size, entry)
     chosen = np.asarray(entry)
-    if chosen.dtype == bool and chosen.ndim == 1:
-        chosen = np.flatnonzero(chosen)
     if chosen.dtype.kind not in "iu":
         raise EindiffError(f"{short(a)}[{entry!r}]: an index is an integer, a slice, None, ... or a list of integers")
     if isinstance(size, int):
@@ -157,9 +196,15 @@ def take(a: Operand, indices: Any, axis: int = 0) -> Expr:
     return getitem(a, (slice(None),) * axis + (np.asarray(indices),))
 
 
+def _several(operation: str, arrays: Sequence[Operand]) -> list[Expr]:
+    if isinstance(arrays, Expr) or len(arrays) == 0:
+        raise EindiffError(f"{operation} takes a list of at least one array")
+    return [as_expr(array) for array in arrays]
+
+
 def concatenate(arrays: Sequence[Operand], axis: int = 0) -> Expr:
     """Arrays joined along an axis."""
-    exprs = [as_expr(array) for array in arrays]
+    exprs = _several("concatenate", arrays)
     [axis] = axes_of("concatenate", exprs[0], axis)
     total: Size = 0
     offsets = []
@@ -181,7 +226,7 @@ def concatenate(arrays: Sequence[Operand], axis: int = 0) -> Expr:
 
 def stack(arrays: Sequence[Operand], axis: int = 0) -> Expr:
     """Arrays of one shape joined along a new axis."""
-    exprs = [as_expr(array) for array in arrays]
+    exprs = _several("stack", arrays)
     if len({expr.shape for expr in exprs}) > 1:
         raise EindiffError(f"stack: the shapes {', '.join(shape_text(e.shape) for e in exprs)} differ")
     at = axis + exprs[0].ndim + 1 if axis < 0 else axis
