@@ -108,11 +108,14 @@ def bind_from_unneeded(outputs: Sequence[Expr], arrays: Mapping[str, Any], bindi
         actual = np.shape(array)
         here = {variable.shape for variable in context if variable.name == name}
         for declared in here or DECLARED.get(name, set()):
-            pairs = list(zip(declared, actual, strict=False))
-            if len(declared) == len(actual) and all(bindings.get(str(size), n) == n for size, n in pairs):
-                for size, n in pairs:
-                    if size in found:
-                        found[str(size)].add(n)
+            shown: dict[str, int] = {}
+            fits = len(declared) == len(actual) and all(
+                (bindings.get(size) or shown.setdefault(size, n) if isinstance(size, str) else size) == n
+                for size, n in zip(declared, actual, strict=True)
+            )
+            for size, n in shown.items() if fits else ():
+                if size in found:
+                    found[size].add(n)
     bindings.update({name: values.pop() for name, values in found.items() if len(values) == 1})
 
 

@@ -170,6 +170,10 @@ def _index_map(a: Expr, size: Size, entry: Any) -> IndexMap | None:
 def _slice_map(a: Expr, size: Size, entry: slice) -> IndexMap | None:
     step = 1 if entry.step is None else int(entry.step)
     if isinstance(size, int):
+        if isinstance(entry.start, str) or isinstance(entry.stop, str):
+            raise EindiffError(
+                f"{short(a)}[{entry.start}:{entry.stop}]: the axis has size {size}, so bounds are numbers"
+            )
         start, stop, step = entry.indices(size)
         count: Size = len(range(start, stop, step))
         first: Size = start

@@ -41,16 +41,17 @@ def map_(function: Function, args: Sequence[Expr]) -> Expr:
 
 
 def _orientation(args: tuple[Expr, ...]) -> tuple[int, ...]:
-    """The order of axes in which arguments are stored: that of the first one's factor if it has but one.
+    """The order of axes in which arguments are stored: that of the first that is one factor, and not symmetric.
 
     It is the same for all multiples of an argument, so that exp(x) and exp(-x) are stored alike.
     """
     identity = tuple(range(args[0].ndim))
     if len(identity) < 2:
         return identity
-    _, factors, _, _ = parts(args[0])
-    if len(factors) == 1 and sorted(factors[0][1]) == list(identity):
-        return factors[0][1]
+    for arg in args:
+        _, factors, _, _ = parts(arg)
+        if len(factors) == 1 and sorted(factors[0][1]) == list(identity) and not factors[0][0].symmetries:
+            return factors[0][1]
     if len(identity) > 2:
         return identity
     return min([identity, (1, 0)], key=lambda axes: [_bare_digest(transpose(arg, axes)) for arg in args])

@@ -247,9 +247,7 @@ def as_data(result: Answer, request: Request) -> dict[str, Any]:
     if result.chapters:
         data["steps"] = _steps_data(result, request)
     if result.check is not None:
-        errors = {
-            ",".join(names): error if isfinite(error) else None for names, error in result.check.errors.items()
-        }
+        errors = {",".join(names): error if isfinite(error) else None for names, error in result.check.errors.items()}
         data["check"] = {"passed": result.check.passed, "tolerance": result.check.tolerance, "errors": errors}
     if result.code:
         data["code"] = result.code

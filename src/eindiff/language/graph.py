@@ -305,9 +305,7 @@ def _draw_box(box: Box) -> list[str]:
         f'fill-opacity="0.75">{escape(box.caption)}</text>',
     ]
     if name := ", ".join(name for name in box.names if name):
-        lines.append(
-            f'<text x="{box.x:.1f}" y="{y - 6:.1f}" font-weight="bold" fill="{stroke}">{escape(name)}</text>'
-        )
+        lines.append(f'<text x="{box.x:.1f}" y="{y - 6:.1f}" font-weight="bold" fill="{stroke}">{escape(name)}</text>')
     return [*lines, "</g>"]
 
 

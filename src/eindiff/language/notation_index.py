@@ -328,4 +328,3 @@ def _size_names(made: Document) -> Iterator[str]:
                 if isinstance(index, Affine):
                     for size in (index.offset, *(stride for stride, _ in index.terms)):
                         yield from sz.names(size)
-

@@ -94,7 +94,7 @@ def joined(node: Add) -> tuple[list[Expr], int] | None:
 
     found: dict[Size, tuple[Expr, int]] = {}
     for term in node.terms:
-        coefficient, factors, output, _ = parts(term)
+        coefficient, factors, output, sizes = parts(term)
         placed = factors[0][0] if len(factors) == 1 else term
         maps = [o for o in placed.children if isinstance(o, Constant) and isinstance(o.value, IndexMap)]
         if not isinstance(placed, Einsum) or len(maps) != 1 or maps[0].ndim != 2:
@@ -106,7 +106,7 @@ def joined(node: Add) -> tuple[list[Expr], int] | None:
         rest = [f for k, f in enumerate(zip(placed.operands, placed.labels, strict=True)) if k != at]
         kept = tuple(source if label == target else label for label in placed.output)
         piece = construct.einsum(1, rest, kept, dict(enumerate(placed.sizes)))
-        sizes = dict(zip(factors[0][1], piece.shape, strict=True))
+        sizes.update(zip(factors[0][1], piece.shape, strict=True))
         turned = construct.einsum(coefficient, [(piece, factors[0][1])], output, sizes)
         assert isinstance(maps[0].value, IndexMap)
         found[maps[0].value.offset] = turned, output.index(factors[0][1][placed.output.index(target)])
@@ -149,4 +149,3 @@ def _orientations(node: Expr) -> Iterator[Expr]:
     yield node
     if node.ndim == 2:
         yield node.T
-
