@@ -212,3 +212,14 @@ def test_check_reports_a_wrong_derivative():
     report = ed.check(f, x, order=1)
     assert not report.passed
     assert "FAILED" in str(report)
+
+
+def test_sizes_of_variables_that_dropped_out():
+    """The number of blocks of this Hessian is that of the rows of U, which is not in it; doubt is an error."""
+    T, U, V = ed.matrix("T", "m", "n"), ed.matrix("U", "m", "k"), ed.matrix("V", "n", "k")
+    hessian = ed.hessian(ed.norm2(T - U @ V.T) ** 2, U)
+    arrays = {"T": np.ones((3, 4)), "U": np.ones((3, 2)), "V": np.ones((4, 2))}
+    assert ed.evaluate(hessian, arrays).shape == (3, 2, 3, 2)
+    assert ed.evaluate(hessian, {"V": arrays["V"]}, {"m": 5}).shape == (5, 2, 5, 2)
+    with pytest.raises(ed.EindiffError, match="the size m is not known"):
+        ed.evaluate(hessian, {"V": arrays["V"]})

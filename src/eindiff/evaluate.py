@@ -104,7 +104,10 @@ def bind_from_unneeded(outputs: Sequence[Expr], arrays: Mapping[str, Any], bindi
     unknown = size_names(*outputs) - set(bindings)
     found: dict[str, set[int]] = {name: set() for name in unknown}
     context = origins(*outputs) if unknown else set()
+    needed = {variable.name for variable in variables(*outputs)}
     for name, array in arrays.items() if unknown else ():
+        if name in needed:
+            continue
         actual = np.shape(array)
         here = {variable.shape for variable in context if variable.name == name}
         for declared in here or DECLARED.get(name, set()):
