@@ -193,6 +193,7 @@ def test_repeated_squaring_does_not_explode():
         (lambda: ed.vector("2x", "n"), "variable name '2x'"),
         (lambda: x + "y", "'y' is text: declare a variable first"),
         (lambda: ed.gradient(ed.tr(Q), Q), "declared orthogonal"),
+        (lambda: ed.hessian(x @ x, []), "no variable to differentiate by"),
         (lambda: x / ed.zeros("n"), "is not defined"),
         (lambda: x / 0, "division of x by zero"),
         (lambda: ed.log(-1), r"log\(-1\) is not defined"),

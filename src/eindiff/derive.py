@@ -233,7 +233,6 @@ def derivative(
     >>> derivative(A @ x, x) is A
     True
     """
-
     if mode == "auto" and sizes is not None:
         candidates = [derivative(y, *xs, mode=one, symmetric=symmetric) for one in MODES]
         return min(candidates, key=lambda candidate: cost(candidate, sizes).flops)
@@ -247,6 +246,8 @@ def _blocks(ys: Sequence[Expr], xs: Sequence[Variable], mode: str, symmetric: st
     """The derivative of each of ys by each of xs. What they share stays shared."""
     if mode not in MODES:
         raise EindiffError(f"mode {mode!r}: choose one of {', '.join(MODES)}")
+    if not xs:
+        raise EindiffError("no variable to differentiate by is given")
     found = []
     for y in share(ys):
         forward = mode == "forward" or (mode == "auto" and y.ndim > max(x.ndim for x in xs))
