@@ -81,6 +81,8 @@ class IndexMap:
     def keep(self, kept: list[int]) -> IndexMap:
         """The map without inputs of size 1."""
         inputs = tuple(self.inputs[k] for k in kept)
+        if self.indices is not None and not inputs:
+            return IndexMap(self.size, (), self.indices[0])
         strides = () if self.indices is not None else tuple(self.strides[k] for k in kept)
         return IndexMap(self.size, inputs, self.offset, strides, self.indices)
 

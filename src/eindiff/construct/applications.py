@@ -31,8 +31,9 @@ def map_(function: Function, args: Sequence[Expr]) -> Expr:
         return transpose(turned, [axes.index(axis) for axis in range(len(shape))])
     if (rewritten := rewrite(function.name, *function.rule_arguments, *args)) is not None:
         return rewritten
-    if all(is_number(arg) for arg in args):
-        return filled(function.fold([arg.coefficient for arg in args]), shape)  # type: ignore[attr-defined]
+    numbers = [arg.coefficient for arg in args if is_number(arg)]
+    if len(numbers) == len(args):
+        return filled(function.fold(numbers), shape)
     symmetries = tuple((swap, 1) for swap in _swaps(shape) if all(transpose(arg, swap) is arg for arg in args))
     return intern(
         Map, (function.identity, [arg.digest for arg in args]), function=function, args=args, shape=shape,

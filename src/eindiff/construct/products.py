@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from typing import TypeGuard
 
 from eindiff.constants import IndexMap, SizeOf
 from eindiff.errors import EindiffError
@@ -46,12 +47,12 @@ def size_number(size: Size) -> Expr:
     return einsum(factor, [(_size(name), ()) for name in names], (), {})
 
 
-def is_number(expr: Expr) -> bool:
+def is_number(expr: Expr) -> TypeGuard[Einsum]:
     """Whether an expression is one known number everywhere."""
     return isinstance(expr, Einsum) and not expr.operands and not expr.has_delta
 
 
-def is_zero(expr: Expr) -> bool:
+def is_zero(expr: Expr) -> TypeGuard[Einsum]:
     """Whether an expression is known to be zero."""
     return isinstance(expr, Einsum) and expr.coefficient == 0
 
@@ -314,7 +315,8 @@ def _contraction(factors: list[Factor], free: list[int]) -> tuple[int, Expr, Lab
 def product(coefficient: Number, factors: Sequence[Factor], output: Labels, sizes: Mapping[int, Size]) -> Expr:
     """The canonical product: labels are named by their first place in the output, which has them all."""
     if len(factors) > PRODUCT_LIMIT:
-        factors = _sealed(factors)
+        sign, factors = _sealed(factors)
+        coefficient = number(coefficient * sign)
     names: dict[int, int] = {}
     for label in output:
         names.setdefault(label, len(names))
@@ -335,8 +337,8 @@ def product(coefficient: Number, factors: Sequence[Factor], output: Labels, size
     return _intern_einsum(coefficient, operands, arranged_labels, output, by_name, (), True)
 
 
-def _sealed(factors: Sequence[Factor]) -> list[Factor]:
-    """A long product with its largest group of factors over the same labels made one operand that is computed once.
+def _sealed(factors: Sequence[Factor]) -> tuple[int, list[Factor]]:
+    """A sign, and a long product whose largest group of factors over the same labels is one operand, computed once.
 
     Without this the derivative of a chain of n elementwise functions would have n factors at every step.
     """
@@ -344,8 +346,8 @@ def _sealed(factors: Sequence[Factor]) -> list[Factor]:
     for factor in factors:
         groups.setdefault(frozenset(factor[1]), []).append(factor)
     labels, group = max(groups.items(), key=lambda item: len(item[1]))
-    _, node, ordered = _contraction(group, sorted(labels))
-    return [factor for factor in factors if frozenset(factor[1]) != labels] + [(node, ordered)]
+    sign, node, ordered = _contraction(group, sorted(labels))
+    return sign, [factor for factor in factors if frozenset(factor[1]) != labels] + [(node, ordered)]
 
 
 def _intern_einsum(

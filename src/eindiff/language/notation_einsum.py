@@ -75,7 +75,7 @@ class EinsumNotation:
             leaf = name(node.name, node.ndim, is_symmetric(node))
             return transposed(leaf) if flipped else leaf
         if construct.is_number(node) and node.ndim == 0:
-            return literal(node.coefficient)  # type: ignore[attr-defined]
+            return literal(node.coefficient)
         key = Written(node, False, sign)
         return Tree("ref", (), key.turned() if flipped else key, node.ndim)
 

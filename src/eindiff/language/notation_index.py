@@ -78,7 +78,7 @@ class IndexNotation(EinsumNotation):
         if isinstance(node, Variable):
             return _at(name(node.name), labels)
         if construct.is_number(node):
-            return literal(node.coefficient)  # type: ignore[attr-defined]
+            return literal(node.coefficient)
         return Tree("ref", (), Entry(node, sign, tuple(labels)))
 
     def tree(self, key: Any) -> Tree:

@@ -55,7 +55,7 @@ def _square_chain(x: Expr) -> list[Expr] | None:
 def inverse_of(a: Expr) -> Expr | None:
     """inv(inv(A)) = A, inv(c A') = inv(A)'/c, inv(diag(v)) = diag(1/v), inv(A B) = inv(B) inv(A). Smaller arguments."""
     if is_apply(a, "inv"):
-        return a.args[0]  # type: ignore[attr-defined]
+        return a.args[0]
     if isinstance(a, Variable) and "orthogonal" in a.properties:
         return construct.transpose(a, (1, 0))
     if (wrapped := _wrapped(a)) is not None:
@@ -76,7 +76,7 @@ def inverse_of(a: Expr) -> Expr | None:
 def determinant_of(a: Expr) -> Expr | None:
     """det(inv(A)) = 1/det(A), det(A') = det(A), det(diag(v)) = prod(v), det(A B) = det(A) det(B). Smaller arguments."""
     if is_apply(a, "inv"):
-        return power(det(a.args[0]), -1)  # type: ignore[attr-defined]
+        return power(det(a.args[0]), -1)
     if (wrapped := _wrapped(a)) is not None:
         coefficient, node, _ = wrapped
         if coefficient == 1:
@@ -98,7 +98,7 @@ def determinant_of(a: Expr) -> Expr | None:
 def log_determinant_of(a: Expr) -> Expr | None:
     """logdet(inv(A)) = -logdet(A), logdet(A') = logdet(A). Smaller arguments."""
     if is_apply(a, "inv"):
-        return scale(-1, logdet(a.args[0]))  # type: ignore[attr-defined]
+        return scale(-1, logdet(a.args[0]))
     wrapped = _wrapped(a)
     return logdet(wrapped[1]) if wrapped is not None and wrapped[0] == 1 else None
 

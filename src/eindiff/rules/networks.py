@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from eindiff import construct
 from eindiff.constants import IndexMap
 from eindiff.construct import scale
-from eindiff.expr import Constant, Einsum, Expr, Map, Variable
+from eindiff.expr import Constant, Einsum, Expr, Map, Variable, number
 from eindiff.functions import exp, log, sigmoid
 from eindiff.rewrite import rule
 from eindiff.rules.shapes import is_apply, is_map
@@ -22,9 +22,9 @@ def exp_times_sigmoid(network: Network) -> bool | None:
     for i, (node, labels) in enumerate(network.factors):
         if not is_map(node, "sigmoid"):
             continue
-        mirrored = scale(-1, node.args[0])  # type: ignore[attr-defined]
+        mirrored = scale(-1, node.args[0])
         for j, (other, other_labels) in enumerate(network.factors):
-            if is_map(other, "exp") and other.args[0] is mirrored and other_labels == labels:  # type: ignore[attr-defined]
+            if is_map(other, "exp") and other.args[0] is mirrored and other_labels == labels:
                 network.factors[i] = (sigmoid(mirrored), labels)
                 del network.factors[j]
                 return True
@@ -43,7 +43,7 @@ def exp_over_sum_of_exp(network: Network) -> bool | None:
             if other is not inner or not is_map(inner, "exp") or len(set(axes)) < len(axes):
                 continue
             if all(other_labels[axes.index(x)] == label for x, label in zip(base.output, labels, strict=True)):
-                network.factors[j] = (_softmax(inner.args[0], base), other_labels)  # type: ignore[attr-defined]
+                network.factors[j] = (_softmax(inner.args[0], base), other_labels)
                 del network.factors[i]
                 return True
     return None
@@ -84,14 +84,16 @@ def cancel_inverses(network: Network) -> bool | None:
         if not inverse and not (isinstance(node, Variable) and "orthogonal" in node.properties):
             continue
         for j, (other, other_labels) in enumerate(network.factors):
-            if i == j or other is not (node.args[0] if inverse else node) or len(set(labels)) < 2:  # type: ignore[attr-defined]
+            if i == j or other is not (node.children[0] if inverse else node) or len(set(labels)) < 2:
                 continue
-            turned = [other_labels, *(tuple(other_labels[k] for k in p) for p, _ in other.symmetries)]
-            for candidate in turned if inverse else [other_labels[::-1]]:
+            turned = [(tuple([other_labels[k] for k in axes]), sign) for axes, sign in other.symmetries]
+            candidates = [(other_labels, 1), *turned] if inverse else [(other_labels[::-1], 1)]
+            for candidate, sign in candidates:
                 for joint, mine, theirs in ((1, 0, 1), (0, 1, 0)):
                     x = labels[joint]
                     if candidate[1 - joint] == x and x in network.summed and uses[x] == 2:
                         network.summed.discard(x)
+                        network.coefficient = number(network.coefficient * sign)
                         return _cancel(network, i, j, labels[mine], candidate[theirs])
     return None
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from eindiff import construct
 from eindiff.construct import parts
 from eindiff.expr import Apply, Expr, Map, Number, Variable
 
 
-def is_map(expr: Expr, name: str) -> bool:
+def is_map(expr: Expr, name: str) -> TypeGuard[Map]:
+    """Whether an expression is an elementwise function of this name."""
     return isinstance(expr, Map) and expr.function.name == name
 
 
-def is_apply(expr: Expr, name: str) -> bool:
+def is_apply(expr: Expr, name: str) -> TypeGuard[Apply]:
+    """Whether an expression is a function of whole tensors of this name."""
     return isinstance(expr, Apply) and expr.function.name == name
 
 
