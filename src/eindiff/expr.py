@@ -157,6 +157,11 @@ class Expr:
     def __pos__(self) -> Expr:
         return self
 
+    def __abs__(self) -> Expr:
+        from eindiff import functions
+
+        return functions.abs(self)
+
     def __getitem__(self, index: Any) -> Expr:
         from eindiff import indexing
 
