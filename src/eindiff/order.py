@@ -135,7 +135,7 @@ def nest_by_tensor_order(outputs: Sequence[Expr]) -> list[Expr]:
     """Cross-country mode: each contraction as nested ones, multiplying operands in order of increasing tensor order."""
 
     def change(node: Expr, children: list[Expr]) -> Expr:
-        if isinstance(node, Einsum) and not node.is_product and len(node.operands) > 2:
+        if isinstance(node, Einsum) and node.contracted and len(node.operands) > 2:
             return _nested(node, children)
         return with_children(node, children)
 

@@ -333,10 +333,10 @@ class Inference:
         named = sum(entry is not None and entry is not ... for entry in entries)
         if named > shape.order or entries.count(...) > 1:
             self.fail(node, f"`{self.text(node)}` has {named} indices; {self.shape_of(base)}")
-        if any(isinstance(entry, list) for entry in entries) and sum(isinstance(e, list | int) for e in entries) > 1:
-            self.fail(
-                node, f"`{self.text(node)}`: a list of indices stands alone; index in two steps, as in A[[0,2],:][:,1]"
-            )
+        chosen = [k for k, entry in enumerate(entries) if isinstance(entry, list | int)]
+        lists = sum(isinstance(entry, list) for entry in entries)
+        if lists > 1 or (lists and chosen[-1] - chosen[0] >= len(chosen)):
+            self.fail(node, f"`{self.text(node)}`: a list stands alone; index in two steps, as in A[[0,2],:][:,1]")
         if ... not in entries:
             places.append((..., node))
         at = next(k for k, (entry, _) in enumerate(places) if entry is ...)
