@@ -201,12 +201,17 @@ def _parse_spec(spec: str, operands: Sequence[Expr]) -> tuple[list[list[str]], l
                 f"which has shape {shape_text(operand.shape)}"
             )
         inputs.append([*before, *(f".{rest - k}" for k in range(rest)), *after])
+    return inputs, spec_output(inputs, right if arrow else None)
+
+
+def spec_output(inputs: list[list[str]], given: str | None) -> list[str]:
+    """The labels of the output of an einsum: as given, or those that occur once, in order of the alphabet."""
     dotted = sorted({x for labels in inputs for x in labels if x[0] == "."}, key=lambda x: -int(x[1:]))
-    if arrow:
-        before, dots, after = right.partition("...")
-        return inputs, [*before, *(dotted if dots else []), *after]
+    if given is not None:
+        before, dots, after = given.partition("...")
+        return [*before, *(dotted if dots else []), *after]
     every = [x for labels in inputs for x in labels if x[0] != "."]
-    return inputs, dotted + sorted(x for x in set(every) if every.count(x) == 1)
+    return dotted + sorted(x for x in set(every) if every.count(x) == 1)
 
 
 def matmul(a: Operand, b: Operand) -> Expr:

@@ -18,6 +18,7 @@ from eindiff import sizes as sz
 from eindiff.constants import SizeOf, Structure
 from eindiff.labels import Labels, Symmetry
 from eindiff.sizes import Shape, Size
+from eindiff.traverse import post_order
 
 if TYPE_CHECKING:
     from eindiff.functions import Function
@@ -312,19 +313,8 @@ def unlisted(kind: type, digest: bytes, **fields: Any) -> Any:
 
 
 def topological(outputs: Iterable[Expr]) -> list[Expr]:
-    """All nodes below the outputs, each after its children. Not recursive: depth does not matter."""
-    order: list[Expr] = []
-    seen: set[Expr] = set()
-    stack: list[tuple[Expr, bool]] = [(output, False) for output in reversed(list(outputs))]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend((child, False) for child in reversed(node.children) if child not in seen)
-    return order
+    """All nodes below the outputs, each after its children."""
+    return post_order(outputs, lambda node: node.children)
 
 
 def variables(*outputs: Expr) -> list[Variable]:

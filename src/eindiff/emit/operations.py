@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from eindiff.expr import Number
+from eindiff.traverse import post_order
 
 LINE = 96  # columns of a line of source, without its indentation
 CHUNK = 8  # longer sums and products are written in parts
@@ -158,18 +159,7 @@ def number_text(value: Number) -> str:
 
 def reachable(outputs: Iterable[Operation]) -> list[Operation]:
     """All operations below the outputs, each after its operands."""
-    order: list[Operation] = []
-    seen: set[Operation] = set()
-    stack = [(x, False) for x in reversed(list(outputs))]
-    while stack:
-        x, ready = stack.pop()
-        if ready:
-            order.append(x)
-        elif x not in seen:
-            seen.add(x)
-            stack.append((x, True))
-            stack.extend((y, False) for y in reversed(x.operands) if y not in seen)
-    return order
+    return post_order(outputs, lambda operation: operation.operands)
 
 
 def count_uses(order: Sequence[Operation], outputs: Iterable[Operation]) -> Counter[Operation]:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from eindiff.expr import Expr
 from eindiff.language.print_tree import Tree, replace, walk
+from eindiff.traverse import post_order
 
 LARGE = 6  # pieces of text that make an expression worth a name if it occurs more than once
 DEPTH = 16  # nested references beyond which an expression gets a name in any case
@@ -85,22 +86,11 @@ def _trees(root: Tree, notation: Notation) -> dict[Any, Tree]:
 
 def _post_order(root: Tree, trees: dict[Any, Tree], chosen: dict[Expr, Any]) -> list[Any]:
     """The keys that are written, each after those that its tree refers to. A chosen node is written in one way only."""
-    order: list[Any] = []
-    seen: set[Any] = set()
 
-    def below(tree: Tree) -> list[tuple[Any, bool]]:
-        return [(chosen.get(ref.data.node, ref.data), False) for ref in _references(tree)][::-1]
+    def below(tree: Tree) -> list[Any]:
+        return [chosen.get(ref.data.node, ref.data) for ref in _references(tree)]
 
-    stack = below(root)
-    while stack:
-        key, ready = stack.pop()
-        if ready:
-            order.append(key)
-        elif key not in seen:
-            seen.add(key)
-            stack.append((key, True))
-            stack.extend(below(trees[key]))
-    return order
+    return post_order(below(root), lambda key: below(trees[key]))
 
 
 def _choose(

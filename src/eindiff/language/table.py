@@ -337,12 +337,7 @@ def _labels(inference: Inference, node: Node, spec: str, args: list[Node]) -> tu
             count = len(before) + len(after)
             inference.fail(node, f"einsum {spec!r}: {term!r} names {count} axes, but {inference.shape_of(arg)}")
         inputs.append([*before, *(f".{rest - k}" for k in range(rest)), *after])
-    dotted = sorted({x for labels in inputs for x in labels if x[0] == "."}, key=lambda x: -int(x[1:]))
-    if arrow:
-        before, dots, after = right.partition("...")
-        return inputs, [*before, *(dotted if dots else []), *after]
-    every = [x for labels in inputs for x in labels if x[0] != "."]
-    return inputs, dotted + sorted(x for x in set(every) if every.count(x) == 1)
+    return inputs, arrays.spec_output(inputs, right if arrow else None)
 
 
 def contract(
