@@ -17,7 +17,7 @@ B = N = 40
 def test_gradient_costs_at_most_three_times_the_function(name):
     function, wrt, sizes = MODELS[name]()
     gradient = ed.gradient(function, wrt)
-    assert ed.cost([function, gradient], sizes).flops <= 3 * ed.cost(function, sizes).flops
+    assert ed.plan([function, gradient], sizes).flops <= 3 * ed.plan(function, sizes).flops
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -31,14 +31,14 @@ def test_gradient_is_right(name):
 
 def hessian_flops(model: Model) -> float:
     """Operations of the Hessian by the first layer without those of writing the dense result."""
-    return ed.cost(ed.hessian(model.function, model.wrt[0]), model.sizes).flops - 2 * B * N**4
+    return ed.plan(ed.hessian(model.function, model.wrt[0]), model.sizes).flops - 2 * B * N**4
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("depth", [5, 10, 20])
 def test_hessian_of_a_net_by_its_first_layer(activation, depth):
     model = net(depth, ACTIVATIONS[activation])
-    cost = ed.cost(ed.hessian(model.function, model.wrt[0]), model.sizes)
+    cost = ed.plan(ed.hessian(model.function, model.wrt[0]), model.sizes)
     assert cost.flops <= 2.2 * depth * 2 * B * N**3 + 2 * B * N**4
     assert cost.largest_order <= 3
     assert cost.largest <= B * N**2
@@ -65,7 +65,7 @@ def test_contractions_of_the_logistic_hessian_cost_like_the_function(contraction
     function, (w,), _ = logistic()
     arguments = (function, w, ed.vector("v", "n")) if contraction in ("quadratic_form", "hvp") else (function, w)
     result = getattr(ed, contraction)(*arguments)
-    small, large = (ed.cost(result, {"m": 100 * k, "n": 50 * k}).flops for k in (1, 2))
+    small, large = (ed.plan(result, {"m": 100 * k, "n": 50 * k}).flops for k in (1, 2))
     assert large <= 4.1 * small
     assert small <= 10 * 100 * 50
 
@@ -74,6 +74,6 @@ def test_hessian_vector_product_of_a_net_costs_like_gradients():
     model = net(10, ed.sigmoid)
     product = ed.hvp(model.function, model.wrt[0], ed.matrix("v", "n", "n"))
     gradient = ed.gradient(model.function, model.wrt[0])
-    cost = ed.cost(product, model.sizes)
-    assert cost.flops <= 4 * ed.cost(gradient, model.sizes).flops
+    cost = ed.plan(product, model.sizes)
+    assert cost.flops <= 4 * ed.plan(gradient, model.sizes).flops
     assert cost.largest_order <= 2

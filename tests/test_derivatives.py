@@ -185,7 +185,7 @@ def test_repeated_squaring_does_not_explode():
         (lambda: ed.hvp(x @ x, x, y), "the direction y has shape m, it must be n"),
         (lambda: ed.gradient(ed.tr(S), S, symmetric="some"), "choose 'projected' or 'free'"),
         (lambda: ed.check(ed.log(-(x * x)), x), "no point in the domain was found"),
-        (lambda: ed.cost(A @ x, {"m": 3}), "cost needs the sizes n"),
+        (lambda: ed.plan(A @ x, {"m": 3}), "plan needs the sizes n"),
         (lambda: bool(x > 0), "has no truth value"),
         (lambda: ed.matrix("B", "m", "n", "symmetric"), "only a square matrix can be symmetric, not m×n"),
         (lambda: ed.vector("B", "n", "purple"), "unknown property 'purple'"),

@@ -239,8 +239,9 @@ each_stacked = pytest.mark.parametrize("case", [c for c in WHOLE if c.stack], id
 # What is public and no function of tensors: tools that have tests of their own
 OTHERS = {
     "check",
-    "cost",
+    "compile",
     "evaluate",
+    "plan",
     "rewrite_log",
     "simplify",
     "variables",

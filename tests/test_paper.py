@@ -205,7 +205,7 @@ def test_equation_xc_multiplies_vectors_first():
         derivative = ed.derivative(function, x, mode=mode)
         assert derivative is ed.einsum("ij,j,j,jk->ik", D, u, v, A)
         assert agrees(derivative, function, x)
-    products = [step for step in ed.cost(derivative, SIZES, "tensor_order").steps if len(step.inputs) == 2]
+    products = [step for step in ed.plan(derivative, SIZES, "tensor_order").steps if len(step.inputs) == 2]
     assert products[1].shape == (3,)  # after A x, the two vectors
     order_of_orders = [len(step.shape) for step in products[1:]]
     assert order_of_orders == sorted(order_of_orders)
@@ -218,7 +218,7 @@ def test_cross_country_costs_less_than_reverse():
     outer = x @ ed.sin(D @ E @ function)
     reverse, cross = (ed.derivative(outer, x, mode=mode) for mode in ("reverse", "cross_country"))
     sizes = {"n": 50}
-    assert ed.cost(cross, sizes).flops <= ed.cost(reverse, sizes).flops
+    assert ed.plan(cross, sizes).flops <= ed.plan(reverse, sizes).flops
     point = random_point([function], {"n": 4})
     np.testing.assert_allclose(ed.evaluate(cross, point), ed.evaluate(reverse, point), rtol=1e-10)
 
@@ -241,7 +241,7 @@ def test_compression_of_a_relu_net():
     loss = ed.sum(ed.logsumexp(scores, 1)) - ed.sum(Y * scores)
     for weight in W:
         hessian = ed.hessian(loss, weight)
-        assert ed.cost(hessian, {"b": 5, "n": 6}).largest_order <= 3
+        assert ed.plan(hessian, {"b": 5, "n": 6}).largest_order <= 3
         point = random_point([loss], {"b": 2, "n": 3}, seed=1)
         gradient = ed.gradient(loss, weight)
         numeric = finite_difference(gradient, weight, point)

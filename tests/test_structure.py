@@ -77,7 +77,7 @@ def test_logistic_regression_is_one_contraction():
     assert not hessian.is_product
     assert sorted(operand.ndim for operand in hessian.operands) == [1, 1, 1, 1, 2, 2]
     m, n = sizes["m"], sizes["n"]
-    assert ed.cost(hessian, sizes).flops <= 2 * m * n * n + m * n + 2 * 2 * m * n + 20 * m
+    assert ed.plan(hessian, sizes).flops <= 2 * m * n * n + m * n + 2 * 2 * m * n + 20 * m
     check_hessian(f, w, hessian, m=5, n=3)
 
 
@@ -86,7 +86,7 @@ def test_multinomial_regression_has_a_block_and_a_dense_part():
     f, (W,), sizes = multinomial()
     hessian = ed.hessian(f, W)
     assert patterns(hessian) == {"abcb": ("n", "k", "n"), "abcd": ("n", "k", "n", "k")}
-    assert ed.cost(hessian, sizes).largest_order == 3
+    assert ed.plan(hessian, sizes).largest_order == 3
     check_hessian(f, W, hessian, m=4, n=3, k=2)
 
 
@@ -100,7 +100,7 @@ def test_pairwise_energy_needs_nothing_larger_than_its_differences():
         "abab": ("n",),
     }
     for n in (20, 60):
-        cost = ed.cost(hessian, {"n": n, "d": 3})
+        cost = ed.plan(hessian, {"n": n, "d": 3})
         assert cost.largest <= n * n * 3
         assert cost.largest_order <= 3
     check_hessian(f, X, hessian, n=4, d=2)

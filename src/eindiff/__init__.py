@@ -26,7 +26,6 @@ from eindiff.arrays import (
     zeros,
 )  # fmt: skip
 from eindiff.check import Check, check
-from eindiff.cost import Cost, cost
 from eindiff.derive import (
     cut,
     derivative,
@@ -99,17 +98,23 @@ from eindiff.rewrite import rewrite_log
 from eindiff.simplify import simplify
 
 if TYPE_CHECKING:
+    from eindiff.compiled import Compiled, compile
     from eindiff.emit import to_script, to_source
     from eindiff.language.parse import parse
     from eindiff.language.print_expr import to_text
     from eindiff.language.source import ParseError
+    from eindiff.planning import Plan, plan
 
 __version__ = "0.1.0"
 
 # Text and code are loaded when they are first asked for, so that importing the package stays quick.
 _LATER = {
+    "Compiled": "eindiff.compiled",
+    "Plan": "eindiff.planning",
+    "compile": "eindiff.compiled",
     "ParseError": "eindiff.language.source",
     "parse": "eindiff.language.parse",
+    "plan": "eindiff.planning",
     "to_script": "eindiff.emit",
     "to_source": "eindiff.emit",
     "to_text": "eindiff.language.print_expr",
@@ -128,10 +133,11 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Check",
-    "Cost",
+    "Compiled",
     "EindiffError",
     "Expr",
     "ParseError",
+    "Plan",
     "abs",
     "adj",
     "arccos",
@@ -139,10 +145,10 @@ __all__ = [
     "arctan",
     "check",
     "chol",
+    "compile",
     "concatenate",
     "cos",
     "cosh",
-    "cost",
     "cumsum",
     "cut",
     "derivative",
@@ -191,6 +197,7 @@ __all__ = [
     "outer",
     "parse",
     "pinv",
+    "plan",
     "power",
     "prod",
     "quadratic_form",

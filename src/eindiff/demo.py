@@ -28,7 +28,7 @@ def main() -> None:
     loss = ed.norm2(T - U @ V.T) ** 2
     hessian = ed.hessian(loss, U)
     _show("formula", to_text(hessian, notation="index", style="unicode"))
-    _show("cost", f"{ed.cost(hessian, {'m': 1000, 'n': 1000, 'k': 10})}\n(m = n = 1000, k = 10)")
+    _show("plan", f"{ed.plan(hessian, {'m': 1000, 'n': 1000, 'k': 10})}\n(m = n = 1000, k = 10)")
     _show("check", str(ed.check(loss, U)))
 
 

@@ -12,7 +12,6 @@ from typing import Any, overload
 
 from eindiff import construct
 from eindiff.construct import Factor, add, einsum
-from eindiff.cost import cost
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Add, Apply, Einsum, Expr, Map, Variable, derived, topological
 from eindiff.labels import Labels
@@ -234,8 +233,10 @@ def derivative(
     True
     """
     if mode == "auto" and sizes is not None:
+        from eindiff.planning import plan  # which needs all that writes source: only when it is asked for
+
         candidates = [derivative(y, *xs, mode=one, symmetric=symmetric) for one in MODES]
-        return min(candidates, key=lambda candidate: cost(candidate, sizes).flops)
+        return min(candidates, key=lambda candidate: plan(candidate, sizes).seconds)
     result = y
     for x in xs:
         [[result]] = _blocks([result], [find_variable(y, x)], mode, symmetric)

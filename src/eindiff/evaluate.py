@@ -37,7 +37,7 @@ def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mappi
     with np.errstate(all="ignore"):
         values = _Interpreter(inputs, bindings).run(wanted)
     results = iter(values)
-    return _like(outputs, results) if several else next(results)
+    return like(outputs, results) if several else next(results)
 
 
 def flatten(outputs: Any) -> list[Expr]:
@@ -49,8 +49,9 @@ def flatten(outputs: Any) -> list[Expr]:
     raise EindiffError(f"expected an expression or a list of them, not {outputs!r}")
 
 
-def _like(outputs: Any, results: Any) -> Any:
-    return [_like(output, results) for output in outputs] if isinstance(outputs, list | tuple) else next(results)
+def like(outputs: Any, results: Any) -> Any:
+    """Results one after the other, in (nested) lists like those of the outputs."""
+    return [like(output, results) for output in outputs] if isinstance(outputs, list | tuple) else next(results)
 
 
 def read_inputs(outputs: Sequence[Expr], arrays: Mapping[str, Any]) -> dict[Variable, Array]:
@@ -73,10 +74,16 @@ def read_inputs(outputs: Sequence[Expr], arrays: Mapping[str, Any]) -> dict[Vari
             raise EindiffError(
                 f"{v.name} is declared {shape_text(v.shape)}, but its array has shape {shape_text(array.shape)}"
             )
-        if v.symmetries and array.shape[0] == array.shape[1] and not np.allclose(array, array.T):
-            raise EindiffError(f"{v.name} is declared symmetric, but its array is not")
+        if v.symmetries and array.shape[0] == array.shape[1]:
+            check_symmetric(v.name, array)
         inputs[v] = array.astype(float) if array.dtype.kind != "f" else array
     return inputs
+
+
+def check_symmetric(name: str, array: Array) -> None:
+    """Refuse a matrix that is not symmetric up to rounding."""
+    if not np.allclose(array, array.T):
+        raise EindiffError(f"{name} is declared symmetric, but its array is not")
 
 
 def bind_sizes(inputs: Mapping[Variable, Array], given: Mapping[str, int]) -> dict[str, int]:

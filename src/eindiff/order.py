@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from math import inf
 
 from eindiff import construct
 from eindiff.expr import Add, Apply, Einsum, Expr, Map, topological
-from eindiff.labels import Labels, first_appearance
+from eindiff.labels import Labels, components, first_appearance
 
 Path = tuple[tuple[int, ...], ...]
 
-BEST_LIMIT = 9  # operands; the order of a larger contraction is found by opt_einsum's heuristics
+WRITE = 4.0  # operations that take as long as writing an entry
+STACKED = 2.2  # operations a pair of entries in a stack of matrix products, which are slower than a single one
+BEST_LIMIT = 9  # operands; of more, not all sets are looked at
+FEW = 4  # operands that share a label: they are near each other
+MANY = 1500  # sets of operands that are looked at
 
 
 def rebuild(outputs: Sequence[Expr], change: Callable[[Expr, list[Expr]], Expr]) -> list[Expr]:
@@ -131,6 +136,58 @@ def _extend(names: dict[int, int], labels: Labels, theirs: Labels) -> dict[int, 
     return extended if len(set(extended.values())) == len(extended) else None
 
 
+def factor(outputs: Sequence[Expr]) -> list[Expr]:
+    """In sums, products with a common factor as that factor times a sum of the rest, if the rest is smaller."""
+    uses = Counter(child for node in topological(outputs) for child in node.children)
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        result = with_children(node, children)
+        if not isinstance(node, Add) or not isinstance(result, Add):
+            return result
+        single = {new for new, old in zip(children, node.children, strict=True) if uses[old] == 1}
+        return _factored(result, single)
+
+    return rebuild(outputs, change)
+
+
+def _factored(node: Add, single: Collection[Expr]) -> Expr:
+    found: dict[tuple[Expr, tuple[int, ...]], list[Einsum]] = {}
+    for term in node.terms:
+        if isinstance(term, Einsum) and term.is_product and term in single and len(set(term.output)) == term.ndim:
+            for operand, labels in set(zip(term.operands, term.labels, strict=True)):
+                if set(labels) == set(term.output) and len(labels) == term.ndim and len(term.operands) > 1:
+                    found.setdefault((operand, tuple([labels.index(x) for x in term.output])), []).append(term)
+    for (common, axes), terms in sorted(found.items(), key=lambda item: -len(item[1])):
+        rest = [_without(term, common, axes) for term in terms]
+        kept = tuple(sorted({axis for _, labels in rest for ls in labels for axis in ls}))
+        if len(terms) < 2 or len(kept) == node.ndim:
+            continue
+        sizes = dict(enumerate(node.shape))
+        parts = [
+            construct.einsum(term.coefficient, list(zip(operands, labels, strict=True)), kept, sizes, inline=False)
+            for term, (operands, labels) in zip(terms, rest, strict=True)
+        ]
+        labels = tuple([axes.index(axis) for axis in range(node.ndim)])
+        product = [(common, labels), (construct.add(parts), kept)]
+        new = construct.einsum(1, product, tuple(range(node.ndim)), sizes, inline=False)
+        others = [term for term in node.terms if term not in terms]
+        return construct.add([*others, new])
+    return node
+
+
+def _without(term: Einsum, common: Expr, axes: tuple[int, ...]) -> tuple[list[Expr], list[Labels]]:
+    """The other operands of a product, with labels that are axes of its result."""
+    place = {label: axis for axis, label in enumerate(term.output)}
+    operands, labels, gone = [], [], False
+    for operand, own in zip(term.operands, term.labels, strict=True):
+        if not gone and operand is common and tuple([own.index(x) for x in term.output]) == axes:
+            gone = True
+            continue
+        operands.append(operand)
+        labels.append(tuple([place[label] for label in own]))
+    return operands, labels
+
+
 def nest_by_tensor_order(outputs: Sequence[Expr]) -> list[Expr]:
     """Cross-country mode: each contraction as nested ones, multiplying operands in order of increasing tensor order."""
 
@@ -185,12 +242,49 @@ def _path(
     if strategy == "tensor_order":
         return rule
     size_of = dict(enumerate(sizes))
-    best = _best_path(inputs, output, sizes) if len(inputs) <= BEST_LIMIT else _good_path(inputs, output, size_of)
+    best = _best_path(inputs, output, sizes) if len(inputs) <= BEST_LIMIT else _good_path(inputs, output, sizes)
     return min(best, rule, key=lambda path: path_flops(inputs, output, size_of, path, keys))
 
 
-def _good_path(inputs: tuple[Labels, ...], output: Labels, sizes: Mapping[int, int]) -> Path:
-    """A path for many operands."""
+def _good_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> Path:
+    """A path for many operands: the best one within parts that hang together by labels that few operands have, and then
+    between these parts; by opt_einsum where that is too much."""
+    table = _Subsets(inputs, output, sizes)
+    counts = Counter(label for labels in inputs for label in set(labels))
+    near = sum(1 << label for label, count in counts.items() if count <= FEW)
+    neighbours = [sum(1 << k for k, other in enumerate(table.masks) if other & mask & near) for mask in table.masks]
+    parts = components([[label for label in labels if counts[label] <= FEW] for labels in inputs])
+    tree: dict[int, int] = {}
+    for part in parts:
+        subsets = _connected_subsets(part, neighbours)
+        if subsets is None or len(parts) > BEST_LIMIT:
+            return _heuristic_path(inputs, output, dict(enumerate(sizes)))
+        tree |= table.best(subsets)
+    whole = [sum(1 << k for k in part) for part in parts]
+    unions = [sum(mask for k, mask in enumerate(whole) if chosen >> k & 1) for chosen in range(1, 1 << len(whole))]
+    return _path_of_tree(tree | table.best(unions), len(inputs))
+
+
+def _connected_subsets(part: Sequence[int], neighbours: Sequence[int]) -> list[int] | None:
+    """All sets of operands that hang together, unless there are too many."""
+    found = {1 << k for k in part}
+    grown = list(found)
+    while grown:
+        subset = grown.pop()
+        around = 0
+        for k in part:
+            if subset >> k & 1:
+                around |= neighbours[k]
+        for k in part:
+            if (around & ~subset) >> k & 1 and (larger := subset | 1 << k) not in found:
+                found.add(larger)
+                grown.append(larger)
+        if len(found) > MANY:
+            return None
+    return sorted(found)
+
+
+def _heuristic_path(inputs: tuple[Labels, ...], output: Labels, sizes: Mapping[int, int]) -> Path:
     import opt_einsum as oe  # only when it is needed: its import takes long
 
     found = oe.paths.auto([frozenset(labels) for labels in inputs], frozenset(output), sizes)
@@ -199,46 +293,74 @@ def _good_path(inputs: tuple[Labels, ...], output: Labels, sizes: Mapping[int, i
 
 
 def _best_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> Path:
-    """The path of least operations: the best way to multiply each subset of operands, from small subsets to all.
+    """The path of least operations."""
+    tree = _Subsets(inputs, output, sizes).best(range(1, 1 << len(inputs)))
+    return _path_of_tree(tree, len(inputs))
 
-    Subsets of operands and sets of labels are bits of integers. Of equal paths, the one with the smaller largest
-    intermediate counts.
+
+class _Subsets:
+    """The best way to multiply sets of operands, from small sets to large ones.
+
+    Sets of operands and sets of labels are bits of integers. Writing a product counts as some operations on each of its
+    entries. Of equal ways, the one that goes on with labels that many operands have counts, then the one with the
+    smaller largest intermediate.
     """
-    count = len(inputs)
-    masks = [sum(1 << label for label in set(labels)) for labels in inputs]
-    kept_outside = [sum(1 << label for label in set(output))] * (1 << count)
-    inside = [0] * (1 << count)
-    for subset in range(1 << count):
-        for k in range(count):
+
+    def __init__(self, inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> None:
+        self.masks = [sum(1 << label for label in set(labels)) for labels in inputs]
+        self.output = sum(1 << label for label in set(output))
+        shared = Counter(label for labels in inputs for label in set(labels))
+        liked = tuple([size * (1 - 1e-3 * shared[label]) for label, size in enumerate(sizes)])
+        self.entries = _sizes_of_masks(liked)
+        self.found: dict[int, tuple[float, float]] = {}  # the cost of a set, and its largest intermediate
+
+    def labels(self, subset: int) -> int:
+        """The labels of a product of operands: those that the output or another operand has."""
+        inside, outside = 0, self.output
+        for k, mask in enumerate(self.masks):
             if subset >> k & 1:
-                inside[subset] |= masks[k]
+                inside |= mask
             else:
-                kept_outside[subset] |= masks[k]
-    labels = [inside[subset] & kept_outside[subset] for subset in range(1 << count)]
-    entries = _sizes_of_masks(sizes)
-    best: list[tuple[float, float, int]] = [(0.0, 0.0, 0)] * (1 << count)
-    for subset in range(1, 1 << count):
-        if subset & (subset - 1) == 0:
-            continue
-        own = entries(labels[subset])
-        found = None
-        first = (subset - 1) & subset
-        while first:
-            second = subset ^ first
-            if first > second:
+                outside |= mask
+        return inside & outside
+
+    def best(self, subsets: Iterable[int]) -> dict[int, int]:
+        """For each set of two or more operands one of the two sets that it is best made of, both given or known."""
+        splits: dict[int, int] = {}
+        wanted = sorted({*subsets, *self.found}, key=int.bit_count)
+        labels = {subset: self.labels(subset) for subset in wanted}
+        complete = len(wanted) == (1 << len(self.masks)) - 1
+        for subset in wanted:
+            if subset in self.found:
+                continue
+            own = self.entries(labels[subset])
+            choice = (0.0, 0.0, 0) if subset & (subset - 1) == 0 else (inf, inf, 0)
+            for first in _submasks(subset) if complete else wanted:
+                second = subset ^ first
+                if first < second or first & subset != first or second not in self.found or first not in self.found:
+                    continue
                 met = labels[first] | labels[second]
-                flops = entries(met) * (2.0 if met != labels[subset] else 1.0)
-                total = best[first][0] + best[second][0] + flops
-                largest = max(own, best[first][1], best[second][1])
-                if found is None or (total, largest) < found[:2]:
-                    found = (total, largest, first)
-            first = (first - 1) & subset
-        assert found is not None
-        best[subset] = found
-    return _path_of_tree([split for _, _, split in best], count)
+                summed = met != labels[subset]
+                stacked = summed and labels[first] & labels[second] & labels[subset]
+                flops = self.entries(met) * (STACKED if stacked else 2.0 if summed else 1.0) + WRITE * own
+                total = self.found[first][0] + self.found[second][0] + flops
+                largest = max(own, self.found[first][1], self.found[second][1])
+                choice = min(choice, (total, largest, first))
+            if choice[0] < inf:
+                self.found[subset] = choice[:2]
+                if choice[2]:
+                    splits[subset] = choice[2]
+        return splits
 
 
-def _sizes_of_masks(sizes: tuple[int, ...]) -> Callable[[int], float]:
+def _submasks(mask: int) -> Iterator[int]:
+    part = (mask - 1) & mask
+    while part:
+        yield part
+        part = (part - 1) & mask
+
+
+def _sizes_of_masks(sizes: tuple[float, ...]) -> Callable[[int], float]:
     """The number of entries of a tensor whose labels are the bits of an integer."""
 
     @cache
@@ -252,13 +374,13 @@ def _sizes_of_masks(sizes: tuple[int, ...]) -> Callable[[int], float]:
     return entries
 
 
-def _path_of_tree(splits: list[int], count: int) -> Path:
-    """How subsets of operands split, as pairs of positions."""
+def _path_of_tree(splits: Mapping[int, int], count: int) -> Path:
+    """How sets of operands split, as pairs of positions."""
     positions = [1 << k for k in range(count)]
     order, stack = [], [(1 << count) - 1]
     while stack:
         subset = stack.pop()
-        if splits[subset]:
+        if subset in splits:
             order.append(subset)
             stack += [splits[subset], subset ^ splits[subset]]
     path = []

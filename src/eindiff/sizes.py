@@ -79,6 +79,14 @@ def subtract(a: Size, b: Size) -> Size:
     return add(a, multiply(-1, b))
 
 
+def total(sizes: Iterable[Size]) -> Size:
+    """The sum of sizes."""
+    result: Size = 0
+    for size in sizes:
+        result = add(result, size)
+    return result
+
+
 def product(sizes: Iterable[Size]) -> Size:
     """The product of several sizes, 1 for none."""
     result: Size = 1

@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 
 from eindiff.emit.module import Module, Outputs
 from eindiff.emit.script import Script
+from eindiff.errors import EindiffError
 from eindiff.expr import Expr
 
 
 def to_source(outputs: Outputs, name: str = "f", sizes: Mapping[str, int] | None = None) -> str:
     """A module with one function of the variables (in order of their names) that gives the outputs.
 
-    `outputs` is an expression, or a dictionary of names and expressions, which the function gives as a tuple. Typical
-    `sizes` decide in which order products are multiplied; the source works for all sizes.
+    `outputs` is an expression, or a dictionary of names and expressions, which the function gives as a tuple. The source
+    works for all sizes. With typical `sizes` it is made to be fast for these, as `compile` does; without, to be read.
 
     >>> import eindiff as ed
     >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
@@ -31,7 +32,12 @@ def to_source(outputs: Outputs, name: str = "f", sizes: Mapping[str, int] | None
         return A @ x
     <BLANKLINE>
     """
-    return Module(outputs, name, sizes or {}).source()
+    module = Module(outputs, name)
+    if sizes is None:
+        return module.source()
+    if missing := sorted(module.size_names - set(sizes)):
+        raise EindiffError(f"to_source needs all sizes or none: {', '.join(missing)} is missing")
+    return module.program(sizes).source
 
 
 def to_script(

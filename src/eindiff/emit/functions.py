@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
 
-from eindiff.emit.operations import ATOMS, FIRST_TERM, PLUS, Operation, Operations
+from eindiff import sizes as sz
+from eindiff.emit.operations import ARITHMETIC, ATOMS, FIRST_TERM, FUNCTION, LAPACK, PLUS, Operation, Operations, Work
 from eindiff.errors import EindiffError
 from eindiff.expr import Apply, Map
+from eindiff.sizes import Size
 
 ELEMENTWISE = {
     "exp": "np.exp({0})",
@@ -35,6 +39,9 @@ ELEMENTWISE = {
     "greater": "np.where({0} > {1}, 1.0, 0.0)",
     "where": "np.where({0} != 0, {1}, {2})",
 }
+
+# At the speed of memory; all others take some nanoseconds an entry.
+SIMPLE = frozenset({"abs", "sign", "relu", "step", "maximum", "greater", "where", "winner", "inverse_or_zero"})
 
 # Of stacks of vectors, along an axis: all axes of a vector need not be named.
 REDUCTIONS = {"logsumexp": "special.logsumexp", "max": "np.max", "prod": "np.prod"}
@@ -65,6 +72,30 @@ def logdet(A):
     """The logarithm of the determinant, which has to be positive."""
     sign, value = np.linalg.slogdet(A)
     return np.where(sign > 0, value, np.nan)
+''',
+    "gram": '''
+def gram(X, d, out=None):
+    """X.T @ diag(d) @ X; as a product with its own transpose, which takes half the work, if d has no negative entry."""
+    if np.min(d) >= 0:
+        Z = np.sqrt(d)[:, None] * X
+        return np.matmul(Z.T, Z, out=out)
+    return np.matmul(X.T, d[:, None] * X, out=out)
+''',
+    "zeros": '''
+def zeros(shape, out=None):
+    """Zeros, in a given array if there is one."""
+    if out is None:
+        return np.zeros(shape)
+    out[...] = 0
+    return out
+''',
+    "stored": '''
+def stored(value, out=None, copy=False):
+    """The value, in a given array if there is one; copied if it is part of something else."""
+    if out is None:
+        return np.array(value) if copy else value
+    out[...] = value
+    return out
 ''',
     "inverse_or_zero": '''
 def inverse_or_zero(x):
@@ -114,7 +145,7 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation]) ->
     if name == "pow":
         return operations.power(args[0], node.function.parameter)
     if name == "power":
-        return operations.make("{0} ** {1}", args, [ATOMS, ATOMS], kind="power")
+        return operations.make("{0} ** {1}", args, [ATOMS, ATOMS], kind="power", speed=FUNCTION)
     if name not in ELEMENTWISE:
         raise EindiffError(f"{name} cannot be written as source: it has no NumPy form")
     if name == "greater":
@@ -123,37 +154,56 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation]) ->
         operands = [*args[0].role[1:], *args[1:]]
         return operations.make("np.where({0} > {1}, {2}, {3})", operands, [FIRST_TERM | {PLUS}] * 4)
     places = [FIRST_TERM] * len(args) if name in ("winner", "where") else None
-    return operations.make(ELEMENTWISE[name], args, places)
+    return operations.make(ELEMENTWISE[name], args, places, speed=ARITHMETIC if name in SIMPLE else FUNCTION)
 
 
 def reduction(operations: Operations, name: str, x: Operation, axis: int | None) -> Operation:
     """A function of vectors along one axis (None: of one vector)."""
     along = "" if axis is None else f", axis={axis}"
-    return operations.make(f"{REDUCTIONS[name]}({{0}}{along})", [x])
+    shape = () if axis is None else (*x.shape[:axis], *x.shape[axis + 1 :])
+    speed = FUNCTION if name == "logsumexp" else ARITHMETIC
+    return operations.make(f"{REDUCTIONS[name]}({{0}}{along})", [x], shape=shape, work=sz.product(x.shape), speed=speed)
 
 
 def whole(operations: Operations, node: Apply, args: Sequence[Operation], shared: bool) -> Operation:
     """A function of whole tensors; `shared` says that other parts of its factorization are needed too."""
     name, order = node.function.name, node.function.parameter
+    cost: dict[str, Any] = {"shape": node.shape, "work": _work(node), "speed": LAPACK}
     if name == "prod":
-        return operations.make(f"products_without({{0}}, {order})", args)
+        return operations.make(f"products_without({{0}}, {order})", args, **cost)
     if name in ("expm", "logm", "sqrtm"):
         if name == "expm" and len(args) == 1 and node.ndim == 2:
-            return operations.make("linalg.expm({0})", args)
+            return operations.make("linalg.expm({0})", args, **cost)
         slots = ", ".join(f"{{{k}}}" for k in range(len(args)))
-        return operations.make(f"matrix_function(linalg.{name}, {slots})", args)
+        return operations.make(f"matrix_function(linalg.{name}, {slots})", args, **cost)
     argument = args[0]
     if name in SYMMETRIZED and not _is_symmetric(node):
         argument = symmetrized(operations, argument, node.args[0].ndim)
     if name in FACTORIZATIONS:
         both, part, alone = FACTORIZATIONS[name]
         if alone and not shared:
-            return operations.make(alone, [argument])
-        return operations.make(part, [operations.make(both, [argument])], [ATOMS], cheap=True, view=True)
+            return operations.make(alone, [argument], **cost)
+        factors = operations.make(both, [argument], **cost)
+        return operations.make(part, [factors], [ATOMS], cheap=True, view=True, shape=node.shape)
     if name not in MATRICES:
         raise EindiffError(f"{name} cannot be written as source: it has no NumPy form")
     role = ("inverse", argument) if name == "inv" else ()
-    return operations.make(MATRICES[name], [argument], role=role)
+    return operations.make(MATRICES[name], [argument], role=role, **cost)
+
+
+def _work(node: Apply) -> Work:
+    """The function's own operations for each of its batches; forming an inverse takes three times its factorization."""
+    function, arg = node.function, node.args[0]
+    assert function.flops is not None
+    flops = function.flops
+    core = arg.shape[arg.ndim - function.core[0] :]
+    batch = node.shape[: len({label for labels in node.batch for label in labels})]
+    times = 3 if function.name == "inv" else 1
+
+    def work(evaluate: Callable[[Size], int]) -> float:
+        return times * prod(map(evaluate, batch)) * flops(*map(evaluate, core))
+
+    return work
 
 
 def _is_symmetric(node: Apply) -> bool:
@@ -166,5 +216,5 @@ def symmetrized(operations: Operations, x: Operation, ndim: int) -> Operation:
     if ndim == 2:
         mirrored = operations.transpose(x)
     else:
-        mirrored = operations.make("np.swapaxes({0}, -1, -2)", [x], cheap=True, view=True)
+        mirrored = operations.make("np.swapaxes({0}, -1, -2)", [x], cheap=True, view=True, shape=x.shape)
     return operations.make("({0} + {1}) / 2", [x, mirrored], [FIRST_TERM, FIRST_TERM], kind="times")

@@ -13,8 +13,9 @@ from itertools import pairwise
 
 from eindiff import sizes as sz
 from eindiff.constants import IndexMap
-from eindiff.emit.operations import ANY, ATOM, ATOMS, PLUS, TIMES, Operation, Operations
-from eindiff.emit.products import Products, Tensor
+from eindiff.emit.operations import ANY, ATOM, ATOMS, PLUS, TIMES, Operation, Operations, broadcast
+from eindiff.emit.products import Products
+from eindiff.emit.tensors import Tensor
 from eindiff.labels import Labels
 from eindiff.sizes import Shape, Size
 
@@ -68,7 +69,7 @@ class Indexing:
         text = f"np.array([{', '.join(map(str, values))}])"
         if len(shape) > 1:
             text += f".reshape({', '.join(map(str, shape))})"
-        return self.operations.make(text, role=("literal", *values))
+        return self.operations.make(text, role=("literal", *values), shape=tuple(shape), work=0)
 
     def substitute(self, axis: Index, label: int, inner: Index, sizes: Mapping[int, Size]) -> Index:
         """The index when one of its labels is itself an index."""
@@ -93,7 +94,9 @@ class Indexing:
         if axis.table is not None:
             places = [self.array(place(name), order, sizes) for name in axis.labels]
             slots = ", ".join(f"{{{k + 1}}}" for k in range(len(places)))
-            return Index(table=Tensor(self.operations.make(f"{{0}}[{slots}]", [axis.table.operation, *places]), order))
+            shape = broadcast([x.shape for x in places])
+            taken = self.operations.make(f"{{0}}[{slots}]", [axis.table.operation, *places], shape=shape)
+            return Index(table=Tensor(taken, order))
         terms = [(stride, self.array(place(name), order, sizes)) for name, stride in axis.strides]
         return Index(table=Tensor(self._sum(axis.offset, terms), order))
 
@@ -103,7 +106,8 @@ class Indexing:
             return self.products.align(index.table, order)
         terms = []
         for label, stride in index.strides:
-            steps = Tensor(self.operations.make(f"np.arange({self.text(sizes[label])})"), (label,))
+            counted = self.operations.make(f"np.arange({self.text(sizes[label])})", shape=(sizes[label],))
+            steps = Tensor(counted, (label,))
             terms.append((stride, self.products.align(steps, order)))
         return self._sum(index.offset, terms)
 
@@ -123,7 +127,8 @@ class Indexing:
     def size(self, size: Size) -> Operation:
         """A size as an operation."""
         text = self.text(size)
-        return self.operations.name(text, PLUS if " " in text.replace(", ", "") else TIMES if "*" in text else ATOM)
+        kind = PLUS if " " in text.replace(", ", "") else TIMES if "*" in text else ATOM
+        return self.operations.name(text, kind=kind)
 
     # Reading
 
@@ -141,18 +146,21 @@ class Indexing:
         if (text := self.slice_text(index, length, sizes)) is not None:
             if text == ":":
                 return Tensor(x.operation, (*before, *index.labels, *after))
-            taken = make(f"{{0}}[{colons}{text}]", [x.operation], [ATOMS], cheap=True, view=True)
+            shape = (*x.operation.shape[:axis], *(sizes[label] for label in index.labels), *x.operation.shape[axis + 1 :])
+            taken = make(f"{{0}}[{colons}{text}]", [x.operation], [ATOMS], cheap=True, view=True, shape=shape)
             return Tensor(taken, (*before, *index.labels, *after))
         if (order := row_major(index, sizes)) is not None:
             total = sz.product(sizes[label] for label in order)
             text = self.slice_text(Index(index.offset, ((-1, 1),)), length, {-1: total})
             operation = x.operation
             if text != ":":
-                operation = make(f"{{0}}[{colons}{text}]", [operation], [ATOMS], cheap=True, view=True)
+                shape = (*operation.shape[:axis], total, *operation.shape[axis + 1 :])
+                operation = make(f"{{0}}[{colons}{text}]", [operation], [ATOMS], cheap=True, view=True, shape=shape)
             labels = (*before, *order, *after)
             return Tensor(self.reshape(operation, labels, sizes), labels)
         places = self.array(index, index.labels, sizes)
-        taken = make(f"{{0}}[{colons}{{1}}]", [x.operation, places], [ATOMS, ANY])
+        shape = (*x.operation.shape[:axis], *(sizes[label] for label in index.labels), *x.operation.shape[axis + 1 :])
+        taken = make(f"{{0}}[{colons}{{1}}]", [x.operation, places], [ATOMS, ANY], shape=shape)
         return Tensor(taken, (*before, *index.labels, *after))
 
     def slice_text(self, index: Index, length: Size, sizes: Mapping[int, Size]) -> str | None:
@@ -202,7 +210,7 @@ class Indexing:
                 continue
             if reverse and label in core.labels:
                 text = ":, " * core.labels.index(label) + "::-1"
-                flipped = self.operations.make(f"{{0}}[{text}]", [core.operation], [ATOMS], view=True)
+                flipped = self.operations.make(f"{{0}}[{text}]", [core.operation], [ATOMS], view=True, shape=core.operation.shape)
                 core = Tensor(flipped, core.labels)
             axes = (*axes[:place], label, *axes[place + 1 :])
         return core, axes
@@ -239,7 +247,10 @@ class Indexing:
         if x.role[:1] == ("reshape",):
             x = x.role[1]
         lengths = ", ".join(self.text(sizes[label]) for label in labels)
-        return self.operations.make(f"{{0}}.reshape({lengths})", [x], [ATOMS], view=True, role=("reshape", x))
+        shape = tuple([sizes[label] for label in labels])
+        return self.operations.make(
+            f"{{0}}.reshape({lengths})", [x], [ATOMS], view=True, role=("reshape", x), shape=shape
+        )
 
     def array_of(self, axis: Axis, order: Labels, sizes: Mapping[int, Size]) -> Operation:
         """An axis of a result as an integer array that broadcasts against axes `order`."""

@@ -9,9 +9,11 @@ import numpy as np
 
 from eindiff.constants import IndexMap, Lower, SizeOf
 from eindiff.emit import functions
+from eindiff.emit.costs import Costs
 from eindiff.emit.indexing import Axis, Index, Indexing, labels_of
 from eindiff.emit.operations import Operation, Operations, number_text
-from eindiff.emit.products import Products, Tensor
+from eindiff.emit.products import Products
+from eindiff.emit.tensors import Tensor
 from eindiff.emit.values import Arrays, Term, Value
 from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number, topological
 from eindiff.labels import Labels
@@ -25,10 +27,13 @@ Maps = list[tuple[int, Index]]  # labels, and what each of them is a function of
 class Lowering:
     """Lowers nodes one by one, each after its children."""
 
-    def __init__(self, names: Mapping[str, str], text: Callable[[Size], str], sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self, names: Mapping[str, str], text: Callable[[Size], str],
+        costs: Costs | None = None, strategy: str = "auto", exact: bool = False,
+    ) -> None:  # fmt: skip
         self.names = names
         self.operations = Operations()
-        self.products = Products(self.operations, sizes)
+        self.products = Products(self.operations, text, costs, strategy, exact)
         self.indexing = Indexing(self.operations, self.products, text)
         self.arrays = Arrays(self.operations, self.products, self.indexing)
         self.values: dict[Expr, Value] = {}
@@ -41,14 +46,25 @@ class Lowering:
         self.factored = {node.args[0] for node in order if isinstance(node, Apply) and node.function.name in vectors}
         self.uses = Counter([child for node in order for child in node.children] + list(outputs))
         self.hints = orientations(order, outputs)
+        self.pushed = self._pushed(order)
         for node in order:
             self.values[node] = self._lower(node)
         return [self.arrays.array(self.values[output]) for output in outputs]
 
+    def _pushed(self, order: Sequence[Expr]) -> dict[Expr, Number]:
+        """Coefficients of contractions that are used once: inside them they may be cheaper."""
+        pushed: dict[Expr, Number] = {}
+        for node in order:
+            if isinstance(node, Einsum) and node.coefficient != 1 and len(node.operands) == 1:
+                [child] = node.operands
+                if isinstance(child, Einsum) and not child.is_product and self.uses[child] == 1:
+                    pushed[child] = node.coefficient
+        return pushed
+
     def _lower(self, node: Expr) -> Value:
         match node:
             case Variable():
-                operation = self.operations.name(self.names[node.name])
+                operation = self.operations.name(self.names[node.name], node.shape)
                 return self._marked(node, self._whole(operation, node))
             case Constant() if isinstance(node.value, IndexMap):
                 labels = tuple(range(node.ndim))
@@ -81,8 +97,10 @@ class Lowering:
             case SizeOf():
                 return self.indexing.size(node.value.size)
             case Lower():
-                return self.operations.make(f"np.tri({self.indexing.text(node.value.size)})")
-        return self.operations.make(f"np.array({array_text(np.asarray(node.value))})", role=("literal",))
+                return self.operations.make(f"np.tri({self.indexing.text(node.value.size)})", shape=node.shape)
+        return self.operations.make(
+            f"np.array({array_text(np.asarray(node.value))})", role=("literal",), shape=node.shape, work=0
+        )
 
     # Functions
 
@@ -123,13 +141,15 @@ class Lowering:
     # Products and contractions
 
     def _einsum(self, node: Einsum) -> Value:
+        coefficient = self.pushed.get(node, node.coefficient)
+        if len(node.operands) == 1 and node.operands[0] in self.pushed:
+            coefficient = 1
         if len(node.operands) == 1 and not _is_index_map(node.operands[0]):
             value, labels = self.values[node.operands[0]], node.labels[0]
             if sorted(labels) == sorted(node.output) and len(set(labels)) == len(labels):
-                return value.scaled(node.coefficient, [labels.index(label) for label in node.output])
+                return value.scaled(coefficient, [labels.index(label) for label in node.output])
         maps: Maps = []
         factors: list[Tensor] = []
-        coefficient = node.coefficient
         operands, sizes = self._flat(node)
         for operand, labels in operands:
             if isinstance(operand, Constant) and isinstance(operand.value, IndexMap):
@@ -188,23 +208,24 @@ class Lowering:
             factors = [self.indexing.gather(x, target, index, sizes) for x in factors]
             maps = [(other, self.indexing.substitute(inner, target, index, sizes)) for other, inner in maps]
             axes = tuple([self._replaced(axis, target, index, sizes) for axis in axes])
-        core = self._contracted(factors, axes, labels, sizes, hint)
+        coefficient, core = self._contracted(coefficient, factors, axes, labels, sizes, hint)
         if all(isinstance(axis, int) for axis in axes):
             return Term(coefficient, core, axes, sizes)
         core, axes = self.indexing.simplify_places(core, axes, sizes, shape)
         return Term(coefficient, core, axes, sizes, _is_injective(axes))
 
     def _contracted(
-        self, factors: list[Tensor], axes: tuple[Axis, ...], labels: set[int], sizes: Mapping[int, Size], hint: Labels
-    ) -> Tensor:
+        self, coefficient: Number, factors: list[Tensor], axes: tuple[Axis, ...], labels: set[int],
+        sizes: Mapping[int, Size], hint: Labels,
+    ) -> tuple[Number, Tensor]:  # fmt: skip
         """The product of factors, summed over what the result does not have; what no factor has counts its size."""
         bound = {label for x in factors for label in x.labels}
         kept = dict.fromkeys([label for axis in axes for label in labels_of(axis)])
         factors = factors + [Tensor(self.indexing.size(sizes[x]), ()) for x in sorted(labels - bound - set(kept))]
         if not factors:
-            return Tensor(self.operations.number(1), ())
+            return coefficient, Tensor(self.operations.number(1), ())
         liked = [x for x in dict.fromkeys((*hint, *kept)) if x in kept and x in bound]
-        return self.products.contract(factors, tuple(liked), sizes)
+        return self.products.contract(coefficient, factors, tuple(liked), sizes)
 
     def _replaced(self, axis: Axis, target: int, index: Index, sizes: Mapping[int, Size]) -> Axis:
         if isinstance(axis, int):

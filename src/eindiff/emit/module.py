@@ -6,14 +6,21 @@ import keyword
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
 
 from eindiff import sizes as sz
 from eindiff.constants import IndexMap, SizeOf
+from eindiff.emit.costs import Costs
 from eindiff.emit.functions import HELPERS
 from eindiff.emit.lowering import Lowering
-from eindiff.emit.operations import Operation, Printer, reachable, tidy
+from eindiff.emit.operations import Operation, reachable, tidy
+from eindiff.emit.statements import Printer, Statement
 from eindiff.errors import EindiffError
 from eindiff.expr import Constant, Einsum, Expr, Variable, topological, variables
+from eindiff.order import factor, share
 from eindiff.sizes import Size
 
 Outputs = Expr | Mapping[str, Expr]
@@ -45,40 +52,87 @@ class Names:
         return text.replace(",", ", ")
 
 
+@dataclass(slots=True)
+class Program:
+    """Statements in order, what they cost for known sizes, and the whole as source."""
+
+    source: str
+    statements: list[Statement]
+    outputs: list[Operation]
+    costs: Costs | None = None
+
+    @property
+    def operations(self) -> list[Operation]:
+        """All operations that compute something, in the order in which they run."""
+        return [x for x in reachable(self.outputs) if not x.cheap]
+
+    @property
+    def seconds(self) -> float:
+        """The predicted time."""
+        assert self.costs is not None
+        return sum(self.costs.seconds(x) for x in reachable(self.outputs))
+
+
 class Module:
     """The parts of a module for some outputs. Names in `reserved` are left to the caller."""
 
-    def __init__(self, outputs: Outputs, name: str, sizes: Mapping[str, int], reserved: Sequence[str] = ()) -> None:
-        self.sizes = sizes
-        self.single = isinstance(outputs, Expr)
+    def __init__(self, outputs: Outputs, name: str, reserved: Sequence[str] = ()) -> None:
         self.named = {"result": outputs} if isinstance(outputs, Expr) else dict(outputs)
         if not self.named or not all(isinstance(output, Expr) for output in self.named.values()):
             raise EindiffError("the outputs are an expression, or a dictionary of names and expressions")
         self.name = name
-        self.inputs = variables(*self.named.values())
-        order = topological(self.named.values())
-        needed = {name for node in order for size in sizes_in(node) for name in sz.names(size)}
-        shown = {size for v in self.inputs for size in v.shape if isinstance(size, str)}
-        self.unseen = sorted(needed - shown)
-        self.names = Names(self.inputs, sorted(needed | shown), list(self.named), [name, *reserved])
         self.exprs = list(self.named.values())
+        self.inputs = variables(*self.exprs)
+        needed = {name for node in topological(self.exprs) for size in sizes_in(node) for name in sz.names(size)}
+        shown = {size for v in self.inputs for size in v.shape if isinstance(size, str)}
+        self.size_names = needed | shown
+        self.unseen = sorted(needed - shown)
+        self.names = Names(self.inputs, sorted(self.size_names), list(self.named), [name, *reserved])
 
     def source(self) -> str:
-        """The whole module."""
-        lowering = Lowering(self.names.variables, self.names.size, self.sizes)
-        found = tidy(lowering.operations, lowering.run(self.exprs))
+        """The whole module, for reading: it works for all sizes."""
+        lowering = Lowering(self.names.variables, self.names.size)
+        return self._program(tidy(lowering.operations, lowering.run(self.exprs)), self.checks()).source
+
+    def program(
+        self, known: Mapping[str, int], dtype: str = "float64", exact: bool = False, strategy: str = "auto"
+    ) -> Program:
+        """The module that is fastest for the given sizes.
+
+        It works for other sizes too, unless it is `exact`: then sizes of 1 are made use of.
+        """
+        costs = Costs(known, np.dtype(dtype).itemsize)
+        best: list[Operation] = []
+        least = inf
+        for exprs in dict.fromkeys([tuple(factor(self.exprs)), tuple(factor(share(self.exprs)))]):
+            lowering = Lowering(self.names.variables, self.names.size, costs, strategy, exact)
+            found = tidy(lowering.operations, lowering.run(exprs))
+            seconds = sum(costs.seconds(x) for x in reachable(found))
+            if seconds < least:
+                best, least = found, seconds
+        return self._program(best, self.checks(checked=False), costs, buffers=True)
+
+    def _program(
+        self, found: Sequence[Operation], first: Sequence[str], costs: Costs | None = None, buffers: bool = False
+    ) -> Program:
         literals = self._literals(found)
         outputs = list(zip(self.names.outputs.values(), found, strict=True))
-        printer = Printer(outputs, self.names.taken)
+        taken = {name: f"out_{name}" if len(outputs) > 1 else "out" for name, _ in outputs} if buffers else {}
+        printer = Printer(outputs, self.names.taken | set(taken.values()), costs, taken)
         printer.texts.update(literals)
-        body = [*self.checks(), *printer.run()]
+        statements = printer.run()
+        body = [*first, *(line for statement in statements for line in statement.lines)]
         results = ", ".join(printer.texts[operation][0] for operation in found)
-        body.append(f"return {results}")
-        function = [f"def {self.name}({self.signature()}):", *(f"    {line}" for line in body)]
-        text = "\n".join(function)
-        helpers = [source.strip() for name, source in HELPERS.items() if re.search(rf"\b{name}\(", text)]
+        if body and body[-1].startswith(f"{results} = "):
+            body[-1] = body[-1].replace(f"{results} =", "return", 1)
+        else:
+            body.append(f"return {results}")
+        signature = ", ".join([*self.signature(), *(f"{buffer}=None" for buffer in taken.values())])
+        text = "\n".join([f"def {self.name}({signature}):", *(f"    {line}" for line in body)])
+        helpers = [source.strip() for name, source in HELPERS.items() if re.search(rf"(?<![\w.]){name}\(", text)]
         constants = ["\n".join(self.constants)] if self.constants else []
-        return "\n\n\n".join(["\n".join(_imports(text + str(helpers))), *constants, *helpers, text]) + "\n"
+        parts = ["\n".join(_imports(text + str(helpers))), *constants, *helpers, text]
+        return Program("\n\n\n".join(parts) + "\n", statements, list(found), costs)
 
     def _literals(self, outputs: Sequence[Operation]) -> dict[Operation, tuple[str, str]]:
         """Long literal arrays as constants of the module."""
@@ -92,12 +146,12 @@ class Module:
                 self.constants += wrapper.wrap(f"{name} = {operation.template}")
         return names
 
-    def signature(self) -> str:
+    def signature(self) -> list[str]:
         """The parameters: variables by name, and then sizes that no variable shows, by keyword."""
         sizes = [self.names.sizes[size] for size in self.unseen]
-        return ", ".join([*self.names.variables.values(), *(["*", *sizes] if sizes else [])])
+        return [*self.names.variables.values(), *(["*", *sizes] if sizes else [])]
 
-    def checks(self) -> list[str]:
+    def checks(self, checked: bool = True) -> list[str]:
         """Statements that give sizes their values, and check the shapes of the arguments."""
         lines, known = [], set(self.unseen)
         for v in self.inputs:
@@ -114,8 +168,9 @@ class Module:
                 lines.append(f"{', '.join(self.names.sizes[size] for size in new)} = {name}.shape[:{len(new)}]")
             else:
                 lines += [f"{self.names.sizes[size]} = {name}.shape[{v.shape.index(size)}]" for size in new]
-            lines.append(_check(name, [self.names.size(size) for size in v.shape]))
-        symmetric = [self.names.variables[v.name] for v in self.inputs if v.symmetries]
+            if checked:
+                lines.append(_check(name, [self.names.size(size) for size in v.shape]))
+        symmetric = [self.names.variables[v.name] for v in self.inputs if v.symmetries and checked]
         return lines + [f'assert np.allclose({name}, {name}.T), "{name} must be symmetric"' for name in symmetric]
 
 

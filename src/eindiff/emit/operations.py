@@ -1,21 +1,22 @@
-"""Operations as text: an interned graph of pieces of Python source, and its printing as readable lines.
+"""Operations as text: an interned graph of pieces of Python source, with the shapes and the work of each.
 
 An `Operation` is a template with places for its operands. Equal operations are one object, so what is used twice is
-seen to be used twice, and gets a name; what is used once is written where it is used, as long as the line stays short.
+seen to be used twice.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from eindiff.expr import Number
+from eindiff import sizes as sz
+from eindiff.expr import Number, number
+from eindiff.sizes import Shape, Size
 from eindiff.traverse import post_order
 
-LINE = 96  # columns of a line of source, without its indentation
 CHUNK = 8  # longer sums and products are written in parts
 
 # What the outermost operator of a piece of source is. A place in a template has the kinds it takes without parentheses.
@@ -28,6 +29,13 @@ FIRST_FACTOR = frozenset({ATOM, POWER, TIMES})
 FIRST_MATRIX = frozenset({ATOM, POWER, MATMUL})
 TERMS = frozenset({ATOM, POWER, TIMES, MATMUL})
 FIRST_TERM = TERMS | {NEGATIVE}
+
+
+Work = Size | Callable[[Callable[[Size], int]], float]  # as a polynomial in sizes, or from a way to evaluate sizes
+
+# How fast an operation runs, for the cost model: at the speed of matrix products, of a pass over memory, of functions
+# like exp, or of decompositions.
+BLAS, ARITHMETIC, FUNCTION, LAPACK = "blas", "arithmetic", "function", "lapack"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,6 +51,10 @@ class Operation:
     role: tuple = ()  # what the algebra needs to know: ("transpose", x), ("reciprocal", x), ("inverse", a), ...
     lines: tuple[str, ...] = ()
     fresh: bool = False  # the first line takes its operand over and changes it in place
+    shape: Shape = ()
+    work: Work = 0  # operations on numbers
+    speed: str = ARITHMETIC
+    serial: int = 0  # in order of being made
 
 
 @dataclass(slots=True)
@@ -55,16 +67,19 @@ class Operations:
     def make(
         self, template: str, operands: Sequence[Operation] = (), places: Sequence[Kinds] | None = None, **more: Any
     ) -> Operation:
-        """The one operation of this template and these operands."""
+        """The one operation of this template and these operands; if nothing else is said, an elementwise one."""
         key = (template, tuple([id(x) for x in operands]), more.get("lines", ()))
         if key not in self.known:
             allowed = tuple(places) if places is not None else (ANY,) * len(operands)
-            self.known[key] = Operation(template, tuple(operands), allowed, **more)
+            more.setdefault("shape", broadcast([x.shape for x in operands]))
+            if not (more.get("cheap") or more.get("view")):
+                more.setdefault("work", sz.multiply(max(1, len(operands) - 1), sz.product(more["shape"])))
+            self.known[key] = Operation(template, tuple(operands), allowed, serial=len(self.known), **more)
         return self.known[key]
 
-    def name(self, text: str, kind: str = ATOM) -> Operation:
+    def name(self, text: str, shape: Shape = (), kind: str = ATOM) -> Operation:
         """A name, or anything else that is short and costs nothing to compute."""
-        return self.make(text, kind=kind, cheap=True)
+        return self.make(text, kind=kind, cheap=True, shape=shape)
 
     def number(self, value: Number) -> Operation:
         """A number, exactly."""
@@ -78,11 +93,17 @@ class Operations:
             return x.role[1]
         if x in self.symmetric:
             return x
-        return self.make("{0}.T", [x], [ATOMS], cheap=True, view=True, role=("transpose", x))
+        return self.make("{0}.T", [x], [ATOMS], cheap=True, view=True, role=("transpose", x), shape=x.shape[::-1])
 
     def matmul(self, a: Operation, b: Operation) -> Operation:
-        """`a @ b`."""
-        return self.make("{0} @ {1}", [a, b], [FIRST_MATRIX, ATOMS], kind=MATMUL, role=("matmul", a, b))
+        """`a @ b`, with NumPy's rules for vectors and stacks of matrices."""
+        rows, columns = a.shape[-2:-1], b.shape[-1:] if len(b.shape) > 1 else ()
+        shape = (*broadcast([a.shape[:-2], b.shape[:-2]]), *rows, *columns)
+        work = sz.multiply(2, sz.product((*shape, a.shape[-1])))
+        role = ("matmul", a, b)
+        return self.make(
+            "{0} @ {1}", [a, b], [FIRST_MATRIX, ATOMS], kind=MATMUL, role=role, shape=shape, work=work, speed=BLAS,
+        )  # fmt: skip
 
     def power(self, x: Operation, exponent: Number) -> Operation:
         """`x ** exponent`, with roots and reciprocals as they are usually written."""
@@ -91,9 +112,12 @@ class Operations:
         if exponent < 0:
             return self.quotient(1, [], [self.power(x, -exponent)])
         if exponent == Fraction(1, 2):
-            return self.make("np.sqrt({0})", [x])
+            return self.make("np.sqrt({0})", [x], speed=FUNCTION)
+        if isinstance(exponent, Fraction) and exponent.denominator == 2 and exponent > 1:
+            return self.times([self.power(x, number(exponent - Fraction(1, 2))), self.power(x, Fraction(1, 2))])
         text = number_text(exponent)
-        return self.make(f"{{0}}**{f'({text})' if '/' in text else text}", [x], [ATOMS], kind=POWER)
+        speed = ARITHMETIC if exponent == 2 else FUNCTION
+        return self.make(f"{{0}}**{f'({text})' if '/' in text else text}", [x], [ATOMS], kind=POWER, speed=speed)
 
     def quotient(self, coefficient: Number, above: Sequence[Operation], below: Sequence[Operation]) -> Operation:
         """`coefficient * above / below`, each a product of operations of one shape."""
@@ -142,6 +166,20 @@ class Operations:
         places = [FIRST_TERM | {PLUS}, *[TERMS] * (len(ordered) - 1)]
         role = ("plus", *(part for term in ordered for part in term))
         return self.make(template, operands, places, kind=PLUS, role=role)
+
+
+def broadcast(shapes: Sequence[Shape]) -> Shape:
+    """The shape that arrays have together.
+
+    >>> broadcast([("m", 1), ("n",), ()])
+    ('m', 'n')
+    """
+    result: list[Size] = [1] * max([len(shape) for shape in shapes], default=0)
+    for shape in shapes:
+        for axis, size in enumerate(shape, len(result) - len(shape)):
+            if result[axis] == 1:
+                result[axis] = size
+    return tuple(result)
 
 
 def number_text(value: Number) -> str:
@@ -204,79 +242,8 @@ def _with_operands(operations: Operations, x: Operation, operands: list[Operatio
     role = tuple([renamed.get(part, part) if isinstance(part, Operation) else part for part in x.role])
     if role[:1] == ("transpose",):
         return operations.transpose(role[1])
-    same = {name: getattr(x, name) for name in ("kind", "cheap", "view", "lines", "fresh")}
+    same = {name: getattr(x, name) for name in ("kind", "cheap", "view", "lines", "fresh", "shape", "work", "speed")}
     result = operations.make(x.template, operands, x.places, role=role, **same)
     if x in operations.symmetric:
         operations.symmetric.add(result)
     return result
-
-
-class Printer:
-    """Writes operations as statements, in an order in which they can run."""
-
-    def __init__(self, outputs: Sequence[tuple[str, Operation]], taken: set[str]) -> None:
-        self.outputs = outputs
-        self.taken = taken | {name for name, _ in outputs}
-        self.lines: list[str] = []
-        self.texts: dict[Operation, tuple[str, str]] = {}
-        self.uses: Counter[Operation] = Counter()
-        self.count = 0
-
-    def run(self) -> list[str]:
-        """The statements; afterwards `texts` has what stands for each output."""
-        wanted = [x for _, x in self.outputs]
-        order = reachable(wanted)
-        self.uses = uses = count_uses(order, wanted)
-        names: dict[Operation, str] = {}
-        if len(self.outputs) > 1:
-            for name, x in self.outputs:
-                names.setdefault(x, name)
-        for x in order:
-            self._write(x, names.get(x), named=x in names or (uses[x] > 1 and not x.cheap))
-        return self.lines
-
-    def _write(self, x: Operation, name: str | None, named: bool) -> None:
-        if x in self.texts:
-            return
-        if x.lines:
-            self._write_block(x, name)
-            return
-        text = self._fitted(x, x.template, len(name or "t00") + 3)
-        self.texts[x] = (text, x.kind)
-        if named:
-            self._assign(x, name)
-
-    def _write_block(self, x: Operation, name: str | None) -> None:
-        name = name or self._fresh_name()
-        lines = list(x.lines)
-        if x.fresh and (x.operands[0].view or x.operands[0].cheap or self.uses[x.operands[0]] > 1):
-            lines[0] = "{out} = np.array({0})"
-        for line in lines:
-            self._fitted(x, line, len(name), out=name)  # first all names, which stand before the block
-        self.lines += [self._fitted(x, line, len(name), out=name) for line in lines]
-        self.texts[x] = (name, ATOM)
-
-    def _fitted(self, x: Operation, template: str, margin: int, out: str = "") -> str:
-        """The template filled in, with the longest operands given names until the line is short enough."""
-        while True:
-            texts = []
-            for y, place in zip(x.operands, x.places, strict=True):
-                text, kind = self.texts[y]
-                texts.append(text if kind in place else f"({text})")
-            result = template.format(*texts, out=out)
-            long = [y for k, y in enumerate(x.operands) if f"{{{k}}}" in template and len(self.texts[y][0]) > 8]
-            long = [y for y in long if y.operands and not self.texts[y][0].isidentifier()]
-            if len(result) + margin <= LINE or not long:
-                return result
-            self._assign(max(long, key=lambda y: len(self.texts[y][0])), None)
-
-    def _assign(self, x: Operation, name: str | None) -> None:
-        name = name or self._fresh_name()
-        self.lines.append(f"{name} = {self.texts[x][0]}")
-        self.texts[x] = (name, ATOM)
-
-    def _fresh_name(self) -> str:
-        while (name := f"t{self.count}") in self.taken:
-            self.count += 1
-        self.count += 1
-        return name

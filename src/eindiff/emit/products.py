@@ -1,92 +1,36 @@
 """Products and contractions as a person writes them: `*` with broadcasting, `@`, sums, solves, and einsum for the rest.
 
-Sizes are not known when the source is written, so operands are multiplied in order of increasing tensor order (the
-paper's rule); where that would form something of higher order, one einsum with `optimize=True` chooses the order when
-it runs.
+For known sizes operands are multiplied in the cheapest order, pair by pair, at the speed of matrix products
+(`contractions`). If sizes are not known, they are multiplied in order of increasing tensor order (the paper's rule);
+where that would form something of higher order, one einsum with `optimize=True` chooses the order when it runs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from eindiff import sizes as sz
-from eindiff.emit.operations import ATOMS, Operation, Operations
-from eindiff.labels import Labels, first_appearance
+from eindiff.emit.contractions import GRAM, Contractions
+from eindiff.emit.costs import Costs
+from eindiff.emit.operations import BLAS, LAPACK, Operation, Operations
+from eindiff.emit.tensors import Tensor, letters
+from eindiff.expr import Number
+from eindiff.labels import Labels
 from eindiff.order import Path, contraction_path, tensor_order_path
 from eindiff.sizes import Size
 
-LETTERS = "ijklmnopqrstuvwxyzabcdefghABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """An operation and the labels of its axes."""
-
-    operation: Operation
-    labels: Labels
-
-
-def letters(groups: Sequence[Labels], output: Labels) -> str:
-    """The subscripts of an einsum.
-
-    >>> letters([(3, 5), (5,)], (3,))
-    'ij,j->i'
-    """
-    names = first_appearance([*groups, output])
-    inputs = ",".join("".join(LETTERS[names[x]] for x in labels) for labels in groups)
-    return f"{inputs}->{''.join(LETTERS[names[x]] for x in output)}"
-
-
-class Products:
+class Products(Contractions):
     """Multiplies tensors; results carry their labels in the order that is natural for the operation."""
 
-    def __init__(self, operations: Operations, typical: Mapping[str, int]) -> None:
-        self.operations = operations
-        self.typical = typical
-
-    # One tensor
-
-    def permute(self, x: Tensor, order: Labels) -> Operation:
-        """The tensor with its axes in another order."""
-        if x.labels == order:
-            return x.operation
-        if len(order) == 2:
-            return self.operations.transpose(x.operation)
-        axes = ", ".join(str(x.labels.index(label)) for label in order)
-        return self.operations.make(f"{{0}}.transpose({axes})", [x.operation], [ATOMS], cheap=True, view=True)
-
-    def align(self, x: Tensor, order: Labels, explicit: bool = False) -> Operation:
-        """The tensor as it broadcasts against one with axes `order`; leading axes are shown only on demand."""
-        present = tuple([label for label in order if label in x.labels])
-        turned = self.permute(x, present)
-        while order and order[0] not in present and not (explicit and present):
-            order = order[1:]
-        if order == present:
-            return turned
-        index = ", ".join(":" if label in present else "None" for label in order)
-        return self.operations.make(f"{{0}}[{index}]", [turned], [ATOMS], cheap=True, view=True)
-
-    def reduce(self, x: Tensor, kept: Collection[int]) -> Tensor:
-        """Diagonals taken where labels repeat, and sums over the labels that are not kept."""
-        distinct = tuple(dict.fromkeys(x.labels))
-        result = tuple([label for label in distinct if label in kept])
-        make = self.operations.make
-        if len(distinct) < len(x.labels):
-            if len(x.labels) == 2:
-                text = "np.diag({0})" if result else "np.trace({0})"
-            else:
-                text = f'np.einsum("{letters([x.labels], result)}", {{0}})'
-            return Tensor(make(text, [x.operation], view=bool(result)), result)
-        if result == distinct:
-            return x
-        if not result:
-            return Tensor(make("np.sum({0})", [x.operation]), ())
-        axes = [axis for axis, label in enumerate(x.labels) if label not in kept]
-        text = str(axes[0]) if len(axes) == 1 else f"({', '.join(map(str, axes))})"
-        return Tensor(make(f"np.sum({{0}}, axis={text})", [x.operation]), result)
+    def __init__(
+        self, operations: Operations, text: Callable[[Size], str], costs: Costs | None, strategy: str, exact: bool
+    ) -> None:  # fmt: skip
+        super().__init__(operations, text, costs)
+        self.strategy = strategy
+        self.exact = exact
 
     # Elementwise products
 
@@ -106,8 +50,11 @@ class Products:
         order = tuple([label for label in hint if any(label in x.labels for x in whole)])
         whole.sort(key=lambda x: min([order.index(label) for label in x.labels], default=0))
         if len(whole) == len(order) == 2:
-            return Tensor(self.operations.make("np.outer({0}, {1})", [x.operation for x in whole]), order)
-        return self.einsum(whole, order) if len(order) > 2 else self._broadcast(whole, order)
+            shape = tuple([whole[0].operation.shape[0], whole[1].operation.shape[0]])
+            return Tensor(self.operations.make("np.outer({0}, {1})", [x.operation for x in whole], shape=shape), order)
+        if len(order) > 2 and self.costs is None:
+            return self.einsum(whole, order)
+        return self._broadcast(sorted(whole, key=lambda x: len(x.labels)), order)
 
     def _broadcast(self, factors: Sequence[Tensor], order: Labels) -> Tensor:
         return Tensor(self.operations.times([self.align(x, order) for x in factors]), order)
@@ -138,32 +85,80 @@ class Products:
 
     # Contractions
 
-    def contract(self, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> Tensor:
-        """The sum of products over the labels that are not in `kept`, which is also the order that is liked best."""
+    def contract(
+        self, coefficient: Number, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]
+    ) -> tuple[Number, Tensor]:
+        """A multiple of the sum of products over the labels that are not in `kept`, the order that is liked best."""
         scalars = [x for x in factors if not x.labels]
         if scalars and len(scalars) < len(factors):
-            return self.product([*scalars, self.contract([x for x in factors if x.labels], kept, sizes)], kept)
+            coefficient, rest = self.contract(coefficient, [x for x in factors if x.labels], kept, sizes)
+            return coefficient, self.product([*scalars, rest], kept)
+        factors = self._without_ones(factors, kept)
         if all(set(x.labels) <= set(kept) and len(set(x.labels)) == len(x.labels) for x in factors):
-            return self.product(factors, kept)
+            coefficient, factors = self._scaled(coefficient, factors, kept, sizes)
+            return coefficient, self.product(factors, kept)
+        if (found := self._gram(factors, kept)) is not None:
+            return coefficient, found
         terms = self._reduced(self._merged([*factors], kept), kept)
         place = {label: k for k, label in enumerate(kept)}
         terms.sort(key=lambda x: (len(x.labels), -max([place.get(label, -1) for label in x.labels], default=-1)))
-        for i, j in self._path([x.labels for x in terms], kept, sizes):
+        coefficient, terms = self._scaled(coefficient, terms, kept, sizes)
+        for i, j in self._path([x.labels for x in terms], kept, sizes, [x.operation.serial for x in terms]):
             rest = [x for k, x in enumerate(terms) if k not in (i, j)]
             needed = set(kept).union(*(x.labels for x in rest))
             result = [label for label in {*terms[i].labels, *terms[j].labels} if label in needed]
-            if rest and len(result) > max(2, len(terms[i].labels), len(terms[j].labels)):
-                return self.einsum(terms, kept)
-            terms = [*rest, self.pair(terms[i], terms[j], needed, kept)]
-        return terms[0]
+            if self.costs is None and rest and len(result) > max(2, len(terms[i].labels), len(terms[j].labels)):
+                return coefficient, self.einsum(terms, kept)
+            terms = [*rest, self.pair(terms[i], terms[j], needed, kept, last=not rest)]
+        return coefficient, terms[0]
 
-    def _path(self, inputs: Sequence[Labels], kept: Labels, sizes: Mapping[int, Size]) -> Path:
-        """The order of multiplication: the best one for typical sizes, or else by increasing tensor order."""
-        names = {name for labels in inputs for label in labels for name in sz.names(sizes[label])}
-        if not self.typical or names - set(self.typical):
+    def _without_ones(self, factors: Sequence[Tensor], kept: Labels) -> Sequence[Tensor]:
+        """What is summed over one entry is taken instead."""
+        if not self.exact:
+            return factors
+        single = {x for y in factors for x in y.labels if x not in kept and self.entries([y.size(x)]) == 1}
+        return [self.only(x, single) if single and len(set(x.labels)) == len(x.labels) else x for x in factors]
+
+    def _scaled(
+        self, coefficient: Number, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]
+    ) -> tuple[Number, list[Tensor]]:
+        """A coefficient is multiplied into the smallest factor, if that is smaller than the result."""
+        terms = list(factors)
+        if coefficient == 1 or self.costs is None:
+            return coefficient, terms
+        entries = [self.entries(x.operation.shape) for x in terms]
+        smallest = min(range(len(terms)), key=entries.__getitem__)
+        if 2 * entries[smallest] > self.entries([sizes[label] for label in kept]):
+            return coefficient, terms
+        terms[smallest] = Tensor(self.operations.scale(coefficient, terms[smallest].operation), terms[smallest].labels)
+        return 1, terms
+
+    def _gram(self, factors: Sequence[Tensor], kept: Labels) -> Tensor | None:
+        """X' diag(d) X as a symmetric product, which takes half the work."""
+        if self.costs is None or len(kept) != 2:
+            return None
+        pairs = [x for x in factors if kept[0] in x.labels] + [x for x in factors if kept[1] in x.labels]
+        if len(pairs) != 2 or pairs[0].operation is not pairs[1].operation or len(pairs[0].labels) != 2:
+            return None
+        (x, y), weights = pairs, [z for z in factors if z not in pairs]
+        [row] = [label for label in x.labels if label not in kept] or [-1]
+        if y.labels != tuple([kept[1] if label == kept[0] else label for label in x.labels]):
+            return None
+        if self.entries([x.size(kept[0])]) < GRAM or any(set(z.labels) != {row} for z in weights):
+            return None
+        if not weights:
+            return None  # NumPy itself sees that A' A is symmetric
+        shape = (x.size(kept[0]),) * 2
+        work = sz.product((*shape, x.size(row)))
+        operands = [self.permute(x, (row, kept[0])), self.product(weights, (row,)).operation]
+        return Tensor(self.operations.make("gram({0}, {1})", operands, shape=shape, work=work, speed=BLAS), kept)
+
+    def _path(self, inputs: Sequence[Labels], kept: Labels, sizes: Mapping[int, Size], keys: Sequence[int]) -> Path:
+        """The order of multiplication: the best one for known sizes, or else by increasing tensor order."""
+        if self.costs is None:
             return tensor_order_path(inputs, kept)
-        known = {label: sz.evaluate(sizes[label], self.typical) for labels in inputs for label in labels}
-        return contraction_path(inputs, kept, known)
+        values = {label: self.costs.evaluate(sizes[label]) for labels in inputs for label in labels}
+        return contraction_path(inputs, kept, values, self.strategy, keys)
 
     def _reduced(self, terms: list[Tensor], kept: Labels) -> list[Tensor]:
         """What only one tensor has is summed first."""
@@ -194,20 +189,25 @@ class Products:
         first.remove(last)
         return [self.product(first, kept), last]
 
-    def pair(self, a: Tensor, b: Tensor, kept: Collection[int], hint: Labels) -> Tensor:
+    def pair(self, a: Tensor, b: Tensor, kept: Collection[int], hint: Labels, last: bool = False) -> Tensor:
         """The product of two tensors with a sum over what they share and is not kept."""
+        return self.once(a, b, kept, lambda x, y: self._pair(x, y, kept, hint, last))
+
+    def _pair(self, a: Tensor, b: Tensor, kept: Collection[int], hint: Labels, last: bool) -> Tensor:
         shared = set(a.labels) & set(b.labels)
         summed = shared - set(kept)
         if not summed:
-            return self.product([a, b], _extended(hint, a.labels + b.labels))
+            if last or self.costs is None:
+                return self.product([a, b], _extended(hint, a.labels + b.labels))
+            return self.product([a, b], _interleaved(a.labels, b.labels, hint))
         if len(summed) == 1 and shared == summed:
             if (found := self._solve(a, b, *summed) or self._solve(b, a, *summed)) is not None:
                 return found
             if len(a.labels) <= 2 and len(b.labels) <= 2:
                 [label] = summed
                 return self._matrix_product(a, b, label, hint)
-        if len(summed) == 1 and (found := self._stacked(a, b, *summed) or self._stacked(b, a, *summed)) is not None:
-            return found
+        if self.costs is not None:
+            return self.multiply(a, b, kept, hint if last else None)
         if shared == set(a.labels) == set(b.labels):
             return self.reduce(self.product([a, b], hint), kept)
         return self.einsum([a, b], tuple([x for x in _extended(hint, a.labels + b.labels) if x in kept]))
@@ -222,7 +222,9 @@ class Products:
         places = ", ".join(f"{{{k}}}" for k in range(len(terms)))
         optimize = ", optimize=True" if len(bound) > len(output) else ""
         text = f'np.einsum("{letters([x.labels for x in terms], output)}", {places}{optimize})'
-        return Tensor(self.operations.make(text, [x.operation for x in terms]), output)
+        size_of = {label: x.size(label) for x in terms for label in x.labels}
+        work, shape = sz.product(size_of.values()), tuple([size_of[label] for label in output])
+        return Tensor(self.operations.make(text, [x.operation for x in terms], shape=shape, work=work), output)
 
     def _solve(self, inverse: Tensor, other: Tensor, summed: int) -> Tensor | None:
         """`inv(A) @ b` is a solve, which is faster and more accurate."""
@@ -234,7 +236,16 @@ class Products:
         [free] = [label for label in inverse.labels if label != summed]
         rest = tuple([label for label in other.labels if label != summed])
         right = self.permute(other, (summed, *rest))
-        return Tensor(self.operations.make("np.linalg.solve({0}, {1})", [matrix, right]), (free, *rest))
+        n = matrix.shape[0]
+
+        def work(evaluate: Callable[[Size], int]) -> float:
+            size = evaluate(n)
+            return 2 / 3 * size**3 + 2 * size * evaluate(sz.product(right.shape))
+
+        solved = self.operations.make(
+            "np.linalg.solve({0}, {1})", [matrix, right], shape=right.shape, work=work, speed=LAPACK
+        )
+        return Tensor(solved, (free, *rest))
 
     def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels) -> Tensor:
         """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference."""
@@ -252,21 +263,19 @@ class Products:
         _, _, _, left, right, order = min(candidates, key=lambda c: c[:3])
         return Tensor(self.operations.matmul(left, right), order)
 
-    def _stacked(self, a: Tensor, b: Tensor, summed: int) -> Tensor | None:
-        """`a @ b` of stacks of matrices, where their axes already are as NumPy wants them."""
-        if len(a.labels) < 3 or a.labels[-1] != summed:
-            return None
-        batch, columns = b.labels[:-2], b.labels[-1:]
-        if b.labels == (summed,):
-            return Tensor(self.operations.matmul(a.operation, b.operation), a.labels[:-1])
-        if len(b.labels) < 2 or b.labels[-2] != summed or columns[0] in a.labels or batch not in ((), a.labels[:-2]):
-            return None
-        return Tensor(self.operations.matmul(a.operation, b.operation), a.labels[:-1] + columns)
-
 
 def _usual_order(labels: Collection[int], group: Sequence[Tensor]) -> Labels:
     """The order of axes of most of the tensors that have them all."""
     return Counter(x.labels for x in group if len(x.labels) == len(labels)).most_common(1)[0][0]
+
+
+def _interleaved(a: Labels, b: Labels, hint: Labels) -> Labels:
+    """Labels of a product of two tensors that is not the last one: first what both begin with, then what is wanted
+    first in the end, and last what both end with, which is run over fastest."""
+    first, last = (a[:1] if a[:1] == b[:1] else ()), (a[-1:] if a[-1:] == b[-1:] else ())
+    own = [x for x in dict.fromkeys(a + b) if x not in first and x not in last]
+    own.sort(key=lambda x: hint.index(x) if x in hint else len(hint))
+    return tuple(dict.fromkeys((*first, *own, *last)))
 
 
 def _extended(hint: Labels, labels: Labels) -> Labels:

@@ -70,7 +70,7 @@ class Script:
         self._derive(expr, order, mode)
         self.sizes = dict(sizes)
         self.seed = seed
-        self.module = Module(self.outputs, name, sizes, RESERVED)
+        self.module = Module(self.outputs, name, RESERVED)
 
     def _derive(self, expr: Expr, order: int, mode: str) -> None:
         """All derivatives up to the order, each from the one below it."""

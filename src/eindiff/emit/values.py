@@ -13,7 +13,8 @@ from itertools import permutations
 from eindiff import sizes as sz
 from eindiff.emit.indexing import Axis, Indexing, labels_of, renamed
 from eindiff.emit.operations import ANY, Operation, Operations
-from eindiff.emit.products import Products, Tensor, letters
+from eindiff.emit.products import Products
+from eindiff.emit.tensors import Tensor, letters
 from eindiff.expr import Number, number
 from eindiff.labels import Labels, first_appearance
 from eindiff.sizes import Shape, Size
@@ -86,14 +87,14 @@ class Arrays:
             result = self.operations.scale(coefficient, self.products.align(tensor, order))
             if len(tensor.labels) == len(shape):
                 return result
-            return make(f"np.broadcast_to({{0}}, {self.shape_text(shape)}).copy()", [result])
+            return make(f"np.broadcast_to({{0}}, {self.shape_text(shape)}).copy()", [result], shape=shape)
         if operation.role[:1] != ("number",):
-            return make(f"np.full({self.shape_text(shape)}, {{0}})", [self.operations.scale(coefficient, operation)])
+            return make(f"np.full({self.shape_text(shape)}, {{0}})", [self.operations.scale(coefficient, operation)], shape=shape)
         content = number(coefficient * operation.role[1])
         if content in (0, 1):
-            return make(f"np.{'ones' if content else 'zeros'}({self.shape_text(shape)})")
+            return make(f"np.{'ones' if content else 'zeros'}({self.shape_text(shape)})", shape=shape)
         filling = self.operations.number(float(content) if isinstance(content, int) else content)
-        return make(f"np.full({self.shape_text(shape)}, {{0}})", [filling])
+        return make(f"np.full({self.shape_text(shape)}, {{0}})", [filling], shape=shape)
 
     def shape_text(self, shape: Shape) -> str:
         """A shape as NumPy's constructors take it."""
@@ -161,9 +162,9 @@ class Arrays:
         if len(term.axes) != 2 or term.axes[0] != term.axes[1] or not isinstance(term.axes[0], int):
             return term
         if term.core.labels:
-            operation = self.operations.make("np.diag({0})", [term.core.operation])
+            operation = self.operations.make("np.diag({0})", [term.core.operation], shape=shape)
         else:
-            eye = self.operations.make(f"np.eye({self.indexing.text(shape[0])})")
+            eye = self.operations.make(f"np.eye({self.indexing.text(shape[0])})", shape=shape)
             core = term.core.operation
             operation = eye if core.role[:1] == ("number",) else self.operations.times([core, eye])
             if core.role[:1] == ("number",):
@@ -190,7 +191,8 @@ class Arrays:
             if not term.is_plain:
                 lines.append(self._assignment(term, operands, shape, first=len(lines) == 1 and not dense))
         return self.operations.make(
-            "", operands, [ANY] * len(operands), lines=tuple(lines), fresh=bool(dense),
+            "", operands, [ANY] * len(operands), lines=tuple(lines), fresh=bool(dense), shape=shape,
+            work=sz.total(sz.product(term.sizes[x] for x in term.core.labels) for term in value.terms),
         )  # fmt: skip
 
     def _concatenated(self, value: Value) -> Operation | None:
@@ -217,7 +219,7 @@ class Arrays:
             return None
         slots = ", ".join(f"{{{k}}}" for k in range(len(parts)))
         along = f", axis={axis}" if axis else ""
-        return self.operations.make(f"np.concatenate([{slots}]{along})", parts)
+        return self.operations.make(f"np.concatenate([{slots}]{along})", parts, shape=value.shape)
 
     def _assignment(self, term: Term, operands: list[Operation], shape: Shape, first: bool) -> str:
         """The statement that puts one term into an array, or adds it to what is there."""
@@ -229,8 +231,9 @@ class Arrays:
         core = self.products.align(term.core, order)
         if not term.injective and term.core.labels and len(term.core.labels) < len(order):
             # np.add.at of one index array of several axes reads past the end of values that it should broadcast
-            lengths = self.shape_text(tuple([term.sizes[label] for label in order]))
-            core = self.operations.make(f"np.broadcast_to({{0}}, {lengths})", [core], view=True)
+            spread = tuple([term.sizes[label] for label in order])
+            lengths = self.shape_text(spread)
+            core = self.operations.make(f"np.broadcast_to({{0}}, {lengths})", [core], view=True, shape=spread)
         operands.append(self.operations.scale(coefficient, core))
         operands.extend(places)
         slots = ", ".join(f"{{{number_of + 1 + k}}}" for k in range(len(places)))

@@ -1,0 +1,1 @@
+"""Running times of eindiff next to frameworks for automatic differentiation and to derivatives written by hand."""

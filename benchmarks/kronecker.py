@@ -1,0 +1,106 @@
+"""`H_ijkl = Σ_b x_bi x_bk M_bjl`, the Hessian of a loss of `x_b' W` by W, written by hand in several ways.
+
+`x` has shape (b, n) and `M`, symmetric in its last two axes, (b, q, q); H has shape (n, q, n, q).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from benchmarks.problem import Array
+
+BLOCK = 4  # values of i that are mirrored together
+_POOL: list[ThreadPoolExecutor] = []
+
+
+def parallel(function: Callable[[int], None], items: Iterable[int]) -> None:
+    """The function on all items, in a thread for each core."""
+    if not _POOL:
+        _POOL.append(ThreadPoolExecutor(len(os.sched_getaffinity(0))))
+    list(_POOL[0].map(function, items))
+
+
+def product(x: Array, M: Array) -> Array:
+    """One product of matrices, `(ik, b) (b, jl)`, and a transposed copy."""
+    (b, n), q = x.shape, M.shape[1]
+    pairs = (x[:, :, None] * x[:, None, :]).reshape(b, n * n)
+    return np.ascontiguousarray((pairs.T @ M.reshape(b, q * q)).reshape(n, n, q, q).transpose(0, 2, 1, 3))
+
+
+def batched(x: Array, M: Array) -> Array:
+    """Small products `(k, b) (b, l)` for each i and j, straight into place."""
+    pairs = x.T[:, None, :] * x.T
+    return pairs[:, None] @ M.transpose(1, 0, 2)
+
+
+def outer(x: Array, M: Array) -> Array:
+    """A single sample: an outer product of x with what all i have in common."""
+    return np.multiply.outer(x[0], M[0][:, None, :] * x[0][:, None])
+
+
+def outer_threads(x: Array, M: Array) -> Array:
+    """The same in threads, since touching new memory takes most of the time."""
+    n, q = x.shape[1], M.shape[1]
+    H, common = np.empty((n, q, n, q)), M[0][:, None, :] * x[0][:, None]
+    parallel(lambda i: np.multiply(x[0, i], common, out=H[i]), range(n))
+    return H
+
+
+def _half(x: Array, M: Array) -> tuple[Array, Callable[[int], None]]:
+    """An empty H, and what fills the block from i on: products for k ≥ i, the rest mirrored."""
+    n, q = x.shape[1], M.shape[1]
+    H = np.empty((n, q, n, q))
+    rows, slices = np.ascontiguousarray(x.T), np.ascontiguousarray(M.transpose(1, 0, 2))
+
+    def fill(start: int) -> None:
+        end = min(start + BLOCK, n)
+        for i in range(start, end):
+            np.matmul(rows[start:] * rows[i], slices, out=H[i, :, start:])
+        H[end:, :, start:end] = H[start:end, :, end:].transpose(2, 1, 0, 3)
+
+    return H, fill
+
+
+def half(x: Array, M: Array) -> Array:
+    """Small products for k ≥ i only."""
+    H, fill = _half(x, M)
+    for start in range(0, len(H), BLOCK):
+        fill(start)
+    return H
+
+
+def half_threads(x: Array, M: Array) -> Array:
+    """The same in threads."""
+    H, fill = _half(x, M)
+    parallel(fill, range(0, len(H), BLOCK))
+    return H
+
+
+def pairs(x: Array, M: Array) -> Array:
+    """One product for each i and all k ≥ i, copied to both its places."""
+    (b, n), q = x.shape, M.shape[1]
+    H, flat = np.empty((n, q, n, q)), M.reshape(b, q * q)
+    for i in range(n):
+        block = ((x[:, i:] * x[:, i : i + 1]).T @ flat).reshape(n - i, q, q)
+        H[i, :, i:] = block.transpose(1, 0, 2)
+        H[i + 1 :, :, i] = block[1:]
+    return H
+
+
+def packed(x: Array, M: Array) -> Array:
+    """The same for j ≤ l only: a quarter of the products, and more copying."""
+    n, q = x.shape[1], M.shape[1]
+    H, full = np.empty((n, q, n, q)), np.empty((q, q), int)
+    rows, columns = np.triu_indices(q)
+    full[rows, columns] = full[columns, rows] = np.arange(len(rows))
+    flat = np.ascontiguousarray(M[:, rows, columns])
+    for i in range(n):
+        triangles = (x[:, i:] * x[:, i : i + 1]).T @ flat
+        block = triangles.take(full, axis=1)
+        H[i, :, i:] = block.transpose(1, 0, 2)
+        H[i + 1 :, :, i] = block[1:]
+    return H

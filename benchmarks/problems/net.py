@@ -1,0 +1,220 @@
+"""A net of ten fully connected layers with softmax cross-entropy, by its first layer: the paper's third experiment.
+
+By hand: the loss of sample b has the Hessian M_b by its first scores `x_b' W0`, so the Hessian by W0 is
+`Σ_b x_bi x_bk M_bjl` (`benchmarks.kronecker`), and M_b comes from a sweep over the layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from benchmarks import kronecker
+from benchmarks.problem import Array, Problem, one_hot, scaled
+
+LAYERS = 10
+CHUNK = 4  # samples that a thread takes at a time
+
+
+class Activation(NamedTuple):
+    """An activation with its first two derivatives as functions of its value, and the scale of good weights."""
+
+    function: Callable[..., Array]
+    first: Callable[[Array], Array]
+    second: Callable[[Array, Array], Array] | None
+    scale: float
+
+
+def _relu(x: Array, out: Array | None = None) -> Array:
+    return np.maximum(x, 0, out=out)
+
+
+ACTIVATIONS = {
+    "relu": Activation(_relu, lambda a: (a > 0).astype(float), None, 1.4),
+    "sigmoid": Activation(special.expit, lambda a: a * (1 - a), lambda a, d: d * (1 - 2 * a), 4),
+    "tanh": Activation(np.tanh, lambda a: 1 - a * a, lambda a, d: -2 * a * d, 1.2),
+}
+
+
+def objective(xp: Any, activation: str, X: Any, Y: Any, **weights: Any) -> Any:
+    """The sum of the losses of all samples."""
+    layers = [weights[f"W{layer}"] for layer in range(LAYERS)]
+    a = X
+    for W in layers[:-1]:
+        a = getattr(xp, activation)(a @ W)
+    scores = a @ layers[-1]
+    return xp.sum(xp.logsumexp(scores, 1)) - xp.sum(Y * scores)
+
+
+class Sweep:
+    """The values of all layers (one array, layers first), their derivatives, and the probabilities of the classes."""
+
+    def __init__(self, activation: str, X: Array, weights: dict[str, Array]) -> None:
+        self.activation = ACTIVATIONS[activation]
+        self.W = [weights[f"W{layer}"] for layer in range(LAYERS)]
+        self.values = np.empty((LAYERS - 1, *X.shape))
+        a = X
+        for W, value in zip(self.W, self.values, strict=False):
+            a = self.activation.function(np.matmul(a, W, out=value), out=value)
+        self.first = self.activation.first(self.values)
+        self.scores = a @ self.W[-1]
+        self.top = self.scores.max(1, keepdims=True)
+        self.p = np.exp(self.scores - self.top)
+        self.total = self.p.sum(1, keepdims=True)
+        self.p /= self.total
+
+    def value(self, Y: Array) -> float:
+        """The loss."""
+        return np.sum(np.log(self.total) + self.top) - np.vdot(Y, self.scores)
+
+    def root(self, J: Array) -> Array:
+        """Z with `ZZ' = J (diag(p) - pp') J'`, for each sample."""
+        return (J - J @ self.p[:, :, None]) * np.sqrt(self.p)[:, None, :]
+
+    def bends(self, Y: Array) -> Array:
+        """The second derivative of each activation times the gradient by its value: what bends the loss there."""
+        assert self.activation.second is not None
+        result = self.activation.second(self.values, self.first)
+        g = self.p - Y
+        for layer in range(LAYERS - 2, -1, -1):
+            g = g @ self.W[layer + 1].T
+            result[layer] *= g
+            g *= self.first[layer]
+        return result
+
+
+def gradient(activation: str, X: Array, Y: Array, **weights: Array) -> tuple[float, Array]:
+    """Value and gradient by the first layer: one sweep forward, one backward."""
+    sweep = Sweep(activation, X, weights)
+    g = sweep.p - Y
+    for W, first in zip(sweep.W[:0:-1], sweep.first[::-1], strict=True):
+        g = g @ W.T
+        g *= first
+    return sweep.value(Y), X.T @ g
+
+
+def chain(activation: str, X: Array, Y: Array, **weights: Array) -> tuple[Array, Array]:
+    """Activations that do not bend: `J = D W D W ... W` for all samples in one product a layer, then `J S J'`."""
+    sweep = Sweep(activation, X, weights)
+    b, n = X.shape
+    J = sweep.first[0][:, :, None] * sweep.W[1]
+    for W, first in zip(sweep.W[2:], sweep.first[1:], strict=True):
+        J *= first[:, None, :]
+        J = (J.reshape(b * n, n) @ W).reshape(b, n, n)
+    Z = sweep.root(J)
+    return X, Z @ Z.transpose(0, 2, 1)
+
+
+def stacked(activation: str, X: Array, Y: Array, **weights: Array) -> tuple[Array, Array]:
+    """`Σ_l J_l C_l J_l'` with the Jacobians of all layers side by side: few operations, much memory."""
+    sweep = Sweep(activation, X, weights)
+    b, n = X.shape
+    bends = sweep.bends(Y)
+    J = np.empty((b, n, LAYERS - 1, n))
+    current = np.multiply(sweep.first[0][:, :, None], sweep.W[1], out=J[:, :, 0])
+    for layer in range(1, LAYERS - 1):
+        step = (current * sweep.first[layer][:, None, :]).reshape(b * n, n)
+        J[:, :, layer] = current = (step @ sweep.W[layer + 1]).reshape(b, n, n)
+    bent = J.copy()
+    bent[:, :, :-1] *= bends[1:].transpose(1, 0, 2)[:, None]
+    bent[:, :, -1] -= current @ sweep.p[:, :, None]
+    bent[:, :, -1] *= sweep.p[:, None, :]
+    M = bent.reshape(b, n, -1) @ J.reshape(b, n, -1).transpose(0, 2, 1)
+    np.einsum("bii->bi", M)[...] += bends[0]
+    return X, M
+
+
+def _recursion(sweep: Sweep, bends: Array, samples: slice = slice(None)) -> Array:
+    """`M ← D W M W' D + C` from the last layer to the first, both products small and batched."""
+    Z = sweep.root(np.broadcast_to(sweep.W[-1], (len(sweep.p), *sweep.W[-1].shape)))[samples]
+    M = Z @ Z.transpose(0, 2, 1)
+    for layer in range(LAYERS - 2, -1, -1):
+        first = sweep.first[layer, samples]
+        M *= first[:, :, None]
+        M *= first[:, None, :]
+        np.einsum("bii->bi", M)[...] += bends[layer, samples]
+        if layer:
+            M = sweep.W[layer] @ (M @ sweep.W[layer].T)
+    return M
+
+
+def recursion(activation: str, X: Array, Y: Array, **weights: Array) -> tuple[Array, Array]:
+    """The Hessian by the scores of each layer, from the last layer to the first."""
+    sweep = Sweep(activation, X, weights)
+    return X, _recursion(sweep, sweep.bends(Y))
+
+
+def columns(activation: str, X: Array, Y: Array, **weights: Array) -> tuple[Array, Array]:
+    """The same with samples as the middle axis, so that both products of a layer are one large product."""
+    sweep = Sweep(activation, X, weights)
+    (b, n), bends = X.shape, sweep.bends(Y)
+    Z = sweep.root(np.broadcast_to(sweep.W[-1], (b, n, n)))
+    M = np.ascontiguousarray((Z @ Z.transpose(0, 2, 1)).transpose(1, 0, 2))
+    for layer in range(LAYERS - 2, -1, -1):
+        M *= sweep.first[layer].T[:, :, None]
+        M *= sweep.first[layer]
+        np.einsum("ibi->ib", M)[...] += bends[layer].T
+        if layer:
+            W = sweep.W[layer]
+            M = (W @ (M.reshape(n * b, n) @ W.T).reshape(n, b * n)).reshape(n, b, n)
+    return X, M.transpose(1, 0, 2)
+
+
+def threads(activation: str, X: Array, Y: Array, **weights: Array) -> tuple[Array, Array]:
+    """The same with some samples in each thread, small enough for the cache."""
+    sweep = Sweep(activation, X, weights)
+    (b, n), bends = X.shape, sweep.bends(Y)
+    M = np.empty((b, n, n))
+
+    def fill(start: int) -> None:
+        samples = slice(start, start + CHUNK)
+        M[samples] = _recursion(sweep, bends, samples)
+
+    kronecker.parallel(fill, range(0, b, CHUNK))
+    return X, M
+
+
+def _dense(factors: Callable[..., tuple[Array, Array]], assemble: Callable[[Array, Array], Array]) -> Callable:
+    return lambda **arrays: assemble(*factors(**arrays))
+
+
+def _hand(activation: str, single: bool) -> dict[str, dict[str, Callable]]:
+    """The variants that make sense: how the factors are found, and how they are put together."""
+    bends = ACTIVATIONS[activation].second is not None
+    ways = [stacked, recursion, columns] if bends else [chain]
+    factors = {way.__name__: partial(way, activation) for way in ways}
+    ends = [kronecker.outer] if single else [kronecker.batched, kronecker.half, kronecker.pairs, kronecker.packed]
+    hessian = {f"{name}, {end.__name__}": _dense(way, end) for name, way in factors.items() for end in ends}
+    last, end = ways[-1].__name__, kronecker.outer_threads if single else kronecker.half_threads
+    if bends and not single:
+        factors["threads"] = partial(threads, activation)
+        last = "threads"
+    hessian["threads"] = _dense(factors[last], end)
+    return {"gradient": {"sweeps": partial(gradient, activation)}, "hessian": hessian, "compressed": factors}
+
+
+def _problem(activation: str, single: bool) -> Problem:
+    weights = {f"W{layer}": "n n" for layer in range(LAYERS)}
+    sizes = (5, 10, 20, 50, 100)
+    name = {"relu": "ReLU"}.get(activation, activation)
+    return Problem(
+        name=f"net-{activation}{'-1' if single else ''}",
+        title=f"Ten layers, {name}, {'one sample' if single else 'n samples'}",
+        shapes={"X": "b n", "Y": "b n"} | weights,
+        wrt="W0",
+        sizes=lambda n: {"b": 1 if single else n, "n": n},
+        objective=partial(objective, activation=activation),
+        draw={"Y": one_hot} | {weight: scaled(ACTIVATIONS[activation].scale) for weight in weights},
+        grid=dict.fromkeys(("gradient", "hessian", "compressed"), sizes),
+        hand=_hand(activation, single),
+        expand=kronecker.outer if single else kronecker.batched,
+        paper=activation != "tanh",
+    )
+
+
+PROBLEMS = [_problem(activation, single) for activation in ("relu", "sigmoid") for single in (False, True)]
+PROBLEMS.append(_problem("tanh", False))

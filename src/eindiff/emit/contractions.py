@@ -1,0 +1,161 @@
+"""The product of two tensors with sums over some of what they share, as one matrix product (or a stack of them).
+
+Labels fall into four kinds: those that are summed, those of both that are kept (a stack), and those of one tensor, which
+are rows or columns. Axes are merged by reshaping, which copies nothing where they already lie next to each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from eindiff import sizes as sz
+from eindiff.emit.costs import Costs
+from eindiff.emit.operations import ATOMS, BLAS, Operation, Operations
+from eindiff.emit.tensors import Tensor, Tensors, letters
+from eindiff.labels import Labels
+from eindiff.sizes import Size
+
+# A cost model of one product, in nanoseconds: what a call of BLAS takes, an operation in it, and moving an entry.
+CALL, FLOP, MOVE = 500.0, 0.02, 2.5
+SMALL = 24  # matrices with fewer rows or columns are multiplied more slowly
+GRAM = 40  # a symmetric product is faster than a general one from this size on
+
+
+class Contractions(Tensors):
+    """Multiplies two tensors; results carry their labels in the order that is natural for the operation."""
+
+    def __init__(self, operations: Operations, text: Callable[[Size], str], costs: Costs | None) -> None:
+        super().__init__(operations, text, costs)
+        self.made: dict[tuple, tuple[Operation, Labels]] = {}
+
+    def once(self, a: Tensor, b: Tensor, kept: Collection[int], make: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """The product of two tensors, made only once, whatever their labels are called and which comes first."""
+        if a.operation.serial > b.operation.serial:
+            a, b = b, a
+        names: dict[int, int] = {}
+        for label in (*a.labels, *b.labels):
+            names.setdefault(label, len(names))
+        key = (
+            a.operation.serial, b.operation.serial, tuple([names[x] for x in a.labels]), tuple([names[x] for x in b.labels]),
+            tuple([names[x] for x in names if x in kept]),
+        )  # fmt: skip
+        if key not in self.made:
+            found = make(a, b)
+            self.made[key] = (found.operation, tuple([names[x] for x in found.labels]))
+        operation, labels = self.made[key]
+        original = list(names)
+        return Tensor(operation, tuple([original[name] for name in labels]))
+
+    def multiply(self, a: Tensor, b: Tensor, kept: Collection[int], order: Labels | None) -> Tensor:
+        """The sum over what both have and is not kept. `order` is how the axes of the result are wanted, if at all."""
+        shared = [label for label in a.labels if label in b.labels]
+        summed = tuple([label for label in shared if label not in kept])
+        if len(self._own(b, shared)) > len(self._own(a, shared)):
+            a, b = b, a
+        left, right = self._own(a, shared), self._own(b, shared)
+        stack = tuple([label for label in shared if label in kept])
+        if not left and not right:
+            return self._inner(a, b, stack)
+        natural = (*stack, *left, *right)
+        if order is None:
+            return self._stacked(a, b, summed, stack, left, right)
+        wanted = tuple([label for label in order if label in natural])
+        in_b = wanted[-1] in right
+        rows_of, columns_of = (a, b) if in_b or wanted[-1] in stack else (b, a)
+        columns = self._run(wanted, columns_of, shared)
+        rows = self._run(wanted[: len(wanted) - len(columns)], rows_of, shared)
+        others = wanted[: len(wanted) - len(columns) - len(rows)]
+        direct = self._seconds(rows_of, columns_of, others, rows, columns, summed)
+        turned = self._seconds(a, b, stack, left, right, summed) + MOVE * self.entries(self._sizes(a, b, natural))
+        if others == stack or direct < turned:
+            return self._stacked(rows_of, columns_of, summed, others, rows, columns)
+        return self._stacked(a, b, summed, stack, left, right)
+
+    @staticmethod
+    def _own(x: Tensor, shared: Collection[int]) -> Labels:
+        return tuple([label for label in x.labels if label not in shared])
+
+    @staticmethod
+    def _run(wanted: Labels, x: Tensor, shared: Collection[int]) -> Labels:
+        """The labels at the end of the wanted ones that only one tensor has."""
+        start = len(wanted)
+        while start and wanted[start - 1] in x.labels and wanted[start - 1] not in shared:
+            start -= 1
+        return wanted[start:]
+
+    @staticmethod
+    def _sizes(a: Tensor, b: Tensor, labels: Labels) -> list[Size]:
+        return [(a if label in a.labels else b).size(label) for label in labels]
+
+    def _seconds(
+        self, a: Tensor, b: Tensor, stack: Labels, rows: Labels, columns: Labels, summed: Labels
+    ) -> float:  # fmt: skip
+        """What a stack of matrix products takes."""
+        count, m, n, k = (self.entries(self._sizes(a, b, labels)) for labels in (stack, rows, columns, summed))
+        slow = max(1.0, SMALL / min(m, n))
+        return count * (CALL + 2 * m * n * k * FLOP * slow)
+
+    def _inner(self, a: Tensor, b: Tensor, stack: Labels) -> Tensor:
+        """Both tensors have the same labels: a sum of products of entries."""
+        if not stack:
+            x, y = a.operation, self.permute(b, a.labels)
+            if len(a.labels) == 1:
+                return Tensor(self.operations.matmul(x, y), ())
+            work: Size = self.operations.matmul(self._flat(x), self._flat(y)).work  # type: ignore[assignment]
+            return Tensor(self.operations.make("np.vdot({0}, {1})", [x, y], shape=(), work=work, speed=BLAS), ())
+        shape = tuple([a.size(label) for label in stack])
+        text = f'np.einsum("{letters([a.labels, b.labels], stack)}", {{0}}, {{1}})'
+        return Tensor(self.operations.make(text, [a.operation, b.operation], shape=shape), stack)
+
+    def _flat(self, x: Operation) -> Operation:
+        return self.reshape(x, [sz.product(x.shape)])
+
+    def _stacked(self, a: Tensor, b: Tensor, summed: Labels, others: Labels, rows: Labels, columns: Labels) -> Tensor:
+        """A stack of products of matrices with the given rows and columns; what `others` a tensor lacks is repeated."""
+        if not columns and not (set(others) & set(b.labels)):
+            left, right = self._matrix(a, others, rows, summed), self._vector(b, summed)
+        elif not rows and not (set(others) & set(a.labels)) and len(others) == 0:
+            left, right = self._vector(a, summed), self._matrix(b, others, summed, columns)
+        else:
+            left, right = self._matrix(a, others, rows, summed), self._matrix(b, others, summed, columns)
+        product = self.operations.matmul(left, right)
+        order = (*others, *rows, *columns)
+        return Tensor(self.reshape(product, self._sizes(a, b, order)), order)
+
+    def _vector(self, x: Tensor, summed: Labels) -> Operation:
+        turned = self.permute(x, summed)
+        return turned if len(summed) == 1 else self._flat(turned)
+
+    def _matrix(self, x: Tensor, others: Labels, rows: Labels, columns: Labels) -> Operation:
+        """A stack of matrices of merged rows and columns, one of which lies in memory entry after entry."""
+        present = tuple([label for label in others if label in x.labels])
+        memory = self.memory(x)
+        groups = (rows, columns)
+        adjacent = all(_is_run(group, memory) for group in groups)
+        turned = self.permute(x, (*present, *rows, *columns))
+        inner = memory[-1] in (*rows, *columns) if adjacent else True
+        if not inner:
+            turned = self.operations.make("np.ascontiguousarray({0})", [turned], shape=turned.shape)
+        shape: list[Size] = [x.size(label) for label in present]
+        shape += [self._length(x, rows), self._length(x, columns)]
+        result = self.reshape(turned, shape, copies=not adjacent)
+        if not present:
+            return result
+        shown = others[others.index(present[0]) :]
+        if shown == present:
+            return result
+        index = ", ".join(":" if label in present else "None" for label in shown)
+        lengths = tuple([x.size(label) if label in present else 1 for label in shown]) + result.shape[-2:]
+        return self.operations.make(f"{{0}}[{index}]", [result], [ATOMS], cheap=True, view=True, shape=lengths)
+
+    @staticmethod
+    def _length(x: Tensor, group: Labels) -> Size:
+        return sz.product(x.size(label) for label in group)
+
+
+def _is_run(group: Labels, memory: Labels) -> bool:
+    """Whether labels follow each other in memory."""
+    if not group:
+        return True
+    start = memory.index(group[0])
+    return memory[start : start + len(group)] == group

@@ -1,0 +1,250 @@
+"""Operations as statements: what is used twice gets a name, the rest is written where it is used, in lines that stay
+short.
+
+For known sizes large arrays are changed in place where nothing else needs them, and forgotten after their last use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eindiff.emit.costs import Costs
+from eindiff.emit.operations import ATOM, Operation, count_uses, reachable
+
+LINE = 96  # columns of a line of source, without its indentation
+IN_PLACE = 2**17  # bytes of an array that is worth being changed in place
+FORGET = 2**20  # bytes of an array that is worth being forgotten
+
+_FUNCTION = re.compile(r"np\.(\w+)\(\{0\}\)")
+_IN_PLACE_OPERATOR = {" * ": "*=", " / ": "/=", " + ": "+=", " - ": "-="}
+_BINARY = {" @ ": "matmul", " * ": "multiply", " / ": "divide", " + ": "add", " - ": "subtract"}
+
+
+@dataclass(slots=True)
+class Statement:
+    """Some lines that make one value, and the operations in them."""
+
+    lines: list[str]
+    name: str
+    result: Operation
+    operations: list[Operation] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
+
+
+def _is_ufunc(template: str) -> bool:
+    """Whether a template is a function of NumPy that takes `out=` and works entry by entry."""
+    found = _FUNCTION.fullmatch(template)
+    return found is not None and isinstance(getattr(np, found[1]), np.ufunc)
+
+
+def _into(template: str, buffer: str) -> str | None:
+    """An operation that writes its result into a given array.
+
+    >>> _into("{0} @ {1}", "out"), _into("2 * {0}", "out")
+    ('np.matmul({0}, {1}, out=out)', 'np.multiply(2, {0}, out=out)')
+    """
+    if found := re.fullmatch(r"(\{0\}|[\d.]+)( @ | \* | / | \+ | - )(\{[01]\})", template):
+        return f"np.{_BINARY[found[2]]}({found[1]}, {found[3]}, out={buffer})"
+    if template == "-{0}":
+        return f"np.negative({{0}}, out={buffer})"
+    if _is_ufunc(template) or template.startswith(("gram(", "np.einsum(")):
+        return f"{template[:-1]}, out={buffer})"
+    return None
+
+
+class Printer:
+    """Writes operations as statements, in an order in which they can run."""
+
+    def __init__(
+        self, outputs: Sequence[tuple[str, Operation]], taken: set[str],
+        costs: Costs | None = None, buffers: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self.outputs = outputs
+        self.taken = taken | {name for name, _ in outputs}
+        self.costs = costs
+        self.buffers = dict(buffers or {})  # names of arrays that take outputs
+        self.statements: list[Statement] = []
+        self.texts: dict[Operation, tuple[str, str]] = {}
+        self.uses: Counter[Operation] = Counter()
+        self.users: dict[Operation, list[Operation]] = {}
+        self.done: set[Operation] = set()
+        self.names: dict[Operation, str] = {}
+        self.count = 0
+
+    def run(self) -> list[Statement]:
+        """The statements; afterwards `texts` has what stands for each output."""
+        wanted = [x for _, x in self.outputs]
+        order = reachable(wanted)
+        self.uses = count_uses(order, wanted)
+        for x in order:
+            for y in x.operands:
+                self.users.setdefault(y, []).append(x)
+        if len(self.outputs) > 1 or self.buffers:
+            for name, x in self.outputs:
+                self.names.setdefault(x, name)
+        for x in order:
+            self._write(x)
+        if self.costs:
+            self._forget()
+        return self.statements
+
+    def _write(self, x: Operation) -> None:
+        if x in self.texts and x not in self.names:
+            return
+        name = self.names.get(x)
+        if x.lines:
+            self._write_block(x, name)
+        elif name in self.buffers:
+            self._write_output(x, name)
+        elif not (name is None and self._write_in_place(x)):
+            text = self._fitted(x, x.template, len(name or "t00") + 3)
+            self.texts[x] = (text, x.kind)
+            if name or (self.uses[x] > 1 and not x.cheap):
+                self._assign(x, name)
+
+    def _write_block(self, x: Operation, name: str | None) -> None:
+        buffer = self.buffers.get(name or "")
+        name = name or self._fresh_name()
+        lines = list(x.lines)
+        if x.fresh and (x.operands[0].view or x.operands[0].cheap or self.uses[x.operands[0]] > 1):
+            lines[0] = "{out} = np.array({0})"
+        if buffer and x.fresh:
+            lines[0] = f"{{out}} = stored({{0}}, {buffer})"
+        elif buffer:
+            lines[0] = re.sub(r"= np\.zeros\((.*)\)$", rf"= zeros(\1, {buffer})", lines[0])
+        for line in lines:
+            self._fitted(x, line, len(name), out=name)  # first all names, which stand before the block
+        self._state([self._fitted(x, line, len(name), out=name) for line in lines], name, x)
+
+    def _write_output(self, x: Operation, name: str | None) -> None:
+        """A result, in the array that is given for it if there is one."""
+        assert name is not None
+        buffer = self.buffers[name]
+        if x in self.texts:  # an input, or a literal
+            text = f"stored({self.texts[x][0]}, {buffer}, copy=True)"
+        elif x.shape and (template := _into(x.template, buffer)):
+            text = self._fitted(x, template, len(name) + 3, anywhere=True)
+        else:
+            copy = ", copy=True" if self._root(x).cheap else ""
+            text = f"stored({self._fitted(x, x.template, len(name) + 20)}, {buffer}{copy})"
+        self.texts[x] = (text, ATOM)
+        self._assign(x, name)
+
+    def _fitted(self, x: Operation, template: str, margin: int, out: str = "", anywhere: bool = False) -> str:
+        """The template filled in, with the longest operands given names until the line is short enough."""
+        while True:
+            texts = []
+            for y, place in zip(x.operands, x.places, strict=True):
+                text, kind = self.texts[y]
+                texts.append(text if anywhere or kind in place else f"({text})")
+            result = template.format(*texts, out=out)
+            long = [y for k, y in enumerate(x.operands) if f"{{{k}}}" in template and len(self.texts[y][0]) > 8]
+            long = [y for y in long if y.operands and not self.texts[y][0].isidentifier()]
+            if len(result) + margin <= LINE or not long:
+                return result
+            self._assign(max(long, key=lambda y: len(self.texts[y][0])), None)
+
+    def _assign(self, x: Operation, name: str | None) -> None:
+        name = name or self._fresh_name()
+        self._state([f"{name} = {self.texts[x][0]}"], name, x)
+
+    def _state(self, lines: list[str], name: str, x: Operation) -> None:
+        inside: list[Operation] = []
+        stack = [x]
+        while stack:
+            y = stack.pop()
+            if y not in self.done:
+                self.done.add(y)
+                inside.append(y)
+                stack.extend(y.operands)
+        self.statements.append(Statement(lines, name, x, inside))
+        self.texts[x] = (name, ATOM)
+
+    def _fresh_name(self) -> str:
+        while (name := f"t{self.count}") in self.taken:
+            self.count += 1
+        self.count += 1
+        return name
+
+    # In place
+
+    def _write_in_place(self, x: Operation) -> bool:
+        """An elementwise operation on an array that nothing else needs any more, if there is one and it is large."""
+        if self.costs is None or x.cheap or x.view or self.costs.size(x) < IN_PLACE:
+            return False
+        for place, y in enumerate(x.operands):
+            if y.shape == x.shape and self._is_free(y, x) and (lines := self._in_place_templates(x, place)):
+                if not self.texts[y][0].isidentifier():
+                    self._assign(y, None)
+                name = self.texts[y][0]
+                parts = [self._fitted(x, line, len(name), anywhere=True) for line in lines]  # names before
+                parts = [self._fitted(x, line, len(name), anywhere=True) for line in lines]
+                self._state(parts, name, x)
+                return True
+        return False
+
+    def _is_free(self, y: Operation, x: Operation) -> bool:
+        """Whether y is an array of its own, and x the last that needs it."""
+        root = self._root(y)
+        if root.cheap or root.view or root.role[:1] == ("literal",) or x.operands.count(y) > 1:
+            return False
+        stack = [root]
+        while stack:
+            for user in self.users.get(stack.pop(), ()):
+                if user is not x and (user.cheap or user.view):
+                    stack.append(user)
+                elif user is not x and user not in self.done:
+                    return False
+        protected = [z for _, z in self.outputs] + [z for z in x.operands if z is not y]
+        return all(self._root(z) is not root for z in protected)
+
+    @staticmethod
+    def _root(x: Operation) -> Operation:
+        """The array in which a view lies."""
+        while (x.view or x.cheap) and x.operands:
+            x = x.operands[0]
+        return x
+
+    @staticmethod
+    def _in_place_templates(x: Operation, place: int) -> list[str]:
+        """The operation as statements that change one of its operands."""
+        target = f"{{{place}}}"
+        if _is_ufunc(x.template):
+            return [f"{x.template[:-1]}, out={target})"]
+        if x.template == "-{0}":
+            return ["np.negative({0}, out={0})"]
+        signs = re.split(r"\{\d+\}", x.template)[1:-1]
+        if re.sub(r"\{\d+\}", "", x.template) != "".join(signs) or not set(signs) <= set(_IN_PLACE_OPERATOR):
+            return []
+        if len(signs) == 1 and place == 1 and signs[0] in (" - ", " / "):
+            return [f"np.{_BINARY[signs[0]]}({{0}}, {{1}}, out={{1}})"]
+        signs = [" * " if signs[0] in (" * ", " / ") else " + ", *signs]
+        if signs[place] in (" - ", " / "):
+            return []
+        return [f"{target} {_IN_PLACE_OPERATOR[sign]} {{{k}}}" for k, sign in enumerate(signs) if k != place]
+
+    # Forgetting
+
+    def _forget(self) -> None:
+        """Delete large arrays after the statement that uses them last."""
+        assert self.costs is not None
+        returned = {word for _, x in self.outputs for word in re.findall(r"\w+", self.texts[x][0])}
+        last: dict[str, int] = {}
+        sizes: dict[str, int] = {}
+        for number, statement in enumerate(self.statements):
+            for line in statement.lines:
+                for word in re.findall(r"\w+", line):
+                    if word in sizes or word == statement.name:
+                        last[word] = number
+            sizes[statement.name] = self.costs.size(statement.result)
+        for name, number in last.items():
+            if name not in returned and sizes[name] >= FORGET and number < len(self.statements) - 1:
+                self.statements[number].forgotten.append(name)
+                self.statements[number].lines.append(f"del {name}")
+
+

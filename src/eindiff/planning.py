@@ -1,0 +1,160 @@
+"""A plan: the program for some outputs at known sizes, with what each step costs. Deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eindiff.emit.module import Module, Program
+from eindiff.emit.operations import Operation
+from eindiff.errors import EindiffError
+from eindiff.evaluate import flatten
+from eindiff.expr import Expr
+
+STRATEGIES = ("auto", "tensor_order")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation: its source, the shapes of its operands and of its result, operations on numbers, bytes, time."""
+
+    text: str
+    inputs: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+    flops: float
+    bytes: int  # read and written
+    seconds: float  # predicted
+
+
+class Plan:
+    """What computing some outputs costs.
+
+    Intermediates are the values that are neither inputs nor (parts of) outputs.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        costs = program.costs
+        assert costs is not None
+        self._costs = costs
+        self.steps = tuple([self._step(x) for x in program.operations if costs.moved(x)])
+        inside = [x for x in program.operations if costs.moved(x) and x not in _results(program)]
+        self.largest = max((costs.entries(x.shape) for x in inside), default=0)
+        self.largest_order = max((len(x.shape) for x in inside), default=0)
+
+    def _step(self, x: Operation) -> Step:
+        inputs = [tuple(map(self._costs.evaluate, y.shape)) for y in x.operands]
+        shape = tuple(map(self._costs.evaluate, x.shape))
+        text = x.lines[-1] if x.lines else x.template
+        flops, moved, seconds = (count(x) for count in (self._costs.flops, self._costs.moved, self._costs.seconds))
+        return Step(text, tuple(inputs), shape, flops, moved, seconds)
+
+    @property
+    def source(self) -> str:
+        """The program."""
+        return self._program.source
+
+    @property
+    def flops(self) -> float:
+        """Operations on numbers in all."""
+        return sum(step.flops for step in self.steps)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes read and written in all."""
+        return sum(step.bytes for step in self.steps)
+
+    @property
+    def seconds(self) -> float:
+        """The predicted time: good for comparing programs, not to be relied upon otherwise."""
+        return self._program.seconds
+
+    @property
+    def result_bytes(self) -> int:
+        """The bytes of the outputs."""
+        return sum(self._costs.size(x) for x in self._program.outputs)
+
+    @property
+    def peak(self) -> int:
+        """Bytes in use at most, without the inputs."""
+        return max((live for _, live in self._memory()), default=0)
+
+    def _memory(self) -> list[tuple[str, int]]:
+        """For each statement what it makes and the bytes in use while it runs."""
+        costs, live, rows = self._costs, {}, []
+        for statement in self._program.statements:
+            fresh = [costs.size(x) for x in statement.operations if not (x.cheap or x.view)]
+            own = costs.size(statement.result)
+            kept = {name: size for name, size in live.items() if name != statement.name}
+            rows.append((statement.name, sum(kept.values()) + max([own, *fresh]) + (own if len(fresh) > 1 else 0)))
+            live = {**kept, statement.name: own}
+            for name in statement.forgotten:
+                live.pop(name, None)
+        return rows
+
+    def explain(self) -> str:
+        """The program line by line, each with its operations, the bytes it moves, and the memory in use."""
+        rows = [("operations", "moved", "in use", "")]
+        for statement, (_, live) in zip(self._program.statements, self._memory(), strict=True):
+            flops = sum(self._costs.flops(x) for x in statement.operations)
+            moved = sum(self._costs.moved(x) for x in statement.operations)
+            rows.append((_count(flops), _bytes(moved), _bytes(live), statement.lines[0]))
+            rows += [("", "", "", line) for line in statement.lines[1:]]
+        total = f"{_count(self.flops)} operations, {_bytes(self.bytes)} moved, {_bytes(self.peak)} in use at most"
+        table = [f"{a:>10}  {b:>9}  {c:>9}  {line}".rstrip() for a, b, c, line in rows]
+        return "\n".join([*table, f"{total}, {_bytes(self.result_bytes)} of it results"])
+
+    def __str__(self) -> str:
+        return self.explain()
+
+
+def plan(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "auto") -> Plan:
+    """The program that computes the outputs together at the given sizes, and what it costs.
+
+    `strategy` is the order of multiplication inside a contraction: `auto`, or `tensor_order` (the paper's rule).
+
+    >>> import eindiff as ed
+    >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
+    >>> ed.plan(A @ x, {"m": 3, "n": 4}).flops
+    24.0
+    """
+    module = Module(named(flatten(outputs)), "f")
+    if strategy not in STRATEGIES:
+        raise EindiffError(f"strategy {strategy!r}: choose one of {', '.join(STRATEGIES)}")
+    sizes = dict(sizes or {})
+    if missing := sorted(module.size_names - set(sizes)):
+        raise EindiffError(f"plan needs the sizes {', '.join(missing)}: give them as sizes={{'{missing[0]}': ...}}")
+    return Plan(module.program(sizes, strategy=strategy))
+
+
+def named(outputs: list[Expr]) -> dict[str, Expr]:
+    """Outputs with names."""
+    return {"result" if len(outputs) == 1 else f"result{k}": output for k, output in enumerate(outputs, 1)}
+
+
+def _results(program: Program) -> set[Operation]:
+    """The outputs, and the values that are only written into outputs: summed into one, scaled or laid out as one."""
+    uses: dict[Operation, int] = {}
+    for x in program.operations:
+        for y in x.operands:
+            uses[y] = uses.get(y, 0) + 1
+    results: set[Operation] = set()
+    stack = list(program.outputs)
+    while stack:
+        x = stack.pop()
+        results.add(x)
+        if x.view or x.lines or x.kind in ("plus", "negative"):
+            stack.extend(y for y in x.operands if uses.get(y) == 1)
+    return results
+
+
+def _count(number: float) -> str:
+    for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= unit:
+            return f"{number / unit:.1f} {name}"
+    return f"{number:.0f}"
+
+
+def _bytes(number: float) -> str:
+    return f"{_count(number)}B" if number >= 1000 else f"{number:.0f} B"

@@ -1,0 +1,37 @@
+"""Wherever a test evaluates an expression, the compiled program has to give the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+
+RTOL = 1e-10
+
+
+@pytest.fixture(autouse=True)
+def compiled_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check each evaluation against a compiled function, which may be made for small arrays as for large ones."""
+    evaluate = ed.evaluate
+
+    def checked(outputs: Any, arrays: Any = None, sizes: Any = None) -> Any:
+        expected = evaluate(outputs, arrays, sizes)
+        actual = ed.compile(outputs)(**(arrays or {}), sizes=sizes)
+        _assert_equal(actual, expected)
+        return expected
+
+    monkeypatch.setattr(ed, "evaluate", checked)
+
+
+def _assert_equal(actual: Any, expected: Any) -> None:
+    if isinstance(expected, list):
+        assert isinstance(actual, list)
+        for one, other in zip(actual, expected, strict=True):
+            _assert_equal(one, other)
+        return
+    assert np.shape(actual) == expected.shape
+    scale = max(1.0, np.max(np.abs(expected), initial=0, where=np.isfinite(expected)))
+    np.testing.assert_allclose(actual, expected, rtol=RTOL, atol=RTOL * scale)
