@@ -1,1 +1,187 @@
-def write(out): pass
+"""Tables in Markdown, and plots, of the results in a folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import plots
+from benchmarks.problems import PROBLEMS
+from benchmarks.results import MODES, PEERS, Case, Group, Results, ratio, time
+from benchmarks.tools import TOOLS
+
+Cell = Callable[[Case], str]
+
+
+def write(folder: Path) -> None:
+    """`report.md` and the plots."""
+    results = Results(folder)
+    drawn = plots.draw(results, folder)
+    parts = [_header(results), _summary(results)]
+    parts += [f"![{title}]({path.name})" for title, path in drawn.items()]
+    parts += ["## Times"] + [_times(results, group) for group in results.groups]
+    parts += ["## First call", "Compilation and the first call."]
+    parts += [_table(results, group, lambda case: duration(case["first"])) for group in results.groups]
+    parts += ["## Memory", "Peak of a call above what was resident before, and the size of the result."]
+    parts += [_table(results, group, _memory) for group in results.groups]
+    parts += [_slopes(results), _correlations(results), _modes(results), _problems(results)]
+    path = folder / "report.md"
+    path.write_text("\n\n".join(part for part in parts if part) + "\n")
+    print(f"{path} and {len(drawn)} plots written", file=sys.stderr)
+
+
+def duration(seconds: float) -> str:
+    """Seconds with three digits and a unit."""
+    for unit, factor in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= factor or unit == "µs":
+            return f"{float(f'{seconds / factor:.3g}'):g} {unit}"
+    raise AssertionError
+
+
+def size(count: float) -> str:
+    """Bytes with a unit."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{float(f'{count / factor:.3g}'):g} {unit}"
+    return f"{count:.0f} B"
+
+
+def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _number(value: float | None, form: str = ".2f") -> str:
+    return "–" if value is None else f"{value:{form}}"
+
+
+def _header(results: Results) -> str:
+    machine, settings = results.machine, results.settings
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    return "\n\n".join(
+        [
+            "# Benchmarks",
+            f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GiB, {machine['threads']} threads, "
+            f"{machine['blas']}, {machine['system']}, Python {machine['python']}. {versions}.",
+            f"Double precision. Medians of the calls of {settings['rounds']} rounds; every result agrees with the one "
+            f"written by hand to 1e-9, or is called wrong. Caps: {settings['seconds']:g} s a call, "
+            f"{settings['gigabytes']:g} GiB a process. *eindiff* without a mode is what `mode=\"auto\"`, the default, gives.",
+        ]
+    )
+
+
+def _summary(results: Results) -> str:
+    """The ratios of each problem: at its largest size, and over all sizes."""
+    head = ["", "n", "eindiff", "by hand", "eindiff / by hand", "over all n", "best other", "eindiff / best other"]
+    rows = []
+    for group in results.groups:
+        ours = [(n, results.ours(group, n)) for n in results.sizes(group)]
+        ours = [(n, case) for n, case in ours if np.isfinite(time(case))]
+        if not ours:
+            continue
+        n, case = ours[-1]
+        hand, peer = results.best(group, n, "hand"), results.peer(group, n)
+        all_ratios = [r for size, c in ours if (r := ratio(c, results.best(group, size, "hand"))) is not None]
+        mean = float(np.exp(np.mean(np.log(all_ratios)))) if all_ratios else None
+        other = f"{TOOLS[peer['tool']].title} {duration(time(peer))}" if peer and np.isfinite(time(peer)) else "none"
+        fields = [duration(time(case)), _cell(hand, _time), _number(ratio(case, hand)), _number(mean)]
+        rows.append([group.title, str(n), *fields, other, _number(ratio(case, peer), ".2g")])
+    return f"## Summary\n\nAt the largest n; *over all n* is the geometric mean.\n\n{_markdown(head, rows)}"
+
+
+def _time(case: Case) -> str:
+    return duration(case["median"])
+
+
+def _memory(case: Case) -> str:
+    return f"{size(case['peak'])} for {size(case['bytes'])}"
+
+
+def _cell(case: Case | None, show: Cell) -> str:
+    """A cell of a table, also for cases that failed."""
+    if case is None:
+        return ""
+    if case["status"] in ("ok", "wrong"):
+        mark = "" if case["status"] == "ok" else f" WRONG ({case['message']})"
+        return show(case) + mark
+    if case["status"] == "skipped":
+        return f"({case['message']})"
+    return case["status"] + (f" ({case['message'][:60]})" if case["status"] == "failed" else "")
+
+
+def _columns(results: Results, group: Group) -> dict[str, Callable[[int], Case | None]]:
+    """The tools of a group, by title, each with its case at size n."""
+    columns: dict[str, Callable[[int], Case | None]] = {"by hand": lambda n: results.best(group, n, "hand")}
+    for mode in MODES:
+        title = "eindiff" if mode == "auto" else f"eindiff {mode.replace('_', '-')}"
+        columns[title] = partial(results.best, group, tool="eindiff", variant=mode)
+    for tool in PEERS:
+        columns[TOOLS[tool].title] = partial(results.best, group, tool=tool)
+    return {title: pick for title, pick in columns.items() if any(pick(n=n) for n in results.sizes(group))}
+
+
+def _table(results: Results, group: Group, show: Cell) -> str:
+    columns = _columns(results, group)
+    rows = [[str(n), *(_cell(pick(n=n), show) for pick in columns.values())] for n in results.sizes(group)]
+    return f"### {group.title}\n\n{_markdown(['n', *columns], rows)}"
+
+
+def _times(results: Results, group: Group) -> str:
+    """The times with the best variant by hand and the ratios."""
+    columns, rows = _columns(results, group), []
+    for n in results.sizes(group):
+        hand, ours, peer = results.best(group, n, "hand"), results.ours(group, n), results.peer(group, n)
+        cells = [_cell(pick(n=n), _time) for pick in columns.values()]
+        variant = hand["variant"] if hand else ""
+        rows.append([str(n), *cells, variant, _number(ratio(ours, hand)), _number(ratio(ours, peer), ".2g")])
+    head = ["n", *columns, "best by hand", "eindiff / by hand", "eindiff / best other"]
+    return f"### {group.title}\n\n{_markdown(head, rows)}"
+
+
+def _slopes(results: Results) -> str:
+    rows = []
+    for group in results.groups:
+        ours = results.slope(group, partial(results.ours, group))
+        hand = results.slope(group, lambda n, group=group: results.best(group, n, "hand"))
+        rows.append([group.title, _number(ours), _number(hand)])
+    note = "The exponent of n in the time, fitted to the three largest sizes."
+    return f"## Slopes\n\n{note}\n\n{_markdown(['', 'eindiff', 'by hand'], rows)}"
+
+
+def _correlations(results: Results) -> str:
+    rows = []
+    for name, problem in PROBLEMS.items():
+        if (found := results.correlation(name)) is not None:
+            rows.append([problem.title, str(found[0]), _number(found[1])])
+    if not rows:
+        return ""
+    note = "Spearman's rank correlation of `ed.cost(...).seconds` and the time measured, over modes, sizes and quantities."
+    return f"## Predicted times\n\n{note}\n\n{_markdown(['', 'cases', 'rank correlation'], rows)}"
+
+
+def _modes(results: Results) -> str:
+    rows = []
+    for group in results.groups:
+        pairs = [(n, *(results.best(group, n, "eindiff", mode) for mode in MODES[1:])) for n in results.sizes(group)]
+        cells = [f"{value:.2f} ({n})" for n, reverse, cross in pairs if (value := ratio(cross, reverse)) is not None]
+        if cells:
+            rows.append([group.title, ", ".join(cells)])
+    if not rows:
+        return ""
+    head = ["", "cross-country / reverse (n)"]
+    return f"## Cross-country mode\n\nIts time over that of reverse mode.\n\n{_markdown(head, rows)}"
+
+
+def _problems(results: Results) -> str:
+    """What went wrong, in words."""
+    lines = [
+        f"- {case['problem']} {case['quantity']} n={case['n']} {case['tool']} {case['variant']}: "
+        f"{case['status']} {case['message']}"
+        for case in results.cases
+        if case["status"] not in ("ok", "skipped")
+    ]
+    return "## What did not finish\n\n" + "\n".join(lines) if lines else ""

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from benchmarks import kronecker
-from benchmarks.problem import Array, Problem, one_hot, scaled
+from benchmarks.problem import QUANTITIES, Array, Problem, one_hot, scaled
 
 LAYERS = 10
 CHUNK = 4  # samples that a thread takes at a time
@@ -209,7 +209,7 @@ def _problem(activation: str, single: bool) -> Problem:
         sizes=lambda n: {"b": 1 if single else n, "n": n},
         objective=partial(objective, activation=activation),
         draw={"Y": one_hot} | {weight: scaled(ACTIVATIONS[activation].scale) for weight in weights},
-        grid=dict.fromkeys(("gradient", "hessian", "compressed"), sizes),
+        grid=dict.fromkeys(QUANTITIES if activation != "tanh" else QUANTITIES[1:], sizes),
         hand=_hand(activation, single),
         expand=kronecker.outer if single else kronecker.batched,
         paper=activation != "tanh",

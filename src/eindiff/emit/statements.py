@@ -111,10 +111,11 @@ class Printer:
         buffer = self.buffers.get(name or "")
         name = name or self._fresh_name()
         lines = list(x.lines)
-        if x.fresh and (x.operands[0].view or x.operands[0].cheap or self.uses[x.operands[0]] > 1):
-            lines[0] = "{out} = np.array({0})"
+        needed = x.fresh and self._is_shared(x.operands[0])
         if buffer and x.fresh:
-            lines[0] = f"{{out}} = stored({{0}}, {buffer})"
+            lines[0] = f"{{out}} = stored({{0}}, {buffer}{', copy=True' if needed else ''})"
+        elif needed:
+            lines[0] = "{out} = np.array({0})"
         elif buffer:
             lines[0] = re.sub(r"= np\.zeros\((.*)\)$", rf"= zeros(\1, {buffer})", lines[0])
         for line in lines:
@@ -202,6 +203,12 @@ class Printer:
                     return False
         protected = [z for _, z in self.outputs] + [z for z in x.operands if z is not y]
         return all(self._root(z) is not root for z in protected)
+
+    def _is_shared(self, x: Operation) -> bool:
+        """Whether an array is an input or used more than once, itself or what it is a view of."""
+        while self.uses[x] == 1 and (x.view or x.cheap) and x.operands:
+            x = x.operands[0]
+        return self.uses[x] > 1 or x.cheap or x.role[:1] == ("literal",)
 
     @staticmethod
     def _root(x: Operation) -> Operation:
