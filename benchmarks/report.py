@@ -27,7 +27,7 @@ def write(folder: Path) -> None:
     parts += ["## First call", "Compilation and the first call."]
     parts += [_table(results, group, lambda case: duration(case["first"])) for group in results.groups]
     parts += ["## Memory", "Peak of a call above what was resident before, and the size of the result."]
-    parts += [_table(results, group, _memory) for group in results.groups]
+    parts += [_table(results, group, _memory) for group in results.groups if group.quantity != "gradient"]
     parts += [_slopes(results), _correlations(results), _modes(results), _problems(results)]
     path = folder / "report.md"
     path.write_text("\n\n".join(part for part in parts if part) + "\n")

@@ -50,6 +50,12 @@ def objective(xp: Any, activation: str, X: Any, Y: Any, **weights: Any) -> Any:
     return xp.sum(xp.logsumexp(scores, 1)) - xp.sum(Y * scores)
 
 
+def diagonal(M: Array) -> Array:
+    """A view of the diagonals of contiguous matrices."""
+    b, n, _ = M.shape
+    return M.reshape(b, n * n)[:, :: n + 1]
+
+
 class Sweep:
     """The values of all layers (one array, layers first), their derivatives, and the probabilities of the classes."""
 
@@ -110,21 +116,21 @@ def chain(activation: str, X: Array, Y: Array, **weights: Array) -> tuple[Array,
 
 
 def stacked(activation: str, X: Array, Y: Array, **weights: Array) -> tuple[Array, Array]:
-    """`Σ_l J_l C_l J_l'` with the Jacobians of all layers side by side: few operations, much memory."""
+    """`Σ_l J_l C_l J_l'` with the Jacobians of all layers in one array: few operations, much memory."""
     sweep = Sweep(activation, X, weights)
     b, n = X.shape
     bends = sweep.bends(Y)
-    J = np.empty((b, n, LAYERS - 1, n))
-    current = np.multiply(sweep.first[0][:, :, None], sweep.W[1], out=J[:, :, 0])
+    J = np.empty((LAYERS - 1, b, n, n))
+    np.multiply(sweep.first[0][:, :, None], sweep.W[1], out=J[0])
+    flat = J.reshape(LAYERS - 1, b * n, n)
     for layer in range(1, LAYERS - 1):
-        step = (current * sweep.first[layer][:, None, :]).reshape(b * n, n)
-        J[:, :, layer] = current = (step @ sweep.W[layer + 1]).reshape(b, n, n)
-    bent = J.copy()
-    bent[:, :, :-1] *= bends[1:].transpose(1, 0, 2)[:, None]
-    bent[:, :, -1] -= current @ sweep.p[:, :, None]
-    bent[:, :, -1] *= sweep.p[:, None, :]
-    M = bent.reshape(b, n, -1) @ J.reshape(b, n, -1).transpose(0, 2, 1)
-    np.einsum("bii->bi", M)[...] += bends[0]
+        step = J[layer - 1] * sweep.first[layer][:, None, :]
+        np.matmul(step.reshape(b * n, n), sweep.W[layer + 1], out=flat[layer])
+    bent = np.empty_like(J)
+    np.multiply(J[:-1], bends[1:, :, None, :], out=bent[:-1])
+    np.multiply(J[-1] - J[-1] @ sweep.p[:, :, None], sweep.p[:, None, :], out=bent[-1])
+    M = (bent @ J.transpose(0, 1, 3, 2)).sum(0)
+    diagonal(M)[...] += bends[0]
     return X, M
 
 
@@ -136,7 +142,7 @@ def _recursion(sweep: Sweep, bends: Array, samples: slice = slice(None)) -> Arra
         first = sweep.first[layer, samples]
         M *= first[:, :, None]
         M *= first[:, None, :]
-        np.einsum("bii->bi", M)[...] += bends[layer, samples]
+        diagonal(M)[...] += bends[layer, samples]
         if layer:
             M = sweep.W[layer] @ (M @ sweep.W[layer].T)
     return M
@@ -184,16 +190,20 @@ def _dense(factors: Callable[..., tuple[Array, Array]], assemble: Callable[[Arra
 
 def _hand(activation: str, single: bool) -> dict[str, dict[str, Callable]]:
     """The variants that make sense: how the factors are found, and how they are put together."""
-    bends = ACTIVATIONS[activation].second is not None
-    ways = [stacked, recursion, columns] if bends else [chain]
-    factors = {way.__name__: partial(way, activation) for way in ways}
-    ends = [kronecker.outer] if single else [kronecker.batched, kronecker.half, kronecker.pairs, kronecker.packed]
-    hessian = {f"{name}, {end.__name__}": _dense(way, end) for name, way in factors.items() for end in ends}
-    last, end = ways[-1].__name__, kronecker.outer_threads if single else kronecker.half_threads
-    if bends and not single:
-        factors["threads"] = partial(threads, activation)
-        last = "threads"
-    hessian["threads"] = _dense(factors[last], end)
+    batched, half, packed = kronecker.batched, kronecker.half, kronecker.packed
+    if ACTIVATIONS[activation].second is None:
+        ways = {chain: [batched, half, packed]}
+        parallel = chain
+    else:
+        ways = {stacked: [batched], recursion: [half, packed], columns: [batched, half]}
+        parallel = recursion if single else threads
+    factors = {way.__name__: partial(way, activation) for way in (*ways, parallel)}
+    hessian = {}
+    for way, ends in ways.items():
+        for end in [kronecker.outer] if single else ends:
+            hessian[f"{way.__name__}, {end.__name__}"] = _dense(factors[way.__name__], end)
+    end = kronecker.outer_threads if single else kronecker.half_threads
+    hessian["threads"] = _dense(factors[parallel.__name__], end)
     return {"gradient": {"sweeps": partial(gradient, activation)}, "hessian": hessian, "compressed": factors}
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import inf
 
 from eindiff import construct
 from eindiff.expr import Add, Apply, Einsum, Expr, Map, topological
 from eindiff.labels import Labels, components, first_appearance
+from eindiff.sizes import Size
 
 Path = tuple[tuple[int, ...], ...]
 
@@ -17,6 +19,7 @@ WRITE = 4.0  # operations that take as long as writing an entry
 STACKED = 2.2  # operations a pair of entries in a stack of matrix products, which are slower than a single one
 BEST_LIMIT = 9  # operands; of more, not all sets are looked at
 FEW = 4  # operands that share a label: they are near each other
+PARTS_LIMIT = 40  # operands of a contraction in which parts are looked for
 MANY = 1500  # sets of operands that are looked at
 
 
@@ -76,50 +79,110 @@ def flatten(outputs: Sequence[Expr]) -> list[Expr]:
     return rebuild(outputs, change)
 
 
-def share(outputs: Sequence[Expr]) -> list[Expr]:
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """A contraction with the contractions that only it uses taken in, as operands with labels."""
+
+    operands: tuple[Expr, ...]
+    labels: tuple[Labels, ...]
+    output: Labels
+    sizes: dict[int, Size]
+    inside: frozenset[Expr]  # the contractions taken in
+
+    @property
+    def contracted(self) -> set[int]:
+        """The labels that are summed over."""
+        return {label for labels in self.labels for label in labels} - set(self.output)
+
+
+def _network(node: Einsum, uses: Counter[Expr], limit: int) -> _Network:
+    operands: list[Expr] = []
+    places: list[Labels] = []
+    inside = set()
+    sizes = dict(enumerate(node.sizes))
+    stack: list[tuple[Expr, Labels]] = list(zip(node.operands, node.labels, strict=True))
+    while stack:
+        operand, labels = stack.pop()
+        own = is_contraction(operand) and uses[operand] == 1 and len(set(labels)) == len(labels)
+        if not own or len(operands) + len(stack) >= limit:
+            operands.append(operand)
+            places.append(labels)
+            continue
+        assert isinstance(operand, Einsum)
+        inside.add(operand)
+        names = dict(zip(operand.output, labels, strict=True))
+        for label in operand.contracted:
+            names[label] = len(sizes)
+            sizes[len(sizes)] = operand.sizes[label]
+        inner = zip(operand.operands, operand.labels, strict=True)
+        stack += [(x, tuple([names[label] for label in ls])) for x, ls in inner]
+    return _Network(tuple(operands), tuple(places), node.output, sizes, frozenset(inside))
+
+
+def is_contraction(node: Expr) -> bool:
+    """Whether a node is a product with a sum over something."""
+    return isinstance(node, Einsum) and not node.is_product
+
+
+def share(outputs: Sequence[Expr], deep: bool = False) -> list[Expr]:
     """A contraction that contains another one of the expressions as a part uses it, instead of computing it again.
 
     This is the reverse of flattening: the constructors make `a'B'Bc` one contraction, but where `Bc` is there anyway
-    it is used. Each replacement leaves fewer operands, so it ends.
+    it is used. If `deep`, the contractions that only one other uses are looked at as parts of it, which finds more, but
+    does not always pay. Contractions have fewer operands in all after each round, so it ends.
     """
-    parts: dict[Expr, list[Einsum]] = {}
-    for node in topological(outputs):
-        if isinstance(node, Einsum) and not node.is_product and len(node.operands) > 1:
-            parts.setdefault(node.operands[0], []).append(node)
-
-    def change(node: Expr, children: list[Expr]) -> Expr:
-        if isinstance(node, Einsum) and not node.is_product and len(node.operands) > 2:
-            found = [part for operand in set(node.operands) for part in parts.get(operand, ()) if part is not node]
-            for part in sorted(found, key=lambda part: (-len(part.operands), part.digest)):
-                if (place := _find_part(node, part)) is not None:
-                    return _with_part(node, part, place)
-        return with_children(node, children)
-
-    while (changed := rebuild(outputs, change)) != list(outputs):
+    limit = PARTS_LIMIT if deep else 0
+    while _operands(changed := _shared(outputs, limit)) < _operands(outputs):
         outputs = changed
     return list(outputs)
 
 
-def _with_part(node: Einsum, part: Einsum, place: tuple[list[int], Labels]) -> Expr:
+def _operands(outputs: Sequence[Expr]) -> int:
+    return sum(len(node.children) for node in topological(outputs) if is_contraction(node))
+
+
+def _shared(outputs: Sequence[Expr], limit: int) -> list[Expr]:
+    order = topological(outputs)
+    uses = Counter(child for node in order for child in node.children) + Counter(outputs)
+    networks = {node: _network(node, uses, limit) for node in order if isinstance(node, Einsum) and not node.is_product}
+    parts: dict[Expr, list[Expr]] = {}
+    for node, network in networks.items():
+        if len(network.operands) > 1:
+            parts.setdefault(network.operands[0], []).append(node)
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        network = networks.get(node)
+        if network is not None and len(network.operands) > 2:
+            found = [part for operand in set(network.operands) for part in parts.get(operand, ())]
+            found = [part for part in found if part is not node and part not in network.inside]
+            for part in sorted(found, key=lambda part: (-len(networks[part].operands), part.digest)):
+                if (place := _find_part(network, networks[part])) is not None:
+                    return _with_part(network, part, place)
+        return with_children(node, children)
+
+    return rebuild(outputs, change)
+
+
+def _with_part(network: _Network, part: Expr, place: tuple[list[int], Labels]) -> Expr:
     indices, labels = place
-    rest = [f for k, f in enumerate(zip(node.operands, node.labels, strict=True)) if k not in indices]
-    return construct.einsum(1, [*rest, (part, labels)], node.output, dict(enumerate(node.sizes)), inline=False)
+    rest = [f for k, f in enumerate(zip(network.operands, network.labels, strict=True)) if k not in indices]
+    return construct.einsum(1, [*rest, (part, labels)], network.output, network.sizes, inline=False)
 
 
-def _find_part(node: Einsum, part: Einsum) -> tuple[list[int], Labels] | None:
+def _find_part(network: _Network, part: _Network) -> tuple[list[int], Labels] | None:
     """Where a contraction occurs in another one: the operands it stands for, and the labels of its axes there."""
-    if len(part.operands) >= len(node.operands) or Counter(part.operands) - Counter(node.operands):
+    if len(part.operands) >= len(network.operands) or Counter(part.operands) - Counter(network.operands):
         return None
     stack: list[tuple[list[int], dict[int, int]]] = [([], {})]
     while stack:
         indices, names = stack.pop()
         if len(indices) == len(part.operands):
-            outside = set(node.output).union(*(ls for k, ls in enumerate(node.labels) if k not in indices))
+            outside = set(network.output).union(*(ls for k, ls in enumerate(network.labels) if k not in indices))
             if not any(names[label] in outside for label in part.contracted):
                 return indices, tuple([names[label] for label in part.output])
             continue
         operand, labels = part.operands[len(indices)], part.labels[len(indices)]
-        for k, (candidate, theirs) in enumerate(zip(node.operands, node.labels, strict=True)):
+        for k, (candidate, theirs) in enumerate(zip(network.operands, network.labels, strict=True)):
             if candidate is operand and k not in indices:
                 for turned in [theirs, *(tuple([theirs[a] for a in p]) for p, sign in operand.symmetries if sign == 1)]:
                     if (extended := _extend(names, labels, turned)) is not None:
@@ -302,16 +365,14 @@ class _Subsets:
     """The best way to multiply sets of operands, from small sets to large ones.
 
     Sets of operands and sets of labels are bits of integers. Writing a product counts as some operations on each of its
-    entries. Of equal ways, the one that goes on with labels that many operands have counts, then the one with the
-    smaller largest intermediate.
+    entries. Of equal ways, the one with the smaller largest intermediate counts, and then the one that begins with the
+    first operands: so contractions that have these in common share the beginning.
     """
 
     def __init__(self, inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> None:
         self.masks = [sum(1 << label for label in set(labels)) for labels in inputs]
         self.output = sum(1 << label for label in set(output))
-        shared = Counter(label for labels in inputs for label in set(labels))
-        liked = tuple([size * (1 - 1e-3 * shared[label]) for label, size in enumerate(sizes)])
-        self.entries = _sizes_of_masks(liked)
+        self.entries = _sizes_of_masks(sizes)
         self.found: dict[int, tuple[float, float]] = {}  # the cost of a set, and its largest intermediate
 
     def labels(self, subset: int) -> int:
@@ -360,7 +421,7 @@ def _submasks(mask: int) -> Iterator[int]:
         part = (part - 1) & mask
 
 
-def _sizes_of_masks(sizes: tuple[float, ...]) -> Callable[[int], float]:
+def _sizes_of_masks(sizes: tuple[int, ...]) -> Callable[[int], float]:
     """The number of entries of a tensor whose labels are the bits of an integer."""
 
     @cache

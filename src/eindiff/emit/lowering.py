@@ -46,16 +46,17 @@ class Lowering:
         self.factored = {node.args[0] for node in order if isinstance(node, Apply) and node.function.name in vectors}
         self.uses = Counter([child for node in order for child in node.children] + list(outputs))
         self.hints = orientations(order, outputs)
-        self.pushed = self._pushed(order)
+        self.pushed = self._pushed(outputs)
         for node in order:
             self.values[node] = self._lower(node)
         return [self.arrays.array(self.values[output]) for output in outputs]
 
-    def _pushed(self, order: Sequence[Expr]) -> dict[Expr, Number]:
-        """Coefficients of contractions that are used once: inside them they may be cheaper."""
+    def _pushed(self, outputs: Sequence[Expr]) -> dict[Expr, Number]:
+        """Coefficients of outputs, where they are cheaper inside a contraction that is used only there."""
         pushed: dict[Expr, Number] = {}
-        for node in order:
-            if isinstance(node, Einsum) and node.coefficient != 1 and len(node.operands) == 1:
+        terms = [term for output in outputs for term in (output.terms if isinstance(output, Add) else [output])]
+        for node in terms:
+            if isinstance(node, Einsum) and node.coefficient != 1 and len(node.operands) == 1 and self.uses[node] == 1:
                 [child] = node.operands
                 if isinstance(child, Einsum) and not child.is_product and self.uses[child] == 1:
                     pushed[child] = node.coefficient

@@ -104,7 +104,8 @@ class Module:
         costs = Costs(known, np.dtype(dtype).itemsize)
         best: list[Operation] = []
         least = inf
-        for exprs in dict.fromkeys([tuple(factor(self.exprs)), tuple(factor(share(self.exprs)))]):
+        variants = [self.exprs, share(self.exprs), share(self.exprs, deep=True)]
+        for exprs in dict.fromkeys(tuple(factor(variant)) for variant in variants):
             lowering = Lowering(self.names.variables, self.names.size, costs, strategy, exact)
             found = tidy(lowering.operations, lowering.run(exprs))
             seconds = sum(costs.seconds(x) for x in reachable(found))

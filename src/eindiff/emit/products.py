@@ -102,6 +102,8 @@ class Products(Contractions):
         terms = self._reduced(self._merged([*factors], kept), kept)
         place = {label: k for k, label in enumerate(kept)}
         terms.sort(key=lambda x: (len(x.labels), -max([place.get(label, -1) for label in x.labels], default=-1)))
+        if self.costs is not None:
+            terms.sort(key=lambda x: x.operation.serial)
         coefficient, terms = self._scaled(coefficient, terms, kept, sizes)
         for i, j in self._path([x.labels for x in terms], kept, sizes, [x.operation.serial for x in terms]):
             rest = [x for k, x in enumerate(terms) if k not in (i, j)]
@@ -122,12 +124,15 @@ class Products(Contractions):
     def _scaled(
         self, coefficient: Number, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]
     ) -> tuple[Number, list[Tensor]]:
-        """A coefficient is multiplied into the smallest factor, if that is smaller than the result."""
+        """A coefficient is multiplied into the smallest factor, if that is smaller than the result.
+
+        Factors over which nothing is summed come first: contractions of the others may be there already.
+        """
         terms = list(factors)
         if coefficient == 1 or self.costs is None:
             return coefficient, terms
         entries = [self.entries(x.operation.shape) for x in terms]
-        smallest = min(range(len(terms)), key=entries.__getitem__)
+        smallest = min(range(len(terms)), key=lambda k: (not set(terms[k].labels) <= set(kept), entries[k]))
         if 2 * entries[smallest] > self.entries([sizes[label] for label in kept]):
             return coefficient, terms
         terms[smallest] = Tensor(self.operations.scale(coefficient, terms[smallest].operation), terms[smallest].labels)
