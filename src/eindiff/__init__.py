@@ -104,12 +104,14 @@ if TYPE_CHECKING:
     from eindiff.language.print_expr import to_text
     from eindiff.language.source import ParseError
     from eindiff.planning import Plan, plan
+    from eindiff.structure import Compressed
 
 __version__ = "0.1.0"
 
 # Text and code are loaded when they are first asked for, so that importing the package stays quick.
 _LATER = {
     "Compiled": "eindiff.compiled",
+    "Compressed": "eindiff.structure",
     "Plan": "eindiff.planning",
     "compile": "eindiff.compiled",
     "ParseError": "eindiff.language.source",
@@ -134,6 +136,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "Check",
     "Compiled",
+    "Compressed",
     "EindiffError",
     "Expr",
     "ParseError",

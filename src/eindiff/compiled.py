@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,8 +15,10 @@ from eindiff.errors import EindiffError, shape_text
 from eindiff.evaluate import bind_from_unneeded, bind_sizes, check_symmetric, flatten, like, read_inputs
 from eindiff.expr import Expr
 from eindiff.planning import Plan, named
+from eindiff.structure import Compressed, Pattern, Term, decompose
 
 BACKENDS = ("numpy",)
+FORMS = ("dense", "compressed")
 DTYPES = ("float32", "float64")
 RESERVED = ("out", "sizes")  # keywords of a call
 
@@ -27,115 +29,175 @@ class Compiled:
     Arrays for names that are not needed are ignored, except that they may show sizes that no other array shows.
     """
 
-    def __init__(self, outputs: Any, dtype: str | None, sizes: Mapping[str, int]) -> None:
+    def __init__(self, outputs: Any, dtype: str | None, sizes: Mapping[str, int], form: str) -> None:
         self.exprs = flatten(outputs)
         self.dtype = dtype
+        self.form = form
         self._outputs = outputs
         self._single = isinstance(outputs, Expr)
         self._module = Module(named(self.exprs), "f", RESERVED)
         self._names = [v.name for v in self._module.inputs]
         self._given = dict(sizes)
+        self._hidden = [name for name in self._module.unseen if name not in self._given]
         self._symmetric = [v.name for v in self._module.inputs if v.symmetries]
         self._calls: dict[tuple, _Call] = {}  # by the shapes and types of arrays
-        self._programs: dict[tuple, tuple[Program, Callable]] = {}  # by type and kind of sizes
+        self._built: dict[tuple, _Built] = {}  # by type and kind of sizes
         for name in RESERVED:
             if name in self._names:
-                raise EindiffError(f"a variable cannot be named {name} in a compiled expression: it has another meaning")
+                raise EindiffError(f"a variable of a compiled expression cannot be named {name}: rename it")
         if self._module.size_names <= set(self._given):
-            self._program(self._given, dtype or "float64")
+            self._build(self._given, dtype or "float64")
 
     def __call__(self, *, out: Any = None, sizes: Mapping[str, int] | None = None, **arrays: Any) -> Any:
         """The outputs. `out` is an array (or a list of arrays) that takes them; `sizes` are those no array shows."""
-        values: Sequence[Any]
         try:
-            values = [arrays[name] for name in self._names]
-            call = self._calls[tuple([(value.shape, value.dtype) for value in values])] if sizes is None else None
+            key: list = [(value.shape, value.dtype) for value in [arrays[name] for name in self._names]]
+            if self._hidden:
+                key += [(name, np.shape(value)) for name, value in arrays.items()]
+            call = self._calls[tuple(key)] if sizes is None else self._bind(arrays, sizes)
         except (KeyError, AttributeError):
-            call = None
-        if call is None:
             call = self._bind(arrays, sizes or {})
-        if call.convert:
-            values = [np.asarray(arrays[name], call.dtype) for name in self._names]
         for name in self._symmetric:
             check_symmetric(name, np.asarray(arrays[name]))
-        buffers = call.buffers(out) if out is not None else {}
-        with np.errstate(all="ignore"):
-            results = call.function(*values, **call.keywords, **buffers)
-        return results if self._single else like(self._outputs, iter(results if len(self.exprs) > 1 else [results]))
+        values = [arrays[name] for name in call.names]
+        if call.convert:
+            values = [np.asarray(value, call.dtype) for value in values]
+        keywords = call.keywords if out is None else call.keywords | call.buffers(out)
+        if call.quiet:
+            results = call.function(*values, **keywords)
+        else:
+            with np.errstate(all="ignore"):
+                results = call.function(*values, **keywords)
+        if self._single and call.is_finished:
+            return results
+        found = call.finished(results)
+        return found[0] if self._single else like(self._outputs, iter(found))
 
     def plan(self, sizes: Mapping[str, int] | None = None) -> Plan:
-        """The program for some sizes, with what it costs; without sizes the one that was used last."""
-        if sizes is None and self._programs:
-            return Plan(next(reversed(self._programs.values()))[0])
+        """The program for some sizes, with what it costs; without sizes the one that was made last."""
+        if sizes is None and self._built:
+            return Plan(next(reversed(self._built.values())).program)
         wanted = {**self._given, **(sizes or {})}
         if missing := sorted(self._module.size_names - set(wanted)):
-            raise EindiffError(f"the plan depends on the sizes {', '.join(missing)}: give them, or call the function once")
-        return Plan(self._program(wanted, self.dtype or "float64")[0])
+            raise EindiffError(f"the plan depends on the sizes {', '.join(missing)}: give them, or call it once")
+        return Plan(self._build(wanted, self.dtype or "float64").program)
 
     @property
     def source(self) -> str:
-        """The program that was used last; before the first call, if sizes are not given, one for all sizes."""
-        if not self._programs:
+        """The program that was made last; before the first call, if sizes are not given, one for all sizes."""
+        if not self._built:
             return self._module.source()
-        return next(reversed(self._programs.values()))[0].source
+        return next(reversed(self._built.values())).program.source
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{v.name} ({shape_text(v.shape)})" for v in self._module.inputs)
         results = ", ".join(shape_text(x.shape) for x in self.exprs)
         return f"<compiled function of {inputs or 'nothing'}: {results}>"
 
-    def _program(self, sizes: Mapping[str, int], dtype: str) -> tuple[Program, Callable]:
+    def _build(self, sizes: Mapping[str, int], dtype: str) -> _Built:
         """The program for sizes of the same kind as these."""
         kind = (dtype, *(_kind(sizes[name]) for name in sorted(self._module.size_names)))
-        if kind not in self._programs:
-            program = self._module.program(sizes, dtype, exact=True)
+        if kind not in self._built:
+            module, patterns = self._module, []
+            if self.form == "compressed":
+                patterns = [decompose(expr, sizes) for expr in self.exprs]
+                factors = [factor for terms in patterns for term in terms for factor, _ in term.factors]
+                module = Module(named(list(dict.fromkeys(factors))), "f", RESERVED)
+            program = module.program({name: sizes[name] for name in module.size_names}, dtype, exact=True)
             namespace: dict[str, Any] = {}
             exec(program.source, namespace)
-            self._programs[kind] = (program, namespace["f"])
-        return self._programs[kind]
+            self._built[kind] = _Built(module, program, namespace["f"], patterns)
+        return self._built[kind]
 
     def _bind(self, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> _Call:
         """Check the arrays, find their sizes, and what runs for arrays like these."""
         bindings = bind_sizes(read_inputs(self.exprs, arrays), {**self._given, **sizes})
         bind_from_unneeded(self.exprs, arrays, bindings)
-        if missing := [name for name in self._module.unseen if name not in bindings]:
+        if missing := [name for name in self._hidden if name not in bindings]:
             raise EindiffError(f"no array shows the size {missing[0]}: give it as sizes={{'{missing[0]}': ...}}")
         found = [np.asarray(arrays[name]) for name in self._names]
         dtype = np.dtype(self.dtype or _common_type(found))
-        function = self._program(bindings, dtype.name)[1]
-        keywords = {self._module.names.sizes[name]: bindings[name] for name in self._module.unseen}
-        shapes = [tuple([sz.evaluate(size, bindings) for size in x.shape]) for x in self.exprs]
-        convert = any(x.dtype != dtype for x in found) or any(not isinstance(arrays[n], np.ndarray) for n in self._names)
-        names = list(self._module.names.outputs.values())
-        call = _Call(function, dtype, convert, keywords, dict(zip(names, shapes, strict=True)))
-        if set(keywords) <= set(self._given) and not sizes:
-            self._calls[tuple([(x.shape, x.dtype) for x in found])] = call
+        built = self._build(bindings, dtype.name)
+        convert = any(x is not arrays[name] or x.dtype != dtype for name, x in zip(self._names, found, strict=True))
+        call = _Call(built, self.exprs, dtype, convert, bindings)
+        if not sizes:
+            key: list = [(x.shape, x.dtype) for x in found]
+            if self._hidden:
+                key += [(name, np.shape(value)) for name, value in arrays.items()]
+            self._calls[tuple(key)] = call
         return call
 
 
 @dataclass(frozen=True, slots=True)
+class _Built:
+    """What is made for sizes of one kind; for compressed outputs the program gives the factors of their patterns."""
+
+    module: Module
+    program: Program
+    function: Callable
+    patterns: list[list[Pattern]]
+
+
 class _Call:
     """What runs for arrays of certain shapes and types."""
 
-    function: Callable
-    dtype: np.dtype
-    convert: bool  # whether arrays have to be converted first
-    keywords: dict[str, int]  # sizes that no array shows
-    shapes: dict[str, tuple[int, ...]]  # of the outputs
+    def __init__(
+        self, built: _Built, exprs: Sequence[Expr], dtype: np.dtype, convert: bool, sizes: Mapping[str, int]
+    ) -> None:
+        def shape(sizes_of_axes: Iterable[sz.Size]) -> tuple[int, ...]:
+            return tuple([sz.evaluate(size, sizes) for size in sizes_of_axes])
+
+        module = built.module
+        self.function = built.function
+        self.dtype = dtype
+        self.convert = convert  # whether arrays have to be converted first
+        self.names = [v.name for v in module.inputs]
+        self.quiet = built.program.is_quiet
+        self.keywords = {module.names.sizes[name]: sizes[name] for name in module.unseen}
+        self.shapes = [shape(x.shape) for x in exprs]
+        self.is_finished = not built.patterns and dtype == np.float64
+        self._outputs = list(module.names.outputs.values())
+        place = {factor: k for k, factor in enumerate(module.exprs)}
+        self._terms = [
+            [
+                (
+                    float(term.coefficient), [place[factor] for factor, _ in term.factors],
+                    tuple([labels for _, labels in term.factors]), term.output,
+                    dict(zip(term.sizes, shape(term.sizes.values()), strict=True)),
+                )
+                for term in terms
+            ]
+            for terms in built.patterns
+        ]  # fmt: skip
+
+    def finished(self, results: Any) -> list[Any]:
+        """The outputs from what the program gives."""
+        found = [results] if len(self._outputs) == 1 else results
+        if self.dtype != np.float64:  # some functions give float64 for float32
+            found = [np.asarray(x, self.dtype) for x in found]
+        if not self._terms:
+            return list(found)
+        compressed = []
+        for shape, terms in zip(self.shapes, self._terms, strict=True):
+            parts = [Term(c, tuple([found[k] for k in which]), ls, output, s) for c, which, ls, output, s in terms]
+            compressed.append(Compressed(shape, parts))
+        return compressed
 
     def buffers(self, out: Any) -> dict[str, np.ndarray]:
         """The arrays that take the outputs, as keywords."""
-        given = [out] if isinstance(out, np.ndarray) else _arrays(out)
+        if self._terms:
+            raise EindiffError("out is for dense results: compressed ones have arrays of their own")
+        given = _arrays(out)
         if len(given) != len(self.shapes):
             raise EindiffError(f"out has {len(given)} arrays for {len(self.shapes)} outputs")
-        for array, shape in zip(given, self.shapes.values(), strict=True):
+        for array, shape in zip(given, self.shapes, strict=True):
             if array.shape != shape or array.dtype != self.dtype:
                 raise EindiffError(
                     f"out must be an array of shape {shape_text(shape)} and type {self.dtype}, "
                     f"not {shape_text(array.shape)} and {array.dtype}"
                 )
         single = len(given) == 1
-        return {"out" if single else f"out_{name}": array for name, array in zip(self.shapes, given, strict=True)}
+        return {"out" if single else f"out_{name}": array for name, array in zip(self._outputs, given, strict=True)}
 
 
 def _arrays(out: Any) -> list[np.ndarray]:
@@ -159,12 +221,13 @@ def _common_type(arrays: Sequence[np.ndarray]) -> str:
 
 
 def compile(
-    outputs: Any, backend: str = "numpy", dtype: Any = None, sizes: Mapping[str, int] | None = None,
-) -> Compiled:  # fmt: skip
+    outputs: Any, backend: str = "numpy", dtype: Any = None, sizes: Mapping[str, int] | None = None, form: str = "dense"
+) -> Compiled:
     """A fast function for an expression, or for a list of them (which share work): call it with arrays by name.
 
     The program is made for the sizes of the arrays of the first call, or at once if all `sizes` are given. Without
-    `dtype`, results are float32 if all arrays are, else float64. Equal requests give the same function.
+    `dtype`, results are float32 if all arrays are, else float64. Results are arrays (`form="dense"`), or `compressed`:
+    factors and where their products go. Equal requests give the same function.
 
     >>> import numpy as np
     >>> import eindiff as ed
@@ -182,10 +245,12 @@ def compile(
     """
     if backend not in BACKENDS:
         raise EindiffError(f"backend {backend!r}: choose one of {', '.join(BACKENDS)}")
+    if form not in FORMS:
+        raise EindiffError(f"form {form!r}: choose one of {', '.join(FORMS)}")
     name = None if dtype is None else np.dtype(dtype).name
     if name not in (None, *DTYPES):
         raise EindiffError(f"dtype {name}: choose one of {', '.join(DTYPES)}")
-    return _compiled(_hashable(outputs), name, tuple(sorted((sizes or {}).items())))
+    return _compiled(_hashable(outputs), name, tuple(sorted((sizes or {}).items())), form)
 
 
 def _hashable(outputs: Any) -> Any:
@@ -193,5 +258,5 @@ def _hashable(outputs: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _compiled(outputs: Any, dtype: str | None, sizes: tuple[tuple[str, int], ...]) -> Compiled:
-    return Compiled(outputs, dtype, dict(sizes))
+def _compiled(outputs: Any, dtype: str | None, sizes: tuple[tuple[str, int], ...], form: str) -> Compiled:
+    return Compiled(outputs, dtype, dict(sizes), form)

@@ -191,7 +191,7 @@ class _Interpreter:
         value = self._contract(factors, core, sizes)
         if node.coefficient != 1:
             value = value * float(node.coefficient)
-        return _expand(value, core, node.output, sizes)
+        return expand(value, core, node.output, sizes)
 
     def _contract(self, factors: list[tuple[Expr, Labels]], output: Labels, sizes: dict[int, int]) -> Array:
         """The sum of products over the labels not in output, index maps by indexing and inverses by solving."""
@@ -208,7 +208,7 @@ class _Interpreter:
         A map that meets another one, or itself, is an operand like others.
         """
         if not maps:
-            return _sum_of_products(operands, output, sizes)
+            return sum_of_products(operands, output, sizes)
         (index_map, labels), *rest = maps
         target, inputs = labels[0], labels[1:]
         meets = any(target in other for _, other in rest) or len(set(labels)) < len(labels)
@@ -278,12 +278,12 @@ def _is_map(node: Expr) -> bool:
     return isinstance(node, Constant) and isinstance(node.value, IndexMap)
 
 
-def _sum_of_products(operands: list[tuple[Array, Labels]], output: Labels, sizes: Mapping[int, int]) -> Array:
+def sum_of_products(operands: list[tuple[Array, Labels]], output: Labels, sizes: Mapping[int, int]) -> Array:
     """np.einsum along the chosen order; labels of the output that no operand has are ones."""
     bound = {label for _, labels in operands for label in labels}
     core = tuple(label for label in output if label in bound)
     if not operands:
-        return _expand(np.asarray(1.0), core, output, sizes)
+        return expand(np.asarray(1.0), core, output, sizes)
     path = contraction_path([labels for _, labels in operands], core, sizes)
     arguments: list[Any] = []
     names = {label: k for k, label in enumerate(sorted(bound))}
@@ -291,10 +291,10 @@ def _sum_of_products(operands: list[tuple[Array, Labels]], output: Labels, sizes
         arguments += [array, [names[label] for label in labels]]
     optimize: Any = ["einsum_path", *path] if len(operands) > 2 else len(operands) == 2
     value = np.einsum(*arguments, [names[label] for label in core], optimize=optimize)
-    return _expand(value, core, output, sizes)
+    return expand(value, core, output, sizes)
 
 
-def _expand(value: Array, core: Labels, output: Labels, sizes: Mapping[int, int]) -> Array:
+def expand(value: Array, core: Labels, output: Labels, sizes: Mapping[int, int]) -> Array:
     """A value with axes `core` written out to all of `output`: zeros off the deltas, copies along unbound labels."""
     if output == core:
         return value

@@ -144,7 +144,9 @@ def _operands(outputs: Sequence[Expr]) -> int:
 def _shared(outputs: Sequence[Expr], limit: int) -> list[Expr]:
     order = topological(outputs)
     uses = Counter(child for node in order for child in node.children) + Counter(outputs)
-    networks = {node: _network(node, uses, limit) for node in order if isinstance(node, Einsum) and not node.is_product}
+    networks: dict[Expr, _Network] = {
+        node: _network(node, uses, limit) for node in order if isinstance(node, Einsum) and not node.is_product
+    }
     parts: dict[Expr, list[Expr]] = {}
     for node, network in networks.items():
         if len(network.operands) > 1:

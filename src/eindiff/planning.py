@@ -47,8 +47,8 @@ class Plan:
         inputs = [tuple(map(self._costs.evaluate, y.shape)) for y in x.operands]
         shape = tuple(map(self._costs.evaluate, x.shape))
         text = x.lines[-1] if x.lines else x.template
-        flops, moved, seconds = (count(x) for count in (self._costs.flops, self._costs.moved, self._costs.seconds))
-        return Step(text, tuple(inputs), shape, flops, moved, seconds)
+        costs = self._costs
+        return Step(text, tuple(inputs), shape, costs.flops(x), costs.moved(x), costs.seconds(x))
 
     @property
     def source(self) -> str:
@@ -82,7 +82,8 @@ class Plan:
 
     def _memory(self) -> list[tuple[str, int]]:
         """For each statement what it makes and the bytes in use while it runs."""
-        costs, live, rows = self._costs, {}, []
+        costs, rows = self._costs, []
+        live: dict[str, int] = {}
         for statement in self._program.statements:
             fresh = [costs.size(x) for x in statement.operations if not (x.cheap or x.view)]
             own = costs.size(statement.result)

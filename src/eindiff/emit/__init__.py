@@ -17,8 +17,8 @@ from eindiff.expr import Expr
 def to_source(outputs: Outputs, name: str = "f", sizes: Mapping[str, int] | None = None) -> str:
     """A module with one function of the variables (in order of their names) that gives the outputs.
 
-    `outputs` is an expression, or a dictionary of names and expressions, which the function gives as a tuple. The source
-    works for all sizes. With typical `sizes` it is made to be fast for these, as `compile` does; without, to be read.
+    `outputs` is an expression, or a dictionary of names and expressions, which the function gives as a tuple. It works
+    for all sizes. With typical `sizes` it is made to be fast for these, as by `compile`; without, to be read.
 
     >>> import eindiff as ed
     >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")

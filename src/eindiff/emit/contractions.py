@@ -1,7 +1,7 @@
 """The product of two tensors with sums over some of what they share, as one matrix product (or a stack of them).
 
-Labels fall into four kinds: those that are summed, those of both that are kept (a stack), and those of one tensor, which
-are rows or columns. Axes are merged by reshaping, which copies nothing where they already lie next to each other.
+Labels fall into four kinds: those that are summed, those of both that are kept (a stack), and those of one tensor,
+which are rows or columns. Axes are merged by reshaping, which copies nothing where they lie next to each other already.
 """
 
 from __future__ import annotations
@@ -35,10 +35,8 @@ class Contractions(Tensors):
         names: dict[int, int] = {}
         for label in (*a.labels, *b.labels):
             names.setdefault(label, len(names))
-        key = (
-            a.operation.serial, b.operation.serial, tuple([names[x] for x in a.labels]), tuple([names[x] for x in b.labels]),
-            tuple([names[x] for x in names if x in kept]),
-        )  # fmt: skip
+        parts = [(x.operation.serial, tuple([names[label] for label in x.labels])) for x in (a, b)]
+        key = (*parts, tuple([names[x] for x in names if x in kept]))
         if key not in self.made:
             found = make(a, b)
             self.made[key] = (found.operation, tuple([names[x] for x in found.labels]))

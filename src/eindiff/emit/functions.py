@@ -82,10 +82,10 @@ def gram(X, d, out=None):
     return np.matmul(X.T, d[:, None] * X, out=out)
 ''',
     "zeros": '''
-def zeros(shape, out=None):
+def zeros(shape, out=None, dtype=float):
     """Zeros, in a given array if there is one."""
     if out is None:
-        return np.zeros(shape)
+        return np.zeros(shape, dtype)
     out[...] = 0
     return out
 ''',

@@ -142,11 +142,11 @@ class Indexing:
     def _gather_axis(self, x: Tensor, axis: int, index: Index, sizes: Mapping[int, Size], length: Size) -> Tensor:
         before, after = x.labels[:axis], x.labels[axis + 1 :]
         colons = ":, " * axis
-        make = self.operations.make
+        make, old = self.operations.make, x.operation.shape
+        shape = (*old[:axis], *(sizes[label] for label in index.labels), *old[axis + 1 :])
         if (text := self.slice_text(index, length, sizes)) is not None:
             if text == ":":
                 return Tensor(x.operation, (*before, *index.labels, *after))
-            shape = (*x.operation.shape[:axis], *(sizes[label] for label in index.labels), *x.operation.shape[axis + 1 :])
             taken = make(f"{{0}}[{colons}{text}]", [x.operation], [ATOMS], cheap=True, view=True, shape=shape)
             return Tensor(taken, (*before, *index.labels, *after))
         if (order := row_major(index, sizes)) is not None:
@@ -154,12 +154,11 @@ class Indexing:
             text = self.slice_text(Index(index.offset, ((-1, 1),)), length, {-1: total})
             operation = x.operation
             if text != ":":
-                shape = (*operation.shape[:axis], total, *operation.shape[axis + 1 :])
-                operation = make(f"{{0}}[{colons}{text}]", [operation], [ATOMS], cheap=True, view=True, shape=shape)
+                part = (*old[:axis], total, *old[axis + 1 :])
+                operation = make(f"{{0}}[{colons}{text}]", [operation], [ATOMS], cheap=True, view=True, shape=part)
             labels = (*before, *order, *after)
             return Tensor(self.reshape(operation, labels, sizes), labels)
         places = self.array(index, index.labels, sizes)
-        shape = (*x.operation.shape[:axis], *(sizes[label] for label in index.labels), *x.operation.shape[axis + 1 :])
         taken = make(f"{{0}}[{colons}{{1}}]", [x.operation, places], [ATOMS, ANY], shape=shape)
         return Tensor(taken, (*before, *index.labels, *after))
 
@@ -210,7 +209,8 @@ class Indexing:
                 continue
             if reverse and label in core.labels:
                 text = ":, " * core.labels.index(label) + "::-1"
-                flipped = self.operations.make(f"{{0}}[{text}]", [core.operation], [ATOMS], view=True, shape=core.operation.shape)
+                shape_of = core.operation.shape
+                flipped = self.operations.make(f"{{0}}[{text}]", [core.operation], [ATOMS], view=True, shape=shape_of)
                 core = Tensor(flipped, core.labels)
             axes = (*axes[:place], label, *axes[place + 1 :])
         return core, axes

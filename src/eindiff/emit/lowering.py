@@ -29,10 +29,10 @@ class Lowering:
 
     def __init__(
         self, names: Mapping[str, str], text: Callable[[Size], str],
-        costs: Costs | None = None, strategy: str = "auto", exact: bool = False,
+        costs: Costs | None = None, strategy: str = "auto", exact: bool = False, dtype: str = "",
     ) -> None:  # fmt: skip
         self.names = names
-        self.operations = Operations()
+        self.operations = Operations(dtype=dtype)
         self.products = Products(self.operations, text, costs, strategy, exact)
         self.indexing = Indexing(self.operations, self.products, text)
         self.arrays = Arrays(self.operations, self.products, self.indexing)
@@ -98,9 +98,11 @@ class Lowering:
             case SizeOf():
                 return self.indexing.size(node.value.size)
             case Lower():
-                return self.operations.make(f"np.tri({self.indexing.text(node.value.size)})", shape=node.shape)
+                text = self.indexing.text(node.value.size)
+                return self.operations.make(f"np.tri({text}{self.operations.dtype})", shape=node.shape)
         return self.operations.make(
-            f"np.array({array_text(np.asarray(node.value))})", role=("literal",), shape=node.shape, work=0
+            f"np.array({array_text(np.asarray(node.value))}{self.operations.dtype})", role=("literal",),
+            shape=node.shape, work=0,
         )
 
     # Functions

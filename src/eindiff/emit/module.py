@@ -16,7 +16,7 @@ from eindiff.constants import IndexMap, SizeOf
 from eindiff.emit.costs import Costs
 from eindiff.emit.functions import HELPERS
 from eindiff.emit.lowering import Lowering
-from eindiff.emit.operations import Operation, reachable, tidy
+from eindiff.emit.operations import ARITHMETIC, BLAS, Operation, reachable, tidy
 from eindiff.emit.statements import Printer, Statement
 from eindiff.errors import EindiffError
 from eindiff.expr import Constant, Einsum, Expr, Variable, topological, variables
@@ -67,6 +67,11 @@ class Program:
         return [x for x in reachable(self.outputs) if not x.cheap]
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether only sums and products are taken, which warn of nothing but overflow."""
+        return all(x.speed in (ARITHMETIC, BLAS) and "/" not in x.template for x in self.operations)
+
+    @property
     def seconds(self) -> float:
         """The predicted time."""
         assert self.costs is not None
@@ -101,12 +106,13 @@ class Module:
 
         It works for other sizes too, unless it is `exact`: then sizes of 1 are made use of.
         """
+        created = "" if dtype == "float64" else f", dtype=np.{dtype}"
         costs = Costs(known, np.dtype(dtype).itemsize)
         best: list[Operation] = []
         least = inf
         variants = [self.exprs, share(self.exprs), share(self.exprs, deep=True)]
         for exprs in dict.fromkeys(tuple(factor(variant)) for variant in variants):
-            lowering = Lowering(self.names.variables, self.names.size, costs, strategy, exact)
+            lowering = Lowering(self.names.variables, self.names.size, costs, strategy, exact, created)
             found = tidy(lowering.operations, lowering.run(exprs))
             seconds = sum(costs.seconds(x) for x in reachable(found))
             if seconds < least:

@@ -63,6 +63,7 @@ class Operations:
 
     known: dict[tuple, Operation] = field(default_factory=dict)
     symmetric: set[Operation] = field(default_factory=set)  # matrices that equal their transposes
+    dtype: str = ""  # what is written after the shape of a new array
 
     def make(
         self, template: str, operands: Sequence[Operation] = (), places: Sequence[Kinds] | None = None, **more: Any

@@ -50,7 +50,7 @@ class Products(Contractions):
         order = tuple([label for label in hint if any(label in x.labels for x in whole)])
         whole.sort(key=lambda x: min([order.index(label) for label in x.labels], default=0))
         if len(whole) == len(order) == 2:
-            shape = tuple([whole[0].operation.shape[0], whole[1].operation.shape[0]])
+            shape = (whole[0].operation.shape[0], whole[1].operation.shape[0])
             return Tensor(self.operations.make("np.outer({0}, {1})", [x.operation for x in whole], shape=shape), order)
         if len(order) > 2 and self.costs is None:
             return self.einsum(whole, order)
@@ -91,8 +91,8 @@ class Products(Contractions):
         """A multiple of the sum of products over the labels that are not in `kept`, the order that is liked best."""
         scalars = [x for x in factors if not x.labels]
         if scalars and len(scalars) < len(factors):
-            coefficient, rest = self.contract(coefficient, [x for x in factors if x.labels], kept, sizes)
-            return coefficient, self.product([*scalars, rest], kept)
+            coefficient, tensor = self.contract(coefficient, [x for x in factors if x.labels], kept, sizes)
+            return coefficient, self.product([*scalars, tensor], kept)
         factors = self._without_ones(factors, kept)
         if all(set(x.labels) <= set(kept) and len(set(x.labels)) == len(x.labels) for x in factors):
             coefficient, factors = self._scaled(coefficient, factors, kept, sizes)

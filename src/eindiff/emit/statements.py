@@ -117,7 +117,7 @@ class Printer:
         elif needed:
             lines[0] = "{out} = np.array({0})"
         elif buffer:
-            lines[0] = re.sub(r"= np\.zeros\((.*)\)$", rf"= zeros(\1, {buffer})", lines[0])
+            lines[0] = re.sub(r"= np\.zeros\((.*?)(, dtype=.*)?\)$", rf"= zeros(\1, {buffer}\2)", lines[0])
         for line in lines:
             self._fitted(x, line, len(name), out=name)  # first all names, which stand before the block
         self._state([self._fitted(x, line, len(name), out=name) for line in lines], name, x)

@@ -81,7 +81,7 @@ class Arrays:
     def full(self, coefficient: Number, tensor: Tensor, shape: Shape) -> Operation:
         """A multiple of a tensor as an array of a given shape."""
         operation = tensor.operation
-        make = self.operations.make
+        make, dtype = self.operations.make, self.operations.dtype
         if tensor.labels or not shape:
             order = tuple(range(len(shape)))
             result = self.operations.scale(coefficient, self.products.align(tensor, order))
@@ -89,12 +89,13 @@ class Arrays:
                 return result
             return make(f"np.broadcast_to({{0}}, {self.shape_text(shape)}).copy()", [result], shape=shape)
         if operation.role[:1] != ("number",):
-            return make(f"np.full({self.shape_text(shape)}, {{0}})", [self.operations.scale(coefficient, operation)], shape=shape)
+            filling = self.operations.scale(coefficient, operation)
+            return make(f"np.full({self.shape_text(shape)}, {{0}}{dtype})", [filling], shape=shape)
         content = number(coefficient * operation.role[1])
         if content in (0, 1):
-            return make(f"np.{'ones' if content else 'zeros'}({self.shape_text(shape)})", shape=shape)
+            return make(f"np.{'ones' if content else 'zeros'}({self.shape_text(shape)}{dtype})", shape=shape)
         filling = self.operations.number(float(content) if isinstance(content, int) else content)
-        return make(f"np.full({self.shape_text(shape)}, {{0}})", [filling], shape=shape)
+        return make(f"np.full({self.shape_text(shape)}, {{0}}{dtype})", [filling], shape=shape)
 
     def shape_text(self, shape: Shape) -> str:
         """A shape as NumPy's constructors take it."""
@@ -164,7 +165,7 @@ class Arrays:
         if term.core.labels:
             operation = self.operations.make("np.diag({0})", [term.core.operation], shape=shape)
         else:
-            eye = self.operations.make(f"np.eye({self.indexing.text(shape[0])})", shape=shape)
+            eye = self.operations.make(f"np.eye({self.indexing.text(shape[0])}{self.operations.dtype})", shape=shape)
             core = term.core.operation
             operation = eye if core.role[:1] == ("number",) else self.operations.times([core, eye])
             if core.role[:1] == ("number",):
@@ -186,7 +187,7 @@ class Arrays:
             operands.append(self.array(Value(tuple(dense), shape)))
             lines.append("{out} = {0}")
         else:
-            lines.append(f"{{out}} = np.zeros({self.shape_text(shape)})")
+            lines.append(f"{{out}} = np.zeros({self.shape_text(shape)}{self.operations.dtype})")
         for term in value.terms:
             if not term.is_plain:
                 lines.append(self._assignment(term, operands, shape, first=len(lines) == 1 and not dense))
