@@ -35,6 +35,7 @@ class Compiled:
         self.form = form
         self._outputs = outputs
         self._single = isinstance(outputs, Expr)
+        self._flat = not self._single and all(isinstance(output, Expr) for output in outputs)
         self._module = Module(named(self.exprs), "f", RESERVED)
         self._names = [v.name for v in self._module.inputs]
         self._given = dict(sizes)
@@ -51,17 +52,17 @@ class Compiled:
     def __call__(self, *, out: Any = None, sizes: Mapping[str, int] | None = None, **arrays: Any) -> Any:
         """The outputs. `out` is an array (or a list of arrays) that takes them; `sizes` are those no array shows."""
         try:
-            key: list = [(value.shape, value.dtype) for value in [arrays[name] for name in self._names]]
-            if self._hidden:
-                key += [(name, np.shape(value)) for name, value in arrays.items()]
-            call = self._calls[tuple(key)] if sizes is None else self._bind(arrays, sizes)
+            values = [arrays[name] for name in self._names]
+            key = (tuple([value.shape for value in values]), tuple([value.dtype for value in values]))
+            call = self._calls[key] if sizes is None and not self._hidden else self._find(key, arrays, sizes)
         except (KeyError, AttributeError):
             call = self._bind(arrays, sizes or {})
         for name in self._symmetric:
             check_symmetric(name, np.asarray(arrays[name]))
-        values = [arrays[name] for name in call.names]
+        if self.form == "compressed":
+            values = [arrays[name] for name in call.names]
         if call.convert:
-            values = [np.asarray(value, call.dtype) for value in values]
+            values = [np.asarray(arrays[name], call.dtype) for name in call.names]
         keywords = call.keywords if out is None else call.keywords | call.buffers(out)
         if call.quiet:
             results = call.function(*values, **keywords)
@@ -71,7 +72,7 @@ class Compiled:
         if self._single and call.is_finished:
             return results
         found = call.finished(results)
-        return found[0] if self._single else like(self._outputs, iter(found))
+        return found[0] if self._single else found if self._flat else like(self._outputs, iter(found))
 
     def plan(self, sizes: Mapping[str, int] | None = None) -> Plan:
         """The program for some sizes, with what it costs; without sizes the one that was made last."""
@@ -121,11 +122,17 @@ class Compiled:
         convert = any(x is not arrays[name] or x.dtype != dtype for name, x in zip(self._names, found, strict=True))
         call = _Call(built, self.exprs, dtype, convert, bindings)
         if not sizes:
-            key: list = [(x.shape, x.dtype) for x in found]
-            if self._hidden:
-                key += [(name, np.shape(value)) for name, value in arrays.items()]
-            self._calls[tuple(key)] = call
+            key = (tuple([x.shape for x in found]), tuple([x.dtype for x in found]))
+            self._calls[(*key, *self._shown(arrays)) if self._hidden else key] = call
         return call
+
+    def _find(self, key: tuple, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None) -> _Call:
+        """What runs where arrays that are not needed show sizes, or sizes are given."""
+        return self._bind(arrays, sizes) if sizes else self._calls[(*key, *self._shown(arrays))]
+
+    @staticmethod
+    def _shown(arrays: Mapping[str, Any]) -> list[tuple]:
+        return [(name, np.shape(value)) for name, value in arrays.items()]
 
 
 @dataclass(frozen=True, slots=True)

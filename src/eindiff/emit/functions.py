@@ -7,7 +7,10 @@ from math import prod
 from typing import Any
 
 from eindiff import sizes as sz
-from eindiff.emit.operations import ARITHMETIC, ATOMS, FIRST_TERM, FUNCTION, LAPACK, PLUS, Operation, Operations, Work
+from eindiff.emit.costs import Costs
+from eindiff.emit.operations import (
+    ARITHMETIC, ATOMS, FIRST_TERM, FUNCTION, LAPACK, PLUS, TERMS, TIMES, Operation, Operations, Work,
+)  # fmt: skip
 from eindiff.errors import EindiffError
 from eindiff.expr import Apply, Map
 from eindiff.sizes import Size
@@ -30,8 +33,8 @@ ELEMENTWISE = {
     "tanh": "np.tanh({0})",
     "sigmoid": "special.expit({0})",
     "softplus": "np.logaddexp(0, {0})",
-    "relu": "np.maximum({0}, 0)",
-    "step": "np.heaviside({0}, 0)",
+    "relu": "np.maximum({0}, 0.0)",
+    "step": "np.heaviside({0}, 0.0)",
     "erf": "special.erf({0})",
     "inverse_or_zero": "inverse_or_zero({0})",
     "winner": "np.heaviside({0} - {1}, 0.5)",
@@ -41,10 +44,11 @@ ELEMENTWISE = {
 }
 
 # At the speed of memory; all others take some nanoseconds an entry.
-SIMPLE = frozenset({"abs", "sign", "relu", "step", "maximum", "greater", "where", "winner", "inverse_or_zero"})
+MANY = 512  # entries from which comparing is faster than heaviside, and NumPy's exp than SciPy's sigmoid
+SIMPLE = frozenset({"abs", "sign", "relu", "maximum", "greater", "where", "winner", "inverse_or_zero"})
 
 # Of stacks of vectors, along an axis: all axes of a vector need not be named.
-REDUCTIONS = {"logsumexp": "special.logsumexp", "max": "np.max", "prod": "np.prod"}
+REDUCTIONS = {"logsumexp": "logsumexp", "max": "np.max", "prod": "np.prod"}
 
 MATRICES = {
     "inv": "np.linalg.inv({0})",
@@ -67,6 +71,13 @@ FACTORIZATIONS = {
 SYMMETRIZED = frozenset({"chol", "eigvals", "eigvecs"})
 
 HELPERS = {
+    "logsumexp": '''
+def logsumexp(x, axis=-1):
+    """log(sum(exp(x))) along an axis, without overflow."""
+    top = x.max(axis, keepdims=True)
+    top = np.minimum(np.maximum(top, -1e308), 1e308)  # infinite entries stay what they are
+    return np.log(np.exp(x - top).sum(axis)) + top.squeeze(axis)
+''',
     "logdet": '''
 def logdet(A):
     """The logarithm of the determinant, which has to be positive."""
@@ -139,9 +150,15 @@ def matrix_function(function, A, *directions):
 }
 
 
-def elementwise(operations: Operations, node: Map, args: Sequence[Operation]) -> Operation:
+def elementwise(operations: Operations, node: Map, args: Sequence[Operation], costs: Costs | None) -> Operation:
     """An elementwise function of arrays that broadcast against each other."""
     name = node.function.name
+    many = costs is not None and costs.entries(args[0].shape) >= MANY
+    if name == "step" and many:
+        return operations.mask(operations.make("({0} > 0.0)", args, [FIRST_TERM | {PLUS}]))
+    if name == "sigmoid" and many:
+        inner = operations.make("np.exp({0})", [operations.scale(-1, args[0])], speed=FUNCTION)
+        return operations.make("1 / (1 + {0})", [inner], [TERMS], kind=TIMES)
     if name == "pow":
         return operations.power(args[0], node.function.parameter)
     if name == "power":

@@ -32,6 +32,7 @@ class Lowering:
         costs: Costs | None = None, strategy: str = "auto", exact: bool = False, dtype: str = "",
     ) -> None:  # fmt: skip
         self.names = names
+        self.costs = costs
         self.operations = Operations(dtype=dtype)
         self.products = Products(self.operations, text, costs, strategy, exact)
         self.indexing = Indexing(self.operations, self.products, text)
@@ -112,7 +113,7 @@ class Lowering:
         labels = {label for _, x in tensors for label in x.labels}
         order = next((x.labels for _, x in tensors if len(x.labels) == len(labels)), tuple(sorted(labels)))
         args = [self.operations.scale(c, self.products.align(x, order)) for c, x in tensors]
-        return self.arrays.value(Tensor(functions.elementwise(self.operations, node, args), order), node.shape)
+        return self.arrays.value(Tensor(functions.elementwise(self.operations, node, args, self.costs), order), node.shape)
 
     def _apply(self, node: Apply) -> Value:
         name = node.function.name

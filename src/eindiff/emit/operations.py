@@ -130,8 +130,10 @@ class Operations:
         return self.make("{0} / {1}", [top, bottom], [FIRST_FACTOR | {NEGATIVE}, FACTORS], kind=TIMES, role=role)
 
     def times(self, factors: Sequence[Operation]) -> Operation:
-        """The elementwise product, where equal factors are powers."""
-        powers = [self.power(x, count) for x, count in Counter(factors).items()]
+        """The elementwise product, where equal factors are powers; next to numbers a condition is a number."""
+        masks = [x for x in dict.fromkeys(factors) if x.role[:1] == ("mask",)]
+        powers = [self.power(x, count) for x, count in Counter(factors).items() if x not in masks]
+        powers = [*(x.role[1] if powers else x for x in masks), *powers]
         while len(powers) > CHUNK:
             powers = [self.times(powers[:CHUNK]), *powers[CHUNK:]]
         if len(powers) == 1:
@@ -139,10 +141,17 @@ class Operations:
         template = " * ".join(f"{{{k}}}" for k in range(len(powers)))
         return self.make(template, powers, [FIRST_FACTOR, *[FACTORS] * (len(powers) - 1)], kind=TIMES)
 
+    def mask(self, condition: Operation) -> Operation:
+        """1 where a condition holds, else 0."""
+        kind = "np.float32" if self.dtype else "float"
+        return self.make(f"{{0}}.astype({kind})", [condition], [ATOMS], role=("mask", condition))
+
     def scale(self, coefficient: Number, x: Operation) -> Operation:
         """`coefficient * x`."""
         if coefficient == 1:
             return x
+        if coefficient == -1 and x.template == "-{0}":
+            return x.operands[0]
         if x.role[:1] == ("number",):
             return self.number(coefficient * x.role[1])
         if x.role[:1] == ("reciprocal",):

@@ -107,11 +107,12 @@ class Tensors:
         if result == distinct:
             return x
         work = sz.product(x.operation.shape)
-        if not result:
-            return Tensor(make("np.sum({0})", [x.operation], shape=shape, work=work), ())
         axes = [axis for axis, label in enumerate(x.labels) if label not in kept]
-        text = str(axes[0]) if len(axes) == 1 else f"({', '.join(map(str, axes))})"
-        return Tensor(make(f"np.sum({{0}}, axis={text})", [x.operation], shape=shape, work=work), result)
+        text = "" if not result else str(axes[0]) if len(axes) == 1 else f"({', '.join(map(str, axes))})"
+        if self.costs is not None:  # the method is faster than the function
+            return Tensor(make(f"{{0}}.sum({text})", [x.operation], [ATOMS], shape=shape, work=work), result)
+        text = f", axis={text}" if text else ""
+        return Tensor(make(f"np.sum({{0}}{text})", [x.operation], shape=shape, work=work), result)
 
     def only(self, x: Tensor, labels: Collection[int]) -> Tensor:
         """A tensor without the axes of the given labels, which have size 1."""
