@@ -77,11 +77,12 @@ class Compiled:
     def plan(self, sizes: Mapping[str, int] | None = None) -> Plan:
         """The program for some sizes, with what it costs; without sizes the one that was made last."""
         if sizes is None and self._built:
-            return Plan(next(reversed(self._built.values())).program)
+            built = next(reversed(self._built.values()))
+            return Plan(built.program, self.exprs if self.form == "dense" else ())
         wanted = {**self._given, **(sizes or {})}
         if missing := sorted(self._module.size_names - set(wanted)):
             raise EindiffError(f"the plan depends on the sizes {', '.join(missing)}: give them, or call it once")
-        return Plan(self._build(wanted, self.dtype or "float64").program)
+        return Plan(self._build(wanted, self.dtype or "float64").program, self.exprs if self.form == "dense" else ())
 
     @property
     def source(self) -> str:

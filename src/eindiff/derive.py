@@ -257,7 +257,7 @@ def _blocks(ys: Sequence[Expr], xs: Sequence[Variable], mode: str, symmetric: st
         found += [_project(z if p is None else p, x, symmetric) for p, z, x in zip(primes, zeros, xs, strict=True)]
     found = _finished(found, mode)
     for k, result in enumerate(found):
-        derived(result, ys[k // len(xs)])
+        derived(result, ys[k // len(xs)], by=xs[k % len(xs)])
     return [found[start : start + len(xs)] for start in range(0, len(found), len(xs))]
 
 

@@ -27,6 +27,7 @@ Number = int | float | Fraction
 
 _interned: WeakValueDictionary[bytes, Expr] = WeakValueDictionary()
 _origins: WeakKeyDictionary[Expr, set[Variable]] = WeakKeyDictionary()
+_derivations: WeakKeyDictionary[Expr, tuple[Expr, Variable]] = WeakKeyDictionary()
 
 
 class Expr:
@@ -322,11 +323,28 @@ def variables(*outputs: Expr) -> list[Variable]:
     return sorted({n for n in topological(outputs) if isinstance(n, Variable)}, key=lambda v: v.name)
 
 
-def derived(result: Expr, *sources: Expr) -> Expr:
-    """The result, with a note of the variables of what it was derived from."""
+def derived(result: Expr, *sources: Expr, by: Variable | None = None) -> Expr:
+    """The result, with a note of the variables of what it was derived from, and by which it was."""
+    if by is not None and not _derives_from(sources[0], result):  # exp is its own derivative
+        _derivations.setdefault(result, (sources[0], by))
     known = {variable for source in sources for variable in (*variables(source), *_origins.get(source, ()))}
     _origins.setdefault(result, set()).update(known)
     return result
+
+
+def _derives_from(result: Expr, source: Expr) -> bool:
+    while result is not source and result in _derivations:
+        result, _ = _derivations[result]
+    return result is source
+
+
+def derivation(result: Expr) -> tuple[Expr, list[Variable]]:
+    """The function that an expression is a derivative of, and the variables, in order."""
+    xs: list[Variable] = []
+    while result in _derivations:
+        result, x = _derivations[result]
+        xs.insert(0, x)
+    return result, xs
 
 
 def origins(*outputs: Expr) -> set[Variable]:

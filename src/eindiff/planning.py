@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from eindiff.emit.module import Module, Program
 from eindiff.emit.operations import Operation
 from eindiff.errors import EindiffError
 from eindiff.evaluate import flatten
-from eindiff.expr import Expr
+from eindiff.expr import Expr, derivation
 
 STRATEGIES = ("auto", "tensor_order")
 
@@ -33,8 +33,9 @@ class Plan:
     Intermediates are the values that are neither inputs nor (parts of) outputs.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, outputs: Sequence[Expr] = ()) -> None:
         self._program = program
+        self._outputs = outputs
         costs = program.costs
         assert costs is not None
         self._costs = costs
@@ -84,10 +85,14 @@ class Plan:
         """For each statement what it makes and the bytes in use while it runs."""
         costs, rows = self._costs, []
         live: dict[str, int] = {}
+        made: dict[Operation, str] = {}
         for statement in self._program.statements:
             fresh = [costs.size(x) for x in statement.operations if not (x.cheap or x.view)]
             own = costs.size(statement.result)
             kept = {name: size for name, size in live.items() if name != statement.name}
+            if statement.result.fresh:  # which takes over the array of its first operand
+                kept.pop(made.get(statement.result.operands[0], ""), None)
+            made[statement.result] = statement.name
             rows.append((statement.name, sum(kept.values()) + max([own, *fresh]) + (own if len(fresh) > 1 else 0)))
             live = {**kept, statement.name: own}
             for name in statement.forgotten:
@@ -104,7 +109,27 @@ class Plan:
             rows += [("", "", "", line) for line in statement.lines[1:]]
         total = f"{_count(self.flops)} operations, {_bytes(self.bytes)} moved, {_bytes(self.peak)} in use at most"
         table = [f"{a:>10}  {b:>9}  {c:>9}  {line}".rstrip() for a, b, c, line in rows]
-        return "\n".join([*table, f"{total}, {_bytes(self.result_bytes)} of it results"])
+        return "\n".join([*table, f"{total}, {_bytes(self.result_bytes)} of it results", *self._compared()])
+
+    def modes(self) -> dict[str, Plan]:
+        """The plans of the outputs in each mode of differentiation, if all are derivatives (else none)."""
+        from eindiff.derive import MODES, derivative
+
+        known = [derivation(output) for output in self._outputs]
+        if not known or not all(xs for _, xs in known):
+            return {}
+        return {
+            mode: plan([derivative(f, *xs, mode=mode) for f, xs in known], self._costs.known)
+            for mode in MODES
+            if mode != "auto"
+        }
+
+    def _compared(self) -> list[str]:
+        rows = []
+        for mode, other in self.modes().items():
+            figures = f"{_count(other.flops)} operations, {_bytes(other.bytes)} moved, {_bytes(other.peak)} in use"
+            rows.append(f"{mode:>14}: {figures}, {other.seconds / self.seconds:.2f} × the predicted time")
+        return rows
 
     def __str__(self) -> str:
         return self.explain()
@@ -126,7 +151,7 @@ def plan(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "
     sizes = dict(sizes or {})
     if missing := sorted(module.size_names - set(sizes)):
         raise EindiffError(f"plan needs the sizes {', '.join(missing)}: give them as sizes={{'{missing[0]}': ...}}")
-    return Plan(module.program(sizes, strategy=strategy))
+    return Plan(module.program(sizes, strategy=strategy), module.exprs)
 
 
 def named(outputs: list[Expr]) -> dict[str, Expr]:

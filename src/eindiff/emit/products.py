@@ -177,10 +177,11 @@ class Products(Contractions):
             groups.setdefault(frozenset(x.labels), []).append(x)
         result = []
         for labels, group in groups.items():
-            alone = len(labels) == 1 and not any(labels & other for other in groups if other != labels)
+            summed = labels - set(kept)
+            alone = summed and not any(summed & other for other in groups if other != labels)
             if len(group) == 1 or any(len(x.labels) > len(labels) for x in group):
                 result += group
-            elif alone and not labels & set(kept):
+            elif alone and (len(labels) == 1 or self.costs is not None):
                 result += self._two_vectors(group, kept)
             else:
                 result.append(self.product(group, kept))
