@@ -15,8 +15,9 @@ from eindiff.construct import Factor, add, einsum
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Add, Apply, Einsum, Expr, Map, Variable, derived, topological
 from eindiff.labels import Labels
-from eindiff.order import flatten, merge, nest_by_tensor_order, share
+from eindiff.order import flatten, merge, nest_by_tensor_order
 from eindiff.rewrite import record
+from eindiff.sharing import share
 from eindiff.sizes import Size
 
 # Forward mode

@@ -14,7 +14,7 @@ from eindiff.construct import DECLARED
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable, origins, size_names, topological, variables
 from eindiff.labels import Labels
-from eindiff.order import contraction_path
+from eindiff.paths import contraction_path
 
 Array = np.ndarray
 

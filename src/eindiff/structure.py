@@ -19,7 +19,8 @@ from eindiff.errors import shape_text
 from eindiff.evaluate import expand, sum_of_products
 from eindiff.expr import Add, Constant, Einsum, Expr, Number
 from eindiff.labels import Labels, first_appearance
-from eindiff.order import contraction_path, is_contraction, path_flops
+from eindiff.paths import contraction_path, path_flops
+from eindiff.sharing import is_contraction
 from eindiff.sizes import Size
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -9,7 +9,17 @@ from typing import Any
 from eindiff import sizes as sz
 from eindiff.emit.costs import Costs
 from eindiff.emit.operations import (
-    ARITHMETIC, ATOMS, FIRST_TERM, FUNCTION, LAPACK, PLUS, TERMS, TIMES, Operation, Operations, Work,
+    ARITHMETIC,
+    ATOMS,
+    FIRST_TERM,
+    FUNCTION,
+    LAPACK,
+    PLUS,
+    TERMS,
+    TIMES,
+    Operation,
+    Operations,
+    Work,
 )  # fmt: skip
 from eindiff.errors import EindiffError
 from eindiff.expr import Apply, Map

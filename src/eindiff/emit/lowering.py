@@ -113,7 +113,8 @@ class Lowering:
         labels = {label for _, x in tensors for label in x.labels}
         order = next((x.labels for _, x in tensors if len(x.labels) == len(labels)), tuple(sorted(labels)))
         args = [self.operations.scale(c, self.products.align(x, order)) for c, x in tensors]
-        return self.arrays.value(Tensor(functions.elementwise(self.operations, node, args, self.costs), order), node.shape)
+        result = functions.elementwise(self.operations, node, args, self.costs)
+        return self.arrays.value(Tensor(result, order), node.shape)
 
     def _apply(self, node: Apply) -> Value:
         name = node.function.name

@@ -20,7 +20,7 @@ from eindiff.emit.operations import ARITHMETIC, BLAS, Operation, reachable, tidy
 from eindiff.emit.statements import Printer, Statement
 from eindiff.errors import EindiffError
 from eindiff.expr import Constant, Einsum, Expr, Variable, topological, variables
-from eindiff.order import factor, share
+from eindiff.sharing import factor, share
 from eindiff.sizes import Size
 
 Outputs = Expr | Mapping[str, Expr]

@@ -18,7 +18,7 @@ from eindiff.emit.operations import BLAS, LAPACK, Operation, Operations
 from eindiff.emit.tensors import Tensor, letters
 from eindiff.expr import Number
 from eindiff.labels import Labels
-from eindiff.order import Path, contraction_path, tensor_order_path
+from eindiff.paths import Path, contraction_path, tensor_order_path
 from eindiff.sizes import Size
 
 
