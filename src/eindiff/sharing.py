@@ -187,3 +187,28 @@ def _without(term: Einsum, common: Expr, axes: tuple[int, ...]) -> tuple[list[Ex
         operands.append(operand)
         labels.append(tuple([place[label] for label in own]))
     return operands, labels
+
+
+def distribute(outputs: Sequence[Expr]) -> list[Expr]:
+    """Contractions with a sum of outer products as the sum of contractions with each: the outer products vanish."""
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        if is_contraction(node):
+            assert isinstance(node, Einsum)
+            for place, operand in enumerate(children):
+                if isinstance(operand, Add) and operand.ndim > 2 and all(_is_outer(term) for term in operand.terms):
+                    factors = list(zip(children, node.labels, strict=True))
+                    sizes = dict(enumerate(node.sizes))
+                    terms = []
+                    for term in operand.terms:
+                        factors[place] = (term, node.labels[place])
+                        terms.append(construct.einsum(1, factors, node.output, sizes, inline=False))
+                    return construct.add(terms)
+        return with_children(node, children)
+
+    return rebuild(outputs, change)
+
+
+def _is_outer(term: Expr) -> bool:
+    """Whether a term is a product of smaller tensors, or has a delta."""
+    return isinstance(term, Einsum) and term.is_product and all(x.ndim < term.ndim for x in term.operands)

@@ -20,7 +20,7 @@ from eindiff.emit.operations import ARITHMETIC, BLAS, Operation, reachable, tidy
 from eindiff.emit.statements import Printer, Statement
 from eindiff.errors import EindiffError
 from eindiff.expr import Constant, Einsum, Expr, Variable, topological, variables
-from eindiff.sharing import factor, share
+from eindiff.sharing import distribute, factor, share
 from eindiff.sizes import Size
 
 Outputs = Expr | Mapping[str, Expr]
@@ -110,7 +110,7 @@ class Module:
         costs = Costs(known, np.dtype(dtype).itemsize)
         best: list[Operation] = []
         least = inf
-        variants = [self.exprs, share(self.exprs), share(self.exprs, deep=True)]
+        variants = [self.exprs, share(self.exprs), share(self.exprs, deep=True), share(distribute(self.exprs))]
         for exprs in dict.fromkeys(tuple(factor(variant)) for variant in variants):
             lowering = Lowering(self.names.variables, self.names.size, costs, strategy, exact, created)
             found = tidy(lowering.operations, lowering.run(exprs))
