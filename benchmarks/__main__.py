@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few minutes: small sizes, few tools, one short round")
     parser.add_argument("--problems", nargs="+", metavar="NAME", help=f"of {', '.join(PROBLEMS)}")
     parser.add_argument("--quantities", nargs="+", choices=QUANTITIES, default=QUANTITIES)
-    parser.add_argument("--tools", nargs="+", metavar="NAME", help=f"of {', '.join(TOOLS)}; tool:variant for one variant")
+    parser.add_argument("--tools", nargs="+", metavar="NAME", help=f"of {', '.join(TOOLS)}, or tool:variant")
     parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="only these n")
     parser.add_argument("--rounds", type=int, default=None)
     parser.add_argument("--budget", type=float, help="seconds of calls for each case and round")

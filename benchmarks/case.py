@@ -13,6 +13,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -25,7 +26,6 @@ from benchmarks.tools import TOOLS, Task
 
 PIECE = 1 << 20  # entries that are compared at a time
 MOST_SAMPLES = 2000
-LARGEST_DENSE = 1 << 30  # bytes of a compressed result that is still expanded to be compared
 OUT_OF_MEMORY = ("out of memory", "resource_exhausted", "resource exhausted", "can't allocate", "bad_alloc", "oom")
 
 
@@ -64,9 +64,8 @@ def measure(request: dict[str, Any], report: Callable[..., None]) -> dict[str, A
     value, peak = _with_peak(lambda: tool.call(function, inputs))
     report(stage="comparison")
     measured = {"status": "ok", "samples": samples, "first": first, "peak": peak, "bytes": tool.size(value)}
-    if task.quantity != "compressed" or 8 * task.problem.entries(task.quantity, task.n) <= LARGEST_DENSE:
-        measured["error"] = _error(tool.results(task, value), Path(request["reference"]))
-    return measured | {"predicted": tool.predicted(task)}
+    error = _error(tool.results(task, value), Path(request["reference"]))
+    return measured | {"error": error, "predicted": tool.predicted(task)}
 
 
 def _samples(call: Callable[[], Any], budget: float, first: float) -> list[float]:
@@ -98,10 +97,8 @@ def _with_peak(call: Callable[[], Any]) -> tuple[Any, int]:
 
 def _reset_peak() -> int:
     """Make the peak what is resident now, where the system can do that; the peak after that."""
-    try:
+    with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        pass
     return _peak()
 
 
@@ -115,7 +112,7 @@ def _peak() -> int:
         return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _error(results: list[Array], reference: Path) -> float | None:
+def _error(results: list[Array], reference: Path) -> float:
     """The largest difference from the reference relative to its largest entry; the first to come is the reference."""
     paths = [reference.with_suffix(f".{index}") for index in range(len(results))]
     if not paths[0].exists():

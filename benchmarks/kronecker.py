@@ -24,13 +24,6 @@ def parallel(function: Callable[[int], None], items: Iterable[int]) -> None:
     list(_POOL[0].map(function, items))
 
 
-def product(x: Array, M: Array) -> Array:
-    """One product of matrices, `(ik, b) (b, jl)`, and a transposed copy."""
-    (b, n), q = x.shape, M.shape[1]
-    pairs = (x[:, :, None] * x[:, None, :]).reshape(b, n * n)
-    return np.ascontiguousarray((pairs.T @ M.reshape(b, q * q)).reshape(n, n, q, q).transpose(0, 2, 1, 3))
-
-
 def batched(x: Array, M: Array) -> Array:
     """Small products `(k, b) (b, l)` for each i and j, straight into place."""
     pairs = x.T[:, None, :] * x.T
@@ -80,19 +73,8 @@ def half_threads(x: Array, M: Array) -> Array:
     return H
 
 
-def pairs(x: Array, M: Array) -> Array:
-    """One product for each i and all k ≥ i, copied to both its places."""
-    (b, n), q = x.shape, M.shape[1]
-    H, flat = np.empty((n, q, n, q)), M.reshape(b, q * q)
-    for i in range(n):
-        block = ((x[:, i:] * x[:, i : i + 1]).T @ flat).reshape(n - i, q, q)
-        H[i, :, i:] = block.transpose(1, 0, 2)
-        H[i + 1 :, :, i] = block[1:]
-    return H
-
-
 def packed(x: Array, M: Array) -> Array:
-    """The same for j ≤ l only: a quarter of the products, and more copying."""
+    """One product for each i, k ≥ i and j ≤ l only, a quarter of all, copied to all its places."""
     n, q = x.shape[1], M.shape[1]
     H, full = np.empty((n, q, n, q)), np.empty((q, q), int)
     rows, columns = np.triu_indices(q)

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import psutil
 
-PACKAGES = ("eindiff", "numpy", "scipy", "opt_einsum", "jax", "torch", "tensorflow-cpu", "tensorflow", "autograd", "casadi")
+PACKAGES = (
+    "eindiff", "numpy", "scipy", "opt_einsum", "jax", "torch", "tensorflow", "tensorflow-cpu", "autograd", "casadi",
+)  # fmt: skip
 
 
 def describe(threads: int) -> dict[str, Any]:

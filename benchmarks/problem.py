@@ -19,11 +19,11 @@ QUANTITIES = ("gradient", "hessian", "compressed")
 class Problem:
     """A scalar function of arrays, and the array by which it is differentiated.
 
-    `objective(xp, **arrays)` is the function, where `xp` is the namespace of a tool. `grid` has the sizes n for each
-    quantity: `gradient` (with the function's value), `hessian` (a dense array), and `compressed` (the Hessian's factors).
-    `hand` has the variants of each quantity as a person would write them, functions of those arrays and sizes that they
-    name. They use what the function says, and no facts about the data that it does not say (that labels are ±1, say).
-    `expand` makes a dense array of the factors and the sizes.
+    `shapes` has the names of the sizes of each array. `objective(xp, **arrays)` is the function, where `xp` is the
+    namespace of a tool. `grid` has the sizes n for each quantity: `gradient` (with the function's value), `hessian`
+    (a dense array), and `compressed` (the Hessian's factors). `hand` has the variants of each quantity as a person
+    would write them, functions of those arrays and sizes that they name. They use what the function says, and no facts
+    about the data that it does not say (that labels are ±1, say). `expand` makes a dense array of factors and sizes.
     """
 
     name: str

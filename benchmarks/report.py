@@ -15,6 +15,8 @@ from benchmarks.results import MODES, PEERS, Case, Group, Results, ratio, time
 from benchmarks.tools import TOOLS
 
 Cell = Callable[[Case], str]
+Pick = Callable[[int], Case | None]
+NOISY = 1.5  # from the first to the third quartile
 
 
 def write(folder: Path) -> None:
@@ -61,15 +63,17 @@ def _number(value: float | None, form: str = ".2f") -> str:
 
 def _header(results: Results) -> str:
     machine, settings = results.machine, results.settings
+    cores = f"{machine['cores']} cores, {machine['threads']} threads, {machine['memory_gb']} GiB"
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     return "\n\n".join(
         [
             "# Benchmarks",
-            f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GiB, {machine['threads']} threads, "
-            f"{machine['blas']}, {machine['system']}, Python {machine['python']}. {versions}.",
+            f"{machine['processor']}, {cores}, {machine['blas']}, {machine['system']}, Python {machine['python']}. "
+            f"{versions}.",
             f"Double precision. Medians of the calls of {settings['rounds']} rounds; every result agrees with the one "
             f"written by hand to 1e-9, or is called wrong. Caps: {settings['seconds']:g} s a call, "
-            f"{settings['gigabytes']:g} GiB a process. *eindiff* without a mode is what `mode=\"auto\"`, the default, gives.",
+            f'{settings["gigabytes"]:g} GiB a process. *eindiff* without a mode is `mode="auto"`, the default. '
+            f"A time with ~ is noisy: its quartiles are more than {NOISY} times apart.",
         ]
     )
 
@@ -84,8 +88,8 @@ def _summary(results: Results) -> str:
         if not ours:
             continue
         n, case = ours[-1]
-        hand, peer = results.best(group, n, "hand"), results.peer(group, n)
-        all_ratios = [r for size, c in ours if (r := ratio(c, results.best(group, size, "hand"))) is not None]
+        hand, peer = results.best(group, "hand", n), results.peer(group, n)
+        all_ratios = [r for size, c in ours if (r := ratio(c, results.best(group, "hand", size))) is not None]
         mean = float(np.exp(np.mean(np.log(all_ratios)))) if all_ratios else None
         other = f"{TOOLS[peer['tool']].title} {duration(time(peer))}" if peer and np.isfinite(time(peer)) else "none"
         fields = [duration(time(case)), _cell(hand, _time), _number(ratio(case, hand)), _number(mean)]
@@ -94,7 +98,8 @@ def _summary(results: Results) -> str:
 
 
 def _time(case: Case) -> str:
-    return duration(case["median"])
+    low, high = case["quartiles"]
+    return ("~" if high > NOISY * low else "") + duration(case["median"])
 
 
 def _memory(case: Case) -> str:
@@ -113,20 +118,20 @@ def _cell(case: Case | None, show: Cell) -> str:
     return case["status"] + (f" ({case['message'][:60]})" if case["status"] == "failed" else "")
 
 
-def _columns(results: Results, group: Group) -> dict[str, Callable[[int], Case | None]]:
+def _columns(results: Results, group: Group) -> dict[str, Pick]:
     """The tools of a group, by title, each with its case at size n."""
-    columns: dict[str, Callable[[int], Case | None]] = {"by hand": lambda n: results.best(group, n, "hand")}
+    columns: dict[str, Pick] = {"by hand": partial(results.best, group, "hand")}
     for mode in MODES:
         title = "eindiff" if mode == "auto" else f"eindiff {mode.replace('_', '-')}"
-        columns[title] = partial(results.best, group, tool="eindiff", variant=mode)
+        columns[title] = partial(results.best, group, "eindiff", variant=mode)
     for tool in PEERS:
-        columns[TOOLS[tool].title] = partial(results.best, group, tool=tool)
-    return {title: pick for title, pick in columns.items() if any(pick(n=n) for n in results.sizes(group))}
+        columns[TOOLS[tool].title] = partial(results.best, group, tool)
+    return {title: pick for title, pick in columns.items() if any(pick(n) for n in results.sizes(group))}
 
 
 def _table(results: Results, group: Group, show: Cell) -> str:
     columns = _columns(results, group)
-    rows = [[str(n), *(_cell(pick(n=n), show) for pick in columns.values())] for n in results.sizes(group)]
+    rows = [[str(n), *(_cell(pick(n), show) for pick in columns.values())] for n in results.sizes(group)]
     return f"### {group.title}\n\n{_markdown(['n', *columns], rows)}"
 
 
@@ -134,8 +139,8 @@ def _times(results: Results, group: Group) -> str:
     """The times with the best variant by hand and the ratios."""
     columns, rows = _columns(results, group), []
     for n in results.sizes(group):
-        hand, ours, peer = results.best(group, n, "hand"), results.ours(group, n), results.peer(group, n)
-        cells = [_cell(pick(n=n), _time) for pick in columns.values()]
+        hand, ours, peer = results.best(group, "hand", n), results.ours(group, n), results.peer(group, n)
+        cells = [_cell(pick(n), _time) for pick in columns.values()]
         variant = hand["variant"] if hand else ""
         rows.append([str(n), *cells, variant, _number(ratio(ours, hand)), _number(ratio(ours, peer), ".2g")])
     head = ["n", *columns, "best by hand", "eindiff / by hand", "eindiff / best other"]
@@ -146,7 +151,7 @@ def _slopes(results: Results) -> str:
     rows = []
     for group in results.groups:
         ours = results.slope(group, partial(results.ours, group))
-        hand = results.slope(group, lambda n, group=group: results.best(group, n, "hand"))
+        hand = results.slope(group, partial(results.best, group, "hand"))
         rows.append([group.title, _number(ours), _number(hand)])
     note = "The exponent of n in the time, fitted to the three largest sizes."
     return f"## Slopes\n\n{note}\n\n{_markdown(['', 'eindiff', 'by hand'], rows)}"
@@ -159,17 +164,15 @@ def _correlations(results: Results) -> str:
             rows.append([problem.title, str(found[0]), _number(found[1])])
     if not rows:
         return ""
-    note = "Spearman's rank correlation of `ed.cost(...).seconds` and the time measured, over modes, sizes and quantities."
+    note = "Spearman's rank correlation of `ed.plan(...).seconds` and the time measured, over quantities, modes and n."
     return f"## Predicted times\n\n{note}\n\n{_markdown(['', 'cases', 'rank correlation'], rows)}"
 
 
 def _modes(results: Results) -> str:
     rows = []
     for group in results.groups:
-        pairs = [(n, *(results.best(group, n, "eindiff", mode) for mode in MODES[1:])) for n in results.sizes(group)]
-        cells = [f"{value:.2f} ({n})" for n, reverse, cross in pairs if (value := ratio(cross, reverse)) is not None]
-        if cells:
-            rows.append([group.title, ", ".join(cells)])
+        if found := results.modes(group):
+            rows.append([group.title, ", ".join(f"{value:.2f} ({n})" for n, value in found)])
     if not rows:
         return ""
     head = ["", "cross-country / reverse (n)"]

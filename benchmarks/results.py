@@ -47,7 +47,7 @@ class Results:
         """The sizes that were run."""
         return sorted({case["n"] for case in self.cases if (case["problem"], case["quantity"]) == group})
 
-    def best(self, group: Group, n: int, tool: str, variant: str | None = None) -> Case | None:
+    def best(self, group: Group, tool: str, n: int, variant: str | None = None) -> Case | None:
         """The fastest variant of a tool that gave the right result; if there is none, one that failed."""
         found = [
             case
@@ -59,19 +59,29 @@ class Results:
 
     def ours(self, group: Group, n: int) -> Case | None:
         """What people get who do not choose a mode; where that was not run, the best mode."""
-        return self.best(group, n, "eindiff", "auto") or self.best(group, n, "eindiff")
+        return self.best(group, "eindiff", n, "auto") or self.best(group, "eindiff", n)
 
     def peer(self, group: Group, n: int) -> Case | None:
         """The fastest of the other frameworks."""
-        return min(filter(None, [self.best(group, n, tool) for tool in PEERS]), key=time, default=None)
+        return min(filter(None, [self.best(group, tool, n) for tool in PEERS]), key=time, default=None)
 
     def slope(self, group: Group, pick: Callable[[int], Case | None]) -> float | None:
         """The exponent of n in the time of a tool, fitted to the larger sizes."""
         points = [(n, time(pick(n))) for n in self.sizes(group)]
-        points = [(n, seconds) for n, seconds in points if np.isfinite(seconds)][-LARGER:]
+        points = [point for point in points if np.isfinite(point[1])][-LARGER:]
         if len(points) < 2:
             return None
-        return float(np.polyfit(*np.log(np.array(points)).T, 1)[0])
+        sizes, seconds = np.log(np.array(points)).T
+        return float(np.polyfit(sizes, seconds, 1)[0])
+
+    def modes(self, group: Group) -> list[tuple[int, float]]:
+        """The time of cross-country mode over that of reverse mode, at each size."""
+        found = []
+        for n in self.sizes(group):
+            cross, reverse = (self.best(group, "eindiff", n, mode) for mode in ("cross_country", "reverse"))
+            if (value := ratio(cross, reverse)) is not None:
+                found.append((n, value))
+        return found
 
     def correlation(self, problem: str) -> tuple[int, float] | None:
         """How many (quantity, mode, n) there are, and the rank correlation of their predicted and measured times."""

@@ -59,7 +59,7 @@ class Case:
     first: list[float] = field(default_factory=list)
     peak: int = 0
     bytes: int = 0
-    error: float | None = None
+    error: float = 0.0
     predicted: dict[str, float] = field(default_factory=dict)
     took: float = 0.0
 
@@ -81,8 +81,8 @@ class Case:
         self.rounds.append(measured["samples"])
         self.first.append(measured["first"])
         self.peak, self.bytes = max(self.peak, measured["peak"]), measured["bytes"]
-        self.error, self.predicted = measured.get("error"), measured["predicted"]
-        if self.error is not None and not self.error < TOLERANCE:
+        self.error, self.predicted = measured["error"], measured["predicted"]
+        if not self.error < TOLERANCE:
             self.status, self.message = "wrong", f"relative error {self.error:.0e}"
 
     def summary(self) -> dict[str, Any]:
@@ -93,7 +93,8 @@ class Case:
         pooled = np.concatenate(self.rounds)
         low, median, high = np.quantile(pooled, [0.25, 0.5, 0.75])
         times = {"samples": len(pooled), "median": median, "least": pooled.min(), "quartiles": [low, high]}
-        return result | times | {"rounds": [float(np.median(r)) for r in self.rounds], "first": float(np.median(self.first))}
+        medians = {"rounds": [np.median(samples) for samples in self.rounds], "first": np.median(self.first)}
+        return result | times | medians
 
 
 def run(problems: Iterable[tuple[Problem, str, tuple[int, ...]]], settings: Settings, out: Path) -> None:
@@ -152,12 +153,10 @@ def _show(case: Case, number: int) -> None:
     """One line on stderr."""
     name = f"{case.problem} {case.quantity} n={case.n} {case.tool} {case.variant}".strip()
     if case.rounds:
-        error = "" if case.error is None else f", error {case.error:.0e}"
-        time = f"{np.median(case.rounds[-1]):.3g} s, first {case.first[-1]:.3g} s, peak {case.peak / 2**20:.0f} MiB{error}"
-    else:
-        time = ""
-    status = "" if case.status == "ok" else f" {case.status.upper()} {case.message}"
-    print(f"[round {number + 1}] {name}: {time}{status}", file=sys.stderr, flush=True)
+        time = f"{np.median(case.rounds[-1]):.3g} s, first {case.first[-1]:.3g} s"
+        name += f": {time}, peak {case.peak / 1e6:.0f} MB, error {case.error:.0e}"
+    status = "" if case.status == "ok" else f": {case.status.upper()} {case.message}"
+    print(f"[round {number + 1}] {name}{status}", file=sys.stderr, flush=True)
 
 
 def _run(case: Case, settings: Settings, reference: Path) -> dict[str, Any]:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from benchmarks.problem import Array, Problem
+
+LARGEST = 1 << 30  # bytes of a compressed result that is compared as a whole
+CORNER = 100  # rows and columns of a larger one that are compared
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,12 @@ class Task:
     quantity: str
     variant: str
     n: int
+
+    @property
+    def corner(self) -> int | None:
+        """How many rows of a compressed result are compared, if not all."""
+        large = 8 * self.problem.entries(self.quantity, self.n) > LARGEST
+        return CORNER if self.quantity == "compressed" and large else None
 
     def positional(self, xp: Any) -> tuple[Callable[..., Any], int]:
         """The objective as a function of all arrays in order, and the place of the one to differentiate by."""
@@ -37,17 +46,18 @@ class Tool:
     title = ""
     package = ""  # to import, and whose version is reported
     peer = True
+    array: Any = staticmethod(np.asarray)  # makes an array of the tool's own
 
     @staticmethod
     def variants(problem: Problem, quantity: str) -> tuple[str, ...]:
         """The ways in which the tool can compute a quantity of a problem; none if it cannot."""
         return () if quantity == "compressed" else ("",)
 
-    def build(self, task: Task) -> Callable[..., Any]:
+    def build(self, task: Task) -> Any:
         """The derivative as a function."""
         raise NotImplementedError
 
-    def inputs(self, task: Task, function: Callable[..., Any]) -> dict[str, Any]:
+    def inputs(self, task: Task, function: Any) -> dict[str, Any]:
         """The arguments of that function."""
         return self.native(task, task.problem.shapes)
 
@@ -55,11 +65,7 @@ class Tool:
         """Data in the tool's own arrays."""
         return {name: self.array(task.problem.array(name, task.n)) for name in names}
 
-    def array(self, array: Array) -> Any:
-        """An array of the tool's own."""
-        return array
-
-    def call(self, function: Callable[..., Any], inputs: dict[str, Any]) -> Any:
+    def call(self, function: Any, inputs: dict[str, Any]) -> Any:
         """The result, when it is there."""
         return function(*inputs.values())
 
@@ -91,20 +97,23 @@ class Hand(Tool):
     def variants(problem: Problem, quantity: str) -> tuple[str, ...]:
         return tuple(problem.hand.get(quantity, ()))
 
-    def build(self, task: Task) -> Callable[..., Any]:
+    def build(self, task: Task) -> Any:
         return task.problem.hand[task.quantity][task.variant]
 
-    def inputs(self, task: Task, function: Callable[..., Any]) -> dict[str, Any]:
+    def inputs(self, task: Task, function: Any) -> dict[str, Any]:
         return task.problem.arguments(function, task.n)
 
-    def call(self, function: Callable[..., Any], inputs: dict[str, Any]) -> Any:
+    def call(self, function: Any, inputs: dict[str, Any]) -> Any:
         return function(**inputs)
 
     def results(self, task: Task, value: Any) -> list[Array]:
         expand = task.problem.expand
         if task.quantity != "compressed" or expand is None:
             return super().results(task, value)
-        return [expand(*_several(value), **task.problem.arguments(expand, task.n))]
+        sizes = task.problem.arguments(expand, task.n)
+        if task.corner:
+            sizes = {name: min(size, task.corner) for name, size in sizes.items()}
+        return [expand(*_several(value), **sizes)]
 
 
 class Eindiff(Tool):
@@ -128,7 +137,7 @@ class Eindiff(Tool):
             return ("auto",) if quantity in problem.hand else ()
         return ("auto", "reverse", "cross_country")
 
-    def build(self, task: Task) -> Callable[..., Any]:
+    def build(self, task: Task) -> Any:
         form = "compressed" if task.quantity == "compressed" else "dense"
         return self.compile(self._outputs(task), sizes=task.problem.sizes(task.n), form=form)
 
@@ -140,18 +149,32 @@ class Eindiff(Tool):
             return [value, ed.gradient(value, x, mode=task.variant)]
         return [ed.hessian(value, x, mode=task.variant)]
 
-    def inputs(self, task: Task, function: Callable[..., Any]) -> dict[str, Any]:
+    def inputs(self, task: Task, function: Any) -> dict[str, Any]:
         return self.native(task, [variable.name for variable in self.ed.variables(*self._outputs(task))])
 
-    def call(self, function: Callable[..., Any], inputs: dict[str, Any]) -> Any:
+    def call(self, function: Any, inputs: dict[str, Any]) -> Any:
         return function(**inputs)
 
     def results(self, task: Task, value: Any) -> list[Array]:
-        return [one.to_dense() if task.quantity == "compressed" else np.asarray(one) for one in value]
+        if task.quantity != "compressed":
+            return super().results(task, value)
+        return [(_corner(one, task.corner) if task.corner else one).to_dense() for one in value]
 
     def predicted(self, task: Task) -> dict[str, float]:
-        cost = self.ed.cost(self._outputs(task), task.problem.sizes(task.n))
-        return {"flops": float(cost.flops), "seconds": float(cost.seconds)}
+        plan = self.ed.plan(self._outputs(task), task.problem.sizes(task.n))
+        return {"flops": float(plan.flops), "seconds": float(plan.seconds)}
+
+
+def _corner(value: Any, count: int) -> Any:
+    """The first rows along each axis of a compressed result."""
+    terms = []
+    for term in value.terms:
+        outer = set(term.output)
+        cuts = [tuple([slice(count) if label in outer else slice(None) for label in labels]) for labels in term.labels]
+        arrays = tuple([array[cut] for array, cut in zip(term.arrays, cuts, strict=True)])
+        sizes = {label: min(size, count) if label in outer else size for label, size in term.sizes.items()}
+        terms.append(replace(term, arrays=arrays, sizes=sizes))
+    return type(value)(tuple([min(size, count) for size in value.shape]), terms)
 
 
 class Jax(Tool):
@@ -172,11 +195,11 @@ class Jax(Tool):
             logsumexp=jax.scipy.special.logsumexp, logdet=lambda a: jnp.linalg.slogdet(a)[1],
         )  # fmt: skip
 
-    def build(self, task: Task) -> Callable[..., Any]:
+    def build(self, task: Task) -> Any:
         derive = self.jax.hessian if task.quantity == "hessian" else self.jax.value_and_grad
         return self.jax.jit(derive(*task.positional(self.xp)))
 
-    def call(self, function: Callable[..., Any], inputs: dict[str, Any]) -> Any:
+    def call(self, function: Any, inputs: dict[str, Any]) -> Any:
         return self.jax.block_until_ready(function(*inputs.values()))
 
 
@@ -196,7 +219,7 @@ class Torch(Tool):
             solve=torch.linalg.solve, logdet=torch.logdet, eye=lambda n: torch.eye(n, dtype=torch.float64),
         )  # fmt: skip
 
-    def build(self, task: Task) -> Callable[..., Any]:
+    def build(self, task: Task) -> Any:
         derive = self.func.hessian if task.quantity == "hessian" else self.func.grad_and_value
         return derive(*task.positional(self.xp))
 
@@ -222,7 +245,7 @@ class TensorFlow(Tool):
             eye=lambda n: tf.eye(n, dtype=tf.float64),
         )  # fmt: skip
 
-    def build(self, task: Task) -> Callable[..., Any]:
+    def build(self, task: Task) -> Any:
         tf, (objective, index) = self.tf, task.positional(self.xp)
 
         def gradient(*args: Any) -> Any:
@@ -262,7 +285,7 @@ class Autograd(Tool):
             logdet=lambda a: anp.linalg.slogdet(a)[1],
         )  # fmt: skip
 
-    def build(self, task: Task) -> Callable[..., Any]:
+    def build(self, task: Task) -> Any:
         derive = self.autograd.hessian if task.quantity == "hessian" else self.autograd.value_and_grad
         return derive(*task.positional(self.xp))
 
@@ -283,7 +306,7 @@ class Casadi(Tool):
     def variants(problem: Problem, quantity: str) -> tuple[str, ...]:
         return ("MX", "SX") if problem.casadi and quantity != "compressed" else ()
 
-    def build(self, task: Task) -> Callable[..., Any]:
+    def build(self, task: Task) -> Any:
         casadi, problem, kind = self.casadi, task.problem, getattr(self.casadi, task.variant)
         inputs = {name: kind.sym(name, *problem.shape(name, task.n)) for name in problem.shapes}
         shape = inputs[problem.wrt].shape
@@ -292,11 +315,11 @@ class Casadi(Tool):
         outputs = [casadi.hessian(value, x)[0]] if task.quantity == "hessian" else [value, casadi.gradient(value, x)]
         return casadi.Function("f", list(inputs.values()), outputs)
 
-    def inputs(self, task: Task, function: Callable[..., Any]) -> dict[str, Any]:
+    def inputs(self, task: Task, function: Any) -> dict[str, Any]:
         arrays = super().inputs(task, function)
         return arrays | {task.problem.wrt: self.casadi.vec(arrays[task.problem.wrt])}
 
-    def call(self, function: Callable[..., Any], inputs: dict[str, Any]) -> Any:
+    def call(self, function: Any, inputs: dict[str, Any]) -> Any:
         return function.call(list(inputs.values()))
 
     def results(self, task: Task, value: Any) -> list[Array]:

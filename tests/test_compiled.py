@@ -19,7 +19,7 @@ from hypothesis import assume
 import eindiff as ed
 from eindiff.check import random_point
 from eindiff.compiled import Compiled, _compiled
-from eindiff.emit import products, statements
+from eindiff.emit import functions, products, statements
 from eindiff.emit.module import Module
 from eindiff.evaluate import evaluate, flatten
 from eindiff.expr import Constant, Expr
@@ -27,7 +27,7 @@ from grammar import OPERATIONS, Example, array_of, examples, names_in, run, vari
 from models import MODELS, factorization
 
 RTOL = 1e-10
-FLOOR = 1e-3  # terms of size 1 may cancel, and leave rounding errors
+FLOOR = 1e-2  # terms of size 1 may cancel, and leave rounding errors
 
 A, B, X = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n"), ed.matrix("X", "m", "n")
 x, y, w = ed.vector("x", "n"), ed.vector("y", "n"), ed.vector("w", "m")
@@ -58,6 +58,12 @@ def derivatives(name: str) -> list:
     return [function, ed.gradient(function, by), ed.hessian(function, wrt[0])]
 
 
+def fresh(outputs: Any, **more: Any) -> Compiled:
+    """A function that was never called."""
+    _compiled.cache_clear()
+    return ed.compile(outputs, **more)
+
+
 def small(name: str) -> dict[str, int]:
     return {size: 2 + k for k, size in enumerate(MODELS[name]().sizes)}
 
@@ -68,6 +74,7 @@ def tiny_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(statements, "IN_PLACE", 9)
     monkeypatch.setattr(statements, "FORGET", 9)
     monkeypatch.setattr(products, "GRAM", 2)
+    monkeypatch.setattr(functions, "MANY", 2)
     _compiled.cache_clear()
     yield
     _compiled.cache_clear()
@@ -128,7 +135,7 @@ def check_values(example: Example) -> None:
 
 @pytest.mark.usefixtures("tiny_is_large")
 @pytest.mark.parametrize("root", OPERATIONS)
-@pytest.mark.parametrize(("order", "count"), [(0, 12), (1, 16), (2, 6)])
+@pytest.mark.parametrize(("order", "count"), [(0, 25), (1, 40), (2, 15)])
 def test_random_expressions(root: str, order: int, count: int) -> None:
     run(examples(root, order), count, check_values)
 
@@ -142,7 +149,7 @@ def check_memory(example: Example) -> None:
 @pytest.mark.usefixtures("tiny_is_large")
 @pytest.mark.parametrize("root", OPERATIONS)
 def test_memory_of_random_expressions(root: str) -> None:
-    run(examples(root, 1), 8, check_memory)
+    run(examples(root, 1), 20, check_memory)
 
 
 # Arrays that are changed in place
@@ -157,6 +164,8 @@ IN_PLACE: dict[str, Callable[[], Expr]] = {
     "a view that is needed later": lambda: (lambda u: ed.sin(u) + u[::-1] * u.T)(ed.exp(A @ B)),
     "numbers that choose": lambda: ed.where(A > 0, 1, 0) * B / ed.exp(A),
     "a derivative of a choice": lambda: ed.gradient(ed.sum(ed.where(A > 0, B, A) * ed.exp(A)), B),
+    "a derivative of relu": lambda: ed.gradient(ed.sum(ed.relu(A @ B) * ed.exp(A)), A),
+    "a step, twice": lambda: (lambda u: u + ed.exp(u))(ed.gradient(ed.sum(ed.relu(A) * B), A)),
     "a derivative of a maximum": lambda: ed.hessian(ed.sum(ed.maximum(x, y) ** 3), x),
     "a diagonal": lambda: ed.diag(A @ ed.exp(B)[::-1]) * x,
     "a diagonal of an inverse": lambda: ed.diag(ed.inv(A)) * x + y,
@@ -191,7 +200,7 @@ def test_large_arrays(name: str) -> None:
 
 
 def test_large_arrays_are_changed_in_place_and_forgotten() -> None:
-    source = ed.compile(ed.exp(ed.sin(A @ B) + A) @ B + A, sizes={"n": 400}).source
+    source = ed.compile(ed.exp(ed.exp(ed.sin(A @ B) + A) @ B) @ A, sizes={"n": 400}).source
     assert "np.sin(t0, out=t0)" in source and "t0 += A" in source and "del t0" in source
 
 
@@ -218,7 +227,7 @@ OWN: dict[str, Callable[[], list[Expr]]] = {
     "parts without the value": lambda: (lambda u: [u[0], u[0], u[:, 0], u.T])(ed.exp(A @ A)),
     "diagonals of a value": lambda: (lambda u: [u, ed.diag(u)])(A @ A @ A),
     "an eigenvalue": lambda: [ed.eigvals(S), ed.eigvecs(S), ed.eigvals(S)[0], ed.eigvecs(S).T],
-    "constants": lambda: [ed.constant(np.arange(30.0)), ed.constant(np.arange(30.0)), ed.eye(3), ed.eye(3)],
+    "constants": lambda: [np.arange(30.0) * ed.ones(30), np.arange(3.0) * ed.ones(3), ed.eye(3), ed.eye(3)],
 }
 
 
@@ -256,6 +265,23 @@ def test_buffers_of_models(name: str) -> None:
         buffers = [make(np.full(value.shape, np.nan)) for value in leaves(expected)]
         function(**point, sizes=sizes, out=buffers)
         assert_close(buffers, expected)
+
+
+COLUMNS: dict[str, Expr] = {
+    "negative": -x, "multiple": 2 * x, "difference": x - y, "function": ed.exp(x), "product": A @ x, "row": -A[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_of_matrices(name: str) -> None:
+    """`np.negative` of NumPy 2.4 is wrong from column to column of matrices with 8 of them."""
+    output = COLUMNS[name]
+    arrays = point_of(output, {"n": 9})
+    for width in range(1, 18):
+        point = {key: np.repeat(array[..., None], width, -1)[..., 0] for key, array in arrays.items()}
+        out = np.full((9, width), np.nan)[:, 0]
+        ed.compile(output)(**point, out=out)
+        assert_close(out, evaluate(output, point), context=f"{width} columns")
 
 
 # Types
@@ -305,6 +331,7 @@ def test_other_inputs_are_converted() -> None:
     assert_close(ed.compile(ed.scalar("a") ** 2)(a=3), np.array(9.0))
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
 def test_subclasses_of_arrays_are_arrays() -> None:
     """`*` is a matrix product for np.matrix, and a masked array hides entries."""
     output = ed.exp(A) + A * B.T
@@ -350,30 +377,27 @@ def test_one_function_for_all_sizes(name: str) -> None:
         assert_close(function(**point, sizes=sizes), evaluate(outputs, point, sizes))
 
 
-SLICED: dict[str, Callable[[], Expr]] = {
-    "n - 1": lambda: ed.sum(x[1:] * y[1:]),
-    "n - 2": lambda: x[2:] @ A[2:],
-    "n - 3": lambda: ed.gradient(ed.sum((x[3:] - y[:-3]) ** 4), x),
-    "half": lambda: ed.sum(x[::2] * y[::2]),
-    "n*n": lambda: ed.sum(ed.reshape(A, ("n*n",))[1:] ** 3),
-    "m + n": lambda: ed.sum(ed.concatenate([w, x])[1:] * ed.concatenate([w, x])[:-1]),
+SLICED: dict[str, tuple[int, Callable[[], Expr]]] = {
+    "n - 1": (1, lambda: ed.sum(x[1:] * y[1:])),
+    "n - 1, kept": (1, lambda: X[:, 1:] @ A[1:]),
+    "n - 2": (2, lambda: x[2:] @ A[2:]),
+    "n - 3": (3, lambda: ed.gradient(ed.sum(x[3:] * y[3:] * x[3:]) ** 2, x)),
+    "n - 7": (7, lambda: ed.hessian(ed.sum((x[7:] - y[:-7]) ** 4), x)),
+    "n*n - 3": (2, lambda: ed.sum(ed.reshape(A, ("n*n",))[3:] ** 3)),
+    "m + n - 2": (1, lambda: ed.concatenate([w, x])[2:] @ ed.concatenate([x, w])[2:]),
 }
 
 
 @pytest.mark.parametrize("name", SLICED)
-@pytest.mark.parametrize("lengths", permutations([3, 4, 5, 7]))
-def test_sizes_that_depend_on_others(name: str, lengths: tuple[int, ...]) -> None:
-    output = SLICED[name]()
-    function = Compiled(output, None, {})
-    for n in lengths:
-        point = point_of(output, {"n": n, "m": 1})
-        assert_close(function(**point), evaluate(output, point), context=f"{n} in {lengths}\n{function.source}")
-
-
-def test_sizes_that_depend_on_others_and_are_small() -> None:
-    function = Compiled(ed.sum(x[1:] * y[1:]), None, {})
-    for n in (2, 3, 2, 1, 3):
-        assert function(x=np.ones(n), y=np.ones(n)) == n - 1
+def test_sizes_that_depend_on_others(name: str) -> None:
+    """The first call decides about the program, which has to be right for all sizes of its class."""
+    least, make = SLICED[name]
+    output = make()
+    for lengths in permutations(range(least, least + 4), 2):
+        function = fresh(output)
+        for n in lengths:
+            point = point_of(output, {"n": n, "m": 2})
+            assert_close(function(**point), evaluate(output, point), context=f"{lengths}\n{function.source}")
 
 
 @pytest.mark.parametrize(("name", "size"), [(name, size) for name in MODELS for size in MODELS[name]().sizes])
@@ -411,7 +435,7 @@ def test_one_program_for_a_class_of_sizes(monkeypatch: pytest.MonkeyPatch) -> No
     program = Module.program
     monkeypatch.setattr(Module, "program", lambda self, known, *args, **more: (
         made.append(dict(known)) or program(self, known, *args, **more)))  # fmt: skip
-    function = Compiled(ed.exp(X) @ x, None, {})
+    function = fresh(ed.exp(X) @ x)
     for m in range(4, 8):
         for n in range(8, 16):
             function(X=np.ones((m, n)), x=np.ones(n))
@@ -423,13 +447,15 @@ def test_one_program_for_a_class_of_sizes(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(made) == 6
 
 
-def test_the_program_that_was_used_last() -> None:
-    function = Compiled(X @ A @ x, None, {})
-    seconds = []
-    for n in (2, 300, 2):
-        function(X=np.ones((n, n)), A=np.ones((n, n)), x=np.ones(n))
-        seconds.append(function.plan().seconds)
-    assert seconds[0] == seconds[2] < seconds[1]
+def test_the_plan_and_the_source_of_the_last_program() -> None:
+    function = fresh(X @ A @ B)
+    assert "assert" in function.source  # which works for all sizes
+    for m, n in ((300, 2), (2, 300)):
+        function(X=np.ones((m, n)), A=np.ones((n, n)), B=np.ones((n, n)))
+        assert function.plan().flops == function.plan({"m": m, "n": n}).flops
+        assert function.plan().source == function.source
+    with pytest.raises(ed.EindiffError, match="the plan depends on the sizes m, n"):
+        fresh(X @ x).plan()
 
 
 def unseen() -> tuple[Expr, dict[str, np.ndarray], np.ndarray]:
@@ -472,8 +498,9 @@ def test_given_sizes_hold() -> None:
 
 def test_missing_arrays_are_named() -> None:
     function = ed.compile(X @ (A @ x))
+    problem = r"no array is given for A, x; the inputs are A \(n×n\), X \(m×n\), x \(n\)"
     for arrays in ({"X": np.ones((2, 3))}, {"X": np.ones((2, 3)), "z": 1}):
-        with pytest.raises(ed.EindiffError, match=r"no array is given for A, x; the inputs are A \(n×n\), X \(m×n\), x \(n\)"):
+        with pytest.raises(ed.EindiffError, match=problem):
             function(**arrays)
 
 
@@ -553,7 +580,7 @@ def test_names_of_keywords(name: str) -> None:
         ed.compile(ed.vector(name, "n") @ x)
 
 
-NAMES = ["self", "f", "np", "n", "result", "result1", "out_result1", "t0", "C0", "zeros", "gram", "lambda", "α", "arrays"]
+NAMES = ["self", "f", "np", "n", "result", "result1", "out_result1", "t0", "C0", "zeros", "gram", "lambda", "α"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -573,7 +600,8 @@ def test_equal_requests_give_one_function() -> None:
     assert ed.compile(ed.exp(A) @ x, "numpy", None, {}) is first
     assert ed.compile(x, dtype="float32") is ed.compile(x, dtype=np.float32)
     assert ed.compile(A @ x, sizes={"n": 2}) is ed.compile(A @ x, sizes={"n": 2})
-    others = [ed.compile([x]), ed.compile(x), ed.compile([[x]]), ed.compile(x, dtype="float32"), ed.compile(x, sizes={"n": 2})]
+    others = [ed.compile(x), ed.compile([x]), ed.compile([[x]])]
+    others += [ed.compile(x, dtype="float32"), ed.compile(x, sizes={"n": 2})]
     assert len({id(other) for other in others}) == 5
 
 
@@ -597,7 +625,7 @@ def test_text() -> None:
 @pytest.mark.parametrize("known", [False, True])
 def test_source_runs_by_itself(name: str, known: bool) -> None:
     outputs, sizes = derivatives(name), small(name)
-    source = Compiled(outputs, None, sizes if known else {}).source
+    source = fresh(outputs, sizes=sizes if known else None).source
     imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
     modules = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in imports}
     assert modules <= {"numpy", "scipy"}
@@ -624,7 +652,8 @@ def test_source_is_deterministic() -> None:
     found = []
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.path.dirname(__file__)}
-        ran = subprocess.run([sys.executable, "-c", SOURCES], env=environment, capture_output=True, text=True, check=False)
+        command = [sys.executable, "-c", SOURCES]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
         found.append(ran.stdout)
     assert found[0] == found[1]
@@ -634,9 +663,9 @@ def test_source_is_deterministic() -> None:
 def test_equal_sizes_give_equal_source() -> None:
     """However often programs were made before."""
     table = np.arange(40.0)
-    function = Compiled(ed.sum(x) * table + table, None, {})
+    function = fresh(ed.sum(x) * table + table)
     function.plan({"n": 100})
-    again = Compiled(ed.sum(x) * table + table, None, {})
+    again = fresh(ed.sum(x) * table + table)
     assert function.plan({"n": 3}).source == again.plan({"n": 3}).source
 
 

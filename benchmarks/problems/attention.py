@@ -19,7 +19,8 @@ def objective(xp: Any, X: Any, Y: Any, Q: Any, K: Any, V: Any) -> Any:
 def factors(X: Array, Y: Array, Q: Array, K: Array, V: Array) -> tuple[Array, Array]:
     """The data, and the Hessian by the query of each token: `B' S B` with S that by its scores.
 
-    With u the gradient by the weights p, and c = u - p'u, S is `2 J ZZ' J + diag(pc) - p(pc)' - (pc)p'`, J = diag(p) - pp'.
+    With u the gradient by the weights p, c = u - p'u and J = diag(p) - pp', S is
+    `2 J ZZ' J + diag(pc) - p(pc)' - (pc)p'`.
     """
     B, Z = X @ K / 4, X @ V
     scores = (X @ Q) @ B.T
@@ -54,7 +55,7 @@ PROBLEMS = [
         hand={
             "hessian": {
                 end.__name__: lambda end=end, **arrays: end(*factors(**arrays))
-                for end in (kronecker.batched, kronecker.half, kronecker.pairs, kronecker.packed, kronecker.half_threads)
+                for end in (kronecker.batched, kronecker.half, kronecker.packed)
             },
             "compressed": {"factors": factors},
         },

@@ -50,10 +50,10 @@ def cores_batched(O: Array, V: Array) -> Array:
 
 
 def on_diagonal(core: Array, m: int) -> Array:
-    """A dense array with the core (or one for each row) where rows are equal."""
+    """A dense array, of the first m rows, with the core (or one for each row) where rows are equal."""
     k = core.shape[-1]
     H = np.zeros((m, k, m, k))
-    np.einsum("ijik->ijk", H)[...] = core
+    np.einsum("ijik->ijk", H)[...] = core if core.ndim == 2 else core[:m]
     return H
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,26 +21,23 @@ def objective(xp: Any, X: Any, y: Any, h: Any) -> Any:
     return (y @ xp.solve(K, y) + xp.logdet(K)) / 2
 
 
-def _kernel(X: Array, h: Array) -> tuple[Array, Array, Array]:
-    """The kernel without noise, the squares a feature (features first), and the inverse of the kernel with noise."""
-    Z = np.ascontiguousarray((X * np.exp(-h)).T)
-    squares = (Z[:, :, None] - Z[:, None, :]) ** 2
-    E = np.exp(squares.sum(0) / -2)
-    K = E.copy()
-    np.einsum("ii->i", K)[...] += NOISE
-    factor, lower = linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
-    inverse = linalg.lapack.dpotri(factor, lower=lower)[0]
-    inverse = np.tril(inverse) + np.tril(inverse, -1).T
-    return E, squares, inverse
+def _cholesky(K: Array) -> Array:
+    factor, lower = linalg.cho_factor(K, lower=True, check_finite=False)
+    inverse = np.tril(linalg.lapack.dpotri(factor, lower=lower)[0])
+    return inverse + np.tril(inverse, -1).T
 
 
-def traces(X: Array, y: Array, h: Array) -> Array:
-    """With `A = K⁻¹`, `v = Ay` and `K_d = E * S_d`:
+def traces(X: Array, y: Array, h: Array, invert: Callable[[Array], Array]) -> Array:
+    """With E the kernel, S_d the squares of differences, `A = K⁻¹`, `v = Ay` and `K_d = E * S_d`:
 
     `H_de = v'K_d A K_e v - tr(A K_d A K_e) / 2 + ⟨A - vv', E * (S_d * S_e - 2 δ_de S_d)⟩ / 2`.
     """
-    E, S, A = _kernel(X, h)
-    d, n = len(S), len(E)
+    Z = np.ascontiguousarray((X * np.exp(-h)).T)
+    d, n = Z.shape
+    S = Z[:, :, None] - Z[:, None, :]
+    S *= S
+    E = np.exp(S.sum(0) / -2)
+    A = invert(E + NOISE * np.eye(n))
     v = A @ y
     first = S * E
     AK = (first.reshape(d * n, n) @ A).reshape(d, n, n)
@@ -62,6 +60,11 @@ PROBLEMS = [
         objective=objective,
         draw={"h": normal(0.3)},
         grid={"hessian": (20, 50, 100, 200, 500)},
-        hand={"hessian": {"traces": traces}},
+        hand={
+            "hessian": {
+                "inverse": lambda X, y, h: traces(X, y, h, np.linalg.inv),
+                "Cholesky": lambda X, y, h: traces(X, y, h, _cholesky),
+            }
+        },
     )
 ]

@@ -65,7 +65,7 @@ PROBLEMS = [
         sizes=lambda n: {"m": 5 * n, "n": n, "k": 10},
         objective=objective,
         draw={"Y": one_hot, "W": scaled(1)},
-        grid={"hessian": (10, 20, 50, 100, 200), "compressed": (10, 20, 50, 100, 200, 1000)},
+        grid={"hessian": (10, 20, 50, 100, 200), "compressed": (10, 20, 50, 100, 200, 500)},
         hand={
             "hessian": {
                 "symmetric": symmetric,
@@ -76,6 +76,6 @@ PROBLEMS = [
             },
             "compressed": {"factors": factors},
         },
-        expand=kronecker.batched,
+        expand=kronecker.packed,
     )
 ]

@@ -197,8 +197,8 @@ def _hand(activation: str, single: bool) -> dict[str, dict[str, Callable]]:
     else:
         ways = {stacked: [batched], recursion: [half, packed], columns: [batched, half]}
         parallel = recursion if single else threads
-    factors = {way.__name__: partial(way, activation) for way in (*ways, parallel)}
-    hessian = {}
+    factors: dict[str, Callable] = {way.__name__: partial(way, activation) for way in (*ways, parallel)}
+    hessian: dict[str, Callable] = {}
     for way, ends in ways.items():
         for end in [kronecker.outer] if single else ends:
             hessian[f"{way.__name__}, {end.__name__}"] = _dense(factors[way.__name__], end)

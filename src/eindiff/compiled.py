@@ -49,11 +49,15 @@ class Compiled:
         if self._module.size_names <= set(self._given):
             self._build(self._given, dtype or "float64")
 
-    def __call__(self, *, out: Any = None, sizes: Mapping[str, int] | None = None, **arrays: Any) -> Any:
+    def __call__(self, /, *, out: Any = None, sizes: Mapping[str, int] | None = None, **arrays: Any) -> Any:
         """The outputs. `out` is an array (or a list of arrays) that takes them; `sizes` are those no array shows."""
         try:
             values = [arrays[name] for name in self._names]
-            key = (tuple([value.shape for value in values]), tuple([value.dtype for value in values]))
+            key = (
+                tuple([value.shape for value in values]),
+                tuple([value.dtype for value in values]),
+                tuple([type(value) for value in values]),
+            )
             call = self._calls[key] if sizes is None and not self._hidden else self._find(key, arrays, sizes)
         except (KeyError, AttributeError):
             call = self._bind(arrays, sizes or {})
@@ -63,12 +67,11 @@ class Compiled:
             values = [arrays[name] for name in call.names]
         if call.convert:
             values = [np.asarray(arrays[name], call.dtype) for name in call.names]
-        keywords = call.keywords if out is None else call.keywords | call.buffers(out)
+        keywords = call.keywords if out is None else call.keywords | call.buffers(out, arrays)
         if call.quiet:
             results = call.function(*values, **keywords)
         else:
-            with np.errstate(all="ignore"):
-                results = call.function(*values, **keywords)
+            results = call.careful(*values, **keywords)
         if self._single and call.is_finished:
             return results
         found = call.finished(results)
@@ -123,7 +126,8 @@ class Compiled:
         convert = any(x is not arrays[name] or x.dtype != dtype for name, x in zip(self._names, found, strict=True))
         call = _Call(built, self.exprs, dtype, convert, bindings)
         if not sizes:
-            key = (tuple([x.shape for x in found]), tuple([x.dtype for x in found]))
+            types = [type(arrays[name]) for name in self._names]
+            key = (tuple([x.shape for x in found]), tuple([x.dtype for x in found]), tuple(types))
             self._calls[(*key, *self._shown(arrays)) if self._hidden else key] = call
         return call
 
@@ -165,6 +169,7 @@ class _Call:
         self.shapes = [shape(x.shape) for x in exprs]
         self.is_finished = not built.patterns and dtype == np.float64
         self._outputs = list(module.names.outputs.values())
+        self._buffers = list(module.names.buffers.values())
         place = {factor: k for k, factor in enumerate(module.exprs)}
         self._terms = [
             [
@@ -178,11 +183,19 @@ class _Call:
             for terms in built.patterns
         ]  # fmt: skip
 
+    def careful(self, *values: Any, **keywords: Any) -> Any:
+        """Run what may meet infinite values or singular matrices."""
+        try:
+            with np.errstate(all="ignore"):
+                return self.function(*values, **keywords)
+        except np.linalg.LinAlgError as error:
+            raise EindiffError(f"a matrix that is inverted or factored here cannot be: {error}") from None
+
     def finished(self, results: Any) -> list[Any]:
         """The outputs from what the program gives."""
         found = [results] if len(self._outputs) == 1 else results
         if self.dtype != np.float64:  # some functions give float64 for float32
-            found = [np.asarray(x, self.dtype) for x in found]
+            found = [np.asarray(x, self.dtype)[()] for x in found]
         if not self._terms:
             return list(found)
         compressed = []
@@ -191,8 +204,8 @@ class _Call:
             compressed.append(Compressed(shape, parts))
         return compressed
 
-    def buffers(self, out: Any) -> dict[str, np.ndarray]:
-        """The arrays that take the outputs, as keywords."""
+    def buffers(self, out: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """The arrays that take the outputs, as keywords. They may not be inputs."""
         if self._terms:
             raise EindiffError("out is for dense results: compressed ones have arrays of their own")
         given = _arrays(out)
@@ -204,8 +217,10 @@ class _Call:
                     f"out must be an array of shape {shape_text(shape)} and type {self.dtype}, "
                     f"not {shape_text(array.shape)} and {array.dtype}"
                 )
-        single = len(given) == 1
-        return {"out" if single else f"out_{name}": array for name, array in zip(self._outputs, given, strict=True)}
+            for name in self.names:
+                if isinstance(arrays[name], np.ndarray) and np.may_share_memory(array, arrays[name]):
+                    raise EindiffError(f"out must not lie in the memory of {name}, which is read while it is written")
+        return dict(zip(self._buffers, given, strict=True))
 
 
 def _arrays(out: Any) -> list[np.ndarray]:
@@ -255,9 +270,13 @@ def compile(
         raise EindiffError(f"backend {backend!r}: choose one of {', '.join(BACKENDS)}")
     if form not in FORMS:
         raise EindiffError(f"form {form!r}: choose one of {', '.join(FORMS)}")
-    name = None if dtype is None else np.dtype(dtype).name
+    try:
+        name = None if dtype is None else np.dtype(dtype).name
+    except TypeError:
+        name = repr(dtype)
     if name not in (None, *DTYPES):
         raise EindiffError(f"dtype {name}: choose one of {', '.join(DTYPES)}")
+    flatten(outputs)  # refuses what is no expression
     return _compiled(_hashable(outputs), name, tuple(sorted((sizes or {}).items())), form)
 
 

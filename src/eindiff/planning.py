@@ -88,6 +88,7 @@ class Plan:
         made: dict[Operation, str] = {}
         for statement in self._program.statements:
             fresh = [costs.size(x) for x in statement.operations if not (x.cheap or x.view)]
+            fresh += [costs.itemsize * costs.entries([x.scratch]) for x in statement.operations if x.scratch]
             own = costs.size(statement.result)
             kept = {name: size for name, size in live.items() if name != statement.name}
             if statement.result.fresh:  # which takes over the array of its first operand
@@ -99,8 +100,11 @@ class Plan:
                 live.pop(name, None)
         return rows
 
-    def explain(self) -> str:
-        """The program line by line, each with its operations, the bytes it moves, and the memory in use."""
+    def explain(self, modes: bool = True) -> str:
+        """The program line by line, each with its operations, the bytes it moves, and the memory in use.
+
+        With `modes`, the totals in each mode of differentiation stand below, if the outputs are derivatives.
+        """
         rows = [("operations", "moved", "in use", "")]
         for statement, (_, live) in zip(self._program.statements, self._memory(), strict=True):
             flops = sum(self._costs.flops(x) for x in statement.operations)
@@ -109,7 +113,7 @@ class Plan:
             rows += [("", "", "", line) for line in statement.lines[1:]]
         total = f"{_count(self.flops)} operations, {_bytes(self.bytes)} moved, {_bytes(self.peak)} in use at most"
         table = [f"{a:>10}  {b:>9}  {c:>9}  {line}".rstrip() for a, b, c, line in rows]
-        return "\n".join([*table, f"{total}, {_bytes(self.result_bytes)} of it results", *self._compared()])
+        return "\n".join([*table, f"{total}, {_bytes(self.result_bytes)} of it results", *(self._compared() if modes else [])])
 
     def modes(self) -> dict[str, Plan]:
         """The plans of the outputs in each mode of differentiation, if all are derivatives (else none)."""
@@ -128,7 +132,8 @@ class Plan:
         rows = []
         for mode, other in self.modes().items():
             figures = f"{_count(other.flops)} operations, {_bytes(other.bytes)} moved, {_bytes(other.peak)} in use"
-            rows.append(f"{mode:>14}: {figures}, {other.seconds / self.seconds:.2f} × the predicted time")
+            ratio = other.seconds / self.seconds
+            rows.append(f"{mode:>14}: {figures}, {ratio:.2f} × the predicted time")
         return rows
 
     def __str__(self) -> str:

@@ -90,7 +90,7 @@ class Contractions(Tensors):
     ) -> float:  # fmt: skip
         """What a stack of matrix products takes."""
         count, m, n, k = (self.entries(self._sizes(a, b, labels)) for labels in (stack, rows, columns, summed))
-        slow = max(1.0, SMALL / min(m, n))
+        slow = max(1.0, SMALL / max(1, min(m, n)))
         return count * (CALL + 2 * m * n * k * FLOP * slow)
 
     def _inner(self, a: Tensor, b: Tensor, stack: Labels) -> Tensor:

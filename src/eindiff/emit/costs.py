@@ -60,6 +60,6 @@ class Costs:
         time = self.flops(x) * OPERATION[x.speed]
         if x.role[:1] == ("matmul",) and len(x.shape) >= 2:
             thinnest = min(self.evaluate(size) for size in x.shape[-2:])
-            time *= max(1.0, THIN / thinnest)
+            time *= max(1.0, THIN / max(1, thinnest))
             time += 3e-7 * self.entries(x.shape[:-2])
         return CALL * max(1, len(x.lines)) + time + moved * BYTE[moved < CACHE]

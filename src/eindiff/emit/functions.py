@@ -85,7 +85,8 @@ HELPERS = {
 def logsumexp(x, axis=-1):
     """log(sum(exp(x))) along an axis, without overflow."""
     top = x.max(axis, keepdims=True)
-    top = np.minimum(np.maximum(top, -1e308), 1e308)  # infinite entries stay what they are
+    largest = np.finfo(x.dtype).max
+    top = np.minimum(np.maximum(top, -largest), largest)  # infinite entries stay what they are
     return np.log(np.exp(x - top).sum(axis)) + top.squeeze(axis)
 ''',
     "logdet": '''
@@ -97,7 +98,7 @@ def logdet(A):
     "gram": '''
 def gram(X, d, out=None):
     """X.T @ diag(d) @ X; as a product with its own transpose, which takes half the work, if d has no negative entry."""
-    if np.min(d) >= 0:
+    if np.min(d, initial=0) >= 0:
         Z = np.sqrt(d)[:, None] * X
         return np.matmul(Z.T, Z, out=out)
     return np.matmul(X.T, d[:, None] * X, out=out)
@@ -165,7 +166,7 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
     name = node.function.name
     many = costs is not None and costs.entries(args[0].shape) >= MANY
     if name == "step" and many:
-        return operations.mask(operations.make("({0} > 0.0)", args, [FIRST_TERM | {PLUS}]))
+        return operations.mask(operations.make("({0} > 0.0)", args, [FIRST_TERM | {PLUS}], role=("condition",)))
     if name == "sigmoid" and many:
         inner = operations.make("np.exp({0})", [operations.scale(-1, args[0])], speed=FUNCTION)
         return operations.make("1 / (1 + {0})", [inner], [TERMS], kind=TIMES)
@@ -175,6 +176,7 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
         return operations.make("{0} ** {1}", args, [ATOMS, ATOMS], kind="power", speed=FUNCTION)
     if name not in ELEMENTWISE:
         raise EindiffError(f"{name} cannot be written as source: it has no NumPy form")
+    args = [operations.number(float(x.role[1])) if x.role[:1] == ("number",) else x for x in args]
     if name == "greater":
         return operations.make(ELEMENTWISE[name], args, [FIRST_TERM | {PLUS}] * 2, role=("greater", *args))
     if name == "where" and args[0].role[:1] == ("greater",):

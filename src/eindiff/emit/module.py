@@ -36,6 +36,8 @@ class Names:
         self.variables = {v.name: self.claim(v.name) for v in inputs}
         self.sizes = {size: self.claim(size) for size in sizes}
         self.outputs = {output: self.claim(output) for output in outputs}
+        single = len(outputs) == 1
+        self.buffers = {name: self.claim("out" if single else f"out_{name}") for name in self.outputs.values()}
 
     def claim(self, name: str) -> str:
         """A name that is still free."""
@@ -124,17 +126,17 @@ class Module:
     ) -> Program:
         literals = self._literals(found)
         outputs = list(zip(self.names.outputs.values(), found, strict=True))
-        taken = {name: f"out_{name}" if len(outputs) > 1 else "out" for name, _ in outputs} if buffers else {}
-        printer = Printer(outputs, self.names.taken | set(taken.values()), costs, taken)
+        taken = self.names.taken | {name for name, _ in literals.values()}
+        printer = Printer(outputs, taken, costs, self.names.buffers if buffers else {})
         printer.texts.update(literals)
         statements = printer.run()
         body = [*first, *(line for statement in statements for line in statement.lines)]
-        results = ", ".join(printer.texts[operation][0] for operation in found)
+        results = ", ".join(printer.results[name] for name, _ in outputs)
         if body and body[-1].startswith(f"{results} = "):
             body[-1] = body[-1].replace(f"{results} =", "return", 1)
         else:
             body.append(f"return {results}")
-        signature = ", ".join([*self.signature(), *(f"{buffer}=None" for buffer in taken.values())])
+        signature = ", ".join([*self.signature(), *(f"{buffer}=None" for buffer in printer.buffers.values())])
         text = "\n".join([f"def {self.name}({signature}):", *(f"    {line}" for line in body)])
         helpers = [source.strip() for name, source in HELPERS.items() if re.search(rf"(?<![\w.]){name}\(", text)]
         constants = ["\n".join(self.constants)] if self.constants else []
@@ -147,7 +149,9 @@ class Module:
         names: dict[Operation, tuple[str, str]] = {}
         for operation in reachable(outputs):
             if operation.role[:1] == ("literal",) and len(operation.template) > 40:
-                name = self.names.claim(f"C{len(names)}")
+                name = f"C{len(names)}"
+                while name in self.names.taken:
+                    name += "_"
                 names[operation] = (name, "atom")
                 wrapper = textwrap.TextWrapper(100, subsequent_indent="    ", break_long_words=False)
                 self.constants += wrapper.wrap(f"{name} = {operation.template}")

@@ -54,6 +54,7 @@ class Operation:
     shape: Shape = ()
     work: Work = 0  # operations on numbers
     speed: str = ARITHMETIC
+    scratch: Size = 0  # entries that are needed while it runs
     serial: int = 0  # in order of being made
 
 
@@ -133,7 +134,8 @@ class Operations:
         """The elementwise product, where equal factors are powers; next to numbers a condition is a number."""
         masks = [x for x in dict.fromkeys(factors) if x.role[:1] == ("mask",)]
         powers = [self.power(x, count) for x, count in Counter(factors).items() if x not in masks]
-        powers = [*(x.role[1] if powers else x for x in masks), *powers]
+        numbers = any(x.shape for x in powers)  # next to arrays of numbers a condition is one
+        powers = [*(x.role[1] if numbers else x for x in masks), *powers]
         while len(powers) > CHUNK:
             powers = [self.times(powers[:CHUNK]), *powers[CHUNK:]]
         if len(powers) == 1:
@@ -252,7 +254,7 @@ def _with_operands(operations: Operations, x: Operation, operands: list[Operatio
     role = tuple([renamed.get(part, part) if isinstance(part, Operation) else part for part in x.role])
     if role[:1] == ("transpose",):
         return operations.transpose(role[1])
-    same = {name: getattr(x, name) for name in ("kind", "cheap", "view", "lines", "fresh", "shape", "work", "speed")}
+    same = {name: getattr(x, name) for name in ("kind", "cheap", "view", "lines", "fresh", "shape", "work", "speed", "scratch")}
     result = operations.make(x.template, operands, x.places, role=role, **same)
     if x in operations.symmetric:
         operations.symmetric.add(result)

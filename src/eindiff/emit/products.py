@@ -118,8 +118,13 @@ class Products(Contractions):
         """What is summed over one entry is taken instead."""
         if not self.exact:
             return factors
-        single = {x for y in factors for x in y.labels if x not in kept and self.entries([y.size(x)]) == 1}
+        single = {x for y in factors for x in y.labels if x not in kept and self._is_one(y.size(x))}
         return [self.only(x, single) if single and len(set(x.labels)) == len(x.labels) else x for x in factors]
+
+    def _is_one(self, size: Size) -> bool:
+        """Whether a size is 1 for all sizes that share a program with the known ones (n - 1 is not)."""
+        assert self.costs is not None
+        return size == 1 or (isinstance(size, str) and self.costs.known.get(size) == 1)
 
     def _scaled(
         self, coefficient: Number, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]
@@ -149,14 +154,17 @@ class Products(Contractions):
         [row] = [label for label in x.labels if label not in kept] or [-1]
         if y.labels != tuple([kept[1] if label == kept[0] else label for label in x.labels]):
             return None
-        if self.entries([x.size(kept[0])]) < GRAM or any(set(z.labels) != {row} for z in weights):
+        if self.entries([x.size(kept[0])]) < GRAM or any(z.labels != (row,) for z in weights):
             return None
         if not weights:
             return None  # NumPy itself sees that A' A is symmetric
         shape = (x.size(kept[0]),) * 2
         work = sz.product((*shape, x.size(row)))
         operands = [self.permute(x, (row, kept[0])), self.product(weights, (row,)).operation]
-        return Tensor(self.operations.make("gram({0}, {1})", operands, shape=shape, work=work, speed=BLAS), kept)
+        made = self.operations.make(
+            "gram({0}, {1})", operands, shape=shape, work=work, speed=BLAS, scratch=sz.product(operands[0].shape)
+        )
+        return Tensor(made, kept)
 
     def _path(self, inputs: Sequence[Labels], kept: Labels, sizes: Mapping[int, Size], keys: Sequence[int]) -> Path:
         """The order of multiplication: the best one for known sizes, or else by increasing tensor order."""

@@ -51,7 +51,7 @@ def _into(template: str, buffer: str) -> str | None:
     if found := re.fullmatch(r"(\{0\}|[\d.]+)( @ | \* | / | \+ | - )(\{[01]\})", template):
         return f"np.{_BINARY[found[2]]}({found[1]}, {found[3]}, out={buffer})"
     if template == "-{0}":
-        return f"np.negative({{0}}, out={buffer})"
+        return f"np.multiply(-1, {{0}}, out={buffer})"  # np.negative is wrong for some strides in NumPy 2.4
     if _is_ufunc(template) or template.startswith(("gram(", "np.einsum(")):
         return f"{template[:-1]}, out={buffer})"
     return None
@@ -73,11 +73,12 @@ class Printer:
         self.uses: Counter[Operation] = Counter()
         self.users: dict[Operation, list[Operation]] = {}
         self.done: set[Operation] = set()
+        self.results: dict[str, str] = {}
         self.names: dict[Operation, str] = {}
         self.count = 0
 
     def run(self) -> list[Statement]:
-        """The statements; afterwards `texts` has what stands for each output."""
+        """The statements; afterwards `results` has what stands for each output."""
         wanted = [x for _, x in self.outputs]
         order = reachable(wanted)
         self.uses = count_uses(order, wanted)
@@ -89,6 +90,13 @@ class Printer:
                 self.names.setdefault(x, name)
         for x in order:
             self._write(x)
+        for name, x in self.outputs:
+            if name in self.buffers and self.names[x] != name:  # the same as another output
+                text = f"{name} = stored({self.texts[x][0]}, {self.buffers[name]}, copy=True)"
+                self.statements.append(Statement([text], name, x))
+                self.results[name] = name
+            else:
+                self.results[name] = self.texts[x][0]
         if self.costs:
             self._forget()
         return self.statements
@@ -128,10 +136,10 @@ class Printer:
         buffer = self.buffers[name]
         if x in self.texts:  # an input, or a literal
             text = f"stored({self.texts[x][0]}, {buffer}, copy=True)"
-        elif x.shape and (template := _into(x.template, buffer)):
+        elif x.shape and not x.view and (template := _into(x.template, buffer)):
             text = self._fitted(x, template, len(name) + 3, anywhere=True)
         else:
-            copy = ", copy=True" if self._root(x).cheap else ""
+            copy = ", copy=True" if self._is_part(x) else ""
             text = f"stored({self._fitted(x, x.template, len(name) + 20)}, {buffer}{copy})"
         self.texts[x] = (text, ATOM)
         self._assign(x, name)
@@ -192,7 +200,7 @@ class Printer:
     def _is_free(self, y: Operation, x: Operation) -> bool:
         """Whether y is an array of its own, and x the last that needs it."""
         root = self._root(y)
-        if root.cheap or root.view or root.role[:1] == ("literal",) or x.operands.count(y) > 1:
+        if not self._is_writable(y) or x.operands.count(y) > 1:
             return False
         stack = [root]
         while stack:
@@ -204,11 +212,22 @@ class Printer:
         protected = [z for _, z in self.outputs] + [z for z in x.operands if z is not y]
         return all(self._root(z) is not root for z in protected)
 
+    def _is_writable(self, x: Operation) -> bool:
+        """Whether a value lies in an array of numbers that is neither an input nor a constant."""
+        while (x.view or x.cheap) and x.operands and x.role[:1] != ("diagonal",):
+            x = x.operands[0]
+        return not (x.view or x.cheap or x.role[:1] in (("literal",), ("condition",)))
+
+    def _is_part(self, x: Operation) -> bool:
+        """Whether an output lies in an array that is not its own: an input, or another output's."""
+        root = self._root(x)
+        return not self._is_writable(x) or sum(self._root(y) is root for _, y in self.outputs) > 1
+
     def _is_shared(self, x: Operation) -> bool:
         """Whether an array is an input or used more than once, itself or what it is a view of."""
         while self.uses[x] == 1 and (x.view or x.cheap) and x.operands:
             x = x.operands[0]
-        return self.uses[x] > 1 or x.cheap or x.role[:1] == ("literal",)
+        return self.uses[x] > 1 or not self._is_writable(x)
 
     @staticmethod
     def _root(x: Operation) -> Operation:
@@ -224,7 +243,7 @@ class Printer:
         if _is_ufunc(x.template):
             return [f"{x.template[:-1]}, out={target})"]
         if x.template == "-{0}":
-            return ["np.negative({0}, out={0})"]
+            return ["{0} *= -1"]
         signs = re.split(r"\{\d+\}", x.template)[1:-1]
         if re.sub(r"\{\d+\}", "", x.template) != "".join(signs) or not set(signs) <= set(_IN_PLACE_OPERATOR):
             return []
@@ -240,7 +259,7 @@ class Printer:
     def _forget(self) -> None:
         """Delete large arrays after the statement that uses them last."""
         assert self.costs is not None
-        returned = {word for _, x in self.outputs for word in re.findall(r"\w+", self.texts[x][0])}
+        returned = {word for text in self.results.values() for word in re.findall(r"\w+", text)}
         last: dict[str, int] = {}
         sizes: dict[str, int] = {}
         for number, statement in enumerate(self.statements):

@@ -103,7 +103,7 @@ class Tensors:
                 text = "np.diag({0})" if result else "np.trace({0})"
             else:
                 text = f'np.einsum("{letters([x.labels], result)}", {{0}})'
-            return Tensor(make(text, [x.operation], view=bool(result), shape=shape), result)
+            return Tensor(make(text, [x.operation], view=bool(result), shape=shape, role=("diagonal",)), result)
         if result == distinct:
             return x
         work = sz.product(x.operation.shape)

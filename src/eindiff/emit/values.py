@@ -90,7 +90,7 @@ class Arrays:
             return make(f"np.broadcast_to({{0}}, {self.shape_text(shape)}).copy()", [result], shape=shape)
         if operation.role[:1] != ("number",):
             filling = self.operations.scale(coefficient, operation)
-            return make(f"np.full({self.shape_text(shape)}, {{0}}{dtype})", [filling], shape=shape)
+            return make(f"np.full({self.shape_text(shape)}, {{0}}{dtype or ', dtype=float'})", [filling], shape=shape)
         content = number(coefficient * operation.role[1])
         if content in (0, 1):
             return make(f"np.{'ones' if content else 'zeros'}({self.shape_text(shape)}{dtype})", shape=shape)
