@@ -5,23 +5,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from benchmarks.problem import Array
 
 BLOCK = 4  # values of i that are mirrored together
-_POOL: list[ThreadPoolExecutor] = []
-
-
-def parallel(function: Callable[[int], None], items: Iterable[int]) -> None:
-    """The function on all items, in a thread for each core."""
-    if not _POOL:
-        _POOL.append(ThreadPoolExecutor(len(os.sched_getaffinity(0))))
-    list(_POOL[0].map(function, items))
 
 
 def batched(x: Array, M: Array) -> Array:
@@ -35,41 +23,16 @@ def outer(x: Array, M: Array) -> Array:
     return np.multiply.outer(x[0], M[0][:, None, :] * x[0][:, None])
 
 
-def outer_threads(x: Array, M: Array) -> Array:
-    """The same in threads, since touching new memory takes most of the time."""
-    n, q = x.shape[1], M.shape[1]
-    H, common = np.empty((n, q, n, q)), M[0][:, None, :] * x[0][:, None]
-    parallel(lambda i: np.multiply(x[0, i], common, out=H[i]), range(n))
-    return H
-
-
-def _half(x: Array, M: Array) -> tuple[Array, Callable[[int], None]]:
-    """An empty H, and what fills the block from i on: products for k ≥ i, the rest mirrored."""
+def half(x: Array, M: Array) -> Array:
+    """Small products for k ≥ i only; the rest is mirrored."""
     n, q = x.shape[1], M.shape[1]
     H = np.empty((n, q, n, q))
     rows, slices = np.ascontiguousarray(x.T), np.ascontiguousarray(M.transpose(1, 0, 2))
-
-    def fill(start: int) -> None:
+    for start in range(0, n, BLOCK):
         end = min(start + BLOCK, n)
         for i in range(start, end):
             np.matmul(rows[start:] * rows[i], slices, out=H[i, :, start:])
         H[end:, :, start:end] = H[start:end, :, end:].transpose(2, 1, 0, 3)
-
-    return H, fill
-
-
-def half(x: Array, M: Array) -> Array:
-    """Small products for k ≥ i only."""
-    H, fill = _half(x, M)
-    for start in range(0, len(H), BLOCK):
-        fill(start)
-    return H
-
-
-def half_threads(x: Array, M: Array) -> Array:
-    """The same in threads."""
-    H, fill = _half(x, M)
-    parallel(fill, range(0, len(H), BLOCK))
     return H
 
 

@@ -17,7 +17,6 @@ from benchmarks import kronecker
 from benchmarks.problem import QUANTITIES, Array, Problem, one_hot, scaled
 
 LAYERS = 10
-CHUNK = 4  # samples that a thread takes at a time
 
 
 class Activation(NamedTuple):
@@ -134,24 +133,20 @@ def stacked(activation: str, X: Array, Y: Array, **weights: Array) -> tuple[Arra
     return X, M
 
 
-def _recursion(sweep: Sweep, bends: Array, samples: slice = slice(None)) -> Array:
+def recursion(activation: str, X: Array, Y: Array, **weights: Array) -> tuple[Array, Array]:
     """`M ← D W M W' D + C` from the last layer to the first, both products small and batched."""
-    Z = sweep.root(np.broadcast_to(sweep.W[-1], (len(sweep.p), *sweep.W[-1].shape)))[samples]
+    sweep = Sweep(activation, X, weights)
+    bends = sweep.bends(Y)
+    Z = sweep.root(np.broadcast_to(sweep.W[-1], (len(sweep.p), *sweep.W[-1].shape)))
     M = Z @ Z.transpose(0, 2, 1)
     for layer in range(LAYERS - 2, -1, -1):
-        first = sweep.first[layer, samples]
+        first = sweep.first[layer]
         M *= first[:, :, None]
         M *= first[:, None, :]
-        diagonal(M)[...] += bends[layer, samples]
+        diagonal(M)[...] += bends[layer]
         if layer:
             M = sweep.W[layer] @ (M @ sweep.W[layer].T)
-    return M
-
-
-def recursion(activation: str, X: Array, Y: Array, **weights: Array) -> tuple[Array, Array]:
-    """The Hessian by the scores of each layer, from the last layer to the first."""
-    sweep = Sweep(activation, X, weights)
-    return X, _recursion(sweep, sweep.bends(Y))
+    return X, M
 
 
 def columns(activation: str, X: Array, Y: Array, **weights: Array) -> tuple[Array, Array]:
@@ -170,20 +165,6 @@ def columns(activation: str, X: Array, Y: Array, **weights: Array) -> tuple[Arra
     return X, M.transpose(1, 0, 2)
 
 
-def threads(activation: str, X: Array, Y: Array, **weights: Array) -> tuple[Array, Array]:
-    """The same with some samples in each thread, small enough for the cache."""
-    sweep = Sweep(activation, X, weights)
-    (b, n), bends = X.shape, sweep.bends(Y)
-    M = np.empty((b, n, n))
-
-    def fill(start: int) -> None:
-        samples = slice(start, start + CHUNK)
-        M[samples] = _recursion(sweep, bends, samples)
-
-    kronecker.parallel(fill, range(0, b, CHUNK))
-    return X, M
-
-
 def _dense(factors: Callable[..., tuple[Array, Array]], assemble: Callable[[Array, Array], Array]) -> Callable:
     return lambda **arrays: assemble(*factors(**arrays))
 
@@ -193,17 +174,13 @@ def _hand(activation: str, single: bool) -> dict[str, dict[str, Callable]]:
     batched, half, packed = kronecker.batched, kronecker.half, kronecker.packed
     if ACTIVATIONS[activation].second is None:
         ways = {chain: [batched, half, packed]}
-        parallel = chain
     else:
         ways = {stacked: [batched], recursion: [half, packed], columns: [batched, half]}
-        parallel = recursion if single else threads
-    factors: dict[str, Callable] = {way.__name__: partial(way, activation) for way in (*ways, parallel)}
+    factors: dict[str, Callable] = {way.__name__: partial(way, activation) for way in ways}
     hessian: dict[str, Callable] = {}
     for way, ends in ways.items():
         for end in [kronecker.outer] if single else ends:
             hessian[f"{way.__name__}, {end.__name__}"] = _dense(factors[way.__name__], end)
-    end = kronecker.outer_threads if single else kronecker.half_threads
-    hessian["threads"] = _dense(factors[parallel.__name__], end)
     return {"gradient": {"sweeps": partial(gradient, activation)}, "hessian": hessian, "compressed": factors}
 
 

@@ -36,7 +36,7 @@ class Compiled:
         self._outputs = outputs
         self._single = isinstance(outputs, Expr)
         self._flat = not self._single and all(isinstance(output, Expr) for output in outputs)
-        self._module = Module(named(self.exprs), "f", RESERVED)
+        self._module = Module(named(self.exprs), "f")
         self._names = [v.name for v in self._module.inputs]
         self._given = dict(sizes)
         self._hidden = [name for name in self._module.unseen if name not in self._given]
@@ -107,7 +107,7 @@ class Compiled:
             if self.form == "compressed":
                 patterns = [decompose(expr, sizes) for expr in self.exprs]
                 factors = [factor for terms in patterns for term in terms for factor, _ in term.factors]
-                module = Module(named(list(dict.fromkeys(factors))), "f", RESERVED)
+                module = Module(named(list(dict.fromkeys(factors))), "f")
             program = module.program({name: sizes[name] for name in module.size_names}, dtype, exact=True)
             namespace: dict[str, Any] = {}
             exec(program.source, namespace)

@@ -113,7 +113,8 @@ class Plan:
             rows += [("", "", "", line) for line in statement.lines[1:]]
         total = f"{_count(self.flops)} operations, {_bytes(self.bytes)} moved, {_bytes(self.peak)} in use at most"
         table = [f"{a:>10}  {b:>9}  {c:>9}  {line}".rstrip() for a, b, c, line in rows]
-        return "\n".join([*table, f"{total}, {_bytes(self.result_bytes)} of it results", *(self._compared() if modes else [])])
+        table.append(f"{total}, {_bytes(self.result_bytes)} of it results")
+        return "\n".join(table + self._compared() if modes else table)
 
     def modes(self) -> dict[str, Plan]:
         """The plans of the outputs in each mode of differentiation, if all are derivatives (else none)."""
@@ -137,7 +138,7 @@ class Plan:
         return rows
 
     def __str__(self) -> str:
-        return self.explain()
+        return self.explain(modes=False)
 
 
 def plan(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "auto") -> Plan:

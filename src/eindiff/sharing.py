@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eindiff import construct
@@ -139,22 +139,20 @@ def _extend(names: dict[int, int], labels: Labels, theirs: Labels) -> dict[int, 
 
 def factor(outputs: Sequence[Expr]) -> list[Expr]:
     """In sums, products with a common factor as that factor times a sum of the rest, if the rest is smaller."""
-    uses = Counter(child for node in topological(outputs) for child in node.children)
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         result = with_children(node, children)
-        if not isinstance(node, Add) or not isinstance(result, Add):
-            return result
-        single = {new for new, old in zip(children, node.children, strict=True) if uses[old] == 1}
-        return _factored(result, single)
+        return _factored(result) if isinstance(result, Add) else result
 
-    return rebuild(outputs, change)
+    while (changed := rebuild(outputs, change)) != list(outputs):  # each time sums have fewer terms
+        outputs = changed
+    return changed
 
 
-def _factored(node: Add, single: Collection[Expr]) -> Expr:
+def _factored(node: Add) -> Expr:
     found: dict[tuple[Expr, tuple[int, ...]], list[Einsum]] = {}
     for term in node.terms:
-        if isinstance(term, Einsum) and term.is_product and term in single and len(set(term.output)) == term.ndim:
+        if isinstance(term, Einsum) and term.is_product and len(set(term.output)) == term.ndim:
             for operand, labels in set(zip(term.operands, term.labels, strict=True)):
                 if set(labels) == set(term.output) and len(labels) == term.ndim and len(term.operands) > 1:
                     found.setdefault((operand, tuple([labels.index(x) for x in term.output])), []).append(term)

@@ -18,6 +18,7 @@ from eindiff.sizes import Size
 # A cost model of one product, in nanoseconds: what a call of BLAS takes, an operation in it, and moving an entry.
 CALL, FLOP, MOVE = 500.0, 0.02, 2.5
 SMALL = 24  # matrices with fewer rows or columns are multiplied more slowly
+MIRRORED = (2**20, 40)  # entries of a result, and terms in each, that are worth being computed once and mirrored
 GRAM = 40  # a symmetric product is faster than a general one from this size on
 
 
@@ -27,6 +28,7 @@ class Contractions(Tensors):
     def __init__(self, operations: Operations, text: Callable[[Size], str], costs: Costs | None) -> None:
         super().__init__(operations, text, costs)
         self.made: dict[tuple, tuple[Operation, Labels]] = {}
+        self.symmetric_axes: dict[Operation, tuple[int, int]] = {}  # axes in which an outer product x x' is symmetric
 
     def once(self, a: Tensor, b: Tensor, kept: Collection[int], make: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """The product of two tensors, made only once, whatever their labels are called and which comes first."""
@@ -65,9 +67,48 @@ class Contractions(Tensors):
         others = wanted[: len(wanted) - len(columns) - len(rows)]
         direct = self._seconds(rows_of, columns_of, others, rows, columns, summed)
         turned = self._seconds(a, b, stack, left, right, summed) + MOVE * self.entries(self._sizes(a, b, natural))
+        if not stack and (found := self._mirrored(rows_of, columns_of, summed, others, rows, columns)) is not None:
+            return found
         if others == stack or direct < turned:
             return self._stacked(rows_of, columns_of, summed, others, rows, columns)
         return self._stacked(a, b, summed, stack, left, right)
+
+    def _mirrored(
+        self, a: Tensor, b: Tensor, summed: Labels, others: Labels, rows: Labels, columns: Labels
+    ) -> Tensor | None:
+        """`R[i, k, m, l] = Σ A[i, m, s] B[s, k, l]`, where A is symmetric: half of it, if that is much."""
+        first, second = others[:1], others[1:]
+        order = (*others, *rows, *columns)
+        shape = self._sizes(a, b, order)
+        axes = self.symmetric_axes.get(self._source(a.operation))
+        if axes is None or {a.labels[axis] for axis in self._turned(a, axes)} != {*first, *rows} or len(rows) != 1:
+            return None
+        if not second or not set(second) <= set(b.labels) or self.entries(shape) < MIRRORED[0]:
+            return None
+        if self.entries(self._sizes(a, b, summed)) < MIRRORED[1]:
+            return None
+        left, right = self._grouped(a, first, rows, summed), self._grouped(b, summed, second, columns)
+        work = sz.product((*shape, *self._sizes(a, b, summed)))
+        made = self.operations.make(
+            "mirrored({0}, {1})", [left, right], shape=(*left.shape[:1], right.shape[1], left.shape[1], right.shape[2]),
+            work=work, speed=BLAS,
+        )  # fmt: skip
+        return Tensor(self.reshape(made, shape), order)
+
+    def _grouped(self, x: Tensor, *groups: Labels) -> Operation:
+        """A tensor with an axis for each group of labels."""
+        turned = self.permute(x, tuple([label for group in groups for label in group]))
+        return self.reshape(turned, [self._length(x, group) for group in groups])
+
+    @staticmethod
+    def _source(x: Operation) -> Operation:
+        return x.role[1] if x.role[:1] == ("permute",) else x
+
+    @staticmethod
+    def _turned(x: Tensor, axes: tuple[int, int]) -> tuple[int, ...]:
+        """Where axes of what a tensor is a view of are in the tensor."""
+        role = x.operation.role
+        return tuple([role[2].index(axis) for axis in axes]) if role[:1] == ("permute",) else axes
 
     @staticmethod
     def _own(x: Tensor, shared: Collection[int]) -> Labels:

@@ -103,6 +103,21 @@ def gram(X, d, out=None):
         return np.matmul(Z.T, Z, out=out)
     return np.matmul(X.T, d[:, None] * X, out=out)
 ''',
+    "mirrored": '''
+def mirrored(A, B, out=None, step=4):
+    """The sum over s of A[i, m, s] * B[s, k, l], in the order i, k, m, l, where A[i, m] is A[m, i]: half the work."""
+    (I, _, S), (_, K, L) = A.shape, B.shape
+    if out is None:
+        out = np.empty((I, K, I, L), A.dtype)
+    flat, buffer = B.reshape(S, K * L), np.empty((step * I, K * L), A.dtype)
+    for i in range(0, I, step):
+        end = min(i + step, I)
+        rows = A[i:end, i:].reshape(-1, S)
+        block = np.matmul(rows, flat, out=buffer[: len(rows)]).reshape(end - i, I - i, K, L)
+        out[i:end, :, i:] = block.transpose(0, 2, 1, 3)
+        out[end:, :, i:end] = block[:, end - i :].transpose(1, 2, 0, 3)
+    return out
+''',
     "zeros": '''
 def zeros(shape, out=None, dtype=float):
     """Zeros, in a given array if there is one."""

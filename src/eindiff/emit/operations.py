@@ -254,8 +254,9 @@ def _with_operands(operations: Operations, x: Operation, operands: list[Operatio
     role = tuple([renamed.get(part, part) if isinstance(part, Operation) else part for part in x.role])
     if role[:1] == ("transpose",):
         return operations.transpose(role[1])
-    same = {name: getattr(x, name) for name in ("kind", "cheap", "view", "lines", "fresh", "shape", "work", "speed", "scratch")}
-    result = operations.make(x.template, operands, x.places, role=role, **same)
+    same = ("kind", "cheap", "view", "lines", "fresh", "shape", "work", "speed", "scratch")
+    kept = {name: getattr(x, name) for name in same}
+    result = operations.make(x.template, operands, x.places, role=role, **kept)
     if x in operations.symmetric:
         operations.symmetric.add(result)
     return result

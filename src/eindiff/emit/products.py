@@ -14,10 +14,10 @@ from typing import Any
 from eindiff import sizes as sz
 from eindiff.emit.contractions import GRAM, Contractions
 from eindiff.emit.costs import Costs
-from eindiff.emit.operations import BLAS, LAPACK, Operation, Operations
+from eindiff.emit.operations import BLAS, LAPACK, Operation, Operations, broadcast
 from eindiff.emit.tensors import Tensor, letters
 from eindiff.expr import Number
-from eindiff.labels import Labels
+from eindiff.labels import Labels, components
 from eindiff.paths import Path, contraction_path, tensor_order_path
 from eindiff.sizes import Size
 
@@ -31,6 +31,7 @@ class Products(Contractions):
         super().__init__(operations, text, costs)
         self.strategy = strategy
         self.exact = exact
+        self.elementwise: list[tuple[Counter[Operation], Operation]] = []  # products that were made
 
     # Elementwise products
 
@@ -54,10 +55,13 @@ class Products(Contractions):
             return Tensor(self.operations.make("np.outer({0}, {1})", [x.operation for x in whole], shape=shape), order)
         if len(order) > 2 and self.costs is None:
             return self.einsum(whole, order)
-        return self._broadcast(sorted(whole, key=lambda x: len(x.labels)), order)
+        return self._broadcast(sorted(whole, key=lambda x: -min(order.index(label) for label in x.labels)), order)
 
     def _broadcast(self, factors: Sequence[Tensor], order: Labels) -> Tensor:
-        return Tensor(self.operations.times([self.align(x, order) for x in factors]), order)
+        aligned = [self.align(x, order) for x in factors]
+        if self.costs is not None and len(aligned) > 2:  # what the others have in common first
+            aligned = [self.operations.times(aligned[:-1]), aligned[-1]]
+        return Tensor(self.operations.times(aligned), order)
 
     def _halves(self, labels: Collection[int], group: list[Tensor]) -> list[Tensor]:
         """The numerator and the denominator of factors over one set of labels, each as one factor."""
@@ -72,7 +76,22 @@ class Products(Contractions):
         """The product of factors over (subsets of) one set of labels, in the order that most of them have."""
         order = _usual_order(labels, group)
         above, below = self._numerator_and_denominator(group, order)
+        above = self._known_products(above)
         return Tensor(self.operations.quotient(1, above, below), order)
+
+    def _known_products(self, factors: list[Operation]) -> list[Operation]:
+        """Factors with a product of some of them that was made before in their place."""
+        if self.costs is None or len(factors) < 2:
+            return factors
+        left, result, shape = Counter(factors), [], broadcast([x.shape for x in factors])
+        for known, made in self.elementwise:
+            if len(factors) > known.total() and not known - left and made.shape == shape:
+                left -= known
+                result.append(made)
+        factors = [*result, *left.elements()]
+        if len(factors) > 1:
+            self.elementwise.append((Counter(factors), self.operations.times(factors)))
+        return factors
 
     def _numerator_and_denominator(self, group: list[Tensor], order: Labels) -> tuple[list[Operation], list[Operation]]:
         above, below = [], []
@@ -99,6 +118,9 @@ class Products(Contractions):
             return coefficient, self.product(factors, kept)
         if (found := self._gram(factors, kept)) is not None:
             return coefficient, found
+        parts = components([x.labels for x in factors]) if self.costs is not None else []
+        if len(parts) > 1:
+            return self._apart([[factors[k] for k in part] for part in parts], coefficient, kept, sizes)
         terms = self._reduced(self._merged([*factors], kept), kept)
         place = {label: k for k, label in enumerate(kept)}
         terms.sort(key=lambda x: (len(x.labels), -max([place.get(label, -1) for label in x.labels], default=-1)))
@@ -113,6 +135,18 @@ class Products(Contractions):
                 return coefficient, self.einsum(terms, kept)
             terms = [*rest, self.pair(terms[i], terms[j], needed, kept, last=not rest)]
         return coefficient, terms[0]
+
+    def _apart(
+        self, parts: list[list[Tensor]], coefficient: Number, kept: Labels, sizes: Mapping[int, Size]
+    ) -> tuple[Number, Tensor]:
+        """Factors that have no labels in common with others are multiplied with them in the end."""
+        tensors = []
+        for part in parts:
+            own = {label for x in part for label in x.labels}
+            coefficient, tensor = self.contract(coefficient, part, tuple([x for x in kept if x in own]), sizes)
+            tensors.append(tensor)
+        coefficient, tensors = self._scaled(coefficient, tensors, kept, sizes)
+        return coefficient, self.product(tensors, kept)
 
     def _without_ones(self, factors: Sequence[Tensor], kept: Labels) -> Sequence[Tensor]:
         """What is summed over one entry is taken instead."""
@@ -131,13 +165,16 @@ class Products(Contractions):
     ) -> tuple[Number, list[Tensor]]:
         """A coefficient is multiplied into the smallest factor, if that is smaller than the result.
 
-        Factors over which nothing is summed come first: contractions of the others may be there already.
+        Factors that occur once come first (x x' stays symmetric), and then those over which nothing is summed
+        (contractions of the others may be there already).
         """
         terms = list(factors)
         if coefficient == 1 or self.costs is None:
             return coefficient, terms
         entries = [self.entries(x.operation.shape) for x in terms]
-        smallest = min(range(len(terms)), key=lambda k: (not set(terms[k].labels) <= set(kept), entries[k]))
+        counts = Counter(x.operation for x in terms)
+        inner = [not set(x.labels) <= set(kept) for x in terms]
+        smallest = min(range(len(terms)), key=lambda k: (counts[terms[k].operation] > 1, inner[k], entries[k]))
         if 2 * entries[smallest] > self.entries([sizes[label] for label in kept]):
             return coefficient, terms
         terms[smallest] = Tensor(self.operations.scale(coefficient, terms[smallest].operation), terms[smallest].labels)
@@ -196,8 +233,11 @@ class Products(Contractions):
         return result
 
     def _two_vectors(self, group: list[Tensor], kept: Labels) -> list[Tensor]:
-        """Vectors as one product and a last one that occurs once, for `a**2 @ b`."""
+        """Vectors as one product and a last one that occurs once, for `a**2 @ b`; or as two equal products."""
         counts = Counter(group)
+        if self.costs is not None and all(count % 2 == 0 for count in counts.values()):
+            half = self.product([x for x, count in counts.items() for _ in range(count // 2)], kept)
+            return [half, half]
         last = min(group, key=lambda x: (counts[x], x.operation.role[:1] == ("reciprocal",)))
         first = [*group]
         first.remove(last)
@@ -213,7 +253,12 @@ class Products(Contractions):
         if not summed:
             if last or self.costs is None:
                 return self.product([a, b], _extended(hint, a.labels + b.labels))
-            return self.product([a, b], _interleaved(a.labels, b.labels, hint))
+            result = self.product([a, b], _interleaved(a.labels, b.labels, hint))
+            apart = [(x, y) for x, y in zip(a.labels, b.labels, strict=False) if x != y]
+            if a.operation is b.operation and len(apart) == 1 and set(apart[0]) <= set(result.labels):
+                x, y = apart[0]
+                self.symmetric_axes[result.operation] = (result.labels.index(x), result.labels.index(y))
+            return result
         if len(summed) == 1 and shared == summed:
             if (found := self._solve(a, b, *summed) or self._solve(b, a, *summed)) is not None:
                 return found

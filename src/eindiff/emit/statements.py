@@ -52,7 +52,7 @@ def _into(template: str, buffer: str) -> str | None:
         return f"np.{_BINARY[found[2]]}({found[1]}, {found[3]}, out={buffer})"
     if template == "-{0}":
         return f"np.multiply(-1, {{0}}, out={buffer})"  # np.negative is wrong for some strides in NumPy 2.4
-    if _is_ufunc(template) or template.startswith(("gram(", "np.einsum(")):
+    if _is_ufunc(template) or template.startswith(("gram(", "mirrored(", "np.einsum(")):
         return f"{template[:-1]}, out={buffer})"
     return None
 
