@@ -12,10 +12,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint clean
+.PHONY: help demo test lint bench bench-quick clean
 
 help: ## List the targets
-	@grep -E '^[a-z]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## */\1\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
 
 demo: $(VENV)/.demo-ready ## Install the package into .venv and run the demonstration
 	$(PY) -m eindiff.demo
@@ -26,6 +26,12 @@ test: lint ## Lint, type-check and run all tests and doctests
 lint: $(VENV)/.test-ready ## Run ruff and mypy
 	$(PY) -m ruff check .
 	$(PY) -m mypy
+
+bench: $(VENV)/.bench-ready ## Run all benchmarks against all peers (hours)
+	$(PY) -m benchmarks --out benchmarks/results
+
+bench-quick: $(VENV)/.bench-ready ## Run the small sizes of the benchmarks (minutes)
+	$(PY) -m benchmarks --quick --out build/benchmarks
 
 clean: ## Remove the environment, build outputs and caches
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -44,3 +50,7 @@ $(VENV)/.test-ready: $(VENV)/.created pyproject.toml constraints.txt
 	$(PY) -m pip install -q -c constraints.txt torch
 	$(PY) -m pip install -q -c constraints.txt -e '.[test]'
 	@touch $@ $(VENV)/.demo-ready
+
+$(VENV)/.bench-ready: $(VENV)/.test-ready
+	$(PY) -m pip install -q -c constraints.txt -e '.[bench]'
+	@touch $@

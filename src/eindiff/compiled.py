@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from eindiff import construct
 from eindiff import sizes as sz
 from eindiff.emit.module import Module, Program
 from eindiff.errors import EindiffError, shape_text
@@ -107,7 +108,7 @@ class Compiled:
             if self.form == "compressed":
                 patterns = [decompose(expr, sizes) for expr in self.exprs]
                 factors = [factor for terms in patterns for term in terms for factor, _ in term.factors]
-                module = Module(named(list(dict.fromkeys(factors))), "f")
+                module = Module(named(list(dict.fromkeys(factors)) or [construct.filled(1, ())]), "f")
             program = module.program({name: sizes[name] for name in module.size_names}, dtype, exact=True)
             namespace: dict[str, Any] = {}
             exec(program.source, namespace)
