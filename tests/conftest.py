@@ -1,13 +1,16 @@
-"""Wherever a test evaluates an expression, the compiled program has to give the same."""
+"""Wherever a test evaluates an expression, the compiled program has to give the same. Fixtures of several files."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import eindiff as ed
+from eindiff.compiled import _compiled
+from eindiff.emit import contractions, functions, products, statements
 
 RTOL = 1e-10
 
@@ -35,3 +38,16 @@ def _assert_equal(actual: Any, expected: Any) -> None:
     assert np.shape(actual) == expected.shape
     scale = max(1.0, np.max(np.abs(expected), initial=0, where=np.isfinite(expected)))
     np.testing.assert_allclose(actual, expected, rtol=RTOL, atol=RTOL * scale)
+
+
+@pytest.fixture
+def tiny_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What is done only with large arrays is done with those of two entries."""
+    monkeypatch.setattr(statements, "IN_PLACE", 9)
+    monkeypatch.setattr(statements, "FORGET", 9)
+    monkeypatch.setattr(products, "GRAM", 2)
+    monkeypatch.setattr(contractions, "MIRRORED", (1, 1))
+    monkeypatch.setattr(functions, "MANY", 2)
+    _compiled.cache_clear()
+    yield
+    _compiled.cache_clear()
