@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from eindiff import construct
 from eindiff.expr import Add, Einsum, Expr, topological
@@ -12,6 +13,7 @@ from eindiff.labels import Labels
 from eindiff.order import rebuild, with_children
 from eindiff.sizes import Size
 
+FACTORINGS = 4  # how often sums are gone through: each time two terms of each become one
 PARTS_LIMIT = 40  # operands of a contraction in which parts are looked for
 
 
@@ -138,53 +140,47 @@ def _extend(names: dict[int, int], labels: Labels, theirs: Labels) -> dict[int, 
 
 
 def factor(outputs: Sequence[Expr]) -> list[Expr]:
-    """In sums, products with a common factor as that factor times a sum of the rest, if the rest is smaller."""
+    """In sums, products with common factors as these factors times a sum of the rest, if the rest is smaller."""
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         result = with_children(node, children)
         return _factored(result) if isinstance(result, Add) else result
 
-    while (changed := rebuild(outputs, change)) != list(outputs):  # each time sums have fewer terms
-        outputs = changed
-    return changed
+    for _ in range(FACTORINGS):
+        outputs, before = rebuild(outputs, change), outputs
+        if outputs == before:
+            break
+    return list(outputs)
 
 
 def _factored(node: Add) -> Expr:
-    found: dict[tuple[Expr, tuple[int, ...]], list[Einsum]] = {}
-    for term in node.terms:
-        if isinstance(term, Einsum) and term.is_product and len(set(term.output)) == term.ndim:
-            for operand, labels in set(zip(term.operands, term.labels, strict=True)):
-                if set(labels) == set(term.output) and len(labels) == term.ndim and len(term.operands) > 1:
-                    found.setdefault((operand, tuple([labels.index(x) for x in term.output])), []).append(term)
-    for (common, axes), terms in sorted(found.items(), key=lambda item: -len(item[1])):
-        rest = [_without(term, common, axes) for term in terms]
-        kept = tuple(sorted({axis for _, labels in rest for ls in labels for axis in ls}))
-        if len(terms) < 2 or len(kept) == node.ndim:
+    """A sum with two of its terms as one, if they have factors in common."""
+    sizes = dict(enumerate(node.shape))
+    whole = tuple(sizes)
+    products = [(term, _factors(term)) for term in node.terms if isinstance(term, Einsum) and _is_plain_product(term)]
+    for (first, one), (second, other) in combinations(products, 2):
+        common = one & other
+        rests = [list((factors - common).elements()) for factors in (one, other)]
+        kept = tuple(sorted({axis for rest in rests for _, axes in rest for axis in axes}))
+        if not common or len(kept) == node.ndim:
             continue
-        sizes = dict(enumerate(node.shape))
-        parts = [
-            construct.einsum(term.coefficient, list(zip(operands, labels, strict=True)), kept, sizes, inline=False)
-            for term, (operands, labels) in zip(terms, rest, strict=True)
-        ]
-        labels = tuple([axes.index(axis) for axis in range(node.ndim)])
-        product = [(common, labels), (construct.add(parts), kept)]
-        new = construct.einsum(1, product, tuple(range(node.ndim)), sizes, inline=False)
-        others = [term for term in node.terms if term not in terms]
-        return construct.add([*others, new])
+        terms = zip((first, second), rests, strict=True)
+        parts = [construct.einsum(term.coefficient, rest, kept, sizes, inline=False) for term, rest in terms]
+        factors = [*common.elements(), (construct.add(parts), kept)]
+        new = construct.einsum(1, factors, whole, sizes, inline=False)
+        return construct.add([*(term for term in node.terms if term is not first and term is not second), new])
     return node
 
 
-def _without(term: Einsum, common: Expr, axes: tuple[int, ...]) -> tuple[list[Expr], list[Labels]]:
-    """The other operands of a product, with labels that are axes of its result."""
-    place = {label: axis for axis, label in enumerate(term.output)}
-    operands, labels, gone = [], [], False
-    for operand, own in zip(term.operands, term.labels, strict=True):
-        if not gone and operand is common and tuple([own.index(x) for x in term.output]) == axes:
-            gone = True
-            continue
-        operands.append(operand)
-        labels.append(tuple([place[label] for label in own]))
-    return operands, labels
+def _is_plain_product(term: Einsum) -> bool:
+    return term.is_product and len(term.operands) > 1 and len(set(term.output)) == term.ndim
+
+
+def _factors(term: Einsum) -> Counter[tuple[Expr, Labels]]:
+    """The operands of a product, with the axes of its result that they run along."""
+    axis = {label: k for k, label in enumerate(term.output)}
+    pairs = zip(term.operands, term.labels, strict=True)
+    return Counter((operand, tuple([axis[label] for label in labels])) for operand, labels in pairs)
 
 
 def distribute(outputs: Sequence[Expr]) -> list[Expr]:
