@@ -17,8 +17,8 @@ from eindiff.emit.costs import Costs
 from eindiff.emit.operations import ATOM, Operation, count_uses, reachable
 
 LINE = 96  # columns of a line of source, without its indentation
-IN_PLACE = 2**17  # bytes of an array that is worth being changed in place
-FORGET = 2**20  # bytes of an array that is worth being forgotten
+IN_PLACE = 2**14  # bytes of an array that is worth being changed in place
+FORGET = 2**14  # bytes of an array that is worth being forgotten: memory that is used again need not be mapped again
 
 _FUNCTION = re.compile(r"np\.(\w+)\(\{0\}\)")
 _IN_PLACE_OPERATOR = {" * ": "*=", " / ": "/=", " + ": "+=", " - ": "-="}
@@ -271,6 +271,8 @@ class Printer:
         for name, number in last.items():
             if name not in returned and sizes[name] >= FORGET and number < len(self.statements) - 1:
                 self.statements[number].forgotten.append(name)
-                self.statements[number].lines.append(f"del {name}")
+        for statement in self.statements:
+            if statement.forgotten:
+                statement.lines.append(f"del {', '.join(statement.forgotten)}")
 
 
