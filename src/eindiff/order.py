@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 
 from eindiff import construct
 from eindiff.expr import Add, Apply, Einsum, Expr, Map, topological
+from eindiff.labels import Labels
 from eindiff.paths import tensor_order_path
+from eindiff.sizes import Size
 
 
 def rebuild(outputs: Sequence[Expr], change: Callable[[Expr, list[Expr]], Expr]) -> list[Expr]:
@@ -33,6 +35,16 @@ def with_children(node: Expr, children: Sequence[Expr], inline: construct.Inline
         case Apply():
             return construct.apply(node.function, children, node.batch)
     return node
+
+
+def inner_factors(operand: Einsum, labels: Labels, sizes: dict[int, Size]) -> list[tuple[Expr, Labels]]:
+    """The operands of a contraction inside another one, with labels there; what it sums over is added to the sizes."""
+    names = dict(zip(operand.output, labels, strict=True))
+    for label in operand.contracted:
+        names[label] = len(sizes)
+        sizes[len(sizes)] = operand.sizes[label]
+    inside = zip(operand.operands, operand.labels, strict=True)
+    return [(x, tuple([names[label] for label in own])) for x, own in inside]
 
 
 def merge(outputs: Sequence[Expr]) -> list[Expr]:

@@ -10,7 +10,7 @@ from itertools import combinations
 from eindiff import construct
 from eindiff.expr import Add, Einsum, Expr, topological
 from eindiff.labels import Labels
-from eindiff.order import rebuild, with_children
+from eindiff.order import inner_factors, rebuild, with_children
 from eindiff.sizes import Size
 
 FACTORINGS = 4  # how often sums are gone through: each time two terms of each become one
@@ -37,7 +37,7 @@ def _network(node: Einsum, uses: Counter[Expr], limit: int) -> _Network:
     operands: list[Expr] = []
     places: list[Labels] = []
     inside = set()
-    sizes = dict(enumerate(node.sizes))
+    sizes: dict[int, Size] = dict(enumerate(node.sizes))
     stack: list[tuple[Expr, Labels]] = list(zip(node.operands, node.labels, strict=True))
     while stack:
         operand, labels = stack.pop()
@@ -48,12 +48,7 @@ def _network(node: Einsum, uses: Counter[Expr], limit: int) -> _Network:
             continue
         assert isinstance(operand, Einsum)
         inside.add(operand)
-        names = dict(zip(operand.output, labels, strict=True))
-        for label in operand.contracted:
-            names[label] = len(sizes)
-            sizes[len(sizes)] = operand.sizes[label]
-        inner = zip(operand.operands, operand.labels, strict=True)
-        stack += [(x, tuple([names[label] for label in ls])) for x, ls in inner]
+        stack += inner_factors(operand, labels, sizes)
     return _Network(tuple(operands), tuple(places), node.output, sizes, frozenset(inside))
 
 

@@ -19,6 +19,7 @@ from eindiff.errors import shape_text
 from eindiff.evaluate import expand, sum_of_products
 from eindiff.expr import Add, Constant, Einsum, Expr, Number
 from eindiff.labels import Labels, first_appearance
+from eindiff.order import inner_factors
 from eindiff.paths import contraction_path, path_flops
 from eindiff.sharing import is_contraction
 from eindiff.sizes import Size
@@ -111,13 +112,8 @@ def _pattern(term: Expr, sizes: Mapping[str, int]) -> Pattern:
     for operand, labels in zip(term.operands, term.labels, strict=True):
         if not isinstance(operand, Einsum) or not is_contraction(operand) or len(set(labels)) < len(labels):
             factors.append((operand, labels))
-            continue
-        names = dict(zip(operand.output, labels, strict=True))
-        for label in operand.contracted:
-            names[label] = len(label_sizes)
-            label_sizes[len(label_sizes)] = operand.sizes[label]
-        inside = zip(operand.operands, operand.labels, strict=True)
-        factors += [(x, tuple([names[label] for label in own])) for x, own in inside]
+        else:
+            factors += inner_factors(operand, labels, label_sizes)
     groups = [[factor] for factor in factors]
     if any(isinstance(x, Constant) and isinstance(x.value, IndexMap) for x, _ in factors):
         groups = [factors]

@@ -17,6 +17,7 @@ from eindiff.emit.tensors import Tensor
 from eindiff.emit.values import Arrays, Term, Value
 from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number, topological
 from eindiff.labels import Labels
+from eindiff.order import inner_factors
 from eindiff.sizes import Size
 
 SWAP = ((1, 0), 1)
@@ -168,18 +169,13 @@ class Lowering:
 
     def _flat(self, node: Einsum) -> tuple[list[tuple[Expr, Labels]], dict[int, Size]]:
         """Operands, with those of large contractions used only here: a factor is cheaper before than after it."""
-        sizes = dict(enumerate(node.sizes))
+        sizes: dict[int, Size] = dict(enumerate(node.sizes))
         result: list[tuple[Expr, Labels]] = []
         for operand, labels in zip(node.operands, node.labels, strict=True):
             if not isinstance(operand, Einsum) or not self._is_inlined(operand, labels, node):
                 result.append((operand, labels))
-                continue
-            names = dict(zip(operand.output, labels, strict=True))
-            for label in operand.contracted:
-                names[label] = len(sizes)
-                sizes[len(sizes)] = operand.sizes[label]
-            inside = zip(operand.operands, operand.labels, strict=True)
-            result += [(x, tuple([names[label] for label in own])) for x, own in inside]
+            else:
+                result += inner_factors(operand, labels, sizes)
         return result, sizes
 
     def _is_inlined(self, operand: Einsum, labels: Labels, node: Einsum) -> bool:
