@@ -106,7 +106,14 @@ def run(problems: Iterable[tuple[Problem, str, tuple[int, ...]]], settings: Sett
     for done in _groups(problems, settings):
         cases.update({case.key: case.summary() for case in done})
         content = {"machine": describe(settings.threads), "settings": asdict(settings), "cases": list(cases.values())}
-        path.write_text(json.dumps(content, indent=1, default=float))
+        path.write_text(written(content))
+
+
+def written(content: dict[str, Any]) -> str:
+    """Results as JSON, with a line for each case and four digits for each number."""
+    short = json.loads(json.dumps(content, default=float), parse_float=lambda text: float(f"{float(text):.4g}"))
+    cases = ",\n".join(json.dumps(case) for case in short.pop("cases"))
+    return f'{json.dumps(short, indent=1)[:-2]},\n "cases": [\n{cases}\n]}}\n'
 
 
 def _key(case: dict[str, Any]) -> tuple:
