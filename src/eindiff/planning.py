@@ -87,14 +87,16 @@ class Plan:
         live: dict[str, int] = {}
         made: dict[Operation, str] = {}
         for statement in self._program.statements:
-            fresh = [costs.size(x) for x in statement.operations if not (x.cheap or x.view)]
-            fresh += [costs.itemsize * costs.entries([x.scratch]) for x in statement.operations if x.scratch]
-            own = costs.size(statement.result)
+            result = statement.result
+            same = [result, *result.operands[:1]] if result.fresh else [result]  # it takes its first operand over
+            others = [costs.size(x) for x in statement.operations if not (x.cheap or x.view or x in same)]
+            others += [costs.itemsize * costs.entries([x.scratch]) for x in statement.operations if x.scratch]
+            own = costs.size(result)
             kept = {name: size for name, size in live.items() if name != statement.name}
-            if statement.result.fresh:  # which takes over the array of its first operand
-                kept.pop(made.get(statement.result.operands[0], ""), None)
-            made[statement.result] = statement.name
-            rows.append((statement.name, sum(kept.values()) + max([own, *fresh]) + (own if len(fresh) > 1 else 0)))
+            if result.fresh:
+                kept.pop(made.get(result.operands[0], ""), None)
+            made[result] = statement.name
+            rows.append((statement.name, sum(kept.values()) + own + max(others, default=0)))
             live = {**kept, statement.name: own}
             for name in statement.forgotten:
                 live.pop(name, None)

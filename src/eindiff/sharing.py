@@ -14,6 +14,7 @@ from eindiff.order import inner_factors, rebuild, with_children
 from eindiff.sizes import Size
 
 FACTORINGS = 4  # how often sums are gone through: each time two terms of each become one
+TERMS_LIMIT = 20  # products in a sum that are compared with each other
 PARTS_LIMIT = 40  # operands of a contraction in which parts are looked for
 
 
@@ -153,6 +154,8 @@ def _factored(node: Add) -> Expr:
     sizes = dict(enumerate(node.shape))
     whole = tuple(sizes)
     products = [(term, _factors(term)) for term in node.terms if isinstance(term, Einsum) and _is_plain_product(term)]
+    if len(products) > TERMS_LIMIT:
+        return node
     for (first, one), (second, other) in combinations(products, 2):
         common = one & other
         rests = [list((factors - common).elements()) for factors in (one, other)]
