@@ -54,11 +54,7 @@ class Compiled:
         """The outputs. `out` is an array (or a list of arrays) that takes them; `sizes` are those no array shows."""
         try:
             values = [arrays[name] for name in self._names]
-            key = (
-                tuple([value.shape for value in values]),
-                tuple([value.dtype for value in values]),
-                tuple([type(value) for value in values]),
-            )
+            key = _key(values)
             call = self._calls[key] if sizes is None and not self._hidden else self._find(key, arrays, sizes)
         except (KeyError, AttributeError):
             call = self._bind(arrays, sizes or {})
@@ -127,8 +123,7 @@ class Compiled:
         convert = any(x is not arrays[name] or x.dtype != dtype for name, x in zip(self._names, found, strict=True))
         call = _Call(built, self.exprs, dtype, convert, bindings)
         if not sizes:
-            types = [type(arrays[name]) for name in self._names]
-            key = (tuple([x.shape for x in found]), tuple([x.dtype for x in found]), tuple(types))
+            key = (*_key(found)[:2], tuple([type(arrays[name]) for name in self._names]))
             self._calls[(*key, *self._shown(arrays)) if self._hidden else key] = call
         return call
 
@@ -222,6 +217,11 @@ class _Call:
                 if isinstance(arrays[name], np.ndarray) and np.may_share_memory(array, arrays[name]):
                     raise EindiffError(f"out must not lie in the memory of {name}, which is read while it is written")
         return dict(zip(self._buffers, given, strict=True))
+
+
+def _key(arrays: Sequence[Any]) -> tuple:
+    """Arrays with the same key run in the same way."""
+    return tuple([x.shape for x in arrays]), tuple([x.dtype for x in arrays]), tuple([type(x) for x in arrays])
 
 
 def _arrays(out: Any) -> list[np.ndarray]:

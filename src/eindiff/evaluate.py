@@ -12,7 +12,20 @@ from eindiff import sizes as sz
 from eindiff.constants import IndexMap
 from eindiff.construct import DECLARED
 from eindiff.errors import EindiffError, shape_text
-from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable, origins, size_names, topological, variables
+from eindiff.expr import (
+    Add,
+    Apply,
+    Constant,
+    Einsum,
+    Expr,
+    Map,
+    Variable,
+    is_index_map,
+    origins,
+    size_names,
+    topological,
+    variables,
+)
 from eindiff.labels import Labels
 from eindiff.paths import contraction_path
 
@@ -140,7 +153,7 @@ class _Interpreter:
         order = topological(outputs)
         formed = {child for node in order if not isinstance(node, Einsum) for child in node.children} | set(outputs)
         for node in order:
-            if node not in self.values and (node in formed or not _is_map(node)):
+            if node not in self.values and (node in formed or not is_index_map(node)):
                 self.values[node] = self.value(node)
         for output in outputs:
             if np.isnan(self.values[output]).any():
@@ -195,8 +208,8 @@ class _Interpreter:
 
     def _contract(self, factors: list[tuple[Expr, Labels]], output: Labels, sizes: dict[int, int]) -> Array:
         """The sum of products over the labels not in output, index maps by indexing and inverses by solving."""
-        maps = [(node.value, labels) for node, labels in factors if _is_map(node)]  # type: ignore[attr-defined]
-        arrays = [[node, self.values[node], labels] for node, labels in factors if not _is_map(node)]
+        maps = [(x.value, ls) for x, ls in factors if isinstance(x, Constant) and isinstance(x.value, IndexMap)]
+        arrays = [[node, self.values[node], labels] for node, labels in factors if not is_index_map(node)]
         self._solve_inverses(arrays, {*output, *(x for _, labels in maps for x in labels)})
         return self._with_maps(maps, [(array, labels) for _, array, labels in arrays], output, sizes)
 
@@ -272,10 +285,6 @@ class _Interpreter:
                     f"{node} is not a number here: the domain of {node.function.name} is {node.function.domain}"
                 )
             raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix")
-
-
-def _is_map(node: Expr) -> bool:
-    return isinstance(node, Constant) and isinstance(node.value, IndexMap)
 
 
 def sum_of_products(operands: list[tuple[Array, Labels]], output: Labels, sizes: Mapping[int, int]) -> Array:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
 from eindiff import sizes as sz
-from eindiff.constants import SizeOf, Structure
+from eindiff.constants import IndexMap, SizeOf, Structure
 from eindiff.labels import Labels, Symmetry
 from eindiff.sizes import Shape, Size
 from eindiff.traverse import post_order
@@ -316,6 +316,16 @@ def unlisted(kind: type, digest: bytes, **fields: Any) -> Any:
 def topological(outputs: Iterable[Expr]) -> list[Expr]:
     """All nodes below the outputs, each after its children."""
     return post_order(outputs, lambda node: node.children)
+
+
+def is_index_map(node: Expr) -> TypeGuard[Constant]:
+    """Whether a node is the 0/1 tensor of an index map."""
+    return isinstance(node, Constant) and isinstance(node.value, IndexMap)
+
+
+def is_contraction(node: Expr) -> TypeGuard[Einsum]:
+    """Whether a node is a product with a sum over something."""
+    return isinstance(node, Einsum) and not node.is_product
 
 
 def variables(*outputs: Expr) -> list[Variable]:

@@ -226,3 +226,17 @@ def arrangements(signatures: Sequence[Any], limit: int = 24) -> list[tuple[int, 
             ways = [tuple(members)]
         orders = [order + way for order in orders for way in ways]
     return orders
+
+
+LETTERS = "ijklmnopqrstuvwxyzabcdefghABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def subscripts(groups: Sequence[Labels], output: Labels, alphabet: str = LETTERS) -> str:
+    """Labels in the notation of einsum.
+
+    >>> subscripts([(3, 5), (5,)], (3,))
+    'ij,j->i'
+    """
+    names = first_appearance([*groups, output])
+    inputs = ",".join("".join(alphabet[names[x]] for x in labels) for labels in groups)
+    return f"{inputs}->{''.join(alphabet[names[x]] for x in output)}"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from eindiff import construct
-from eindiff.expr import Add, Apply, Einsum, Expr, Map, topological
+from eindiff.expr import Add, Apply, Einsum, Expr, Map, is_contraction, topological
 from eindiff.labels import Labels
 from eindiff.paths import tensor_order_path
 from eindiff.sizes import Size
@@ -52,7 +52,7 @@ def merge(outputs: Sequence[Expr]) -> list[Expr]:
     uses: Counter[Expr] = Counter(outputs)
     for node in topological(outputs):
         uses.update(node.children)
-    single = {node for node in uses if isinstance(node, Einsum) and not node.is_product and uses[node] == 1}
+    single = {node for node in uses if is_contraction(node) and uses[node] == 1}
     new_single: set[Expr] = set()
 
     def change(node: Expr, children: list[Expr]) -> Expr:

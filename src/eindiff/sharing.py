@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from eindiff import construct
-from eindiff.expr import Add, Einsum, Expr, topological
+from eindiff.expr import Add, Einsum, Expr, is_contraction, topological
 from eindiff.labels import Labels
 from eindiff.order import inner_factors, rebuild, with_children
 from eindiff.sizes import Size
@@ -42,20 +42,14 @@ def _network(node: Einsum, uses: Counter[Expr], limit: int) -> _Network:
     stack: list[tuple[Expr, Labels]] = list(zip(node.operands, node.labels, strict=True))
     while stack:
         operand, labels = stack.pop()
-        own = is_contraction(operand) and uses[operand] == 1 and len(set(labels)) == len(labels)
-        if not own or len(operands) + len(stack) >= limit:
+        distinct = len(set(labels)) == len(labels)
+        if is_contraction(operand) and distinct and uses[operand] == 1 and len(operands) + len(stack) < limit:
+            inside.add(operand)
+            stack += inner_factors(operand, labels, sizes)
+        else:
             operands.append(operand)
             places.append(labels)
-            continue
-        assert isinstance(operand, Einsum)
-        inside.add(operand)
-        stack += inner_factors(operand, labels, sizes)
     return _Network(tuple(operands), tuple(places), node.output, sizes, frozenset(inside))
-
-
-def is_contraction(node: Expr) -> bool:
-    """Whether a node is a product with a sum over something."""
-    return isinstance(node, Einsum) and not node.is_product
 
 
 def share(outputs: Sequence[Expr], deep: bool = False) -> list[Expr]:
@@ -79,7 +73,7 @@ def _shared(outputs: Sequence[Expr], limit: int) -> list[Expr]:
     order = topological(outputs)
     uses = Counter(child for node in order for child in node.children) + Counter(outputs)
     networks: dict[Expr, _Network] = {
-        node: _network(node, uses, limit) for node in order if isinstance(node, Einsum) and not node.is_product
+        node: _network(node, uses, limit) for node in order if is_contraction(node)
     }
     parts: dict[Expr, list[Expr]] = {}
     for node, network in networks.items():
@@ -186,7 +180,6 @@ def distribute(outputs: Sequence[Expr]) -> list[Expr]:
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         if is_contraction(node):
-            assert isinstance(node, Einsum)
             for place, operand in enumerate(children):
                 if isinstance(operand, Add) and operand.ndim > 2 and all(_is_outer(term) for term in operand.terms):
                     factors = list(zip(children, node.labels, strict=True))

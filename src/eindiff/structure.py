@@ -14,17 +14,14 @@ import numpy as np
 
 from eindiff import construct
 from eindiff import sizes as sz
-from eindiff.constants import IndexMap
 from eindiff.errors import shape_text
 from eindiff.evaluate import expand, sum_of_products
-from eindiff.expr import Add, Constant, Einsum, Expr, Number
-from eindiff.labels import Labels, first_appearance
+from eindiff.expr import Add, Einsum, Expr, Number, is_contraction, is_index_map
+from eindiff.labels import Labels, subscripts
 from eindiff.order import inner_factors
 from eindiff.paths import contraction_path, path_flops
-from eindiff.sharing import is_contraction
 from eindiff.sizes import Size
 
-LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 EXACT = 6  # tensors that are multiplied in the best order; more are in a good one
 Factor = tuple[Expr, Labels]
 
@@ -52,9 +49,7 @@ class Term:
     @property
     def subscripts(self) -> str:
         """The pattern in the notation of einsum."""
-        names = first_appearance([*self.labels, self.output])
-        inputs = ",".join("".join(LETTERS[names[x]] for x in labels) for labels in self.labels)
-        return f"{inputs}->{''.join(LETTERS[names[x]] for x in self.output)}"
+        return subscripts(self.labels, self.output, "abcdefghijklmnopqrstuvwxyz")
 
     def to_dense(self) -> np.ndarray:
         """The array of its full shape."""
@@ -85,7 +80,7 @@ class Compressed:
 
     def to_dense(self) -> np.ndarray:
         """The tensor as one array."""
-        total = np.zeros(self.shape)
+        total = np.zeros(self.shape, self.dtype)
         for term in self.terms:
             total += term.to_dense()
         return total
@@ -110,12 +105,12 @@ def _pattern(term: Expr, sizes: Mapping[str, int]) -> Pattern:
     label_sizes: dict[int, Size] = dict(enumerate(term.sizes))
     factors: list[Factor] = []
     for operand, labels in zip(term.operands, term.labels, strict=True):
-        if not isinstance(operand, Einsum) or not is_contraction(operand) or len(set(labels)) < len(labels):
-            factors.append((operand, labels))
-        else:
+        if is_contraction(operand) and len(set(labels)) == len(labels):
             factors += inner_factors(operand, labels, label_sizes)
+        else:
+            factors.append((operand, labels))
     groups = [[factor] for factor in factors]
-    if any(isinstance(x, Constant) and isinstance(x.value, IndexMap) for x, _ in factors):
+    if any(is_index_map(x) for x, _ in factors):
         groups = [factors]
     known = {label: sz.evaluate(size, sizes) for label, size in label_sizes.items()}
     groups = _merged(groups, term.output, known)

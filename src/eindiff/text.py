@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from eindiff.construct import power_parts
 from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable
+from eindiff.labels import LETTERS
 
-_LETTERS = "ijklmnopqrstuvwxyzabcdefghABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST_NODES = 100  # the rest of an expression is left out
 MOST_OPERANDS = 8
 
@@ -47,6 +47,6 @@ def _einsum_text(expr: Einsum, operands: list[str]) -> str:
         return str(expr.coefficient)
     if all(labels == expr.output for labels in expr.labels) and operands and not expr.has_delta:
         return prefix + "*".join(operands)
-    inputs = ",".join("".join(_LETTERS[x % 52] for x in labels) for labels in expr.labels)
-    output = "".join(_LETTERS[x % 52] for x in expr.output)
+    inputs = ",".join("".join(LETTERS[x % 52] for x in labels) for labels in expr.labels)
+    output = "".join(LETTERS[x % 52] for x in expr.output)
     return f"{prefix}einsum({', '.join([repr(f'{inputs}->{output}'), *operands])})"

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeGuard
 
-from eindiff.constants import IndexMap, SizeOf
+from eindiff.constants import SizeOf
 from eindiff.errors import EindiffError
-from eindiff.expr import Add, Constant, Einsum, Expr, Map, Number, intern, number, topological, unlisted
+from eindiff.expr import Add, Constant, Einsum, Expr, Map, Number, intern, is_index_map, number, topological, unlisted
 from eindiff.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
 from eindiff.rewrite import rewrite
 from eindiff.sizes import Shape, Size
@@ -25,10 +25,6 @@ def filled(value: Number, shape: Shape) -> Expr:
     """A tensor with one value everywhere."""
     labels = tuple(range(len(shape)))
     return product(number(value), [], labels, dict(zip(labels, shape, strict=True)))
-
-
-def _is_index_map(expr: Expr) -> bool:
-    return isinstance(expr, Constant) and isinstance(expr.value, IndexMap)
 
 
 def _size(size: Size) -> Expr:
@@ -189,7 +185,7 @@ class Network:
             if not isinstance(node, Add):
                 continue
             others = self.factors[:index] + self.factors[index + 1 :]
-            alone = bool(self.summed) and all(_is_index_map(other) for other, _ in others)
+            alone = bool(self.summed) and all(is_index_map(other) for other, _ in others)
             split = [t for t in node.terms if alone or (isinstance(t, Einsum) and t.has_delta)]
             if split:
                 rest = [t for t in node.terms if t not in split]

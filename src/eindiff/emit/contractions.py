@@ -11,13 +11,10 @@ from collections.abc import Callable, Collection
 from eindiff import sizes as sz
 from eindiff.emit.costs import Costs
 from eindiff.emit.operations import ATOMS, BLAS, Operation, Operations
-from eindiff.emit.tensors import Tensor, Tensors, letters
-from eindiff.labels import Labels
+from eindiff.emit.tensors import Tensor, Tensors
+from eindiff.labels import Labels, subscripts
 from eindiff.sizes import Size
 
-# A cost model of one product, in nanoseconds: what a call of BLAS takes, an operation in it, and moving an entry.
-CALL, FLOP, MOVE = 500.0, 0.02, 2.5
-SMALL = 24  # matrices with fewer rows or columns are multiplied more slowly
 MIRRORED = (2**20, 40)  # entries of a result, and terms in each, that are worth being computed once and mirrored
 GRAM = 40  # a symmetric product is faster than a general one from this size on
 
@@ -66,7 +63,8 @@ class Contractions(Tensors):
         rows = self._run(wanted[: len(wanted) - len(columns)], rows_of, shared)
         others = wanted[: len(wanted) - len(columns) - len(rows)]
         direct = self._seconds(rows_of, columns_of, others, rows, columns, summed)
-        turned = self._seconds(a, b, stack, left, right, summed) + MOVE * self.entries(self._sizes(a, b, natural))
+        assert self.costs is not None
+        turned = self._seconds(a, b, stack, left, right, summed) + self.costs.copy(self._sizes(a, b, natural))
         if not stack and (found := self._mirrored(rows_of, columns_of, summed, others, rows, columns)) is not None:
             return found
         if others == stack or direct < turned:
@@ -130,9 +128,8 @@ class Contractions(Tensors):
         self, a: Tensor, b: Tensor, stack: Labels, rows: Labels, columns: Labels, summed: Labels
     ) -> float:  # fmt: skip
         """What a stack of matrix products takes."""
-        count, m, n, k = (self.entries(self._sizes(a, b, labels)) for labels in (stack, rows, columns, summed))
-        slow = max(1.0, SMALL / max(1, min(m, n)))
-        return count * (CALL + 2 * m * n * k * FLOP * slow)
+        assert self.costs is not None
+        return self.costs.products(*[self.entries(self._sizes(a, b, x)) for x in (stack, rows, columns, summed)])
 
     def _inner(self, a: Tensor, b: Tensor, stack: Labels) -> Tensor:
         """Both tensors have the same labels: a sum of products of entries."""
@@ -140,10 +137,10 @@ class Contractions(Tensors):
             x, y = a.operation, self.permute(b, a.labels)
             if len(a.labels) == 1:
                 return Tensor(self.operations.matmul(x, y), ())
-            work: Size = self.operations.matmul(self._flat(x), self._flat(y)).work  # type: ignore[assignment]
+            work = sz.multiply(2, sz.product(x.shape))
             return Tensor(self.operations.make("np.vdot({0}, {1})", [x, y], shape=(), work=work, speed=BLAS), ())
         shape = tuple([a.size(label) for label in stack])
-        text = f'np.einsum("{letters([a.labels, b.labels], stack)}", {{0}}, {{1}})'
+        text = f'np.einsum("{subscripts([a.labels, b.labels], stack)}", {{0}}, {{1}})'
         return Tensor(self.operations.make(text, [a.operation, b.operation], shape=shape), stack)
 
     def _flat(self, x: Operation) -> Operation:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from eindiff import sizes as sz
-from eindiff.emit.operations import ARITHMETIC, BLAS, FUNCTION, LAPACK, Operation
+from eindiff.emit.operations import ARITHMETIC, BLAS, FUNCTION, LAPACK, Operation, reachable
 from eindiff.sizes import Size
 
 CALL = 1e-6  # seconds: of one call from Python
@@ -18,6 +18,7 @@ VIEW = 2e-7
 OPERATION = {BLAS: 2e-11, LAPACK: 6e-11, ARITHMETIC: 2.5e-10, FUNCTION: 5e-9}  # seconds
 CACHE = 2**20  # bytes
 BYTE = {True: 3e-11, False: 1.5e-10}  # seconds to move one, in cache and out of it
+EACH = 5e-7  # seconds: of each matrix product in a stack
 THIN = 24  # matrix products with fewer rows or columns are slower
 
 
@@ -57,9 +58,21 @@ class Costs:
         moved = self.moved(x)
         if moved == 0:
             return VIEW
-        time = self.flops(x) * OPERATION[x.speed]
         if x.role[:1] == ("matmul",) and len(x.shape) >= 2:
-            thinnest = min(self.evaluate(size) for size in x.shape[-2:])
-            time *= max(1.0, THIN / max(1, thinnest))
-            time += 3e-7 * self.entries(x.shape[:-2])
+            m, n, k = map(self.evaluate, (*x.shape[-2:], x.operands[0].shape[-1]))
+            time = self.products(self.entries(x.shape[:-2]), m, n, k)
+        else:
+            time = self.flops(x) * OPERATION[x.speed]
         return CALL * max(1, len(x.lines)) + time + moved * BYTE[moved < CACHE]
+
+    def products(self, count: int, m: int, n: int, k: int) -> float:
+        """The predicted time of a stack of products of m×k and k×n matrices."""
+        return count * (EACH + 2 * m * n * k * OPERATION[BLAS] * max(1.0, THIN / max(1, min(m, n))))
+
+    def copy(self, shape: Iterable[Size]) -> float:
+        """The predicted time of putting the axes of a large array in another order."""
+        return 2 * self.itemsize * self.entries(shape) * BYTE[False]
+
+    def total(self, outputs: Iterable[Operation]) -> float:
+        """The predicted time of all operations below some outputs."""
+        return sum(self.seconds(x) for x in reachable(outputs))

@@ -15,7 +15,20 @@ from eindiff.emit.operations import Operation, Operations, number_text
 from eindiff.emit.products import Products
 from eindiff.emit.tensors import Tensor
 from eindiff.emit.values import Arrays, Term, Value
-from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number, topological
+from eindiff.expr import (
+    Add,
+    Apply,
+    Constant,
+    Einsum,
+    Expr,
+    Map,
+    Number,
+    Variable,
+    is_contraction,
+    is_index_map,
+    number,
+    topological,
+)
 from eindiff.labels import Labels
 from eindiff.order import inner_factors
 from eindiff.sizes import Size
@@ -60,7 +73,7 @@ class Lowering:
         for node in terms:
             if isinstance(node, Einsum) and node.coefficient != 1 and len(node.operands) == 1 and self.uses[node] == 1:
                 [child] = node.operands
-                if isinstance(child, Einsum) and not child.is_product and self.uses[child] == 1:
+                if is_contraction(child) and self.uses[child] == 1:
                     pushed[child] = node.coefficient
         return pushed
 
@@ -150,7 +163,7 @@ class Lowering:
         coefficient = self.pushed.get(node, node.coefficient)
         if len(node.operands) == 1 and node.operands[0] in self.pushed:
             coefficient = 1
-        if len(node.operands) == 1 and not _is_index_map(node.operands[0]):
+        if len(node.operands) == 1 and not is_index_map(node.operands[0]):
             value, labels = self.values[node.operands[0]], node.labels[0]
             if sorted(labels) == sorted(node.output) and len(set(labels)) == len(labels):
                 return value.scaled(coefficient, [labels.index(label) for label in node.output])
@@ -181,7 +194,7 @@ class Lowering:
     def _is_inlined(self, operand: Einsum, labels: Labels, node: Einsum) -> bool:
         if len(set(labels)) < len(labels):
             return False
-        if all(_is_index_map(x) for x in operand.operands):  # a 0/1 matrix on its own is never formed
+        if all(is_index_map(x) for x in operand.operands):  # a 0/1 matrix on its own is never formed
             return True
         return operand.ndim > 2 and self.uses[operand] == 1 and len(node.operands) > 1
 
@@ -284,10 +297,6 @@ def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, L
             for child in node.children:
                 hints.setdefault(child, tuple(range(child.ndim)))
     return hints
-
-
-def _is_index_map(node: Expr) -> bool:
-    return isinstance(node, Constant) and isinstance(node.value, IndexMap)
 
 
 def _is_injective(axes: tuple[Axis, ...]) -> bool:

@@ -77,7 +77,7 @@ class Program:
     def seconds(self) -> float:
         """The predicted time."""
         assert self.costs is not None
-        return sum(self.costs.seconds(x) for x in reachable(self.outputs))
+        return self.costs.total(self.outputs)
 
 
 class Module:
@@ -116,8 +116,7 @@ class Module:
         for exprs in dict.fromkeys(tuple(factor(variant)) for variant in variants):
             lowering = Lowering(self.names.variables, self.names.size, costs, strategy, exact, created)
             found = tidy(lowering.operations, lowering.run(exprs))
-            seconds = sum(costs.seconds(x) for x in reachable(found))
-            if seconds < least:
+            if (seconds := costs.total(found)) < least:
                 best, least = found, seconds
         return self._program(best, self.checks(checked=False), costs, buffers=True)
 

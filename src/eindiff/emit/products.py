@@ -15,9 +15,9 @@ from eindiff import sizes as sz
 from eindiff.emit.contractions import GRAM, Contractions
 from eindiff.emit.costs import Costs
 from eindiff.emit.operations import BLAS, LAPACK, Operation, Operations, broadcast
-from eindiff.emit.tensors import Tensor, letters
+from eindiff.emit.tensors import Tensor
 from eindiff.expr import Number
-from eindiff.labels import Labels, components
+from eindiff.labels import Labels, components, subscripts
 from eindiff.paths import Path, contraction_path, tensor_order_path
 from eindiff.sizes import Size
 
@@ -123,8 +123,9 @@ class Products(Contractions):
             return self._apart([[factors[k] for k in part] for part in parts], coefficient, kept, sizes)
         terms = self._reduced(self._merged([*factors], kept), kept)
         place = {label: k for k, label in enumerate(kept)}
-        terms.sort(key=lambda x: (len(x.labels), -max([place.get(label, -1) for label in x.labels], default=-1)))
-        if self.costs is not None:
+        if self.costs is None:
+            terms.sort(key=lambda x: (len(x.labels), -max([place.get(label, -1) for label in x.labels], default=-1)))
+        else:
             terms.sort(key=lambda x: x.operation.serial)
         coefficient, terms = self._scaled(coefficient, terms, kept, sizes)
         for i, j in self._path([x.labels for x in terms], kept, sizes, [x.operation.serial for x in terms]):
@@ -253,7 +254,7 @@ class Products(Contractions):
         if not summed:
             if last or self.costs is None:
                 return self.product([a, b], _extended(hint, a.labels + b.labels))
-            result = self.product([a, b], _interleaved(a.labels, b.labels, hint))
+            result = self.product([a, b], _inner_order(a.labels, b.labels, hint))
             apart = [(x, y) for x, y in zip(a.labels, b.labels, strict=False) if x != y]
             if a.operation is b.operation and len(apart) == 1 and set(apart[0]) <= set(result.labels):
                 x, y = apart[0]
@@ -280,7 +281,7 @@ class Products(Contractions):
         terms = sorted(terms, key=lambda x: (first[x], -len(x.labels)))
         places = ", ".join(f"{{{k}}}" for k in range(len(terms)))
         optimize = ", optimize=True" if len(bound) > len(output) else ""
-        text = f'np.einsum("{letters([x.labels for x in terms], output)}", {places}{optimize})'
+        text = f'np.einsum("{subscripts([x.labels for x in terms], output)}", {places}{optimize})'
         size_of = {label: x.size(label) for x in terms for label in x.labels}
         work, shape = sz.product(size_of.values()), tuple([size_of[label] for label in output])
         return Tensor(self.operations.make(text, [x.operation for x in terms], shape=shape, work=work), output)
@@ -328,7 +329,7 @@ def _usual_order(labels: Collection[int], group: Sequence[Tensor]) -> Labels:
     return Counter(x.labels for x in group if len(x.labels) == len(labels)).most_common(1)[0][0]
 
 
-def _interleaved(a: Labels, b: Labels, hint: Labels) -> Labels:
+def _inner_order(a: Labels, b: Labels, hint: Labels) -> Labels:
     """Labels of a product of two tensors that is not the last one: first what both begin with, then what is wanted
     first in the end, and last what both end with, which is run over fastest."""
     first, last = (a[:1] if a[:1] == b[:1] else ()), (a[-1:] if a[-1:] == b[-1:] else ())

@@ -126,9 +126,7 @@ class Printer:
             lines[0] = "{out} = np.array({0})"
         elif buffer:
             lines[0] = re.sub(r"= np\.zeros\((.*?)(, dtype=.*)?\)$", rf"= zeros(\1, {buffer}\2)", lines[0])
-        for line in lines:
-            self._fitted(x, line, len(name), out=name)  # first all names, which stand before the block
-        self._state([self._fitted(x, line, len(name), out=name) for line in lines], name, x)
+        self._state(self._filled(x, lines, name), name, x)
 
     def _write_output(self, x: Operation, name: str | None) -> None:
         """A result, in the array that is given for it if there is one."""
@@ -157,6 +155,12 @@ class Printer:
             if len(result) + margin <= LINE or not long:
                 return result
             self._assign(max(long, key=lambda y: len(self.texts[y][0])), None)
+
+    def _filled(self, x: Operation, lines: Sequence[str], name: str, anywhere: bool = False) -> list[str]:
+        """Several templates filled in; what gets a name stands before them all."""
+        for line in lines:
+            self._fitted(x, line, len(name), name, anywhere)
+        return [self._fitted(x, line, len(name), name, anywhere) for line in lines]
 
     def _assign(self, x: Operation, name: str | None) -> None:
         name = name or self._fresh_name()
@@ -190,10 +194,7 @@ class Printer:
             if y.shape == x.shape and self._is_free(y, x) and (lines := self._in_place_templates(x, place)):
                 if not self.texts[y][0].isidentifier():
                     self._assign(y, None)
-                name = self.texts[y][0]
-                parts = [self._fitted(x, line, len(name), anywhere=True) for line in lines]  # names before
-                parts = [self._fitted(x, line, len(name), anywhere=True) for line in lines]
-                self._state(parts, name, x)
+                self._state(self._filled(x, lines, self.texts[y][0], anywhere=True), self.texts[y][0], x)
                 return True
         return False
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from eindiff import sizes as sz
 from eindiff.emit.costs import Costs
 from eindiff.emit.operations import ATOMS, Operation, Operations
-from eindiff.labels import Labels, first_appearance
+from eindiff.labels import Labels, subscripts
 from eindiff.sizes import Size
-
-LETTERS = "ijklmnopqrstuvwxyzabcdefghABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +22,6 @@ class Tensor:
     def size(self, label: int) -> Size:
         """The size of a label."""
         return self.operation.shape[self.labels.index(label)]
-
-
-def letters(groups: Sequence[Labels], output: Labels) -> str:
-    """The subscripts of an einsum.
-
-    >>> letters([(3, 5), (5,)], (3,))
-    'ij,j->i'
-    """
-    names = first_appearance([*groups, output])
-    inputs = ",".join("".join(LETTERS[names[x]] for x in labels) for labels in groups)
-    return f"{inputs}->{''.join(LETTERS[names[x]] for x in output)}"
 
 
 class Tensors:
@@ -102,7 +89,7 @@ class Tensors:
             if len(x.labels) == 2:
                 text = "np.diag({0})" if result else "np.trace({0})"
             else:
-                text = f'np.einsum("{letters([x.labels], result)}", {{0}})'
+                text = f'np.einsum("{subscripts([x.labels], result)}", {{0}})'
             return Tensor(make(text, [x.operation], view=bool(result), shape=shape, role=("diagonal",)), result)
         if result == distinct:
             return x

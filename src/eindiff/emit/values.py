@@ -14,9 +14,9 @@ from eindiff import sizes as sz
 from eindiff.emit.indexing import Axis, Indexing, labels_of, renamed
 from eindiff.emit.operations import ANY, Operation, Operations
 from eindiff.emit.products import Products
-from eindiff.emit.tensors import Tensor, letters
+from eindiff.emit.tensors import Tensor
 from eindiff.expr import Number, number
-from eindiff.labels import Labels, first_appearance
+from eindiff.labels import Labels, first_appearance, subscripts
 from eindiff.sizes import Shape, Size
 
 
@@ -247,7 +247,7 @@ class Arrays:
         """Where a term goes, the order of axes in which it is wanted there, and index arrays."""
         distinct = tuple(dict.fromkeys([x for axis in term.axes for x in labels_of(axis)]))
         if term.injective and all(isinstance(axis, int) for axis in term.axes):
-            return f'np.einsum("{letters([term.axes], distinct)}", {{out}})[...]', distinct, []  # type: ignore[list-item]
+            return f'np.einsum("{subscripts([term.axes], distinct)}", {{out}})[...]', distinct, []  # type: ignore[list-item]
         if term.injective and len(distinct) == sum(len(labels_of(axis)) for axis in term.axes):
             slices = [
                 ":" if isinstance(axis, int) else self.indexing.slice_text(axis, size, term.sizes)

@@ -119,12 +119,13 @@ def _wanted(function: Expr, text: str, request: Request) -> list[tuple[Variable,
 
     if request.order == 0:
         return [()]
+    singles: list[tuple[Variable, ...]]
     if not request.variables:
         singles = [(x,) for x in variables(function)]
         if not singles:
             raise EindiffError(f"{text.strip()} has no variables to differentiate by")
     else:
-        singles = [_group(function, word) for word in request.variables]  # type: ignore[misc]
+        singles = [_group(function, word) for word in request.variables]
     if all(len(by) == 1 for by in singles):
         return list(combinations_with_replacement(dict.fromkeys(x for by in singles for x in by), request.order or 1))
     if request.order is not None and any(len(by) != request.order for by in singles):

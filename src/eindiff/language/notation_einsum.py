@@ -16,7 +16,7 @@ from eindiff import construct
 from eindiff.constants import IndexMap
 from eindiff.construct import parts, power_parts
 from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number, topological
-from eindiff.labels import Labels
+from eindiff.labels import LETTERS, Labels
 from eindiff.language.print_tree import (
     Tree,
     call,
@@ -33,7 +33,6 @@ from eindiff.language.print_tree import (
 )  # fmt: skip
 from eindiff.sizes import Size
 
-LETTERS = "ijklmnopqrstuvwxyzabcdefghABCDEFGHIJKLMNOPQRSTUVWXYZ"
 HEAVIEST = 10**6
 
 Factor = tuple[Expr, Labels]

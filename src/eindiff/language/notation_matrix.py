@@ -8,7 +8,7 @@ from eindiff import construct
 from eindiff import sizes as sz
 from eindiff.constants import IndexMap, SizeOf
 from eindiff.construct import parts, power_parts
-from eindiff.expr import Add, Constant, Einsum, Expr, Map, number
+from eindiff.expr import Add, Constant, Einsum, Expr, Map, is_index_map, number
 from eindiff.language.notation_einsum import EinsumNotation, Factor, filled_tree
 from eindiff.language.notation_network import Network, size_tree
 from eindiff.language.print_tree import Tree, call, literal, product
@@ -65,10 +65,10 @@ class MatrixNotation(EinsumNotation):
         """norm1, reshaping, Kronecker products: put together again from their parts, they are this node."""
         import eindiff as ed
 
-        maps = [operand for operand in node.operands if _is_index_map(operand)]
+        maps = [operand for operand in node.operands if is_index_map(operand)]
         if node.is_product or len(maps) == len(node.operands):
             return None
-        first, *more = [operand for operand in node.operands if not _is_index_map(operand)]
+        first, *more = [operand for operand in node.operands if not is_index_map(operand)]
         if not more and not maps and node.ndim == 0 and isinstance(first, Map) and first.function.name == "abs":
             return call("norm1", [self.scaled_tree(first.args[0])]) if ed.norm1(first.args[0]) is node else None
         if not any(o.ndim > 2 for o in maps) or len(more) > 1:
@@ -96,7 +96,7 @@ def joined(node: Add) -> tuple[list[Expr], int] | None:
     for term in node.terms:
         coefficient, factors, output, sizes = parts(term)
         placed = factors[0][0] if len(factors) == 1 else term
-        maps = [o for o in placed.children if isinstance(o, Constant) and isinstance(o.value, IndexMap)]
+        maps = [o for o in placed.children if is_index_map(o)]
         if not isinstance(placed, Einsum) or len(maps) != 1 or maps[0].ndim != 2:
             return None
         at = placed.operands.index(maps[0])
@@ -118,10 +118,6 @@ def joined(node: Add) -> tuple[list[Expr], int] | None:
         offset = sz.add(offset, pieces[-1].shape[axis])
     same = not found and len({piece.ndim for piece in pieces}) == 1
     return (pieces, axis) if same and ed.concatenate(pieces, axis) is node else None
-
-
-def _is_index_map(node: Expr) -> bool:
-    return isinstance(node, Constant) and isinstance(node.value, IndexMap)
 
 
 def flattened(node: Einsum, sizes: dict[int, Size]) -> list[Factor]:
