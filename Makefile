@@ -29,9 +29,11 @@ lint: $(VENV)/.test-ready ## Run ruff and mypy
 
 bench: $(VENV)/.bench-ready ## Run all benchmarks against all peers (hours)
 	$(PY) -m benchmarks --out benchmarks/results
+	$(PY) -m benchmarks solvers --out benchmarks/results
 
 bench-quick: $(VENV)/.bench-ready ## Run the small sizes of the benchmarks (minutes)
 	$(PY) -m benchmarks --quick --out build/benchmarks
+	$(PY) -m benchmarks solvers --quick --out build/benchmarks
 
 clean: ## Remove the environment, build outputs and caches
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

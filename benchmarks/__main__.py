@@ -1,14 +1,16 @@
-"""`python -m benchmarks`: run the benchmarks and report; `python -m benchmarks report DIR`: only report."""
+"""`python -m benchmarks`: run the benchmarks of derivatives and report; `python -m benchmarks solvers`: the same for
+solvers; `python -m benchmarks report DIR`: only report."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from benchmarks import report
+from benchmarks import report, solvers
 from benchmarks.problem import QUANTITIES
 from benchmarks.problems import PROBLEMS
 from benchmarks.runner import Settings, run
+from benchmarks.solver_problems import SOLVE, SYSTEMS
 from benchmarks.tools import TOOLS
 
 DEFAULT = Path("benchmarks", "results")
@@ -19,10 +21,12 @@ QUICK_SIZES = 2  # of the sizes of each problem
 def main() -> None:
     """Read the command line, run, report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("command", nargs="?", choices=["run", "report"], default="run")
+    parser.add_argument("command", nargs="?", choices=["run", "solvers", "report"], default="run")
     parser.add_argument("folder", nargs="?", type=Path, help="results to report on")
     parser.add_argument("--quick", action="store_true", help="a few minutes: small sizes, few tools, one short round")
-    parser.add_argument("--problems", nargs="+", metavar="NAME", help=f"of {', '.join(PROBLEMS)}")
+    parser.add_argument(
+        "--problems", nargs="+", metavar="NAME", help=f"of {', '.join(PROBLEMS)}; of solvers: {', '.join(SYSTEMS)}"
+    )
     parser.add_argument("--quantities", nargs="+", choices=QUANTITIES, default=QUANTITIES)
     parser.add_argument("--tools", nargs="+", metavar="NAME", help=f"of {', '.join(TOOLS)}, or tool:variant")
     parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="only these n")
@@ -36,7 +40,14 @@ def main() -> None:
     out = options.folder or options.out
     if options.command == "run":
         _run(options, out)
-    report.write(out)
+    elif options.command == "solvers":
+        _run_solvers(options, out)
+    elif not any((out / name).exists() for name in ("results.json", "solvers.json")):
+        raise SystemExit(f"there are no results in {out}")
+    if options.command != "solvers" and (out / "results.json").exists():
+        report.write(out)
+    if options.command != "run" and (out / "solvers.json").exists():
+        solvers.write(out)
 
 
 def _run(options: argparse.Namespace, out: Path) -> None:
@@ -56,6 +67,21 @@ def _run(options: argparse.Namespace, out: Path) -> None:
             if quantity in options.quantities:
                 wanted.append((PROBLEMS[name], quantity, tuple(n for n in options.sizes or sizes if n in grid)))
     run(wanted, settings, out)
+
+
+def _run_solvers(options: argparse.Namespace, out: Path) -> None:
+    names = options.problems or list(SYSTEMS)
+    if unknown := sorted(set(names) - set(SYSTEMS)):
+        raise SystemExit(f"there is no problem {unknown[0]} of solvers; they are {', '.join(SYSTEMS)}")
+    budget = options.budget or (0.05 if options.quick else 0.3)
+    grids = {name: SYSTEMS[name].grid[SOLVE] for name in names}
+    wanted = [
+        (name, n)
+        for name, grid in grids.items()
+        for n in (options.sizes or (grid[:QUICK_SIZES] if options.quick else grid))
+        if n in grid
+    ]
+    solvers.run(wanted, solvers.Settings(budget, options.threads), out)
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ class Eindiff(Tool):
         return ("auto", "reverse", "cross_country")
 
     def build(self, task: Task) -> Any:
-        form = "compressed" if task.quantity == "compressed" else "dense"
+        form = "structured" if task.quantity == "compressed" else "dense"
         return self.compile(self._outputs(task), sizes=task.problem.sizes(task.n), form=form)
 
     def _outputs(self, task: Task) -> list[Any]:
@@ -158,23 +158,23 @@ class Eindiff(Tool):
     def results(self, task: Task, value: Any) -> list[Array]:
         if task.quantity != "compressed":
             return super().results(task, value)
-        return [(_corner(one, task.corner) if task.corner else one).to_dense() for one in value]
+        return [_corner(one, task.corner) if task.corner else one.as_tensor() for one in value]
 
     def predicted(self, task: Task) -> dict[str, float]:
         plan = self.ed.plan(self._outputs(task), task.problem.sizes(task.n))
         return {"flops": float(plan.flops), "seconds": float(plan.seconds)}
 
 
-def _corner(value: Any, count: int) -> Any:
-    """The first rows along each axis of a compressed result."""
-    terms = []
+def _corner(value: Any, count: int) -> Array:
+    """The first rows along each axis of a structured result, which as a whole would be too large."""
+    total = np.zeros([min(size, count) for size in value.shape])
     for term in value.terms:
         outer = set(term.output)
-        cuts = [tuple([slice(count) if label in outer else slice(None) for label in labels]) for labels in term.labels]
-        arrays = tuple([array[cut] for array, cut in zip(term.arrays, cuts, strict=True)])
+        cuts = [[slice(count) if label in outer else slice(None) for label in labels] for labels in term.labels]
+        arrays = tuple([array[(*cut, ...)] for array, cut in zip(term.arrays, cuts, strict=True)])
         sizes = {label: min(size, count) if label in outer else size for label, size in term.sizes.items()}
-        terms.append(replace(term, arrays=arrays, sizes=sizes))
-    return type(value)(tuple([min(size, count) for size in value.shape]), terms)
+        total += replace(term, arrays=arrays, sizes=sizes).to_dense()
+    return total
 
 
 class Jax(Tool):

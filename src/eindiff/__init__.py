@@ -98,20 +98,27 @@ from eindiff.rewrite import rewrite_log
 from eindiff.simplify import simplify
 
 if TYPE_CHECKING:
-    from eindiff.compiled import Compiled, compile
+    from eindiff.compiled import Compiled, compile, structured
     from eindiff.emit import to_script, to_source
     from eindiff.language.parse import parse
     from eindiff.language.print_expr import to_text
     from eindiff.language.source import ParseError
+    from eindiff.newton import NewtonStep, Step, newton_step
+    from eindiff.operators import Derivative, SingularError, Term
     from eindiff.planning import Plan, plan
-    from eindiff.structure import Compressed
 
 __version__ = "0.1.0"
 
 # Text and code are loaded when they are first asked for, so that importing the package stays quick.
 _LATER = {
     "Compiled": "eindiff.compiled",
-    "Compressed": "eindiff.structure",
+    "Derivative": "eindiff.operators",
+    "NewtonStep": "eindiff.newton",
+    "SingularError": "eindiff.operators",
+    "Step": "eindiff.newton",
+    "Term": "eindiff.operators",
+    "newton_step": "eindiff.newton",
+    "structured": "eindiff.compiled",
     "Plan": "eindiff.planning",
     "compile": "eindiff.compiled",
     "ParseError": "eindiff.language.source",
@@ -136,11 +143,15 @@ def __dir__() -> list[str]:
 __all__ = [
     "Check",
     "Compiled",
-    "Compressed",
+    "Derivative",
     "EindiffError",
     "Expr",
+    "NewtonStep",
     "ParseError",
     "Plan",
+    "SingularError",
+    "Step",
+    "Term",
     "abs",
     "adj",
     "arccos",
@@ -192,6 +203,7 @@ __all__ = [
     "min",
     "minimum",
     "moveaxis",
+    "newton_step",
     "norm1",
     "norm2",
     "normnuc",
@@ -222,6 +234,7 @@ __all__ = [
     "square",
     "stack",
     "step",
+    "structured",
     "sum",
     "svdleft",
     "svdright",

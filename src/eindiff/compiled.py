@@ -13,13 +13,15 @@ from eindiff import construct
 from eindiff import sizes as sz
 from eindiff.emit.module import Module, Program
 from eindiff.errors import EindiffError, shape_text
-from eindiff.evaluate import bind_from_unneeded, bind_sizes, check_symmetric, flatten, like, read_inputs
+from eindiff.evaluate import bind_from_unneeded, bind_sizes, check_symmetric, read_inputs
 from eindiff.expr import Expr
+from eindiff.operators.patterns import Pattern, decompose
+from eindiff.operators.terms import Term
+from eindiff.outputs import Frame, Outputs
 from eindiff.planning import Plan, named
-from eindiff.structure import Compressed, Pattern, Term, decompose
 
 BACKENDS = ("numpy",)
-FORMS = ("dense", "compressed")
+FORMS = ("dense", "structured")
 DTYPES = ("float32", "float64")
 RESERVED = ("out", "sizes")  # keywords of a call
 
@@ -31,12 +33,10 @@ class Compiled:
     """
 
     def __init__(self, outputs: Any, dtype: str | None, sizes: Mapping[str, int], form: str) -> None:
-        self.exprs = flatten(outputs)
+        self._outputs = Outputs(outputs, form)
+        self.exprs = self._outputs.exprs
         self.dtype = dtype
         self.form = form
-        self._outputs = outputs
-        self._single = isinstance(outputs, Expr)
-        self._flat = not self._single and all(isinstance(output, Expr) for output in outputs)
         self._module = Module(named(self.exprs), "f")
         self._names = [v.name for v in self._module.inputs]
         self._given = dict(sizes)
@@ -60,29 +60,29 @@ class Compiled:
             call = self._bind(arrays, sizes or {})
         for name in self._symmetric:
             check_symmetric(name, np.asarray(arrays[name]))
-        if self.form == "compressed":
-            values = [arrays[name] for name in call.names]
         if call.convert:
             values = [np.asarray(arrays[name], call.dtype) for name in call.names]
+        elif len(call.names) < len(values):  # some are in no factor of a structured output
+            values = [arrays[name] for name in call.names]
         keywords = call.keywords if out is None else call.keywords | call.buffers(out, arrays)
         if call.quiet:
             results = call.function(*values, **keywords)
         else:
             results = call.careful(*values, **keywords)
-        if self._single and call.is_finished:
+        if self._outputs.is_array and call.is_finished:
             return results
-        found = call.finished(results)
-        return found[0] if self._single else found if self._flat else like(self._outputs, iter(found))
+        return self._outputs.assemble(call.finished(results), call.dtype)
 
     def plan(self, sizes: Mapping[str, int] | None = None) -> Plan:
         """The program for some sizes, with what it costs; without sizes the one that was made last."""
         if sizes is None and self._built:
             built = next(reversed(self._built.values()))
-            return Plan(built.program, self.exprs if self.form == "dense" else ())
+            return Plan(built.program, () if built.patterns else self.exprs)
         wanted = {**self._given, **(sizes or {})}
         if missing := sorted(self._module.size_names - set(wanted)):
             raise EindiffError(f"the plan depends on the sizes {', '.join(missing)}: give them, or call it once")
-        return Plan(self._build(wanted, self.dtype or "float64").program, self.exprs if self.form == "dense" else ())
+        built = self._build(wanted, self.dtype or "float64")
+        return Plan(built.program, () if built.patterns else self.exprs)
 
     @property
     def source(self) -> str:
@@ -100,10 +100,12 @@ class Compiled:
         """The program for sizes of the same kind as these."""
         kind = (dtype, *(_kind(sizes[name]) for name in sorted(self._module.size_names)))
         if kind not in self._built:
-            module, patterns = self._module, []
-            if self.form == "compressed":
-                patterns = [decompose(expr, sizes) for expr in self.exprs]
-                factors = [factor for terms in patterns for term in terms for factor, _ in term.factors]
+            module, patterns = self._module, {}
+            if any(self._outputs.structured):
+                flags = zip(self.exprs, self._outputs.structured, strict=True)
+                patterns = {expr: decompose(expr, sizes) for expr, structured in flags if structured}
+                factors = [factor for terms in patterns.values() for term in terms for factor, _ in term.factors]
+                factors += [expr for expr in self.exprs if expr not in patterns]
                 module = Module(named(list(dict.fromkeys(factors)) or [construct.filled(1, ())]), "f")
             program = module.program({name: sizes[name] for name in module.size_names}, dtype, exact=True)
             namespace: dict[str, Any] = {}
@@ -138,12 +140,12 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """What is made for sizes of one kind; for compressed outputs the program gives the factors of their patterns."""
+    """What is made for sizes of one kind; for structured outputs the program gives the factors of their patterns."""
 
     module: Module
     program: Program
     function: Callable
-    patterns: list[list[Pattern]]
+    patterns: dict[Expr, list[Pattern]]
 
 
 class _Call:
@@ -167,17 +169,18 @@ class _Call:
         self._outputs = list(module.names.outputs.values())
         self._buffers = list(module.names.buffers.values())
         place = {factor: k for k, factor in enumerate(module.exprs)}
-        self._terms = [
-            [
+        self._places = [place.get(expr, 0) for expr in exprs]
+        self._terms = {
+            k: [
                 (
                     float(term.coefficient), [place[factor] for factor, _ in term.factors],
                     tuple([labels for _, labels in term.factors]), term.output,
                     dict(zip(term.sizes, shape(term.sizes.values()), strict=True)),
                 )
-                for term in terms
+                for term in built.patterns[expr]
             ]
-            for terms in built.patterns
-        ]  # fmt: skip
+            for k, expr in enumerate(exprs) if expr in built.patterns
+        }  # fmt: skip
 
     def careful(self, *values: Any, **keywords: Any) -> Any:
         """Run what may meet infinite values or singular matrices."""
@@ -194,16 +197,22 @@ class _Call:
             found = [np.asarray(x, self.dtype)[()] for x in found]
         if not self._terms:
             return list(found)
-        compressed = []
-        for shape, terms in zip(self.shapes, self._terms, strict=True):
-            parts = [Term(c, tuple([found[k] for k in which]), ls, output, s) for c, which, ls, output, s in terms]
-            compressed.append(Compressed(shape, parts))
-        return compressed
+        values: list[Any] = []
+        for k, place in enumerate(self._places):
+            values.append(found[place] if k not in self._terms else self._value(k, found))
+        return values
+
+    def _value(self, k: int, found: Sequence[Any]) -> tuple[tuple[int, ...], list[Term]]:
+        """A structured output: its shape, and its terms with arrays."""
+        terms = []
+        for coefficient, which, labels, output, sizes in self._terms[k]:
+            terms.append(Term(coefficient, tuple([np.asarray(found[x]) for x in which]), labels, output, sizes))
+        return self.shapes[k], terms
 
     def buffers(self, out: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The arrays that take the outputs, as keywords. They may not be inputs."""
         if self._terms:
-            raise EindiffError("out is for dense results: compressed ones have arrays of their own")
+            raise EindiffError("out is for dense results: structured ones have arrays of their own")
         given = _arrays(out)
         if len(given) != len(self.shapes):
             raise EindiffError(f"out has {len(given)} arrays for {len(self.shapes)} outputs")
@@ -250,8 +259,9 @@ def compile(
     """A fast function for an expression, or for a list of them (which share work): call it with arrays by name.
 
     The program is made for the sizes of the arrays of the first call, or at once if all `sizes` are given. Without
-    `dtype`, results are float32 if all arrays are, else float64. Results are arrays (`form="dense"`), or `compressed`:
-    factors and where their products go. Equal requests give the same function.
+    `dtype`, results are float32 if all arrays are, else float64. Results are arrays (`form="dense"`), or `structured`:
+    a `Derivative` each, and one for a grid of blocks such as a Hessian by several variables. A `newton_step` is solved
+    for in either form. Equal requests give the same function.
 
     >>> import numpy as np
     >>> import eindiff as ed
@@ -277,8 +287,29 @@ def compile(
         name = repr(dtype)
     if name not in (None, *DTYPES):
         raise EindiffError(f"dtype {name}: choose one of {', '.join(DTYPES)}")
-    flatten(outputs)  # refuses what is no expression
-    return _compiled(_hashable(outputs), name, tuple(sorted((sizes or {}).items())), form)
+    frames = tuple(Outputs(outputs, form).frames)  # what refuses anything that is no expression
+    return _compiled(_hashable(outputs), name, tuple(sorted((sizes or {}).items())), form, frames)
+
+
+def structured(outputs: Any, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None = None) -> Any:
+    """The value of a derivative (or of several), in the structure that it has: a `Derivative`.
+
+    >>> import numpy as np
+    >>> import eindiff as ed
+    >>> T, U, V = ed.matrix("T", "m", "n"), ed.matrix("U", "m", "k"), ed.matrix("V", "n", "k")
+    >>> hessian = ed.hessian(ed.norm2(T - U @ V.T) ** 2, U)
+    >>> ed.structured(hessian, {"U": np.ones((1000, 2)), "V": np.eye(3, 2)})
+    Hessian 2000×2000 = I₁₀₀₀ ⊗ core(2×2), 32 B instead of 32 MB
+    """
+    return compile(outputs, form="structured")(sizes=sizes, **named_arrays(arrays))
+
+
+def named_arrays(arrays: Any) -> Mapping[str, Any]:
+    """Arrays by name, or an error that says so."""
+    if not isinstance(arrays, Mapping) or not all(isinstance(name, str) for name in arrays):
+        kind = type(arrays).__name__
+        raise EindiffError(f"arrays are given in a dictionary, by the names of variables, not as {kind}")
+    return arrays
 
 
 def _hashable(outputs: Any) -> Any:
@@ -286,5 +317,8 @@ def _hashable(outputs: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _compiled(outputs: Any, dtype: str | None, sizes: tuple[tuple[str, int], ...], form: str) -> Compiled:
+def _compiled(
+    outputs: Any, dtype: str | None, sizes: tuple[tuple[str, int], ...], form: str, frames: tuple[Frame, ...]
+) -> Compiled:
+    """A function for a request; `frames` tell apart derivatives that are one expression, with other rows."""
     return Compiled(outputs, dtype, dict(sizes), form)

@@ -1,4 +1,4 @@
-"""The one exception type of the package."""
+"""The one exception type of the package, and how its messages write shapes and numbers."""
 
 from __future__ import annotations
 
@@ -21,3 +21,24 @@ def shape_text(shape: tuple) -> str:
     'm×3'
     """
     return "×".join(str(size) for size in shape) if shape else "scalar"
+
+
+def count_text(number: float) -> str:
+    """A large number as people say it.
+
+    >>> count_text(1_500_000)
+    '1.5 M'
+    """
+    for unit, name in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= unit:
+            return f"{number / unit:.1f}".removesuffix(".0") + f" {name}"
+    return f"{number:.0f}"
+
+
+def bytes_text(number: float) -> str:
+    """A number of bytes.
+
+    >>> bytes_text(800), bytes_text(8e8)
+    ('800 B', '800 MB')
+    """
+    return f"{count_text(number)}B" if number >= 1000 else f"{number:.0f} B"

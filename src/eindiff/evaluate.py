@@ -313,7 +313,7 @@ def expand(value: Array, core: Labels, output: Labels, sizes: Mapping[int, int])
     grown = np.broadcast_to(grown, [sizes[x] for x in distinct])
     if len(distinct) == len(output):
         return grown
-    dense = np.zeros([sizes[x] for x in output])
+    dense = np.zeros([sizes[x] for x in output], value.dtype)
     strides = [sum(s for s, x in zip(dense.strides, output, strict=True) if x == label) for label in distinct]
     view = np.lib.stride_tricks.as_strided(dense, [sizes[x] for x in distinct], strides)
     view[...] = grown

@@ -336,7 +336,7 @@ def variables(*outputs: Expr) -> list[Variable]:
 def derived(result: Expr, *sources: Expr, by: Variable | None = None) -> Expr:
     """The result, with a note of the variables of what it was derived from, and by which it was."""
     if by is not None and not _derives_from(sources[0], result):  # exp is its own derivative
-        _derivations.setdefault(result, (sources[0], by))
+        _derivations[result] = (sources[0], by)
     known = {variable for source in sources for variable in (*variables(source), *_origins.get(source, ()))}
     _origins.setdefault(result, set()).update(known)
     return result

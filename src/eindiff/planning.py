@@ -8,7 +8,7 @@ from typing import Any
 
 from eindiff.emit.module import Module, Program
 from eindiff.emit.operations import Operation
-from eindiff.errors import EindiffError
+from eindiff.errors import EindiffError, bytes_text, count_text
 from eindiff.evaluate import flatten
 from eindiff.expr import Expr, derivation
 
@@ -111,11 +111,12 @@ class Plan:
         for statement, (_, live) in zip(self._program.statements, self._memory(), strict=True):
             flops = sum(self._costs.flops(x) for x in statement.operations)
             moved = sum(self._costs.moved(x) for x in statement.operations)
-            rows.append((_count(flops), _bytes(moved), _bytes(live), statement.lines[0]))
+            rows.append((count_text(flops), bytes_text(moved), bytes_text(live), statement.lines[0]))
             rows += [("", "", "", line) for line in statement.lines[1:]]
-        total = f"{_count(self.flops)} operations, {_bytes(self.bytes)} moved, {_bytes(self.peak)} in use at most"
+        total = f"{count_text(self.flops)} operations, {bytes_text(self.bytes)} moved"
+        total += f", {bytes_text(self.peak)} in use at most"
         table = [f"{a:>10}  {b:>9}  {c:>9}  {line}".rstrip() for a, b, c, line in rows]
-        table.append(f"{total}, {_bytes(self.result_bytes)} of it results")
+        table.append(f"{total}, {bytes_text(self.result_bytes)} of it results")
         return "\n".join(table + self._compared() if modes else table)
 
     def modes(self) -> dict[str, Plan]:
@@ -134,7 +135,8 @@ class Plan:
     def _compared(self) -> list[str]:
         rows = []
         for mode, other in self.modes().items():
-            figures = f"{_count(other.flops)} operations, {_bytes(other.bytes)} moved, {_bytes(other.peak)} in use"
+            figures = f"{count_text(other.flops)} operations, {bytes_text(other.bytes)} moved"
+            figures += f", {bytes_text(other.peak)} in use"
             ratio = other.seconds / self.seconds
             rows.append(f"{mode:>14}: {figures}, {ratio:.2f} × the predicted time")
         return rows
@@ -181,14 +183,3 @@ def _results(program: Program) -> set[Operation]:
         if x.view or x.lines or x.kind in ("plus", "negative"):
             stack.extend(y for y in x.operands if uses.get(y) == 1)
     return results
-
-
-def _count(number: float) -> str:
-    for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= unit:
-            return f"{number / unit:.1f} {name}"
-    return f"{number:.0f}"
-
-
-def _bytes(number: float) -> str:
-    return f"{_count(number)}B" if number >= 1000 else f"{number:.0f} B"

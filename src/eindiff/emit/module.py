@@ -80,6 +80,9 @@ class Program:
         return self.costs.total(self.outputs)
 
 
+LONG = 100_000  # characters of a constant that nobody reads
+
+
 class Module:
     """The parts of a module for some outputs. Names in `reserved` are left to the caller."""
 
@@ -152,8 +155,9 @@ class Module:
                 while name in self.names.taken:
                     name += "_"
                 names[operation] = (name, "atom")
+                line = f"{name} = {operation.template}"
                 wrapper = textwrap.TextWrapper(100, subsequent_indent="    ", break_long_words=False)
-                self.constants += wrapper.wrap(f"{name} = {operation.template}")
+                self.constants += wrapper.wrap(line) if len(line) < LONG else [line]
         return names
 
     def signature(self) -> list[str]:

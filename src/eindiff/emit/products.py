@@ -66,10 +66,12 @@ class Products(Contractions):
     def _halves(self, labels: Collection[int], group: list[Tensor]) -> list[Tensor]:
         """The numerator and the denominator of factors over one set of labels, each as one factor."""
         order = _usual_order(labels, group)
-        above, below = self._numerator_and_denominator(group, order)
-        result = [Tensor(self.operations.times(above), order)] if above else []
-        if below:
-            result.append(Tensor(self.operations.quotient(1, [], below), order))
+        result = []
+        for half in ([x for x in group if not _is_reciprocal(x)], [x for x in group if _is_reciprocal(x)]):
+            if half:  # it may have fewer labels than both have together
+                own = tuple([label for label in order if any(label in x.labels for x in half)])
+                above, below = self._numerator_and_denominator(half, own)
+                result.append(Tensor(self.operations.quotient(1, above, below), own))
         return result
 
     def _one_set(self, labels: Collection[int], group: list[Tensor]) -> Tensor:
@@ -96,7 +98,7 @@ class Products(Contractions):
     def _numerator_and_denominator(self, group: list[Tensor], order: Labels) -> tuple[list[Operation], list[Operation]]:
         above, below = [], []
         for x in sorted(group, key=_reading_order):
-            if x.operation.role[:1] == ("reciprocal",):
+            if _is_reciprocal(x):
                 below.append(self.align(Tensor(x.operation.role[1], x.labels), order))
             else:
                 above.append(self.align(x, order))
@@ -239,7 +241,7 @@ class Products(Contractions):
         if self.costs is not None and all(count % 2 == 0 for count in counts.values()):
             half = self.product([x for x, count in counts.items() for _ in range(count // 2)], kept)
             return [half, half]
-        last = min(group, key=lambda x: (counts[x], x.operation.role[:1] == ("reciprocal",)))
+        last = min(group, key=lambda x: (counts[x], _is_reciprocal(x)))
         first = [*group]
         first.remove(last)
         return [self.product(first, kept), last]
@@ -322,6 +324,10 @@ class Products(Contractions):
             candidates.append((turned, not liked, len(candidates), left, right, order))
         _, _, _, left, right, order = min(candidates, key=lambda c: c[:3])
         return Tensor(self.operations.matmul(left, right), order)
+
+
+def _is_reciprocal(x: Tensor) -> bool:
+    return x.operation.role[:1] == ("reciprocal",)
 
 
 def _usual_order(labels: Collection[int], group: Sequence[Tensor]) -> Labels:

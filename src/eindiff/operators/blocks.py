@@ -1,0 +1,116 @@
+"""Dense blocks: one matrix, the same one many times (identity ⊗ core), or a different one for each index."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from eindiff.errors import EindiffError, shape_text
+from eindiff.operators.dense import Cholesky, Factorization, StackedCholesky, factorize, is_symmetric
+from eindiff.operators.layout import Core
+from eindiff.operators.solver import Solver, logdet_of, singular
+from eindiff.operators.terms import Array, Term
+
+
+class Blocks(Solver):
+    """Each operator of a core as a matrix."""
+
+    word = "core"
+
+    def __init__(self, core: Core, symmetric: bool | None) -> None:
+        self.size = core.count * core.size
+        self.formula = f"core({core.size}×{core.size})"
+        self.method = "Cholesky factorization, or LDLᵀ or LU if there is none"
+        if core.count > 1:
+            self.method = f"Cholesky factorization of {core.count} blocks at once, or their eigenvalues"
+        self.flops = core.count * (core.size**3 / 3 + 2 * core.size**2)
+        self.nbytes = 2 * core.count * core.size**2 * core.dtype.itemsize
+        self._core = core
+        self._symmetric = symmetric
+
+    @cached_property
+    def _blocks(self) -> Array:
+        return self._core.dense()
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether all blocks are."""
+        return is_symmetric(self._blocks) if self._symmetric is None else self._symmetric
+
+    @cached_property
+    def factorization(self) -> Factorization:
+        """The factorization, computed when it is first needed."""
+        return factorize(self._blocks, self.symmetric)
+
+    def solve(self, b: Array) -> Array:
+        return self.factorization.solve(b)
+
+    def logdet(self) -> tuple[float, float]:
+        return self.factorization.logdet()
+
+    def is_definite(self) -> bool:
+        return self.factorization.is_definite
+
+    def eigvals(self) -> Array:
+        return (np.linalg.eigvalsh(self._blocks) if self.symmetric else np.linalg.eigvals(self._blocks)).ravel()
+
+    def inverse(self) -> list[Term]:
+        unit = np.broadcast_to(np.eye(self._core.size, dtype=self._core.dtype), self._blocks.shape)
+        return [self._term(self.solve(unit))]
+
+    def cholesky(self) -> list[Term]:
+        if not isinstance(self.factorization, Cholesky | StackedCholesky):
+            raise EindiffError("there is no Cholesky factor: the operator is not symmetric and positive definite")
+        return [self._term(self.factorization.factor.reshape(self._blocks.shape))]
+
+    def _term(self, blocks: Array) -> Term:
+        core = self._core
+        axes = tuple(range(2 * len(core.dims)))
+        array = blocks.reshape(*core.stack_sizes, *core.dims, *core.dims)
+        labels = core.stack + axes
+        return Term(1.0, (array,), (labels,), axes, dict(zip(labels, array.shape, strict=True)))
+
+
+class Diagonal(Solver):
+    """Numbers: the operator multiplies each entry by its own."""
+
+    word = "diagonal"
+    method = "division"
+
+    def __init__(self, core: Core) -> None:
+        self.size = core.count
+        self.formula = f"diag({shape_text(core.stack_sizes)})"
+        self.flops = core.count
+        self.nbytes = core.count * core.dtype.itemsize
+        self._core = core
+
+    @cached_property
+    def _values(self) -> Array:
+        return self._core.dense().reshape(-1)
+
+    def solve(self, b: Array) -> Array:
+        if not np.abs(self._values).min(initial=1.0) > 0:
+            raise singular("the system is singular: its diagonal has zeros")
+        return b / self._values[:, None, None]
+
+    def logdet(self) -> tuple[float, float]:
+        return logdet_of(self._values)
+
+    def is_definite(self) -> bool:
+        return bool((self._values > 0).all())
+
+    def eigvals(self) -> Array:
+        return self._values
+
+    def inverse(self) -> list[Term]:
+        return [self._term(self.solve(np.ones((self.size, 1, 1), self._values.dtype)))]
+
+    def cholesky(self) -> list[Term]:
+        if not self.is_definite():
+            raise EindiffError("there is no Cholesky factor: the diagonal is not positive")
+        return [self._term(np.sqrt(self._values))]
+
+    def _term(self, values: Array) -> Term:
+        stack, sizes = self._core.stack, self._core.stack_sizes
+        return Term(1.0, (values.reshape(sizes),), (stack,), (), dict(zip(stack, sizes, strict=True)))

@@ -1,0 +1,181 @@
+"""From the labels of an operator's terms to the way to solve with it: all that apply, and the cheapest."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import combinations
+from math import prod
+
+import numpy as np
+
+from eindiff.operators import solver as limits
+from eindiff.operators.blocks import Blocks, Diagonal
+from eindiff.operators.dense import Factorization, factorize, is_symmetric
+from eindiff.operators.grid import Grid
+from eindiff.operators.iterative import Iterative
+from eindiff.operators.kronecker import kronecker
+from eindiff.operators.layout import Core, Layout
+from eindiff.operators.schur import Schur, Separate
+from eindiff.operators.solver import Facts, Solver, subscript
+from eindiff.operators.terms import Array, Term
+from eindiff.operators.woodbury import LowRank, Woodbury, low_rank, rank
+
+PENALTY = 4  # a structure is used rather than the matrix, unless it takes this many times as long
+MANY = 6  # variables; of more, only one is eliminated at a time
+
+
+def candidates(grid: Grid, facts: Facts) -> list[Solver]:
+    """All ways to solve with a square operator, the best first; those that take too much memory are last."""
+    found = _single(grid, facts) if len(grid.rows) == 1 else _several(grid, facts)
+
+    def order(one: Solver) -> tuple:
+        if isinstance(one, Iterative):
+            return False, True, 0.0
+        return one.nbytes > limits.LIMIT, False, one.flops * (PENALTY if one.is_dense else 1)
+
+    return sorted(found, key=order)
+
+
+def choose(grid: Grid, facts: Facts) -> Solver:
+    """The best way to solve with a square operator."""
+    return candidates(grid, facts)[0]
+
+
+# One variable
+
+
+def _single(grid: Grid, facts: Facts) -> list[Solver]:
+    [dims], [[terms]] = grid.rows, grid.terms
+    layout = Layout.of(dims, terms)
+    core = layout.core(terms, grid.dtype)
+    if not layout.inner:
+        return [Arranged(layout, Diagonal(core))]
+    found: list[Solver] = [Blocks(core, facts.symmetric)]
+    if not core.stack and len(core.dims) > 1 and (product := kronecker(core)) is not None:
+        found.append(product)
+    found += _with_low_rank(core)
+    return [*(Arranged(layout, one) for one in found), Iterative(grid, facts, lambda: None)]
+
+
+def _with_low_rank(core: Core) -> list[Solver]:
+    low = [term for term in core.terms if low_rank(term, core.stack) is not None]
+    low = [term for term in low if rank(term, core.stack) < core.size]
+    base = [term for term in core.terms if not any(term is other for other in low)]
+    if not low or sum(rank(term, core.stack) for term in low) >= core.size:
+        return []
+    if not base:
+        return [LowRank(core)]
+    dims = core.stack_sizes + core.dims
+    solver = choose(Grid((dims,), (dims,), ((tuple(core.flat(base)),),), core.dtype), Facts())
+    return [] if isinstance(solver, Iterative) else [Woodbury(core, solver, low)]
+
+
+class Arranged(Solver):
+    """A solver for the blocks of an operator: axes are moved so that the stack comes first, and copies last."""
+
+    def __init__(self, layout: Layout, core: Solver) -> None:
+        self.size = prod(layout.dims)
+        self.layout = layout
+        self.core = core
+        self.word, self.formula = _names(layout, core)
+        self.method = core.method
+        self.is_exact = core.is_exact
+        self.is_dense = isinstance(core, Blocks) and not layout.identity and not layout.stacked
+        self.flops = core.flops
+        self.nbytes = core.nbytes
+
+    def solve(self, b: Array) -> Array:
+        count = b.shape[-1]
+        blocks = self.layout.to_blocks(b.reshape(*self.layout.dims, count))
+        return self.layout.from_blocks(self.core.solve(blocks), count).reshape(self.size, count)
+
+    def logdet(self) -> tuple[float, float]:
+        sign, value = self.core.logdet()
+        return sign**self.layout.copies, value * self.layout.copies
+
+    def is_definite(self) -> bool:
+        return self.core.is_definite()
+
+    def eigvals(self) -> Array:
+        return np.repeat(self.core.eigvals(), self.layout.copies)
+
+    def inverse(self) -> list[Term]:
+        return [self.layout.whole(term) for term in self.core.inverse()]
+
+    def cholesky(self) -> list[Term]:
+        return [self.layout.whole(term) for term in self.core.cholesky()]
+
+
+def _names(layout: Layout, core: Solver) -> tuple[str, str]:
+    """The word and the formula of a stack of blocks."""
+    if not layout.inner:
+        if layout.stacked and layout.identity:
+            return "identity ⊗ diagonal", f"I{subscript(layout.copies)} ⊗ {core.formula}"
+        return ("diagonal", core.formula) if layout.stacked else ("identity", f"c I{subscript(prod(layout.dims))}")
+    word, formula = core.word, core.formula
+    if layout.stacked:
+        word = "block diagonal" if word == "core" else f"block diagonal ({word})"
+        formula = f"blockdiag({prod(layout.sizes(layout.stacked))} × {formula})"
+    if not layout.identity:
+        return ("dense" if word == "core" else word), formula
+    parts = [("identity", f"I{subscript(layout.copies)}"), (word, f"({formula})" if " " in formula else formula)]
+    if max(layout.inner + layout.stacked) < min(layout.identity):
+        parts.reverse()
+    return f"{parts[0][0]} ⊗ {parts[1][0]}", f"{parts[0][1]} ⊗ {parts[1][1]}"
+
+
+# Several variables
+
+
+def _several(grid: Grid, facts: Facts) -> list[Solver]:
+    count = len(grid.rows)
+    diagonal = [choose(grid.block([k], [k]), facts) for k in range(count)]
+    if not any(grid.terms[i][j] for i in range(count) for j in range(count) if i != j):
+        return [Separate(diagonal)]
+    found: list[Solver] = [Whole(grid, facts)]
+    structured = [k for k, one in enumerate(diagonal) if grid.terms[k][k] and one.size > 1 and _is_structured(one)]
+    for size in range(1, count if count <= MANY else 2):
+        for first in combinations(structured, size):
+            if not any(grid.terms[i][j] for i in first for j in first if i != j):
+                solver = diagonal[first[0]] if size == 1 else Separate([diagonal[k] for k in first])
+                found.append(Schur(grid, first, solver, facts))
+    usable = all(not isinstance(one, Iterative) for one in diagonal) and all(grid.terms[k][k] for k in range(count))
+    return [*found, Iterative(grid, facts, lambda: diagonal if usable else None)]
+
+
+def _is_structured(one: Solver) -> bool:
+    return not one.is_dense and not isinstance(one, Iterative)
+
+
+class Whole(Solver):
+    """The matrix of several variables."""
+
+    word = "dense"
+    is_dense = True
+    method = "Cholesky factorization, or LDLᵀ or LU if there is none"
+
+    def __init__(self, grid: Grid, facts: Facts) -> None:
+        self.size, _ = grid.shape
+        self.formula = f"{len(grid.rows)}×{len(grid.cols)} blocks"
+        self.flops = self.size**3 / 3 + 2 * self.size**2
+        self.nbytes = 2 * self.size**2 * grid.dtype.itemsize
+        self._grid = grid
+        self._facts = facts
+
+    @cached_property
+    def _factorization(self) -> Factorization:
+        matrix = self._grid.dense()[None]
+        return factorize(matrix, is_symmetric(matrix) if self._facts.symmetric is None else self._facts.symmetric)
+
+    def solve(self, b: Array) -> Array:
+        return self._factorization.solve(b[None])[0]
+
+    def logdet(self) -> tuple[float, float]:
+        return self._factorization.logdet()
+
+    def is_definite(self) -> bool:
+        return self._factorization.is_definite
+
+    def eigvals(self) -> Array:
+        matrix = self._grid.dense()
+        return np.linalg.eigvalsh(matrix) if is_symmetric(matrix[None]) else np.linalg.eigvals(matrix)

@@ -1,0 +1,128 @@
+"""A linear map between lists of tensors: a grid of sums of terms, one for each pair of a row and a column variable.
+
+**Tensors are flattened in row-major order (the last axis moves fastest), several variables one after the other.**
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import prod
+
+import numpy as np
+
+from eindiff.operators.terms import Array, Term, nbytes
+
+Shape = tuple[int, ...]
+Terms = tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Terms by row and column variable; a derivative by one variable is a grid of one row and one column."""
+
+    rows: tuple[Shape, ...]
+    cols: tuple[Shape, ...]
+    terms: tuple[tuple[Terms, ...], ...]
+    dtype: np.dtype
+
+    @property
+    def all_terms(self) -> list[Term]:
+        """The terms of all blocks."""
+        return [term for row in self.terms for block in row for term in block]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the matrix."""
+        return sum(map(prod, self.rows)), sum(map(prod, self.cols))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all different arrays in it."""
+        return nbytes(self.all_terms)
+
+    @property
+    def flops(self) -> float:
+        """Operations of a product with a vector."""
+        splits = [len(shape) for shape, row in zip(self.rows, self.terms, strict=True) for block in row for _ in block]
+        return sum(term.apply_flops(split) for term, split in zip(self.all_terms, splits, strict=True))
+
+    def apply(self, x: Array) -> Array:
+        """The product with vectors, the columns of x."""
+        parts = split(x, self.cols)
+        total = []
+        for shape, row in zip(self.rows, self.terms, strict=True):
+            value = np.zeros((*shape, x.shape[1]), np.result_type(self.dtype, x.dtype))
+            for block, part in zip(row, parts, strict=True):
+                for term in block:
+                    value += term.apply(part, len(shape))
+            total.append(value.reshape(prod(shape), x.shape[1]))
+        return np.concatenate(total) if len(total) != 1 else total[0]
+
+    def magnitude(self) -> float:
+        """About the norm, by a few steps of the power method."""
+        x = np.random.default_rng(0).normal(size=(self.shape[1], 1)).astype(self.dtype)
+        best = 0.0
+        for _ in range(3 if self.rows == self.cols else 1):
+            norm = float(np.linalg.norm(x))
+            if not norm:
+                break
+            x = self.apply(x / norm)
+            best = max(best, float(np.linalg.norm(x)))
+        return best
+
+    def diagonal(self) -> Array:
+        """The diagonal of a square map, flat."""
+        total = []
+        for k, shape in enumerate(self.rows):
+            value = np.zeros(shape, self.dtype)
+            for term in self.terms[k][k]:
+                value += term.diagonal(len(shape))
+            total.append(value.reshape(-1))
+        return np.concatenate(total)
+
+    def dense(self) -> Array:
+        """The matrix."""
+        matrix = np.zeros(self.shape, self.dtype)
+        rows, columns = starts(self.rows), starts(self.cols)
+        for i, row in enumerate(self.terms):
+            for j, block in enumerate(row):
+                for term in block:
+                    part = matrix[rows[i] : rows[i + 1], columns[j] : columns[j + 1]]
+                    part += term.to_dense().reshape(part.shape)
+        return matrix
+
+    def transposed(self) -> Grid:
+        """The map from row variables to column variables."""
+        terms = tuple(
+            tuple(tuple(term.transposed(len(self.rows[i])) for term in self.terms[i][j]) for i in range(len(self.rows)))
+            for j in range(len(self.cols))
+        )
+        return Grid(self.cols, self.rows, terms, self.dtype)
+
+    def block(self, rows: Sequence[int], cols: Sequence[int]) -> Grid:
+        """Some of the variables."""
+        terms = tuple([tuple([self.terms[i][j] for j in cols]) for i in rows])
+        return Grid(tuple([self.rows[i] for i in rows]), tuple([self.cols[j] for j in cols]), terms, self.dtype)
+
+    def with_terms(self, k: int, terms: Sequence[Term]) -> Grid:
+        """The grid with more terms in one of its diagonal blocks."""
+        changed = [list(row) for row in self.terms]
+        changed[k][k] = (*changed[k][k], *terms)
+        return replace(self, terms=tuple([tuple(row) for row in changed]))
+
+
+def starts(shapes: Sequence[Shape]) -> list[int]:
+    """Where each variable starts in a flat vector, and the end.
+
+    >>> starts([(2, 3), (4,)])
+    [0, 6, 10]
+    """
+    return [0, *accumulate(map(prod, shapes))]
+
+
+def split(x: Array, shapes: Sequence[Shape]) -> list[Array]:
+    """Flat vectors, the columns of x, as tensors of each variable with one more axis."""
+    places = starts(shapes)
+    return [x[places[k] : places[k + 1]].reshape(*shape, x.shape[1]) for k, shape in enumerate(shapes)]

@@ -1,0 +1,95 @@
+"""Several variables: solved one by one where nothing connects them, else by a Schur complement.
+
+With `H = [[A, B], [C, D]]` and A easy to solve with (many small blocks, say), D is the dense block of an arrowhead:
+`S = D − C A^-1 B` is as small as D, `y = S^-1 (g − C A^-1 f)` and `x = A^-1 (f − B y)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from eindiff.operators.dense import Factorization, factorize, is_symmetric
+from eindiff.operators.grid import Grid, starts
+from eindiff.operators.solver import Facts, Solver
+from eindiff.operators.terms import Array
+
+
+class Separate(Solver):
+    """Variables that nothing connects."""
+
+    word = "block diagonal"
+
+    def __init__(self, solvers: Sequence[Solver]) -> None:
+        self.size = sum(one.size for one in solvers)
+        self.solvers = solvers
+        self.formula = " ⊕ ".join(f"({one.formula})" if " + " in one.formula else one.formula for one in solvers)
+        self.method = "; ".join(dict.fromkeys(one.method for one in solvers))
+        self.flops = sum(one.flops for one in solvers)
+        self.nbytes = sum(one.nbytes for one in solvers)
+        self.is_exact = all(one.is_exact for one in solvers)
+
+    def solve(self, b: Array) -> Array:
+        ends = np.cumsum([one.size for one in self.solvers])
+        parts = np.split(b, ends[:-1])
+        return np.concatenate([one.solve(part) for one, part in zip(self.solvers, parts, strict=True)])
+
+    def logdet(self) -> tuple[float, float]:
+        found = [one.logdet() for one in self.solvers]
+        return float(np.prod([sign for sign, _ in found])), sum(value for _, value in found)
+
+    def is_definite(self) -> bool:
+        return all(one.is_definite() for one in self.solvers)
+
+    def eigvals(self) -> Array:
+        return np.concatenate([one.eigvals() for one in self.solvers])
+
+
+class Schur(Solver):
+    """An arrowhead: some variables are eliminated with their structure, the others are solved for densely."""
+
+    word = "arrowhead"
+    is_exact = False
+
+    def __init__(self, grid: Grid, first: Sequence[int], solver: Solver, facts: Facts) -> None:
+        self.size, _ = grid.shape
+        rest = [k for k in range(len(grid.rows)) if k not in first]
+        self._grid = grid
+        self._solver = solver
+        self._facts = facts
+        places = [np.arange(a, b) for a, b in zip(starts(grid.rows), starts(grid.rows)[1:], strict=False)]
+        self._first, self._rest = (np.concatenate([places[k] for k in chosen]) for chosen in (first, rest))
+        self._B, self._C, self._D = grid.block(first, rest), grid.block(rest, first), grid.block(rest, rest)
+        small = len(self._rest)
+        self.formula = f"arrowhead of {solver.formula} and core({small}×{small})"
+        self.method = f"Schur complement of {small} rows, with {solver.method}"
+        self.flops = solver.flops * (1 + small / 4) + 2 * solver.size * small**2 + small**3
+        self.nbytes = solver.nbytes + 2 * (solver.size * small + small**2) * grid.dtype.itemsize
+
+    @cached_property
+    def _solved(self) -> Array:
+        """`A^-1 B`"""
+        return self._solver.solve(self._B.dense())
+
+    @cached_property
+    def _factorization(self) -> Factorization:
+        complement = self._D.dense() - self._C.apply(self._solved)
+        symmetric = is_symmetric(complement[None]) if self._facts.symmetric is None else self._facts.symmetric
+        return factorize(complement[None], symmetric, " (Schur complement)")
+
+    def solve(self, b: Array) -> Array:
+        x = self._solver.solve(b[self._first])
+        y = self._factorization.solve((b[self._rest] - self._C.apply(x))[None])[0]
+        result = np.empty_like(b, dtype=np.result_type(x, y))
+        result[self._first] = x - self._solved @ y
+        result[self._rest] = y
+        return result
+
+    def logdet(self) -> tuple[float, float]:
+        (sign, value), (other_sign, other) = self._solver.logdet(), self._factorization.logdet()
+        return sign * other_sign, value + other
+
+    def is_definite(self) -> bool:
+        return self._solver.is_definite() and self._factorization.is_definite
