@@ -299,13 +299,14 @@ value = t0 @ t0
 gradient = np.zeros(n)
 gradient[:-1] = -2 * t0
 gradient[1:] -= 2 * (x[:-1] - x[1:])
-t1 = np.arange(n - 1)
-t2 = t1 + 1
-hessian = np.zeros((n, n))
-hessian[t2, t1] = -2
-hessian[t2, t2] += 2
-hessian[t1, t2] -= 2
-hessian[t1, t1] += 2
+t1 = np.zeros(n)
+t1[:-1] = 1
+t1[1:] += 1
+t2 = np.arange(n - 1)
+t3 = t2 + 1
+hessian = 2 * np.diag(t1)
+hessian[t3, t2] -= 2
+hessian[t2, t3] -= 2
 return value, gradient, hessian'''
 
 

@@ -119,8 +119,8 @@ def _maps(network: Network) -> list[tuple[int, IndexMap, tuple[int, ...]]]:
 @rule("einsum")
 def simplify_index_maps(network: Network) -> bool | None:
     """Fewer or smaller maps: an input of size 1 says nothing; the identity is a delta; a map whose target is summed
-    away is all ones; the same map twice with one target (if it is injective) or with the same inputs is the map once,
-    and deltas; a map of a map is a map."""
+    away is all ones; the same map twice with one target (if it is injective), or with the same inputs and targets that
+    stay, is the map once, and deltas; a map of a map is a map."""
     maps = _maps(network)
     if not maps:
         return None
@@ -141,7 +141,8 @@ def simplify_index_maps(network: Network) -> bool | None:
         for j, other, other_labels in maps:
             if i != j and labels[0] == other_labels[0] and _meet(network, j, outer, labels, other, other_labels):
                 return True
-            if i != j and labels[1:] == other_labels[1:] and outer == other:
+            kept = labels[0] not in network.summed and other_labels[0] not in network.summed
+            if i != j and kept and labels[1:] == other_labels[1:] and outer == other:
                 network.unite(labels[0], other_labels[0])
                 del network.factors[j]
                 return True
