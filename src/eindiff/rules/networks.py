@@ -141,8 +141,8 @@ def simplify_index_maps(network: Network) -> bool | None:
         for j, other, other_labels in maps:
             if i != j and labels[0] == other_labels[0] and _meet(network, j, outer, labels, other, other_labels):
                 return True
-            kept = labels[0] not in network.summed and other_labels[0] not in network.summed
-            if i != j and kept and labels[1:] == other_labels[1:] and outer == other:
+            stay = labels[0] not in network.summed and other_labels[0] not in network.summed
+            if i != j and stay and labels[1:] == other_labels[1:] and outer == other:
                 network.unite(labels[0], other_labels[0])
                 del network.factors[j]
                 return True
