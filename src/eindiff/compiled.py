@@ -11,16 +11,17 @@ import numpy as np
 
 from eindiff import construct
 from eindiff import sizes as sz
+from eindiff.emit.backends import NAMES, library_of
 from eindiff.emit.module import Module, Program
 from eindiff.errors import EindiffError, shape_text
 from eindiff.evaluate import bind_from_unneeded, bind_sizes, check_symmetric, read_inputs
 from eindiff.expr import Expr
+from eindiff.foreign import converter, prepared, stand_ins, to_numpy
 from eindiff.operators.patterns import Pattern, decompose
 from eindiff.operators.terms import Term
 from eindiff.outputs import Frame, Outputs
 from eindiff.planning import Plan, named
 
-BACKENDS = ("numpy",)
 FORMS = ("dense", "structured")
 DTYPES = ("float32", "float64")
 RESERVED = ("out", "sizes")  # keywords of a call
@@ -32,11 +33,14 @@ class Compiled:
     Arrays for names that are not needed are ignored, except that they may show sizes that no other array shows.
     """
 
-    def __init__(self, outputs: Any, dtype: str | None, sizes: Mapping[str, int], form: str) -> None:
+    def __init__(
+        self, outputs: Any, dtype: str | None, sizes: Mapping[str, int], form: str, backend: str | None
+    ) -> None:
         self._outputs = Outputs(outputs, form)
         self.exprs = self._outputs.exprs
         self.dtype = dtype
         self.form = form
+        self.backend = backend
         self._module = Module(named(self.exprs), "f")
         self._names = [v.name for v in self._module.inputs]
         self._given = dict(sizes)
@@ -48,7 +52,7 @@ class Compiled:
             if name in self._names:
                 raise EindiffError(f"a variable of a compiled expression cannot be named {name}: rename it")
         if self._module.size_names <= set(self._given):
-            self._build(self._given, dtype or "float64")
+            self._build(self._given, dtype or "float64", backend or "numpy")
 
     def __call__(self, /, *, out: Any = None, sizes: Mapping[str, int] | None = None, **arrays: Any) -> Any:
         """The outputs. `out` is an array (or a list of arrays) that takes them; `sizes` are those no array shows."""
@@ -58,10 +62,10 @@ class Compiled:
             call = self._calls[key] if sizes is None and not self._hidden else self._find(key, arrays, sizes)
         except (KeyError, AttributeError):
             call = self._bind(arrays, sizes or {})
-        for name in self._symmetric:
+        for name in self._symmetric if call.is_numpy else ():
             check_symmetric(name, np.asarray(arrays[name]))
-        if call.convert:
-            values = [np.asarray(arrays[name], call.dtype) for name in call.names]
+        if call.convert is not None:
+            values = [call.convert(arrays[name]) for name in call.names]
         elif len(call.names) < len(values):  # some are in no factor of a structured output
             values = [arrays[name] for name in call.names]
         keywords = call.keywords if out is None else call.keywords | call.buffers(out, arrays)
@@ -81,7 +85,7 @@ class Compiled:
         wanted = {**self._given, **(sizes or {})}
         if missing := sorted(self._module.size_names - set(wanted)):
             raise EindiffError(f"the plan depends on the sizes {', '.join(missing)}: give them, or call it once")
-        built = self._build(wanted, self.dtype or "float64")
+        built = self._build(wanted, self.dtype or "float64", self.backend or "numpy")
         return Plan(built.program, () if built.patterns else self.exprs)
 
     @property
@@ -96,9 +100,9 @@ class Compiled:
         results = ", ".join(shape_text(x.shape) for x in self.exprs)
         return f"<compiled function of {inputs or 'nothing'}: {results}>"
 
-    def _build(self, sizes: Mapping[str, int], dtype: str) -> _Built:
+    def _build(self, sizes: Mapping[str, int], dtype: str, library: str) -> _Built:
         """The program for sizes of the same kind as these."""
-        kind = (dtype, *(_kind(sizes[name]) for name in sorted(self._module.size_names)))
+        kind = (library, dtype, *(_kind(sizes[name]) for name in sorted(self._module.size_names)))
         if kind not in self._built:
             module, patterns = self._module, {}
             if any(self._outputs.structured):
@@ -107,27 +111,41 @@ class Compiled:
                 factors = [factor for terms in patterns.values() for term in terms for factor, _ in term.factors]
                 factors += [expr for expr in self.exprs if expr not in patterns]
                 module = Module(named(list(dict.fromkeys(factors)) or [construct.filled(1, ())]), "f")
-            program = module.program({name: sizes[name] for name in module.size_names}, dtype, exact=True)
+            known = {name: sizes[name] for name in module.size_names}
+            program = module.program(known, dtype, exact=True, library=library)
             namespace: dict[str, Any] = {}
             exec(program.source, namespace)
-            self._built[kind] = _Built(module, program, namespace["f"], patterns)
+            function = prepared(library, namespace["f"], [module.names.sizes[name] for name in module.unseen])
+            self._built[kind] = _Built(module, program, function, patterns)
         return self._built[kind]
 
     def _bind(self, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> _Call:
         """Check the arrays, find their sizes, and what runs for arrays like these."""
-        bindings = bind_sizes(read_inputs(self.exprs, arrays), {**self._given, **sizes})
-        bind_from_unneeded(self.exprs, arrays, bindings)
+        library = self.backend or library_of(arrays[name] for name in self._names if name in arrays)
+        shown = arrays if library == "numpy" else stand_ins(arrays)
+        bindings = bind_sizes(read_inputs(self.exprs, shown), {**self._given, **sizes})
+        bind_from_unneeded(self.exprs, shown, bindings)
         if missing := [name for name in self._hidden if name not in bindings]:
             raise EindiffError(f"no array shows the size {missing[0]}: give it as sizes={{'{missing[0]}': ...}}")
-        found = [np.asarray(arrays[name]) for name in self._names]
+        found = [np.asarray(shown[name]) for name in self._names]
         dtype = np.dtype(self.dtype or _common_type(found))
-        built = self._build(bindings, dtype.name)
-        convert = any(x is not arrays[name] or x.dtype != dtype for name, x in zip(self._names, found, strict=True))
-        call = _Call(built, self.exprs, dtype, convert, bindings)
-        if not sizes:
-            key = (*_key(found)[:2], tuple([type(arrays[name]) for name in self._names]))
+        built = self._build(bindings, dtype.name, library)
+        call = _Call(built, self.exprs, dtype, self._conversion(library, dtype, arrays, found), bindings, library)
+        if not sizes and all(hasattr(arrays[name], "dtype") for name in self._names):
+            key = _key([arrays[name] for name in self._names])
             self._calls[(*key, *self._shown(arrays)) if self._hidden else key] = call
         return call
+
+    def _conversion(
+        self, library: str, dtype: np.dtype, arrays: Mapping[str, Any], found: Sequence[np.ndarray]
+    ) -> Callable[[Any], Any] | None:
+        """What has to be done to arrays first, if anything."""
+        given = [arrays[name] for name in self._names]
+        if library == "numpy":
+            ready = all(x is y and x.dtype == dtype for x, y in zip(found, given, strict=True))
+            return None if ready else lambda value: np.asarray(value, dtype)
+        ready = all(x.dtype == dtype and library_of([y]) == library for x, y in zip(found, given, strict=True))
+        return None if ready else converter(library, dtype, arrays)
 
     def _find(self, key: tuple, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None) -> _Call:
         """What runs where arrays that are not needed show sizes, or sizes are given."""
@@ -152,20 +170,22 @@ class _Call:
     """What runs for arrays of certain shapes and types."""
 
     def __init__(
-        self, built: _Built, exprs: Sequence[Expr], dtype: np.dtype, convert: bool, sizes: Mapping[str, int]
-    ) -> None:
+        self, built: _Built, exprs: Sequence[Expr], dtype: np.dtype, convert: Callable[[Any], Any] | None,
+        sizes: Mapping[str, int], library: str,
+    ) -> None:  # fmt: skip
         def shape(sizes_of_axes: Iterable[sz.Size]) -> tuple[int, ...]:
             return tuple([sz.evaluate(size, sizes) for size in sizes_of_axes])
 
         module = built.module
         self.function = built.function
         self.dtype = dtype
-        self.convert = convert  # whether arrays have to be converted first
+        self.convert = convert  # what arrays need first
+        self.is_numpy = library == "numpy"
         self.names = [v.name for v in module.inputs]
-        self.quiet = built.program.is_quiet
+        self.quiet = built.program.is_quiet or not self.is_numpy
         self.keywords = {module.names.sizes[name]: sizes[name] for name in module.unseen}
         self.shapes = [shape(x.shape) for x in exprs]
-        self.is_finished = not built.patterns and dtype == np.float64
+        self.is_finished = not built.patterns and (dtype == np.float64 or not self.is_numpy)
         self._outputs = list(module.names.outputs.values())
         self._buffers = list(module.names.buffers.values())
         place = {factor: k for k, factor in enumerate(module.exprs)}
@@ -193,7 +213,7 @@ class _Call:
     def finished(self, results: Any) -> list[Any]:
         """The outputs from what the program gives."""
         found = [results] if len(self._outputs) == 1 else results
-        if self.dtype != np.float64:  # some functions give float64 for float32
+        if self.dtype != np.float64 and self.is_numpy:  # some functions give float64 for float32
             found = [np.asarray(x, self.dtype)[()] for x in found]
         if not self._terms:
             return list(found)
@@ -206,13 +226,13 @@ class _Call:
         """A structured output: its shape, and its terms with arrays."""
         terms = []
         for coefficient, which, labels, output, sizes in self._terms[k]:
-            terms.append(Term(coefficient, tuple([np.asarray(found[x]) for x in which]), labels, output, sizes))
+            terms.append(Term(coefficient, tuple([to_numpy(found[x]) for x in which]), labels, output, sizes))
         return self.shapes[k], terms
 
     def buffers(self, out: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The arrays that take the outputs, as keywords. They may not be inputs."""
-        if self._terms:
-            raise EindiffError("out is for dense results: structured ones have arrays of their own")
+        if self._terms or not self.is_numpy:
+            raise EindiffError("out is for dense results in NumPy: structured ones have arrays of their own")
         given = _arrays(out)
         if len(given) != len(self.shapes):
             raise EindiffError(f"out has {len(given)} arrays for {len(self.shapes)} outputs")
@@ -254,14 +274,16 @@ def _common_type(arrays: Sequence[np.ndarray]) -> str:
 
 
 def compile(
-    outputs: Any, backend: str = "numpy", dtype: Any = None, sizes: Mapping[str, int] | None = None, form: str = "dense"
-) -> Compiled:
+    outputs: Any, backend: str | None = None, dtype: Any = None, sizes: Mapping[str, int] | None = None,
+    form: str = "dense",
+) -> Compiled:  # fmt: skip
     """A fast function for an expression, or for a list of them (which share work): call it with arrays by name.
 
-    The program is made for the sizes of the arrays of the first call, or at once if all `sizes` are given. Without
-    `dtype`, results are float32 if all arrays are, else float64. Results are arrays (`form="dense"`), or `structured`:
-    a `Derivative` each, and one for a grid of blocks such as a Hessian by several variables. A `newton_step` is solved
-    for in either form. Equal requests give the same function.
+    The program is made for the sizes of the arrays of the first call, or at once if all `sizes` are given; and for
+    their library (NumPy, JAX, PyTorch, TensorFlow, CuPy), unless `backend` names one. Without `dtype`, results are
+    float32 if all arrays are, else float64. Results are arrays (`form="dense"`), or `structured`: a `Derivative` each,
+    and one for a grid of blocks such as a Hessian by several variables. A `newton_step` is solved for in either form.
+    Equal requests give the same function.
 
     >>> import numpy as np
     >>> import eindiff as ed
@@ -277,8 +299,8 @@ def compile(
         m, n = A.shape
         return ...
     """
-    if backend not in BACKENDS:
-        raise EindiffError(f"backend {backend!r}: choose one of {', '.join(BACKENDS)}")
+    if backend is not None and backend not in NAMES:
+        raise EindiffError(f"backend {backend!r}: choose one of {', '.join(NAMES)}")
     if form not in FORMS:
         raise EindiffError(f"form {form!r}: choose one of {', '.join(FORMS)}")
     try:
@@ -288,7 +310,7 @@ def compile(
     if name not in (None, *DTYPES):
         raise EindiffError(f"dtype {name}: choose one of {', '.join(DTYPES)}")
     frames = tuple(Outputs(outputs, form).frames)  # what refuses anything that is no expression
-    return _compiled(_hashable(outputs), name, tuple(sorted((sizes or {}).items())), form, frames)
+    return _compiled(_hashable(outputs), name, tuple(sorted((sizes or {}).items())), form, backend, frames)
 
 
 def structured(outputs: Any, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None = None) -> Any:
@@ -318,7 +340,8 @@ def _hashable(outputs: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _compiled(
-    outputs: Any, dtype: str | None, sizes: tuple[tuple[str, int], ...], form: str, frames: tuple[Frame, ...]
-) -> Compiled:
+    outputs: Any, dtype: str | None, sizes: tuple[tuple[str, int], ...], form: str, backend: str | None,
+    frames: tuple[Frame, ...],
+) -> Compiled:  # fmt: skip
     """A function for a request; `frames` tell apart derivatives that are one expression, with other rows."""
-    return Compiled(outputs, dtype, dict(sizes), form)
+    return Compiled(outputs, dtype, dict(sizes), form, backend)

@@ -75,6 +75,8 @@ class Contractions(Tensors):
         self, a: Tensor, b: Tensor, summed: Labels, others: Labels, rows: Labels, columns: Labels
     ) -> Tensor | None:
         """`R[i, k, m, l] = Σ A[i, m, s] B[s, k, l]`, where A is symmetric: half of it, if that is much."""
+        if self.operations.functional:
+            return None
         first, second = others[:1], others[1:]
         order = (*others, *rows, *columns)
         shape = self._sizes(a, b, order)

@@ -66,7 +66,9 @@ class Indexing:
         return Index(table=Tensor(self._table(values, shape), inputs))
 
     def _table(self, values: Sequence[int], shape: Sequence[int]) -> Operation:
-        text = f"np.array([{', '.join(map(str, values))}])"
+        integers = self.operations.dtype.replace("float64", "int64").replace("float32", "int64")
+        created = integers if self.operations.functional else ""
+        text = f"np.array([{', '.join(map(str, values))}]{created})"
         if len(shape) > 1:
             text += f".reshape({', '.join(map(str, shape))})"
         return self.operations.make(text, role=("literal", *values), shape=tuple(shape), work=0)
@@ -170,6 +172,8 @@ class Indexing:
             return self._from_end(index.offset, length)
         label, stride = index.strides[0]
         last = sz.add(index.offset, sz.multiply(stride, sz.subtract(sizes[label], 1)))
+        if isinstance(stride, int) and stride < 0 and not self.operations.slices_backward:
+            return None
         if isinstance(stride, int) and stride < 0:
             return self._backward(index.offset, last, stride, length)
         if not sz.never_negative(stride):
@@ -208,9 +212,9 @@ class Indexing:
             if reverse and sum(label in labels_of(other) for other in axes) > 1:
                 continue
             if reverse and label in core.labels:
-                text = ":, " * core.labels.index(label) + "::-1"
-                shape_of = core.operation.shape
-                flipped = self.operations.make(f"{{0}}[{text}]", [core.operation], [ATOMS], view=True, shape=shape_of)
+                axis, shape_of = core.labels.index(label), core.operation.shape
+                text = f"{{0}}[{':, ' * axis}::-1]" if self.operations.slices_backward else f"np.flip({{0}}, {axis})"
+                flipped = self.operations.make(text, [core.operation], [ATOMS], view=True, shape=shape_of)
                 core = Tensor(flipped, core.labels)
             axes = (*axes[:place], label, *axes[place + 1 :])
         return core, axes

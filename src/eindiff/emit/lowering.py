@@ -9,6 +9,7 @@ import numpy as np
 
 from eindiff.constants import IndexMap, Lower, SizeOf
 from eindiff.emit import functions
+from eindiff.emit.backends.backend import Backend
 from eindiff.emit.costs import Costs
 from eindiff.emit.indexing import Axis, Index, Indexing, labels_of
 from eindiff.emit.operations import Operation, Operations, number_text
@@ -44,10 +45,14 @@ class Lowering:
     def __init__(
         self, names: Mapping[str, str], text: Callable[[Size], str],
         costs: Costs | None = None, strategy: str = "auto", exact: bool = False, dtype: str = "",
+        backend: Backend | None = None,
     ) -> None:  # fmt: skip
         self.names = names
         self.costs = costs
         self.operations = Operations(dtype=dtype)
+        if backend is not None:
+            self.operations.functional = backend.functional
+            self.operations.slices_backward = backend.slices_backward
         self.products = Products(self.operations, text, costs, strategy, exact)
         self.indexing = Indexing(self.operations, self.products, text)
         self.arrays = Arrays(self.operations, self.products, self.indexing)

@@ -13,6 +13,7 @@ import numpy as np
 
 from eindiff import sizes as sz
 from eindiff.constants import IndexMap, SizeOf
+from eindiff.emit.backends import Backend, backend
 from eindiff.emit.costs import Costs
 from eindiff.emit.functions import HELPERS
 from eindiff.emit.lowering import Lowering
@@ -25,6 +26,10 @@ from eindiff.sizes import Size
 
 Outputs = Expr | Mapping[str, Expr]
 
+# What programs in any library use, besides the helpers that NumPy's have.
+RESERVED = ("np", "linalg", "special", "min", "jnp", "cp", "cupyx", "torch", "tf", "put", "shape", "filled",
+            "maximum", "inner")  # fmt: skip
+
 
 class Names:
     """Python names for variables and sizes: their own, unless Python or another one has it."""
@@ -32,7 +37,7 @@ class Names:
     def __init__(
         self, inputs: Sequence[Variable], sizes: Sequence[str], outputs: Sequence[str], reserved: Sequence[str]
     ) -> None:
-        self.taken = {*keyword.kwlist, *HELPERS, "np", "linalg", "special", "min", *reserved}
+        self.taken = {*keyword.kwlist, *HELPERS, *RESERVED, *reserved}
         self.variables = {v.name: self.claim(v.name) for v in inputs}
         self.sizes = {size: self.claim(size) for size in sizes}
         self.outputs = {output: self.claim(output) for output in outputs}
@@ -105,31 +110,39 @@ class Module:
         return self._program(tidy(lowering.operations, lowering.run(self.exprs)), self.checks()).source
 
     def program(
-        self, known: Mapping[str, int], dtype: str = "float64", exact: bool = False, strategy: str = "auto"
-    ) -> Program:
+        self, known: Mapping[str, int], dtype: str = "float64", exact: bool = False, strategy: str = "auto",
+        library: str = "numpy",
+    ) -> Program:  # fmt: skip
         """The module that is fastest for the given sizes.
 
         It works for other sizes too, unless it is `exact`: then sizes of 1 are made use of.
         """
+        target = backend(library)
         created = "" if dtype == "float64" else f", dtype=np.{dtype}"
+        if target.functional:
+            created = target.created.format(dtype=dtype, like=next(iter(self.names.variables.values()), ""))
         costs = Costs(known, np.dtype(dtype).itemsize)
         best: list[Operation] = []
         least = inf
         variants = [self.exprs, share(self.exprs), share(self.exprs, deep=True), share(distribute(self.exprs))]
         for exprs in dict.fromkeys(tuple(factor(variant)) for variant in variants):
-            lowering = Lowering(self.names.variables, self.names.size, costs, strategy, exact, created)
+            lowering = Lowering(self.names.variables, self.names.size, costs, strategy, exact, created, target)
             found = tidy(lowering.operations, lowering.run(exprs))
             if (seconds := costs.total(found)) < least:
                 best, least = found, seconds
-        return self._program(best, self.checks(checked=False), costs, buffers=True)
+        return self._program(best, self.checks(checked=False), costs, not target.functional, target)
 
     def _program(
-        self, found: Sequence[Operation], first: Sequence[str], costs: Costs | None = None, buffers: bool = False
-    ) -> Program:
-        literals = self._literals(found)
+        self, found: Sequence[Operation], first: Sequence[str], costs: Costs | None = None, buffers: bool = False,
+        target: Backend | None = None,
+    ) -> Program:  # fmt: skip
+        target = target or backend("numpy")
+        literals = self._literals(found, target)
         outputs = list(zip(self.names.outputs.values(), found, strict=True))
         taken = self.names.taken | {name for name, _ in literals.values()}
-        printer = Printer(outputs, taken, costs, self.names.buffers if buffers else {})
+        printer = Printer(
+            outputs, taken, None if target.functional else costs, self.names.buffers if buffers else {}, target
+        )
         printer.texts.update(literals)
         statements = printer.run()
         body = [*first, *(line for statement in statements for line in statement.lines)]
@@ -140,22 +153,24 @@ class Module:
             body.append(f"return {results}")
         signature = ", ".join([*self.signature(), *(f"{buffer}=None" for buffer in printer.buffers.values())])
         text = "\n".join([f"def {self.name}({signature}):", *(f"    {line}" for line in body)])
-        helpers = [source.strip() for name, source in HELPERS.items() if re.search(rf"(?<![\w.]){name}\(", text)]
+        helpers = [x.strip() for name, x in target.helpers.items() if re.search(rf"(?<![\w.]){name}\(", text)]
         constants = ["\n".join(self.constants)] if self.constants else []
-        parts = ["\n".join(_imports(text + str(helpers))), *constants, *helpers, text]
+        imports = target.import_lines("\n".join([text, *constants, *helpers]))
+        parts = ["\n".join(imports) or "pass", *constants, *helpers, text]
         return Program("\n\n\n".join(parts) + "\n", statements, list(found), costs)
 
-    def _literals(self, outputs: Sequence[Operation]) -> dict[Operation, tuple[str, str]]:
+    def _literals(self, outputs: Sequence[Operation], target: Backend) -> dict[Operation, tuple[str, str]]:
         """Long literal arrays as constants of the module."""
         self.constants: list[str] = []
         names: dict[Operation, tuple[str, str]] = {}
         for operation in reachable(outputs):
-            if operation.role[:1] == ("literal",) and len(operation.template) > 40:
+            movable = "{like}" not in target.created  # a constant of the module has no input to follow
+            if operation.role[:1] == ("literal",) and len(operation.template) > 40 and movable:
                 name = f"C{len(names)}"
                 while name in self.names.taken:
                     name += "_"
                 names[operation] = (name, "atom")
-                line = f"{name} = {operation.template}"
+                line = f"{name} = {target.spell(operation.template)}"
                 wrapper = textwrap.TextWrapper(100, subsequent_indent="    ", break_long_words=False)
                 self.constants += wrapper.wrap(line) if len(line) < LONG else [line]
         return names
@@ -206,11 +221,3 @@ def _check(name: str, sizes: Sequence[str]) -> str:
     shown = ", ".join(size if size.isdigit() else f"{{{size}}}" for size in sizes) + comma
     message = f'f"{name} must have shape ({shown}), not {{{name}.shape}}"'
     return f"assert {name}.shape == ({', '.join(sizes)}{comma}), {message}"
-
-
-def _imports(text: str) -> list[str]:
-    modules = [module for module in ("linalg", "special") if re.search(rf"(?<![\w.]){module}\.", text)]
-    lines = ["import numpy as np"]
-    if modules:
-        lines.append(f"from scipy import {', '.join(modules)}")
-    return lines

@@ -65,6 +65,8 @@ class Operations:
     known: dict[tuple, Operation] = field(default_factory=dict)
     symmetric: set[Operation] = field(default_factory=set)  # matrices that equal their transposes
     dtype: str = ""  # what is written after the shape of a new array
+    functional: bool = False  # arrays are not changed in place, and no branch depends on values
+    slices_backward: bool = True
 
     def make(
         self, template: str, operands: Sequence[Operation] = (), places: Sequence[Kinds] | None = None, **more: Any
@@ -145,6 +147,8 @@ class Operations:
 
     def mask(self, condition: Operation) -> Operation:
         """1 where a condition holds, else 0."""
+        if self.functional:  # which takes the type of the others
+            return self.make("{0} * 1.0", [condition], [ATOMS], kind=TIMES, role=("mask", condition))
         kind = "np.float32" if self.dtype else "float"
         return self.make(f"{{0}}.astype({kind})", [condition], [ATOMS], role=("mask", condition))
 

@@ -185,7 +185,7 @@ class Products(Contractions):
 
     def _gram(self, factors: Sequence[Tensor], kept: Labels) -> Tensor | None:
         """X' diag(d) X as a symmetric product, which takes half the work."""
-        if self.costs is None or len(kept) != 2:
+        if self.costs is None or len(kept) != 2 or self.operations.functional:
             return None
         pairs = [x for x in factors if kept[0] in x.labels] + [x for x in factors if kept[1] in x.labels]
         if len(pairs) != 2 or pairs[0].operation is not pairs[1].operation or len(pairs[0].labels) != 2:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from eindiff.emit.backends.backend import Backend
 from eindiff.emit.costs import Costs
 from eindiff.emit.operations import ATOM, Operation, count_uses, reachable
 
@@ -62,9 +63,10 @@ class Printer:
 
     def __init__(
         self, outputs: Sequence[tuple[str, Operation]], taken: set[str],
-        costs: Costs | None = None, buffers: Mapping[str, str] | None = None,
+        costs: Costs | None = None, buffers: Mapping[str, str] | None = None, backend: Backend | None = None,
     ) -> None:  # fmt: skip
         self.outputs = outputs
+        self.spell = backend.spell if backend is not None and backend.functional else str
         self.taken = taken | {name for name, _ in outputs}
         self.costs = costs
         self.buffers = dict(buffers or {})  # names of arrays that take outputs
@@ -144,6 +146,7 @@ class Printer:
 
     def _fitted(self, x: Operation, template: str, margin: int, out: str = "", anywhere: bool = False) -> str:
         """The template filled in, with the longest operands given names until the line is short enough."""
+        template = self.spell(template)
         while True:
             texts = []
             for y, place in zip(x.operands, x.places, strict=True):

@@ -180,6 +180,8 @@ class Arrays:
             return self.array(Value((diagonal,), shape))
         if (joined := self._concatenated(value)) is not None:
             return joined
+        if self.operations.functional:
+            return self._added_up(value)
         operands: list[Operation] = []
         lines: list[str] = []
         dense = [term for term in value.terms if term.is_plain]
@@ -195,6 +197,42 @@ class Arrays:
             "", operands, [ANY] * len(operands), lines=tuple(lines), fresh=bool(dense), shape=shape,
             work=sz.total(sz.product(term.sizes[x] for x in term.core.labels) for term in value.terms),
         )  # fmt: skip
+
+    def _added_up(self, value: Value) -> Operation:
+        """The sum of terms at their places, each as an array of its own: deltas are products with unit matrices."""
+        dense = [term for term in value.terms if term.is_plain]
+        parts = [(number(1), self.array(Value(tuple(dense), value.shape)))] if dense else []
+        for term in value.terms:
+            if not term.is_plain and all(isinstance(axis, int) for axis in term.axes):
+                parts.append((term.coefficient, self._with_units(term, value.shape)))
+            elif not term.is_plain:
+                parts.append((term.coefficient, self._put(term, value.shape)))
+        return self.operations.plus(parts)
+
+    def _with_units(self, term: Term, shape: Shape) -> Operation:
+        first: dict[int, int] = {}
+        factors = []
+        for place, label in enumerate(term.axes):
+            assert isinstance(label, int)
+            if label in first:
+                text = f"np.eye({self.indexing.text(shape[place])}{self.operations.dtype})"
+                factors.append(Tensor(self.operations.make(text, shape=(shape[place],) * 2), (first[label], place)))
+            first.setdefault(label, place)
+        core = Tensor(term.core.operation, tuple([first[label] for label in term.core.labels]))
+        whole = self.products.product([core, *factors], tuple(range(len(shape))))
+        return self.full(1, whole, shape)
+
+    def _put(self, term: Term, shape: Shape) -> Operation:
+        """A term at places that are slices or arrays of indices."""
+        target, order, places = self._target(term, shape)
+        core = self.operations.scale(1, self.products.align(term.core, order))
+        if places:
+            index = ", ".join(f"{{{k + 1}}}" for k in range(len(places)))
+        else:
+            texts = target.removeprefix("{out}[").removesuffix("]").split(", ")
+            index = ", ".join(_slice(text) for text in texts)
+        made = f"put({self.shape_text(shape)}, ({index},), {{0}}{self.operations.dtype})"
+        return self.operations.make(made, [core, *places], shape=shape, work=sz.product(shape))
 
     def _concatenated(self, value: Value) -> Operation | None:
         """Terms that lie side by side along one axis and together fill it."""
@@ -257,6 +295,15 @@ class Arrays:
                 return f"{{out}}[{', '.join(map(str, slices))}]", distinct, []
         places = [self.indexing.array_of(axis, distinct, term.sizes) for axis in term.axes]
         return "{out}[PLACES]", distinct, places
+
+
+def _slice(text: str) -> str:
+    """A slice as an object.
+
+    >>> _slice("1:"), _slice("3"), _slice(":-1:2")
+    ('slice(1, None)', '3', 'slice(None, -1, 2)')
+    """
+    return f"slice({', '.join(part or 'None' for part in text.split(':'))})" if ":" in text else text
 
 
 def _is_within(labels: Labels, order: Labels) -> bool:

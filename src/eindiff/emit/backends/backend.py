@@ -1,0 +1,53 @@
+"""What a backend says: imports, how it spells operations, and its helper functions.
+
+Operations are written in NumPy's words. A backend has rules, each a pattern of these words and what the library writes
+instead; the first one that fits the whole piece of source is taken, and then single names are exchanged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from eindiff.errors import EindiffError
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One array library."""
+
+    name: str
+    imports: Mapping[str, str]  # what is imported where a prefix is used
+    created: str = ""  # what follows the shape of a new array: {dtype}, and {like} for an input
+    rules: Sequence[tuple[str, str]] = ()  # regular expressions for whole templates
+    names: Mapping[str, str] = field(default_factory=dict)  # of functions, as words
+    helpers: Mapping[str, str] = field(default_factory=dict)
+    functional: bool = True  # arrays are not changed in place
+    slices_backward: bool = True  # x[::-1] is allowed
+
+    def spell(self, template: str) -> str:
+        """A piece of source in the words of the library.
+
+        >>> rules = [(r"np\\.f\\((.*)\\)", r"g(\\1)")]
+        >>> Backend("some", {}, rules=rules, names={"np.exp": "lib.exp"}).spell("np.f(np.exp(x))")
+        'g(lib.exp(x))'
+        """
+        for pattern, replacement in self.rules:
+            if (found := re.fullmatch(pattern, template)) is not None:
+                template = found.expand(replacement)
+                break
+        return re.sub(r"(?<![\w.])(np|special|linalg)\.[\w.]+", self._name, template)
+
+    def _name(self, found: re.Match) -> str:
+        word = found[0]
+        if word in self.names:
+            return self.names[word]
+        if (whole := self.names.get(f"{found[1]}.*")) is not None:
+            return whole + word.removeprefix(f"{found[1]}.")
+        raise EindiffError(f"{word} has no form in {self.name} yet: use another backend")
+
+    def import_lines(self, text: str) -> list[str]:
+        """The library itself, and what else a text needs."""
+        (_, own), *others = self.imports.items()
+        return [own, *(line for prefix, line in others if re.search(rf"(?<![\w.]){re.escape(prefix)}", text))]

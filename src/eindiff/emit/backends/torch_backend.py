@@ -1,0 +1,132 @@
+"""PyTorch: programs work under autograd, torch.func, torch.compile and on any device."""
+
+from eindiff.emit.backends.backend import Backend
+
+_SAME = (
+    "exp expm1 log log1p abs sign sin cos tan arcsin arccos arctan sinh cosh tanh sqrt where einsum outer eye diag "
+    "trace swapaxes broadcast_to full ones zeros arange linalg.inv linalg.det linalg.pinv linalg.cholesky linalg.eigh "
+    "linalg.eigvalsh linalg.solve linalg.slogdet inf nan"
+)
+
+BACKEND = Backend(
+    "torch",
+    imports={"torch.": "import torch"},
+    created=", dtype=torch.{dtype}, device={like}.device",
+    rules=[
+        (r"np\.ascontiguousarray\((.*)\)", r"\1"),
+        (r"np\.broadcast_to\((\{0\}), (.*)\)\.copy\(\)", r"torch.broadcast_to(\1, shape(\2)).clone()"),
+        (r"np\.broadcast_to\((\{0\}), (.*)\)", r"torch.broadcast_to(\1, shape(\2))"),
+        (r"np\.logaddexp\(0, \{0\}\)", r"torch.logaddexp({0}, torch.zeros_like({0}))"),
+        (r"np\.maximum\(\{0\}, 0\.0\)", r"torch.relu({0})"),
+        (r"np\.maximum\(\{0\}, \{1\}\)", r"maximum({0}, {1})"),
+        (r"np\.heaviside\(\{0\}, 0\.0\)", r"torch.where({0} > 0, 1.0, 0.0)"),
+        (r"np\.heaviside\(\{0\} - \{1\}, 0\.5\)", r"(0.5 + 0.5 * torch.sign({0} - {1}))"),
+        (r"special\.expit\(\{0\}\)", r"torch.sigmoid({0})"),
+        (r"special\.erf\(\{0\}\)", r"torch.erf({0})"),
+        (r"\{0\}\.transpose\((.*)\)", r"{0}.permute(\1)"),
+        (r"np\.sum\(\{0\}, axis=(.*)\)", r"torch.sum({0}, dim=\1)"),
+        (r"np\.sum\(\{0\}\)", r"torch.sum({0})"),
+        (r"np\.max\(\{0\}, axis=(.*)\)", r"torch.amax({0}, dim=\1)"),
+        (r"np\.max\(\{0\}\)", r"torch.amax({0})"),
+        (r"np\.prod\(\{0\}, axis=(.*)\)", r"torch.prod({0}, dim=\1)"),
+        (r"np\.prod\(\{0\}\)", r"torch.prod({0})"),
+        (r"np\.vdot\(\{0\}, \{1\}\)", r"inner({0}, {1})"),
+        (r"np\.concatenate\(\[(.*)\], axis=(\d+)\)", r"torch.cat([\1], dim=\2)"),
+        (r"np\.concatenate\(\[(.*)\]\)", r"torch.cat([\1])"),
+        (r"np\.einsum\((.*), optimize=True\)", r"torch.einsum(\1)"),
+        (r"np\.flip\(\{0\}, (\d+)\)", r"torch.flip({0}, (\1,))"),
+        (r"np\.tri\((.*?), (dtype=.*)\)", r"torch.ones((\1, \1), \2).tril()"),
+        (r"np\.full\((.*), \{0\}, (dtype=.*)\)", r"filled(\1, {0}, \2)"),
+        (r"np\.array\((.*), (dtype=.*)\)", r"torch.tensor(\1, \2)"),
+        (r"np\.linalg\.svd\(\{0\}, compute_uv=False\)", r"torch.linalg.svdvals({0})"),
+        (r"np\.linalg\.svd\(\{0\}, full_matrices=False\)", r"torch.linalg.svd({0}, full_matrices=False)"),
+    ],
+    names={f"np.{name}": f"torch.{name}" for name in _SAME.split()} | {"linalg.expm": "torch.matrix_exp"},
+    slices_backward=False,
+    helpers={
+        "put": '''
+def put(shape, index, value, dtype, device):
+    """Zeros, with a value added at some places."""
+    shape = shape if isinstance(shape, tuple) else (shape,)
+    index = index if isinstance(index, tuple) else (index,)
+    out = torch.zeros(shape, dtype=dtype, device=device)
+    if any(isinstance(i, slice) for i in index):
+        places = [torch.arange(n, device=device)[i] for n, i in zip(shape, index)]
+        index = torch.meshgrid(*[p.reshape(-1) for p in places], indexing="ij")
+        value = torch.broadcast_to(torch.as_tensor(value, dtype=dtype, device=device), index[0].shape)
+        return out.index_put(index, value, accumulate=True)
+    index = torch.broadcast_tensors(*[torch.as_tensor(i, device=device) for i in index])
+    value = torch.broadcast_to(torch.as_tensor(value, dtype=dtype, device=device), index[0].shape)
+    return out.index_put(index, value, accumulate=True)
+''',
+        "inner": '''
+def inner(x, y):
+    """The sum of the products of entries."""
+    return torch.sum(x * y)
+''',
+        "shape": '''
+def shape(sizes):
+    """A shape as a tuple."""
+    return sizes if isinstance(sizes, tuple) else (sizes,)
+''',
+        "filled": '''
+def filled(sizes, value, dtype, device):
+    """A tensor with one value everywhere."""
+    sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+    return torch.broadcast_to(torch.as_tensor(value, dtype=dtype, device=device), sizes).clone()
+''',
+        "maximum": '''
+def maximum(x, y):
+    """The larger one, entry by entry; one of them may be a number."""
+    like = x if isinstance(x, torch.Tensor) else y
+    x, y = (torch.as_tensor(z, dtype=like.dtype, device=like.device) for z in (x, y))
+    return torch.maximum(x, y)
+''',
+        "logsumexp": '''
+def logsumexp(x, axis=-1):
+    """log(sum(exp(x))) along an axis, without overflow."""
+    return torch.logsumexp(x, axis)
+''',
+        "logdet": '''
+def logdet(A):
+    """The logarithm of the determinant, which has to be positive."""
+    sign, value = torch.linalg.slogdet(A)
+    return torch.where(sign > 0, value, torch.nan)
+''',
+        "inverse_or_zero": '''
+def inverse_or_zero(x):
+    """1 / x, and 0 at 0."""
+    return torch.where(x == 0, 0.0, 1 / torch.where(x == 0, 1.0, x))
+''',
+        "argmax": '''
+def argmax(x):
+    """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""
+    hits = (x == torch.amax(x, dim=-1, keepdim=True)).to(x.dtype)
+    return hits / torch.sum(hits, dim=-1, keepdim=True)
+''',
+        "products_without": '''
+def products_without(x, count):
+    """Products along the last axis without the entries i1, ..., i_count, which become axes; 0 where two are equal."""
+    n = x.shape[-1]
+    steps = torch.arange(n, device=x.device)
+    places = torch.stack(torch.meshgrid(*[steps] * count, indexing="ij"), -1).reshape(-1, count)
+    left_out = (places[:, :, None] == steps).any(1)
+    distinct = left_out.sum(-1) == count
+    factors = torch.where(left_out, 1.0, x[..., None, :])
+    return (torch.prod(factors, dim=-1) * distinct).reshape(x.shape[:-1] + (n,) * count)
+''',
+        "matrix_function": '''
+def matrix_function(function, A, *directions):
+    """The derivative of a matrix function at A in some directions (its value for none), for stacks of matrices."""
+    n, block = A.shape[-1], A
+    for E in directions:
+        size = block.shape[-1] // n
+        above = torch.einsum("ab,...ij->...aibj", torch.eye(size, dtype=A.dtype, device=A.device), E)
+        above = above.reshape(above.shape[:-4] + (size * n, size * n))
+        block, above = torch.broadcast_tensors(block, above)
+        lower = torch.cat([torch.zeros_like(block), block], -1)
+        block = torch.cat([torch.cat([block, above], -1), lower], -2)
+    return function(block)[..., :n, -n:]
+''',
+    },
+)
