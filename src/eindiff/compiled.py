@@ -16,7 +16,7 @@ from eindiff.emit.module import Module, Program
 from eindiff.errors import EindiffError, shape_text
 from eindiff.evaluate import bind_from_unneeded, bind_sizes, check_symmetric, read_inputs
 from eindiff.expr import Expr
-from eindiff.foreign import converter, prepared, stand_ins, to_numpy
+from eindiff.foreign import converter, prepared, stand_ins
 from eindiff.operators.patterns import Pattern, decompose
 from eindiff.operators.terms import Term
 from eindiff.outputs import Frame, Outputs
@@ -226,7 +226,8 @@ class _Call:
         """A structured output: its shape, and its terms with arrays."""
         terms = []
         for coefficient, which, labels, output, sizes in self._terms[k]:
-            terms.append(Term(coefficient, tuple([to_numpy(found[x]) for x in which]), labels, output, sizes))
+            arrays = tuple([np.asarray(found[x]) if self.is_numpy else found[x] for x in which])
+            terms.append(Term(coefficient, arrays, labels, output, sizes))
         return self.shapes[k], terms
 
     def buffers(self, out: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:

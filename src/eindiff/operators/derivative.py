@@ -33,18 +33,22 @@ class Derivative:
     """
 
     def __init__(self, grid: Grid, facts: Facts, name: str = "Derivative") -> None:
-        kept = tuple(tuple(tuple(x for x in block if x.coefficient) for block in row) for row in grid.terms)
-        self._grid = replace(grid, terms=kept)
+        self._given = grid.changed(lambda terms: [term for term in terms if term.coefficient])
         self._facts = facts
         self._solvers: dict[float, Careful] = {}
         self.name = name
 
     # What it is
 
+    @cached_property
+    def _grid(self) -> Grid:
+        """The terms with arrays of NumPy, which all computations are done with."""
+        return self._given.changed(lambda terms: [term.in_numpy() for term in terms])
+
     @property
     def terms(self) -> list[Term]:
-        """The terms: arrays, and the pattern of where their products go."""
-        return self._grid.all_terms
+        """The terms: arrays of the library that computed them, and the pattern of where their products go."""
+        return self._given.all_terms
 
     @property
     def rows(self) -> Any:
@@ -69,7 +73,7 @@ class Derivative:
     @property
     def nbytes(self) -> int:
         """The bytes of all different arrays in it."""
-        return self._grid.nbytes
+        return self._given.nbytes
 
     @property
     def dense_nbytes(self) -> int:
@@ -156,9 +160,9 @@ class Derivative:
 
     def __mul__(self, factor: Any) -> Derivative:
         factor = _number(factor, "a derivative is scaled by a number; for products use @")
-        terms = tuple(tuple(tuple(t.scaled(factor) for t in block) for block in row) for row in self._grid.terms)
+        grid = self._grid.changed(lambda terms: [term.scaled(factor) for term in terms])
         facts = Facts(self._facts.symmetric, self._facts.psd and factor >= 0)
-        return Derivative(replace(self._grid, terms=terms), facts, self.name)
+        return Derivative(grid, facts, self.name)
 
     __rmul__ = __mul__
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
@@ -105,6 +105,10 @@ class Grid:
         """Some of the variables."""
         terms = tuple([tuple([self.terms[i][j] for j in cols]) for i in rows])
         return Grid(tuple([self.rows[i] for i in rows]), tuple([self.cols[j] for j in cols]), terms, self.dtype)
+
+    def changed(self, change: Callable[[Terms], Sequence[Term]]) -> Grid:
+        """The grid with the terms of each block changed."""
+        return replace(self, terms=tuple([tuple([tuple(change(block)) for block in row]) for row in self.terms]))
 
     def with_terms(self, k: int, terms: Sequence[Term]) -> Grid:
         """The grid with more terms in one of its diagonal blocks."""

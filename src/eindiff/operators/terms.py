@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 
 from eindiff.evaluate import expand
+from eindiff.foreign import to_numpy
 from eindiff.labels import Labels, UnionFind, subscripts
 from eindiff.paths import contraction_path, path_flops
 
@@ -98,6 +99,12 @@ class Term:
     def transposed(self, split: int) -> Term:
         """The term with its last axes first."""
         return replace(self, output=self.output[split:] + self.output[:split])
+
+    def in_numpy(self) -> Term:
+        """The term with arrays of NumPy, whatever library they are of."""
+        if all(type(array) is np.ndarray for array in self.arrays):
+            return self
+        return replace(self, arrays=tuple([to_numpy(array) for array in self.arrays]))
 
     def scaled(self, factor: float) -> Term:
         """A multiple of the term."""
