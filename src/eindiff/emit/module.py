@@ -130,18 +130,18 @@ class Module:
             found = tidy(lowering.operations, lowering.run(exprs))
             if (seconds := costs.total(found)) < least:
                 best, least = found, seconds
-        return self._program(best, self.checks(checked=False), costs, not target.functional, target)
+        return self._program(best, self.checks(checked=False), costs, not target.functional, target, dtype)
 
     def _program(
         self, found: Sequence[Operation], first: Sequence[str], costs: Costs | None = None, buffers: bool = False,
-        target: Backend | None = None,
+        target: Backend | None = None, dtype: str = "float64",
     ) -> Program:  # fmt: skip
         target = target or backend("numpy")
         literals = self._literals(found, target)
         outputs = list(zip(self.names.outputs.values(), found, strict=True))
         taken = self.names.taken | {name for name, _ in literals.values()}
         printer = Printer(
-            outputs, taken, None if target.functional else costs, self.names.buffers if buffers else {}, target
+            outputs, taken, None if target.functional else costs, self.names.buffers if buffers else {}, target, dtype
         )
         printer.texts.update(literals)
         statements = printer.run()

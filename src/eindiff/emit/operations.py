@@ -147,8 +147,8 @@ class Operations:
 
     def mask(self, condition: Operation) -> Operation:
         """1 where a condition holds, else 0."""
-        if self.functional:  # which takes the type of the others
-            return self.make("{0} * 1.0", [condition], [ATOMS], kind=TIMES, role=("mask", condition))
+        if self.functional:
+            return self.make("{0}.astype(DTYPE)", [condition], [ATOMS], role=("mask", condition))
         kind = "np.float32" if self.dtype else "float"
         return self.make(f"{{0}}.astype({kind})", [condition], [ATOMS], role=("mask", condition))
 

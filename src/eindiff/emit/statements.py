@@ -64,9 +64,11 @@ class Printer:
     def __init__(
         self, outputs: Sequence[tuple[str, Operation]], taken: set[str],
         costs: Costs | None = None, buffers: Mapping[str, str] | None = None, backend: Backend | None = None,
+        dtype: str = "float64",
     ) -> None:  # fmt: skip
         self.outputs = outputs
-        self.spell = backend.spell if backend is not None and backend.functional else str
+        self.backend = backend if backend is not None and backend.functional else None
+        self.dtype = dtype
         self.taken = taken | {name for name, _ in outputs}
         self.costs = costs
         self.buffers = dict(buffers or {})  # names of arrays that take outputs
@@ -146,7 +148,8 @@ class Printer:
 
     def _fitted(self, x: Operation, template: str, margin: int, out: str = "", anywhere: bool = False) -> str:
         """The template filled in, with the longest operands given names until the line is short enough."""
-        template = self.spell(template)
+        if self.backend is not None:
+            template = self.backend.spell(template, self.dtype)
         while True:
             texts = []
             for y, place in zip(x.operands, x.places, strict=True):

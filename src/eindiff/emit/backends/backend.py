@@ -19,6 +19,7 @@ class Backend:
 
     name: str
     imports: Mapping[str, str]  # what is imported where a prefix is used
+    types: str = "np."  # what stands before the name of a type
     created: str = ""  # what follows the shape of a new array: {dtype}, and {like} for an input
     rules: Sequence[tuple[str, str]] = ()  # regular expressions for whole templates
     names: Mapping[str, str] = field(default_factory=dict)  # of functions, as words
@@ -26,8 +27,8 @@ class Backend:
     functional: bool = True  # arrays are not changed in place
     slices_backward: bool = True  # x[::-1] is allowed
 
-    def spell(self, template: str) -> str:
-        """A piece of source in the words of the library.
+    def spell(self, template: str, dtype: str = "float64") -> str:
+        """A piece of source in the words of the library; `DTYPE` in it is the type of all numbers.
 
         >>> rules = [(r"np\\.f\\((.*)\\)", r"g(\\1)")]
         >>> Backend("some", {}, rules=rules, names={"np.exp": "lib.exp"}).spell("np.f(np.exp(x))")
@@ -37,6 +38,7 @@ class Backend:
             if (found := re.fullmatch(pattern, template)) is not None:
                 template = found.expand(replacement)
                 break
+        template = template.replace("DTYPE", f"{self.types}{dtype}")
         return re.sub(r"(?<![\w.])(np|special|linalg)\.[\w.]+", self._name, template)
 
     def _name(self, found: re.Match) -> str:

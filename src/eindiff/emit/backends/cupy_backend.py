@@ -11,6 +11,7 @@ BACKEND = Backend(
         "linalg.": "from cupyx.scipy import linalg",
         "special.": "from cupyx.scipy import special",
     },
+    types="cp.",
     created=", dtype=cp.{dtype}",
     names={"np.*": "cp.", "linalg.expm": "linalg.expm", "special.*": "special."},
     helpers={

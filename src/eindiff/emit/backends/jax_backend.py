@@ -9,6 +9,7 @@ BACKEND = Backend(
         "linalg.": "from jax.scipy import linalg",
         "special.": "from jax.scipy import special",
     },
+    types="jnp.",
     created=", dtype=jnp.{dtype}",
     rules=[(r"np\.ascontiguousarray\((.*)\)", r"\1"), (r"(.*)\.copy\(\)", r"\1")],
     names={"np.*": "jnp.", "linalg.expm": "linalg.expm", "special.*": "special."},

@@ -11,6 +11,7 @@ _SAME = (
 BACKEND = Backend(
     "torch",
     imports={"torch.": "import torch"},
+    types="torch.",
     created=", dtype=torch.{dtype}, device={like}.device",
     rules=[
         (r"np\.ascontiguousarray\((.*)\)", r"\1"),
@@ -19,7 +20,9 @@ BACKEND = Backend(
         (r"np\.logaddexp\(0, \{0\}\)", r"torch.logaddexp({0}, torch.zeros_like({0}))"),
         (r"np\.maximum\(\{0\}, 0\.0\)", r"torch.relu({0})"),
         (r"np\.maximum\(\{0\}, \{1\}\)", r"maximum({0}, {1})"),
-        (r"np\.heaviside\(\{0\}, 0\.0\)", r"torch.where({0} > 0, 1.0, 0.0)"),
+        (r"np\.heaviside\(\{0\}, 0\.0\)", r"({0} > 0).to(DTYPE)"),
+        (r"np\.where\(\{0\} (>|==) \{1\}, 1\.0, 0\.0\)", r"({0} \1 {1}).to(DTYPE)"),
+        (r"\{0\}\.astype\(DTYPE\)", r"{0}.to(DTYPE)"),
         (r"np\.heaviside\(\{0\} - \{1\}, 0\.5\)", r"(0.5 + 0.5 * torch.sign({0} - {1}))"),
         (r"special\.expit\(\{0\}\)", r"torch.sigmoid({0})"),
         (r"special\.erf\(\{0\}\)", r"torch.erf({0})"),
