@@ -245,3 +245,10 @@ def test_float32_of_all_kinds_of_expressions(name: str) -> None:
     buffers = [np.full(np.shape(result), np.nan, np.float32) for result in results]
     function(**point, out=buffers)
     assert_close(buffers, results, rtol=1e-6)
+
+
+def test_slices_of_one_start_and_different_lengths() -> None:
+    v = ed.vector("v", 4)
+    hessian = ed.hessian(ed.square(ed.sum(ed.exp(v[0:2]))) + ed.square(ed.sum(ed.exp(v[0:3]))), v)
+    point = {"v": np.arange(4.0)}
+    assert_close(ed.compile(hessian)(**point), ed.evaluate(hessian, point))

@@ -139,7 +139,7 @@ class Arrays:
             core = Tensor(term.core.operation, tuple([names[x] for x in term.core.labels]))
             sizes = {names[x]: term.sizes[x] for x in names}
             same = replace(term, core=core, axes=axes, sizes=sizes)
-            groups.setdefault((axes, term.injective), []).append(same)
+            groups.setdefault((axes, tuple(sizes.items()), term.injective), []).append(same)
         result = []
         for group in groups.values():
             if len(group) > 1:
