@@ -44,6 +44,7 @@ OTHERS = {
     "rewrite_log",
     "simplify",
     "structured",
+    "symbolic",
     "variables",
     "parse",
     "to_script",

@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from eindiff.newton import NewtonStep, Step, newton_step
     from eindiff.operators import Derivative, SingularError, Term
     from eindiff.planning import Plan, plan
+    from eindiff.trace.functions import symbolic
 
 __version__ = "0.1.0"
 
@@ -124,6 +125,7 @@ _LATER = {
     "ParseError": "eindiff.language.source",
     "parse": "eindiff.language.parse",
     "plan": "eindiff.planning",
+    "symbolic": "eindiff.trace.functions",
     "to_script": "eindiff.emit",
     "to_source": "eindiff.emit",
     "to_text": "eindiff.language.print_expr",
@@ -239,6 +241,7 @@ __all__ = [
     "svdleft",
     "svdright",
     "svdvals",
+    "symbolic",
     "symmetric",
     "take",
     "tan",

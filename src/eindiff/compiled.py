@@ -21,6 +21,7 @@ from eindiff.operators.patterns import Pattern, decompose
 from eindiff.operators.terms import Term
 from eindiff.outputs import Frame, Outputs
 from eindiff.planning import Plan, named
+from eindiff.trace.opaque import REGISTRY
 
 FORMS = ("dense", "structured")
 DTYPES = ("float32", "float64")
@@ -113,7 +114,7 @@ class Compiled:
                 module = Module(named(list(dict.fromkeys(factors)) or [construct.filled(1, ())]), "f")
             known = {name: sizes[name] for name in module.size_names}
             program = module.program(known, dtype, exact=True, library=library)
-            namespace: dict[str, Any] = {}
+            namespace: dict[str, Any] = dict(REGISTRY)
             exec(program.source, namespace)
             function = prepared(library, namespace["f"], [module.names.sizes[name] for name in module.unseen])
             self._built[kind] = _Built(module, program, function, patterns)

@@ -6,9 +6,9 @@ pushforward v̇ = ∂v/∂x (axes of v, then of x), in reverse mode its pullback
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from eindiff import construct
 from eindiff.construct import Factor, add, einsum
@@ -19,6 +19,9 @@ from eindiff.order import flatten, merge, nest_by_tensor_order
 from eindiff.rewrite import record
 from eindiff.sharing import share
 from eindiff.sizes import Size
+
+if TYPE_CHECKING:
+    from eindiff.trace.function_derivatives import DerivativeOfFunction
 
 # Forward mode
 
@@ -344,6 +347,17 @@ def _check_cut(y: Expr, x: Expr, nodes: Sequence[Expr]) -> None:
 # What people ask for
 
 
+def _of_function(kind: str, f: Any, x: Any, mode: str, options: Mapping[str, Any]) -> Any:
+    """The derivative of a Python function of arrays, as a function of arrays; None if f is an expression."""
+    if callable(f):
+        from eindiff.trace.function_derivatives import DerivativeOfFunction
+
+        return DerivativeOfFunction(kind, f, **({} if x is None else {"argnums": x}), mode=mode, **options)
+    if options or x is None:
+        raise EindiffError(f"{kind} of an expression is by a variable or a list of them, not by {options or None}")
+    return None
+
+
 def _scalar(operation: str, f: Expr) -> None:
     if f.ndim:
         raise EindiffError(f"{operation} needs a scalar function; {f} has shape {shape_text(f.shape)}")
@@ -357,8 +371,18 @@ def gradient(f: Expr, x: Expr | str, mode: str = "auto", symmetric: str = "proje
 def gradient(f: Expr, x: Several, mode: str = "auto", symmetric: str = "projected") -> list: ...
 
 
-def gradient(f: Expr, x: Wrt, mode: str = "auto", symmetric: str = "projected") -> Expr | list:
-    """The gradient of a scalar function; a list of variables gives a list, from one reverse sweep."""
+@overload
+def gradient(f: Callable[..., Any], x: Wrt = None, mode: str = "auto", **options: Any) -> DerivativeOfFunction: ...
+
+
+def gradient(f: Any, x: Wrt = None, mode: str = "auto", symmetric: str = "projected", **options: Any) -> Any:
+    """The gradient of a scalar function; a list of variables gives a list, from one reverse sweep.
+
+    Of a Python function of NumPy arrays it is a function of the same arguments: `argnums` says by which of them, as
+    places or names.
+    """
+    if (function := _of_function("gradient", f, x, mode, options)) is not None:
+        return function
     _scalar("gradient", f)
     return jacobian(f, x, mode, symmetric)
 
@@ -371,8 +395,17 @@ def jacobian(y: Expr, x: Expr | str, mode: str = "auto", symmetric: str = "proje
 def jacobian(y: Expr, x: Several, mode: str = "auto", symmetric: str = "projected") -> list: ...
 
 
-def jacobian(y: Expr, x: Wrt, mode: str = "auto", symmetric: str = "projected") -> Expr | list:
-    """The derivative of y by x, or by each of a list of variables."""
+@overload
+def jacobian(y: Callable[..., Any], x: Wrt = None, mode: str = "auto", **options: Any) -> DerivativeOfFunction: ...
+
+
+def jacobian(y: Any, x: Wrt = None, mode: str = "auto", symmetric: str = "projected", **options: Any) -> Any:
+    """The derivative of y by x, or by each of a list of variables.
+
+    Of a Python function it is a function, as for `gradient`.
+    """
+    if (function := _of_function("jacobian", y, x, mode, options)) is not None:
+        return function
     if not isinstance(x, list | tuple):
         return derivative(y, x, mode=mode, symmetric=symmetric)
     return _blocks([y], [find_variable(y, one) for one in x], mode, symmetric)[0]
@@ -386,8 +419,17 @@ def hessian(f: Expr, x: Expr | str, mode: str = "auto", symmetric: str = "projec
 def hessian(f: Expr, x: Several, mode: str = "auto", symmetric: str = "projected") -> list: ...
 
 
-def hessian(f: Expr, x: Wrt, mode: str = "auto", symmetric: str = "projected") -> Expr | list:
-    """The second derivative of f by x; a list of variables gives the blocks, cross blocks included."""
+@overload
+def hessian(f: Callable[..., Any], x: Wrt = None, mode: str = "auto", **options: Any) -> DerivativeOfFunction: ...
+
+
+def hessian(f: Any, x: Wrt = None, mode: str = "auto", symmetric: str = "projected", **options: Any) -> Any:
+    """The second derivative of f by x; a list of variables gives the blocks, cross blocks included.
+
+    Of a Python function it is a function, as for `gradient`; with `structured=True` that gives a `Derivative`.
+    """
+    if (function := _of_function("hessian", f, x, mode, options)) is not None:
+        return function
     if not isinstance(x, list | tuple):
         return derivative(f, x, x, mode=mode, symmetric=symmetric)
     columns = [find_variable(f, one) for one in x]

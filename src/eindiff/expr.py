@@ -28,6 +28,7 @@ Number = int | float | Fraction
 _interned: WeakValueDictionary[bytes, Expr] = WeakValueDictionary()
 _origins: WeakKeyDictionary[Expr, set[Variable]] = WeakKeyDictionary()
 _derivations: WeakKeyDictionary[Expr, tuple[Expr, Variable]] = WeakKeyDictionary()
+comparing = 0  # how many functions are being traced, where == of two expressions is that of arrays
 
 
 class Expr:
@@ -39,8 +40,26 @@ class Expr:
     digest: bytes  # of the structure: the same in every run, and what nodes are interned and ordered by
     symmetries: tuple[Symmetry, ...]  # permutations of axes that leave the value as it is, up to a sign
 
-    # NumPy arrays leave binary operators with an expression to the expression.
-    __array_ufunc__: Any = None
+    # NumPy's functions, its methods of arrays, and operators with an array on the left are those of `trace`.
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        from eindiff.trace import numpy_protocol
+
+        return numpy_protocol.array_ufunc(ufunc, method, inputs, keywords)
+
+    def __array_function__(self, function: Any, types: Any, args: tuple, keywords: dict[str, Any]) -> Any:
+        from eindiff.trace import numpy_protocol
+
+        return numpy_protocol.array_function(function, args, keywords)
+
+    if not TYPE_CHECKING:  # a type checker knows only what is declared
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(f"expressions have no attribute {name!r}")
+            from eindiff.trace import numpy_protocol
+
+            return numpy_protocol.attribute(self, name)
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -61,10 +80,48 @@ class Expr:
     def __deepcopy__(self, memo: object) -> Expr:
         return self
 
-    def __bool__(self) -> bool:
-        from eindiff.errors import EindiffError
+    def __eq__(self, other: object) -> Any:
+        """Whether this is the same expression; with numbers and arrays, 1 where entries are equal, else 0."""
+        if self is other:
+            return True
+        if isinstance(other, Expr) and not comparing:
+            return False
+        from eindiff.trace import numpy_protocol
 
-        raise EindiffError(f"{self} is symbolic and has no truth value; use where(condition, a, b) to choose")
+        return numpy_protocol.compare(self, other)
+
+    def __ne__(self, other: object) -> Any:
+        same = self.__eq__(other)
+        return same if same is NotImplemented else not same if isinstance(same, bool) else 1 - same
+
+    __hash__ = object.__hash__
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        from eindiff.trace import numpy_protocol
+
+        numpy_protocol.convert_to_array(self)
+
+    def __bool__(self) -> bool:
+        from eindiff.trace import numpy_protocol
+
+        numpy_protocol.convert(self, "bool")
+
+    def __float__(self) -> float:
+        from eindiff.trace import numpy_protocol
+
+        numpy_protocol.convert(self, "float")
+
+    def __int__(self) -> int:
+        from eindiff.trace import numpy_protocol
+
+        numpy_protocol.convert(self, "int")
+
+    __index__ = __int__
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        from eindiff.trace import numpy_protocol
+
+        numpy_protocol.convert(self, "setitem")
 
     def __iter__(self) -> Iterator[Expr]:
         from eindiff import indexing
@@ -185,6 +242,20 @@ class Expr:
     def __le__(self, other: Any) -> Expr:
         return 1 - (self > other)
 
+    def __and__(self, other: Any) -> Any:
+        return np.logical_and(self, other)
+
+    def __or__(self, other: Any) -> Any:
+        return np.logical_or(self, other)
+
+    def __xor__(self, other: Any) -> Any:
+        return np.logical_xor(self, other)
+
+    def __invert__(self) -> Any:
+        return np.logical_not(self)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
     @property
     def T(self) -> Expr:
         """The transpose: all axes in reverse order."""
@@ -192,11 +263,10 @@ class Expr:
 
         return arrays.transpose(self)
 
-    def sum(self, axis: int | tuple[int, ...] | None = None) -> Expr:
+    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
         """The sum over all axes or the given ones."""
-        from eindiff import arrays
-
-        return arrays.sum(self, axis)
+        result: Any = np.sum(self, axis, keepdims=keepdims)
+        return result
 
     def reshape(self, *shape: Any) -> Expr:
         """The same entries, in row-major order, with another shape."""

@@ -13,7 +13,15 @@ from eindiff.errors import EindiffError
 
 def stand_ins(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Arrays of zeros with the shapes and types of others, which take no memory: for all that looks only at these."""
-    return {name: np.broadcast_to(np.zeros((), _dtype(name, x)), np.shape(x)) for name, x in arrays.items()}
+    return {name: np.broadcast_to(np.zeros((), _dtype(name, x)), _shape(name, x)) for name, x in arrays.items()}
+
+
+def _shape(name: str, value: Any) -> tuple[int, ...]:
+    """The shape of an array, which has to be known."""
+    shape = tuple(np.shape(value))
+    if None in shape:
+        raise EindiffError(f"the array for {name} has a shape that is not known: {shape}; programs are made for sizes")
+    return shape
 
 
 def _dtype(name: str, value: Any) -> np.dtype:
@@ -22,9 +30,12 @@ def _dtype(name: str, value: Any) -> np.dtype:
         return np.asarray(value).dtype
     text = getattr(value.dtype, "name", str(value.dtype)).rpartition(".")[2]
     try:
-        return np.dtype(text)
+        dtype = np.dtype(text)
     except TypeError:
-        raise EindiffError(f"the array for {name} holds {text}: use float32 or float64") from None
+        dtype = np.dtype(np.float16)
+    if dtype == np.float16 or dtype.isbuiltin != 1:  # some libraries teach NumPy more types
+        raise EindiffError(f"the array for {name} holds {text}: use float32 or float64")
+    return dtype
 
 
 def converter(library: str, dtype: np.dtype, arrays: Mapping[str, Any]) -> Callable[[Any], Any]:
@@ -36,8 +47,12 @@ def converter(library: str, dtype: np.dtype, arrays: Mapping[str, Any]) -> Calla
         return lambda value: torch.as_tensor(value, dtype=kind, device=device)
     if library == "tensorflow":
         tf = import_module("tensorflow")
-        return lambda value: tf.cast(value, dtype.name)
-    module = import_module({"jax": "jax.numpy", "cupy": "cupy"}[library])
+        return lambda value: tf.cast(value if tf.is_tensor(value) else np.asarray(value, dtype), dtype.name)
+    if library == "jax":
+        jnp = import_module("jax.numpy")
+        kind = float if dtype == np.float64 else dtype  # the widest type that is switched on
+        return lambda value: jnp.asarray(value, kind)
+    module = import_module(library)
     return lambda value: module.asarray(value, dtype)
 
 

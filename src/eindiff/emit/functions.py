@@ -20,10 +20,12 @@ from eindiff.emit.operations import (
     Operation,
     Operations,
     Work,
+    is_number,
 )  # fmt: skip
 from eindiff.errors import EindiffError
 from eindiff.expr import Apply, Map
 from eindiff.sizes import Size
+from eindiff.trace.opaque import REGISTRY
 
 ELEMENTWISE = {
     "exp": "np.exp({0})",
@@ -179,7 +181,9 @@ def matrix_function(function, A, *directions):
 def elementwise(operations: Operations, node: Map, args: Sequence[Operation], costs: Costs | None) -> Operation:
     """An elementwise function of arrays that broadcast against each other."""
     name = node.function.name
-    many = costs is not None and costs.entries(args[0].shape) >= MANY
+    many = costs is not None and not operations.functional and costs.entries(args[0].shape) >= MANY
+    if operations.functional:
+        args = _with_an_array(operations, args, first=1 if name == "where" else 0)
     if name == "step" and many:
         return operations.mask(operations.make("({0} > 0.0)", args, [FIRST_TERM | {PLUS}], role=("condition",)))
     if name == "sigmoid" and many:
@@ -201,6 +205,13 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
     return operations.make(ELEMENTWISE[name], args, places, speed=ARITHMETIC if name in SIMPLE else FUNCTION)
 
 
+def _with_an_array(operations: Operations, args: Sequence[Operation], first: int) -> Sequence[Operation]:
+    """Arguments of which one is an array: libraries other than NumPy see from it what type a result has."""
+    if not all(map(is_number, args[first:])):
+        return args
+    return [*args[:first], operations.array(args[first]), *args[first + 1 :]]
+
+
 def reduction(operations: Operations, name: str, x: Operation, axis: int | None) -> Operation:
     """A function of vectors along one axis (None: of one vector)."""
     along = "" if axis is None else f", axis={axis}"
@@ -213,6 +224,9 @@ def whole(operations: Operations, node: Apply, args: Sequence[Operation], shared
     """A function of whole tensors; `shared` says that other parts of its factorization are needed too."""
     name, order = node.function.name, node.function.parameter
     cost: dict[str, Any] = {"shape": node.shape, "work": _work(node), "speed": LAPACK}
+    if name in REGISTRY:  # computed by the library that the expression came from
+        slots = ", ".join(f"{{{k}}}" for k in range(len(args)))
+        return operations.make(f"{name}({slots})", args, **cost)
     if name == "prod":
         return operations.make(f"products_without({{0}}, {order})", args, **cost)
     if name in ("expm", "logm", "sqrtm"):

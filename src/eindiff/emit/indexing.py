@@ -66,12 +66,16 @@ class Indexing:
         return Index(table=Tensor(self._table(values, shape), inputs))
 
     def _table(self, values: Sequence[int], shape: Sequence[int]) -> Operation:
-        integers = self.operations.dtype.replace("float64", "int64").replace("float32", "int64")
-        created = integers if self.operations.functional else ""
-        text = f"np.array([{', '.join(map(str, values))}]{created})"
+        text = f"np.array([{', '.join(map(str, values))}]{self._integers})"
         if len(shape) > 1:
             text += f".reshape({', '.join(map(str, shape))})"
         return self.operations.make(text, role=("literal", *values), shape=tuple(shape), work=0)
+
+    @property
+    def _integers(self) -> str:
+        """What follows a new array of integers."""
+        created = self.operations.dtype if self.operations.functional else ""
+        return created.replace("float64", "int64").replace("float32", "int64")
 
     def substitute(self, axis: Index, label: int, inner: Index, sizes: Mapping[int, Size]) -> Index:
         """The index when one of its labels is itself an index."""
@@ -108,7 +112,8 @@ class Indexing:
             return self.products.align(index.table, order)
         terms = []
         for label, stride in index.strides:
-            counted = self.operations.make(f"np.arange({self.text(sizes[label])})", shape=(sizes[label],))
+            text = f"np.arange({self.text(sizes[label])}{self._integers})"
+            counted = self.operations.make(text, shape=(sizes[label],))
             steps = Tensor(counted, (label,))
             terms.append((stride, self.products.align(steps, order)))
         return self._sum(index.offset, terms)
@@ -130,7 +135,7 @@ class Indexing:
         """A size as an operation."""
         text = self.text(size)
         kind = PLUS if " " in text.replace(", ", "") else TIMES if "*" in text else ATOM
-        return self.operations.name(text, kind=kind)
+        return self.operations.make(text, kind=kind, cheap=True, role=("size",))
 
     # Reading
 

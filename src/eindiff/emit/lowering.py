@@ -12,7 +12,7 @@ from eindiff.emit import functions
 from eindiff.emit.backends.backend import Backend
 from eindiff.emit.costs import Costs
 from eindiff.emit.indexing import Axis, Index, Indexing, labels_of
-from eindiff.emit.operations import Operation, Operations, number_text
+from eindiff.emit.operations import Operation, Operations, is_number, number_text
 from eindiff.emit.products import Products
 from eindiff.emit.tensors import Tensor
 from eindiff.emit.values import Arrays, Term, Value
@@ -69,7 +69,8 @@ class Lowering:
         self.pushed = self._pushed(outputs)
         for node in order:
             self.values[node] = self._lower(node)
-        return [self.arrays.array(self.values[output]) for output in outputs]
+        found = [self.arrays.array(self.values[output]) for output in outputs]
+        return [self.operations.array(x) if self.operations.functional and is_number(x) else x for x in found]
 
     def _pushed(self, outputs: Sequence[Expr]) -> dict[Expr, Number]:
         """Coefficients of outputs, where they are cheaper inside a contraction that is used only there."""
@@ -78,7 +79,7 @@ class Lowering:
         for node in terms:
             if isinstance(node, Einsum) and node.coefficient != 1 and len(node.operands) == 1 and self.uses[node] == 1:
                 [child] = node.operands
-                if is_contraction(child) and self.uses[child] == 1:
+                if is_contraction(child) and self.uses[child] == 1 and not _is_placing(child):
                     pushed[child] = node.coefficient
         return pushed
 
@@ -199,7 +200,7 @@ class Lowering:
     def _is_inlined(self, operand: Einsum, labels: Labels, node: Einsum) -> bool:
         if len(set(labels)) < len(labels):
             return False
-        if all(is_index_map(x) for x in operand.operands):  # a 0/1 matrix on its own is never formed
+        if _is_placing(operand):
             return True
         return operand.ndim > 2 and self.uses[operand] == 1 and len(node.operands) > 1
 
@@ -304,6 +305,11 @@ def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, L
     return hints
 
 
+def _is_placing(node: Einsum) -> bool:
+    """Whether a node only says where ones are: such a matrix is never formed on its own."""
+    return all(is_index_map(x) for x in node.operands)
+
+
 def _is_injective(axes: tuple[Axis, ...]) -> bool:
     """Whether different labels surely have different places: each label is an axis, or the only one of an index."""
     alone: set[int] = set()
@@ -314,9 +320,17 @@ def _is_injective(axes: tuple[Axis, ...]) -> bool:
             alone.add(axis)
         elif axis.table is None and len(axis.strides) == 1:
             alone.add(axis.strides[0][0])
-        elif axis.table is not None and (values := axis.table.operation.role[1:]) and len(set(values)) == len(values):
+        elif axis.table is not None and _is_distinct(axis.table.operation):
             alone.update(axis.labels)
     return labels <= alone
+
+
+def _is_distinct(table: Operation) -> bool:
+    """Whether the entries of an index array are known to differ: it is a literal, or one that is moved."""
+    if table.role[:1] == ("plus",):
+        moved = [x for x in table.role[2::2] if not is_number(x)]
+        return len(moved) == 1 and _is_distinct(moved[0])
+    return table.role[:1] == ("literal",) and len(set(table.role[1:])) == len(table.role[1:])
 
 
 def array_text(array: np.ndarray) -> str:

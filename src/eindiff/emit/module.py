@@ -28,7 +28,7 @@ Outputs = Expr | Mapping[str, Expr]
 
 # What programs in any library use, besides the helpers that NumPy's have.
 RESERVED = ("np", "linalg", "special", "min", "jnp", "cp", "cupyx", "torch", "tf", "put", "shape", "filled",
-            "maximum", "inner")  # fmt: skip
+            "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "solved", "spread", "svd")  # fmt: skip
 
 
 class Names:
@@ -120,7 +120,8 @@ class Module:
         target = backend(library)
         created = "" if dtype == "float64" else f", dtype=np.{dtype}"
         if target.functional:
-            created = target.created.format(dtype=dtype, like=next(iter(self.names.variables.values()), ""))
+            created = target.created.format(dtype=dtype)
+            created += "".join(target.placed.format(like=name) for name in list(self.names.variables.values())[:1])
         costs = Costs(known, np.dtype(dtype).itemsize)
         best: list[Operation] = []
         least = inf
@@ -164,7 +165,7 @@ class Module:
         self.constants: list[str] = []
         names: dict[Operation, tuple[str, str]] = {}
         for operation in reachable(outputs):
-            movable = "{like}" not in target.created  # a constant of the module has no input to follow
+            movable = not target.functional  # others belong to the device, or the trace, they are made in
             if operation.role[:1] == ("literal",) and len(operation.template) > 40 and movable:
                 name = f"C{len(names)}"
                 while name in self.names.taken:

@@ -6,6 +6,7 @@ seen to be used twice.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -65,7 +66,7 @@ class Operations:
     known: dict[tuple, Operation] = field(default_factory=dict)
     symmetric: set[Operation] = field(default_factory=set)  # matrices that equal their transposes
     dtype: str = ""  # what is written after the shape of a new array
-    functional: bool = False  # arrays are not changed in place, and no branch depends on values
+    functional: bool = False  # arrays are not changed in place, have one type, and no branch depends on values
     slices_backward: bool = True
 
     def make(
@@ -98,6 +99,10 @@ class Operations:
         if x in self.symmetric:
             return x
         return self.make("{0}.T", [x], [ATOMS], cheap=True, view=True, role=("transpose", x), shape=x.shape[::-1])
+
+    def array(self, x: Operation) -> Operation:
+        """A number as an array."""
+        return self.make(f"np.array({{0}}{self.dtype})", [x], work=0)
 
     def matmul(self, a: Operation, b: Operation) -> Operation:
         """`a @ b`, with NumPy's rules for vectors and stacks of matrices."""
@@ -147,8 +152,6 @@ class Operations:
 
     def mask(self, condition: Operation) -> Operation:
         """1 where a condition holds, else 0."""
-        if self.functional:
-            return self.make("{0}.astype(DTYPE)", [condition], [ATOMS], role=("mask", condition))
         kind = "np.float32" if self.dtype else "float"
         return self.make(f"{{0}}.astype({kind})", [condition], [ATOMS], role=("mask", condition))
 
@@ -209,6 +212,13 @@ def number_text(value: Number) -> str:
         return repr(float(value)) if short else f"{value.numerator}/{value.denominator}"
     text = repr(value)
     return text.replace("inf", "np.inf").replace("nan", "np.nan")
+
+
+def is_number(x: Operation) -> bool:
+    """Whether an operation gives one of Python's numbers: arithmetic of numbers and sizes."""
+    if x.role[:1] in (("number",), ("size",)):
+        return True
+    return bool(x.operands) and not re.search("[a-z]", x.template) and all(map(is_number, x.operands))
 
 
 def reachable(outputs: Iterable[Operation]) -> list[Operation]:

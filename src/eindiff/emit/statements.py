@@ -15,12 +15,13 @@ import numpy as np
 
 from eindiff.emit.backends.backend import Backend
 from eindiff.emit.costs import Costs
-from eindiff.emit.operations import ATOM, Operation, count_uses, reachable
+from eindiff.emit.operations import ATOM, Operation, count_uses, is_number, reachable
 
 LINE = 96  # columns of a line of source, without its indentation
 IN_PLACE = 2**14  # bytes of an array that is worth being changed in place
 FORGET = 2**14  # bytes of an array that is worth being forgotten: memory that is used again need not be mapped again
 
+_ELEMENTWISE = re.compile(r"[^\[@a-z]*|np\.(where|maximum|heaviside)\(.*")
 _FUNCTION = re.compile(r"np\.(\w+)\(\{0\}\)")
 _IN_PLACE_OPERATOR = {" * ": "*=", " / ": "/=", " + ": "+=", " - ": "-="}
 _BINARY = {" @ ": "matmul", " * ": "multiply", " / ": "divide", " + ": "add", " - ": "subtract"}
@@ -100,7 +101,8 @@ class Printer:
                 self.statements.append(Statement([text], name, x))
                 self.results[name] = name
             else:
-                self.results[name] = self.texts[x][0]
+                copied = self.backend.copied if self.backend is not None and self._is_part(x) else ""
+                self.results[name] = copied.format(self.texts[x][0]) or self.texts[x][0]
         if self.costs:
             self._forget()
         return self.statements
@@ -148,8 +150,7 @@ class Printer:
 
     def _fitted(self, x: Operation, template: str, margin: int, out: str = "", anywhere: bool = False) -> str:
         """The template filled in, with the longest operands given names until the line is short enough."""
-        if self.backend is not None:
-            template = self.backend.spell(template, self.dtype)
+        template = self._spelled(x, template)
         while True:
             texts = []
             for y, place in zip(x.operands, x.places, strict=True):
@@ -161,6 +162,18 @@ class Printer:
             if len(result) + margin <= LINE or not long:
                 return result
             self._assign(max(long, key=lambda y: len(self.texts[y][0])), None)
+
+    def _spelled(self, x: Operation, template: str) -> str:
+        """The template in the words of the library."""
+        if self.backend is None or (x.operands and is_number(x)):
+            return template
+        text = self.backend.spell(template, self.dtype)
+        shapes = {y.shape for y in x.operands if y.shape}
+        if len(x.shape) <= self.backend.broadcasts or len(shapes) < 2 or not _ELEMENTWISE.fullmatch(template):
+            return text
+        names = [f"x{k}" for k in range(len(x.operands))]
+        slots = ", ".join(f"{{{k}}}" for k in range(len(names)))
+        return f"spread(lambda {', '.join(names)}: {text.format(*names)}, {slots})"
 
     def _filled(self, x: Operation, lines: Sequence[str], name: str, anywhere: bool = False) -> list[str]:
         """Several templates filled in; what gets a name stands before them all."""

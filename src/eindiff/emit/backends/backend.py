@@ -7,10 +7,12 @@ instead; the first one that fits the whole piece of source is taken, and then si
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from eindiff.errors import EindiffError
+
+Replacement = str | Callable[[re.Match], str]  # as `re.sub` takes it
 
 
 @dataclass(frozen=True)
@@ -20,12 +22,15 @@ class Backend:
     name: str
     imports: Mapping[str, str]  # what is imported where a prefix is used
     types: str = "np."  # what stands before the name of a type
-    created: str = ""  # what follows the shape of a new array: {dtype}, and {like} for an input
-    rules: Sequence[tuple[str, str]] = ()  # regular expressions for whole templates
+    created: str = ""  # what follows the shape of a new array: {dtype}
+    placed: str = ""  # and then, where there is an input {like}
+    copied: str = ""  # an array {0} that lies in memory of its own, where a result may not be part of an input
+    rules: Sequence[tuple[str, Replacement]] = ()  # regular expressions for whole templates
     names: Mapping[str, str] = field(default_factory=dict)  # of functions, as words
     helpers: Mapping[str, str] = field(default_factory=dict)
     functional: bool = True  # arrays are not changed in place
     slices_backward: bool = True  # x[::-1] is allowed
+    broadcasts: int = 64  # axes along which arrays are repeated to fit others, at most: beyond it `spread` does that
 
     def spell(self, template: str, dtype: str = "float64") -> str:
         """A piece of source in the words of the library; `DTYPE` in it is the type of all numbers.
@@ -36,7 +41,7 @@ class Backend:
         """
         for pattern, replacement in self.rules:
             if (found := re.fullmatch(pattern, template)) is not None:
-                template = found.expand(replacement)
+                template = found.expand(replacement) if isinstance(replacement, str) else replacement(found)
                 break
         template = template.replace("DTYPE", f"{self.types}{dtype}")
         return re.sub(r"(?<![\w.])(np|special|linalg)\.[\w.]+", self._name, template)

@@ -3,6 +3,11 @@
 from eindiff.emit.backends import jax_backend
 from eindiff.emit.backends.backend import Backend
 
+_SHARED = {name: text.replace("jnp.", "cp.") for name, text in jax_backend.BACKEND.helpers.items()}
+_OF_ONE_MATRIX = """    values = [function(x)[:n, -n:] for x in block.reshape(-1, *block.shape[-2:])]
+    return cp.stack(values).reshape(*block.shape[:-2], n, n)
+"""
+
 BACKEND = Backend(
     "cupy",
     imports={
@@ -13,9 +18,19 @@ BACKEND = Backend(
     },
     types="cp.",
     created=", dtype=cp.{dtype}",
-    names={"np.*": "cp.", "linalg.expm": "linalg.expm", "special.*": "special."},
+    copied="{0}.copy()",
+    rules=[(r"np\.where\(\{0\} (>|==) \{1\}, 1\.0, 0\.0\)", r"({0} \1 {1}).astype(DTYPE)")],
+    names={
+        "np.*": "cp.",
+        "linalg.expm": "linalg.expm",
+        "special.erf": "special.erf",
+        "special.expit": "special.expit",
+    },
     helpers={
-        **{name: text.replace("jnp.", "cp.") for name, text in jax_backend.BACKEND.helpers.items()},
+        **_SHARED,
+        "matrix_function": _SHARED["matrix_function"].replace(
+            "    return function(block)[..., :n, -n:]\n", _OF_ONE_MATRIX
+        ),
         "put": '''
 def put(shape, index, value, dtype):
     """Zeros, with a value added at some places."""

@@ -9,10 +9,20 @@ BACKEND = Backend(
         "linalg.": "from jax.scipy import linalg",
         "special.": "from jax.scipy import special",
     },
-    types="jnp.",
-    created=", dtype=jnp.{dtype}",
-    rules=[(r"np\.ascontiguousarray\((.*)\)", r"\1"), (r"(.*)\.copy\(\)", r"\1")],
-    names={"np.*": "jnp.", "linalg.expm": "linalg.expm", "special.*": "special."},
+    created=", dtype=np.{dtype}",
+    rules=[
+        (r"np\.ascontiguousarray\((.*)\)", r"\1"),
+        (r"(.*)\.copy\(\)", r"\1"),
+        (r"np\.where\(\{0\} (>|==) \{1\}, 1\.0, 0\.0\)", r"({0} \1 {1}).astype(DTYPE)"),
+    ],
+    names={
+        "np.*": "jnp.",
+        "np.float64": "float",  # the widest type that is switched on
+        "np.int64": "int",
+        "linalg.expm": "linalg.expm",
+        "special.erf": "special.erf",
+        "special.expit": "special.expit",
+    },
     helpers={
         "put": '''
 def put(shape, index, value, dtype):
@@ -38,7 +48,7 @@ def inverse_or_zero(x):
         "argmax": '''
 def argmax(x):
     """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""
-    hits = x == jnp.max(x, axis=-1, keepdims=True)
+    hits = (x == jnp.max(x, axis=-1, keepdims=True)).astype(x.dtype)
     return hits / jnp.sum(hits, axis=-1, keepdims=True)
 ''',
         "products_without": '''

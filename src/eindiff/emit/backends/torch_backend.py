@@ -12,17 +12,18 @@ BACKEND = Backend(
     "torch",
     imports={"torch.": "import torch"},
     types="torch.",
-    created=", dtype=torch.{dtype}, device={like}.device",
+    created=", dtype=torch.{dtype}",
+    placed=", device={like}.device",
+    copied="{0}.clone()",
     rules=[
         (r"np\.ascontiguousarray\((.*)\)", r"\1"),
         (r"np\.broadcast_to\((\{0\}), (.*)\)\.copy\(\)", r"torch.broadcast_to(\1, shape(\2)).clone()"),
         (r"np\.broadcast_to\((\{0\}), (.*)\)", r"torch.broadcast_to(\1, shape(\2))"),
-        (r"np\.logaddexp\(0, \{0\}\)", r"torch.logaddexp({0}, torch.zeros_like({0}))"),
+        (r"np\.logaddexp\(0, \{0\}\)", r"softplus({0})"),
         (r"np\.maximum\(\{0\}, 0\.0\)", r"torch.relu({0})"),
         (r"np\.maximum\(\{0\}, \{1\}\)", r"maximum({0}, {1})"),
         (r"np\.heaviside\(\{0\}, 0\.0\)", r"({0} > 0).to(DTYPE)"),
         (r"np\.where\(\{0\} (>|==) \{1\}, 1\.0, 0\.0\)", r"({0} \1 {1}).to(DTYPE)"),
-        (r"\{0\}\.astype\(DTYPE\)", r"{0}.to(DTYPE)"),
         (r"np\.heaviside\(\{0\} - \{1\}, 0\.5\)", r"(0.5 + 0.5 * torch.sign({0} - {1}))"),
         (r"special\.expit\(\{0\}\)", r"torch.sigmoid({0})"),
         (r"special\.erf\(\{0\}\)", r"torch.erf({0})"),
@@ -48,19 +49,19 @@ BACKEND = Backend(
     slices_backward=False,
     helpers={
         "put": '''
-def put(shape, index, value, dtype, device):
+def put(shape, index, value, dtype, device=None):
     """Zeros, with a value added at some places."""
-    shape = shape if isinstance(shape, tuple) else (shape,)
-    index = index if isinstance(index, tuple) else (index,)
-    out = torch.zeros(shape, dtype=dtype, device=device)
-    if any(isinstance(i, slice) for i in index):
-        places = [torch.arange(n, device=device)[i] for n, i in zip(shape, index)]
-        index = torch.meshgrid(*[p.reshape(-1) for p in places], indexing="ij")
-        value = torch.broadcast_to(torch.as_tensor(value, dtype=dtype, device=device), index[0].shape)
-        return out.index_put(index, value, accumulate=True)
-    index = torch.broadcast_tensors(*[torch.as_tensor(i, device=device) for i in index])
-    value = torch.broadcast_to(torch.as_tensor(value, dtype=dtype, device=device), index[0].shape)
-    return out.index_put(index, value, accumulate=True)
+    sizes = shape if isinstance(shape, tuple) else (shape,)
+    left = sum(isinstance(i, slice) for i in index)
+    places = []
+    for n, i in zip(sizes, index):
+        if isinstance(i, slice):
+            left -= 1
+            i = torch.arange(n, device=device)[i].reshape(-1, *[1] * left)
+        places.append(torch.as_tensor(i, device=device))
+    places = torch.broadcast_tensors(*places)
+    value = torch.broadcast_to(torch.as_tensor(value, dtype=dtype, device=device), places[0].shape)
+    return torch.zeros(sizes, dtype=dtype, device=device).index_put(places, value, accumulate=True)
 ''',
         "inner": '''
 def inner(x, y):
@@ -73,7 +74,7 @@ def shape(sizes):
     return sizes if isinstance(sizes, tuple) else (sizes,)
 ''',
         "filled": '''
-def filled(sizes, value, dtype, device):
+def filled(sizes, value, dtype, device=None):
     """A tensor with one value everywhere."""
     sizes = sizes if isinstance(sizes, tuple) else (sizes,)
     return torch.broadcast_to(torch.as_tensor(value, dtype=dtype, device=device), sizes).clone()
@@ -84,6 +85,11 @@ def maximum(x, y):
     like = x if isinstance(x, torch.Tensor) else y
     x, y = (torch.as_tensor(z, dtype=like.dtype, device=like.device) for z in (x, y))
     return torch.maximum(x, y)
+''',
+        "softplus": '''
+def softplus(x):
+    """log(1 + exp(x)), without overflow."""
+    return torch.logaddexp(x, torch.zeros_like(x))
 ''',
         "logsumexp": '''
 def logsumexp(x, axis=-1):

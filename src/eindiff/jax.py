@@ -1,0 +1,266 @@
+"""Derivatives of JAX functions with JAX's signatures: change the import and keep the code.
+
+>>> import jax.numpy as jnp
+>>> from eindiff.jax import hessian
+>>> X = jnp.arange(6.0).reshape(3, 2)
+>>> hessian(lambda w: jnp.sum(jnp.square(X @ w)))(jnp.ones(2)).tolist()
+[[40.0, 52.0], [52.0, 70.0]]
+
+A function is traced once for each set of shapes and types of its arguments, as `jax.jit` does it, and again when
+numbers or arrays that it sees in its closure, globals or attributes have changed. Derivatives are made in closed form,
+and compiled.
+
+Arguments that derivatives are not by may be anything: arrays and fractions are inputs; Python's integers, text and
+functions are known when the function is traced, and so are arrays whose values are needed then (indices, for instance).
+Other values of these are another trace; `f.traces` counts them.
+
+A part that has no closed form is computed and differentiated by JAX, with a warning. What cannot be read at all (random
+numbers, side effects, loops whose length depends on values) is refused with the reason, or, with `fallback=True`, done
+by JAX alone.
+
+Derivatives at kinks are those of JAX, except that abs'(0) = 0. Tests for values that are not finite (`jnp.isfinite`,
+`jnp.isnan`) are taken to find none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from eindiff.errors import EindiffError
+from eindiff.newton import NewtonStep, Step
+from eindiff.operators import Derivative
+from eindiff.trace import jax_derivatives as derivatives
+from eindiff.trace.jax_derivatives import ArgNums, Lowered, Request, Transformed, Valued
+from eindiff.trace.jax_function import Traced
+
+__all__ = [
+    "check", "grad", "hessian", "hessian_diagonal", "hvp", "jacfwd", "jacobian", "jacrev", "lower", "newton_step",
+    "value_and_grad", "value_grad_hessian",
+]  # fmt: skip
+
+
+def _in_jax(transform: Callable) -> Callable:
+    """A transformation of JAX for the same arguments."""
+    return lambda f, argnums, has_aux: transform(f, argnums=argnums, has_aux=has_aux)
+
+
+def _first(traced: Traced, value: Any) -> Any:
+    return value
+
+
+_GRADIENT = Request("gradient", derivatives.gradient_exprs, derivatives.like_free, _in_jax(jax.grad))
+_REVERSE = Request("jacrev", derivatives.jacobian_exprs, derivatives.jacobian_result, _in_jax(jax.jacrev))
+_FORWARD = Request(
+    "jacfwd", derivatives.jacobian_exprs, partial(derivatives.jacobian_result, forward=True), _in_jax(jax.jacfwd)
+)
+_HESSIAN = Request("hessian", derivatives.hessian_exprs, derivatives.hessian_result, _in_jax(jax.hessian))
+_STRUCTURED = Request("structured hessian", derivatives.grid_exprs, _first, form="structured")
+_STRUCTURED_JACOBIAN = Request("structured jacobian", derivatives.jacobian_exprs, _first, form="structured")
+_DIAGONAL = Request("hessian diagonal", derivatives.diagonal_exprs, derivatives.like_free)
+_PRODUCT = Request("hessian product", derivatives.product_exprs, derivatives.like_free)
+
+
+def _with_gradient(traced: Traced) -> list:
+    return [traced.finished(traced.outputs), derivatives.gradient_exprs(traced)]
+
+
+def _with_hessian(traced: Traced) -> list:
+    return [*_with_gradient(traced), derivatives.hessian_exprs(traced)]
+
+
+def _value_gradient(traced: Traced, values: Any) -> Valued:
+    return Valued((derivatives.value_result(traced, values[0]), derivatives.like_free(traced, values[1])))
+
+
+def _value_gradient_hessian(traced: Traced, values: Any) -> Valued:
+    return Valued((*_value_gradient(traced, values[:2]), derivatives.hessian_result(traced, values[2])))
+
+
+_VALUE_GRADIENT = Request("value, gradient", _with_gradient, _value_gradient, _in_jax(jax.value_and_grad))
+_VALUE_GRADIENT_HESSIAN = Request("value, gradient, hessian", _with_hessian, _value_gradient_hessian)
+
+
+# With JAX's signatures
+
+
+def grad(
+    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False, *, fallback: bool = False
+) -> Transformed:
+    """The gradient of a scalar function, as `jax.grad`."""
+    return Transformed(fun, argnums, has_aux, _GRADIENT, fallback, holomorphic)
+
+
+def value_and_grad(
+    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False, *, fallback: bool = False
+) -> Transformed:
+    """The value and the gradient of a scalar function, as `jax.value_and_grad`."""
+    return Transformed(fun, argnums, has_aux, _VALUE_GRADIENT, fallback, holomorphic)
+
+
+def jacrev(
+    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False,
+    *, structured: bool = False, fallback: bool = False,
+) -> Transformed:  # fmt: skip
+    """The Jacobian, as `jax.jacrev`. It is the same in all modes: the program decides on the order of products."""
+    return Transformed(fun, argnums, has_aux, _STRUCTURED_JACOBIAN if structured else _REVERSE, fallback, holomorphic)
+
+
+def jacfwd(
+    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False,
+    *, structured: bool = False, fallback: bool = False,
+) -> Transformed:  # fmt: skip
+    """The Jacobian, as `jax.jacfwd`."""
+    return Transformed(fun, argnums, has_aux, _STRUCTURED_JACOBIAN if structured else _FORWARD, fallback, holomorphic)
+
+
+jacobian = jacrev
+
+
+def hessian(
+    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False,
+    *, structured: bool = False, fallback: bool = False,
+) -> Transformed:  # fmt: skip
+    """The Hessian, as `jax.hessian`. With `structured` it is one `Derivative` for all variables, in its structure.
+
+    >>> import jax.numpy as jnp
+    >>> hessian(lambda w: jnp.sum(jnp.exp(w)), structured=True)(jnp.zeros(1000)).structure
+    'diagonal'
+    """
+    return Transformed(fun, argnums, has_aux, _STRUCTURED if structured else _HESSIAN, fallback, holomorphic)
+
+
+# More
+
+
+def value_grad_hessian(
+    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, fallback: bool = False
+) -> Transformed:
+    """The value, the gradient and the Hessian of a scalar function, which share their work."""
+    return Transformed(fun, argnums, has_aux, _VALUE_GRADIENT_HESSIAN, fallback)
+
+
+def hessian_diagonal(fun: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Transformed:
+    """The diagonal of the Hessian of a scalar function, in the shape of the arguments. The Hessian is not formed."""
+    return Transformed(fun, argnums, has_aux, _DIAGONAL, False)
+
+
+class _Product(Transformed):
+    """A Hessian-vector product: a function of the arguments, and `tangents` in their tree."""
+
+    def __call__(self, *args: Any, tangents: Any, **kwargs: Any) -> Any:
+        record, arguments = self._read(args, kwargs)
+        given, tree = jax.tree_util.tree_flatten(tangents)
+        if tree != record.traced.free_tree:
+            raise EindiffError(f"tangents has the structure {tree}; the arguments have {record.traced.free_tree}")
+        for x, v in zip(record.traced.free, given, strict=True):
+            if np.shape(v) != x.shape:
+                raise EindiffError(f"the tangent of {x.name} has shape {np.shape(v)} instead of {x.shape}")
+        directions = {derivatives.tangent(x.name): v for x, v in zip(record.traced.free, given, strict=True)}
+        return self._result(record, self._arrays(record, arguments) | directions)
+
+    def lower(self, *args: Any, tangents: Any, **kwargs: Any) -> Lowered:
+        """The expressions and the program for arguments like these."""
+        self(*args, tangents=tangents, **kwargs)
+        record, _ = self._read(args, kwargs)
+        return Lowered(record.traced, self._request.program(record))
+
+
+def hvp(fun: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> _Product:
+    """The Hessian times a direction, at the cost of a few gradients: `hvp(f)(x, tangents=v)`.
+
+    >>> import jax.numpy as jnp
+    >>> hvp(lambda x: jnp.sum(x**3))(jnp.array([1.0, 2.0]), tangents=jnp.array([1.0, 0.5])).tolist()
+    [6.0, 6.0]
+    """
+    return _Product(fun, argnums, has_aux, _PRODUCT, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Newton:
+    """A Newton step, `(H + damping I) step = -gradient`, in the tree of the arguments."""
+
+    step: Any
+    damping: float
+    gradient: Any
+    hessian: Derivative
+    decrease: float  # of the quadratic model along the step
+
+
+def newton_step(
+    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, damping: float | str = 0.0
+) -> Transformed:
+    """A Newton step of a scalar function, solved through the structure of its Hessian; damping as in `ed.newton_step`.
+
+    >>> import jax.numpy as jnp
+    >>> newton_step(lambda x: jnp.sum(jnp.exp(x) - 2 * x))(jnp.zeros(3)).step.tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    def exprs(traced: Traced) -> NewtonStep:
+        return NewtonStep(derivatives.gradient_exprs(traced), derivatives.grid_exprs(traced), damping)
+
+    def finish(traced: Traced, found: Step) -> Newton:
+        step, gradient = (derivatives.like_free(traced, x) for x in (found.step, found.gradient))
+        return Newton(step, found.damping, gradient, found.hessian, found.decrease)
+
+    return Transformed(fun, argnums, has_aux, Request(f"newton {damping}", exprs, finish), False)
+
+
+def lower(fun: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Lowered]:
+    """What runs for the Hessian of a function: `lower(f)(*args)` has `.expression`, `.formula`, `.source`, `.plan`.
+
+    >>> import jax.numpy as jnp
+    >>> print(lower(lambda w, X: jnp.sum(jnp.log1p(jnp.exp(X @ w))))(jnp.ones(2), jnp.ones((3, 2))).formula)
+    X'*diag(sigmoid(X*w) .* sigmoid(-X*w))*X
+    """
+    return hessian(fun, argnums, has_aux).lower
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How far a Hessian is from that of JAX, relative to the largest entry."""
+
+    error: float
+    tolerance: float
+    opaque: dict[str, str]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the two are equal up to rounding."""
+        return self.error <= self.tolerance
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __str__(self) -> str:
+        lines = [f"relative error {self.error:.1e} against jax.hessian: {'passed' if self.passed else 'FAILED'}"]
+        lines += [f"{name} at {place} is computed by JAX" for name, place in self.opaque.items()]
+        return "\n".join(lines)
+
+
+def check(fun: Callable, *args: Any, argnums: ArgNums = 0, has_aux: bool = False, **kwargs: Any) -> Compared:
+    """The Hessian at some arguments, compared with the one that JAX gives.
+
+    >>> import jax.numpy as jnp
+    >>> check(lambda x: jnp.sum(jnp.sin(x) ** 2), jnp.ones(3)).passed
+    True
+    """
+    ours = hessian(fun, argnums, has_aux)
+    actual = ours(*args, **kwargs)
+    expected = jax.hessian(fun, argnums, has_aux)(*args, **kwargs)
+    if has_aux:
+        actual, expected = actual[0], expected[0]
+    if jax.tree_util.tree_structure(actual) != jax.tree_util.tree_structure(expected):
+        raise AssertionError("the Hessian has another structure than that of JAX")
+    pairs = list(zip(jax.tree_util.tree_leaves(actual), jax.tree_util.tree_leaves(expected), strict=True))
+    scale = max((float(np.abs(y).max()) for _, y in pairs), default=0.0) or 1.0
+    error = max((float(np.abs(np.asarray(x) - np.asarray(y)).max()) for x, y in pairs), default=0.0) / scale
+    precise = all(x.dtype == np.float64 for x, _ in pairs)
+    opaque = ours.lower(*args, **kwargs).opaque
+    return Compared(error, 1e-9 if precise else 1e-3, opaque)

@@ -1,0 +1,486 @@
+"""The derivatives of `torch.func`, as closed forms: change one import and keep the code.
+
+    from eindiff.torch import hessian          # instead of: from torch.func import hessian
+
+A function is captured as a graph of PyTorch's operations, becomes an expression, is differentiated and compiled; this
+is done once for each structure, shapes and types of arguments (`.traces` counts, the logger `eindiff.torch` tells).
+Results have the structure that `torch.func` gives them. What a graph cannot say (random numbers, updates of inputs in
+place, Python branches on values) is refused with a reason, or left to `torch.func` with `fallback=True`.
+
+>>> import torch
+>>> from eindiff.torch import hessian
+>>> hessian(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]))
+tensor([[ 6.,  0.],
+        [ 0., 12.]])
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import update_wrapper
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from eindiff.errors import EindiffError
+from eindiff.evaluate import flatten
+from eindiff.planning import Plan
+from eindiff.trace import torch_programs as programs
+from eindiff.trace.capture import is_discrete, is_real
+from eindiff.trace.fx import Traced, trace
+from eindiff.trace.surroundings import Surroundings
+from eindiff.trace.torch_programs import Argnums, Newton, Part, Program, Request, as_array
+
+__all__ = [
+    "Compared", "Lowered", "Newton", "check", "clear_cache", "functional", "grad", "grad_and_value", "hessian",
+    "hessian_diagonal", "hvp", "jacfwd", "jacobian", "jacrev", "lower", "module_hessian", "newton_step",
+    "value_grad_hessian",
+]  # fmt: skip
+
+KEPT = 256  # traces and programs that are remembered
+
+_log = logging.getLogger("eindiff.torch")
+_traces: OrderedDict[tuple, Traced] = OrderedDict()
+_programs: OrderedDict[tuple, Program] = OrderedDict()
+
+
+def clear_cache() -> None:
+    """Forget all traces and programs."""
+    _traces.clear()
+    _programs.clear()
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What runs for a function and arguments of certain shapes, to be read."""
+
+    _traced: Traced
+    _program: Program
+
+    @property
+    def function(self) -> Any:
+        """The function itself as an expression; in the structure of what it gives if there are several."""
+        return pytree.tree_unflatten(self._traced.outputs, self._traced.structure)
+
+    @property
+    def expression(self) -> Any:
+        """The derivative as an expression, or in the structure that its value has."""
+        part = self._program.parts[-1]
+        return programs.nested(iter(part.exprs), part.structures)
+
+    @property
+    def formula(self) -> str:
+        """The derivative as text, one line for each block."""
+        from eindiff.language.print_expr import to_text
+
+        return "\n".join(to_text(x) for x in flatten(self._program.parts[-1].exprs))
+
+    @property
+    def source(self) -> str:
+        """The program that runs."""
+        return self._program.compiled.source
+
+    @property
+    def plan(self) -> Plan:
+        """What each line of the program costs."""
+        return self._program.compiled.plan()
+
+    @property
+    def opaque(self) -> dict[str, str]:
+        """The operations that PyTorch computes and differentiates, and the lines they stand in."""
+        return dict(self._traced.opaque)
+
+    def __repr__(self) -> str:
+        return self.formula
+
+
+class Transformed:
+    """A function of tensors that gives a derivative of another function. Made by `hessian`, `grad`, ...
+
+    `lower(*args)` shows the expressions and the program for some arguments, `traces` counts the traces that were made.
+    """
+
+    def __init__(
+        self, kind: str, function: Callable, argnums: Argnums, has_aux: bool = False, fallback: bool = False,
+        **options: Any,
+    ) -> None:  # fmt: skip
+        if not callable(function):
+            raise EindiffError(f"{kind} takes a function of tensors, not {function!r}")
+        self.function = function
+        self.kind = kind
+        self.argnums = argnums
+        self.has_aux = has_aux
+        self.fallback = fallback
+        self.options = options
+        self.traces = 0
+        update_wrapper(self, function, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, structure = pytree.tree_flatten((args, kwargs))
+        if any(isinstance(x, torch.Tensor) and not is_real(x) for x in leaves):
+            return self._by_torch()(*args, **kwargs)  # inside of another transformation, which traces this one
+        try:
+            traced, program = self._read(leaves, structure)
+            return program(traced, leaves)
+        except EindiffError as reason:
+            if not self.fallback:
+                raise
+            _log.info("%s of %s by torch.func: %s", self.kind, _name(self.function), reason)
+            return self._by_torch()(*args, **kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The expressions and the program for some arguments."""
+        return Lowered(*self._read(*pytree.tree_flatten((args, kwargs))))
+
+    def _read(self, leaves: list[Any], structure: Any) -> tuple[Traced, Program]:
+        """The trace and the program for arguments like these, made if there are none that still hold."""
+        function, kind = self.function, self.kind
+        if isinstance(function, Transformed) and _composes(self, function):  # the second derivative, in one go
+            function, kind = function.function, "hessian"
+        surroundings = Surroundings(function)
+        key = (surroundings.key, structure, *map(_leaf_key, leaves))
+        traced = _traces.get(key)
+        if traced is None or not traced.holds():
+            moving = () if traced is None else traced.moved()
+            names = programs.leaf_names(function, leaves, structure)
+            _log.info("tracing %s for %s", _name(function), ", ".join(map(_leaf_text, names, leaves)))
+            traced = _remember(_traces, key, trace(function, leaves, structure, names, surroundings.names, moving))
+            self.traces += 1
+        request = programs.request(traced, leaves, structure, self.argnums, self.has_aux)
+        wanted = (kind, *request.key, *sorted(self.options.items()))
+        program = _programs.get(wanted)
+        if program is None:
+            program = _remember(_programs, wanted, Program(*_KINDS[kind](request, **self.options)))
+        return traced, program
+
+    def _by_torch(self) -> Callable:
+        """The same by PyTorch's own transformations."""
+        if self.kind not in _BY_TORCH or self.options.get("structured"):
+            raise EindiffError(f"torch.func has no {self.kind}{' with structure' * bool(self.options)} to fall back to")
+        return _BY_TORCH[self.kind](self.function, self.argnums, self.has_aux)
+
+
+def _composes(outer: Transformed, inner: Transformed) -> bool:
+    """Whether the derivative of a derivative is the Hessian by the same arguments."""
+    return (
+        outer.kind in ("jacrev", "jacfwd") and inner.kind in ("jacrev", "jacfwd") and outer.argnums == inner.argnums
+        and not (outer.has_aux or inner.has_aux or inner.options.get("structured"))
+    )  # fmt: skip
+
+
+def _remember(store: OrderedDict, key: tuple, value: Any) -> Any:
+    store[key] = value
+    store.move_to_end(key)
+    if len(store) > KEPT:
+        store.popitem(last=False)
+    return value
+
+
+def _leaf_key(leaf: Any) -> Any:
+    """What a trace depends on: shapes and types of real numbers, the values of all else."""
+    if not isinstance(leaf, torch.Tensor):
+        return Surroundings(leaf).key
+    values = as_array(leaf).tobytes() if is_discrete(leaf) else None
+    return tuple(leaf.shape), leaf.dtype, leaf.device, values
+
+
+def _leaf_text(name: str, leaf: Any) -> str:
+    return f"{name} {tuple(leaf.shape)} {leaf.dtype}" if isinstance(leaf, torch.Tensor) else f"{name}={leaf!r}"
+
+
+def _name(function: Callable) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+# The kinds of derivatives: what each computes, and how the parts are put together
+
+Made = tuple[list[Part], Callable[..., Any]]
+
+
+def _with_aux(r: Request, main: Part) -> Made:
+    if r.aux_structure is None:
+        return [main], lambda x: x
+    return [main, programs.aux(r)], lambda x, aux: (x, aux)
+
+
+def _make_jacrev(r: Request, structured: bool = False) -> Made:
+    return _with_aux(r, programs.jacobian(r, structured))
+
+
+def _make_jacfwd(r: Request, structured: bool = False) -> Made:
+    return _with_aux(r, programs.jacobian(r, structured, forward=True))
+
+
+def _make_hessian(r: Request, structured: bool = False) -> Made:
+    return _with_aux(r, programs.hessian(r, structured))
+
+
+def _make_grad(r: Request) -> Made:
+    return _with_aux(r, programs.gradient(r))
+
+
+def _make_grad_and_value(r: Request) -> Made:
+    if r.aux_structure is None:
+        return [programs.gradient(r), programs.value(r)], lambda g, v: (g, v)
+    return [programs.gradient(r), programs.value(r), programs.aux(r)], lambda g, v, aux: (g, (v, aux))
+
+
+def _make_value_grad_hessian(r: Request, structured: bool = False) -> Made:
+    parts = [programs.value(r), programs.gradient(r), programs.hessian(r, structured)]
+    if r.aux_structure is None:
+        return parts, lambda v, g, h: (v, g, h)
+    return [programs.aux(r), *parts], lambda aux, v, g, h: ((v, aux), g, h)
+
+
+def _make_hessian_diagonal(r: Request) -> Made:
+    return _with_aux(r, programs.hessian_diagonal(r))
+
+
+def _make_hvp(r: Request) -> Made:
+    return _with_aux(r, programs.hessian_product(r))
+
+
+def _make_newton_step(r: Request, damping: float | str) -> Made:
+    return [programs.newton_step(r, damping)], lambda found: programs.step_of(found, r)
+
+
+_KINDS: dict[str, Callable[..., Made]] = {
+    "jacrev": _make_jacrev, "jacfwd": _make_jacfwd, "hessian": _make_hessian, "grad": _make_grad,
+    "grad_and_value": _make_grad_and_value, "value_grad_hessian": _make_value_grad_hessian,
+    "hessian_diagonal": _make_hessian_diagonal, "hvp": _make_hvp, "newton_step": _make_newton_step,
+}  # fmt: skip
+
+
+def _hessian_by_torch(function: Callable, argnums: Argnums, has_aux: bool) -> Callable:
+    if has_aux:
+        return torch.func.jacfwd(torch.func.jacrev(function, argnums, has_aux=True), argnums, has_aux=True)
+    return torch.func.hessian(function, argnums)
+
+
+_BY_TORCH: dict[str, Callable] = {
+    "jacrev": lambda f, argnums, aux: torch.func.jacrev(f, argnums, has_aux=aux),
+    "jacfwd": lambda f, argnums, aux: torch.func.jacfwd(f, argnums, has_aux=aux),
+    "hessian": _hessian_by_torch,
+    "grad": lambda f, argnums, aux: torch.func.grad(f, argnums, has_aux=aux),
+    "grad_and_value": lambda f, argnums, aux: torch.func.grad_and_value(f, argnums, has_aux=aux),
+}
+
+
+# What people call
+
+
+def hessian(
+    func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, structured: bool = False, fallback: bool = False
+) -> Transformed:
+    """`torch.func.hessian`: the second derivative, for each output a block by each pair of tensors.
+
+    With `structured=True` a `Derivative` for each output, which knows its structure and solves with it.
+    """
+    return Transformed("hessian", func, argnums, has_aux, fallback, structured=structured)
+
+
+def jacrev(
+    func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None,
+    structured: bool = False, fallback: bool = False,
+) -> Transformed:  # fmt: skip
+    """`torch.func.jacrev`: the derivative of each output by each tensor. `chunk_size` is accepted and not needed."""
+    return Transformed("jacrev", func, argnums, has_aux, fallback, structured=structured)
+
+
+def jacfwd(
+    func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, chunk_size: int | None = None,
+    randomness: str = "error", structured: bool = False, fallback: bool = False,
+) -> Transformed:  # fmt: skip
+    """`torch.func.jacfwd`: as `jacrev`, which it differs from in nothing but the types of mixed ones."""
+    return Transformed("jacfwd", func, argnums, has_aux, fallback, structured=structured)
+
+
+jacobian = jacrev
+
+
+def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, fallback: bool = False) -> Transformed:
+    """`torch.func.grad`: the gradient of a function that returns one scalar."""
+    return Transformed("grad", func, argnums, has_aux, fallback)
+
+
+def grad_and_value(
+    func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, fallback: bool = False
+) -> Transformed:
+    """`torch.func.grad_and_value`: the gradient and the value, computed together."""
+    return Transformed("grad_and_value", func, argnums, has_aux, fallback)
+
+
+def value_grad_hessian(
+    func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, structured: bool = False
+) -> Transformed:
+    """The value, the gradient and the Hessian of a function that returns one scalar, computed together."""
+    return Transformed("value_grad_hessian", func, argnums, has_aux, structured=structured)
+
+
+def hessian_diagonal(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Transformed:
+    """The diagonal of the Hessian, in the shapes of the tensors. The Hessian itself is never formed."""
+    return Transformed("hessian_diagonal", func, argnums, has_aux)
+
+
+def newton_step(func: Callable, argnums: Argnums = 0, *, damping: float | str = 0.0) -> Transformed:
+    """The Newton step `-(H + damping I)^-1 gradient`, solved through the structure of the Hessian.
+
+    It has `step` and `gradient` in the structure of the arguments, the `hessian` (a `Derivative`), `decrease`, and the
+    `damping`, which `damping="auto"` finds.
+
+    >>> newton_step(lambda x: (torch.exp(x) - 2 * x).sum())(torch.zeros(3)).step
+    tensor([1., 1., 1.])
+    """
+    return Transformed("newton_step", func, argnums, damping=damping)
+
+
+class _Product(Transformed):
+    """A Hessian-vector product: a function of the arguments, and of `tangents` in their structure."""
+
+    def __call__(self, *args: Any, tangents: Any, **kwargs: Any) -> Any:
+        leaves, structure = pytree.tree_flatten((args, kwargs))
+        traced, program = self._read(leaves, structure)
+        request = programs.request(traced, leaves, structure, self.argnums, self.has_aux)
+        directions, form = pytree.tree_flatten(tangents)
+        if form != request.variable_structure:
+            raise EindiffError(f"tangents has the structure {form}; the arguments have {request.variable_structure}")
+        for x, v in zip(request.variables, directions, strict=True):
+            if tuple(v.shape) != x.shape:
+                raise EindiffError(f"the tangent of {x.name} has shape {tuple(v.shape)} instead of {x.shape}")
+        names = [programs.direction_name(x) for x in request.variables]
+        return program(traced, leaves, dict(zip(names, directions, strict=True)))
+
+
+def hvp(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Transformed:
+    """The Hessian times a direction, at the cost of a few gradients: `hvp(f)(x, tangents=v)`.
+
+    >>> hvp(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]), tangents=torch.tensor([1.0, 0.5]))
+    tensor([6., 6.])
+    """
+    return _Product("hvp", func, argnums, has_aux)
+
+
+def lower(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Lowered]:
+    """What runs for the Hessian of a function: `lower(f)(*args)` has `.expression`, `.formula`, `.source`, `.plan`.
+
+    >>> print(lower(lambda w, X: torch.log1p(torch.exp(X @ w)).sum())(torch.ones(2), torch.ones(3, 2)).formula)
+    X'*diag(sigmoid(X*w) .* sigmoid(-X*w))*X
+    """
+    return hessian(func, argnums, has_aux=has_aux).lower
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How far a Hessian is from that of PyTorch, relative to the largest entry."""
+
+    error: float
+    tolerance: float
+    opaque: dict[str, str]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the two are equal up to rounding."""
+        return self.error <= self.tolerance
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __str__(self) -> str:
+        lines = [f"relative error {self.error:.1e} against torch.func.hessian: {'passed' if self else 'FAILED'}"]
+        lines += [f"{name} at {place} is computed by PyTorch" for name, place in self.opaque.items()]
+        return "\n".join(lines)
+
+
+def check(func: Callable, *args: Any, argnums: Argnums = 0, **kwargs: Any) -> Compared:
+    """The Hessian at some arguments, compared with the one that `torch.func.hessian` gives.
+
+    >>> check(lambda x: (torch.sin(x) ** 2).sum(), torch.ones(3)).passed
+    True
+    """
+
+    def bound(*args: Any) -> Any:  # torch.func.hessian takes no keywords
+        return func(*args, **kwargs)
+
+    ours = hessian(func, argnums)
+    found, form = pytree.tree_flatten(ours(*args, **kwargs))
+    expected, expected_form = pytree.tree_flatten(torch.func.hessian(bound, argnums)(*args))
+    if form != expected_form:
+        raise AssertionError(f"the Hessian has the structure {form}, that of torch.func {expected_form}")
+    pairs = [(as_array(x).astype(float), as_array(y).astype(float)) for x, y in zip(found, expected, strict=True)]
+    scale = max((float(abs(y).max()) for _, y in pairs), default=0.0) or 1.0
+    error = max((float(abs(x - y).max()) for x, y in pairs), default=0.0) / scale
+    precise = all(x.dtype == torch.float64 for x in found)
+    return Compared(error, 1e-9 if precise else 1e-3, ours.lower(*args, **kwargs).opaque)
+
+
+class _Loss(torch.nn.Module):
+    """A loss of a module as a module, so that the parameters can be exchanged."""
+
+    def __init__(self, function: Callable, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.function = function
+        self.module = module
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(self.module, *args)
+
+
+def module_hessian(loss_fn: Callable, module: torch.nn.Module, *args: Any, structured: bool = False) -> Any:
+    """The Hessian of `loss_fn(module, *args)` by the parameters of a module: `result[name][other]` is a block.
+
+    >>> module = torch.nn.Linear(2, 1, bias=False)
+    >>> X = torch.tensor([[1.0, 2.0]])
+    >>> module_hessian(lambda net, X: (net(X) ** 2).sum(), module, X)["weight"]["weight"].shape
+    torch.Size([1, 2, 1, 2])
+    """
+    parameters = {name: x.detach() for name, x in module.named_parameters()}
+    transformed = hessian(_ModuleLoss(loss_fn, module), structured=structured)
+    return transformed(parameters, *args)
+
+
+class _ModuleLoss:
+    """A loss as a function of parameters by name."""
+
+    def __init__(self, function: Callable, module: torch.nn.Module) -> None:
+        self.function = function
+        self.module = module
+
+    def __call__(self, parameters: dict[str, torch.Tensor], *args: Any) -> Any:
+        named = {f"module.{name}": x for name, x in parameters.items()}
+        return torch.func.functional_call(_Loss(self.function, self.module), named, args)
+
+
+class functional:  # noqa: N801 (a namespace, named as in torch.autograd.functional)
+    """`torch.autograd.functional`: derivatives at once, for tensors given with the function."""
+
+    @staticmethod
+    def jacobian(
+        func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+        strategy: str = "reverse-mode",
+    ) -> Any:  # fmt: skip
+        """`torch.autograd.functional.jacobian`: for each output, by each input; a tuple where there are several."""
+        argnums, args = _given(inputs, create_graph)
+        return jacrev(func, argnums)(*args)
+
+    @staticmethod
+    def hessian(
+        func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+        outer_jacobian_strategy: str = "reverse-mode",
+    ) -> Any:  # fmt: skip
+        """`torch.autograd.functional.hessian`: of a function that returns one number, by each pair of inputs."""
+        argnums, args = _given(inputs, create_graph)
+
+        def scalar(*args: Any) -> Any:
+            return func(*args).reshape(())
+
+        return hessian(scalar, argnums)(*args)
+
+
+def _given(inputs: Any, create_graph: bool) -> tuple[Argnums, Sequence[torch.Tensor]]:
+    args = inputs if isinstance(inputs, tuple) else (inputs,)
+    args = args if create_graph else tuple(x.detach() for x in args)
+    return (tuple(range(len(args))) if isinstance(inputs, tuple) else 0), args

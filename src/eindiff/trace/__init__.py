@@ -1,0 +1,1 @@
+"""Functions written for other libraries as expressions: their programs are read, one constructor an operation."""

@@ -1,0 +1,323 @@
+"""Plain NumPy functions as expressions, and their derivatives as functions of arrays.
+
+A function is *traced*: called once with symbolic arrays in place of its arguments, which gives an expression. The
+derivative of that is compiled, and kept for arguments of the same shapes and types.
+
+>>> import numpy as np
+>>> import eindiff as ed
+>>> def loss(w, X, y):
+...     return np.sum(np.logaddexp(0, -y * (X @ w)))
+>>> hessian = ed.hessian(loss)
+>>> hessian(np.zeros(2), np.eye(2), np.ones(2))
+array([[0.25, 0.  ],
+       [0.  , 0.25]])
+>>> print(hessian.lower(np.zeros(2), np.eye(2), np.ones(2)).formula)
+einsum('i,i,i,i,ij,ik->jk', y, y, sigmoid(-y*einsum('ij,j->i', X, w)), sigmoid(y*einsum('ij,j->i', X, w)), X, X)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from inspect import Parameter
+from typing import Any
+
+import numpy as np
+
+from eindiff import construct, derive
+from eindiff.compiled import Compiled, compile
+from eindiff.errors import EindiffError, shape_text
+from eindiff.expr import Expr, Variable, variables
+from eindiff.planning import Plan
+from eindiff.trace.functions import (
+    argument_names,
+    function_name,
+    leaves_of,
+    lifted,
+    map_leaves,
+    output,
+    parameters,
+    run,
+    unused,
+)
+from eindiff.trace.numpy_protocol import NeedsValueError
+
+MOST_TRACES = 256  # of one function; the oldest one goes
+
+# Arguments of calls
+
+
+def _describe(value: Any, leaves: list[Any], is_variable: bool) -> Any:
+    """What a trace depends on: shapes and types of arrays, which are added to the leaves, and all other values."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "biuf":
+            raise EindiffError(f"an array of {value.dtype} is given; only real numbers have derivatives here")
+        leaves.append(value)
+        return value.shape, value.dtype
+    if isinstance(value, float | np.floating) or (is_variable and isinstance(value, int | np.integer)):
+        leaves.append(np.float64(value))
+        return float
+    if isinstance(value, list | tuple):
+        return type(value), *[_describe(part, leaves, is_variable) for part in value]
+    if isinstance(value, Mapping):
+        return dict, *[(key, _describe(part, leaves, is_variable)) for key, part in value.items()]
+    if hasattr(value, "__array__") and not isinstance(value, np.generic | Expr):
+        return _describe(np.asarray(value), leaves, is_variable)
+    try:
+        hash(value)
+    except TypeError:
+        raise EindiffError(f"{value!r} is no array, and cannot be kept as a fixed value (it has no hash)") from None
+    return type(value), value
+
+
+@dataclass
+class _Symbols:
+    """The variables of a trace, one for each leaf whose value is not fixed."""
+
+    fixed: frozenset[int]  # leaves that the function gets as they are, because it looks at their values
+    leaves: Sequence[Any]
+    used: set[str]
+    names: dict[int, str]  # of the variables, by the number of the leaf
+    count: int = 0
+
+    def make(self, value: Any, name: str, is_variable: bool) -> Any:
+        """An argument with variables for its leaves, in the order of `_describe`."""
+        if isinstance(value, Mapping):
+            return {key: self.make(part, f"{name}_{key}", is_variable) for key, part in value.items()}
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            fields = zip(value._fields, value, strict=True)
+            return type(value)(*[self.make(x, f"{name}_{key}", is_variable) for key, x in fields])
+        if isinstance(value, list | tuple):
+            return type(value)([self.make(part, f"{name}{k}", is_variable) for k, part in enumerate(value)])
+        found: list[Any] = []
+        _describe(value, found, is_variable)
+        if not found:
+            return value
+        place, self.count = self.count, self.count + 1
+        if place in self.fixed:
+            return value
+        if np.size(found[0]) == 0:
+            raise EindiffError(f"the array for {name} has no entries: its shape is {np.shape(found[0])}")
+        variable = construct.variable(unused(name, self.used), np.shape(found[0]))
+        self.names[place] = variable.name
+        return variable
+
+
+# Derivatives as functions
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """The derivative of a function for arguments of certain shapes: as an expression, and as a program."""
+
+    expression: Any
+    function: Compiled
+
+    @property
+    def formula(self) -> str:
+        """The expression as text."""
+        return str(self.expression)
+
+    @property
+    def source(self) -> str:
+        """The program."""
+        return self.function.source
+
+    @property
+    def plan(self) -> Plan:
+        """What each line of the program costs."""
+        return self.function.plan()
+
+
+class _Traced:
+    """A derivative for arguments of certain shapes and types."""
+
+    def __init__(self, lowered: Lowered, names: Mapping[int, str], constants: Mapping[str, Any], slots: Any) -> None:
+        self.lowered = lowered
+        self._places = list(names)
+        self._names = list(names.values())
+        self._constants = constants
+        self._slots = slots  # which result goes where; None: the one result is all
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        arrays = dict(zip(self._names, [leaves[place] for place in self._places], strict=True))
+        results = self.lowered.function(**arrays, **self._constants)
+        if self._slots is None:
+            return results
+        return map_leaves(lambda slot: results[slot.place] if isinstance(slot, _Slot) else slot, self._slots)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """The place of a result in a list of them."""
+
+    place: int
+
+
+class DerivativeOfFunction:
+    """A derivative of a NumPy function, by some of its arguments: a function of the same arguments.
+
+    It is traced again for arguments of other shapes or types, or with other values of what is no array; `traces` counts
+    how often that was. Arrays and floats are variables; if the function looks at the values of one that it is not
+    differentiated by (in an index or a branch), that one is fixed, and other values are traced anew.
+    """
+
+    def __init__(
+        self, kind: str, f: Callable, argnums: Any = 0, mode: str = "auto", structured: bool = False,
+        has_aux: bool = False,
+    ) -> None:  # fmt: skip
+        if structured and (has_aux or kind == "gradient"):
+            raise EindiffError("structured=True is for Jacobians and Hessians, without has_aux=True")
+        self.kind, self.mode, self.structured, self.has_aux = kind, mode, structured, has_aux
+        self.traces = 0
+        self.__wrapped__ = f
+        self.__name__ = f"{kind} of {function_name(f)}"
+        self.__doc__ = f"The {kind} of {function_name(f)}.\n\n{getattr(f, '__doc__', None) or ''}"
+        self._several = isinstance(argnums, list | tuple)
+        self._by = [self._argument(x) for x in (argnums if self._several else [argnums])]
+        self._positions = {position for position, _ in self._by}
+        self._keywords = {name for _, name in self._by}
+        self._cache: dict[Any, _Traced | frozenset[int]] = {}
+        if not self._by or len(set(self._by)) < len(self._by):
+            raise EindiffError(f"argnums={argnums!r}: name each argument to differentiate by once")
+
+    def _argument(self, x: Any) -> tuple[int, str]:
+        """The position and the name of a parameter that is given by either."""
+        names = argument_names(self.__wrapped__, 0)
+        known = [p.name for p in parameters(self.__wrapped__) if p.kind != Parameter.VAR_POSITIONAL] or names
+        if isinstance(x, str) and x in known:
+            return (known.index(x), x)
+        if isinstance(x, int | np.integer) and not isinstance(x, bool):
+            position = int(x) + (len(known) if x < 0 else 0)
+            return (position, known[position] if 0 <= position < len(known) else "")
+        listing = ", ".join(known)
+        raise EindiffError(
+            f"argnums={x!r}: {function_name(self.__wrapped__)} has the parameters {listing}; give places or names"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.__name__}, traced {self.traces} times>"
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        leaves: list[Any] = []
+        return self._find(args, keywords, leaves)(leaves)
+
+    def lower(self, /, *args: Any, **keywords: Any) -> Lowered:
+        """The derivative for arguments like these: `.expression`, `.formula`, `.source`, `.plan`."""
+        return self._find(args, keywords, []).lowered
+
+    def _find(self, args: tuple, keywords: dict[str, Any], leaves: list[Any]) -> _Traced:
+        positions, names = self._positions, self._keywords
+        key: Any = tuple([_describe(x, leaves, k in positions) for k, x in enumerate(args)])
+        if keywords:
+            key = key, *[(name, _describe(x, leaves, name in names)) for name, x in keywords.items()]
+        found = self._cache.get(key)
+        while isinstance(found, frozenset):  # it looks at the values of these leaves
+            key = key, *[_digest(leaves[place]) for place in sorted(found)]
+            fixed, found = found, self._cache.get(key)
+            if found is None:
+                return self._trace(key, args, keywords, leaves, fixed)
+        return found if found is not None else self._trace(key, args, keywords, leaves, frozenset())
+
+    def _trace(self, key: Any, args: tuple, keywords: dict, leaves: list[Any], fixed: frozenset[int]) -> _Traced:
+        self.traces += 1
+        f, count = self.__wrapped__, len(args)
+        symbols = _Symbols(fixed, leaves, set(), {})
+        names = argument_names(f, count)
+        inputs = [symbols.make(x, names[k], k in self._positions) for k, x in enumerate(args)]
+        named = {name: symbols.make(x, name, name in self._keywords) for name, x in keywords.items()}
+        by = [self._given(inputs, named, place, name) for place, name in self._by]
+        moving = {x for x in leaves_of(by) if isinstance(x, Variable)}
+        if not moving:
+            raise EindiffError(f"{self.__name__}: there is no number to differentiate by in {by!r}")
+        try:
+            result = run(f, inputs, named)
+        except NeedsValueError as error:
+            wanted = {x.name for x in variables(*error.expressions)}
+            if not wanted or wanted & {x.name for x in moving}:
+                raise
+            more = fixed | {place for place, name in symbols.names.items() if name in wanted}
+            self.traces -= 1
+            self._keep(key, more)
+            return self._find(args, keywords, [])
+        traced = self._differentiated(result, by, symbols, leaves)
+        self._keep(key, traced)
+        return traced
+
+    def _keep(self, key: Any, value: _Traced | frozenset[int]) -> None:
+        while len(self._cache) >= MOST_TRACES:
+            del self._cache[next(iter(self._cache))]
+        self._cache[key] = value
+
+    def _given(self, inputs: Sequence[Any], named: Mapping[str, Any], place: int, name: str) -> Any:
+        if place < len(inputs):
+            return inputs[place]
+        if name in named:
+            return named[name]
+        raise EindiffError(f"{self.__name__}: the argument {name or place} to differentiate by is not given")
+
+    def _differentiated(self, result: Any, by: list[Any], symbols: _Symbols, leaves: Sequence[Any]) -> _Traced:
+        """The derivative of what the function gave, compiled."""
+        f, rest = self.__wrapped__, []
+        if self.has_aux:
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise EindiffError(f"has_aux=True: {function_name(f)} must return a pair (value, auxiliary results)")
+            result, extra = result
+            rest = [x for x in leaves_of(extra) if isinstance(x, Expr)]
+        values = [output(f, leaf) for leaf in leaves_of(result)]
+        lifted_all, constants = lifted(f, [*values, *rest], symbols.used)
+        values, rest = lifted_all[: len(values)], lifted_all[len(values) :]
+        xs = [x for x in leaves_of(by) if isinstance(x, Variable)]
+        shape = tuple(by) if self._several else by[0]
+        each = iter([self._tree(y, xs, shape) for y in values])
+        derivatives = map_leaves(lambda _: next(each), result)
+        dtype = _dtype(leaves)
+        constants = {name: np.asarray(value, dtype) for name, value in constants.items()}
+        outputs = self._outputs(derivatives, rest, values, xs)
+        form = "structured" if self.structured else "dense"
+        function = compile(outputs, dtype=dtype, form=form)
+        slots = None
+        if isinstance(outputs, list) and not self.structured:
+            places = iter(range(len(outputs)))
+            slots = map_leaves(lambda x: _Slot(next(places)) if isinstance(x, Expr) else x, derivatives)
+            if self.has_aux:
+                slots = slots, map_leaves(lambda x: _Slot(next(places)) if isinstance(x, Expr) else x, extra)
+        return _Traced(Lowered(derivatives, function), symbols.names, constants, slots)
+
+    def _tree(self, y: Expr, xs: list[Variable], shape: Any) -> Any:
+        """The derivative of one result by all variables, in the containers that these are in."""
+        if self.kind == "gradient" and y.ndim:
+            raise EindiffError(
+                f"{self.__name__}: it has shape {shape_text(y.shape)}, but a gradient is that of a number; "
+                "for all of it there is ed.jacobian"
+            )
+
+        def tree(found: Iterator[Any]) -> Any:
+            return map_leaves(lambda x: next(found) if isinstance(x, Variable) else None, shape)
+
+        if self.kind == "hessian":
+            return tree(iter([tree(iter(row)) for row in derive.hessian(y, xs, self.mode)]))
+        return tree(iter(derive.jacobian(y, xs, self.mode)))
+
+    def _outputs(self, derivatives: Any, rest: list[Expr], values: list[Expr], xs: list[Variable]) -> Any:
+        """What is compiled: one expression, a list of them, or one grid of blocks."""
+        if not self.structured:
+            found = [x for x in leaves_of(derivatives) if isinstance(x, Expr)]
+            return found[0] if isinstance(derivatives, Expr) and not rest and not self.has_aux else [*found, *rest]
+        if len(values) > 1:
+            raise EindiffError(f"{self.__name__}: structured=True is for functions with one result")
+        if isinstance(derivatives, Expr):
+            return derivatives
+        found = [x for x in leaves_of(derivatives) if isinstance(x, Expr)]
+        return [found[start : start + len(xs)] for start in range(0, len(found), len(xs))]
+
+
+def _digest(value: Any) -> bytes:
+    return blake2b(np.ascontiguousarray(value).tobytes(), digest_size=16).digest()
+
+
+def _dtype(leaves: Sequence[Any]) -> str:
+    """float32 if all arrays of numbers with a fraction have it, else float64."""
+    types = {x.dtype for x in leaves if isinstance(x, np.ndarray) and x.dtype.kind == "f"}
+    return "float32" if types == {np.dtype(np.float32)} else "float64"

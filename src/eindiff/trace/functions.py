@@ -1,0 +1,213 @@
+"""Plain NumPy functions as expressions: called once with symbolic arrays in place of their arguments."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from inspect import Parameter, getclosurevars, signature
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from eindiff import construct
+from eindiff import expr as nodes
+from eindiff.arrays import as_expr
+from eindiff.compiled import RESERVED
+from eindiff.errors import EindiffError
+from eindiff.expr import Constant, Expr, topological
+from eindiff.indexing import stack
+from eindiff.order import with_children
+from eindiff.trace.numpy_protocol import refuse
+
+LARGE = 64  # entries from which a captured array is an input of the program, not written into it
+
+# Nested lists, tuples and dictionaries
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """A nested container with each leaf replaced."""
+    if isinstance(tree, Mapping):
+        return {key: map_leaves(function, value) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*[map_leaves(function, value) for value in tree])
+    if isinstance(tree, list | tuple):
+        return type(tree)([map_leaves(function, value) for value in tree])
+    return function(tree)
+
+
+def leaves_of(tree: Any) -> list[Any]:
+    found: list[Any] = []
+    map_leaves(found.append, tree)
+    return found
+
+
+# Tracing
+
+# NumPy has no protocol for lists of symbolic arrays: while a function is traced, these know them.
+_OF_LISTS = ("array", "asarray", "asanyarray", "ascontiguousarray")
+_lock = RLock()
+
+
+def _is_symbolic(value: Any) -> bool:
+    return isinstance(value, Expr) or (isinstance(value, list | tuple) and any(map(_is_symbolic, value)))
+
+
+def _stacked(value: Any) -> Expr:
+    return stack([_stacked(part) for part in value]) if isinstance(value, list | tuple) else as_expr(value)
+
+
+def _knowing(original: Callable) -> Callable:
+    @wraps(original)
+    def array(value: Any, *args: Any, **keywords: Any) -> Any:
+        asked_by = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
+        if asked_by in ("eindiff", "numpy", "scipy") or not _is_symbolic(value):
+            return original(value, *args, **keywords)
+        dtype = args[0] if args else keywords.get("dtype")
+        if dtype is not None and np.dtype(dtype).kind != "f":
+            refuse(f"an array of {np.dtype(dtype)}", [_stacked(value)], "it holds real numbers")
+        return _stacked(value)
+
+    return array
+
+
+@contextmanager
+def _tracing() -> Iterator[None]:
+    """Inside, `np.array` and `np.asarray` stack the symbolic entries of users, and `==` compares entry by entry."""
+    with _lock:
+        originals = {name: getattr(np, name) for name in _OF_LISTS}
+        for name, original in originals.items():
+            setattr(np, name, _knowing(original))
+        nodes.comparing += 1
+        try:
+            yield
+        finally:
+            nodes.comparing -= 1
+            for name, original in originals.items():
+                setattr(np, name, original)
+
+
+_ENTRIES = "a NumPy array cannot take symbolic entries one by one: join them with np.stack, np.concatenate or np.array"
+_SIZES = "sizes that are names are text: give numbers, if the function computes with them"
+
+# What NumPy and Python say where there is more to say
+_HINTS = {
+    "setting an array element with a sequence": _ENTRIES,
+    "unsupported operand type(s) for": _SIZES,
+    "can only concatenate str": _SIZES,
+    "'str' object cannot be interpreted": _SIZES,
+}
+
+
+def run(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Call a function with symbolic arrays; gives nested containers of expressions."""
+    try:
+        with _tracing():
+            result = f(*args, **keywords)
+    except (TypeError, ValueError) as error:
+        hint = next((hint for text, hint in _HINTS.items() if text in str(error)), None)
+        if hint is None or isinstance(error, EindiffError):
+            raise
+        raise EindiffError(f"{function_name(f)} with symbolic arrays: {error}; {hint}") from error
+    return result
+
+
+def output(f: Callable, leaf: Any) -> Expr:
+    """A result as an expression."""
+    try:
+        return as_expr(leaf)
+    except (EindiffError, TypeError):
+        raise EindiffError(f"{function_name(f)} must return numbers or arrays, not {leaf!r}") from None
+
+
+def function_name(f: Callable) -> str:
+    return getattr(f, "__name__", type(f).__name__)
+
+
+def parameters(f: Callable) -> list[Parameter]:
+    try:
+        return list(signature(f).parameters.values())
+    except (TypeError, ValueError):  # some functions written in C
+        return []
+
+
+def argument_names(f: Callable, count: int) -> list[str]:
+    """Names for positional arguments: those of the parameters, numbered where one takes several."""
+    found: list[str] = []
+    for parameter in parameters(f):
+        if parameter.kind == Parameter.VAR_POSITIONAL:
+            found += [f"{parameter.name}{k}" for k in range(count - len(found))]
+        elif parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
+            found.append(parameter.name)
+    return [*found, *(f"x{k}" for k in range(len(found), count))][:count]
+
+
+def unused(name: str, used: set[str]) -> str:
+    """A name for a variable that no other one has."""
+    name = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    while name in used or name in RESERVED:
+        name += "_"
+    used.add(name)
+    return name
+
+
+def symbolic(f: Callable, *shapes: Any, names: Sequence[str] | None = None, **keywords: Any) -> Any:
+    """The expression that a NumPy function computes, from the shapes of its arguments.
+
+    A shape is a size (of a vector), a tuple of sizes (`()` for a scalar), an array that has it, or an expression, which
+    is taken as it is; lists and dictionaries of these are passed on as such. Sizes are numbers or names. Variables are
+    named after the parameters. Keywords go to the function as they are.
+
+    >>> import numpy as np
+    >>> symbolic(lambda A, x: np.sum(np.exp(A @ x)), ("m", "n"), "n")
+    einsum('i->', exp(einsum('ij,j->i', A, x)))
+    """
+    used: set[str] = set()
+    given = argument_names(f, len(shapes)) if names is None else list(names)
+    if len(given) != len(shapes):
+        raise EindiffError(f"symbolic: {len(given)} names are given for {len(shapes)} shapes")
+    args = [_declared(shape, name, used) for shape, name in zip(shapes, given, strict=True)]
+    return map_leaves(lambda leaf: output(f, leaf), run(f, args, keywords))
+
+
+def _declared(shape: Any, name: str, used: set[str]) -> Any:
+    """A variable for a shape, or containers of them."""
+    if isinstance(shape, Expr):
+        return shape
+    if isinstance(shape, Mapping):
+        return {key: _declared(value, f"{name}_{key}", used) for key, value in shape.items()}
+    if isinstance(shape, list | tuple) and not all(isinstance(size, int | str) for size in shape):
+        return type(shape)([_declared(value, f"{name}{k}", used) for k, value in enumerate(shape)])
+    if isinstance(shape, list | tuple):
+        sizes = tuple(shape)
+    else:
+        sizes = (shape,) if isinstance(shape, int | str) else np.shape(shape)
+    return construct.variable(unused(name, used), sizes)
+
+
+# Captured arrays
+
+
+def _captured(f: Callable) -> dict[str, np.ndarray]:
+    """The arrays that a function uses without getting them as arguments, by name."""
+    try:
+        found = getclosurevars(f)
+    except TypeError:
+        return {}
+    return {k: x for k, x in {**found.globals, **found.nonlocals}.items() if isinstance(x, np.ndarray)}
+
+
+def lifted(f: Callable, outputs: Sequence[Expr], used: set[str]) -> tuple[list[Expr], dict[str, np.ndarray]]:
+    """Expressions with variables for large constants, and the arrays for these: programs need not write them down."""
+    done: dict[Expr, Expr] = {}
+    values: dict[str, np.ndarray] = {}
+    for node in topological(outputs):
+        if isinstance(node, Constant) and isinstance(node.value, np.ndarray) and node.value.size > LARGE:
+            alike = (k for k, x in _captured(f).items() if x.shape == node.shape and np.array_equal(x, node.value))
+            name = unused(next(alike, "constant"), used)
+            values[name], done[node] = node.value, construct.variable(name, node.shape)
+        else:
+            done[node] = with_children(node, [done[child] for child in node.children]) if node.children else node
+    return [done[output] for output in outputs], values

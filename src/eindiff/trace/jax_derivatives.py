@@ -1,0 +1,380 @@
+"""Derivatives of traced JAX functions: what is wanted, the program for it, and the values in JAX's trees and types."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import update_wrapper
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from eindiff import compiled as _compiled
+from eindiff import derive
+from eindiff.errors import EindiffError
+from eindiff.expr import Expr, derived
+from eindiff.planning import Plan
+from eindiff.trace.jax_environment import environment
+from eindiff.trace.jax_function import Arguments, Traced, read_arguments, trace
+
+KEPT = 256  # functions, each for certain shapes, that are remembered
+
+ArgNums = int | Sequence[int]
+
+
+# Functions that are read once
+
+
+@dataclass(slots=True)
+class Record:
+    """A function for arguments of certain shapes: its expressions, and the programs that were made of them."""
+
+    traced: Traced
+    programs: dict[Any, Program] = field(default_factory=dict)
+
+
+_records: OrderedDict[Any, Record] = OrderedDict()
+_policies: OrderedDict[Any, frozenset[int] | EindiffError] = OrderedDict()  # which leaves have to be known
+
+
+def _keep(store: OrderedDict, key: Any, value: Any) -> None:
+    store[key] = value
+    store.move_to_end(key)
+    while len(store) > KEPT:
+        store.popitem(last=False)
+
+
+def _record(f: Callable, arguments: Arguments, has_aux: bool, argnums: ArgNums) -> tuple[Record, bool]:
+    """The function for these arguments, traced if it is new, and whether it was."""
+    wanted = argnums if isinstance(argnums, int) else tuple(argnums)
+    kind = (environment(f), wanted, has_aux, jax.config.jax_enable_x64, arguments.key)
+    known = _policies.get(kind, frozenset[int]())
+    if isinstance(known, EindiffError):
+        raise known
+    key = (kind, arguments.rest_key(known))
+    if key in _records:
+        _records.move_to_end(key)
+        return _records[key], False
+    try:
+        traced, known = trace(f, arguments, known, has_aux)
+    except EindiffError as error:
+        _keep(_policies, kind, error)
+        raise
+    for name, place in traced.opaque.items():
+        message = f"{name} at {place} has no closed form here: JAX computes and differentiates it"
+        warnings.warn(message, UserWarning, stacklevel=4)
+    record = Record(traced)
+    if traced.is_lasting:
+        _keep(_policies, kind, known)
+        _keep(_records, (kind, arguments.rest_key(known)), record)
+    return record, True
+
+
+# What is computed
+
+
+@dataclass(slots=True)
+class Program:
+    """Expressions, compiled, and how the values become the result."""
+
+    exprs: Any  # nested lists
+    form: str = "dense"
+    compiled: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, arrays: dict[str, Any]) -> Any:
+        """The values of the expressions: by a NumPy program for numbers on the CPU, else by one of JAX."""
+        library = "numpy" if all(_is_local(x) for x in arrays.values()) else "jax"
+        if library not in self.compiled:
+            self.compiled[library] = _compiled.compile(self.exprs, backend=library, form=self.form)
+        if library == "numpy":
+            arrays = {name: _as_numpy(x) for name, x in arrays.items()}
+        return self.compiled[library](**arrays)
+
+
+def _is_local(x: Any) -> bool:
+    if isinstance(x, jax.core.Tracer):
+        return False
+    return not isinstance(x, jax.Array) or all(device.platform == "cpu" for device in x.devices())
+
+
+def _as_numpy(x: Any) -> np.ndarray:
+    array = np.asarray(x)
+    return array if array.dtype.kind in "biuf" and array.dtype.itemsize > 2 else array.astype(np.float32)
+
+
+def jacobian_exprs(traced: Traced) -> list[list[Expr]]:
+    """The derivative of each output by each variable."""
+    rows = [derive.jacobian(y, traced.free) for y in traced.outputs]
+    return _put_in(traced, rows, traced.outputs)
+
+
+def hessian_exprs(traced: Traced) -> list[list[list[Expr]]]:
+    """The second derivatives of each output by each pair of variables, the second not after the first."""
+    found = []
+    for y in traced.outputs:
+        gradients = derive.jacobian(y, traced.free)
+        rows = [derive.jacobian(g, traced.free[: k + 1]) for k, g in enumerate(gradients)]
+        found.append(_put_in(traced, rows, gradients))
+    return found
+
+
+def _put_in(traced: Traced, rows: list[list[Expr]], sources: list[Expr]) -> list[list[Expr]]:
+    """Derivatives with the values that counted as constant; they are still known as derivatives."""
+    if not traced.stopped:
+        return rows
+    flat = iter(traced.finished([x for row in rows for x in row]))
+    result = [[next(flat) for _ in row] for row in rows]
+    for row, source in zip(result, sources, strict=True):
+        for x, variable in zip(row, traced.free, strict=False):
+            derived(x, source, by=variable)
+    return result
+
+
+def _array(value: Any, dtype: Any) -> jax.Array:
+    return jnp.asarray(value, dtype)
+
+
+def _free(traced: Traced, values: Sequence[Any]) -> Any:
+    """Values in the tree of the arguments that derivatives are by."""
+    return jax.tree_util.tree_unflatten(traced.free_tree, list(values))
+
+
+def _out(traced: Traced, values: Sequence[Any]) -> Any:
+    """Values in the tree of the outputs."""
+    return jax.tree_util.tree_unflatten(traced.out_tree, list(values))
+
+
+def like_free(traced: Traced, values: Sequence[Any]) -> Any:
+    return _free(traced, [_array(x, t) for x, t in zip(values, traced.free_types, strict=True)])
+
+
+def value_result(traced: Traced, values: Sequence[Any]) -> Any:
+    return _out(traced, [_array(x, t) for x, t in zip(values, traced.out_types, strict=True)])
+
+
+def jacobian_result(traced: Traced, rows: Sequence[Sequence[Any]], forward: bool = False) -> Any:
+    """Jacobians in JAX's trees and types: those of the output in forward mode, else those of the variable."""
+    found = []
+    for row, out_type in zip(rows, traced.out_types, strict=True):
+        types = [out_type if forward else t for t in traced.free_types]
+        found.append(_free(traced, [_array(x, t) for x, t in zip(row, types, strict=True)]))
+    return _out(traced, found)
+
+
+def hessian_result(traced: Traced, blocks: Sequence[Sequence[Sequence[Any]]]) -> Any:
+    """Hessians in JAX's trees; blocks above the diagonal are those below it, transposed."""
+    found = []
+    for y, grid in zip(traced.outputs, blocks, strict=True):
+        full: list[list[Any]] = [[None] * len(traced.free) for _ in traced.free]
+        for i, row in enumerate(grid):
+            for j, block in enumerate(row):
+                full[i][j] = _array(block, traced.free_types[i])
+                if i != j:
+                    m, n = y.ndim, traced.free[i].ndim
+                    axes = [*range(m), *range(m + n, block.ndim), *range(m, m + n)]
+                    full[j][i] = _array(block.transpose(axes), traced.free_types[j])
+        found.append(_free(traced, [_free(traced, row) for row in full]))
+    return _out(traced, found)
+
+
+def scalar_output(traced: Traced, what: str) -> Expr:
+    """The one output, which has to be a number."""
+    if len(traced.outputs) != 1 or traced.outputs[0].shape:
+        shapes = ", ".join(str(tuple(y.shape)) for y in traced.outputs)
+        raise EindiffError(f"{what} needs a function that gives one number; this one gives shape {shapes}")
+    return traced.outputs[0]
+
+
+def gradient_exprs(traced: Traced) -> list[Expr]:
+    scalar_output(traced, "the gradient")
+    return jacobian_exprs(traced)[0]
+
+
+def diagonal_exprs(traced: Traced) -> list[Expr]:
+    y = scalar_output(traced, "the diagonal of the Hessian")
+    return traced.finished([derive.hessian_diagonal(y, x) for x in traced.free])
+
+
+def product_exprs(traced: Traced) -> list[Expr]:
+    """The Hessian times a direction: the sum over the variables, each in its own direction."""
+    y = scalar_output(traced, "the Hessian-vector product")
+    products = []
+    for g in derive.jacobian(y, traced.free):
+        parts = [derive.jvp(g, x, tangent(x.name)) for x in traced.free]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        products.append(total)
+    return traced.finished(products)
+
+
+def tangent(name: str) -> str:
+    return f"{name}tangent"
+
+
+def grid_exprs(traced: Traced) -> list[list[Expr]]:
+    """All blocks of the Hessian."""
+    y = scalar_output(traced, "a structured Hessian")
+    gradients = derive.jacobian(y, traced.free)
+    return _put_in(traced, [derive.jacobian(g, traced.free) for g in gradients], gradients)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is wanted of a function: expressions, and what their values become."""
+
+    name: str
+    exprs: Callable[[Traced], Any]
+    finish: Callable[[Traced, Any], Any]
+    jax: Callable | None = None  # what does the same in JAX, for functions that cannot be read
+    form: str = "dense"
+
+    def program(self, record: Record) -> Program:
+        """The program that computes it, with the values that are given back as they are."""
+        if self.name not in record.programs:
+            aux = [x for x in record.traced.aux if isinstance(x, Expr)]
+            exprs = [self.exprs(record.traced)]
+            if aux and self.form == "dense":
+                exprs.append(record.traced.finished(aux))
+            elif aux:
+                record.programs["aux"] = Program([record.traced.finished(aux)])
+            record.programs[self.name] = Program(exprs, self.form)
+        return record.programs[self.name]
+
+
+class Transformed:
+    """A function of the same arguments that gives derivatives.
+
+    `lower(*args)` shows what runs; `traces` counts how often the function was read, which is once for each set of
+    shapes, types and known values.
+    """
+
+    def __init__(
+        self, f: Callable, argnums: ArgNums, has_aux: bool, request: Request, fallback: bool, holomorphic: bool = False
+    ) -> None:
+        if holomorphic:
+            raise EindiffError("holomorphic=True: there are no derivatives by complex numbers here")
+        if not callable(f):
+            raise EindiffError(f"expected a function, not {f!r}")
+        update_wrapper(self, f, updated=())
+        self._f, self._argnums, self._has_aux, self._request = f, argnums, has_aux, request
+        self._fallback = fallback
+        self.traces = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The derivatives at some arguments."""
+        try:
+            record, arguments = self._read(args, kwargs)
+            return self._result(record, self._arrays(record, arguments))
+        except EindiffError:
+            if not self._fallback or self._request.jax is None:
+                raise
+            return self._request.jax(self._f, self._argnums, self._has_aux)(*args, **kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The expressions and the program for arguments like these."""
+        record, arguments = self._read(args, kwargs)
+        program = self._request.program(record)
+        self._result(record, self._arrays(record, arguments))
+        return Lowered(record.traced, program)
+
+    def cache_info(self) -> dict[str, int]:
+        """How often this function was traced, and how many functions are remembered in all."""
+        return {"traces": self.traces, "remembered": len(_records)}
+
+    def _read(self, args: tuple, kwargs: dict) -> tuple[Record, Arguments]:
+        arguments = read_arguments(self._f, self._argnums, args, kwargs)
+        record, is_new = _record(self._f, arguments, self._has_aux, self._argnums)
+        self.traces += is_new
+        return record, arguments
+
+    def _arrays(self, record: Record, arguments: Arguments) -> dict[str, Any]:
+        given = {name: arguments.leaves[k].value for k, name in record.traced.inputs}
+        return given | record.traced.hidden
+
+    def _result(self, record: Record, arrays: dict[str, Any]) -> Any:
+        traced = record.traced
+        program = self._request.program(record)
+        values = program.run(arrays)
+        result = self._request.finish(traced, values[0])
+        if not self._has_aux:
+            return tuple(result) if isinstance(result, Valued) else result
+        computed = values[1] if len(values) > 1 else record.programs["aux"].run(arrays)[0] if _has_exprs(traced) else []
+        aux = _aux(traced, computed)
+        return ((result[0], aux), *result[1:]) if isinstance(result, Valued) else (result, aux)
+
+
+class Valued(tuple):
+    """A value and its derivatives: what is given back beside the value stands next to it."""
+
+    __slots__ = ()
+
+
+def _has_exprs(traced: Traced) -> bool:
+    return any(isinstance(x, Expr) for x in traced.aux)
+
+
+def _aux(traced: Traced, computed: Sequence[Any]) -> Any:
+    """What a function gives beside its value."""
+    values = iter(computed)
+    found = []
+    for x, dtype in zip(traced.aux, traced.aux_types, strict=True):
+        found.append(x if dtype is None else _array(next(values) if isinstance(x, Expr) else x, dtype))
+    return jax.tree_util.tree_unflatten(traced.aux_tree, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What runs for a function and arguments of certain shapes, to be read."""
+
+    traced: Traced
+    program: Program
+
+    @property
+    def function(self) -> Any:
+        """The function itself as an expression; in the tree of what it gives if there are several."""
+        return _out(self.traced, self.traced.finished(self.traced.outputs))
+
+    @property
+    def expression(self) -> Any:
+        """The derivative as an expression, or nested lists of them."""
+        return _single(self.program.exprs[0])
+
+    @property
+    def formula(self) -> str:
+        """The derivative as text, one line for each block."""
+        from eindiff.language.print_expr import to_text
+
+        return "\n".join(to_text(x) for x in _flat(self.program.exprs[0]))
+
+    @property
+    def source(self) -> str:
+        """The program that runs."""
+        return next(reversed(self.program.compiled.values())).source
+
+    @property
+    def plan(self) -> Plan:
+        """What each line of the program costs."""
+        return next(reversed(self.program.compiled.values())).plan()
+
+    @property
+    def opaque(self) -> dict[str, str]:
+        """The parts that JAX computes and differentiates, and where they are."""
+        return dict(self.traced.opaque)
+
+    def __repr__(self) -> str:
+        return self.formula
+
+
+def _flat(exprs: Any) -> list[Expr]:
+    return [x for part in exprs for x in _flat(part)] if isinstance(exprs, list) else [exprs]
+
+
+def _single(exprs: Any) -> Any:
+    while isinstance(exprs, list) and len(exprs) == 1:
+        [exprs] = exprs
+    return exprs

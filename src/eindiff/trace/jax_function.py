@@ -1,0 +1,275 @@
+"""A JAX function as expressions for arguments of certain shapes: which leaves are variables, which are known."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from keyword import iskeyword
+from typing import Any
+
+import jax
+import numpy as np
+
+from eindiff import construct
+from eindiff.errors import EindiffError
+from eindiff.expr import Expr, Variable, variables
+from eindiff.order import rebuild, with_children
+from eindiff.trace import opaque
+from eindiff.trace.jax_environment import visible_arrays
+from eindiff.trace.jaxpr import REFUSED, NeedsValueError, RefusedError, Trace, Value, known_or_tracer
+
+RESERVED = frozenset({"out", "sizes", "np", "linalg", "special"})
+
+# What JAX raises where Python asks for a value that is not known while the function is traced.
+CONCRETE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """An entry of the arguments: an array (or number), or a thing that is known when the function is traced."""
+
+    name: str
+    value: Any
+    is_array: bool
+    is_free: bool  # whether derivatives are by it
+
+    @property
+    def key(self) -> Any:
+        """Leaves with the same key are read in the same way."""
+        if not self.is_array:
+            return ("static", type(self.value), _hashable(self.value))
+        aval = jax.typeof(self.value)
+        return (tuple(aval.shape), aval.dtype, aval.weak_type)
+
+    @property
+    def contents(self) -> Any:
+        """The entries of an array that has to be known."""
+        if isinstance(self.value, jax.core.Tracer):
+            raise RefusedError(
+                f"the value of {self.name} is needed while the function is read (it is an index, or decides what is "
+                "done), but it is not known inside of jax.jit or jax.vmap"
+            )
+        array = np.asarray(self.value)
+        return (array.dtype.str, array.shape, array.tobytes())
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """All leaves of the arguments of a call, with the trees that they came from."""
+
+    leaves: list[Leaf]
+    tree: Any
+    places: list[int]  # of the leaves that derivatives are by
+    free_tree: Any
+
+    @property
+    def key(self) -> Any:
+        return (self.tree, tuple([leaf.key for leaf in self.leaves]))
+
+    def rest_key(self, known: frozenset[int]) -> Any:
+        """The values of the leaves that have to be known."""
+        return tuple([self.leaves[k].contents for k in sorted(known)])
+
+    @property
+    def free(self) -> list[Leaf]:
+        return [self.leaves[k] for k in self.places]
+
+
+def read_arguments(f: Callable, argnums: int | Sequence[int], args: tuple, kwargs: dict) -> Arguments:
+    """The leaves of the arguments: which are differentiated by, which are arrays, and what they are called."""
+    chosen = [argnums] if isinstance(argnums, int) else list(argnums)
+    numbers = [k + len(args) if k < 0 else k for k in chosen]
+    for number, given in zip(numbers, chosen, strict=True):
+        if not 0 <= number < len(args):
+            raise EindiffError(f"argnums={given}: the function is called with {len(args)} positional arguments")
+    found, tree = jax.tree_util.tree_flatten_with_path((args, kwargs))
+    names = _names(f, [path for path, _ in found], len(args))
+    leaves = []
+    places: dict[int, list[int]] = {k: [] for k in numbers}
+    for k, ((path, value), name) in enumerate(zip(found, names, strict=True)):
+        is_free = path[0].idx == 0 and path[1].idx in numbers
+        leaves.append(Leaf(name, value, is_free or _is_array(value), is_free))
+        if is_free:
+            _check_free(name, value)
+            places[path[1].idx].append(k)
+    free = tuple(args[k] for k in numbers)
+    order = [place for k in numbers for place in places[k]]
+    return Arguments(leaves, tree, order, jax.tree_util.tree_structure(free[0] if isinstance(argnums, int) else free))
+
+
+def _is_array(value: Any) -> bool:
+    """Arrays and fractions are inputs; integers, truth values, text and functions are known when it is traced."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind != "O"
+    return isinstance(value, float | np.floating | jax.Array)
+
+
+def _check_free(name: str, value: Any) -> None:
+    dtype = jax.numpy.result_type(value) if _is_array(value) or isinstance(value, int) else None
+    if dtype is None or not jax.numpy.issubdtype(dtype, jax.numpy.floating):
+        kind = dtype if dtype is not None else type(value).__name__
+        raise EindiffError(f"derivatives are by real numbers; {name} has type {kind}")
+
+
+def _names(f: Callable, paths: Sequence[tuple], count: int) -> list[str]:
+    """Names for leaves: that of the argument, or the last key of the path if no other leaf has it."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    positional += [f"x{k}" for k in range(len(positional), count)]
+    short, full = [], []
+    for path in paths:
+        parts = [positional[path[1].idx] if path[0].idx == 0 else _part(path[1]), *map(_part, path[2:])]
+        full.append("_".join(parts))
+        short.append(parts[-1] if not parts[-1].isdigit() else "_".join(parts))
+    names: list[str] = []
+    for k, (brief, long) in enumerate(zip(short, full, strict=True)):
+        name = _identifier(brief if short.count(brief) == 1 else long)
+        while name in names or name in RESERVED or iskeyword(name):
+            name = f"{name}_{k}"
+        names.append(name)
+    return names
+
+
+def _part(key: Any) -> str:
+    for attribute in ("key", "name", "idx"):
+        if hasattr(key, attribute):
+            return str(getattr(key, attribute))
+    return str(key)
+
+
+def _identifier(text: str) -> str:
+    name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in text)
+    return name if name.isidentifier() and name.strip("_") else f"x{name}"
+
+
+@dataclass(slots=True)
+class Traced:
+    """A function as expressions, for arguments of certain shapes and types."""
+
+    outputs: list[Expr]
+    out_tree: Any
+    out_types: list[Any]
+    aux: list[Value]
+    aux_tree: Any
+    aux_types: list[Any]  # None for what is no array
+    free: list[Variable]
+    free_types: list[Any]
+    free_tree: Any
+    inputs: list[tuple[int, str]]  # numbers of leaves, and the variables that they are
+    hidden: dict[str, Any]
+    stopped: dict[Variable, Expr]
+    opaque: dict[str, str]
+    is_lasting: bool  # whether it does not depend on a program around it
+
+    def finished(self, exprs: list[Expr]) -> list[Expr]:
+        """Derivatives with the values that counted as constant put in."""
+        while self.stopped and any(v in self.stopped for v in variables(*exprs)):
+            exprs = rebuild(exprs, lambda node, children: with_children(node, [self._value(c) for c in children]))
+            exprs = [self._value(x) for x in exprs]
+        return exprs
+
+    def _value(self, node: Expr) -> Expr:
+        return self.stopped.get(node, node) if isinstance(node, Variable) else node
+
+
+def trace(f: Callable, arguments: Arguments, known: frozenset[int], has_aux: bool) -> tuple[Traced, frozenset[int]]:
+    """A function as expressions, and which leaves had to be known for that: more than are given, if need be."""
+    while True:
+        try:
+            return _trace(f, arguments, known, has_aux), known
+        except NeedsValueError as needed:
+            more = {k for k, leaf in enumerate(arguments.leaves) if leaf.name in needed.names}
+            known |= more
+        except CONCRETE as error:
+            others = {k for k, leaf in enumerate(arguments.leaves) if leaf.is_array and not leaf.is_free} - known
+            if not others:
+                raise RefusedError(
+                    "the function asks for a value that is not known while it is read, for instance in `if`, `while` "
+                    f"or as an index: {str(error).splitlines()[0]}"
+                ) from error
+            known |= others
+
+
+def _trace(f: Callable, arguments: Arguments, known: frozenset[int], has_aux: bool) -> Traced:
+    leaves = arguments.leaves
+    moving = [k for k, leaf in enumerate(leaves) if leaf.is_array and k not in known]
+    for k in known:
+        _ = leaves[k].contents  # refuses what is not known here
+    trees: dict[str, Any] = {}
+
+    def flat(*given: Any) -> tuple[list, list]:
+        values = [leaf.value for leaf in leaves]
+        for k, value in zip(moving, given, strict=True):
+            values[k] = value
+        args, kwargs = jax.tree_util.tree_unflatten(arguments.tree, values)
+        result, aux = f(*args, **kwargs) if has_aux else (f(*args, **kwargs), ())
+        outputs, trees["out"] = jax.tree_util.tree_flatten(result)
+        extra, trees["aux"] = jax.tree_util.tree_flatten(aux)
+        trees["static"] = {k: x for k, x in enumerate(extra) if not _is_result(x)}
+        return outputs, [x for x in extra if _is_result(x)]
+
+    closed, shapes = jax.make_jaxpr(flat, return_shape=True)(*(_abstract(leaves[k].value) for k in moving))
+    found = Trace(frozenset(leaf.name for leaf in arguments.free), {leaf.name for leaf in leaves})
+    found.visible.update({_identifier(name): value for name, value in visible_arrays(f).items()})
+    inputs = [_input(leaves[k]) for k in moving]
+    constants = [known_or_tracer(x) for x in closed.consts]
+    results = found.run(closed.jaxpr, constants, inputs)
+    count = len(shapes[0])
+    _check_outputs(shapes[0], results)
+    aux, aux_types = results[count:], [x.dtype for x in shapes[1]]
+    for k, value in sorted(trees["static"].items()):
+        aux.insert(k, value)
+        aux_types.insert(k, None)
+    free = [inputs[moving.index(k)] for k in arguments.places]
+    return Traced(
+        [found.expr(x) for x in results[:count]], trees["out"], [x.dtype for x in shapes[0]],
+        aux, trees["aux"], aux_types,
+        free, [jax.typeof(leaf.value).dtype for leaf in arguments.free], arguments.free_tree,
+        [(k, leaves[k].name) for k in moving], found.hidden, found.stopped, found.opaque,
+        not any(isinstance(x, jax.core.Tracer) for x in closed.consts),
+    )  # fmt: skip
+
+
+def _is_result(value: Any) -> bool:
+    return _is_array(value) or isinstance(value, bool | int | complex | np.generic)
+
+
+def _abstract(value: Any) -> jax.ShapeDtypeStruct:
+    aval = jax.typeof(value)
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def _input(leaf: Leaf) -> Value:
+    """The variable of a leaf."""
+    aval = jax.typeof(leaf.value)
+    if jax.numpy.issubdtype(aval.dtype, jax.dtypes.extended):
+        raise RefusedError(f"{leaf.name}: {REFUSED['random_bits']}")
+    if 0 in aval.shape:
+        raise RefusedError(f"{leaf.name} is an array without entries")
+    if jax.numpy.issubdtype(aval.dtype, jax.numpy.complexfloating):
+        raise RefusedError(f"{leaf.name} has complex numbers")
+    return construct.variable(leaf.name, tuple(aval.shape))
+
+
+def _check_outputs(shapes: Sequence[Any], results: Sequence[Value]) -> None:
+    for shape in shapes:
+        if not opaque._is_real(shape.dtype):
+            raise RefusedError(f"the function gives values of type {shape.dtype}; derivatives are of real numbers")
+        if 0 in shape.shape:
+            raise RefusedError("the function gives an array without entries")

@@ -1,0 +1,331 @@
+"""Programs for derivatives of traced functions of tensors: what to compute, how to run it, and in which structure."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from eindiff import compiled, derive, newton
+from eindiff.arrays import einsum
+from eindiff.construct import variable
+from eindiff.errors import EindiffError
+from eindiff.expr import Expr, Variable
+from eindiff.operators.derivative import Derivative
+from eindiff.trace.fx import Traced
+
+Argnums = int | tuple[int, ...]
+
+
+# What is differentiated by what
+
+
+@dataclass(frozen=True)
+class Request:
+    """The outputs of a traced function, the variables to differentiate by, and the structures of both."""
+
+    outputs: list[Expr]
+    output_types: list[Any]
+    output_structure: Any
+    aux: list[Any]
+    aux_types: list[Any]
+    aux_structure: Any  # None if there is none
+    variables: list[Variable]
+    variable_types: list[Any]
+    variable_structure: Any
+
+    @property
+    def key(self) -> tuple:
+        """What a program depends on. Equal expressions are one object."""
+        aux = (x if isinstance(x, Expr) else id(x) for x in self.aux)
+        return (
+            *self.outputs, *self.output_types, self.output_structure, *aux, *self.aux_types, self.aux_structure,
+            *self.variables, *self.variable_types, self.variable_structure,
+        )  # fmt: skip
+
+
+def request(traced: Traced, leaves: Sequence[Any], structure: Any, argnums: Argnums, has_aux: bool) -> Request:
+    """The part of a trace that a derivative is asked of."""
+    places = pytree.tree_unflatten(list(range(len(traced.outputs))), traced.structure)
+    aux = None
+    if has_aux:
+        if not isinstance(places, tuple) or len(places) != 2:
+            raise EindiffError("has_aux=True: the function has to return a pair of its output and auxiliary data")
+        places, aux = places
+    which, form = pytree.tree_flatten(places)
+    others, aux_form = pytree.tree_flatten(aux) if has_aux else ([], None)
+    for k in which:
+        if not isinstance(traced.outputs[k], Expr) or not traced.dtypes[k].is_floating_point:
+            raise EindiffError(f"a function to differentiate returns tensors of real numbers, not {_said(traced, k)}")
+    chosen, variable_form = _chosen(leaves, structure, argnums)
+    inputs = iter(traced.inputs)
+    by_leaf = [next(inputs) if _is_input(leaf) else None for leaf in leaves]
+    for k in chosen:
+        if by_leaf[k] is None:
+            raise EindiffError(f"a variable to differentiate by is a tensor of real numbers, not {_kind(leaves[k])}")
+    return Request(
+        [traced.outputs[k] for k in which], [traced.dtypes[k] for k in which], form,
+        [traced.outputs[k] for k in others], [traced.dtypes[k] for k in others], aux_form,
+        [x for k in chosen if (x := by_leaf[k]) is not None], [leaves[k].dtype for k in chosen], variable_form,
+    )  # fmt: skip
+
+
+def _is_input(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.dtype.is_floating_point
+
+
+def _kind(leaf: Any) -> str:
+    return f"a tensor of {leaf.dtype}" if isinstance(leaf, torch.Tensor) else repr(leaf)
+
+
+def _said(traced: Traced, k: int) -> str:
+    return f"a tensor of {traced.dtypes[k]}" if isinstance(traced.outputs[k], Expr) else repr(traced.outputs[k])
+
+
+def _chosen(leaves: Sequence[Any], structure: Any, argnums: Argnums) -> tuple[list[int], Any]:
+    """The places of the leaves of some arguments, and the structure of these arguments."""
+    args, _ = pytree.tree_unflatten(list(range(len(leaves))), structure)
+    wanted = argnums if isinstance(argnums, tuple) else (argnums,)
+    for k in wanted:
+        if not isinstance(k, int) or not -len(args) <= k < len(args):
+            raise EindiffError(f"argnums={argnums!r}: the function got {len(args)} arguments by position")
+    if len({k % len(args) for k in wanted}) < len(wanted):
+        raise EindiffError(f"argnums={argnums!r}: an argument is named twice")
+    return pytree.tree_flatten(tuple(args[k] for k in wanted) if isinstance(argnums, tuple) else args[argnums])
+
+
+def leaf_names(function: Callable, leaves: Sequence[Any], structure: Any) -> list[str]:
+    """A name for each leaf of the arguments: that of the parameter, and of the place in it."""
+    args, kwargs = pytree.tree_unflatten(list(leaves), structure)
+    names = [f"x{k}" for k in range(len(args))]
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    for k, parameter in enumerate(parameters[: len(args)]):
+        if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            break
+        names[k] = parameter.name
+    found = []
+    for name, arg in [*zip(names, args, strict=True), *kwargs.items()]:
+        for path, _ in pytree.tree_flatten_with_path(arg)[0]:
+            found.append("_".join([name, *(_text(key) for key in path)]))
+    return found
+
+
+def _text(key: Any) -> str:
+    return str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key))))
+
+
+# What is computed
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some values that are computed, and how they are put together: one structure inside the other."""
+
+    exprs: list[Any]  # expressions; for structured values grids of them; or Newton steps
+    types: list[Any]
+    structures: tuple[Any, ...]
+    form: str = "dense"
+
+
+def nested(values: Iterator[Any], structures: Sequence[Any]) -> Any:
+    """Values in turn, in structures one inside the other."""
+    if not structures:
+        return next(values)
+    first, *rest = structures
+    return pytree.tree_unflatten([nested(values, rest) for _ in range(first.num_leaves)], first)
+
+
+def value(r: Request) -> Part:
+    """The function itself."""
+    return Part(r.outputs, r.output_types, (r.output_structure,))
+
+
+def aux(r: Request) -> Part:
+    """Auxiliary data: tensors, and anything else as it is."""
+    return Part(r.aux, r.aux_types, (r.aux_structure,))
+
+
+def jacobian(r: Request, structured: bool, forward: bool = False) -> Part:
+    """The derivative of each output by each variable, in the type of the variable; in forward mode of the output."""
+    blocks = [derive.jacobian(y, r.variables) for y in r.outputs]
+    if structured:
+        return Part([[row] for row in blocks], r.output_types, (r.output_structure,), "structured")
+    types = [one if forward else x for one in r.output_types for x in r.variable_types]
+    return Part([x for row in blocks for x in row], types, (r.output_structure, r.variable_structure))
+
+
+def gradient(r: Request) -> Part:
+    """The derivative of the one scalar output."""
+    return Part(derive.jacobian(scalar(r), r.variables), r.variable_types, (r.variable_structure,))
+
+
+def hessian(r: Request, structured: bool) -> Part:
+    """The second derivative of each output by each pair of variables."""
+    grids = [derive.hessian(y, r.variables) for y in r.outputs]
+    if structured:
+        return Part(grids, r.output_types, (r.output_structure,), "structured")
+    types = [one for _ in grids for one in r.variable_types for _ in r.variable_types]
+    exprs = [x for grid in grids for row in grid for x in row]
+    return Part(exprs, types, (r.output_structure, r.variable_structure, r.variable_structure))
+
+
+def hessian_diagonal(r: Request) -> Part:
+    """The diagonal of the Hessian of the one scalar output, in the shapes of the variables."""
+    f = scalar(r)
+    return Part([derive.hessian_diagonal(f, x) for x in r.variables], r.variable_types, (r.variable_structure,))
+
+
+def newton_step(r: Request, damping: float | str) -> Part:
+    """The Newton step by all variables at once."""
+    return Part([newton.newton_step(scalar(r), r.variables, damping=damping)], [None], ())
+
+
+def direction_name(x: Variable) -> str:
+    """The variable that holds a direction of another one."""
+    return f"direction_{x.name}"
+
+
+def hessian_product(r: Request) -> Part:
+    """The Hessian times a direction: the derivative of the slope along it."""
+    f = scalar(r)
+    slopes = []
+    for x, gradient in zip(r.variables, derive.gradient(f, r.variables), strict=True):
+        letters = "abcdefghijklmnopqrstuvw"[: x.ndim]
+        slopes.append(einsum(f"{letters},{letters}->", gradient, variable(direction_name(x), x.shape)))
+    total = slopes[0]
+    for slope in slopes[1:]:
+        total = total + slope
+    return Part(derive.gradient(total, r.variables), r.variable_types, (r.variable_structure,))
+
+
+def scalar(r: Request) -> Expr:
+    """The one output, a number."""
+    if r.output_structure.num_leaves != 1 or r.outputs[0].ndim:
+        shapes = ", ".join(str(tuple(y.shape)) for y in r.outputs)
+        raise EindiffError(f"the function has to return one scalar tensor, not tensors of shapes {shapes}")
+    return r.outputs[0]
+
+
+# How it runs
+
+
+class Program:
+    """Parts of a result, compiled together. It serves all traces that are the same expressions."""
+
+    def __init__(self, parts: Sequence[Part], combine: Callable[..., Any]) -> None:
+        self.parts = parts
+        self._combine = combine
+        self._runs: dict[tuple[str, str], Runner] = {}
+
+    def __call__(self, traced: Traced, leaves: Sequence[Any], more: Mapping[str, torch.Tensor] | None = None) -> Any:
+        """The result for some arguments."""
+        tensors = dict(zip([x.name for x in traced.inputs], filter(_is_input, leaves), strict=True))
+        tensors |= traced.captured
+        tensors |= more or {}
+        wants_grad = torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values())
+        for name, expr in traced.stopped.items():
+            [value] = _run(runner([expr], "dense", backend_for(tensors, False)), tensors)
+            tensors[name] = _typed(value, next(iter(tensors.values())).dtype).detach()
+        sources = {form: iter(self._values(form, tensors, wants_grad)) for form in ("dense", "structured")}
+        device = next((x.device for x in tensors.values()), None)
+        results = []
+        for part in self.parts:
+            values = [x if _is_plain(x) else next(sources[part.form]) for x in part.exprs]
+            typed = [_typed(x, dtype, device) for x, dtype in zip(values, part.types, strict=True)]
+            results.append(nested(iter(typed), part.structures))
+        return self._combine(*results)
+
+    def _values(self, form: str, tensors: Mapping[str, torch.Tensor], wants_grad: bool) -> list[Any]:
+        exprs = [x for part in self.parts if part.form == form for x in part.exprs if not _is_plain(x)]
+        if not exprs:
+            return []
+        backend = "numpy" if form == "structured" else backend_for(tensors, wants_grad)
+        if (form, backend) not in self._runs:
+            self._runs[form, backend] = runner(exprs, form, backend)
+        return _run(self._runs[form, backend], tensors)
+
+    @property
+    def compiled(self) -> Any:
+        """The compiled function, for a look at its source and its plan."""
+        form = "dense" if any(part.form == "dense" for part in self.parts) else "structured"
+        exprs = [x for part in self.parts if part.form == form for x in part.exprs if not _is_plain(x)]
+        return compiled.compile(exprs if len(exprs) > 1 else exprs[0], form=form)
+
+
+def backend_for(tensors: Mapping[str, torch.Tensor], wants_grad: bool) -> str:
+    """NumPy for tensors in main memory; PyTorch where they are elsewhere, or are differentiated further."""
+    elsewhere = any(x.device.type != "cpu" for x in tensors.values())
+    return "torch" if wants_grad or elsewhere else "numpy"
+
+
+def _run(run: Runner, tensors: Mapping[str, torch.Tensor]) -> list[Any]:
+    return run.function({name: as_array(x) if run.backend == "numpy" else x for name, x in tensors.items()})
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A function of arrays of a library by name."""
+
+    backend: str
+    function: Callable[[Mapping[str, Any]], list[Any]]
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether a leaf is neither an expression nor made of them: it is given back as it is."""
+    return not isinstance(x, Expr | list | newton.NewtonStep)
+
+
+def runner(exprs: list[Any], form: str, backend: str) -> Runner:
+    """A function of arrays by name, compiled."""
+    program = compiled.compile(exprs, backend=backend, form=form)
+    return Runner(backend, lambda arrays: program(**arrays))
+
+
+def as_array(x: torch.Tensor) -> np.ndarray:
+    """The entries of a tensor, without a copy where they are in main memory."""
+    x = x.detach()
+    if x.dtype in (torch.float16, torch.bfloat16):
+        x = x.float()
+    if x.is_conj() or x.is_neg():
+        x = x.resolve_conj().resolve_neg()
+    return x.cpu().numpy()
+
+
+def _typed(x: Any, dtype: Any, device: Any = None) -> Any:
+    """A value as a tensor of a type; operators and steps as they are."""
+    if isinstance(x, torch.Tensor):
+        return x.to(dtype)
+    if isinstance(x, np.ndarray | np.generic | float) and dtype is not None:
+        array = np.asarray(x)
+        usable = array.flags.writeable and all(stride >= 0 for stride in array.strides)
+        return torch.from_numpy(array if usable else array.copy()).to(device, dtype)
+    return x
+
+
+@dataclass(frozen=True, slots=True)
+class Newton:
+    """A Newton step, `(H + damping I) step = -gradient`, in the structure of the arguments."""
+
+    step: Any
+    damping: float
+    gradient: Any
+    hessian: Derivative
+    decrease: float  # of the quadratic model along the step
+
+
+def step_of(found: newton.Step, r: Request) -> Newton:
+    """A Newton step with tensors in the structure of the variables."""
+
+    def shaped(parts: Any) -> Any:
+        tensors = [_typed(np.asarray(x), t) for x, t in zip(parts, r.variable_types, strict=True)]
+        return pytree.tree_unflatten(tensors, r.variable_structure)
+
+    return Newton(shaped(found.step), found.damping, shaped(found.gradient), found.hessian, found.decrease)
