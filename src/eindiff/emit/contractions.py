@@ -17,6 +17,7 @@ from eindiff.sizes import Size
 
 MIRRORED = (2**20, 40)  # entries of a result, and terms in each, that are worth being computed once and mirrored
 GRAM = 40  # a symmetric product is faster than a general one from this size on
+HALVED = 1024  # and of two blocks, in libraries without one, from this size on
 
 
 class Contractions(Tensors):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from eindiff import sizes as sz
-from eindiff.emit.contractions import GRAM, Contractions
+from eindiff.emit.contractions import GRAM, HALVED, Contractions
 from eindiff.emit.costs import Costs
 from eindiff.emit.operations import BLAS, LAPACK, Operation, Operations, broadcast
 from eindiff.emit.tensors import Tensor
@@ -185,7 +185,7 @@ class Products(Contractions):
 
     def _gram(self, factors: Sequence[Tensor], kept: Labels) -> Tensor | None:
         """X' diag(d) X as a symmetric product, which takes half the work."""
-        if self.costs is None or len(kept) != 2 or self.operations.functional:
+        if self.costs is None or len(kept) != 2:
             return None
         pairs = [x for x in factors if kept[0] in x.labels] + [x for x in factors if kept[1] in x.labels]
         if len(pairs) != 2 or pairs[0].operation is not pairs[1].operation or len(pairs[0].labels) != 2:
@@ -194,7 +194,8 @@ class Products(Contractions):
         [row] = [label for label in x.labels if label not in kept] or [-1]
         if y.labels != tuple([kept[1] if label == kept[0] else label for label in x.labels]):
             return None
-        if self.entries([x.size(kept[0])]) < GRAM or any(z.labels != (row,) for z in weights):
+        least = HALVED if self.operations.functional else GRAM
+        if self.entries([x.size(kept[0])]) < least or any(z.labels != (row,) for z in weights):
             return None
         if not weights:
             return None  # NumPy itself sees that A' A is symmetric

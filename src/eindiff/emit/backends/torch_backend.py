@@ -48,6 +48,15 @@ BACKEND = Backend(
     names={f"np.{name}": f"torch.{name}" for name in _SAME.split()} | {"linalg.expm": "torch.matrix_exp"},
     slices_backward=False,
     helpers={
+        "gram": '''
+def gram(X, d):
+    """X.T @ diag(d) @ X, of which the block below the diagonal is mirrored: three quarters of the work."""
+    half = X.shape[1] // 2
+    Z = d[:, None] * X
+    top = X[:, :half].T @ Z
+    bottom = torch.cat([top[:, half:].T, X[:, half:].T @ Z[:, half:]], 1)
+    return torch.cat([top, bottom])
+''',
         "put": '''
 def put(shape, index, value, dtype, device=None):
     """Zeros, with a value added at some places."""
