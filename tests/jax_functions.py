@@ -37,6 +37,7 @@ _rng = np.random.default_rng(0)
 
 def case(name: str, function: Callable, *args: Any, **options: Any) -> None:
     """Add a function."""
+    CASES[:] = [other for other in CASES if other.name != name]  # a module of cases may be imported twice
     CASES.append(Case(name, function, args, **options))
 
 

@@ -25,6 +25,7 @@ from hypothesis import assume
 
 import eindiff as ed
 from compiling import assert_close, fresh, leaves, point_of
+from eindiff.emit import products
 from eindiff.evaluate import evaluate
 from eindiff.expr import Constant, Expr
 from function_cases import CASES, LIBRARY, WHOLE, Case
@@ -682,3 +683,14 @@ def test_no_out_in_other_libraries(foreign: Library) -> None:
         ed.compile(A @ y, backend=foreign.name)(
             **foreign.arrays({"A": np.ones((4, 3)), "y": np.ones(3)}), out=np.ones(4)
         )
+
+
+def test_symmetric_products_in_two_blocks(foreign: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`X' diag(d) X` is computed in blocks where it is large, with an odd number of columns too."""
+    monkeypatch.setattr(products, "HALVED", 4)
+    X, d = ed.matrix(f"X_{foreign.name}", 6, 5), ed.vector("d", 6)
+    generator = np.random.default_rng(0)
+    arrays = {X.name: generator.normal(size=(6, 5)), "d": generator.normal(size=6)}
+    weighted = X.T @ ed.diag(d) @ X
+    check(foreign, [weighted], arrays)
+    assert "gram(" in ed.compile([weighted], backend=foreign.name).source
