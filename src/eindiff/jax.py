@@ -25,7 +25,6 @@ Derivatives at kinks are those of JAX, except that abs'(0) = 0. Tests for values
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -34,8 +33,8 @@ import numpy as np
 
 from eindiff.errors import EindiffError
 from eindiff.newton import NewtonStep, Step
-from eindiff.operators import Derivative
 from eindiff.trace import jax_derivatives as derivatives
+from eindiff.trace.common import Compared, Newton
 from eindiff.trace.jax_derivatives import ArgNums, Lowered, Request, Transformed, Valued
 from eindiff.trace.jax_function import Traced
 
@@ -181,17 +180,6 @@ def hvp(fun: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> _Product:
     return _Product(fun, argnums, has_aux, _PRODUCT, False)
 
 
-@dataclass(frozen=True, slots=True)
-class Newton:
-    """A Newton step, `(H + damping I) step = -gradient`, in the tree of the arguments."""
-
-    step: Any
-    damping: float
-    gradient: Any
-    hessian: Derivative
-    decrease: float  # of the quadratic model along the step
-
-
 def newton_step(
     fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, damping: float | str = 0.0
 ) -> Transformed:
@@ -222,28 +210,6 @@ def lower(fun: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callabl
     return hessian(fun, argnums, has_aux).lower
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """How far a Hessian is from that of JAX, relative to the largest entry."""
-
-    error: float
-    tolerance: float
-    opaque: dict[str, str]
-
-    @property
-    def passed(self) -> bool:
-        """Whether the two are equal up to rounding."""
-        return self.error <= self.tolerance
-
-    def __bool__(self) -> bool:
-        return self.passed
-
-    def __str__(self) -> str:
-        lines = [f"relative error {self.error:.1e} against jax.hessian: {'passed' if self.passed else 'FAILED'}"]
-        lines += [f"{name} at {place} is computed by JAX" for name, place in self.opaque.items()]
-        return "\n".join(lines)
-
-
 def check(fun: Callable, *args: Any, argnums: ArgNums = 0, has_aux: bool = False, **kwargs: Any) -> Compared:
     """The Hessian at some arguments, compared with the one that JAX gives.
 
@@ -263,4 +229,4 @@ def check(fun: Callable, *args: Any, argnums: ArgNums = 0, has_aux: bool = False
     error = max((float(np.abs(np.asarray(x) - np.asarray(y)).max()) for x, y in pairs), default=0.0) / scale
     precise = all(x.dtype == np.float64 for x, _ in pairs)
     opaque = ours.lower(*args, **kwargs).opaque
-    return Compared(error, 1e-9 if precise else 1e-3, opaque)
+    return Compared(error, 1e-9 if precise else 1e-3, opaque, "jax.hessian")

@@ -31,9 +31,10 @@ from eindiff.evaluate import flatten
 from eindiff.planning import Plan
 from eindiff.trace import torch_programs as programs
 from eindiff.trace.capture import is_discrete, is_real
+from eindiff.trace.common import Compared, Newton
 from eindiff.trace.fx import Traced, trace
 from eindiff.trace.surroundings import Surroundings
-from eindiff.trace.torch_programs import Argnums, Newton, Part, Program, Request, as_array
+from eindiff.trace.torch_programs import Argnums, Part, Program, Request, as_array
 
 __all__ = [
     "Compared", "Lowered", "Newton", "check", "clear_cache", "functional", "grad", "grad_and_value", "hessian",
@@ -373,28 +374,6 @@ def lower(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callab
     return hessian(func, argnums, has_aux=has_aux).lower
 
 
-@dataclass(frozen=True)
-class Compared:
-    """How far a Hessian is from that of PyTorch, relative to the largest entry."""
-
-    error: float
-    tolerance: float
-    opaque: dict[str, str]
-
-    @property
-    def passed(self) -> bool:
-        """Whether the two are equal up to rounding."""
-        return self.error <= self.tolerance
-
-    def __bool__(self) -> bool:
-        return self.passed
-
-    def __str__(self) -> str:
-        lines = [f"relative error {self.error:.1e} against torch.func.hessian: {'passed' if self else 'FAILED'}"]
-        lines += [f"{name} at {place} is computed by PyTorch" for name, place in self.opaque.items()]
-        return "\n".join(lines)
-
-
 def check(func: Callable, *args: Any, argnums: Argnums = 0, **kwargs: Any) -> Compared:
     """The Hessian at some arguments, compared with the one that `torch.func.hessian` gives.
 
@@ -414,7 +393,8 @@ def check(func: Callable, *args: Any, argnums: Argnums = 0, **kwargs: Any) -> Co
     scale = max((float(abs(y).max()) for _, y in pairs), default=0.0) or 1.0
     error = max((float(abs(x - y).max()) for x, y in pairs), default=0.0) / scale
     precise = all(x.dtype == torch.float64 for x in found)
-    return Compared(error, 1e-9 if precise else 1e-3, ours.lower(*args, **kwargs).opaque)
+    opaque = ours.lower(*args, **kwargs).opaque
+    return Compared(error, 1e-9 if precise else 1e-3, opaque, "torch.func.hessian")
 
 
 class _Loss(torch.nn.Module):

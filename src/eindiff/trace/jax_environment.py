@@ -16,24 +16,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from eindiff.trace.common import Same
+
 PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 DEPTH = 6
 _INSTALLED = ("site-packages", "dist-packages", sys.prefix, sys.base_prefix)
-
-
-class Same:
-    """An object that is equal to itself only. It is kept alive, so that no other gets its identity."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
 
 
 @lru_cache(maxsize=1024)

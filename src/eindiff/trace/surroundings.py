@@ -18,25 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from eindiff.trace.common import Same
+
 DEPTH = 6
 PLAIN = (bool, int, float, complex, str, bytes, type(None), Enum, torch.dtype, torch.device)
 _OWN = str(Path(__file__).parent.parent)
 _INSTALLED = ("site-packages", "dist-packages", sysconfig.get_paths()["stdlib"])
-
-
-class Same:
-    """An object that only itself is equal to; it is kept alive, so that no other gets its identity."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
 
 
 class Surroundings:

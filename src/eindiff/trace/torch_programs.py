@@ -16,7 +16,7 @@ from eindiff.arrays import einsum
 from eindiff.construct import variable
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Variable
-from eindiff.operators.derivative import Derivative
+from eindiff.trace.common import Newton
 from eindiff.trace.fx import Traced
 
 Argnums = int | tuple[int, ...]
@@ -308,17 +308,6 @@ def _typed(x: Any, dtype: Any, device: Any = None) -> Any:
         usable = array.flags.writeable and all(stride >= 0 for stride in array.strides)
         return torch.from_numpy(array if usable else array.copy()).to(device, dtype)
     return x
-
-
-@dataclass(frozen=True, slots=True)
-class Newton:
-    """A Newton step, `(H + damping I) step = -gradient`, in the structure of the arguments."""
-
-    step: Any
-    damping: float
-    gradient: Any
-    hessian: Derivative
-    decrease: float  # of the quadratic model along the step
 
 
 def step_of(found: newton.Step, r: Request) -> Newton:
