@@ -59,7 +59,7 @@ def measure(request: dict[str, Any], report: Callable[..., None]) -> dict[str, A
     tool.call(function, inputs)
     first = built + perf_counter() - start
     report(stage="call")
-    samples = _samples(lambda: tool.call(function, inputs), request["budget"], first)
+    samples = timed_calls(lambda: tool.call(function, inputs), request["budget"], first)
     report(stage="memory")
     value, peak = _with_peak(lambda: tool.call(function, inputs))
     report(stage="comparison")
@@ -68,7 +68,7 @@ def measure(request: dict[str, Any], report: Callable[..., None]) -> dict[str, A
     return measured | {"error": error, "predicted": tool.predicted(task)}
 
 
-def _samples(call: Callable[[], Any], budget: float, first: float) -> list[float]:
+def timed_calls(call: Callable[[], Any], budget: float, first: float) -> list[float]:
     """The seconds of calls for as long as the budget says; after a slow first call there is no warming up."""
     gc.disable()
     end = perf_counter() + budget / 5

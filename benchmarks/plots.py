@@ -41,7 +41,7 @@ def draw(results: Results, folder: Path) -> dict[str, Path]:
     with matplotlib.rc_context(STYLE):
         for title, (name, groups) in figures.items():
             if groups:
-                drawn[title] = _figure(groups, partial(_panel, results), folder / f"{name}.svg")
+                drawn[title] = panels(groups, partial(_panel, results), folder / f"{name}.svg")
         groups = [g for g in results.groups if g.quantity == "hessian"]
         if any(results.modes(group) for group in groups):
             drawn["Cross-country over reverse mode"] = _modes(results, groups, folder / "modes.svg")
@@ -52,7 +52,7 @@ def _hessians(results: Results, paper: bool) -> list[Group]:
     return [g for g in results.groups if g.quantity == "hessian" and PROBLEMS[g.problem].paper == paper]
 
 
-def _figure(groups: list[Group], panel: Callable[[Any, Group], None], path: Path) -> Path:
+def panels(groups: list[Group], panel: Callable[[Any, Group], None], path: Path) -> Path:
     """Panels in rows, and one legend after the last panel."""
     import matplotlib.pyplot as plt
 

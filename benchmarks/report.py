@@ -52,7 +52,7 @@ def size(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -92,12 +92,12 @@ def _summary(results: Results) -> str:
         all_ratios = [r for size, c in ours if (r := ratio(c, results.best(group, "hand", size))) is not None]
         mean = float(np.exp(np.mean(np.log(all_ratios)))) if all_ratios else None
         other = f"{TOOLS[peer['tool']].title} {duration(time(peer))}" if peer and np.isfinite(time(peer)) else "none"
-        fields = [duration(time(case)), _cell(hand, _time), _number(ratio(case, hand)), _number(mean)]
+        fields = [duration(time(case)), cell(hand, time_text), _number(ratio(case, hand)), _number(mean)]
         rows.append([group.title, str(n), *fields, other, _number(ratio(case, peer), ".2g")])
-    return f"## Summary\n\nAt the largest n; *over all n* is the geometric mean.\n\n{_markdown(head, rows)}"
+    return f"## Summary\n\nAt the largest n; *over all n* is the geometric mean.\n\n{markdown(head, rows)}"
 
 
-def _time(case: Case) -> str:
+def time_text(case: Case) -> str:
     low, high = case["quartiles"]
     return ("~" if high > NOISY * low else "") + duration(case["median"])
 
@@ -106,7 +106,7 @@ def _memory(case: Case) -> str:
     return f"{size(case['peak'])} for {size(case['bytes'])}"
 
 
-def _cell(case: Case | None, show: Cell) -> str:
+def cell(case: Case | None, show: Cell) -> str:
     """A cell of a table, also for cases that failed."""
     if case is None:
         return ""
@@ -131,8 +131,8 @@ def _columns(results: Results, group: Group) -> dict[str, Pick]:
 
 def _table(results: Results, group: Group, show: Cell) -> str:
     columns = _columns(results, group)
-    rows = [[str(n), *(_cell(pick(n), show) for pick in columns.values())] for n in results.sizes(group)]
-    return f"### {group.title}\n\n{_markdown(['n', *columns], rows)}"
+    rows = [[str(n), *(cell(pick(n), show) for pick in columns.values())] for n in results.sizes(group)]
+    return f"### {group.title}\n\n{markdown(['n', *columns], rows)}"
 
 
 def _times(results: Results, group: Group) -> str:
@@ -140,11 +140,11 @@ def _times(results: Results, group: Group) -> str:
     columns, rows = _columns(results, group), []
     for n in results.sizes(group):
         hand, ours, peer = results.best(group, "hand", n), results.ours(group, n), results.peer(group, n)
-        cells = [_cell(pick(n), _time) for pick in columns.values()]
+        cells = [cell(pick(n), time_text) for pick in columns.values()]
         variant = hand["variant"] if hand else ""
         rows.append([str(n), *cells, variant, _number(ratio(ours, hand)), _number(ratio(ours, peer), ".2g")])
     head = ["n", *columns, "best by hand", "eindiff / by hand", "eindiff / best other"]
-    return f"### {group.title}\n\n{_markdown(head, rows)}"
+    return f"### {group.title}\n\n{markdown(head, rows)}"
 
 
 def _slopes(results: Results) -> str:
@@ -154,7 +154,7 @@ def _slopes(results: Results) -> str:
         hand = results.slope(group, partial(results.best, group, "hand"))
         rows.append([group.title, _number(ours), _number(hand)])
     note = "The exponent of n in the time, fitted to the three largest sizes."
-    return f"## Slopes\n\n{note}\n\n{_markdown(['', 'eindiff', 'by hand'], rows)}"
+    return f"## Slopes\n\n{note}\n\n{markdown(['', 'eindiff', 'by hand'], rows)}"
 
 
 def _correlations(results: Results) -> str:
@@ -165,7 +165,7 @@ def _correlations(results: Results) -> str:
     if not rows:
         return ""
     note = "Spearman's rank correlation of `ed.plan(...).seconds` and the time measured, over quantities, modes and n."
-    return f"## Predicted times\n\n{note}\n\n{_markdown(['', 'cases', 'rank correlation'], rows)}"
+    return f"## Predicted times\n\n{note}\n\n{markdown(['', 'cases', 'rank correlation'], rows)}"
 
 
 def _modes(results: Results) -> str:
@@ -176,7 +176,7 @@ def _modes(results: Results) -> str:
     if not rows:
         return ""
     head = ["", "cross-country / reverse (n)"]
-    return f"## Cross-country mode\n\nIts time over that of reverse mode.\n\n{_markdown(head, rows)}"
+    return f"## Cross-country mode\n\nIts time over that of reverse mode.\n\n{markdown(head, rows)}"
 
 
 def _problems(results: Results) -> str:

@@ -22,11 +22,11 @@ from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
 import eindiff as ed
-from benchmarks.case import _samples
+from benchmarks.case import timed_calls
 from benchmarks.machine import describe
-from benchmarks.plots import OURS, STYLE, _figure
+from benchmarks.plots import OURS, STYLE, panels
 from benchmarks.problem import Array
-from benchmarks.report import _cell, _markdown, _time, size
+from benchmarks.report import cell, markdown, size, time_text
 from benchmarks.results import ratio, time
 from benchmarks.runner import written
 from benchmarks.solver_problems import SOLVE, SYSTEMS, System
@@ -150,7 +150,7 @@ def _measured(call: Callable[[], Array], budget: float, ours: Array, tolerance: 
     except (TimeoutError, ArithmeticError, MemoryError, linalg.LinAlgError) as error:
         return {"status": "failed", "message": str(error)}
     first = perf_counter() - start
-    samples = [first] if first > SLOW * budget else _samples(call, budget, first)
+    samples = [first] if first > SLOW * budget else timed_calls(call, budget, first)
     low, median, high = np.quantile(samples, [0.25, 0.5, 0.75])
     error = float(np.linalg.norm(x.reshape(-1) - ours) / np.linalg.norm(ours))
     status = {"status": "ok", "message": ""}
@@ -264,15 +264,15 @@ def _table(results: Results, runs: Iterable[tuple[System, int]]) -> str:
     for system, n in runs:
         of = {method: results.case(system, n, method) for method in METHODS}
         ours, dense = of["eindiff"] or {}, of["dense"]
-        times = [_cell(of[method], _time) for method in ("eindiff", "reused", "hand")]
-        steps = _cell(of["cg"], lambda case: f"{_time(case)} ({case['iterations']})")
+        times = [cell(of[method], time_text) for method in ("eindiff", "reused", "hand")]
+        steps = cell(of["cg"], lambda case: f"{time_text(case)} ({case['iterations']})")
         quotient = ratio(dense, ours) if "median" in ours else None
         compared = [case for method, case in of.items() if method != "reused"]
         errors = [f"{case['error']:.0e}" if case and "error" in case else "–" for case in compared]
         memory = [size(ours[name]) if name in ours else "" for name in ("bytes", "dense_bytes")]
-        fields = [system.structure, system.title, f"{system.rows(n):,}", *times, steps, _cell(dense, _time)]
+        fields = [system.structure, system.title, f"{system.rows(n):,}", *times, steps, cell(dense, time_text)]
         rows.append([*fields, "" if quotient is None else f"{quotient:.3g}", *memory, ", ".join(errors)])
-    return _markdown(head, rows)
+    return markdown(head, rows)
 
 
 def _draw(results: Results, path: Path) -> None:
@@ -290,7 +290,7 @@ def _draw(results: Results, path: Path) -> None:
                 axis.plot(*zip(*points, strict=True), **style)
 
     with matplotlib.rc_context(STYLE):
-        _figure(results.systems, panel, path)
+        panels(results.systems, panel, path)
 
 
 if __name__ == "__main__":

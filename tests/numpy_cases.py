@@ -8,6 +8,9 @@ import numpy as np
 
 from numpy_programs import made
 
+EXACT = 1e-10  # how far values may be off that are computed in two ways, relative to the largest,
+FLOOR = 1e-3  # or to this, if all are small
+
 # Elementwise functions: the domains of their arguments
 
 X, P, I = "real:2x3", "positive:2x3", "between -1 and 1:2x3"

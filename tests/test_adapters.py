@@ -14,27 +14,12 @@ from scipy.sparse.linalg import LinearOperator, cg, eigsh, lsqr
 
 import eindiff as ed
 from objectives import OBJECTIVES
+from structured_values import hessian, jacobian, third_derivative
 
 
-def hessian(name: str, seed: int = 0, sizes: dict[str, int] | None = None) -> ed.Derivative:
-    """The structured Hessian of an objective at a random point."""
-    one = OBJECTIVES[name]()
-    wrt = one.wrt[0] if len(one.wrt) == 1 else one.wrt
-    return ed.structured(ed.hessian(one.function, wrt), one.point(np.random.default_rng(seed), sizes))
-
-
-def jacobian() -> ed.Derivative:
+def tall_jacobian() -> ed.Derivative:
     """12×8 by 5×8, with a delta."""
-    A, X = ed.matrix("A", "m", "n"), ed.matrix("X", "n", "k")
-    rng = np.random.default_rng(0)
-    point = {"A": rng.normal(size=(12, 5)), "X": rng.normal(size=(5, 8))}
-    return ed.structured(ed.jacobian(ed.sigmoid(A @ X), X), point)
-
-
-def third_derivative() -> ed.Derivative:
-    """5×5 by 5, where all axes are one delta: the rows have one among themselves."""
-    x = ed.vector("x", "n")
-    return ed.structured(ed.derivative(ed.hessian(ed.sum(ed.exp(x)), x), x), {"x": np.linspace(-1, 1, 5)})
+    return jacobian(8)
 
 
 def equal_rows() -> ed.Derivative:
@@ -52,7 +37,7 @@ def blocks_of_jacobians() -> ed.Derivative:
     return ed.structured([[ed.jacobian(f, v) for v in variables] for f in functions], point)
 
 
-OTHERS: list[Callable[[], ed.Derivative]] = [jacobian, third_derivative, equal_rows, blocks_of_jacobians]
+OTHERS: list[Callable[[], ed.Derivative]] = [tall_jacobian, third_derivative, equal_rows, blocks_of_jacobians]
 
 
 def columns(size: int, count: int = 3) -> np.ndarray:
@@ -106,7 +91,7 @@ def test_scipy_solvers() -> None:
     np.testing.assert_allclose(x, np.linalg.solve(matrix, b), rtol=1e-8)
     largest = eigsh(derivative.to_scipy(), k=2, return_eigenvectors=False)
     np.testing.assert_allclose(np.sort(largest), np.linalg.eigvalsh(matrix)[-2:], rtol=1e-8)
-    tall = jacobian()
+    tall = tall_jacobian()
     b = columns(96, 1)[:, 0]
     found = lsqr(tall.to_scipy(), b, atol=1e-13, btol=1e-13)[0]
     np.testing.assert_allclose(found, np.linalg.lstsq(tall.as_matrix(), b, rcond=None)[0], rtol=1e-6, atol=1e-9)
@@ -209,7 +194,7 @@ def test_lineax_tags() -> None:
     assert tags["cubes"] == {lineax.symmetric_tag, lineax.diagonal_tag}
     assert lineax.is_diagonal(hessian("separable").to_lineax())
     assert lineax.is_positive_semidefinite(hessian("separable").to_lineax())
-    assert not jacobian().to_lineax().tags
+    assert not tall_jacobian().to_lineax().tags
 
 
 SOLVERS = {
@@ -233,7 +218,7 @@ def test_lineax_solves(name: str, solver: str) -> None:
 
 def test_lineax_solves_what_is_indefinite_diagonal_or_tall() -> None:
     """The automatic choice, which the tags make: LU, division, least squares."""
-    for derivative in (hessian("bilinear form", sizes={"m": 4, "n": 4}), hessian("cubes"), jacobian()):
+    for derivative in (hessian("bilinear form", m=4, n=4), hessian("cubes"), tall_jacobian()):
         matrix = derivative.as_matrix()
         b = columns(len(matrix), 1)[:, 0]
         solver = lineax.AutoLinearSolver(well_posed=None)

@@ -243,7 +243,9 @@ def body(outputs: Expr | dict[str, Expr]) -> str:
 
 def test_text_of_logistic_regression() -> None:
     f = ed.sum(ed.softplus(-y * (X @ w)))
-    assert to_source(derivatives(f, w), "logistic") == '''\
+    assert (
+        to_source(derivatives(f, w), "logistic")
+        == """\
 import numpy as np
 from scipy import special
 
@@ -259,18 +261,22 @@ def logistic(X, w, y):
     gradient = -(X.T @ (y * t2))
     hessian = X.T @ ((y**2 * special.expit(t0) * t2)[:, None] * X)
     return value, gradient, hessian
-'''
+"""
+    )
 
 
 def test_text_of_matrix_factorization() -> None:
     f = ed.sum((T - U @ V.T) ** 2)
-    assert body(derivatives(f, U)) == '''\
+    assert (
+        body(derivatives(f, U))
+        == """\
 t0 = U @ V.T - T
 value = np.sum(t0**2)
 gradient = 2 * (t0 @ V)
 hessian = np.zeros((m, k, m, k))
 np.einsum("ijik->ijk", hessian)[...] = 2 * (V.T @ V)
-return value, gradient, hessian'''
+return value, gradient, hessian"""
+    )
 
 
 def test_text_of_least_squares() -> None:
@@ -280,12 +286,15 @@ def test_text_of_least_squares() -> None:
 
 def test_text_of_pairwise_distances() -> None:
     f = pairwise_energy()
-    assert body({"value": f, "gradient": ed.gradient(f, P)}) == '''\
+    assert (
+        body({"value": f, "gradient": ed.gradient(f, P)})
+        == """\
 t0 = P[:, None, :] - P[None, :, :]
 t1 = np.sum(t0**2, axis=2) + 1
 value = np.sum(1 / t1)
 gradient = -4 * np.einsum("ijk,ij->ik", t0, 1 / t1**2, optimize=True)
-return value, gradient'''
+return value, gradient"""
+    )
 
 
 def test_text_of_solve() -> None:
@@ -293,7 +302,9 @@ def test_text_of_solve() -> None:
 
 
 def test_text_of_slices() -> None:
-    assert body(derivatives(ed.sum((x[1:] - x[:-1]) ** 2), x)) == '''\
+    assert (
+        body(derivatives(ed.sum((x[1:] - x[:-1]) ** 2), x))
+        == """\
 t0 = x[1:] - x[:-1]
 value = t0 @ t0
 gradient = np.zeros(n)
@@ -307,7 +318,8 @@ t3 = t2 + 1
 hessian = 2 * np.diag(t1)
 hessian[t3, t2] -= 2
 hessian[t2, t3] -= 2
-return value, gradient, hessian'''
+return value, gradient, hessian"""
+    )
 
 
 def test_text_of_small_products() -> None:

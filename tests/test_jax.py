@@ -18,7 +18,7 @@ import eindiff as ed
 import eindiff.jax as ej
 import oracles
 from eindiff.errors import EindiffError
-from eindiff.trace import jax_tables, opaque
+from eindiff.trace import jax_opaque, jax_tables, opaque
 from eindiff.trace.jax_function import read_arguments, trace
 from jax_functions import CASES, Case, X, clipped_slope, normal, w4, x5
 from jax_models import labels
@@ -102,7 +102,7 @@ INTERPRETED = ("erfc", "gammaln", "sort", "stop_gradient", "convolution, same", 
 def test_interpreter(case: Case) -> None:
     """`ed.evaluate` has the values of functions that JAX computes (and `conftest.py` compares it with programs)."""
     arguments = read_arguments(case.function, case.argnums, case.args, {})
-    traced, _ = trace(case.function, arguments, frozenset(), False)
+    traced, _ = trace(case.function, arguments, frozenset(), False, {})
     arrays = {name: np.asarray(arguments.leaves[k].value) for k, name in traced.inputs} | traced.hidden
     [y], [x] = traced.outputs, traced.free
     hessian = ed.evaluate(traced.finished([ed.derivative(y, x, x)])[0], arrays)
@@ -492,8 +492,8 @@ def _primitives(jaxpr: Any) -> set[str]:
 def test_registry_forgets() -> None:
     """Opaque functions go when nothing needs them."""
     before = len(opaque.REGISTRY)
-    signature = opaque.Signature(((3,),), (np.dtype(float),), (3,), np.dtype(float))
-    function = opaque.opaque("kept", jnp.sin, signature)
+    signature = jax_opaque.Signature(((3,),), (np.dtype(float),), (3,), np.dtype(float))
+    function = jax_opaque.opaque("kept", jnp.sin, signature)
     assert function.name in opaque.REGISTRY
     del function
     assert len(opaque.REGISTRY) <= before + 1

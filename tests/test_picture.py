@@ -21,35 +21,16 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
 import eindiff as ed
-from eindiff.operators.picture import COLOURS, CORES, LARGE, SMALL, plot
+from eindiff.operators.picture import COLOURS, CORES, plot
+from eindiff.operators.picture_scheme import LARGE, SMALL
 from objectives import OBJECTIVES
+from structured_values import hessian, jacobian, third_derivative
 
 
 @pytest.fixture(autouse=True)
 def no_figures_are_left() -> Iterator[None]:
     yield
     plt.close("all")
-
-
-def hessian(name: str, **sizes: int) -> ed.Derivative:
-    """The structured Hessian of an objective at a random point."""
-    one = OBJECTIVES[name]()
-    wrt = one.wrt[0] if len(one.wrt) == 1 else one.wrt
-    return ed.structured(ed.hessian(one.function, wrt), one.point(np.random.default_rng(0), sizes))
-
-
-def jacobian() -> ed.Derivative:
-    """48×20, with a delta."""
-    A, X = ed.matrix("A", "m", "n"), ed.matrix("X", "n", "k")
-    rng = np.random.default_rng(0)
-    point = {"A": rng.normal(size=(12, 5)), "X": rng.normal(size=(5, 4))}
-    return ed.structured(ed.jacobian(ed.sigmoid(A @ X), X), point)
-
-
-def third_derivative() -> ed.Derivative:
-    """25×5, with entries at i = j = k only."""
-    x = ed.vector("x", "n")
-    return ed.structured(ed.derivative(ed.hessian(ed.sum(ed.exp(x)), x), x), {"x": np.linspace(-1, 1, 5)})
 
 
 def gradient() -> ed.Derivative:

@@ -175,10 +175,14 @@ def test_explained_numbers_add_up(name: str, quantity: str) -> None:
 
 def test_text() -> None:
     plan = ed.plan(A @ x, {"m": 1000, "n": 2000})
-    assert str(plan) == plan.explain(modes=False) == """\
+    assert (
+        str(plan)
+        == plan.explain(modes=False)
+        == """\
 operations      moved     in use
        4 M      16 MB       8 kB  result = np.matmul(A, x, out=out)
 4 M operations, 16 MB moved, 8 kB in use at most, 8 kB of it results"""
+    )
 
 
 @every_model

@@ -14,7 +14,7 @@ from eindiff import sizes as sz
 from eindiff.emit.backends import NAMES, library_of
 from eindiff.emit.module import Module, Program
 from eindiff.errors import EindiffError, shape_text
-from eindiff.evaluate import bind_from_unneeded, bind_sizes, check_symmetric, read_inputs
+from eindiff.evaluate import as_tuples, bind_from_unneeded, bind_sizes, check_symmetric, read_inputs
 from eindiff.expr import Expr
 from eindiff.foreign import converter, prepared, stand_ins
 from eindiff.operators.patterns import Pattern, decompose
@@ -312,7 +312,7 @@ def compile(
     if name not in (None, *DTYPES):
         raise EindiffError(f"dtype {name}: choose one of {', '.join(DTYPES)}")
     frames = tuple(Outputs(outputs, form).frames)  # what refuses anything that is no expression
-    return _compiled(_hashable(outputs), name, tuple(sorted((sizes or {}).items())), form, backend, frames)
+    return _compiled(as_tuples(outputs), name, tuple(sorted((sizes or {}).items())), form, backend, frames)
 
 
 def structured(outputs: Any, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None = None) -> Any:
@@ -334,10 +334,6 @@ def named_arrays(arrays: Any) -> Mapping[str, Any]:
         kind = type(arrays).__name__
         raise EindiffError(f"arrays are given in a dictionary, by the names of variables, not as {kind}")
     return arrays
-
-
-def _hashable(outputs: Any) -> Any:
-    return tuple([_hashable(x) for x in outputs]) if isinstance(outputs, list | tuple) else outputs
 
 
 @lru_cache(maxsize=256)

@@ -67,6 +67,11 @@ def like(outputs: Any, results: Any) -> Any:
     return [like(output, results) for output in outputs] if isinstance(outputs, list | tuple) else next(results)
 
 
+def as_tuples(outputs: Any) -> Any:
+    """Nested lists as nested tuples, which can be keys."""
+    return tuple([as_tuples(output) for output in outputs]) if isinstance(outputs, list | tuple) else outputs
+
+
 def read_inputs(outputs: Sequence[Expr], arrays: Mapping[str, Any]) -> dict[Variable, Array]:
     """The array of each variable, checked."""
     needed = variables(*outputs)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from eindiff.emit.backends import library_of
 from eindiff.errors import EindiffError
 
 
@@ -63,6 +64,9 @@ def prepared(library: str, function: Callable, keywords: list[str]) -> Callable:
 
 def to_numpy(value: Any) -> np.ndarray:
     """An array of any library as one of NumPy."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-    return value.get() if hasattr(value, "get") and not isinstance(value, dict) else np.asarray(value)
+    match library_of([value]):
+        case "torch":
+            return value.detach().cpu().numpy()
+        case "cupy":
+            return value.get()
+    return np.asarray(value)

@@ -31,11 +31,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from eindiff.errors import EindiffError
+from eindiff.evaluate import as_tuples
 from eindiff.newton import NewtonStep, Step
 from eindiff.trace import jax_derivatives as derivatives
-from eindiff.trace.common import Compared, Newton
-from eindiff.trace.jax_derivatives import ArgNums, Lowered, Request, Transformed, Valued
+from eindiff.trace.common import Compared, Lowered, Newton, check_tangents, compared, direction_name
+from eindiff.trace.jax_derivatives import ArgNums, Request, Transformed, Valued, lowered
 from eindiff.trace.jax_function import Traced
 
 __all__ = [
@@ -155,19 +155,15 @@ class _Product(Transformed):
     def __call__(self, *args: Any, tangents: Any, **kwargs: Any) -> Any:
         record, arguments = self._read(args, kwargs)
         given, tree = jax.tree_util.tree_flatten(tangents)
-        if tree != record.traced.free_tree:
-            raise EindiffError(f"tangents has the structure {tree}; the arguments have {record.traced.free_tree}")
-        for x, v in zip(record.traced.free, given, strict=True):
-            if np.shape(v) != x.shape:
-                raise EindiffError(f"the tangent of {x.name} has shape {np.shape(v)} instead of {x.shape}")
-        directions = {derivatives.tangent(x.name): v for x, v in zip(record.traced.free, given, strict=True)}
+        check_tangents(record.traced.free, record.traced.free_tree, given, tree)
+        directions = {direction_name(x): v for x, v in zip(record.traced.free, given, strict=True)}
         return self._result(record, self._arrays(record, arguments) | directions)
 
     def lower(self, *args: Any, tangents: Any, **kwargs: Any) -> Lowered:
         """The expressions and the program for arguments like these."""
         self(*args, tangents=tangents, **kwargs)
         record, _ = self._read(args, kwargs)
-        return Lowered(record.traced, self._request.program(record))
+        return lowered(record.traced, self._request.program(record))
 
 
 def hvp(fun: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> _Product:
@@ -191,11 +187,11 @@ def newton_step(
     """
 
     def exprs(traced: Traced) -> NewtonStep:
-        return NewtonStep(derivatives.gradient_exprs(traced), derivatives.grid_exprs(traced), damping)
+        gradient, hessian = derivatives.gradient_exprs(traced), derivatives.grid_exprs(traced)
+        return NewtonStep(as_tuples(gradient), as_tuples(hessian), damping)
 
     def finish(traced: Traced, found: Step) -> Newton:
-        step, gradient = (derivatives.like_free(traced, x) for x in (found.step, found.gradient))
-        return Newton(step, found.damping, gradient, found.hessian, found.decrease)
+        return Newton.like(partial(derivatives.like_free, traced), found)
 
     return Transformed(fun, argnums, has_aux, Request(f"newton {damping}", exprs, finish), False)
 
@@ -224,9 +220,5 @@ def check(fun: Callable, *args: Any, argnums: ArgNums = 0, has_aux: bool = False
         actual, expected = actual[0], expected[0]
     if jax.tree_util.tree_structure(actual) != jax.tree_util.tree_structure(expected):
         raise AssertionError("the Hessian has another structure than that of JAX")
-    pairs = list(zip(jax.tree_util.tree_leaves(actual), jax.tree_util.tree_leaves(expected), strict=True))
-    scale = max((float(np.abs(y).max()) for _, y in pairs), default=0.0) or 1.0
-    error = max((float(np.abs(np.asarray(x) - np.asarray(y)).max()) for x, y in pairs), default=0.0) / scale
-    precise = all(x.dtype == np.float64 for x, _ in pairs)
-    opaque = ours.lower(*args, **kwargs).opaque
-    return Compared(error, 1e-9 if precise else 1e-3, opaque, "jax.hessian")
+    found, wanted = (list(map(np.asarray, jax.tree_util.tree_leaves(x))) for x in (actual, expected))
+    return compared(found, wanted, ours.lower(*args, **kwargs).opaque, "jax.hessian")

@@ -11,6 +11,7 @@ import numpy as np
 
 from eindiff.derive import gradient, hessian
 from eindiff.errors import EindiffError
+from eindiff.evaluate import as_tuples
 from eindiff.expr import Expr
 from eindiff.operators.derivative import Derivative
 from eindiff.operators.solver import UnreliableError
@@ -32,24 +33,16 @@ class Step:
     @property
     def decrease(self) -> float:
         """How much the quadratic model falls along the step; half of the squared Newton decrement."""
-        pairs = zip(_list(self.gradient), _list(self.step), strict=True)
-        slope = sum(float(np.vdot(g, s)) for g, s in pairs)
-        curvature = sum(
-            float(np.vdot(a, s)) for a, s in zip(_list(self.hessian.mv(self.step)), _list(self.step), strict=True)
-        )
-        return -slope - curvature / 2
+        return -_inner(self.gradient, self.step) - _inner(self.hessian.mv(self.step), self.step) / 2
 
 
 @dataclass(frozen=True, slots=True)
 class NewtonStep:
     """A Newton step that is not computed yet: `ed.compile` makes it a function of arrays."""
 
-    gradient: Any  # an expression, or a list of them
-    hessian: Any  # an expression, or a grid of them
+    gradient: Any  # an expression, or a tuple of them
+    hessian: Any  # an expression, or a tuple of rows of them
     damping: float | str = 0.0
-
-    def __hash__(self) -> int:
-        return hash((_hashable(self.gradient), _hashable(self.hessian), self.damping))
 
     def solved(self, gradient: Any, hessian: Derivative) -> Step:
         """The step for the values of gradient and Hessian."""
@@ -88,7 +81,7 @@ def newton_step(
         raise EindiffError(f"damping={damping!r}: it must be a finite number that is not negative, or 'auto'")
     if not isinstance(f, Expr):
         raise EindiffError(f"newton_step needs an expression to go down, not {f!r}")
-    request = NewtonStep(gradient(f, x), hessian(f, x), damping)
+    request = NewtonStep(as_tuples(gradient(f, x)), as_tuples(hessian(f, x)), damping)
     if arrays is None:
         return request
     from eindiff.compiled import compile, named_arrays
@@ -122,7 +115,3 @@ def _inner(one: Any, other: Any) -> float:
 
 def _list(value: Any) -> list:
     return value if isinstance(value, list) else [value]
-
-
-def _hashable(value: Any) -> Any:
-    return tuple([_hashable(x) for x in value]) if isinstance(value, list | tuple) else value

@@ -15,7 +15,7 @@ from eindiff.facts import facts
 from eindiff.newton import NewtonStep
 from eindiff.operators.derivative import Derivative
 from eindiff.operators.grid import Grid
-from eindiff.operators.solver import Facts
+from eindiff.operators.solver import Known
 from eindiff.sizes import Shape
 
 
@@ -25,7 +25,7 @@ class Frame:
 
     name: str
     rows: tuple[int, ...]  # for each row of blocks
-    facts: Facts
+    facts: Known
 
 
 class Outputs:
@@ -123,15 +123,15 @@ def _name(expr: Expr) -> str:
     return names.get((source.ndim == 0, len(xs)), f"Derivative of order {len(xs)}") if xs else "Tensor"
 
 
-def _known(exprs: Sequence[Sequence[Expr]]) -> Facts:
+def _known(exprs: Sequence[Sequence[Expr]]) -> Known:
     """What is known of a derivative: a Hessian is symmetric, and the expression may say that it is semidefinite."""
     if len(exprs) == len(exprs[0]) == 1:
         found = facts(exprs[0][0])
-        return Facts(found.symmetric or None, found.psd)
+        return Known(found.symmetric or None, found.psd)
     sources = [derivation(expr) for row in exprs for expr in row]
     is_hessian = len({source for source, _ in sources}) == 1 and sources[0][0].ndim == 0 and len(exprs) == len(exprs[0])
     by = [derivation(row[k])[1] for k, row in enumerate(exprs) if k < len(row)]
     for i, row in enumerate(exprs):
         for j, expr in enumerate(row):
             is_hessian = is_hessian and derivation(expr)[1] == [*by[i][:1], *by[j][:1]]
-    return Facts(is_hessian or None)
+    return Known(is_hessian or None)

@@ -72,9 +72,7 @@ def _operands(outputs: Sequence[Expr]) -> int:
 def _shared(outputs: Sequence[Expr], limit: int) -> list[Expr]:
     order = topological(outputs)
     uses = Counter(child for node in order for child in node.children) + Counter(outputs)
-    networks: dict[Expr, _Network] = {
-        node: _network(node, uses, limit) for node in order if is_contraction(node)
-    }
+    networks: dict[Expr, _Network] = {node: _network(node, uses, limit) for node in order if is_contraction(node)}
     parts: dict[Expr, list[Expr]] = {}
     for node, network in networks.items():
         if len(network.operands) > 1:
@@ -181,19 +179,23 @@ def distribute(outputs: Sequence[Expr]) -> list[Expr]:
     def change(node: Expr, children: list[Expr]) -> Expr:
         if is_contraction(node):
             for place, operand in enumerate(children):
-                if isinstance(operand, Add) and operand.ndim > 2 and all(_is_outer(term) for term in operand.terms):
-                    factors = list(zip(children, node.labels, strict=True))
-                    sizes = dict(enumerate(node.sizes))
-                    terms = []
-                    for term in operand.terms:
-                        factors[place] = (term, node.labels[place])
-                        terms.append(construct.einsum(1, factors, node.output, sizes, inline=False))
-                    return construct.add(terms)
+                if isinstance(operand, Add) and operand.ndim > 2 and all(is_outer(term) for term in operand.terms):
+                    return construct.add(multiplied_out(node, children, place))
         return with_children(node, children)
 
     return rebuild(outputs, change)
 
 
-def _is_outer(term: Expr) -> bool:
+def multiplied_out(node: Einsum, children: Sequence[Expr], place: int) -> list[Expr]:
+    """A product or contraction over a sum, at some place among its children, as one for each term of the sum."""
+    factors, sizes = list(zip(children, node.labels, strict=True)), dict(enumerate(node.sizes))
+    terms = []
+    for term in children[place].children:
+        factors[place] = (term, node.labels[place])
+        terms.append(construct.einsum(node.coefficient, factors, node.output, sizes, inline=False))
+    return terms
+
+
+def is_outer(term: Expr) -> bool:
     """Whether a term is a product of smaller tensors, or has a delta."""
     return isinstance(term, Einsum) and term.is_product and all(x.ndim < term.ndim for x in term.operands)

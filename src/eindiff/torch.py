@@ -17,9 +17,7 @@ tensor([[ 6.,  0.],
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import update_wrapper
 from typing import Any
 
@@ -27,14 +25,12 @@ import torch
 from torch.utils import _pytree as pytree
 
 from eindiff.errors import EindiffError
-from eindiff.evaluate import flatten
-from eindiff.planning import Plan
 from eindiff.trace import torch_programs as programs
 from eindiff.trace.capture import is_discrete, is_real
-from eindiff.trace.common import Compared, Newton
+from eindiff.trace.common import Compared, Lowered, Newton, Recent, check_tangents, compared, direction_name
 from eindiff.trace.fx import Traced, trace
-from eindiff.trace.surroundings import Surroundings
 from eindiff.trace.torch_programs import Argnums, Part, Program, Request, as_array
+from eindiff.trace.torch_surroundings import TorchSurroundings
 
 __all__ = [
     "Compared", "Lowered", "Newton", "check", "clear_cache", "functional", "grad", "grad_and_value", "hessian",
@@ -42,61 +38,15 @@ __all__ = [
     "value_grad_hessian",
 ]  # fmt: skip
 
-KEPT = 256  # traces and programs that are remembered
-
 _log = logging.getLogger("eindiff.torch")
-_traces: OrderedDict[tuple, Traced] = OrderedDict()
-_programs: OrderedDict[tuple, Program] = OrderedDict()
+_traces: Recent[Traced] = Recent()
+_programs: Recent[Program] = Recent()
 
 
 def clear_cache() -> None:
     """Forget all traces and programs."""
     _traces.clear()
     _programs.clear()
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """What runs for a function and arguments of certain shapes, to be read."""
-
-    _traced: Traced
-    _program: Program
-
-    @property
-    def function(self) -> Any:
-        """The function itself as an expression; in the structure of what it gives if there are several."""
-        return pytree.tree_unflatten(self._traced.outputs, self._traced.structure)
-
-    @property
-    def expression(self) -> Any:
-        """The derivative as an expression, or in the structure that its value has."""
-        part = self._program.parts[-1]
-        return programs.nested(iter(part.exprs), part.structures)
-
-    @property
-    def formula(self) -> str:
-        """The derivative as text, one line for each block."""
-        from eindiff.language.print_expr import to_text
-
-        return "\n".join(to_text(x) for x in flatten(self._program.parts[-1].exprs))
-
-    @property
-    def source(self) -> str:
-        """The program that runs."""
-        return self._program.compiled.source
-
-    @property
-    def plan(self) -> Plan:
-        """What each line of the program costs."""
-        return self._program.compiled.plan()
-
-    @property
-    def opaque(self) -> dict[str, str]:
-        """The operations that PyTorch computes and differentiates, and the lines they stand in."""
-        return dict(self._traced.opaque)
-
-    def __repr__(self) -> str:
-        return self.formula
 
 
 class Transformed:
@@ -135,27 +85,27 @@ class Transformed:
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The expressions and the program for some arguments."""
-        return Lowered(*self._read(*pytree.tree_flatten((args, kwargs))))
+        return programs.lowered(*self._read(*pytree.tree_flatten((args, kwargs))))
 
     def _read(self, leaves: list[Any], structure: Any) -> tuple[Traced, Program]:
         """The trace and the program for arguments like these, made if there are none that still hold."""
         function, kind = self.function, self.kind
         if isinstance(function, Transformed) and _composes(self, function):  # the second derivative, in one go
             function, kind = function.function, "hessian"
-        surroundings = Surroundings(function)
+        surroundings = TorchSurroundings(function)
         key = (surroundings.key, structure, *map(_leaf_key, leaves))
         traced = _traces.get(key)
         if traced is None or not traced.holds():
             moving = () if traced is None else traced.moved()
             names = programs.leaf_names(function, leaves, structure)
             _log.info("tracing %s for %s", _name(function), ", ".join(map(_leaf_text, names, leaves)))
-            traced = _remember(_traces, key, trace(function, leaves, structure, names, surroundings.names, moving))
+            traced = _traces.keep(key, trace(function, leaves, structure, names, surroundings.names, moving))
             self.traces += 1
         request = programs.request(traced, leaves, structure, self.argnums, self.has_aux)
         wanted = (kind, *request.key, *sorted(self.options.items()))
         program = _programs.get(wanted)
         if program is None:
-            program = _remember(_programs, wanted, Program(*_KINDS[kind](request, **self.options)))
+            program = _programs.keep(wanted, Program(*_KINDS[kind](request, **self.options)))
         return traced, program
 
     def _by_torch(self) -> Callable:
@@ -173,18 +123,10 @@ def _composes(outer: Transformed, inner: Transformed) -> bool:
     )  # fmt: skip
 
 
-def _remember(store: OrderedDict, key: tuple, value: Any) -> Any:
-    store[key] = value
-    store.move_to_end(key)
-    if len(store) > KEPT:
-        store.popitem(last=False)
-    return value
-
-
 def _leaf_key(leaf: Any) -> Any:
     """What a trace depends on: shapes and types of real numbers, the values of all else."""
     if not isinstance(leaf, torch.Tensor):
-        return Surroundings(leaf).key
+        return TorchSurroundings(leaf).key
     values = as_array(leaf).tobytes() if is_discrete(leaf) else None
     return tuple(leaf.shape), leaf.dtype, leaf.device, values
 
@@ -347,12 +289,8 @@ class _Product(Transformed):
         traced, program = self._read(leaves, structure)
         request = programs.request(traced, leaves, structure, self.argnums, self.has_aux)
         directions, form = pytree.tree_flatten(tangents)
-        if form != request.variable_structure:
-            raise EindiffError(f"tangents has the structure {form}; the arguments have {request.variable_structure}")
-        for x, v in zip(request.variables, directions, strict=True):
-            if tuple(v.shape) != x.shape:
-                raise EindiffError(f"the tangent of {x.name} has shape {tuple(v.shape)} instead of {x.shape}")
-        names = [programs.direction_name(x) for x in request.variables]
+        check_tangents(request.variables, request.variable_structure, directions, form)
+        names = map(direction_name, request.variables)
         return program(traced, leaves, dict(zip(names, directions, strict=True)))
 
 
@@ -389,12 +327,8 @@ def check(func: Callable, *args: Any, argnums: Argnums = 0, **kwargs: Any) -> Co
     expected, expected_form = pytree.tree_flatten(torch.func.hessian(bound, argnums)(*args))
     if form != expected_form:
         raise AssertionError(f"the Hessian has the structure {form}, that of torch.func {expected_form}")
-    pairs = [(as_array(x).astype(float), as_array(y).astype(float)) for x, y in zip(found, expected, strict=True)]
-    scale = max((float(abs(y).max()) for _, y in pairs), default=0.0) or 1.0
-    error = max((float(abs(x - y).max()) for x, y in pairs), default=0.0) / scale
-    precise = all(x.dtype == torch.float64 for x in found)
     opaque = ours.lower(*args, **kwargs).opaque
-    return Compared(error, 1e-9 if precise else 1e-3, opaque, "torch.func.hessian")
+    return compared(list(map(as_array, found)), list(map(as_array, expected)), opaque, "torch.func.hessian")
 
 
 class _Loss(torch.nn.Module):

@@ -122,8 +122,10 @@ class Lowering:
                 text = self.indexing.text(node.value.size)
                 return self.operations.make(f"np.tri({text}{self.operations.dtype})", shape=node.shape)
         return self.operations.make(
-            f"np.array({array_text(np.asarray(node.value))}{self.operations.dtype})", role=("literal",),
-            shape=node.shape, work=0,
+            f"np.array({array_text(np.asarray(node.value))}{self.operations.dtype})",
+            role=("literal",),
+            shape=node.shape,
+            work=0,
         )
 
     # Functions

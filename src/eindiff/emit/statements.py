@@ -294,5 +294,3 @@ class Printer:
         for statement in self.statements:
             if statement.forgotten:
                 statement.lines.append(f"del {', '.join(statement.forgotten)}")
-
-

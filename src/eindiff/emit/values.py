@@ -284,8 +284,9 @@ class Arrays:
     def _target(self, term: Term, shape: Shape) -> tuple[str, Labels, list[Operation]]:
         """Where a term goes, the order of axes in which it is wanted there, and index arrays."""
         distinct = tuple(dict.fromkeys([x for axis in term.axes for x in labels_of(axis)]))
-        if term.injective and all(isinstance(axis, int) for axis in term.axes):
-            return f'np.einsum("{subscripts([term.axes], distinct)}", {{out}})[...]', distinct, []  # type: ignore[list-item]
+        labels = tuple([axis for axis in term.axes if isinstance(axis, int)])
+        if term.injective and len(labels) == len(term.axes):
+            return f'np.einsum("{subscripts([labels], distinct)}", {{out}})[...]', distinct, []
         if term.injective and len(distinct) == sum(len(labels_of(axis)) for axis in term.axes):
             slices = [
                 ":" if isinstance(axis, int) else self.indexing.slice_text(axis, size, term.sizes)

@@ -131,7 +131,7 @@ class Plan:
         """The product with a tensor of the columns' shape."""
         import jax.numpy as jnp
 
-        operands = [*((arrays[k], labels) for k, labels in zip(self.arrays, self.labels, strict=True))]
+        operands = [(arrays[k], labels) for k, labels in zip(self.arrays, self.labels, strict=True)]
         operands.append((part, self.vector))
         operands += [(jnp.eye(size, dtype=part.dtype), labels) for size, labels in self.identities]
         operands += [(jnp.ones(size, part.dtype), (label,)) for size, label in self.ones]

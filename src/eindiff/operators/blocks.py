@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
 
 import numpy as np
@@ -13,35 +14,30 @@ from eindiff.operators.solver import Solver, logdet_of, singular
 from eindiff.operators.terms import Array, Term
 
 
-class Blocks(Solver):
-    """Each operator of a core as a matrix."""
+class Matrices(Solver):
+    """A stack of matrices, all of the same size: what is done with those of one variable, and of several."""
 
-    word = "core"
-
-    def __init__(self, core: Core, symmetric: bool | None) -> None:
-        self.size = core.count * core.size
-        self.formula = f"core({core.size}×{core.size})"
+    def __init__(self, count: int, rows: int, dtype: np.dtype, symmetric: bool | None) -> None:
+        self.size = count * rows
         self.method = "Cholesky factorization, or LDLᵀ or LU if there is none"
-        if core.count > 1:
-            self.method = f"Cholesky factorization of {core.count} blocks at once, or their eigenvalues"
-        self.flops = core.count * (core.size**3 / 3 + 2 * core.size**2)
-        self.nbytes = 2 * core.count * core.size**2 * core.dtype.itemsize
-        self._core = core
+        if count > 1:
+            self.method = f"Cholesky factorization of {count} blocks at once, or their eigenvalues"
+        self.flops = count * (rows**3 / 3 + 2 * rows**2)
+        self.nbytes = 2 * count * rows**2 * dtype.itemsize
         self._symmetric = symmetric
+
+    @abstractmethod
+    def dense(self) -> Array:
+        """The matrices, of shape `(count, rows, rows)`."""
 
     @cached_property
     def _blocks(self) -> Array:
-        return self._core.dense()
-
-    @cached_property
-    def symmetric(self) -> bool:
-        """Whether all blocks are."""
-        return is_symmetric(self._blocks) if self._symmetric is None else self._symmetric
+        return self.dense()
 
     @cached_property
     def factorization(self) -> Factorization:
         """The factorization, computed when it is first needed."""
-        return factorize(self._blocks, self.symmetric)
+        return factorize(self._blocks, self._symmetric)
 
     def solve(self, b: Array) -> Array:
         return self.factorization.solve(b)
@@ -53,7 +49,22 @@ class Blocks(Solver):
         return self.factorization.is_definite
 
     def eigvals(self) -> Array:
-        return (np.linalg.eigvalsh(self._blocks) if self.symmetric else np.linalg.eigvals(self._blocks)).ravel()
+        symmetric = is_symmetric(self._blocks) if self._symmetric is None else self._symmetric
+        return (np.linalg.eigvalsh(self._blocks) if symmetric else np.linalg.eigvals(self._blocks)).ravel()
+
+
+class Blocks(Matrices):
+    """Each operator of a core as a matrix."""
+
+    word = "core"
+
+    def __init__(self, core: Core, symmetric: bool | None) -> None:
+        super().__init__(core.count, core.size, core.dtype, symmetric)
+        self.formula = f"core({core.size}×{core.size})"
+        self._core = core
+
+    def dense(self) -> Array:
+        return self._core.dense()
 
     def inverse(self) -> list[Term]:
         unit = np.broadcast_to(np.eye(self._core.size, dtype=self._core.dtype), self._blocks.shape)

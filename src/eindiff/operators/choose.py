@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from itertools import combinations
 from math import prod
 
 import numpy as np
 
 from eindiff.operators import solver as limits
-from eindiff.operators.blocks import Blocks, Diagonal
-from eindiff.operators.dense import Factorization, factorize, is_symmetric
+from eindiff.operators.blocks import Blocks, Diagonal, Matrices
 from eindiff.operators.grid import Grid
 from eindiff.operators.iterative import Iterative
 from eindiff.operators.kronecker import kronecker
 from eindiff.operators.layout import Core, Layout
 from eindiff.operators.schur import Schur, Separate
-from eindiff.operators.solver import Facts, Solver, subscript
+from eindiff.operators.solver import Known, Solver, subscript
 from eindiff.operators.terms import Array, Term
 from eindiff.operators.woodbury import LowRank, Woodbury, low_rank, rank
 
@@ -24,7 +22,7 @@ PENALTY = 4  # a structure is used rather than the matrix, unless it takes this 
 MANY = 6  # variables; of more, only one is eliminated at a time
 
 
-def candidates(grid: Grid, facts: Facts) -> list[Solver]:
+def candidates(grid: Grid, facts: Known) -> list[Solver]:
     """All ways to solve with a square operator, the best first; those that take too much memory are last."""
     found = _single(grid, facts) if len(grid.rows) == 1 else _several(grid, facts)
 
@@ -36,7 +34,7 @@ def candidates(grid: Grid, facts: Facts) -> list[Solver]:
     return sorted(found, key=order)
 
 
-def choose(grid: Grid, facts: Facts) -> Solver:
+def choose(grid: Grid, facts: Known) -> Solver:
     """The best way to solve with a square operator."""
     return candidates(grid, facts)[0]
 
@@ -44,7 +42,7 @@ def choose(grid: Grid, facts: Facts) -> Solver:
 # One variable
 
 
-def _single(grid: Grid, facts: Facts) -> list[Solver]:
+def _single(grid: Grid, facts: Known) -> list[Solver]:
     [dims], [[terms]] = grid.rows, grid.terms
     layout = Layout.of(dims, terms)
     core = layout.core(terms, grid.dtype)
@@ -54,7 +52,7 @@ def _single(grid: Grid, facts: Facts) -> list[Solver]:
     if not core.stack and len(core.dims) > 1 and (product := kronecker(core)) is not None:
         found.append(product)
     found += _with_low_rank(core)
-    return [*(Arranged(layout, one) for one in found), Iterative(grid, facts, lambda: None)]
+    return [*(Arranged(layout, one) for one in found), Iterative(grid, facts)]
 
 
 def _with_low_rank(core: Core) -> list[Solver]:
@@ -66,7 +64,7 @@ def _with_low_rank(core: Core) -> list[Solver]:
     if not base:
         return [LowRank(core)]
     dims = core.stack_sizes + core.dims
-    solver = choose(Grid((dims,), (dims,), ((tuple(core.flat(base)),),), core.dtype), Facts())
+    solver = choose(Grid((dims,), (dims,), ((tuple(core.flat(base)),),), core.dtype), Known())
     return [] if isinstance(solver, Iterative) else [Woodbury(core, solver, low)]
 
 
@@ -127,55 +125,40 @@ def _names(layout: Layout, core: Solver) -> tuple[str, str]:
 # Several variables
 
 
-def _several(grid: Grid, facts: Facts) -> list[Solver]:
+def _several(grid: Grid, facts: Known) -> list[Solver]:
     count = len(grid.rows)
     diagonal = [choose(grid.block([k], [k]), facts) for k in range(count)]
     if not any(grid.terms[i][j] for i in range(count) for j in range(count) if i != j):
         return [Separate(diagonal)]
     found: list[Solver] = [Whole(grid, facts)]
-    structured = [k for k, one in enumerate(diagonal) if grid.terms[k][k] and one.size > 1 and _is_structured(one)]
+    structured = [k for k, one in enumerate(diagonal) if grid.terms[k][k] and one.size > 1 and is_structured(one)]
     for size in range(1, count if count <= MANY else 2):
         for first in combinations(structured, size):
             if not any(grid.terms[i][j] for i in first for j in first if i != j):
                 solver = diagonal[first[0]] if size == 1 else Separate([diagonal[k] for k in first])
                 found.append(Schur(grid, first, solver, facts))
-    usable = all(not isinstance(one, Iterative) for one in diagonal) and all(grid.terms[k][k] for k in range(count))
-    return [*found, Iterative(grid, facts, lambda: diagonal if usable else None)]
+    near = all(grid.terms[k][k] and not isinstance(one, Iterative) for k, one in enumerate(diagonal))
+    return [*found, Iterative(grid, facts, Separate(diagonal) if near else None)]
 
 
-def _is_structured(one: Solver) -> bool:
+def is_structured(one: Solver) -> bool:
+    """Whether a way to solve needs neither the whole matrix nor iterations."""
     return not one.is_dense and not isinstance(one, Iterative)
 
 
-class Whole(Solver):
+class Whole(Matrices):
     """The matrix of several variables."""
 
     word = "dense"
     is_dense = True
-    method = "Cholesky factorization, or LDLᵀ or LU if there is none"
 
-    def __init__(self, grid: Grid, facts: Facts) -> None:
-        self.size, _ = grid.shape
+    def __init__(self, grid: Grid, facts: Known) -> None:
+        super().__init__(1, grid.shape[0], grid.dtype, facts.symmetric)
         self.formula = f"{len(grid.rows)}×{len(grid.cols)} blocks"
-        self.flops = self.size**3 / 3 + 2 * self.size**2
-        self.nbytes = 2 * self.size**2 * grid.dtype.itemsize
         self._grid = grid
-        self._facts = facts
 
-    @cached_property
-    def _factorization(self) -> Factorization:
-        matrix = self._grid.dense()[None]
-        return factorize(matrix, is_symmetric(matrix) if self._facts.symmetric is None else self._facts.symmetric)
+    def dense(self) -> Array:
+        return self._grid.dense()[None]
 
     def solve(self, b: Array) -> Array:
-        return self._factorization.solve(b[None])[0]
-
-    def logdet(self) -> tuple[float, float]:
-        return self._factorization.logdet()
-
-    def is_definite(self) -> bool:
-        return self._factorization.is_definite
-
-    def eigvals(self) -> Array:
-        matrix = self._grid.dense()
-        return np.linalg.eigvalsh(matrix) if is_symmetric(matrix[None]) else np.linalg.eigvals(matrix)
+        return super().solve(b[None])[0]

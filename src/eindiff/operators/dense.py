@@ -30,8 +30,12 @@ class Factorization(ABC):
         """Sign and logarithm of the product of all determinants."""
 
 
-def factorize(blocks: Array, symmetric: bool, where: str = "") -> Factorization:
-    """The factorization that fits a stack of matrices; a singular one is an error."""
+def factorize(blocks: Array, symmetric: bool | None, where: str = "") -> Factorization:
+    """The factorization that fits a stack of matrices; a singular one is an error.
+
+    Whether they are symmetric is looked at if it is not known.
+    """
+    symmetric = is_symmetric(blocks) if symmetric is None else symmetric
     single = len(blocks) == 1 and blocks.shape[1] > SMALL
     if symmetric:
         try:

@@ -13,10 +13,10 @@ import numpy as np
 
 from eindiff.errors import EindiffError, bytes_text, shape_text
 from eindiff.operators.careful import Careful
-from eindiff.operators.choose import Arranged, candidates
+from eindiff.operators.choose import Arranged, candidates, is_structured
 from eindiff.operators.grid import Grid, Shape, split, starts
-from eindiff.operators.iterative import Iterative, probably_symmetric
-from eindiff.operators.solver import Facts, SingularError, Solver, singular
+from eindiff.operators.iterative import probably_symmetric
+from eindiff.operators.solver import Known, SingularError, Solver, singular
 from eindiff.operators.terms import Array, Term, identity, inner_product
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Derivative:
     make one map with `blocks`. **Tensors are flattened in row-major order, several variables one after the other.**
     """
 
-    def __init__(self, grid: Grid, facts: Facts, name: str = "Derivative") -> None:
+    def __init__(self, grid: Grid, facts: Known, name: str = "Derivative") -> None:
         self._given = grid.changed(lambda terms: [term for term in terms if term.coefficient])
         self._facts = facts
         self._solvers: dict[float, Careful] = {}
@@ -94,7 +94,7 @@ class Derivative:
     def blocks(self) -> list[list[Derivative]]:
         """The derivative by each pair of variables."""
         return [
-            [Derivative(self._grid.block([i], [j]), self._facts if i == j else Facts(), self.name)
+            [Derivative(self._grid.block([i], [j]), self._facts if i == j else Known(), self.name)
              for j in range(len(self._grid.cols))]
             for i in range(len(self._grid.rows))
         ]  # fmt: skip
@@ -107,7 +107,7 @@ class Derivative:
     @property
     def core(self) -> Array:
         """The core of an operator that has one: of `identity ⊗ core`, of blocks along a diagonal, of a diagonal."""
-        solver = candidates(self._grid, self._facts)[0] if self._is_square and self.terms else None
+        solver = self._candidates[0] if self._is_square and self.terms else None
         if not isinstance(solver, Arranged) or not (solver.layout.identity or solver.layout.stacked):
             raise EindiffError(f"there is no single core in this structure: {self.structure}; see terms")
         layout = solver.layout
@@ -151,7 +151,7 @@ class Derivative:
             tuple(a + b for a, b in zip(one, two, strict=True))
             for one, two in zip(self._grid.terms, other._grid.terms, strict=True)
         )
-        both = Facts(
+        both = Known(
             True if self._facts.symmetric and other._facts.symmetric else None, self._facts.psd and other._facts.psd
         )
         name = self.name if self.name == other.name else "Sum"
@@ -161,7 +161,7 @@ class Derivative:
     def __mul__(self, factor: Any) -> Derivative:
         factor = _number(factor, "a derivative is scaled by a number; for products use @")
         grid = self._grid.changed(lambda terms: [term.scaled(factor) for term in terms])
-        facts = Facts(self._facts.symmetric, self._facts.psd and factor >= 0)
+        facts = Known(self._facts.symmetric, self._facts.psd and factor >= 0)
         return Derivative(grid, facts, self.name)
 
     __rmul__ = __mul__
@@ -186,7 +186,7 @@ class Derivative:
         if damping:
             for k, shape in enumerate(grid.rows):
                 grid = grid.with_terms(k, [identity(shape, damping)])
-        return Derivative(grid, Facts(self._facts.symmetric, self._facts.psd and damping >= 0), self.name)
+        return Derivative(grid, Known(self._facts.symmetric, self._facts.psd and damping >= 0), self.name)
 
     def operator(self, rows: int) -> Derivative:
         """The same tensor with its first `rows` axes as rows and the others as columns."""
@@ -195,7 +195,7 @@ class Derivative:
         if not 0 <= rows <= len(self.shape):
             raise EindiffError(f"rows must be a number of axes from 0 to {len(self.shape)}, not {rows}")
         grid = replace(self._grid, rows=(self.shape[:rows],), cols=(self.shape[rows:],))
-        return Derivative(grid, Facts(), self.name)
+        return Derivative(grid, Known(), self.name)
 
     # Dense results
 
@@ -245,7 +245,7 @@ class Derivative:
                 raise singular(f"the {self.name.lower()} is zero: there is nothing to solve with")
             if any(not np.isfinite(x).all() for term in damped.terms for x in term.arrays):
                 raise EindiffError(f"the {self.name.lower()} has entries that are infinite or not a number")
-            self._solvers[damping] = Careful(candidates(damped._grid, damped._facts), damped._grid)
+            self._solvers[damping] = Careful(damped._candidates, damped._grid)
         return self._solvers[damping]
 
     def solve(self, b: Any, damping: float = 0.0) -> Any:
@@ -262,7 +262,7 @@ class Derivative:
         if not self._grid.shape[0]:
             return self
         solver = self._solver(damping)
-        facts = Facts(self._facts.symmetric)
+        facts = Known(self._facts.symmetric)
         if self._is_single:
             terms = tuple(solver.ask(lambda one: one.inverse()))
             return Derivative(replace(self._grid, terms=((terms,),)), facts, "Inverse")
@@ -294,9 +294,9 @@ class Derivative:
             if not self.is_definite(damping):
                 raise EindiffError("there is no Cholesky factor: the operator is not symmetric and positive definite")
             factor = np.linalg.cholesky(self.damped(damping).as_matrix())
-            return _from_matrix(factor, self._grid, Facts(), "Cholesky factor")
+            return _from_matrix(factor, self._grid, Known(), "Cholesky factor")
         terms = tuple(solver.ask(lambda one: one.cholesky()))
-        return Derivative(replace(self._grid, terms=((terms,),)), Facts(), "Cholesky factor")
+        return Derivative(replace(self._grid, terms=((terms,),)), Known(), "Cholesky factor")
 
     def eigvals(self) -> Array:
         """All eigenvalues, in ascending order if they are real."""
@@ -324,11 +324,10 @@ class Derivative:
     def explain(self, damping: float = 0.0) -> str:
         """How it is solved with, at which cost, and what else there is."""
         self._square("solving")
-        grid = self.damped(damping)._grid
         lines = [repr(self), f"{'':2}{'method':76}{'operations':>11}{'memory':>10}"]
-        for rank, one in enumerate(candidates(grid, self._facts)):
-            mark = "→ " if rank == 0 else "  "
-            lines.append(f"{mark}{f'{one.word}: {one.method}':76.76}{one.flops:11.1e}{bytes_text(one.nbytes):>10}")
+        for rank, one in enumerate(self.damped(damping)._candidates):
+            name = f"{'→' if rank == 0 else ' '} {one.word}: {one.method}"
+            lines.append(f"{name:78.78}{one.operations():11.1e}{bytes_text(one.nbytes):>10}")
         return "\n".join(lines)
 
     # For other libraries and for the eye
@@ -370,13 +369,15 @@ class Derivative:
         return f"({rows}) by ({cols})"
 
     @cached_property
+    def _candidates(self) -> list[Solver]:
+        return candidates(self._grid, self._facts)
+
+    @cached_property
     def _described(self) -> tuple[str, str]:
         if not self.terms:
             return "zero", "0"
-        if self._is_square:
-            found = candidates(self._grid, self._facts)
-            if structured := [one for one in found if not one.is_dense and not isinstance(one, Iterative)]:
-                return structured[0].word, structured[0].formula
+        if structured := [one for one in self._candidates if is_structured(one)] if self._is_square else []:
+            return structured[0].word, structured[0].formula
         if 2 * self.nbytes > self.dense_nbytes:
             return "dense", f"core({'×'.join(map(str, self._grid.shape))})"
         return "sum of products", " + ".join(f"{term.coefficient:g} {term.subscripts}" for term in self.terms)
@@ -437,7 +438,7 @@ def _number(value: Any, what: str) -> float:
     return number
 
 
-def _from_matrix(matrix: Array, grid: Grid, facts: Facts, name: str) -> Derivative:
+def _from_matrix(matrix: Array, grid: Grid, facts: Known, name: str) -> Derivative:
     """A matrix as a derivative with the variables of another one."""
     rows, cols = starts(grid.rows), starts(grid.cols)
     terms = []

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator, cg, gmres, minres
 
 from eindiff.errors import EindiffError
 from eindiff.operators.grid import Grid
-from eindiff.operators.solver import Facts, Solver
+from eindiff.operators.solver import Known, SingularError, Solver, UnreliableError
 from eindiff.operators.terms import Array
 
 TOLERANCE = 1e-12  # of the residual, relative to the right-hand side
@@ -24,17 +24,16 @@ class Iterative(Solver):
     """Conjugate gradients for a positive definite operator, MINRES for a symmetric one, GMRES for any other."""
 
     word = formula = "sum"
+    method = "preconditioned conjugate gradients, MINRES or GMRES, on products with vectors"
 
-    def __init__(self, grid: Grid, facts: Facts, preconditioners: Callable[[], list[Solver] | None]) -> None:
+    def __init__(self, grid: Grid, facts: Known, near: Solver | None = None) -> None:
         self.size, _ = grid.shape
         self.nbytes = 10 * self.size * grid.dtype.itemsize
         self._grid = grid
         self._facts = facts
-        self._preconditioners = preconditioners
+        self._near = near  # solves with a simpler operator
 
-    @property
-    def flops(self) -> float:  # type: ignore[override]
-        """Operations of all steps."""
+    def operations(self) -> float:
         return self._grid.flops * STEPS
 
     @cached_property
@@ -46,24 +45,12 @@ class Iterative(Solver):
         """Conjugate gradients, if they can be used."""
         return cg if self._facts.psd or self._is_definite else minres if self._symmetric else gmres
 
-    @property
-    def method(self) -> str:  # type: ignore[override]
-        """The method, which depends on symmetry and sign."""
-        name = {cg: "conjugate gradients", minres: "MINRES", gmres: "GMRES"}[self._method]
-        return f"{name}, preconditioned, on products with vectors"
-
     @cached_property
     def _precondition(self) -> Callable[[Array], Array]:
-        """Solves with a simpler operator that is near: the diagonal blocks, or the diagonal."""
-        solvers = self._preconditioners()
-        if solvers is not None and all(one.is_definite() for one in solvers):
-            ends = np.cumsum([one.size for one in solvers])
-
-            def blocks(x: Array) -> Array:
-                parts = np.split(x.reshape(-1, 1), ends[:-1])
-                return np.concatenate([one.solve(part) for one, part in zip(solvers, parts, strict=True)])[:, 0]
-
-            return blocks
+        """The solver of a simpler operator that is positive definite, or else division by the diagonal."""
+        near = self._near
+        if near is not None and _is_definite(near):
+            return lambda x: near.solve(x.reshape(-1, 1))[:, 0]
         diagonal = np.abs(self._grid.diagonal())
         diagonal[diagonal == 0] = 1
         return lambda x: x.reshape(-1) / diagonal
@@ -92,8 +79,8 @@ class Iterative(Solver):
         reached = float(np.linalg.norm(b - self._apply(x)) / scale)
         if not reached < REACHED:
             raise EindiffError(
-                f"{self.method}, reached a relative residual of {reached:.1e} only: the system may be singular, "
-                "or badly conditioned; give it damping=..."
+                f"{self._method.__name__} reached a relative residual of {reached:.1e} only: the system may be "
+                "singular or badly conditioned; give it damping=..."
             )
         return x
 
@@ -122,6 +109,13 @@ class Iterative(Solver):
                 break
             direction = residual + square / before * direction
         return True
+
+
+def _is_definite(solver: Solver) -> bool:
+    try:
+        return solver.is_definite()
+    except (SingularError, UnreliableError):
+        return False
 
 
 def probably_symmetric(grid: Grid) -> bool:

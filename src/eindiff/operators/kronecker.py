@@ -192,7 +192,7 @@ class KroneckerProduct(Kronecker):
     @cached_property
     def _factorizations(self) -> list[Factorization]:
         matrices = [self._matrix(factor, g)[None] for g, factor in enumerate(self._products[0].factors)]
-        return [factorize(x, is_symmetric(x), f" (factor {g + 1})") for g, x in enumerate(matrices)]
+        return [factorize(x, None, f" (factor {g + 1})") for g, x in enumerate(matrices)]
 
     @property
     def _coefficient(self) -> float:

@@ -17,6 +17,7 @@ from eindiff.expr import Add, Einsum, Expr, Number, is_contraction, is_index_map
 from eindiff.labels import Labels
 from eindiff.order import inner_factors
 from eindiff.paths import contraction_path, path_flops
+from eindiff.sharing import is_outer, multiplied_out
 from eindiff.sizes import Size
 
 EXACT = 6  # tensors that are multiplied in the best order; more are in a good one
@@ -48,20 +49,9 @@ def _spread(term: Expr) -> list[Expr]:
     """A product over a sum of outer products, multiplied out; nothing if a term is no such product."""
     if isinstance(term, Einsum) and term.is_product:
         for place, operand in enumerate(term.operands):
-            if isinstance(operand, Add) and operand.ndim > 2 and any(_is_outer(part) for part in operand.terms):
-                factors = list(zip(term.operands, term.labels, strict=True))
-                sizes = dict(enumerate(term.sizes))
-                parts = []
-                for part in operand.terms:
-                    factors[place] = (part, term.labels[place])
-                    parts.append(construct.einsum(term.coefficient, factors, term.output, sizes, inline=False))
-                return parts
+            if isinstance(operand, Add) and operand.ndim > 2 and any(is_outer(part) for part in operand.terms):
+                return multiplied_out(term, term.operands, place)
     return []
-
-
-def _is_outer(term: Expr) -> bool:
-    """Whether a term is a product of tensors of lower order."""
-    return isinstance(term, Einsum) and term.is_product and all(x.ndim < term.ndim for x in term.operands)
 
 
 def _pattern(term: Expr) -> Pattern:
@@ -170,8 +160,7 @@ def _multiplied(pattern: Pattern, sizes: Mapping[str, int]) -> Pattern:
     groups = [[factor] for factor in pattern.factors]
     if any(is_index_map(node) for node, _ in pattern.factors):
         groups = [list(pattern.factors)]
-    known = {label: sz.evaluate(size, sizes) for label, size in pattern.sizes.items()}
-    groups = _merged(groups, pattern.output, known)
+    groups = _merged(groups, pattern.output, _lengths(pattern, sizes))
     factors = tuple([_product(group, groups, pattern.output, pattern.sizes) for group in groups])
     return Pattern(pattern.coefficient, factors, pattern.output, pattern.sizes)
 
@@ -212,8 +201,11 @@ def _merged(groups: list[list[Factor]], output: Labels, sizes: Mapping[int, int]
 
 
 def _cost(pattern: Pattern, sizes: Mapping[str, int]) -> float:
-    known = {label: sz.evaluate(size, sizes) for label, size in pattern.sizes.items()}
-    return _use([[factor] for factor in pattern.factors], pattern.output, known)
+    return _use([[factor] for factor in pattern.factors], pattern.output, _lengths(pattern, sizes))
+
+
+def _lengths(pattern: Pattern, sizes: Mapping[str, int]) -> dict[int, int]:
+    return {label: sz.evaluate(size, sizes) for label, size in pattern.sizes.items()}
 
 
 def _use(groups: Sequence[Sequence[Factor]], output: Labels, sizes: Mapping[int, int]) -> float:

@@ -1,33 +1,25 @@
 """A picture of a derivative's value: where its terms have entries, and the arrays that they are made of.
 
-All is drawn from labels: a cell is coloured where no delta makes it zero. Large operators are drawn with fewer entries
-along each axis, so that the picture of a map between millions of numbers takes no more than that of a small one.
+`picture_scheme` says what is drawn where; here it gets colours, lines, texts, and places on a page.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
-from functools import cached_property
-from math import ceil, log1p, prod, sqrt
+from math import ceil, prod, sqrt
 from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eindiff.errors import EindiffError, shape_text
-from eindiff.labels import first_appearance, subscripts
-from eindiff.operators.grid import Grid, Shape, starts
-from eindiff.operators.terms import ALPHABET, Array, Term
+from eindiff.operators.picture_scheme import Scheme, Side
+from eindiff.operators.terms import Array
 
 if TYPE_CHECKING:
     from eindiff.operators.derivative import Derivative
 
-LARGE, SMALL = 64, 40  # more rows or columns than that are drawn smaller: with that many, if that can be
-ENTRIES = 6  # along an axis that is drawn smaller
 CORES = 6  # arrays that are shown
 SAMPLES = 40  # entries of an array along a side of its picture
-CHEAP = 2**16  # entries of arrays that are multiplied to see which products are zero
 
 COLOURS = ("#4c78a8", "#e0a040", "#5a9e7c", "#c8635a", "#8d76b3", "#57a6b5", "#c987a5", "#8f7d5e")
 OTHER, PALE = "#b4b4b4", 0.22  # the colour of further terms; how strong that of an entry is that is zero here
@@ -71,162 +63,15 @@ def _title(derivative: Derivative, width: int) -> str:
     return "\n".join([*wrap(shorten(what, 2 * width - 8, placeholder=" …"), width), memory])
 
 
-# What is drawn where
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """The variables along the rows or the columns of the matrix, and the shapes that they are drawn with."""
-
-    shapes: tuple[Shape, ...]
-    drawn: tuple[Shape, ...]
-
-    @property
-    def places(self) -> list[int]:
-        """Where each variable starts, and the end."""
-        return starts(self.drawn)
-
-    @property
-    def inside(self) -> list[int]:
-        """Where the index of a variable's first axis changes, if that has more axes."""
-        pairs = zip(self.places, self.drawn, strict=False)
-        return [at + k * prod(shape[1:]) for at, shape in pairs if len(shape) > 1 for k in range(1, shape[0])]
-
-    def names(self, inches: float) -> list[tuple[float, float, str]]:
-        """The middle, the length in inches and the shape of each variable that is large enough to be named."""
-        scale, found = inches / max(self.places[-1], 1), []
-        for at, end, shape in zip(self.places, self.places[1:], self.shapes, strict=False):
-            if (end - at) * scale >= 0.7 * LINE:
-                found.append(((at + end) / 2, (end - at) * scale, shape_text(shape)))
-        return found
-
-
-class Scheme:
-    """The cells of each term, at sizes that can be drawn, and the names of all arrays."""
-
-    def __init__(self, grid: Grid, symmetric: bool) -> None:
-        self._grid = grid
-        self._drawn = _drawn_sizes(grid)
-        self.rows, self.cols = (
-            Side(shapes, tuple([tuple([self._drawn[size] for size in shape]) for shape in shapes]))
-            for shapes in (grid.rows, grid.cols)
-        )
-        self.is_schematic = any(size != drawn for size, drawn in self._drawn.items())
-        self._symmetric = symmetric
-        different = {id(x): x for [(_, _, term), *_] in self.kinds for x in term.arrays if x.ndim and x.size}
-        self.arrays = {_letter(k): array for k, array in enumerate(different.values())}
-
-    @cached_property
-    def kinds(self) -> list[list[tuple[int, int, Term]]]:
-        """The terms with their blocks, those of one colour together.
-
-        In a symmetric operator, the block of variables j and i has the terms of i and j, transposed.
-        """
-        found: dict[tuple, list[tuple[int, int, Term]]] = {}
-        for i, line in enumerate(self._grid.terms):
-            for j, block in enumerate(line):
-                seen: Counter[tuple] = Counter()
-                mirrored = self._symmetric and i > j
-                for term in block:
-                    pattern = _pattern(term.transposed(len(self._grid.rows[i])) if mirrored else term)
-                    seen[pattern] += 1
-                    key = (j, i) if mirrored else (i, j), pattern, seen[pattern]
-                    found.setdefault(key, []).append((i, j, term))
-        return list(found.values())
-
-    @property
-    def labels(self) -> list[str]:
-        """A line of text for each kind of term."""
-        return [self._label(i, term) for [(i, _, term), *_] in self.kinds]
-
-    def _label(self, i: int, term: Term) -> str:
-        """`2 A B  ab,cd→ad|cb`: the coefficient, the arrays, and their labels for rows and columns."""
-        factor = term.coefficient * prod(float(x) for x in term.arrays if not x.ndim)
-        shown = [(x, labels) for x, labels in term.operands if x.ndim]
-        names = [name for x, _ in shown for name, array in self.arrays.items() if array is x]
-        inputs, output = subscripts([labels for _, labels in shown], term.output, ALPHABET).split("->")
-        split = len(self._grid.rows[i])
-        times = [f"{factor:.3g}"] if factor != 1 or not names else []
-        where = [f" {inputs}→{output[:split]}|{output[split:]}"] if inputs or output else []
-        return " ".join([*times, *names, *where])
-
-    @cached_property
-    def squares(self) -> Array:
-        """All squares as `(row, column, side, kind, is nonzero)`, those inside of others after these.
-
-        Terms with more entries are around those with fewer.
-        """
-        found: list[Array] = [np.zeros((0, 6))]
-        blocks: dict[tuple[int, int], list[tuple[int, Array, Array]]] = {}
-        for kind, places in enumerate(self.kinds):
-            for i, j, term in places:
-                blocks.setdefault((i, j), []).append((kind, *self._cells(i, j, term)))
-        for (i, j), layers in blocks.items():
-            count = np.sum([mask for _, mask, _ in layers], axis=0)
-            around = np.zeros_like(count)
-            for kind, mask, nonzero in sorted(layers, key=lambda layer: -layer[1].sum()):
-                r, c = np.nonzero(mask)
-                columns = r + self.rows.places[i], c + self.cols.places[j], 1 - around[mask] / count[mask]
-                found.append(np.stack([*columns, np.full(len(r), kind), nonzero[mask], around[mask]], axis=1))
-                around += mask
-        every = np.concatenate(found)
-        return every[np.argsort(every[:, 5], kind="stable"), :5]
-
-    def _cells(self, i: int, j: int, term: Term) -> tuple[Array, Array]:
-        """Where deltas let a term have entries; and where these are not zero, if all are drawn and that is cheap."""
-        shape = prod(self.rows.drawn[i]), prod(self.cols.drawn[j])
-        sizes = {label: self._drawn[term.sizes[label]] for label in term.output}
-        mask = Term(1.0, (), (), term.output, sizes).to_dense().reshape(shape) != 0
-        if self.is_schematic or sum(x.size for x in term.arrays) > CHEAP:
-            return mask, mask
-        return mask, term.to_dense().reshape(shape) != 0
-
-    @property
-    def note(self) -> str:
-        """What the reader has to know of the cells."""
-        smaller = sorted([(size, drawn) for size, drawn in self._drawn.items() if size != drawn], reverse=True)
-        if smaller:
-            more = ", …" if len(smaller) > 4 else ""
-            return "schematic: " + ", ".join(f"{size} drawn as {drawn}" for size, drawn in smaller[:4]) + more
-        return "" if self.squares[:, 4].all() else "pale: zero at this point"
-
-
-def _drawn_sizes(grid: Grid) -> dict[int, int]:
-    """For each size how many entries are drawn: all of them, or a few, and not fewer for larger sizes."""
-    sides = (grid.rows, grid.cols)
-    sizes = {size for shapes in sides for shape in shapes for size in shape}
-    drawn, limit = {size: size for size in sizes}, LARGE
-    for entries in range(ENTRIES, 1, -1):
-        if max(sum(prod(drawn[size] for size in shape) for shape in shapes) for shapes in sides) <= limit:
-            break
-        scale, limit = log1p(max(sizes)), SMALL
-        drawn = {size: min(size, max(2, round(entries * sqrt(log1p(size) / scale)))) for size in sizes}
-    return drawn
-
-
-def _letter(k: int) -> str:
-    return ALPHABET[k % 26].upper() + "'" * (k // 26)
-
-
-def _pattern(term: Term) -> tuple:
-    """The labels of a term, whatever they are called and in whichever order its arrays have them."""
-    names = first_appearance([term.output, *term.labels])
-    arrays = sorted(tuple(sorted(names[x] for x in labels)) for labels in term.labels)
-    return tuple([names[x] for x in term.output]), tuple(arrays)
-
-
-# How it is drawn
-
-
 class Page:
     """A figure with the matrix on the left, and the legend and the arrays on the right."""
 
     def __init__(self, plt: Any, scheme: Scheme, derivative: Derivative) -> None:
         height, width = _box(scheme)
-        left = 0.25 + LETTER * max((len(text) for _, _, text in scheme.rows.names(height)), default=0)
+        left = 0.25 + LETTER * max((len(text) for _, _, text in _names(scheme.rows, height)), default=0)
         right = left + width + 0.4
         title = _title(derivative, int((right + BESIDE) / 0.08))
-        turned = [LETTER * len(text) for _, length, text in scheme.cols.names(width) if not _fits(text, length)]
+        turned = [LETTER * len(text) for _, length, text in _names(scheme.cols, width) if not _fits(text, length)]
         top = 0.5 + 0.2 * title.count("\n") + max(turned, default=LINE)
         count, lines = min(len(scheme.arrays), CORES), LINE * len(_legend(scheme)) + 0.1
         across = 1 if count < 2 else 2 if count < 5 else 3
@@ -252,6 +97,15 @@ class Page:
 
     def _text(self, x: float, y: float, text: str, **style: Any) -> None:
         self._figure.text(x / self._size[0], 1 - y / self._size[1], text, va="top", **style)
+
+
+def _names(side: Side, inches: float) -> list[tuple[float, float, str]]:
+    """The middle, the length in inches and the shape of each variable that is large enough to be named."""
+    scale, found = inches / max(side.places[-1], 1), []
+    for at, end, shape in zip(side.places, side.places[1:], side.shapes, strict=False):
+        if (end - at) * scale >= 0.7 * LINE:
+            found.append(((at + end) / 2, (end - at) * scale, shape_text(shape)))
+    return found
 
 
 def _box(scheme: Scheme) -> tuple[float, float]:
@@ -296,9 +150,9 @@ def _draw_sides(axis: Any, scheme: Scheme) -> None:
         draw(side.places[1:-1], 0, other.places[-1], colors=INK, linewidths=0.9, zorder=3)
     axis.xaxis.tick_top()
     axis.tick_params(length=0, labelsize=8, labelcolor=INK)
-    for put, names in ((axis.set_xticks, cols.names(width)), (axis.set_yticks, rows.names(height))):
+    for put, names in ((axis.set_xticks, _names(cols, width)), (axis.set_yticks, _names(rows, height))):
         put([middle for middle, _, _ in names], [text for _, _, text in names])
-    for label, (_, length, text) in zip(axis.get_xticklabels(), cols.names(width), strict=True):
+    for label, (_, length, text) in zip(axis.get_xticklabels(), _names(cols, width), strict=True):
         label.set_rotation(0 if _fits(text, length) else 90)
     for spine in axis.spines.values():
         spine.set(color=GREY, linewidth=0.8)

@@ -11,9 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from eindiff.operators.dense import Factorization, factorize, is_symmetric
+from eindiff.operators.dense import Factorization, factorize
 from eindiff.operators.grid import Grid, starts
-from eindiff.operators.solver import Facts, Solver
+from eindiff.operators.solver import Known, Solver
 from eindiff.operators.terms import Array
 
 
@@ -53,12 +53,11 @@ class Schur(Solver):
     word = "arrowhead"
     is_exact = False
 
-    def __init__(self, grid: Grid, first: Sequence[int], solver: Solver, facts: Facts) -> None:
+    def __init__(self, grid: Grid, first: Sequence[int], solver: Solver, facts: Known) -> None:
         self.size, _ = grid.shape
         rest = [k for k in range(len(grid.rows)) if k not in first]
-        self._grid = grid
         self._solver = solver
-        self._facts = facts
+        self._symmetric = facts.symmetric
         places = [np.arange(a, b) for a, b in zip(starts(grid.rows), starts(grid.rows)[1:], strict=False)]
         self._first, self._rest = (np.concatenate([places[k] for k in chosen]) for chosen in (first, rest))
         self._B, self._C, self._D = grid.block(first, rest), grid.block(rest, first), grid.block(rest, rest)
@@ -76,8 +75,7 @@ class Schur(Solver):
     @cached_property
     def _factorization(self) -> Factorization:
         complement = self._D.dense() - self._C.apply(self._solved)
-        symmetric = is_symmetric(complement[None]) if self._facts.symmetric is None else self._facts.symmetric
-        return factorize(complement[None], symmetric, " (Schur complement)")
+        return factorize(complement[None], self._symmetric, " (Schur complement)")
 
     def solve(self, b: Array) -> Array:
         x = self._solver.solve(b[self._first])

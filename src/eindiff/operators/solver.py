@@ -22,7 +22,7 @@ class UnreliableError(EindiffError):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Known:
     """What is known of an operator from its expression; None is unknown."""
 
     symmetric: bool | None = None
@@ -44,6 +44,10 @@ class Solver(ABC):
     nbytes: float
     is_dense = False  # whether the whole matrix is formed
     is_exact = True  # whether the error is that of a backward stable factorization
+
+    def operations(self) -> float:
+        """`flops`, or where they are not needed to choose, what they would be."""
+        return self.flops
 
     @abstractmethod
     def solve(self, b: Array) -> Array:

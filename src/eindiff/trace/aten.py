@@ -15,6 +15,7 @@ from typing import Any
 from eindiff import arrays, construct, functions, indexing, reductions
 from eindiff.arrays import as_expr
 from eindiff.expr import Expr
+from eindiff.trace import opaque
 
 Axes = int | Sequence[int] | None
 
@@ -76,23 +77,29 @@ def reduced(function: Callable[[Expr, list[int]], Expr]) -> Callable:
 UNARY: dict[str, Callable[[Expr], Expr]] = {
     "abs": functions.abs,
     "acos": functions.arccos,
-    "acosh": lambda x: functions.log(x + functions.sqrt(x * x - 1)),
+    "acosh": opaque.acosh,
     "asin": functions.arcsin,
-    "asinh": lambda x: functions.sign(x) * functions.log(functions.abs(x) + functions.sqrt(x * x + 1)),
+    "asinh": opaque.asinh,
     "atan": functions.arctan,
-    "atanh": lambda x: (functions.log1p(x) - functions.log1p(-x)) / 2,
+    "atanh": opaque.atanh,
+    "ceil": opaque.ceil,
     "cos": functions.cos,
     "cosh": functions.cosh,
+    "digamma": opaque.digamma,
     "deg2rad": lambda x: x * (pi / 180),
     "erf": functions.erf,
-    "erfc": lambda x: 1 - functions.erf(x),
+    "erfc": opaque.erfc,
+    "erfinv": opaque.erf_inv,
     "exp": functions.exp,
     "exp2": lambda x: functions.exp(x * log(2)),
     "expm1": functions.expm1,
+    "floor": opaque.floor,
+    "frac": lambda x: x - opaque.trunc(x),
     "hardsigmoid": lambda x: _between(x / 6 + 0.5, 0, 1),
     "hardswish": lambda x: x * _between(x / 6 + 0.5, 0, 1),
     "isinf": lambda x: greater(functions.abs(x), 1.7976931348623157e308),
     "isnan": lambda x: construct.filled(0, x.shape),  # what is not a number stays so, and shows
+    "lgamma": opaque.lgamma,
     "log": functions.log,
     "log10": lambda x: functions.log(x) / log(10),
     "log1p": functions.log1p,
@@ -112,10 +119,12 @@ UNARY: dict[str, Callable[[Expr], Expr]] = {
     "silu": lambda x: x * functions.sigmoid(x),
     "sin": functions.sin,
     "sinh": functions.sinh,
+    "special_log_ndtr": opaque.log_ndtr,
     "sqrt": functions.sqrt,
     "square": functions.square,
     "tan": functions.tan,
     "tanh": functions.tanh,
+    "trunc": opaque.trunc,
 }
 
 

@@ -10,7 +10,7 @@ from eindiff import arrays, frechet, functions, matrix_functions
 from eindiff.expr import Expr
 from eindiff.trace.aten import TABLE, Unsupported, op
 from eindiff.trace.aten_shapes import _tril, _triu
-from eindiff.trace.torch_opaque import log_of_abs_det, sign_of_det
+from eindiff.trace.opaque import log_of_abs_det, sign_of_det
 
 
 def _mirrored(x: Expr) -> Expr:

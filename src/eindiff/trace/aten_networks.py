@@ -12,7 +12,7 @@ from eindiff import arrays, construct, functions, indexing, reductions
 from eindiff.arrays import as_expr
 from eindiff.constants import IndexMap
 from eindiff.expr import Expr
-from eindiff.trace import torch_opaque
+from eindiff.trace import opaque
 from eindiff.trace.aten import TABLE, Unsupported, greater, less, op
 from eindiff.trace.aten_shapes import _pad, along
 
@@ -91,40 +91,27 @@ def _log_softmax(x: Expr, dim: int, *_: Any, **__: Any) -> Expr:
     return x - along(reductions.logsumexp(x, dim)[None], 0, 0)[(slice(None),) * (dim % x.ndim) + (None,)]
 
 
-# Functions of PyTorch with closed derivatives
-
-for _name, _function in {
-    "acosh": torch_opaque.acosh, "asinh": torch_opaque.asinh, "atanh": torch_opaque.atanh, "ceil": torch_opaque.ceil,
-    "digamma": torch_opaque.polygamma(0), "erfc": torch_opaque.erfc, "erfinv": torch_opaque.erfinv,
-    "floor": torch_opaque.floor, "lgamma": torch_opaque.lgamma, "special_log_ndtr": torch_opaque.log_ndtr,
-    "trunc": torch_opaque.trunc,
-}.items():  # fmt: skip
-    op(_name)(lambda x, _function=_function: _function(x))
+# Rounding and special functions of several arguments
 
 
 @op("round")
 def _round(x: Expr, decimals: int = 0) -> Expr:
-    return torch_opaque.round_half_even(x * 10**decimals) / 10**decimals
+    return opaque.round_to_even(x * 10**decimals) / 10**decimals
 
 
 @op("atan2")
 def _atan2(y: Expr, x: Expr) -> Expr:
-    return torch_opaque.atan2(*arrays.broadcast("atan2", [as_expr(y), as_expr(x)]))
+    return opaque.atan2(*arrays.broadcast("atan2", [as_expr(y), as_expr(x)]))
 
 
 @op("polygamma")
 def _polygamma(order: int, x: Expr) -> Expr:
-    return torch_opaque.polygamma(order)(x)
-
-
-@op("frac")
-def _frac(x: Expr) -> Expr:
-    return x - torch_opaque.trunc(x)
+    return opaque.polygamma(construct.filled(order, x.shape), x)
 
 
 @op("floor_divide")
 def _floor_divide(a: Any, b: Any) -> Expr:
-    return torch_opaque.floor(arrays.divide(as_expr(a), b))
+    return opaque.floor(arrays.divide(as_expr(a), b))
 
 
 @op("remainder")
@@ -134,7 +121,7 @@ def _remainder(a: Any, b: Any) -> Expr:
 
 @op("fmod")
 def _fmod(a: Any, b: Any) -> Expr:
-    return as_expr(a) - arrays.multiply(b, torch_opaque.trunc(arrays.divide(as_expr(a), b)))
+    return as_expr(a) - arrays.multiply(b, opaque.trunc(arrays.divide(as_expr(a), b)))
 
 
 # Losses: reduction is 0 for none, 1 for the mean, 2 for the sum

@@ -1,26 +1,113 @@
-"""What the front ends share: keys of objects, Newton steps in the structure of arguments, and comparisons."""
+"""What the front ends share: names of arguments, what is remembered, and what people get to see."""
 
 from __future__ import annotations
 
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import numpy as np
+
+from eindiff import arrays, construct, derive
+from eindiff.compiled import Compiled
+from eindiff.errors import EindiffError
+from eindiff.evaluate import flatten
+from eindiff.expr import Expr, Variable
+from eindiff.newton import Step
 from eindiff.operators.derivative import Derivative
+from eindiff.planning import Plan
+
+SMALL = 16  # entries up to which an array from outside is written into the expression
+RESERVED = frozenset({"out", "sizes", "np", "linalg", "special"})  # names that programs use themselves
+
+T = TypeVar("T")
 
 
-class Same:
-    """An object that only itself is equal to; it is kept alive, so that no other gets its identity."""
+class Unsupported(Exception):  # noqa: N818 (it is no error: the operation then becomes opaque)
+    """A form of an operation that has no expression."""
 
-    __slots__ = ("value",)
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+class Recent(Generic[T]):
+    """The values that were used last, by keys."""
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
+    def __init__(self, size: int = 256) -> None:
+        self._size = size
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
 
-    def __hash__(self) -> int:
-        return id(self.value)
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: Hashable) -> T | None:
+        """The value of a key, if it is remembered."""
+        if key not in self._values:
+            return None
+        self._values.move_to_end(key)
+        return self._values[key]
+
+    def keep(self, key: Hashable, value: T) -> T:
+        """Remember a value, and give it back; the one that was not used for longest may go."""
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > self._size:
+            self._values.popitem(last=False)
+        return value
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._values.clear()
+
+
+# Names
+
+
+def positional_names(function: Callable, count: int) -> list[str]:
+    """The names of the first parameters of a function; x0, x1, ... where it has no names for them."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:count]
+    return names + [f"x{k}" for k in range(len(names), count)]
+
+
+def key_text(key: Any) -> str:
+    """A key of the path to a leaf of a tree: of a mapping, an object or a sequence."""
+    return str(next((getattr(key, kind) for kind in ("key", "name", "idx") if hasattr(key, kind)), key))
+
+
+def identifier(text: str) -> str:
+    """A text as the name of a variable."""
+    name = "".join(c if c.isascii() and c.isalnum() else "_" for c in text)
+    return name if name.isidentifier() and name.strip("_") else f"x{name}"
+
+
+# Hessians times directions
+
+
+def direction_name(x: Variable) -> str:
+    """The variable that holds a direction of another one."""
+    return f"direction_{x.name}"
+
+
+def hessian_product(f: Expr, variables: Sequence[Variable]) -> list[Expr]:
+    """The Hessian times a direction: the derivative of the slope along it."""
+    gradients = derive.gradient(f, list(variables))
+    directions = [construct.variable(direction_name(x), x.shape) for x in variables]
+    return derive.gradient(arrays.add(*map(arrays.inner, gradients, directions)), list(variables))
+
+
+def check_tangents(variables: Sequence[Variable], structure: Any, tangents: Sequence[Any], form: Any) -> None:
+    """Refuse directions that have not the structure and the shapes of the variables."""
+    if form != structure:
+        raise EindiffError(f"tangents has the structure {form}; the arguments have {structure}")
+    for x, v in zip(variables, tangents, strict=True):
+        if tuple(np.shape(v)) != x.shape:
+            raise EindiffError(f"the tangent of {x.name} has shape {tuple(np.shape(v))} instead of {x.shape}")
+
+
+# What people get to see
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +119,42 @@ class Newton:
     gradient: Any
     hessian: Derivative
     decrease: float  # of the quadratic model along the step
+
+    @classmethod
+    def like(cls, shaped: Callable[[Any], Any], found: Step) -> Newton:
+        """A step whose arrays are given the structure of the arguments by a function."""
+        return cls(shaped(found.step), found.damping, shaped(found.gradient), found.hessian, found.decrease)
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What runs for a function and arguments of certain shapes, to be read."""
+
+    function: Any  # itself as an expression; in the structure of what it gives if there are several
+    expression: Any  # the derivative as an expression, or several in their structure
+    opaque: dict[str, str]  # the parts that the framework computes and differentiates, and where they are
+    _exprs: Any
+    _compiled: Compiled
+
+    @property
+    def formula(self) -> str:
+        """The derivative as text, one line for each block."""
+        from eindiff.language.print_expr import to_text
+
+        return "\n".join(to_text(x) for x in flatten(self._exprs))
+
+    @property
+    def source(self) -> str:
+        """The program that runs."""
+        return self._compiled.source
+
+    @property
+    def plan(self) -> Plan:
+        """What each line of the program costs."""
+        return self._compiled.plan()
+
+    def __repr__(self) -> str:
+        return self.formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +178,14 @@ class Compared:
         lines = [f"relative error {self.error:.1e} against {self.reference}: {'passed' if self.passed else 'FAILED'}"]
         lines += [f"{name} at {place} is computed by the framework" for name, place in self.opaque.items()]
         return "\n".join(lines)
+
+
+def compared(
+    found: Sequence[np.ndarray], expected: Sequence[np.ndarray], opaque: dict[str, str], reference: str
+) -> Compared:
+    """How far arrays are from others, relative to the largest entry of all."""
+    scale = max((float(np.abs(y).max()) for y in expected), default=0.0) or 1.0
+    pairs = zip(found, expected, strict=True)
+    errors = [float(np.abs(np.asarray(x, float) - np.asarray(y, float)).max()) for x, y in pairs]
+    precise = all(x.dtype == np.float64 for x in found)
+    return Compared(max(errors, default=0.0) / scale, 1e-9 if precise else 1e-3, opaque, reference)

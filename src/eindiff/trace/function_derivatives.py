@@ -18,7 +18,7 @@ einsum('i,i,i,i,ij,ik->jk', y, y, sigmoid(-y*einsum('ij,j->i', X, w)), sigmoid(y
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from inspect import Parameter
 from typing import Any
@@ -36,6 +36,7 @@ from eindiff.trace.functions import (
     leaves_of,
     lifted,
     map_leaves,
+    map_named,
     output,
     parameters,
     run,
@@ -76,20 +77,15 @@ class _Symbols:
     """The variables of a trace, one for each leaf whose value is not fixed."""
 
     fixed: frozenset[int]  # leaves that the function gets as they are, because it looks at their values
-    leaves: Sequence[Any]
-    used: set[str]
-    names: dict[int, str]  # of the variables, by the number of the leaf
-    count: int = 0
+    used: set[str] = field(default_factory=set)
+    names: dict[int, str] = field(default_factory=dict)  # of the variables, by the number of the leaf
+    count: int = 0  # of the leaves that were seen
 
     def make(self, value: Any, name: str, is_variable: bool) -> Any:
         """An argument with variables for its leaves, in the order of `_describe`."""
-        if isinstance(value, Mapping):
-            return {key: self.make(part, f"{name}_{key}", is_variable) for key, part in value.items()}
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            fields = zip(value._fields, value, strict=True)
-            return type(value)(*[self.make(x, f"{name}_{key}", is_variable) for key, x in fields])
-        if isinstance(value, list | tuple):
-            return type(value)([self.make(part, f"{name}{k}", is_variable) for k, part in enumerate(value)])
+        return map_named(lambda leaf, own: self._make(leaf, own, is_variable), value, name)
+
+    def _make(self, value: Any, name: str, is_variable: bool) -> Any:
         found: list[Any] = []
         _describe(value, found, is_variable)
         if not found:
@@ -184,8 +180,7 @@ class DerivativeOfFunction:
 
     def _argument(self, x: Any) -> tuple[int, str]:
         """The position and the name of a parameter that is given by either."""
-        names = argument_names(self.__wrapped__, 0)
-        known = [p.name for p in parameters(self.__wrapped__) if p.kind != Parameter.VAR_POSITIONAL] or names
+        known = [p.name for p in parameters(self.__wrapped__) if p.kind != Parameter.VAR_POSITIONAL]
         if isinstance(x, str) and x in known:
             return (known.index(x), x)
         if isinstance(x, int | np.integer) and not isinstance(x, bool):
@@ -212,36 +207,36 @@ class DerivativeOfFunction:
         key: Any = tuple([_describe(x, leaves, k in positions) for k, x in enumerate(args)])
         if keywords:
             key = key, *[(name, _describe(x, leaves, name in names)) for name, x in keywords.items()]
+        fixed: frozenset[int] = frozenset()
         found = self._cache.get(key)
         while isinstance(found, frozenset):  # it looks at the values of these leaves
             key = key, *[_digest(leaves[place]) for place in sorted(found)]
             fixed, found = found, self._cache.get(key)
-            if found is None:
-                return self._trace(key, args, keywords, leaves, fixed)
-        return found if found is not None else self._trace(key, args, keywords, leaves, frozenset())
+        return found if found is not None else self._trace(key, args, keywords, leaves, fixed)
 
     def _trace(self, key: Any, args: tuple, keywords: dict, leaves: list[Any], fixed: frozenset[int]) -> _Traced:
         self.traces += 1
-        f, count = self.__wrapped__, len(args)
-        symbols = _Symbols(fixed, leaves, set(), {})
-        names = argument_names(f, count)
+        f = self.__wrapped__
+        symbols = _Symbols(fixed)
+        names = argument_names(f, len(args))
         inputs = [symbols.make(x, names[k], k in self._positions) for k, x in enumerate(args)]
         named = {name: symbols.make(x, name, name in self._keywords) for name, x in keywords.items()}
-        by = [self._given(inputs, named, place, name) for place, name in self._by]
-        moving = {x for x in leaves_of(by) if isinstance(x, Variable)}
-        if not moving:
+        by: Any = [self._given(inputs, named, place, name) for place, name in self._by]
+        xs = [x for x in leaves_of(by) if isinstance(x, Variable)]
+        if not xs:
             raise EindiffError(f"{self.__name__}: there is no number to differentiate by in {by!r}")
         try:
             result = run(f, inputs, named)
         except NeedsValueError as error:
             wanted = {x.name for x in variables(*error.expressions)}
-            if not wanted or wanted & {x.name for x in moving}:
+            if not wanted or wanted & {x.name for x in xs}:
                 raise
             more = fixed | {place for place, name in symbols.names.items() if name in wanted}
             self.traces -= 1
             self._keep(key, more)
             return self._find(args, keywords, [])
-        traced = self._differentiated(result, by, symbols, leaves)
+        by = tuple(by) if self._several else by[0]
+        traced = self._differentiated(result, by, xs, symbols, leaves)
         self._keep(key, traced)
         return traced
 
@@ -257,35 +252,38 @@ class DerivativeOfFunction:
             return named[name]
         raise EindiffError(f"{self.__name__}: the argument {name or place} to differentiate by is not given")
 
-    def _differentiated(self, result: Any, by: list[Any], symbols: _Symbols, leaves: Sequence[Any]) -> _Traced:
-        """The derivative of what the function gave, compiled."""
-        f, rest = self.__wrapped__, []
-        if self.has_aux:
-            if not isinstance(result, tuple) or len(result) != 2:
-                raise EindiffError(f"has_aux=True: {function_name(f)} must return a pair (value, auxiliary results)")
-            result, extra = result
-            rest = [x for x in leaves_of(extra) if isinstance(x, Expr)]
+    def _differentiated(
+        self, result: Any, by: Any, xs: list[Variable], symbols: _Symbols, leaves: Sequence[Any]
+    ) -> _Traced:
+        """The derivative of what the function gave, compiled; `by` has the variables in their containers."""
+        f = self.__wrapped__
+        result, extra = self._with_extra(result)
         values = [output(f, leaf) for leaf in leaves_of(result)]
-        lifted_all, constants = lifted(f, [*values, *rest], symbols.used)
-        values, rest = lifted_all[: len(values)], lifted_all[len(values) :]
-        xs = [x for x in leaves_of(by) if isinstance(x, Variable)]
-        shape = tuple(by) if self._several else by[0]
-        each = iter([self._tree(y, xs, shape) for y in values])
+        everything, large = lifted(f, [*values, *_expressions(extra)], symbols.used)
+        values, rest = everything[: len(values)], everything[len(values) :]
+        each = iter([self._tree(y, xs, by) for y in values])
         derivatives = map_leaves(lambda _: next(each), result)
-        dtype = _dtype(leaves)
-        constants = {name: np.asarray(value, dtype) for name, value in constants.items()}
         outputs = self._outputs(derivatives, rest, values, xs)
-        form = "structured" if self.structured else "dense"
-        function = compile(outputs, dtype=dtype, form=form)
+        dtype = _dtype(leaves)
+        constants = {name: np.asarray(value, dtype) for name, value in large.items()}
+        function = compile(outputs, dtype=dtype, form="structured" if self.structured else "dense")
         slots = None
         if isinstance(outputs, list) and not self.structured:
             places = iter(range(len(outputs)))
-            slots = map_leaves(lambda x: _Slot(next(places)) if isinstance(x, Expr) else x, derivatives)
-            if self.has_aux:
-                slots = slots, map_leaves(lambda x: _Slot(next(places)) if isinstance(x, Expr) else x, extra)
+            whole = (derivatives, extra) if self.has_aux else derivatives
+            slots = map_leaves(lambda x: _Slot(next(places)) if isinstance(x, Expr) else x, whole)
         return _Traced(Lowered(derivatives, function), symbols.names, constants, slots)
 
-    def _tree(self, y: Expr, xs: list[Variable], shape: Any) -> Any:
+    def _with_extra(self, result: Any) -> tuple[Any, Any]:
+        """What is differentiated of a result, and the auxiliary results, None if there are none."""
+        if not self.has_aux:
+            return result, None
+        if not isinstance(result, tuple) or len(result) != 2:
+            name = function_name(self.__wrapped__)
+            raise EindiffError(f"has_aux=True: {name} must return a pair (value, auxiliary results)")
+        return result
+
+    def _tree(self, y: Expr, xs: list[Variable], by: Any) -> Any:
         """The derivative of one result by all variables, in the containers that these are in."""
         if self.kind == "gradient" and y.ndim:
             raise EindiffError(
@@ -294,7 +292,7 @@ class DerivativeOfFunction:
             )
 
         def tree(found: Iterator[Any]) -> Any:
-            return map_leaves(lambda x: next(found) if isinstance(x, Variable) else None, shape)
+            return map_leaves(lambda x: next(found) if isinstance(x, Variable) else None, by)
 
         if self.kind == "hessian":
             return tree(iter([tree(iter(row)) for row in derive.hessian(y, xs, self.mode)]))
@@ -302,15 +300,18 @@ class DerivativeOfFunction:
 
     def _outputs(self, derivatives: Any, rest: list[Expr], values: list[Expr], xs: list[Variable]) -> Any:
         """What is compiled: one expression, a list of them, or one grid of blocks."""
+        if isinstance(derivatives, Expr) and not self.has_aux:
+            return derivatives
+        found = _expressions(derivatives)
         if not self.structured:
-            found = [x for x in leaves_of(derivatives) if isinstance(x, Expr)]
-            return found[0] if isinstance(derivatives, Expr) and not rest and not self.has_aux else [*found, *rest]
+            return [*found, *rest]
         if len(values) > 1:
             raise EindiffError(f"{self.__name__}: structured=True is for functions with one result")
-        if isinstance(derivatives, Expr):
-            return derivatives
-        found = [x for x in leaves_of(derivatives) if isinstance(x, Expr)]
         return [found[start : start + len(xs)] for start in range(0, len(found), len(xs))]
+
+
+def _expressions(tree: Any) -> list[Expr]:
+    return [x for x in leaves_of(tree) if isinstance(x, Expr)]
 
 
 def _digest(value: Any) -> bytes:

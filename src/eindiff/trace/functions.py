@@ -27,15 +27,29 @@ LARGE = 64  # entries from which a captured array is an input of the program, no
 # Nested lists, tuples and dictionaries
 
 
+def map_named(
+    function: Callable[[Any, str], Any], tree: Any, name: str, is_leaf: Callable[[Any], bool] = lambda _: False
+) -> Any:
+    """A nested container with each leaf replaced, from the leaf and its name.
+
+    >>> map_named(lambda leaf, name: name, {"W": [1, 2], "b": 3}, "p")
+    {'W': ['p_W0', 'p_W1'], 'b': 'p_b'}
+    """
+    if is_leaf(tree):
+        return function(tree, name)
+    if isinstance(tree, Mapping):
+        return {key: map_named(function, value, f"{name}_{key}", is_leaf) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        fields = zip(tree._fields, tree, strict=True)
+        return type(tree)(*[map_named(function, value, f"{name}_{key}", is_leaf) for key, value in fields])
+    if isinstance(tree, list | tuple):
+        return type(tree)([map_named(function, value, f"{name}{k}", is_leaf) for k, value in enumerate(tree)])
+    return function(tree, name)
+
+
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     """A nested container with each leaf replaced."""
-    if isinstance(tree, Mapping):
-        return {key: map_leaves(function, value) for key, value in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*[map_leaves(function, value) for value in tree])
-    if isinstance(tree, list | tuple):
-        return type(tree)([map_leaves(function, value) for value in tree])
-    return function(tree)
+    return map_named(lambda leaf, _: function(leaf), tree, "")
 
 
 def leaves_of(tree: Any) -> list[Any]:
@@ -105,13 +119,12 @@ def run(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """Call a function with symbolic arrays; gives nested containers of expressions."""
     try:
         with _tracing():
-            result = f(*args, **keywords)
+            return f(*args, **keywords)
     except (TypeError, ValueError) as error:
         hint = next((hint for text, hint in _HINTS.items() if text in str(error)), None)
         if hint is None or isinstance(error, EindiffError):
             raise
         raise EindiffError(f"{function_name(f)} with symbolic arrays: {error}; {hint}") from error
-    return result
 
 
 def output(f: Callable, leaf: Any) -> Expr:
@@ -168,23 +181,23 @@ def symbolic(f: Callable, *shapes: Any, names: Sequence[str] | None = None, **ke
     given = argument_names(f, len(shapes)) if names is None else list(names)
     if len(given) != len(shapes):
         raise EindiffError(f"symbolic: {len(given)} names are given for {len(shapes)} shapes")
-    args = [_declared(shape, name, used) for shape, name in zip(shapes, given, strict=True)]
+
+    def declared(shape: Any, name: str) -> Expr:
+        return shape if isinstance(shape, Expr) else construct.variable(unused(name, used), _sizes_of(shape))
+
+    args = [map_named(declared, shape, name, _is_shape) for shape, name in zip(shapes, given, strict=True)]
     return map_leaves(lambda leaf: output(f, leaf), run(f, args, keywords))
 
 
-def _declared(shape: Any, name: str, used: set[str]) -> Any:
-    """A variable for a shape, or containers of them."""
-    if isinstance(shape, Expr):
-        return shape
-    if isinstance(shape, Mapping):
-        return {key: _declared(value, f"{name}_{key}", used) for key, value in shape.items()}
-    if isinstance(shape, list | tuple) and not all(isinstance(size, int | str) for size in shape):
-        return type(shape)([_declared(value, f"{name}{k}", used) for k, value in enumerate(shape)])
-    if isinstance(shape, list | tuple):
-        sizes = tuple(shape)
-    else:
-        sizes = (shape,) if isinstance(shape, int | str) else np.shape(shape)
-    return construct.variable(unused(name, used), sizes)
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(size, int | str) for size in value)
+
+
+def _sizes_of(shape: Any) -> tuple[Any, ...]:
+    """A shape as a tuple: of the one size of a vector, of a list of sizes, of an array that has it."""
+    if isinstance(shape, int | str):
+        return (shape,)
+    return tuple(shape) if _is_shape(shape) else np.shape(shape)
 
 
 # Captured arrays
@@ -203,9 +216,10 @@ def lifted(f: Callable, outputs: Sequence[Expr], used: set[str]) -> tuple[list[E
     """Expressions with variables for large constants, and the arrays for these: programs need not write them down."""
     done: dict[Expr, Expr] = {}
     values: dict[str, np.ndarray] = {}
+    captured = _captured(f)
     for node in topological(outputs):
         if isinstance(node, Constant) and isinstance(node.value, np.ndarray) and node.value.size > LARGE:
-            alike = (k for k, x in _captured(f).items() if x.shape == node.shape and np.array_equal(x, node.value))
+            alike = (k for k, x in captured.items() if x.shape == node.shape and np.array_equal(x, node.value))
             name = unused(next(alike, "constant"), used)
             values[name], done[node] = node.value, construct.variable(name, node.shape)
         else:

@@ -19,9 +19,9 @@ from eindiff.expr import Expr, Variable, topological
 from eindiff.trace import aten, aten_matrices, aten_networks, aten_shapes  # noqa: F401 (they fill the table)
 from eindiff.trace.aten import CASTS, TABLE, Unsupported
 from eindiff.trace.capture import RANDOM, Capture, base_name, capture, is_discrete, refuse
-from eindiff.trace.torch_opaque import opaque, trunc
-
-SMALL = 16  # entries of a tensor from outside that is written into the expression
+from eindiff.trace.common import SMALL
+from eindiff.trace.opaque import trunc
+from eindiff.trace.torch_opaque import opaque
 
 _RANDOM = torch.Tag.nondeterministic_seeded
 _ZEROS = ("empty", "empty_strided", "empty_permuted", "_efficientzerotensor")  # what is not set yet is taken as zero

@@ -10,8 +10,7 @@ import numpy as np
 from eindiff import construct
 from eindiff.constants import Lower
 from eindiff.expr import Expr
-
-SMALL = 16  # entries up to which an array is written into the expression
+from eindiff.trace.common import SMALL
 
 Fold = Callable[..., Any]
 

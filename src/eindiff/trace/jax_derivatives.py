@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import update_wrapper
@@ -17,11 +16,9 @@ from eindiff import compiled as _compiled
 from eindiff import derive
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, derived
-from eindiff.planning import Plan
-from eindiff.trace.jax_environment import environment
+from eindiff.trace.common import Lowered, Recent, hessian_product
 from eindiff.trace.jax_function import Arguments, Traced, read_arguments, trace
-
-KEPT = 256  # functions, each for certain shapes, that are remembered
+from eindiff.trace.jax_surroundings import JaxSurroundings
 
 ArgNums = int | Sequence[int]
 
@@ -37,40 +34,33 @@ class Record:
     programs: dict[Any, Program] = field(default_factory=dict)
 
 
-_records: OrderedDict[Any, Record] = OrderedDict()
-_policies: OrderedDict[Any, frozenset[int] | EindiffError] = OrderedDict()  # which leaves have to be known
-
-
-def _keep(store: OrderedDict, key: Any, value: Any) -> None:
-    store[key] = value
-    store.move_to_end(key)
-    while len(store) > KEPT:
-        store.popitem(last=False)
+_records: Recent[Record] = Recent()
+_policies: Recent[frozenset[int] | EindiffError] = Recent()  # which leaves have to be known
 
 
 def _record(f: Callable, arguments: Arguments, has_aux: bool, argnums: ArgNums) -> tuple[Record, bool]:
     """The function for these arguments, traced if it is new, and whether it was."""
     wanted = argnums if isinstance(argnums, int) else tuple(argnums)
-    kind = (environment(f), wanted, has_aux, jax.config.jax_enable_x64, arguments.key)
-    known = _policies.get(kind, frozenset[int]())
+    surroundings = JaxSurroundings(f)
+    kind = (surroundings.key, wanted, has_aux, jax.config.jax_enable_x64, arguments.key)
+    known = _policies.get(kind) or frozenset[int]()
     if isinstance(known, EindiffError):
         raise known
-    key = (kind, arguments.rest_key(known))
-    if key in _records:
-        _records.move_to_end(key)
-        return _records[key], False
+    found = _records.get((kind, arguments.rest_key(known)))
+    if found is not None:
+        return found, False
     try:
-        traced, known = trace(f, arguments, known, has_aux)
+        traced, known = trace(f, arguments, known, has_aux, surroundings.visible())
     except EindiffError as error:
-        _keep(_policies, kind, error)
+        _policies.keep(kind, error)
         raise
     for name, place in traced.opaque.items():
         message = f"{name} at {place} has no closed form here: JAX computes and differentiates it"
         warnings.warn(message, UserWarning, stacklevel=4)
     record = Record(traced)
     if traced.is_lasting:
-        _keep(_policies, kind, known)
-        _keep(_records, (kind, arguments.rest_key(known)), record)
+        _policies.keep(kind, known)
+        _records.keep((kind, arguments.rest_key(known)), record)
     return record, True
 
 
@@ -202,18 +192,7 @@ def diagonal_exprs(traced: Traced) -> list[Expr]:
 def product_exprs(traced: Traced) -> list[Expr]:
     """The Hessian times a direction: the sum over the variables, each in its own direction."""
     y = scalar_output(traced, "the Hessian-vector product")
-    products = []
-    for g in derive.jacobian(y, traced.free):
-        parts = [derive.jvp(g, x, tangent(x.name)) for x in traced.free]
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        products.append(total)
-    return traced.finished(products)
-
-
-def tangent(name: str) -> str:
-    return f"{name}tangent"
+    return traced.finished(hessian_product(y, traced.free))
 
 
 def grid_exprs(traced: Traced) -> list[list[Expr]]:
@@ -278,9 +257,8 @@ class Transformed:
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The expressions and the program for arguments like these."""
         record, arguments = self._read(args, kwargs)
-        program = self._request.program(record)
         self._result(record, self._arrays(record, arguments))
-        return Lowered(record.traced, program)
+        return lowered(record.traced, self._request.program(record))
 
     def cache_info(self) -> dict[str, int]:
         """How often this function was traced, and how many functions are remembered in all."""
@@ -327,51 +305,11 @@ def _aux(traced: Traced, computed: Sequence[Any]) -> Any:
     return jax.tree_util.tree_unflatten(traced.aux_tree, found)
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
-    """What runs for a function and arguments of certain shapes, to be read."""
-
-    traced: Traced
-    program: Program
-
-    @property
-    def function(self) -> Any:
-        """The function itself as an expression; in the tree of what it gives if there are several."""
-        return _out(self.traced, self.traced.finished(self.traced.outputs))
-
-    @property
-    def expression(self) -> Any:
-        """The derivative as an expression, or nested lists of them."""
-        return _single(self.program.exprs[0])
-
-    @property
-    def formula(self) -> str:
-        """The derivative as text, one line for each block."""
-        from eindiff.language.print_expr import to_text
-
-        return "\n".join(to_text(x) for x in _flat(self.program.exprs[0]))
-
-    @property
-    def source(self) -> str:
-        """The program that runs."""
-        return next(reversed(self.program.compiled.values())).source
-
-    @property
-    def plan(self) -> Plan:
-        """What each line of the program costs."""
-        return next(reversed(self.program.compiled.values())).plan()
-
-    @property
-    def opaque(self) -> dict[str, str]:
-        """The parts that JAX computes and differentiates, and where they are."""
-        return dict(self.traced.opaque)
-
-    def __repr__(self) -> str:
-        return self.formula
-
-
-def _flat(exprs: Any) -> list[Expr]:
-    return [x for part in exprs for x in _flat(part)] if isinstance(exprs, list) else [exprs]
+def lowered(traced: Traced, program: Program) -> Lowered:
+    """What runs, to be read."""
+    function = _out(traced, traced.finished(traced.outputs))
+    exprs = program.exprs[0]
+    return Lowered(function, _single(exprs), dict(traced.opaque), exprs, next(reversed(program.compiled.values())))
 
 
 def _single(exprs: Any) -> Any:

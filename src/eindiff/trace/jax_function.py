@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any
@@ -15,11 +14,9 @@ from eindiff import construct
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Variable, variables
 from eindiff.order import rebuild, with_children
-from eindiff.trace import opaque
-from eindiff.trace.jax_environment import visible_arrays
+from eindiff.trace.common import RESERVED, identifier, key_text, positional_names
+from eindiff.trace.jax_opaque import is_real
 from eindiff.trace.jaxpr import REFUSED, NeedsValueError, RefusedError, Trace, Value, known_or_tracer
-
-RESERVED = frozenset({"out", "sizes", "np", "linalg", "special"})
 
 # What JAX raises where Python asks for a value that is not known while the function is traced.
 CONCRETE = (
@@ -126,36 +123,19 @@ def _check_free(name: str, value: Any) -> None:
 
 def _names(f: Callable, paths: Sequence[tuple], count: int) -> list[str]:
     """Names for leaves: that of the argument, or the last key of the path if no other leaf has it."""
-    try:
-        parameters = list(inspect.signature(f).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    positional += [f"x{k}" for k in range(len(positional), count)]
+    positional = positional_names(f, count)
     short, full = [], []
     for path in paths:
-        parts = [positional[path[1].idx] if path[0].idx == 0 else _part(path[1]), *map(_part, path[2:])]
+        parts = [positional[path[1].idx] if path[0].idx == 0 else key_text(path[1]), *map(key_text, path[2:])]
         full.append("_".join(parts))
         short.append(parts[-1] if not parts[-1].isdigit() else "_".join(parts))
     names: list[str] = []
     for k, (brief, long) in enumerate(zip(short, full, strict=True)):
-        name = _identifier(brief if short.count(brief) == 1 else long)
+        name = identifier(brief if short.count(brief) == 1 else long)
         while name in names or name in RESERVED or iskeyword(name):
             name = f"{name}_{k}"
         names.append(name)
     return names
-
-
-def _part(key: Any) -> str:
-    for attribute in ("key", "name", "idx"):
-        if hasattr(key, attribute):
-            return str(getattr(key, attribute))
-    return str(key)
-
-
-def _identifier(text: str) -> str:
-    name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in text)
-    return name if name.isidentifier() and name.strip("_") else f"x{name}"
 
 
 @dataclass(slots=True)
@@ -188,11 +168,13 @@ class Traced:
         return self.stopped.get(node, node) if isinstance(node, Variable) else node
 
 
-def trace(f: Callable, arguments: Arguments, known: frozenset[int], has_aux: bool) -> tuple[Traced, frozenset[int]]:
+def trace(
+    f: Callable, arguments: Arguments, known: frozenset[int], has_aux: bool, visible: Mapping[str, np.ndarray]
+) -> tuple[Traced, frozenset[int]]:
     """A function as expressions, and which leaves had to be known for that: more than are given, if need be."""
     while True:
         try:
-            return _trace(f, arguments, known, has_aux), known
+            return _trace(f, arguments, known, has_aux, visible), known
         except NeedsValueError as needed:
             more = {k for k, leaf in enumerate(arguments.leaves) if leaf.name in needed.names}
             known |= more
@@ -206,7 +188,9 @@ def trace(f: Callable, arguments: Arguments, known: frozenset[int], has_aux: boo
             known |= others
 
 
-def _trace(f: Callable, arguments: Arguments, known: frozenset[int], has_aux: bool) -> Traced:
+def _trace(
+    f: Callable, arguments: Arguments, known: frozenset[int], has_aux: bool, visible: Mapping[str, np.ndarray]
+) -> Traced:
     leaves = arguments.leaves
     moving = [k for k, leaf in enumerate(leaves) if leaf.is_array and k not in known]
     for k in known:
@@ -226,7 +210,7 @@ def _trace(f: Callable, arguments: Arguments, known: frozenset[int], has_aux: bo
 
     closed, shapes = jax.make_jaxpr(flat, return_shape=True)(*(_abstract(leaves[k].value) for k in moving))
     found = Trace(frozenset(leaf.name for leaf in arguments.free), {leaf.name for leaf in leaves})
-    found.visible.update({_identifier(name): value for name, value in visible_arrays(f).items()})
+    found.visible.update({identifier(name): value for name, value in visible.items()})
     inputs = [_input(leaves[k]) for k in moving]
     constants = [known_or_tracer(x) for x in closed.consts]
     results = found.run(closed.jaxpr, constants, inputs)
@@ -269,7 +253,7 @@ def _input(leaf: Leaf) -> Value:
 
 def _check_outputs(shapes: Sequence[Any], results: Sequence[Value]) -> None:
     for shape in shapes:
-        if not opaque._is_real(shape.dtype):
+        if not is_real(shape.dtype):
             raise RefusedError(f"the function gives values of type {shape.dtype}; derivatives are of real numbers")
         if 0 in shape.shape:
             raise RefusedError("the function gives an array without entries")

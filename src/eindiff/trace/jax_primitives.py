@@ -14,6 +14,7 @@ from eindiff.arrays import add, multiply, subtract
 from eindiff.expr import Expr
 from eindiff.functions import exp, power, sigmoid, softplus, where
 from eindiff.trace import opaque
+from eindiff.trace.jax_opaque import is_real
 from eindiff.trace.jaxpr import Handler, Step, Unsupported, Value
 
 
@@ -188,7 +189,7 @@ def convert(step: Step, x: Value) -> Expr:
     expr, old, new = step.trace.expr(x), step.avals[0].dtype, step.params["new_dtype"]
     if np.dtype(new).kind == "b" and old.kind != "b":
         return 1 - _equal(expr, construct.filled(0, expr.shape))
-    if opaque._is_real(old) and not opaque._is_real(new):
+    if is_real(old) and not is_real(new):
         return opaque.trunc(expr)
     return expr
 

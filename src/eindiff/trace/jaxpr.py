@@ -20,7 +20,8 @@ from eindiff import construct
 from eindiff.arrays import broadcast
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Variable, variables
-from eindiff.trace import jax_constants, opaque
+from eindiff.trace import jax_constants
+from eindiff.trace.jax_opaque import Signature, is_real, opaque
 
 Value = Any  # an expression, or a known array
 Handler = Callable[..., Any]
@@ -245,7 +246,7 @@ class Step:
     @property
     def is_real(self) -> bool:
         """Whether the first result has numbers that are no integers."""
-        return opaque._is_real(self.result.dtype)
+        return is_real(self.result.dtype)
 
     @property
     def place(self) -> str:
@@ -279,11 +280,11 @@ class Step:
             raise self.refused(REFUSED[names[0]])
         moving = [k for k, x in enumerate(args) if isinstance(x, Expr | jax.core.Tracer)]
         reverse = self.name == "custom_vjp_call" or "custom_vjp_call" in primitives(self.eqn)
-        if self.trace.depends(*args) and any(opaque._is_real(x.aval.dtype) for x in self.eqn.outvars):
+        if self.trace.depends(*args) and any(is_real(x.aval.dtype) for x in self.eqn.outvars):
             self.trace.opaque.setdefault(self.label, self.place)
         results = []
         for index, var in enumerate(self.eqn.outvars):
-            signature = opaque.Signature(
+            signature = Signature(
                 tuple(tuple(map(int, self.avals[k].shape)) for k in moving),
                 tuple(self.avals[k].dtype for k in moving),
                 tuple(map(int, var.aval.shape)),
@@ -291,7 +292,7 @@ class Step:
                 self.name in ELEMENTWISE,
                 reverse,
             )
-            function = opaque.opaque(_identifier(self.label), _runner(self.eqn, args, moving, index), signature)
+            function = opaque(_identifier(self.label), _runner(self.eqn, args, moving, index), signature)
             results.append(construct.apply(function, [self.trace.expr(args[k]) for k in moving]))
         return results
 

@@ -30,21 +30,26 @@ from eindiff.trace.numpy_shapes import (
 # Sums and other reductions
 
 
-def _reduction(reduce: Callable[[Expr, list[int]], Expr]) -> Callable[..., Expr]:
-    def reduced(a: Operand, axis: Any = None, keepdims: bool = False) -> Expr:
+Reduce = Callable[[Expr, list[int]], Expr]
+
+
+def reduction(reduce: Reduce, operation: str = "a reduction", along: int | None = None) -> Callable[..., Expr]:
+    """A reduction with the arguments that NumPy's have; if no axis is given, it is `along` one, or along all."""
+
+    def reduced(a: Operand, axis: Any = along, keepdims: bool = False) -> Expr:
         a = as_expr(a)
-        axes = axis_list("a reduction", a, axis)
+        axes = axis_list(operation, a, axis)
         return kept(reduce(a, axes), axes, keepdims)
 
     return reduced
 
 
-FUNCTIONS["sum"] = _reduction(arrays.sum)
-FUNCTIONS["mean"] = _reduction(arrays.mean)
-FUNCTIONS["prod"] = _reduction(reductions.prod)
-FUNCTIONS["max"] = FUNCTIONS["amax"] = _reduction(reductions.max)
-FUNCTIONS["min"] = FUNCTIONS["amin"] = _reduction(reductions.min)
-FUNCTIONS["ptp"] = _reduction(lambda a, axes: reductions.max(a, axes) - reductions.min(a, axes))
+FUNCTIONS["sum"] = reduction(arrays.sum)
+FUNCTIONS["mean"] = reduction(arrays.mean)
+FUNCTIONS["prod"] = reduction(reductions.prod)
+FUNCTIONS["max"] = FUNCTIONS["amax"] = reduction(reductions.max)
+FUNCTIONS["min"] = FUNCTIONS["amin"] = reduction(reductions.min)
+FUNCTIONS["ptp"] = reduction(lambda a, axes: reductions.max(a, axes) - reductions.min(a, axes))
 
 
 @named("var")
@@ -294,16 +299,11 @@ class SVDResult(NamedTuple):
 
 FUNCTIONS["linalg.inv"] = matrix_functions.inv
 FUNCTIONS["linalg.det"] = matrix_functions.det
+FUNCTIONS["linalg.solve"] = matrix_functions.solve
 FUNCTIONS["linalg.eigvalsh"] = matrix_functions.eigvals
 FUNCTIONS["linalg.svdvals"] = matrix_functions.svdvals
 FUNCTIONS["linalg.pinv"] = matrix_functions.pinv
 FUNCTIONS["linalg.matrix_power"] = lambda a, n: matrix_functions.matrix_power(a, index(n))
-
-
-@named("linalg.solve")
-def solve(a: Operand, b: Operand) -> Expr:
-    """The solution x of A x = b."""
-    return matrix_functions.solve(a, b)
 
 
 @named("linalg.slogdet")
@@ -347,7 +347,13 @@ def multi_dot(operands: Sequence[Operand]) -> Expr:
     return result
 
 
-def _vector_norm(x: Expr, order: Any, axes: list[int]) -> Expr:
+@named("linalg.vector_norm")
+def vector_norm(x: Operand, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Expr:
+    """The norm along axes, whose entries are one vector."""
+    return reduction(lambda a, axes: _norm_of_vectors(a, ord, axes), "norm")(x, axis, keepdims)
+
+
+def _norm_of_vectors(x: Expr, order: Any, axes: list[int]) -> Expr:
     if order in (None, 2):
         return reductions.norm2(x, axes)
     if order == 1:
@@ -376,13 +382,10 @@ def norm(x: Operand, ord: Any = None, axis: Any = None, keepdims: bool = False) 
     x = as_expr(x)
     axes = axis_list("norm", x, axis)
     if len(axes) == 1 or (ord is None and axis is None):
-        return kept(_vector_norm(x, ord, axes), axes, keepdims)
+        return vector_norm(x, axis, keepdims, ord)
     if len(axes) != 2 or ord not in _MATRIX_NORMS:
         raise EindiffError(f"norm: order {ord!r} of {short(x)} along axes {axes}")
     return kept(_MATRIX_NORMS[ord](moveaxis(x, axes, (-2, -1))), axes, keepdims)
 
 
-FUNCTIONS["linalg.vector_norm"] = lambda x, axis=None, keepdims=False, ord=2: kept(
-    _vector_norm(as_expr(x), ord, axis_list("norm", as_expr(x), axis)), axis_list("norm", as_expr(x), axis), keepdims
-)
 FUNCTIONS["linalg.matrix_norm"] = lambda x, keepdims=False, ord="fro": norm(x, ord, (-2, -1), keepdims)

@@ -19,13 +19,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from eindiff import arrays, functions, reductions
-from eindiff import sizes as sz
 from eindiff.arrays import Operand, add, as_expr, divide, multiply, short, subtract
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Map, variables
 from eindiff.trace import numpy_rows
-from eindiff.trace.numpy_functions import FUNCTIONS, vecdot
-from eindiff.trace.numpy_shapes import axis_list, kept
+from eindiff.trace.numpy_functions import FUNCTIONS, Reduce, reduction, vecdot
 
 
 class NeedsValueError(EindiffError):
@@ -218,7 +216,7 @@ UFUNCS |= {f"bitwise_{name}": UFUNCS[f"logical_{name}"] for name in ("and", "or"
 UFUNCS["invert"] = UFUNCS["logical_not"]
 
 # ufunc.reduce, along the first axis if none is given
-REDUCTIONS: dict[str, Callable[[Expr, list[int]], Expr]] = {
+REDUCTIONS: dict[str, Reduce] = {
     "add": arrays.sum,
     "multiply": reductions.prod,
     "maximum": reductions.max,
@@ -235,6 +233,7 @@ PLACES = "places cannot depend on it; choose with np.where(condition, a, b), or 
 IN_PLACE = "expressions do not change: make a new one with np.where, np.concatenate or np.stack"
 ROUNDING = "only np.floor, ceil, trunc, rint, round and remainder are there"
 COMPLEX = "only real numbers have derivatives here"
+NO_FORM = "it has no symbolic form; write it with functions that have one"
 NO_FACTOR = "use np.linalg.cholesky, eigh, svd or solve"
 
 REFUSED: dict[str, str] = {
@@ -289,17 +288,19 @@ def _is_default(name: str, value: Any, is_parameter: bool) -> bool:
     """Whether an argument says nothing: not given, or a type of real numbers."""
     if value is np._NoValue or is_parameter:
         return value is np._NoValue
-    return value is None or value is DEFAULTS.get(name) or (name == "dtype" and np.dtype(value).kind == "f")
+    if value is None or name not in ("dtype", *DEFAULTS):
+        return value is None
+    return np.dtype(value).kind == "f" if name == "dtype" else bool(value == DEFAULTS[name])
 
 
 def call(name: str, function: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """Call a row of a table with NumPy's arguments; those it has no parameter for are refused by name."""
-    parameters = signature(function).parameters
-    given = {key: value for key, value in keywords.items() if not _is_default(key, value, key in parameters)}
+    own = signature(function)
+    given = {key: value for key, value in keywords.items() if not _is_default(key, value, key in own.parameters)}
     if given.get("out") is not None:
         refuse(f"{name} into an array", _expressions([*args, given]) or [as_expr(0)], "use the result it returns")
     try:
-        bound = signature(function).bind(*args, **given)
+        bound = own.bind(*args, **given)
     except TypeError as error:
         raise EindiffError(f"{name} of symbolic arrays: {error}") from None
     return function(*bound.args, **bound.kwargs)
@@ -318,7 +319,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, keywords: dict[str,
     if name in REFUSED:
         refuse(text, _expressions(inputs), REFUSED[name])
     if name not in UFUNCS:
-        refuse(text, _expressions(inputs), "it has no symbolic form; write it with functions that have one")
+        refuse(text, _expressions(inputs), NO_FORM)
     if method == "__call__":
         return call(text, UFUNCS[name], inputs, keywords)
     if method == "outer":
@@ -327,17 +328,8 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, keywords: dict[str,
     if method == "accumulate" and name == "add":
         return call(text, FUNCTIONS["cumsum"], inputs, {"axis": 0, **keywords})
     if method == "reduce" and name in REDUCTIONS:
-        return call(text, _reduced(name), inputs, keywords)
+        return call(text, reduction(REDUCTIONS[name], name, along=0), inputs, keywords)
     return refuse(f"{text}.{method}", _expressions(inputs), "only reduce, outer and accumulate of sums are there")
-
-
-def _reduced(name: str) -> Callable[..., Expr]:
-    def reduce(a: Operand, axis: Any = 0, keepdims: bool = False) -> Expr:
-        a = as_expr(a)
-        gone = axis_list(name, a, axis)
-        return kept(REDUCTIONS[name](a, gone), gone, keepdims)
-
-    return reduce
 
 
 def array_function(function: Callable, args: tuple, keywords: dict[str, Any]) -> Any:
@@ -347,12 +339,7 @@ def array_function(function: Callable, args: tuple, keywords: dict[str, Any]) ->
     if name in FUNCTIONS:
         return call(f"np.{name}", FUNCTIONS[name], args, keywords)
     found = _expressions([args, keywords]) or [as_expr(0)]
-    hint = (
-        COMPLEX
-        if module == "fft"
-        else REFUSED.get(name, "it has no symbolic form; write it with functions that have one")
-    )
-    return refuse(f"np.{name}", found, hint)
+    return refuse(f"np.{name}", found, COMPLEX if module == "fft" else REFUSED.get(name, NO_FORM))
 
 
 # Attributes and conversions
@@ -366,10 +353,10 @@ METHODS: dict[str, str] = {
     "conjugate": "copy",
 }  # fmt: skip
 ATTRIBUTES: dict[str, Callable[[Expr], Any]] = {
-    "size": lambda a: sz.product(a.shape),
-    "dtype": lambda a: np.dtype(float),
-    "real": lambda a: a,
-    "imag": lambda a: arrays.zeros(*a.shape),
+    "size": FUNCTIONS["size"],
+    "dtype": FUNCTIONS["result_type"],
+    "real": FUNCTIONS["real"],
+    "imag": FUNCTIONS["imag"],
     "mT": FUNCTIONS["matrix_transpose"],
     "astype": lambda a: (
         lambda dtype, **_: a if np.dtype(dtype).kind == "f" else refuse("astype", [a], "it holds real numbers")
@@ -440,9 +427,10 @@ def convert_to_array(expr: Expr) -> NoReturn:
         module = frame.f_globals.get("__name__", "")
         if module == "eindiff.indexing":
             refuse("an index or a mask", [expr], PLACES)
-        if module.partition(".")[0] not in ("numpy", "scipy") and module != "eindiff.trace.functions":
+        is_tracer = module == "eindiff.trace.functions"  # its `np.array` hands on what it does not stack
+        if module.partition(".")[0] not in ("numpy", "scipy") and not is_tracer:
             break
-        if module[0] != "e" and not frame.f_code.co_name.startswith("<"):
+        if not is_tracer and not frame.f_code.co_name.startswith("<"):
             wrapped = frame.f_locals.get("f", None)  # what a decorator of SciPy calls
             name = getattr(wrapped, "__name__", "") if frame.f_code.co_name == "wrapper" else frame.f_code.co_name
             caller = ".".join([part for part in module.split(".")[:2] if not part.startswith("_")] + [name])

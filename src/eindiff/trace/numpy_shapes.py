@@ -52,6 +52,11 @@ def kept(result: Expr, axes: Sequence[int], keepdims: bool) -> Expr:
     return ix.getitem(result, tuple([None if k in axes else slice(None) for k in range(rank)]))
 
 
+def _as_shape(shape: Any) -> tuple[Any, ...]:
+    """A shape as a tuple: one size, which may be a name, is that of a vector."""
+    return tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else (shape,)
+
+
 # Axes and shapes
 
 
@@ -89,8 +94,7 @@ def moveaxis(a: Operand, source: Any, destination: Any) -> Expr:
 @named("reshape")
 def reshape(a: Operand, shape: Any, order: str = "C") -> Expr:
     """The same entries with another shape, in row-major order ("C") or column-major order ("F")."""
-    wanted = tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else (shape,)
-    wanted = tuple([size if isinstance(size, str) else index(size) for size in wanted])
+    wanted = tuple([size if isinstance(size, str) else index(size) for size in _as_shape(shape)])
     if order == "F":
         return arrays.transpose(ix.reshape(arrays.transpose(a), wanted[::-1]))
     return ix.reshape(a, wanted)
@@ -126,7 +130,7 @@ def expand_dims(a: Operand, axis: Any) -> Expr:
 @named("broadcast_to")
 def broadcast_to(a: Operand, shape: Any) -> Expr:
     """Repeated along axes so that it has a shape."""
-    wanted = tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else (shape,)
+    wanted = _as_shape(shape)
     [result, _] = arrays.broadcast("broadcast_to", [as_expr(a), arrays.ones(*wanted)])
     if result.shape != wanted:
         raise EindiffError(f"broadcast_to: {short(as_expr(a))} does not fit into the shape {shape_text(wanted)}")
@@ -196,7 +200,7 @@ def append(a: Operand, values: Operand, axis: int | None = None) -> Expr:
 
 
 @named("block")
-def block(parts: Any, _depth: int | None = None) -> Expr:
+def block(parts: Any) -> Expr:
     """A matrix from blocks: the innermost lists are joined along the last axis."""
 
     def depth(part: Any) -> int:
@@ -341,11 +345,11 @@ def _triangle(a: Operand, k: int, lower: bool) -> Expr:
         raise EindiffError(f"tril and triu need a matrix; {short(a)} has shape {shape_text(a.shape)}")
     m, n = a.shape[-2:]
     if m == n and k == (0 if lower else 1):
-        kept = construct.constant(Lower(n))
+        below = construct.constant(Lower(n))
     else:
         m, n = known("tril and triu", a)[-2:]
-        kept = as_expr(np.tri(m, n, k if lower else k - 1))
-    return multiply(a, kept if lower else 1 - kept)
+        below = as_expr(np.tri(m, n, k if lower else k - 1))
+    return multiply(a, below if lower else 1 - below)
 
 
 @named("tril")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +11,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from eindiff import compiled, derive, newton
-from eindiff.arrays import einsum
-from eindiff.construct import variable
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Variable
-from eindiff.trace.common import Newton
+from eindiff.trace import common
+from eindiff.trace.common import Lowered, Newton, key_text, positional_names
 from eindiff.trace.fx import Traced
 
 Argnums = int | tuple[int, ...]
@@ -102,24 +100,11 @@ def _chosen(leaves: Sequence[Any], structure: Any, argnums: Argnums) -> tuple[li
 def leaf_names(function: Callable, leaves: Sequence[Any], structure: Any) -> list[str]:
     """A name for each leaf of the arguments: that of the parameter, and of the place in it."""
     args, kwargs = pytree.tree_unflatten(list(leaves), structure)
-    names = [f"x{k}" for k in range(len(args))]
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    for k, parameter in enumerate(parameters[: len(args)]):
-        if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            break
-        names[k] = parameter.name
     found = []
-    for name, arg in [*zip(names, args, strict=True), *kwargs.items()]:
+    for name, arg in [*zip(positional_names(function, len(args)), args, strict=True), *kwargs.items()]:
         for path, _ in pytree.tree_flatten_with_path(arg)[0]:
-            found.append("_".join([name, *(_text(key) for key in path)]))
+            found.append("_".join([name, *map(key_text, path)]))
     return found
-
-
-def _text(key: Any) -> str:
-    return str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key))))
 
 
 # What is computed
@@ -188,22 +173,9 @@ def newton_step(r: Request, damping: float | str) -> Part:
     return Part([newton.newton_step(scalar(r), r.variables, damping=damping)], [None], ())
 
 
-def direction_name(x: Variable) -> str:
-    """The variable that holds a direction of another one."""
-    return f"direction_{x.name}"
-
-
 def hessian_product(r: Request) -> Part:
-    """The Hessian times a direction: the derivative of the slope along it."""
-    f = scalar(r)
-    slopes = []
-    for x, gradient in zip(r.variables, derive.gradient(f, r.variables), strict=True):
-        letters = "abcdefghijklmnopqrstuvw"[: x.ndim]
-        slopes.append(einsum(f"{letters},{letters}->", gradient, variable(direction_name(x), x.shape)))
-    total = slopes[0]
-    for slope in slopes[1:]:
-        total = total + slope
-    return Part(derive.gradient(total, r.variables), r.variable_types, (r.variable_structure,))
+    """The Hessian times a direction."""
+    return Part(common.hessian_product(scalar(r), r.variables), r.variable_types, (r.variable_structure,))
 
 
 def scalar(r: Request) -> Expr:
@@ -317,4 +289,12 @@ def step_of(found: newton.Step, r: Request) -> Newton:
         tensors = [_typed(np.asarray(x), t) for x, t in zip(parts, r.variable_types, strict=True)]
         return pytree.tree_unflatten(tensors, r.variable_structure)
 
-    return Newton(shaped(found.step), found.damping, shaped(found.gradient), found.hessian, found.decrease)
+    return Newton.like(shaped, found)
+
+
+def lowered(traced: Traced, program: Program) -> Lowered:
+    """What runs, to be read."""
+    function = pytree.tree_unflatten(traced.outputs, traced.structure)
+    part = program.parts[-1]
+    expression = nested(iter(part.exprs), part.structures)
+    return Lowered(function, expression, dict(traced.opaque), part.exprs, program.compiled)

@@ -1,9 +1,10 @@
 """CuPy: NumPy's words on the GPU, with nothing that waits for a value on the host."""
 
-from eindiff.emit.backends import jax_backend
 from eindiff.emit.backends.backend import Backend
+from eindiff.emit.backends.helpers import helpers_of
+from eindiff.emit.backends.jax_backend import LOGSUMEXP
 
-_SHARED = {name: text.replace("jnp.", "cp.") for name, text in jax_backend.BACKEND.helpers.items()}
+_SHARED = helpers_of("cp")
 _OF_ONE_MATRIX = """    values = [function(x)[:n, -n:] for x in block.reshape(-1, *block.shape[-2:])]
     return cp.stack(values).reshape(*block.shape[:-2], n, n)
 """
@@ -28,6 +29,7 @@ BACKEND = Backend(
     },
     helpers={
         **_SHARED,
+        "logsumexp": LOGSUMEXP,
         "matrix_function": _SHARED["matrix_function"].replace(
             "    return function(block)[..., :n, -n:]\n", _OF_ONE_MATRIX
         ),

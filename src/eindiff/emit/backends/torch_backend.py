@@ -1,12 +1,15 @@
 """PyTorch: programs work under autograd, torch.func, torch.compile and on any device."""
 
 from eindiff.emit.backends.backend import Backend
+from eindiff.emit.backends.helpers import helpers_of
 
 _SAME = (
     "exp expm1 log log1p abs sign sin cos tan arcsin arccos arctan sinh cosh tanh sqrt where einsum outer eye diag "
     "trace swapaxes broadcast_to full ones zeros arange linalg.inv linalg.det linalg.pinv linalg.cholesky linalg.eigh "
     "linalg.eigvalsh linalg.solve linalg.slogdet inf nan"
 )
+
+_HELPERS = {name: text.replace("arange(n)", "arange(n, device=x.device)") for name, text in helpers_of("torch").items()}
 
 BACKEND = Backend(
     "torch",
@@ -48,15 +51,7 @@ BACKEND = Backend(
     names={f"np.{name}": f"torch.{name}" for name in _SAME.split()} | {"linalg.expm": "torch.matrix_exp"},
     slices_backward=False,
     helpers={
-        "gram": '''
-def gram(X, d):
-    """X.T @ diag(d) @ X, of which the block below the diagonal is mirrored: three quarters of the work."""
-    half = X.shape[1] // 2
-    Z = d[:, None] * X
-    top = X[:, :half].T @ Z
-    bottom = torch.cat([top[:, half:].T, X[:, half:].T @ Z[:, half:]], 1)
-    return torch.cat([top, bottom])
-''',
+        **_HELPERS,
         "put": '''
 def put(shape, index, value, dtype, device=None):
     """Zeros, with a value added at some places."""
@@ -104,47 +99,6 @@ def softplus(x):
 def logsumexp(x, axis=-1):
     """log(sum(exp(x))) along an axis, without overflow."""
     return torch.logsumexp(x, axis)
-''',
-        "logdet": '''
-def logdet(A):
-    """The logarithm of the determinant, which has to be positive."""
-    sign, value = torch.linalg.slogdet(A)
-    return torch.where(sign > 0, value, torch.nan)
-''',
-        "inverse_or_zero": '''
-def inverse_or_zero(x):
-    """1 / x, and 0 at 0."""
-    return torch.where(x == 0, 0.0, 1 / torch.where(x == 0, 1.0, x))
-''',
-        "argmax": '''
-def argmax(x):
-    """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""
-    hits = (x == torch.amax(x, dim=-1, keepdim=True)).to(x.dtype)
-    return hits / torch.sum(hits, dim=-1, keepdim=True)
-''',
-        "products_without": '''
-def products_without(x, count):
-    """Products along the last axis without the entries i1, ..., i_count, which become axes; 0 where two are equal."""
-    n = x.shape[-1]
-    steps = torch.arange(n, device=x.device)
-    places = torch.stack(torch.meshgrid(*[steps] * count, indexing="ij"), -1).reshape(-1, count)
-    left_out = (places[:, :, None] == steps).any(1)
-    distinct = left_out.sum(-1) == count
-    factors = torch.where(left_out, 1.0, x[..., None, :])
-    return (torch.prod(factors, dim=-1) * distinct).reshape(x.shape[:-1] + (n,) * count)
-''',
-        "matrix_function": '''
-def matrix_function(function, A, *directions):
-    """The derivative of a matrix function at A in some directions (its value for none), for stacks of matrices."""
-    n, block = A.shape[-1], A
-    for E in directions:
-        size = block.shape[-1] // n
-        above = torch.einsum("ab,...ij->...aibj", torch.eye(size, dtype=A.dtype, device=A.device), E)
-        above = above.reshape(above.shape[:-4] + (size * n, size * n))
-        block, above = torch.broadcast_tensors(block, above)
-        lower = torch.cat([torch.zeros_like(block), block], -1)
-        block = torch.cat([torch.cat([block, above], -1), lower], -2)
-    return function(block)[..., :n, -n:]
 ''',
     },
 )

@@ -1,0 +1,62 @@
+"""Helper functions of programs that change nothing in place, in words that JAX, CuPy and PyTorch have in common."""
+
+from __future__ import annotations
+
+HELPERS = {
+    "gram": '''
+def gram(X, d):
+    """X.T @ diag(d) @ X, of which the block below the diagonal is mirrored: three quarters of the work."""
+    half = X.shape[1] // 2
+    Z = d[:, None] * X
+    top = X[:, :half].T @ Z
+    bottom = np.concatenate([top[:, half:].T, X[:, half:].T @ Z[:, half:]], 1)
+    return np.concatenate([top, bottom])
+''',
+    "logdet": '''
+def logdet(A):
+    """The logarithm of the determinant, which has to be positive."""
+    sign, value = np.linalg.slogdet(A)
+    return np.where(sign > 0, value, np.nan)
+''',
+    "inverse_or_zero": '''
+def inverse_or_zero(x):
+    """1 / x, and 0 at 0."""
+    return np.where(x == 0, 0.0, 1 / np.where(x == 0, 1.0, x))
+''',
+    "argmax": '''
+def argmax(x):
+    """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""
+    hits = np.where(x == np.amax(x, axis=-1, keepdims=True), np.ones_like(x), np.zeros_like(x))
+    return hits / np.sum(hits, axis=-1, keepdims=True)
+''',
+    "products_without": '''
+def products_without(x, count):
+    """Products along the last axis without the entries i1, ..., i_count, which become axes; 0 where two are equal."""
+    n = x.shape[-1]
+    steps = np.arange(n)
+    places = np.stack(np.meshgrid(*[steps] * count, indexing="ij"), -1).reshape(-1, count)
+    left_out = (places[:, :, None] == steps).any(1)
+    distinct = left_out.sum(-1) == count
+    factors = np.where(left_out, 1.0, x[..., None, :])
+    return (np.prod(factors, axis=-1) * distinct).reshape(x.shape[:-1] + (n,) * count)
+''',
+    "matrix_function": '''
+def matrix_function(function, A, *directions):
+    """The derivative of a matrix function at A in some directions (its value for none), for stacks of matrices."""
+    n, block = A.shape[-1], A
+    for above in directions:
+        while above.shape[-1] < block.shape[-1]:  # once for each block of the diagonal
+            zero = np.zeros_like(above)
+            rows = [np.concatenate([above, zero], -1), np.concatenate([zero, above], -1)]
+            above = np.concatenate(rows, -2)
+        block, above = block + np.zeros_like(above), above + np.zeros_like(block)  # the same stack
+        lower = np.concatenate([np.zeros_like(block), block], -1)
+        block = np.concatenate([np.concatenate([block, above], -1), lower], -2)
+    return function(block)[..., :n, -n:]
+''',
+}
+
+
+def helpers_of(module: str) -> dict[str, str]:
+    """The helpers with the name of a module for NumPy's."""
+    return {name: text.replace("np.", f"{module}.") for name, text in HELPERS.items()}
