@@ -12,13 +12,13 @@ from jax import lax
 from jax.scipy import special
 from jax.scipy.linalg import solve_triangular
 
-from jax_functions import S, X, case, convolved, image, normal, p5, positive, w4, weighted, x5, y6
+from jax_functions import SCALE, S, X, case, convolved, fixed, image, normal, p5, positive, w4, weighted, x5, y6
 
 _rng = np.random.default_rng(1)
 
 # Regression
 
-labels, classes, counts = jnp.sign(y6), jnp.array([0, 1, 2, 0, 1, 2]), jnp.array([0.0, 1, 3, 2, 0, 1])
+labels, classes, counts = jnp.sign(y6), jnp.arange(len(X)) % 3, jnp.arange(len(X)) ** 2 % 4.0
 case("linear regression", lambda w, X, y: jnp.mean((X @ w - y) ** 2) + 0.1 * jnp.sum(w**2), w4, X, y6)
 case("logistic regression", lambda w, X, y: jnp.sum(jnp.logaddexp(0.0, -y * (X @ w))), w4, X, labels)
 case("logistic regression, exp", lambda w: -jnp.mean(jnp.log(1 / (1 + jnp.exp(-labels * (X @ w))))), w4)
@@ -32,14 +32,14 @@ case(
 )
 case(
     "multinomial regression",
-    lambda W, X, k: -jnp.sum(jax.nn.log_softmax(X @ W)[jnp.arange(6), k]),
+    lambda W, X, k: -jnp.sum(jax.nn.log_softmax(X @ W)[jnp.arange(len(X)), k]),
     normal(4, 3),
     X,
     classes,
 )
 case(
     "multinomial, logsumexp",
-    lambda W: jnp.sum(special.logsumexp(X @ W, axis=1) - (X @ W)[jnp.arange(6), classes]),
+    lambda W: jnp.sum(special.logsumexp(X @ W, axis=1) - (X @ W)[jnp.arange(len(X)), classes]),
     normal(4, 3),
 )
 case(
@@ -59,7 +59,7 @@ case(
             + jnp.exp(p[0]) * jax.nn.log_sigmoid(-X @ p[1:])
         )
     ),
-    0.3 * normal(5),
+    0.3 * jnp.concatenate([w4, w4[:1]]),
 )
 case(
     "Huber regression",
@@ -74,7 +74,9 @@ case(
     {"w": w4, "s": 0.2},
 )
 case(
-    "ridge by closed form", lambda t: jnp.sum((y6 - X @ jnp.linalg.inv(X.T @ X + t * jnp.eye(4)) @ X.T @ y6) ** 2), 0.7
+    "ridge by closed form",
+    lambda t: jnp.sum((y6 - X @ jnp.linalg.inv(X.T @ X + t * jnp.eye(X.shape[1])) @ X.T @ y6) ** 2),
+    0.7,
 )
 case("Cox partial likelihood", lambda w: -jnp.sum(X @ w - jnp.log(jnp.cumsum(jnp.exp(X @ w)[::-1])[::-1])), w4)
 case(
@@ -97,7 +99,7 @@ case(
     normal(6, 2),
     normal(4, 2),
 )
-T64, mask64 = normal(6, 4), jnp.asarray(_rng.random((6, 4)) < 0.5)
+T64, mask64 = normal(6, 4), jnp.asarray(_rng.random(X.shape) < 0.5)
 
 # Networks
 
@@ -158,7 +160,7 @@ def cnn(p: Any, x: Any, y: Any) -> Any:
 case(
     "CNN",
     cnn,
-    {"k1": normal(3, 3, 2, 2), "b1": normal(2), "k2": normal(2, 2, 2, 1), "W": normal(1, 3)},
+    {"k1": fixed(3, 3, 2, 2), "b1": fixed(2), "k2": fixed(2, 2, 2, 1), "W": fixed((5 * SCALE // 2 - 1) ** 2, 3)},
     image,
     jnp.array([[0.0, 1.0, 0.0]]),
 )
@@ -172,7 +174,7 @@ def transformer(p: Any, x: Any) -> Any:
     z = layer_norm(x, p["g"], p["b"])
     q, k, v = (jnp.einsum("td,dhe->hte", z, p[name]) for name in ("q", "k", "v"))
     scores = jnp.einsum("hte,hse->hts", q, k) / jnp.sqrt(2.0)
-    scores = jnp.where(jnp.tril(jnp.ones((3, 3), bool)), scores, -jnp.inf)
+    scores = jnp.where(jnp.tril(jnp.ones((len(x), len(x)), bool)), scores, -jnp.inf)
     x = x + jnp.einsum("hts,hse,hed->td", nn.softmax(scores), v, p["o"])
     return jnp.sum((x + nn.gelu(x @ p["W1"]) @ p["W2"]) ** 2)
 
@@ -203,7 +205,7 @@ def rnn(p: Any, xs: Any) -> Any:
         h = jnp.tanh(h @ p["W"] + x @ p["V"])
         return h, h @ p["o"]
 
-    return jnp.sum(lax.scan(step, jnp.zeros(2), xs)[1] ** 2)
+    return jnp.sum(lax.scan(step, jnp.zeros(len(p["W"])), xs)[1] ** 2)
 
 
 case("RNN", rnn, {"W": normal(2, 2), "V": normal(4, 2), "o": normal(2)}, X)
@@ -216,7 +218,7 @@ def lstm(p: Any, xs: Any) -> Any:
         c = nn.sigmoid(f) * c + nn.sigmoid(i) * jnp.tanh(g)
         return (nn.sigmoid(o) * jnp.tanh(c), c), None
 
-    return jnp.sum(lax.scan(step, (jnp.zeros(2), jnp.zeros(2)), xs)[0][0] ** 2)
+    return jnp.sum(lax.scan(step, (jnp.zeros(p.shape[1] // 4), jnp.zeros(p.shape[1] // 4)), xs)[0][0] ** 2)
 
 
 case("LSTM", lstm, 0.5 * normal(6, 8), X[:3], order=1)
@@ -229,8 +231,14 @@ def vae(p: Any, x: Any, noise: Any) -> Any:
     return kl + jnp.sum(nn.softplus(z @ p["d"]) - x * (z @ p["d"]))
 
 
-case("VAE with given noise", vae, {"m": normal(4, 2), "s": 0.3 * normal(4, 2), "d": normal(2, 4)}, X[:3], normal(3, 2))
-case("noise from a fixed key", lambda w: jnp.sum((w + jax.random.normal(jax.random.PRNGKey(0), (4,))) ** 3), w4)
+case(
+    "VAE with given noise",
+    vae,
+    {"m": normal(4, 2), "s": 0.3 * normal(4, 2), "d": normal(2, 4)},
+    X[: 3 * SCALE],
+    normal(3, 2),
+)
+case("noise from a fixed key", lambda w: jnp.sum((w + jax.random.normal(jax.random.PRNGKey(0), w.shape)) ** 3), w4)
 case("batch norm", lambda B: weighted(lambda z: (z - z.mean(0)) / jnp.sqrt(z.var(0) + 1e-3))(B) ** 2, normal(5, 3))
 case("contrastive loss", lambda Z: -jnp.sum(jnp.diag(nn.log_softmax(Z @ Z.T / 0.5))), normal(4, 2))
 
@@ -249,8 +257,8 @@ case("Gaussian process", gp, {"l": jnp.array([0.1, 0.3]), "a": 0.2, "n": -1.0}, 
 case(
     "Gaussian process, slogdet",
     lambda s: (
-        0.5 * jnp.linalg.slogdet(S + jnp.exp(s) * jnp.eye(4))[1]
-        + 0.5 * w4 @ jnp.linalg.solve(S + jnp.exp(s) * jnp.eye(4), w4)
+        0.5 * jnp.linalg.slogdet(S + jnp.exp(s) * jnp.eye(len(S)))[1]
+        + 0.5 * w4 @ jnp.linalg.solve(S + jnp.exp(s) * jnp.eye(len(S)), w4)
     ),
     0.3,
 )
@@ -301,7 +309,7 @@ case(
 )
 case("Rosenbrock", lambda x: jnp.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2), x5)
 case("portfolio", lambda w: w @ S @ w - 0.1 * w4 @ w + jnp.sum(jnp.abs(w) ** 1.5), normal(4))
-case("barrier", lambda x: w4 @ x - jnp.sum(jnp.log(jnp.array([9.0] * 6) - X @ x)), 0.3 * w4)
+case("barrier", lambda x: w4 @ x - jnp.sum(jnp.log(9.0 * SCALE - X @ x)), 0.3 * w4)
 case(
     "Ackley", lambda x: -20 * jnp.exp(-0.2 * jnp.sqrt(jnp.mean(x**2))) - jnp.exp(jnp.mean(jnp.cos(2 * jnp.pi * x))), x5
 )
@@ -350,6 +358,6 @@ case(
     True,
 )
 case("a function as argument", lambda f, x: jnp.sum(f(x) ** 2), jnp.tanh, x5, argnums=1)
-case("NumPy arrays", lambda x, d: jnp.sum(d @ x**2), np.ones(4), np.asarray(X))
-case("integer data", lambda w, k: jnp.sum((X @ w - k) ** 2 * k), w4, jnp.array([1, 2, 3, 4, 5, 6]))
-case("truth values as data", lambda w, m: jnp.sum(jnp.where(m, (X @ w) ** 2, 0.0)), w4, jnp.array([True, False] * 3))
+case("NumPy arrays", lambda x, d: jnp.sum(d @ x**2), np.ones(X.shape[1]), np.asarray(X))
+case("integer data", lambda w, k: jnp.sum((X @ w - k) ** 2 * k), w4, jnp.arange(1, len(X) + 1))
+case("truth values as data", lambda w, m: jnp.sum(jnp.where(m, (X @ w) ** 2, 0.0)), w4, jnp.arange(len(X)) % 2 == 0)

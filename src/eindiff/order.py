@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from eindiff import construct
 from eindiff.expr import Add, Apply, Einsum, Expr, Map, is_contraction, topological
@@ -18,6 +18,15 @@ def rebuild(outputs: Sequence[Expr], change: Callable[[Expr, list[Expr]], Expr])
     for node in topological(outputs):
         done[node] = change(node, [done[child] for child in node.children]) if node.children else node
     return [done[output] for output in outputs]
+
+
+def substituted(outputs: Sequence[Expr], values: Mapping[Expr, Expr]) -> list[Expr]:
+    """Expressions with others of the same shapes in the place of variables."""
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        return with_children(node, [values.get(child, child) for child in children])
+
+    return [values.get(x, x) for x in rebuild(outputs, change)]
 
 
 def with_children(node: Expr, children: Sequence[Expr], inline: construct.Inline = False) -> Expr:

@@ -16,6 +16,7 @@ from eindiff import arrays, construct, functions, indexing, reductions
 from eindiff.arrays import as_expr
 from eindiff.expr import Expr
 from eindiff.trace import opaque
+from eindiff.trace.common import Unsupported
 
 Axes = int | Sequence[int] | None
 
@@ -29,10 +30,6 @@ class Row:
 
 
 TABLE: dict[str, Row] = {}
-
-
-class Unsupported(Exception):  # noqa: N818 (it is no error: the operation then becomes opaque)
-    """A form of an operation that has no expression."""
 
 
 def op(*names: str, known: tuple[int, ...] = ()) -> Callable[[Callable], Callable]:

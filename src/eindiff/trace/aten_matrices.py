@@ -8,8 +8,9 @@ import numpy as np
 
 from eindiff import arrays, frechet, functions, matrix_functions
 from eindiff.expr import Expr
-from eindiff.trace.aten import TABLE, Unsupported, op
+from eindiff.trace.aten import TABLE, op
 from eindiff.trace.aten_shapes import _tril, _triu
+from eindiff.trace.common import Unsupported
 from eindiff.trace.opaque import log_of_abs_det, sign_of_det
 
 

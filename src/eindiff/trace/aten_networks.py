@@ -13,8 +13,9 @@ from eindiff.arrays import as_expr
 from eindiff.constants import IndexMap
 from eindiff.expr import Expr
 from eindiff.trace import opaque
-from eindiff.trace.aten import TABLE, Unsupported, greater, less, op
+from eindiff.trace.aten import TABLE, greater, less, op
 from eindiff.trace.aten_shapes import _pad, along
+from eindiff.trace.common import Unsupported
 
 # Activations
 

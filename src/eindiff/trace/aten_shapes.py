@@ -13,7 +13,8 @@ from eindiff import arrays, construct, functions, indexing
 from eindiff.arrays import as_expr
 from eindiff.constants import IndexMap, Lower
 from eindiff.expr import Expr
-from eindiff.trace.aten import Unsupported, op
+from eindiff.trace.aten import op
+from eindiff.trace.common import Unsupported
 
 # Views
 

@@ -17,9 +17,9 @@ from eindiff import arrays, construct, functions
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Variable, topological
 from eindiff.trace import aten, aten_matrices, aten_networks, aten_shapes  # noqa: F401 (they fill the table)
-from eindiff.trace.aten import CASTS, TABLE, Unsupported
+from eindiff.trace.aten import CASTS, TABLE
 from eindiff.trace.capture import RANDOM, Capture, base_name, capture, is_discrete, refuse
-from eindiff.trace.common import SMALL
+from eindiff.trace.common import SMALL, Unsupported
 from eindiff.trace.opaque import trunc
 from eindiff.trace.torch_opaque import opaque
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.extend.core as jex
 import numpy as np
 
 from eindiff.expr import Expr
 from eindiff.indexing import stack
-from eindiff.trace.jaxpr import JAX_SOURCE, Handler, Step, Trace, Unsupported, Value
+from eindiff.trace.common import Unsupported
+from eindiff.trace.jaxpr import JAX_SOURCE, Handler, Step, Trace, Value, equations
 
 STEPS = 64  # of a loop that are written out
 EQUATIONS = 330  # of all steps of a loop together
@@ -67,7 +67,7 @@ def scan(step: Step, *args: Value) -> list[Value]:
     length, closed = p["length"], p["jaxpr"]
     constants, carry = args[: p["num_consts"]], list(args[p["num_consts"] : p["num_consts"] + p["num_carry"]])
     sequences = args[p["num_consts"] + p["num_carry"] :]
-    if length > STEPS or length * _count(closed.jaxpr) > EQUATIONS:
+    if length > STEPS or length * equations(closed.jaxpr) > EQUATIONS:
         return _long_loop(step, args)
     order = range(length - 1, -1, -1) if p["reverse"] else range(length)
     collected: dict[int, list[Value]] = {}
@@ -76,11 +76,6 @@ def scan(step: Step, *args: Value) -> list[Value]:
         carry, collected[k] = results[: p["num_carry"]], results[p["num_carry"] :]
     columns = zip(*(collected[k] for k in range(length)), strict=True)
     return carry + [_stacked(step.trace, column) for column in columns]
-
-
-def _count(jaxpr: Any) -> int:
-    """The equations of a program, and of those that it calls."""
-    return sum(1 + sum(map(_count, jex.jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
 
 
 def _stacked(trace: Trace, column: tuple[Value, ...]) -> Value:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
+from math import prod
 from typing import Any
 
 import jax
@@ -15,12 +16,15 @@ import numpy as np
 from eindiff import compiled as _compiled
 from eindiff import derive
 from eindiff.errors import EindiffError
-from eindiff.expr import Expr, derived
+from eindiff.evaluate import flatten
+from eindiff.expr import Expr, derived, topological
 from eindiff.trace.common import Lowered, Recent, hessian_product
 from eindiff.trace.jax_function import Arguments, Traced, read_arguments, trace
+from eindiff.trace.jax_opaque import is_opaque_derivative
 from eindiff.trace.jax_surroundings import JaxSurroundings
 
 ArgNums = int | Sequence[int]
+LARGE = 2000  # entries of the Jacobian of an opaque function
 
 
 # Functions that are read once
@@ -31,7 +35,7 @@ class Record:
     """A function for arguments of certain shapes: its expressions, and the programs that were made of them."""
 
     traced: Traced
-    programs: dict[Any, Program] = field(default_factory=dict)
+    programs: dict[str, Any] = field(default_factory=dict)
 
 
 _records: Recent[Record] = Recent()
@@ -67,13 +71,19 @@ def _record(f: Callable, arguments: Arguments, has_aux: bool, argnums: ArgNums) 
 # What is computed
 
 
-@dataclass(slots=True)
+@dataclass
 class Program:
     """Expressions, compiled, and how the values become the result."""
 
     exprs: Any  # nested lists
     form: str = "dense"
     compiled: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def is_better_by_jax(self) -> bool:
+        """Whether there are large Jacobians of opaque functions, which JAX would not form if it did all itself."""
+        exprs = [x for x in flatten(self.exprs) if isinstance(x, Expr)]
+        return any(prod(map(int, x.shape)) > LARGE for x in topological(exprs) if is_opaque_derivative(x))
 
     def run(self, arrays: dict[str, Any]) -> Any:
         """The values of the expressions: by a NumPy program for numbers on the CPU, else by one of JAX."""
@@ -248,11 +258,34 @@ class Transformed:
         """The derivatives at some arguments."""
         try:
             record, arguments = self._read(args, kwargs)
-            return self._result(record, self._arrays(record, arguments))
         except EindiffError:
             if not self._fallback or self._request.jax is None:
                 raise
-            return self._request.jax(self._f, self._argnums, self._has_aux)(*args, **kwargs)
+            return self._by_jax()(*args, **kwargs)
+        if self._request.jax is not None and self._request.program(record).is_better_by_jax:
+            return self._compiled_by_jax(record, arguments)
+        return self._result(record, self._arrays(record, arguments))
+
+    def _by_jax(self) -> Callable:
+        """The same by JAX's own transformation."""
+        assert self._request.jax is not None
+        return self._request.jax(self._f, self._argnums, self._has_aux)
+
+    def _compiled_by_jax(self, record: Record, arguments: Arguments) -> Any:
+        """The result by JAX's own transformation, as a compiled function of the arrays among the arguments."""
+        values = [leaf.value for leaf in arguments.leaves]
+        places = [k for k, _ in record.traced.inputs]
+        transformed = self._by_jax()
+
+        def run(given: list[Any]) -> Any:
+            full = {**dict(enumerate(values)), **dict(zip(places, given, strict=True))}
+            args, kwargs = jax.tree_util.tree_unflatten(arguments.tree, [full[k] for k in range(len(values))])
+            return transformed(*args, **kwargs)
+
+        name = f"{self._request.name} by JAX"
+        if name not in record.programs:
+            record.programs[name] = run if self._has_aux else jax.jit(run)
+        return record.programs[name]([values[k] for k in places])
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The expressions and the program for arguments like these."""
@@ -268,6 +301,7 @@ class Transformed:
         arguments = read_arguments(self._f, self._argnums, args, kwargs)
         record, is_new = _record(self._f, arguments, self._has_aux, self._argnums)
         self.traces += is_new
+        self._request.program(record)  # derivatives may bring constants of their own, which are inputs
         return record, arguments
 
     def _arrays(self, record: Record, arguments: Arguments) -> dict[str, Any]:

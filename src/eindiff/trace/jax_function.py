@@ -13,7 +13,7 @@ import numpy as np
 from eindiff import construct
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Variable, variables
-from eindiff.order import rebuild, with_children
+from eindiff.order import substituted
 from eindiff.trace.common import RESERVED, identifier, key_text, positional_names
 from eindiff.trace.jax_opaque import is_real
 from eindiff.trace.jaxpr import REFUSED, NeedsValueError, RefusedError, Trace, Value, known_or_tracer
@@ -153,19 +153,15 @@ class Traced:
     free_tree: Any
     inputs: list[tuple[int, str]]  # numbers of leaves, and the variables that they are
     hidden: dict[str, Any]
-    stopped: dict[Variable, Expr]
+    stopped: dict[Expr, Expr]
     opaque: dict[str, str]
     is_lasting: bool  # whether it does not depend on a program around it
 
     def finished(self, exprs: list[Expr]) -> list[Expr]:
         """Derivatives with the values that counted as constant put in."""
         while self.stopped and any(v in self.stopped for v in variables(*exprs)):
-            exprs = rebuild(exprs, lambda node, children: with_children(node, [self._value(c) for c in children]))
-            exprs = [self._value(x) for x in exprs]
+            exprs = substituted(exprs, self.stopped)
         return exprs
-
-    def _value(self, node: Expr) -> Expr:
-        return self.stopped.get(node, node) if isinstance(node, Variable) else node
 
 
 def trace(

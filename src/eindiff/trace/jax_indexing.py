@@ -17,7 +17,8 @@ from eindiff import arrays, construct, indexing, reductions
 from eindiff.constants import IndexMap
 from eindiff.construct import Factor, constant
 from eindiff.expr import Expr
-from eindiff.trace.jaxpr import Handler, Step, Unsupported, Value
+from eindiff.trace.common import Unsupported
+from eindiff.trace.jaxpr import Handler, Step, Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from eindiff.facts import facts
 from eindiff.frechet import expm
 from eindiff.matrix_functions import chol, det, eigvals, eigvecs, inv, logdet, pinv, svdleft, svdright, svdvals
 from eindiff.trace import opaque
-from eindiff.trace.jaxpr import Handler, Step, Unsupported, Value, primitives
+from eindiff.trace.common import Unsupported
+from eindiff.trace.jaxpr import Handler, Step, Value, primitives
 
 
 def _is_symmetric(a: Expr) -> bool:

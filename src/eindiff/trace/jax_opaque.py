@@ -6,24 +6,26 @@ any order, and never a wrong one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 from math import prod
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from eindiff import construct
-from eindiff.expr import Expr
+from eindiff.expr import Apply, Expr
 from eindiff.functions import Function
 from eindiff.sizes import Shape
 from eindiff.trace.opaque import REGISTRY
 
 Run = Callable[..., Any]  # of JAX arrays, traceable
+
+PREFIX = "opaque_jax_"
 
 _numbers = count(1)
 
@@ -43,9 +45,11 @@ class Signature:
     reverse: bool = False  # differentiated backwards, because that is the only rule it has
 
 
-def opaque(stem: str, run: Run, signature: Signature) -> Function:
-    """A function that JAX computes and differentiates."""
-    name = f"opaque_jax_{stem}_{next(_numbers)}"
+def opaque(
+    stem: str, run: Run, signature: Signature, rules: Sequence[Callable[..., Expr | None]] | None = None
+) -> Function:
+    """A function that JAX computes and differentiates; `rules` give its derivatives as expressions, or None."""
+    name = f"{PREFIX}{stem}_{next(_numbers)}"
 
     def cast(*args: Any) -> Any:
         """Programs have numbers of one type only; here they get the types of the original."""
@@ -54,7 +58,9 @@ def opaque(stem: str, run: Run, signature: Signature) -> Function:
         return result if is_real(result.dtype) else result.astype(jnp.result_type(float))
 
     derivatives = [
-        _derivative(stem, run, signature, k) if is_real(signature.dtype) and is_real(dtype) else None
+        _derivative(stem, run, signature, k, rules[k] if rules else None)
+        if is_real(signature.dtype) and is_real(dtype)
+        else None
         for k, dtype in enumerate(signature.dtypes)
     ]
     core = tuple(0 if signature.elementwise else len(shape) for shape in signature.shapes)
@@ -80,12 +86,24 @@ def _registered(name: str, run: Run) -> Callable:
     return value
 
 
+def is_opaque(node: Expr) -> TypeGuard[Apply]:
+    """Whether a node is an opaque function of others."""
+    return isinstance(node, Apply) and node.function.name.startswith(PREFIX)
+
+
+def is_opaque_derivative(node: Expr) -> bool:
+    """Whether a node is the Jacobian of an opaque function, of any order."""
+    return is_opaque(node) and "_derivative_" in node.function.name
+
+
 def is_real(dtype: Any) -> bool:
     """Whether a type is one of numbers that are no integers."""
     return bool(jnp.issubdtype(dtype, jnp.floating))
 
 
-def _derivative(stem: str, run: Run, signature: Signature, index: int) -> Callable[..., Expr]:
+def _derivative(
+    stem: str, run: Run, signature: Signature, index: int, rule: Callable[..., Expr | None] | None
+) -> Callable[..., Expr]:
     """f' by one argument, made when it is first asked for: the axes of the result first, then those of the argument."""
 
     @lru_cache(maxsize=1)
@@ -97,11 +115,16 @@ def _derivative(stem: str, run: Run, signature: Signature, index: int) -> Callab
         return opaque(name, prime, replace(signature, shape=signature.shape + signature.shapes[index]))
 
     def slope(*args: Any) -> Any:
-        tangents = [jnp.ones_like(x) if k == index else _zero_tangent(x) for k, x in enumerate(args)]
+        tangents = [jnp.ones_like(x) if k == index else zero_tangent(x) for k, x in enumerate(args)]
         return jax.jvp(run, args, tuple(tangents))[1]
 
-    return lambda *args: construct.apply(made(), args)
+    def derivative(*args: Expr) -> Expr:
+        found = rule(*args) if rule and not signature.elementwise else None
+        return construct.apply(made(), args) if found is None else found
+
+    return derivative
 
 
-def _zero_tangent(x: Any) -> Any:
+def zero_tangent(x: Any) -> Any:
+    """No change of an argument."""
     return jnp.zeros_like(x) if is_real(x.dtype) else np.zeros(x.shape, jax.dtypes.float0)

@@ -14,8 +14,9 @@ from eindiff.arrays import add, multiply, subtract
 from eindiff.expr import Expr
 from eindiff.functions import exp, power, sigmoid, softplus, where
 from eindiff.trace import opaque
+from eindiff.trace.common import Unsupported
 from eindiff.trace.jax_opaque import is_real
-from eindiff.trace.jaxpr import Handler, Step, Unsupported, Value
+from eindiff.trace.jaxpr import Handler, Step, Value
 
 
 def elementwise(function: Callable[..., Expr]) -> Handler:

@@ -20,7 +20,8 @@ from eindiff import construct
 from eindiff.arrays import broadcast
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Variable, variables
-from eindiff.trace import jax_constants
+from eindiff.trace import jax_constants, jax_rules
+from eindiff.trace.common import Unsupported
 from eindiff.trace.jax_opaque import Signature, is_real, opaque
 
 Value = Any  # an expression, or a known array
@@ -54,10 +55,6 @@ class NeedsValueError(Exception):
         self.names = frozenset(names)
 
 
-class Unsupported(Exception):  # noqa: N818 (not an error: it makes the step an opaque function)
-    """Raised by a handler for what it does not do."""
-
-
 @dataclass(slots=True)
 class Trace:
     """What is found while a program is read."""
@@ -65,7 +62,7 @@ class Trace:
     free: frozenset[str]  # the variables that are differentiated by
     taken: set[str] = field(default_factory=set)  # names of variables
     hidden: dict[str, Any] = field(default_factory=dict)  # arrays of constants that are inputs of the expression
-    stopped: dict[Variable, Expr] = field(default_factory=dict)  # what stands for values that count as constants
+    stopped: dict[Expr, Expr] = field(default_factory=dict)  # what stands for values that count as constants
     made: dict[Expr, tuple] = field(default_factory=dict)  # the step that gave an expression, and its arguments
     opaque: dict[str, str] = field(default_factory=dict)  # the opaque functions, and where they are in the program
     visible: dict[str, np.ndarray] = field(default_factory=dict)  # arrays that the function sees, by their names there
@@ -292,7 +289,9 @@ class Step:
                 self.name in ELEMENTWISE,
                 reverse,
             )
-            function = opaque(_identifier(self.label), _runner(self.eqn, args, moving, index), signature)
+            run = _runner(self.eqn, args, moving, index)
+            rules = jax_rules.derivatives(self.trace, run, signature)
+            function = opaque(_identifier(self.label), run, signature, rules)
             results.append(construct.apply(function, [self.trace.expr(args[k]) for k in moving]))
         return results
 
@@ -326,6 +325,11 @@ def primitives(eqn: Any) -> set[str]:
             found.add(inner.primitive.name)
             stack += jex.jaxprs_in_params(inner.params)
     return found
+
+
+def equations(jaxpr: Any) -> int:
+    """How many equations a program has, with those of the programs that it calls."""
+    return sum(1 + sum(map(equations, jex.jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
 
 
 def _runner(eqn: Any, args: Sequence[Value], moving: Sequence[int], index: int) -> Callable[..., Any]:
