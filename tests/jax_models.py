@@ -160,7 +160,12 @@ def cnn(p: Any, x: Any, y: Any) -> Any:
 case(
     "CNN",
     cnn,
-    {"k1": fixed(3, 3, 2, 2), "b1": fixed(2), "k2": fixed(2, 2, 2, 1), "W": fixed((5 * SCALE // 2 - 1) ** 2, 3)},
+    {
+        "k1": fixed(3, 3, 2, 2),
+        "b1": fixed(2),
+        "k2": fixed(2, 2, 2, 1),
+        "W": fixed((5 * SCALE // 2 - 1) ** 2, 3) / SCALE**2,
+    },
     image,
     jnp.array([[0.0, 1.0, 0.0]]),
 )

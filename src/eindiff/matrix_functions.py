@@ -14,7 +14,7 @@ import numpy as np
 
 from eindiff import construct
 from eindiff import sizes as sz
-from eindiff.arrays import Operand, as_expr, einsum, eye, square_matrix, sum
+from eindiff.arrays import Operand, as_expr, einsum, eye, multiply, square_matrix, sum
 from eindiff.constants import Lower
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Expr
@@ -177,6 +177,15 @@ def _gaps(values: Expr) -> Expr:
     return inverse_or_zero(values[..., None, :] - values[..., :, None])
 
 
+def _square_gaps(values: Expr) -> Expr:
+    """1 / (v_j² - v_i²) of numbers that are not negative, and 0 where they are equal.
+
+    As a product, because the difference of equal numbers is exactly 0, which that of their squares need not be: a
+    compiler may round only one of them.
+    """
+    return multiply(_gaps(values), inverse_or_zero(values[..., None, :] + values[..., :, None]))
+
+
 def _eigvecs_derivative(a: Expr) -> Expr:
     """dU = U (F ⊙ U' dA U), F_pj = 1 / (λ_j - λ_p); dA is made symmetric."""
     u = eigvecs(a)
@@ -188,7 +197,7 @@ def _eigvecs_derivative(a: Expr) -> Expr:
 def _left_derivative(a: Expr) -> Expr:
     """dU = U (F ⊙ (dP Σ + Σ dP')) + (I - U U') dA V Σ⁻¹ with dP = U' dA V, F_pj = 1 / (σ_j² - σ_p²)."""
     u, s, v = svdleft(a), svdvals(a), svdright(a)
-    gaps = _gaps(s * s)
+    gaps = _square_gaps(s)
     beside = eye(a.shape[-2]) - einsum("...ip,...kp->...ik", u, u)
     return (
         einsum("...ip,...pj,...kp,...lj,...j->...ijkl", u, gaps, u, v, s)
@@ -200,7 +209,7 @@ def _left_derivative(a: Expr) -> Expr:
 def _right_derivative(a: Expr) -> Expr:
     """The right factor is the left one of the transpose."""
     u, s, v = svdleft(a), svdvals(a), svdright(a)
-    gaps = _gaps(s * s)
+    gaps = _square_gaps(s)
     beside = eye(a.shape[-1]) - einsum("...ip,...lp->...il", v, v)
     return (
         einsum("...ip,...pj,...p,...kp,...lj->...ijkl", v, gaps, s, u, v)

@@ -45,7 +45,8 @@ def _registered(name: str, paths: dict[str, str], part: int | None = None) -> Ca
 
         library = library_of(args)
         if library == "jax" and len(args) > 1:
-            args = tuple(import_module("jax.numpy").broadcast_arrays(*args))
+            jnp = import_module("jax.numpy")
+            args = tuple(x.astype(jnp.result_type(*args)) for x in jnp.broadcast_arrays(*args))
         with np.errstate(all="ignore"):
             result = _named(paths.get(library, paths["numpy"]))(*args)
         return result if part is None else result[part]

@@ -1,0 +1,246 @@
+"""`python -m benchmarks.drop_in jax --scale 5`: every function of the test tables, with one import changed.
+
+JAX: `jax.jit(jax.hessian(f))` against `jax.jit(eindiff.jax.hessian(f))`. PyTorch: `torch.func.hessian(f)` against
+`eindiff.torch.hessian(f)`. Functions that give arrays are differentiated once, by `jacfwd`. The functions are those of
+`tests/jax_functions.py`, `tests/jax_models.py` (with axes `--scale` times as long), `tests/torch_functions.py` and
+`tests/torch_models.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import platform
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.report import duration, markdown
+
+TESTS = Path(__file__).parent.parent / "tests"
+ROUNDS = 5  # in which both sides take turns
+MOST_CALLS = 200  # in a round
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one of the two took."""
+
+    first: float  # seconds from the function to the first result
+    call: float  # seconds, the median
+    bytes: int | None  # of memory besides the arguments
+
+
+@dataclass(frozen=True)
+class Row:
+    """A function: what the framework took, what eindiff took, and how far the results are apart."""
+
+    name: str
+    peer: Side
+    ours: Side
+    error: float
+
+
+def main() -> None:
+    """Read the command line, measure, report."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.drop_in", description=__doc__)
+    parser.add_argument("library", choices=["jax", "torch"])
+    parser.add_argument("--scale", type=int, default=1, help="how much longer axes are than in the tests")
+    parser.add_argument("--functions", nargs="+", metavar="NAME", help="only these")
+    parser.add_argument("--budget", type=float, default=0.1, help="seconds of calls for each side")
+    parser.add_argument("--out", type=Path, help="where to write drop-in-LIBRARY.md and .json")
+    options = parser.parse_args()
+    os.environ["EINDIFF_SCALE"] = str(options.scale)
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    sys.path.insert(0, str(TESTS))
+    warnings.simplefilter("ignore")
+    rows = []
+    for name, calls in (_jax if options.library == "jax" else _torch)():
+        if options.functions and name not in options.functions:
+            continue
+        try:
+            rows.append(measured(name, *calls, options.budget))
+        except Exception as error:
+            print(f"{name:36s} {type(error).__name__}: {str(error).splitlines()[0][:100]}", flush=True)
+            continue
+        print(_line(rows[-1]), flush=True)
+    print(summary(rows))
+    if options.out:
+        write(options.out, rows, options)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A way to compute the derivative: made anew, called, with its memory, and its result as arrays."""
+
+    make: Callable[[], Callable[[], Any]]
+    arrays: Callable[[Any], list[np.ndarray]]
+    memory: Callable[[Callable[[], Any]], int | None]
+
+
+def measured(name: str, peer: Call, ours: Call, budget: float) -> Row:
+    """Both sides in turns."""
+    sides = []
+    for call in (peer, ours):
+        start = perf_counter()
+        run = call.make()
+        result = run()
+        sides.append((call, run, result, perf_counter() - start))
+    samples: tuple[list[float], ...] = ([], [])
+    gc.disable()
+    for _ in range(ROUNDS):
+        for (_, run, _, _), found in zip(sides, samples, strict=True):
+            end = perf_counter() + budget / ROUNDS
+            for _ in range(MOST_CALLS):
+                start = perf_counter()
+                run()
+                found.append(perf_counter() - start)
+                if perf_counter() > end:
+                    break
+    gc.enable()
+    expected, actual = (call.arrays(result) for call, _, result, _ in sides)
+    scale = max((float(np.abs(x).max()) for x in expected if x.size), default=0.0) or 1.0
+    error = max((float(np.abs(x - y).max()) for x, y in zip(actual, expected, strict=True) if x.size), default=0.0)
+    both = [
+        Side(first, median(found), call.memory(run))
+        for (call, run, _, first), found in zip(sides, samples, strict=True)
+    ]
+    return Row(name, *both, error / scale)
+
+
+def _jax() -> Iterator[tuple[str, tuple[Call, Call]]]:
+    import jax
+
+    import eindiff.jax
+    import jax_functions
+    import jax_models  # noqa: F401 (it fills the table)
+
+    def call(transform: Callable, case: Any) -> Call:
+        moving = [k for k, x in enumerate(case.args) if _is_moving(x, jax.Array)]
+
+        def make() -> Callable[[], Any]:
+            derivative = transform(case.function, case.argnums, case.has_aux)
+
+            def bound(*given: Any) -> Any:
+                values = dict(enumerate(case.args)) | dict(zip(moving, given, strict=True))
+                return derivative(*(values[k] for k in range(len(case.args))))
+
+            function = jax.jit(bound)
+            args = [case.args[k] for k in moving]
+            run = lambda: jax.block_until_ready(function(*args))  # noqa: E731
+            run.lowered = lambda: function.lower(*args)
+            return run
+
+        return Call(make, lambda result: list(map(np.asarray, jax.tree_util.tree_leaves(result))), _xla_bytes)
+
+    for case in jax_functions.CASES:
+        value = jax.eval_shape(lambda case=case: jax.tree_util.tree_leaves(case.function(*case.args))[0])
+        twice = value.shape == () and case.order != 1
+        names = ("hessian", "hessian") if twice else ("jacfwd", "jacfwd")
+        yield case.name, (call(getattr(jax, names[0]), case), call(getattr(eindiff.jax, names[1]), case))
+
+
+def _is_moving(x: Any, array: type) -> bool:
+    return isinstance(x, array | np.ndarray | float | list | tuple | dict)
+
+
+def _xla_bytes(run: Any) -> int | None:
+    """What the compiled program says that it needs for intermediates and results."""
+    found = run.lowered().compile().memory_analysis()
+    return found.temp_size_in_bytes + found.output_size_in_bytes if found is not None else None
+
+
+def _torch() -> Iterator[tuple[str, tuple[Call, Call]]]:
+    import torch
+    from torch.utils import _pytree as pytree
+
+    import eindiff.torch
+    import torch_functions
+    import torch_models  # noqa: F401 (it fills the table)
+
+    def call(transform: Callable, case: Any) -> Call:
+        def make() -> Callable[[], Any]:
+            derivative = transform(case.function, case.argnums)
+            return lambda: derivative(*case.args)
+
+        return Call(make, lambda result: [x.numpy() for x in pytree.tree_leaves(result)], _torch_bytes)
+
+    for name, case in torch_functions.CASES.items():
+        kind = "hessian" if case.order == 2 else "jacfwd"
+        if case.reference is None:
+            yield name, (call(getattr(torch.func, kind), case), call(getattr(eindiff.torch, kind), case))
+
+
+def _torch_bytes(run: Any) -> int | None:
+    return None
+
+
+# Reports
+
+
+def _line(row: Row) -> str:
+    peer, ours = row.peer, row.ours
+    return (
+        f"{row.name[:36]:36s} first {peer.first * 1e3:8.1f} {ours.first * 1e3:8.1f} ms  call {peer.call * 1e6:9.1f} "
+        f"{ours.call * 1e6:9.1f} us  {peer.call / ours.call:7.2f} x  error {row.error:.0e}"
+    )
+
+
+def summary(rows: list[Row]) -> str:
+    """How many functions are faster, and by how much."""
+    speedups = sorted(row.peer.call / row.ours.call for row in rows)
+    firsts = sorted(row.ours.first / row.peer.first for row in rows)
+    memory = [row.ours.bytes / row.peer.bytes for row in rows if row.ours.bytes and row.peer.bytes]
+    lines = [
+        f"{len(rows)} functions; calls: median {median(speedups):.2f} times faster, the best {speedups[-1]:.0f} times, "
+        f"{sum(x >= 1 / 1.1 for x in speedups)} at most 1.1 times slower, the worst {1 / speedups[0]:.2f} times",
+        f"first calls: median {median(firsts):.2f} times as long, {sum(x <= 1.5 for x in firsts)} at most 1.5 times, "
+        f"the worst {firsts[-1]:.1f} times",
+    ]
+    if memory:
+        count = sum(x <= 1.0 for x in memory)
+        lines.append(f"memory: median {median(memory):.2f} times as much, not more in {count} of {len(memory)}")
+    wrong = [row.name for row in rows if not row.error <= 1e-8]
+    return "\n\n".join([*lines, f"relative differences over 1e-8: {', '.join(wrong) or 'none'}"])
+
+
+def _machine() -> dict[str, Any]:
+    versions = {name: metadata.version(name) for name in ("numpy", "jax", "torch")}
+    return {"cores": len(os.sched_getaffinity(0)), "python": platform.python_version(), "versions": versions}
+
+
+def write(out: Path, rows: list[Row], options: argparse.Namespace) -> None:
+    """The table, and all figures."""
+    out.mkdir(parents=True, exist_ok=True)
+    stem = out / f"drop-in-{options.library}"
+    command = f"python -m benchmarks.drop_in {options.library} --scale {options.scale} --out {options.out}"
+    data = {"command": command, "machine": _machine(), "rows": [asdict(row) for row in rows]}
+    stem.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
+    table = [
+        [
+            row.name, duration(row.peer.call), duration(row.ours.call), f"{row.peer.call / row.ours.call:.2f}",
+            duration(row.peer.first), duration(row.ours.first), f"{row.ours.first / row.peer.first:.2f}",
+            f"{row.ours.bytes / row.peer.bytes:.2f}" if row.ours.bytes and row.peer.bytes else "",
+        ]
+        for row in sorted(rows, key=lambda row: row.peer.call / row.ours.call)
+    ]  # fmt: skip
+    peer = {"jax": "JAX", "torch": "PyTorch"}[options.library]
+    head = ["function", peer, "eindiff", "times faster", f"{peer}, first", "eindiff, first", "ratio", "memory, ratio"]
+    machine = ", ".join(f"{name} {version}" for name, version in data["machine"]["versions"].items())
+    place = f"{data['machine']['cores']} cores, double precision, {machine}"
+    text = f"# One changed import: {peer}\n\n`{command}`: {place}\n\n{summary(rows)}\n\n{markdown(head, table)}\n"
+    stem.with_suffix(".md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
