@@ -224,21 +224,34 @@ class Network:
         return [g for g in groups if any(x in self.summed for x in self.factors[g[0]][1])]
 
     def _flatten(self) -> bool:
-        """Fact 4: a contraction of contractions is one contraction (Lemma 1)."""
-        if self.inline is False:
-            return False
+        """Fact 4: a contraction of contractions is one contraction (Lemma 1).
+
+        Index maps that meet may cancel, so contractions with such are always taken in.
+        """
         for group in self._groups():
             inner = {i: node for i in group if isinstance(node := self.factors[i][0], Einsum)}
             if self.inline is not True:
-                inner = {i: node for i, node in inner.items() if node in self.inline}
+                inner = {i: node for i, node in inner.items() if self.inline and node in self.inline}
             count = sum(len(inner[i].operands) if i in inner else 1 for i in group)
-            if inner and count <= FLAT_LIMIT:
+            if count > FLAT_LIMIT:
+                inner = {}
+            inner |= {i: node for i in self._meeting(group) if isinstance(node := self.factors[i][0], Einsum)}
+            if inner:
                 flat: list[Factor] = []
                 for i, factor in enumerate(self.factors):
                     flat += self._enter(inner[i], factor[1]) if i in inner else [factor]
                 self.factors = flat
                 return True
         return False
+
+    def _meeting(self, group: list[int]) -> set[int]:
+        """Factors with index maps into axes that are summed, where they meet index maps of other factors."""
+        found: dict[int, set[int]] = {}
+        for i in group:
+            node, labels = self.factors[i]
+            for axis in [0] if is_index_map(node) else _filled_axes(node):
+                found.setdefault(labels[axis], set()).add(i)
+        return {i for label, factors in found.items() if label in self.summed and len(factors) > 1 for i in factors}
 
     def _gather_powers(self) -> bool:
         """`x^p x^q` with the same labels is `x^(p+q)`; a square stays two factors."""
@@ -287,6 +300,14 @@ class Network:
         self.factors = [factor for i, factor in enumerate(self.factors) if i not in taken] + made
         self.summed = set()
         return True
+
+
+def _filled_axes(node: Expr) -> list[int]:
+    """The axes of a contraction that an index map puts entries into."""
+    if not isinstance(node, Einsum):
+        return []
+    targets = {labels[0] for operand, labels in zip(node.operands, node.labels, strict=True) if is_index_map(operand)}
+    return [axis for axis, label in enumerate(node.output) if label in targets]
 
 
 def _as_symmetric(node: Expr, labels: Labels) -> Factor:
