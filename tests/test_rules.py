@@ -20,6 +20,17 @@ POINT = {
 x, y, p = ed.vector("x", "n"), ed.vector("y", "n"), ed.vector("p", "n", "positive")
 A, B, Q, c = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n"), ed.matrix("Q", "n", "n", "orthogonal"), ed.scalar("c")
 inv, det = np.linalg.inv, np.linalg.det
+L = ed.chol(A @ A.T + ed.eye("n"))
+
+
+def ones_above() -> ed.Expr:
+    """The upper triangular matrix of ones."""
+    return ed.cumsum(ed.eye("n"))
+
+
+def symmetric(matrix: np.ndarray, shift: float) -> np.ndarray:
+    return (matrix + matrix.T) / 2 + shift * np.eye(len(matrix))
+
 
 Case = tuple[Callable[[], ed.Expr], Callable[..., np.ndarray]]  # how it is written, and its value in NumPy
 CASES: dict[str, list[Case]] = {
@@ -118,6 +129,17 @@ CASES: dict[str, list[Case]] = {
     ],
     "log_determinant_of": [
         (lambda: ed.logdet(ed.inv(A @ A.T + ed.eye("n"))), lambda A, **_: -np.log(det(A @ A.T + np.eye(4)))),
+    ],
+    "triangles_once": [
+        (lambda: ones_above() * (ones_above() * A), lambda A, **_: np.triu(A)),
+    ],
+    "cholesky_products": [
+        (lambda: L @ L.T, lambda A, **_: A @ A.T + np.eye(4)),
+        (lambda: ed.inv(L).T @ ed.inv(L) @ x, lambda A, x, **_: np.linalg.solve(A @ A.T + np.eye(4), x)),
+        (lambda: ed.chol(A + 9 * ed.eye("n")) @ ed.chol(A + 9 * ed.eye("n")).T, lambda A, **_: symmetric(A, 9)),
+    ],
+    "logarithms_of_pivots": [
+        (lambda: 3 * ed.sum(ed.log(ed.diag(L))), lambda A, **_: 1.5 * np.log(det(A @ A.T + np.eye(4)))),
     ],
     "cancel_inverses": [
         (lambda: B @ A @ ed.inv(A) @ x, lambda B, x, **_: B @ x),

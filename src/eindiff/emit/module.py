@@ -28,7 +28,8 @@ Outputs = Expr | Mapping[str, Expr]
 
 # What programs in any library use, besides the helpers that NumPy's have.
 RESERVED = ("np", "linalg", "special", "min", "jnp", "cp", "cupyx", "torch", "tf", "put", "shape", "filled",
-            "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "solved", "spread", "svd")  # fmt: skip
+            "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "solved",
+            "solve_triangular", "spread", "svd")  # fmt: skip
 
 
 class Names:

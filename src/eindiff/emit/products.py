@@ -21,6 +21,8 @@ from eindiff.labels import Labels, components, subscripts
 from eindiff.paths import Path, contraction_path, tensor_order_path
 from eindiff.sizes import Size
 
+TRIANGLE = 64  # rows from which on a triangular system is solved as one
+
 
 class Products(Contractions):
     """Multiplies tensors; results carry their labels in the order that is natural for the operation."""
@@ -112,10 +114,15 @@ class Products(Contractions):
         """A multiple of the sum of products over the labels that are not in `kept`, the order that is liked best."""
         scalars = [x for x in factors if not x.labels]
         if scalars and len(scalars) < len(factors):
-            coefficient, tensor = self.contract(coefficient, [x for x in factors if x.labels], kept, sizes)
+            others = [x for x in factors if x.labels]
+            home = self._smallest(others, kept, sizes)
+            if home is not None and _is_part_of(others[home].labels, kept):
+                others[home] = self.product([*scalars, others[home]], others[home].labels)
+                return self.contract(coefficient, others, kept, sizes)
+            coefficient, tensor = self.contract(coefficient, others, kept, sizes)
             return coefficient, self.product([*scalars, tensor], kept)
         factors = self._without_ones(factors, kept)
-        if all(set(x.labels) <= set(kept) and len(set(x.labels)) == len(x.labels) for x in factors):
+        if all(_is_part_of(x.labels, kept) for x in factors):
             coefficient, factors = self._scaled(coefficient, factors, kept, sizes)
             return coefficient, self.product(factors, kept)
         if (found := self._gram(factors, kept)) is not None:
@@ -166,22 +173,26 @@ class Products(Contractions):
     def _scaled(
         self, coefficient: Number, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]
     ) -> tuple[Number, list[Tensor]]:
-        """A coefficient is multiplied into the smallest factor, if that is smaller than the result.
+        """A coefficient is multiplied into the smallest factor, if that is smaller than the result."""
+        terms = list(factors)
+        if coefficient == 1 or (smallest := self._smallest(terms, kept, sizes)) is None:
+            return coefficient, terms
+        terms[smallest] = Tensor(self.operations.scale(coefficient, terms[smallest].operation), terms[smallest].labels)
+        return 1, terms
+
+    def _smallest(self, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> int | None:
+        """The factor that numbers are multiplied into; None if none is smaller than the result.
 
         Factors that occur once come first (x x' stays symmetric), and then those over which nothing is summed
         (contractions of the others may be there already).
         """
-        terms = list(factors)
-        if coefficient == 1 or self.costs is None:
-            return coefficient, terms
-        entries = [self.entries(x.operation.shape) for x in terms]
-        counts = Counter(x.operation for x in terms)
-        inner = [not set(x.labels) <= set(kept) for x in terms]
-        smallest = min(range(len(terms)), key=lambda k: (counts[terms[k].operation] > 1, inner[k], entries[k]))
-        if 2 * entries[smallest] > self.entries([sizes[label] for label in kept]):
-            return coefficient, terms
-        terms[smallest] = Tensor(self.operations.scale(coefficient, terms[smallest].operation), terms[smallest].labels)
-        return 1, terms
+        if self.costs is None:
+            return None
+        entries = [self.entries(x.operation.shape) for x in factors]
+        counts = Counter(x.operation for x in factors)
+        inner = [not set(x.labels) <= set(kept) for x in factors]
+        smallest = min(range(len(factors)), key=lambda k: (counts[factors[k].operation] > 1, inner[k], entries[k]))
+        return smallest if 2 * entries[smallest] <= self.entries([sizes[label] for label in kept]) else None
 
     def _gram(self, factors: Sequence[Tensor], kept: Labels) -> Tensor | None:
         """X' diag(d) X as a symmetric product, which takes half the work."""
@@ -299,16 +310,27 @@ class Products(Contractions):
         [free] = [label for label in inverse.labels if label != summed]
         rest = tuple([label for label in other.labels if label != summed])
         right = self.permute(other, (summed, *rest))
-        n = matrix.shape[0]
+        n, half = matrix.shape[0], self._half(matrix)
 
         def work(evaluate: Callable[[Size], int]) -> float:
             size = evaluate(n)
-            return 2 / 3 * size**3 + 2 * size * evaluate(sz.product(right.shape))
+            return (0 if half else 2 / 3 * size**3) + (1 if half else 2) * size * evaluate(sz.product(right.shape))
 
-        solved = self.operations.make(
-            "np.linalg.solve({0}, {1})", [matrix, right], shape=right.shape, work=work, speed=LAPACK
+        text = (
+            f"linalg.solve_triangular({{0}}, {{1}}, lower={half == 'lower'})" if half else "np.linalg.solve({0}, {1})"
         )
+        solved = self.operations.make(text, [matrix, right], shape=right.shape, work=work, speed=LAPACK)
         return Tensor(solved, (free, *rest))
+
+    def _half(self, matrix: Operation) -> str:
+        """Which half of a matrix its entries are in for certain; small ones of NumPy are not worth knowing it."""
+        if self.costs is None or (not self.operations.functional and self.entries(matrix.shape[:1]) < TRIANGLE):
+            return ""
+        if matrix.role[:1] == ("transpose",):
+            return {"lower": "upper", "upper": "lower", "": ""}[self._half(matrix.role[1])]
+        if matrix.template.startswith(("np.linalg.cholesky", "np.tri(")):
+            return "lower"
+        return next(filter(None, map(self._half, matrix.operands)), "") if matrix.template == "{0} * {1}" else ""
 
     def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels) -> Tensor:
         """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference."""
@@ -329,6 +351,11 @@ class Products(Contractions):
 
 def _is_reciprocal(x: Tensor) -> bool:
     return x.operation.role[:1] == ("reciprocal",)
+
+
+def _is_part_of(labels: Labels, kept: Labels) -> bool:
+    """Whether labels differ from each other, and none is summed over."""
+    return set(labels) <= set(kept) and len(set(labels)) == len(labels)
 
 
 def _usual_order(labels: Collection[int], group: Sequence[Tensor]) -> Labels:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from eindiff import construct
-from eindiff.constants import IndexMap
+from eindiff.constants import IndexMap, Lower
 from eindiff.construct import scale
-from eindiff.expr import Constant, Einsum, Expr, Map, Variable, number
+from eindiff.expr import Apply, Constant, Einsum, Expr, Map, Variable, number
 from eindiff.functions import exp, log, sigmoid
+from eindiff.matrix_functions import inv, logdet
 from eindiff.rewrite import rule
 from eindiff.rules.shapes import is_apply, is_map
 
@@ -73,6 +75,64 @@ def products_of_pieces(network: Network) -> bool | None:
                 del network.factors[j]
                 return True
     return None
+
+
+@rule("einsum")
+def triangles_once(network: Network) -> bool | None:
+    """The entries of a triangle of ones are their own squares. One factor less."""
+    seen: set[tuple[Expr, tuple[int, ...]]] = set()
+    for i, (node, labels) in enumerate(network.factors):
+        if isinstance(node, Constant) and isinstance(node.value, Lower):
+            if (node, labels) in seen:
+                del network.factors[i]
+                return True
+            seen.add((node, labels))
+    return None
+
+
+@rule("einsum")
+def cholesky_products(network: Network) -> bool | None:
+    """With the Cholesky factor L of A: L L' = A, inv(L)' inv(L) = inv(A). One factor less, and no factor to derive."""
+    uses = network.occurrences()
+    for i, (node, labels) in enumerate(network.factors):
+        inverse = is_apply(node, "inv")
+        factor = node.children[0] if inverse else node
+        if node.ndim != 2 or not is_apply(factor, "chol"):
+            continue
+        joint = 0 if inverse else 1
+        for j, (other, other_labels) in enumerate(network.factors):
+            if i == j or other is not node or labels[joint] != other_labels[joint]:
+                continue
+            if labels[joint] in network.summed and uses[labels[joint]] == 2:
+                matrix = _factorized(factor)
+                network.summed.discard(labels[joint])
+                network.factors[i] = (inv(matrix) if inverse else matrix, (labels[1 - joint], other_labels[1 - joint]))
+                del network.factors[j]
+                return True
+    return None
+
+
+@rule("einsum")
+def logarithms_of_pivots(network: Network) -> bool | None:
+    """The sum of the logarithms of the diagonal of the Cholesky factor of A is logdet(A)/2. Two nodes less."""
+    uses = network.occurrences()
+    for i, (node, labels) in enumerate(network.factors):
+        if not is_map(node, "log") or node.ndim != 1 or labels[0] not in network.summed or uses[labels[0]] > 1:
+            continue
+        coefficient, factors, _, _ = construct.parts(node.args[0])
+        if coefficient == 1 and len(factors) == 1 and factors[0][1] == (0, 0) and is_apply(factors[0][0], "chol"):
+            network.summed.discard(labels[0])
+            network.coefficient = number(network.coefficient * Fraction(1, 2))
+            network.factors[i] = (logdet(_factorized(factors[0][0])), ())
+            return True
+    return None
+
+
+def _factorized(factor: Apply) -> Expr:
+    """The symmetric matrix that a Cholesky factor is of."""
+    [matrix] = factor.args
+    turned = construct.transpose_core(matrix)
+    return matrix if turned is matrix else scale(Fraction(1, 2), construct.add([matrix, turned]))
 
 
 @rule("einsum")

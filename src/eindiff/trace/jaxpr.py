@@ -20,6 +20,7 @@ from eindiff import construct
 from eindiff.arrays import broadcast
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Variable, variables
+from eindiff.functions import Function
 from eindiff.trace import jax_constants, jax_rules
 from eindiff.trace.common import Unsupported
 from eindiff.trace.jax_opaque import Signature, is_real, opaque
@@ -66,6 +67,7 @@ class Trace:
     made: dict[Expr, tuple] = field(default_factory=dict)  # the step that gave an expression, and its arguments
     opaque: dict[str, str] = field(default_factory=dict)  # the opaque functions, and where they are in the program
     visible: dict[str, np.ndarray] = field(default_factory=dict)  # arrays that the function sees, by their names there
+    functions: dict[tuple, Function] = field(default_factory=dict)  # opaque ones, by what they compute
     place: str = "a line that JAX does not know"  # of the call that is being followed
 
     def expr(self, value: Value) -> Expr:
@@ -83,12 +85,13 @@ class Trace:
 
     def hide(self, array: Any) -> Variable:
         """A variable for an array, which is bound to it at each call."""
+        properties = ["symmetric"] if _is_array(array) and _is_symmetric(array) else []
         for name, other in self.hidden.items():
             if other is array or (_is_array(other) and _is_array(array) and _equal(other, array)):
-                return construct.variable(name, tuple(array.shape))
+                return construct.variable(name, tuple(array.shape), properties)
         name = self._seen_as(array) or self.name("c")
         self.hidden[name] = array
-        return construct.variable(name, tuple(array.shape))
+        return construct.variable(name, tuple(array.shape), properties)
 
     def _seen_as(self, array: Any) -> str | None:
         """The name that the function itself has for an array."""
@@ -204,6 +207,10 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray)
 
 
+def _is_symmetric(array: np.ndarray) -> bool:
+    return array.ndim == 2 and array.shape[0] == array.shape[1] and np.array_equal(array, array.T)
+
+
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
@@ -289,9 +296,15 @@ class Step:
                 self.name in ELEMENTWISE,
                 reverse,
             )
-            run = _runner(self.eqn, args, moving, index)
-            rules = jax_rules.derivatives(self.trace, run, signature)
-            function = opaque(_identifier(self.label), run, signature, rules)
+            same = (self.eqn.primitive, *sorted(self.params.items()), signature, index)
+            key = _hashable(same) if len(moving) == len(args) else ()
+            function = self.trace.functions.get(key)
+            if function is None:
+                run = _runner(self.eqn, args, moving, index)
+                rules = jax_rules.derivatives(self.trace, run, signature)
+                function = opaque(_identifier(self.label), run, signature, rules)
+            if key:
+                self.trace.functions[key] = function
             results.append(construct.apply(function, [self.trace.expr(args[k]) for k in moving]))
         return results
 
@@ -314,6 +327,15 @@ ELEMENTWISE = frozenset({
 
 def _identifier(text: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in text).strip("_")
+
+
+def _hashable(key: tuple) -> tuple:
+    """A key, or nothing if parts of it cannot be compared."""
+    try:
+        hash(key)
+    except TypeError:
+        return ()
+    return key
 
 
 def primitives(eqn: Any) -> set[str]:

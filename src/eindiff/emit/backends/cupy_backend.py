@@ -24,6 +24,7 @@ BACKEND = Backend(
     names={
         "np.*": "cp.",
         "linalg.expm": "linalg.expm",
+        "linalg.solve_triangular": "linalg.solve_triangular",
         "special.erf": "special.erf",
         "special.expit": "special.expit",
     },

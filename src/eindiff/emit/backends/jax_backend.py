@@ -27,6 +27,7 @@ BACKEND = Backend(
         "np.float64": "float",  # the widest type that is switched on
         "np.int64": "int",
         "linalg.expm": "linalg.expm",
+        "linalg.solve_triangular": "linalg.solve_triangular",
         "special.erf": "special.erf",
         "special.expit": "special.expit",
     },

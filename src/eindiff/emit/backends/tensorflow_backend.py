@@ -91,6 +91,7 @@ BACKEND = Backend(
             r"tf.where(\1, tf.convert_to_tensor(\2, DTYPE), tf.convert_to_tensor(\3, DTYPE))",
         ),
         (r"np\.linalg\.solve\(\{0\}, \{1\}\)", r"solved({0}, {1})"),
+        (r"linalg\.solve_triangular\(\{0\}, \{1\}, lower=(.*)\)", r"solve_triangular({0}, {1}, \1)"),
         (r"np\.linalg\.svd\(\{0\}, compute_uv=False\)", r"tf.linalg.svd({0}, compute_uv=False)"),
         (r"np\.linalg\.svd\(\{0\}, full_matrices=False\)", r"svd({0})"),
     ],
@@ -157,6 +158,12 @@ def spread(function, *arrays):
 def diagonal(x):
     """The diagonal of a matrix, or a matrix with this diagonal."""
     return tf.linalg.diag(x) if len(x.shape) == 1 else tf.linalg.diag_part(x)
+''',
+        "solve_triangular": '''
+def solve_triangular(A, b, lower):
+    """The solution of a triangular system for a vector or a matrix."""
+    columns = b[:, None] if len(b.shape) == 1 else b
+    return tf.reshape(tf.linalg.triangular_solve(A, columns, lower=lower), b.shape)
 ''',
         "solved": '''
 def solved(A, b):

@@ -45,6 +45,7 @@ BACKEND = Backend(
         (r"np\.tri\((.*?), (dtype=.*)\)", r"torch.ones((\1, \1), \2).tril()"),
         (r"np\.full\((.*), \{0\}, (dtype=.*)\)", r"filled(\1, {0}, \2)"),
         (r"np\.array\((.*), (dtype=.*)\)", r"torch.tensor(\1, \2)"),
+        (r"linalg\.solve_triangular\(\{0\}, \{1\}, lower=(.*)\)", r"solve_triangular({0}, {1}, \1)"),
         (r"np\.linalg\.svd\(\{0\}, compute_uv=False\)", r"torch.linalg.svdvals({0})"),
         (r"np\.linalg\.svd\(\{0\}, full_matrices=False\)", r"torch.linalg.svd({0}, full_matrices=False)"),
     ],
@@ -66,6 +67,13 @@ def put(shape, index, value, dtype, device=None):
     places = torch.broadcast_tensors(*places)
     value = torch.broadcast_to(torch.as_tensor(value, dtype=dtype, device=device), places[0].shape)
     return torch.zeros(sizes, dtype=dtype, device=device).index_put(places, value, accumulate=True)
+''',
+        "solve_triangular": '''
+def solve_triangular(A, b, lower):
+    """The solution of a triangular system for a vector or a matrix."""
+    if b.ndim == 1:
+        return torch.linalg.solve_triangular(A, b[:, None], upper=not lower)[:, 0]
+    return torch.linalg.solve_triangular(A, b, upper=not lower)
 ''',
         "inner": '''
 def inner(x, y):
