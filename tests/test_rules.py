@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import linalg, special
 
 import eindiff as ed
+from eindiff.constants import IndexMap
 from eindiff.rewrite import RULES
 
 g = np.random.default_rng(3)
@@ -180,6 +183,26 @@ def test_rule_says_why_it_ends(rule):
     function = next(f for rules in RULES.values() for f in rules if f.__name__ == rule)
     assert function.__doc__
     assert any(word in function.__doc__ for word in ("less", "goes away", "maller", "ewer"))
+
+
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=3), st.lists(st.integers(-2, 2), min_size=3, max_size=3),
+    st.lists(st.integers(1, 4), min_size=0, max_size=2), st.lists(st.integers(-2, 2), min_size=2, max_size=2),
+    st.integers(-3, 3), st.integers(0, 2),
+)  # fmt: skip
+def test_maps_with_one_target_are_one_map(inputs, strides, others, steps, shift, axis):
+    """Summed over the target they are the map of the one input; if there is none, both stay."""
+    low = 12  # every index is in range
+    first = IndexMap(30, tuple(inputs), low, tuple(strides[: len(inputs)]))
+    second = IndexMap(30, tuple(others), low + shift, tuple(steps[: len(others)]))
+    axis %= len(inputs)
+    solved = first.solve(axis, second)
+    product = np.tensordot(first.to_array({}), second.to_array({}), (0, 0))
+    moved = np.moveaxis(product, axis, 0)
+    if solved is not None:
+        np.testing.assert_array_equal(solved.to_array({}), moved)
+    elif first.strides[axis] in (1, -1):
+        assert (moved.sum(0) == 0).any()
 
 
 def test_the_log_names_rules_in_the_order_they_were_applied():

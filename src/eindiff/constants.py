@@ -118,6 +118,27 @@ class IndexMap:
             self.strides[:axis] + tuple(sz.multiply(stride, s) for s in inner.strides) + self.strides[axis + 1 :],
         )
 
+    def solve(self, axis: int, other: IndexMap) -> IndexMap | None:
+        """Input `axis` as a map of the other inputs and of those of `other`, where both maps have the same k.
+
+        None if there is no such map: it needs a stride of 1 or -1, known sizes, and a value in range everywhere.
+        """
+        if self.indices is not None or other.indices is not None or self.strides[axis] not in (1, -1):
+            return None
+        sign = 1 if self.strides[axis] == 1 else -1
+        mine = [(n, sz.multiply(-sign, s)) for n, s in zip(self.inputs, self.strides, strict=True)]
+        size, _ = mine.pop(axis)
+        inputs = mine + [(n, sz.multiply(sign, s)) for n, s in zip(other.inputs, other.strides, strict=True)]
+        offset = sz.multiply(sign, sz.subtract(other.offset, self.offset))
+        ends = [sz.multiply(s, sz.subtract(n, 1)) for n, s in inputs]
+        known = [x for x in (size, offset, *ends) if isinstance(x, int)]
+        if len(known) < len(ends) + 2:
+            return None
+        least, most = (known[1] + sum(sign * max(sign * x, 0) for x in known[2:]) for sign in (-1, 1))
+        if least < 0 or most >= known[0]:
+            return None
+        return IndexMap(size, tuple(n for n, _ in inputs), offset, tuple(s for _, s in inputs))
+
     def index_array(self, bindings: Mapping[str, int]) -> np.ndarray:
         """k as an array over (i1, ..., ir)."""
         shape = tuple(sz.evaluate(size, bindings) for size in self.inputs)

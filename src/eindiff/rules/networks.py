@@ -180,7 +180,7 @@ def _maps(network: Network) -> list[tuple[int, IndexMap, tuple[int, ...]]]:
 def simplify_index_maps(network: Network) -> bool | None:
     """Fewer or smaller maps: an input of size 1 says nothing; the identity is a delta; a map whose target is summed
     away is all ones; the same map twice with one target (if it is injective), or with the same inputs and targets that
-    stay, is the map once, and deltas; a map of a map is a map."""
+    stay, is the map once, and deltas; a map of a map is a map; two maps with one target that is summed away are one."""
     maps = _maps(network)
     if not maps:
         return None
@@ -199,7 +199,7 @@ def simplify_index_maps(network: Network) -> bool | None:
             del network.factors[i]
             return True
         for j, other, other_labels in maps:
-            if i != j and labels[0] == other_labels[0] and _meet(network, j, outer, labels, other, other_labels):
+            if i != j and labels[0] == other_labels[0] and _meet(network, i, j, outer, labels, other, other_labels):
                 return True
             stay = labels[0] not in network.summed and other_labels[0] not in network.summed
             if i != j and stay and labels[1:] == other_labels[1:] and outer == other:
@@ -225,8 +225,10 @@ def simplify_index_maps(network: Network) -> bool | None:
     return None
 
 
-def _meet(network: Network, j: int, outer: IndexMap, labels: tuple, other: IndexMap, other_labels: tuple) -> bool:
-    """Two maps with one target: the same one twice, or two that never meet."""
+def _meet(
+    network: Network, i: int, j: int, outer: IndexMap, labels: tuple, other: IndexMap, other_labels: tuple
+) -> bool:
+    """Two maps with one target: the same one twice, two that never meet, or two that say where an input of one is."""
     if outer == other and outer.injective:
         for a, b in zip(labels[1:], other_labels[1:], strict=True):
             network.unite(a, b)
@@ -235,4 +237,13 @@ def _meet(network: Network, j: int, outer: IndexMap, labels: tuple, other: Index
     if outer.disjoint(other):
         network.coefficient = 0
         return True
+    if labels[0] not in network.summed or network.occurrences()[labels[0]] > 2:
+        return False
+    for axis, label in enumerate(other_labels[1:]):
+        if (solved := other.solve(axis, outer)) is not None:
+            rest = (*other_labels[1 : axis + 1], *other_labels[axis + 2 :])
+            network.summed.discard(labels[0])
+            network.factors[j] = (construct.constant(solved), (label, *rest, *labels[1:]))
+            del network.factors[i]
+            return True
     return False

@@ -13,6 +13,7 @@ BACKEND = Backend(
     "jax",
     imports={
         "jnp.": "import jax.numpy as jnp",
+        "np.": "import numpy as np",
         "linalg.": "from jax.scipy import linalg",
         "special.": "from jax.scipy import special",
     },
@@ -20,10 +21,14 @@ BACKEND = Backend(
     rules=[
         (r"np\.ascontiguousarray\((.*)\)", r"\1"),
         (r"(.*)\.copy\(\)", r"\1"),
-        (r"np\.where\(\{0\} (>|==) \{1\}, 1\.0, 0\.0\)", r"({0} \1 {1}).astype(DTYPE)"),
+        (r"np\.where\(\{0\} == \{1\}, 1\.0, 0\.0\)", r"np.equal({0}, {1}).astype(DTYPE)"),
+        (r"np\.where\(\{0\} > \{1\}, 1\.0, 0\.0\)", r"({0} > {1}).astype(DTYPE)"),
+        (r"np\.array\((.*), dtype=np\.int64\)(.*)", r"np.asarray(\1)\2"),
     ],
     names={
         "np.*": "jnp.",
+        "np.arange": "np.arange",  # indices are known while a program is traced
+        "np.asarray": "np.asarray",
         "np.float64": "float",  # the widest type that is switched on
         "np.int64": "int",
         "linalg.expm": "linalg.expm",
@@ -36,7 +41,15 @@ BACKEND = Backend(
         "put": '''
 def put(shape, index, value, dtype):
     """Zeros, with a value added at some places."""
-    return jnp.zeros(shape, dtype).at[index].add(value)
+    if any(isinstance(i, slice) for i in index):
+        return jnp.zeros(shape, dtype).at[index].add(value)
+    sizes = shape if isinstance(shape, tuple) else (shape,)
+    places = np.broadcast_arrays(*index)
+    flat = np.ravel_multi_index(places, sizes).ravel()
+    once = len(np.unique(flat)) == len(flat)
+    value = jnp.broadcast_to(jnp.asarray(value, dtype), places[0].shape).ravel()
+    whole = jnp.zeros(np.prod(sizes), dtype).at[flat]
+    return whole.add(value, mode="promise_in_bounds", unique_indices=once).reshape(sizes)
 ''',
         "logsumexp": LOGSUMEXP,
     },
