@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench bench-quick clean
+.PHONY: help demo serve test lint browser bench bench-quick clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -20,12 +20,23 @@ help: ## List the targets
 demo: $(VENV)/.demo-ready ## Install the package into .venv and run the demonstration
 	$(PY) -m eindiff.demo
 
-test: lint ## Lint, type-check and run all tests and doctests
+serve: $(VENV)/.serve-ready ## Install the page into .venv and open it in the browser
+	$(VENV)/bin/eindiff serve
+
+test: lint browser ## Lint, type-check and run all tests and doctests
 	$(PY) -m pytest -n $(WORKERS)
 
 lint: $(VENV)/.test-ready ## Run ruff and mypy
 	$(PY) -m ruff check .
 	$(PY) -m mypy
+
+# The tests of the page need a browser. It comes from the system's packages where they can be installed.
+browser:
+	@if command -v chromium >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium; } \
+	    || echo "Chromium could not be installed: the tests of the page are skipped."; \
+	else echo "The tests of the page need Chromium, and are skipped without it: sudo apt-get install chromium"; fi
 
 bench: $(VENV)/.bench-ready ## Run all benchmarks against all peers (hours)
 	$(PY) -m benchmarks --out benchmarks/results
@@ -47,11 +58,15 @@ $(VENV)/.demo-ready: $(VENV)/.created pyproject.toml
 	$(PY) -m pip install -q -e .
 	@touch $@
 
+$(VENV)/.serve-ready: $(VENV)/.created pyproject.toml
+	$(PY) -m pip install -q -e '.[serve]'
+	@touch $@ $(VENV)/.demo-ready
+
 # torch goes in first, on its own and pinned, so that resolving the rest can never choose another build of it.
 $(VENV)/.test-ready: $(VENV)/.created pyproject.toml constraints.txt
 	$(PY) -m pip install -q -c constraints.txt torch
 	$(PY) -m pip install -q -c constraints.txt -e '.[test]'
-	@touch $@ $(VENV)/.demo-ready
+	@touch $@ $(VENV)/.demo-ready $(VENV)/.serve-ready
 
 $(VENV)/.bench-ready: $(VENV)/.test-ready
 	$(PY) -m pip install -q -c constraints.txt -e '.[bench]'

@@ -56,6 +56,7 @@ examples:
   eindiff "sum(relu(X*w))" w --graph gradient.svg
   eindiff - w < expressions.txt                       one expression a line
   eindiff                                             a prompt; :help there shows its commands
+  eindiff serve                                       a page in the browser; eindiff serve --help has its options
 
 exit status: 0; 1 if --check fails; 2 for bad input; 130 if interrupted"""
 
@@ -330,7 +331,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # a character that the terminal does not have is no reason to stop
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = _run(_arguments(sys.argv[1:] if argv is None else argv))
+        words = sys.argv[1:] if argv is None else list(argv)
+        status = _serve(words[1:]) if words[:1] == ["serve"] else _run(_arguments(words))
         sys.stdout.flush()
         return status
     except SystemExit as stop:
@@ -341,6 +343,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever reads has enough; keep Python from writing the rest at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
+
+
+def _serve(words: Sequence[str]) -> int:
+    """The page. A variable named serve is differentiated with `eindiff "(serve)"`."""
+    from eindiff.serve.main import main as serve
+
+    return serve(words)
 
 
 def _run(found: argparse.Namespace) -> int:

@@ -1,0 +1,126 @@
+// The page: the record of the address in, questions to the server, answers out.
+
+import { ask, forget } from "./api.js";
+import { checkPanel } from "./check.js";
+import { showVariables } from "./chips.js";
+import { codePanel } from "./code.js";
+import { cycle, makeControls, openOptions, showControls } from "./controls.js";
+import { costPanel } from "./cost.js";
+import { announce, byId, copy } from "./dom.js";
+import { examples, openExamples } from "./examples.js";
+import { clearProblem, setText, showProblem, watch } from "./field.js";
+import { graphPanel } from "./graph.js";
+import { openHelp, singleKeys } from "./help.js";
+import { showResult, showStale, showWelcome } from "./result.js";
+import { change, current, fromAddress, onChange, question } from "./state.js";
+import { stepsPanel } from "./steps.js";
+import { structurePanel } from "./structure.js";
+import { makeTabs, moveTab, refresh, setValid } from "./tabs.js";
+
+const PAUSE = 120; // ms after the last key before the server is asked
+const PATIENCE = 250; // ms more before something half typed is called wrong
+
+let derived = null;
+let pauseTimer = null;
+let problemTimer = null;
+
+/** Ask for the derivatives of what is in the field, and show them. */
+async function derive() {
+  const state = current();
+  clearTimeout(problemTimer);
+  if (!state.expression.trim()) return empty(state);
+  try {
+    const answer = await ask("api/derive", question(state));
+    if (answer === null) return;
+    derived = answer;
+    clearProblem();
+    showVariables(answer.variables);
+    showResult(answer, state);
+    setValid(state, true);
+  } catch (error) {
+    wrong(error, state);
+  }
+}
+
+function wrong(error, state) {
+  const wait = byId("problem").childElementCount || document.activeElement !== byId("expression") ? 0 : PATIENCE;
+  problemTimer = setTimeout(() => {
+    derived = null;
+    byId("answer").setAttribute("aria-busy", "false");
+    if (error.field === "declarations") openOptions(true);
+    showProblem(error, state);
+    showStale();
+    setValid(state, false);
+  }, wait);
+}
+
+async function empty(state) {
+  forget("api/derive");
+  derived = null;
+  clearProblem();
+  showVariables([]);
+  byId("answer").setAttribute("aria-busy", "false");
+  setValid(state, false);
+  showWelcome([]);
+  const groups = await examples().catch(() => []);
+  if (!current().expression.trim()) showWelcome(groups.map((group) => group.examples[0]).slice(0, 6));
+}
+
+function changed(state, names) {
+  const typed = names.length === 1 && (names[0] === "expression" || names[0] === "declarations");
+  const all = names.includes("expression") && names.length > 1;
+  setText(state.expression);
+  showControls(state, all);
+  if (names.every((name) => ["tab", "library", "sizes"].includes(name))) {
+    if (!names.includes("sizes")) refresh(state);
+    return;
+  }
+  byId("answer").setAttribute("aria-busy", "true");
+  clearTimeout(pauseTimer);
+  clearTimeout(problemTimer);
+  if (typed) pauseTimer = setTimeout(derive, PAUSE);
+  else derive();
+}
+
+function shortcuts(event) {
+  const typing = event.target.closest?.("input:not([type=radio]):not([type=range]), textarea, dialog, .menu");
+  if (event.ctrlKey || event.metaKey) return;
+  const digit = event.code.match(/^Digit([0-3])$/)?.[1];
+  const actions = {
+    KeyN: () => cycle("notation", current()),
+    KeyE: openExamples,
+    KeyL: copyLink,
+    KeyC: copyResult,
+    KeyT: () => moveTab(1),
+  };
+  let action = null;
+  if (event.altKey) action = digit ? () => change({ order: Number(digit) }) : actions[event.code];
+  else if (!typing && singleKeys()) action = { "/": () => byId("expression").focus(), "?": openHelp }[event.key];
+  if (!action || document.querySelector("dialog[open]")) return;
+  event.preventDefault();
+  action();
+}
+
+const copyLink = () => copy(location.href, "link");
+
+function copyResult() {
+  if (!derived) return announce("There is no result to copy");
+  const several = derived.blocks.length > 1;
+  copy(derived.blocks.map(({ key, text }) => (several ? `${key}: ${text}` : text)).join("\n"), "result");
+}
+
+makeControls();
+makeTabs([codePanel, stepsPanel, structurePanel, graphPanel, costPanel, checkPanel(() => refresh(current(), true))]);
+watch((expression) => change({ expression }, "typing"));
+onChange(changed);
+byId("open-examples").addEventListener("click", openExamples);
+byId("open-help").addEventListener("click", openHelp);
+byId("copy-link").addEventListener("click", copyLink);
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the part of the address after # holds the record
+  byId("expression").focus();
+});
+document.addEventListener("keydown", shortcuts);
+addEventListener("popstate", fromAddress);
+fromAddress();
+ask("api/health").then((health) => { byId("version").textContent = `eindiff ${health.version}`; }, () => {});

@@ -1,0 +1,81 @@
+// The result: the function as it was understood, and each derivative, typeset.
+
+import { button, byId, copyButton, h, scroller } from "./dom.js";
+import { fitFormula } from "./lines.js";
+import { equation } from "./safe.js";
+import { change, DEFAULTS } from "./state.js";
+
+const answer = byId("answer");
+
+const ORDERS = { 0: "value", 1: "derivative", 2: "second derivative", 3: "third derivative" };
+
+/** Show derivatives. */
+export function showResult(derived, { order, layout }) {
+  answer.classList.remove("stale");
+  answer.setAttribute("aria-busy", "false");
+  const parts = order ? [given(derived)] : [];
+  parts.push(...derived.blocks.map((block) => blockCard(block, order, layout)));
+  if (!derived.blocks.length) parts.push(h("p", { class: "welcome" }, "There is no variable to differentiate by."));
+  const conventions = derived.conventions.filter((sentence) => !sentence.startsWith("Layout")); // each card says that
+  const notes = new Set([...derived.blocks.map((block) => block.note), ...conventions].filter(Boolean));
+  if (notes.size) parts.push(h("p", { class: "note conventions" }, [...notes].join(" ")));
+  answer.replaceChildren(...parts);
+  for (const scroll of answer.querySelectorAll(".scroll")) fitFormula(scroll);
+  last = [answer.clientWidth, () => showResult(derived, { order, layout })];
+}
+
+// What was shown is shown again when the window has another width.
+let last = null;
+new ResizeObserver(() => {
+  const shown = answer.querySelector(".block") && !answer.classList.contains("stale");
+  if (shown && last && last[0] !== answer.clientWidth) last[1]();
+}).observe(answer);
+
+/** The last result, which is not that of the text any more. */
+export function showStale() {
+  answer.classList.add("stale");
+}
+
+/** With nothing to differentiate: a few things to start with. */
+export function showWelcome(examples) {
+  answer.classList.remove("stale");
+  const buttons = examples.map((example) => button(example.title, () => start(example)));
+  const words = h("p", {}, "Type a function, or start from one of these:");
+  answer.replaceChildren(h("div", { class: "welcome" }, words, ...buttons));
+}
+
+/** Take an example; how results are shown stays as it is. */
+export function start({ expression, declarations = "", wrt = [], order = 1 }) {
+  change({ expression, declarations, wrt, order, mode: DEFAULTS.mode, symmetric: DEFAULTS.symmetric, sizes: {} });
+}
+
+function given({ name, function: f }) {
+  const where = f.where.length ? [h("span", { class: "is" }, "where"), ...f.where.map(named)] : [];
+  return scroller("given", "The function", equation([f.left, f.mathml], `${name} = ${f.text}`), ...where);
+}
+
+function named({ name, name_mathml, text, mathml }) {
+  return equation([name_mathml, mathml], `${name} = ${text}`);
+}
+
+/** Whether the order of the axes is worth saying: not for the Hessian by one vector. */
+function hasAxes({ by, shape }, layout) {
+  return shape.length > 2 || new Set(by).size > 1 || (layout !== "mixed" && shape.length > 0);
+}
+
+function blockCard(block, order, layout) {
+  const typeset = equation([block.left, block.mathml], `${block.label} = ${block.text}`);
+  const parts = [scroller("scroll", `${ORDERS[order]} ${block.label}`, h("div", { class: "equation" }, typeset))];
+  if (block.where.length) {
+    const row = (definition, place) => [h("dt", {}, place ? "" : "where"), h("dd", {}, named(definition))];
+    parts.push(scroller("where", "Named parts", h("dl", {}, block.where.flatMap(row))));
+  }
+  const shape = block.shape_text.replaceAll("×", " × ");
+  const size = h("span", { class: block.shape.length ? "size" : "size plain", title: block.axes }, shape);
+  const axes = hasAxes(block, layout) ? h("span", {}, block.axes) : null;
+  const copies = h("span", { class: "copies" },
+    copyButton("Copy text", `text of ${block.label}`, () => block.text),
+    copyButton("Copy LaTeX", `LaTeX of ${block.label}`, () => block.latex));
+  parts.push(h("div", { class: "under" }, size, axes, copies));
+  return h("article", { class: "block", "data-key": block.key, "data-text": block.text }, ...parts);
+}
