@@ -95,19 +95,6 @@ def test_table(case: Case) -> None:
     assert_like_jax(actual, reference(theirs, case), case.tolerance)
 
 
-COMPILED = ("singular values", "nuclear norm", "eigh", "gamma logpdf", "Gaussian process", "cho_solve", "log_ndtr",
-            "custom_jvp", "transformer block", "Kalman filter", "scan", "multivariate normal", "qr")  # fmt: skip
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if case.name in COMPILED], ids=lambda case: case.name)
-@pytest.mark.filterwarnings("ignore:.*no closed form")
-def test_inside_of_jit(case: Case) -> None:
-    """Programs in JAX's words, which its compiler may round in other ways."""
-    ours, theirs = (ej.hessian, jax.hessian) if order(case) == 2 else (ej.jacrev, jax.jacrev)
-    actual = jax.jit(ours(case.function, case.argnums, case.has_aux))(*case.args)
-    assert_like_jax(actual, reference(theirs, case), case.tolerance)
-
-
 INTERPRETED = ("erfc", "gammaln", "sort", "stop_gradient", "convolution, same", "slogdet, negative", "sinc")
 
 
@@ -368,7 +355,7 @@ def test_errors() -> None:
     with pytest.raises(EindiffError, match="expected a function"):
         ej.hessian(x5)
     with pytest.raises(EindiffError, match=r"the value of i is needed.*jax.jit"):
-        jax.jit(ej.hessian(lambda x, i: jnp.sum(x[i] ** 3)))(x5, jnp.array([0, 1]))
+        jax.jit(ej.hessian(lambda x, i: jnp.sum(x[: int(i)] ** 3)))(x5, jnp.array(2))
     with pytest.raises(ZeroDivisionError):  # the function's own errors are its own
         ej.hessian(lambda x: 1 / 0)(x5)
 

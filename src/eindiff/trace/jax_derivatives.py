@@ -227,8 +227,8 @@ class Request:
         if self.name not in record.programs:
             aux = [x for x in record.traced.aux if isinstance(x, Expr)]
             exprs = [self.exprs(record.traced)]
-            if aux and self.form == "dense":
-                exprs.append(record.traced.finished(aux))
+            if self.form == "dense":
+                exprs += [record.traced.finished(aux), record.traced.finished(record.traced.outside)]
             elif aux:
                 record.programs["aux"] = Program([record.traced.finished(aux)])
             record.programs[self.name] = Program(exprs, self.form)
@@ -313,6 +313,9 @@ class Transformed:
         program = self._request.program(record)
         values = program.run(arrays)
         result = self._request.finish(traced, values[0])
+        if len(values) > 1 and values[2]:
+            is_outside = sum(values[2]) > 0
+            result = jax.tree_util.tree_map(lambda x: jnp.where(is_outside, jnp.nan, x), result)
         if not self._has_aux:
             return tuple(result) if isinstance(result, Valued) else result
         computed = values[1] if len(values) > 1 else record.programs["aux"].run(arrays)[0] if _has_exprs(traced) else []

@@ -155,6 +155,7 @@ class Traced:
     hidden: dict[str, Any]
     stopped: dict[Expr, Expr]
     opaque: dict[str, str]
+    outside: list[Expr]  # numbers that are 0 if all indices are in range
     is_lasting: bool  # whether it does not depend on a program around it
 
     def finished(self, exprs: list[Expr]) -> list[Expr]:
@@ -205,7 +206,8 @@ def _trace(
         return outputs, [x for x in extra if _is_result(x)]
 
     closed, shapes = jax.make_jaxpr(flat, return_shape=True)(*(_abstract(leaves[k].value) for k in moving))
-    found = Trace(frozenset(leaf.name for leaf in arguments.free), {leaf.name for leaf in leaves})
+    tracers = frozenset(leaf.name for leaf in leaves if isinstance(leaf.value, jax.core.Tracer))
+    found = Trace(frozenset(leaf.name for leaf in arguments.free), {leaf.name for leaf in leaves}, tracers=tracers)
     found.visible.update({identifier(name): value for name, value in visible.items()})
     inputs = [_input(leaves[k]) for k in moving]
     constants = [known_or_tracer(x) for x in closed.consts]
@@ -221,7 +223,7 @@ def _trace(
         [found.expr(x) for x in results[:count]], trees["out"], [x.dtype for x in shapes[0]],
         aux, trees["aux"], aux_types,
         free, [jax.typeof(leaf.value).dtype for leaf in arguments.free], arguments.free_tree,
-        [(k, leaves[k].name) for k in moving], found.hidden, found.stopped, found.opaque,
+        [(k, leaves[k].name) for k in moving], found.hidden, found.stopped, found.opaque, found.outside,
         not any(isinstance(x, jax.core.Tracer) for x in closed.consts),
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jax.lax import GatherScatterMode
 
-from eindiff import arrays, construct, indexing, reductions
+from eindiff import arrays, construct, functions, indexing, reductions
 from eindiff.constants import IndexMap
 from eindiff.construct import Factor, constant
 from eindiff.expr import Expr
@@ -187,6 +187,8 @@ def _shortest(place: Place) -> Place:
 
 def gather(step: Step, x: Value, indices: Value) -> Expr:
     """Windows of an array at known indices; windows that do not fit are filled, or moved until they do."""
+    if isinstance(indices, Expr) and step.trace.tracers & step.trace.depends_at_all(indices):
+        return _chosen(step, step.trace.expr(x), indices)
     indices, p, numbers = np.asarray(step.trace.known(indices)), step.params, step.params["dimension_numbers"]
     windows = _Windows(
         tuple(map(int, step.avals[0].shape)), step.shape, tuple(map(int, numbers.offset_dims)),
@@ -201,6 +203,48 @@ def gather(step: Step, x: Value, indices: Value) -> Expr:
     fill = p["fill_value"] if p["fill_value"] is not None else np.nan if step.is_real else 0
     mask = step.trace.expr(valid.astype(float))
     return arrays.multiply(result, mask) + arrays.multiply(step.trace.expr(np.asarray(fill, float)), 1 - mask)
+
+
+def _chosen(step: Step, x: Expr, indices: Expr) -> Expr:
+    """Windows at indices that are not known: products with ones where an entry is chosen, and zeros."""
+    numbers, sizes, shape = step.params["dimension_numbers"], step.params["slice_sizes"], step.shape
+    if numbers.operand_batching_dims:
+        raise Unsupported
+    counting = [k for k in range(len(shape)) if k not in numbers.offset_dims]
+    inside = iter(numbers.offset_dims)
+    labels, factors = [], []
+    for axis, (length, size) in enumerate(zip(map(int, x.shape), sizes, strict=True)):
+        index: Expr = construct.filled(0, ())
+        axes: list[int] = []
+        if axis in numbers.start_index_map:
+            index, axes = indices[..., numbers.start_index_map.index(axis)], [*counting]
+            index = _in_range(step, index, length - size)
+        if axis not in numbers.collapsed_slice_dims:
+            index, axes = index[..., None] + step.trace.expr(np.arange(size)), [*axes, next(inside)]
+        labels.append(len(shape) + axis)
+        known = step.trace.constant(index)
+        if known is not None:
+            map_ = constant(_map(length, _shortest(Place(tuple(axes), known.astype(int)))))
+            kept = _shortest(Place(tuple(axes), known.astype(int))).axes
+            factors.append((map_, (labels[-1], *kept)))
+        else:
+            places = step.trace.expr(np.arange(length))
+            apart = index[..., None] - places
+            hot = 1 - functions.greater(apart, 0 * apart) - functions.greater(0 * apart, apart)
+            factors.append((hot, (*axes, labels[-1])))
+    lengths = dict(enumerate(shape)) | {len(shape) + k: n for k, n in enumerate(x.shape)}
+    return construct.einsum(1, [(x, tuple(labels)), *factors], tuple(range(len(shape))), lengths)
+
+
+def _in_range(step: Step, index: Expr, last: int) -> Expr:
+    """An index that is moved into its range, or counted if it is outside, as the mode says."""
+    mode = GatherScatterMode.from_any(step.params["mode"])
+    first, final = (construct.filled(k, index.shape) for k in (0, last))
+    if mode == GatherScatterMode.CLIP:
+        return functions.maximum(first, -functions.maximum(-final, -index))
+    if mode != GatherScatterMode.PROMISE_IN_BOUNDS and step.trace.constant(index) is None:
+        step.trace.outside.append(arrays.sum(functions.greater(index, final) + functions.greater(first, index)))
+    return index
 
 
 def scatter(step: Step, x: Value, indices: Value, updates: Value) -> Expr:

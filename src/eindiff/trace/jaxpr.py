@@ -19,6 +19,7 @@ from jax._src import source_info_util
 from eindiff import construct
 from eindiff.arrays import broadcast
 from eindiff.errors import EindiffError
+from eindiff.evaluate import evaluate
 from eindiff.expr import Expr, Variable, variables
 from eindiff.functions import Function
 from eindiff.trace import jax_constants, jax_rules
@@ -67,6 +68,8 @@ class Trace:
     made: dict[Expr, tuple] = field(default_factory=dict)  # the step that gave an expression, and its arguments
     opaque: dict[str, str] = field(default_factory=dict)  # the opaque functions, and where they are in the program
     visible: dict[str, np.ndarray] = field(default_factory=dict)  # arrays that the function sees, by their names there
+    tracers: frozenset[str] = frozenset()  # inputs whose values cannot be known: they belong to a program around this
+    outside: list[Expr] = field(default_factory=list)  # how many indices are out of range, where that is not known
     functions: dict[tuple, Function] = field(default_factory=dict)  # opaque ones, by what they compute
     place: str = "a line that JAX does not know"  # of the call that is being followed
 
@@ -136,9 +139,15 @@ class Trace:
         if not isinstance(value, Expr):
             return value
         names = self.depends_at_all(value) - set(self.hidden)
-        if names & self.free or not names:
+        if names & (self.free | self.tracers) or not names:
             raise Unsupported
         raise NeedsValueError(names)
+
+    def constant(self, value: Expr) -> np.ndarray | None:
+        """The entries of an expression that is a constant."""
+        if isinstance(value, Variable) and _is_array(self.hidden.get(value.name)):
+            return self.hidden[value.name]
+        return evaluate(value, {}) if not variables(value) else None
 
     # Programs
 
