@@ -30,13 +30,14 @@ lint: $(VENV)/.test-ready ## Run ruff and mypy
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 
-# The tests of the page need a browser. It comes from the system's packages where they can be installed.
+# The tests of the page need a browser, and fail without one. It comes from the system's packages where they can be
+# installed.
 browser:
 	@if command -v chromium >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium; } \
-	    || echo "Chromium could not be installed: the tests of the page are skipped."; \
-	else echo "The tests of the page need Chromium, and are skipped without it: sudo apt-get install chromium"; fi
+	    || echo "Chromium could not be installed: without it the tests of the page fail (apt-get install chromium)."; \
+	else echo "The tests of the page need Chromium, and fail without it: sudo apt-get install chromium"; fi
 
 bench: $(VENV)/.bench-ready ## Run all benchmarks against all peers (hours)
 	$(PY) -m benchmarks --out benchmarks/results

@@ -226,6 +226,16 @@ def test_code_runs_by_itself(run, tmp_path: Path) -> None:
     assert done.returncode == 0 and "hessian: relative error" in done.stdout
 
 
+def test_code_by_a_variable_that_dropped_out(run, tmp_path: Path) -> None:
+    for names in (["x"], ["X", "x"]):
+        status, text, _ = run("tr(A*X') + sum(x - x)", *names, "--code", "numpy")
+        assert status == 0
+        (tmp_path / "f.py").write_text(text)
+        done = subprocess.run([sys.executable, "f.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and not done.stderr
+        assert done.stdout.count("relative error") == len(names) - 1
+
+
 def test_code_is_not_written_in_another_convention_than_asked_for(run) -> None:
     status, out, errors = run("A*x", "x", "--layout", "denominator", "--code", "numpy")
     assert status == 2 and not out and "mixed layout" in errors

@@ -25,6 +25,21 @@ DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 LOGISTIC = {"f": "sum(log(exp(-y.*(X*w)) + vector(1)))", "by": "w"}
 FACTORS = {"f": "norm2(T - U*V')^2", "by": "U,V", "order": 2}
 EXPECTED_TO_FAIL = "status of 422"  # browsers log answers that say what is wrong with the text
+COMPARE = """
+import sys
+import numpy as np
+found = []
+for name in sys.argv[1:]:
+    scope = {"__name__": "__main__"}
+    try:
+        exec(open(name + ".py").read(), scope)
+    except SystemExit as done:
+        assert not done.code
+    found.append([np.asarray(output) for output in scope["outputs"]])
+for outputs in found[1:]:
+    for one, other in zip(outputs, found[0], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10)
+"""
 WATCH = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));
@@ -324,10 +339,24 @@ def test_copied_code_runs_and_checks_itself(visit: Visit) -> None:
     ran = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     assert "hessian: relative error" in ran.stdout
-    for library, word in [("PyTorch", "import torch"), ("JAX", "import jax"), ("TensorFlow", "import tensorflow"),
-                          ("CuPy", "import cupy"), ("LaTeX", "\\begin{")]:  # fmt: skip
+    for library, word in [("CuPy", "import cupy"), ("LaTeX", "\\begin{")]:
         visit.page.locator("#panel label", has_text=library).click()
         expect(visit.page.locator("#code")).to_contain_text(word)
+
+
+def test_copied_code_of_all_libraries_gives_the_same(visit: Visit, tmp_path: Path) -> None:
+    visit.go(**LOGISTIC, order=2, tab="code")
+    words = {"NumPy": "import numpy", "PyTorch": "import torch", "JAX": "import jax", "TensorFlow": "import tensorflow"}
+    for library, word in words.items():
+        visit.page.locator("#panel label", has_text=library).click()
+        expect(visit.page.locator("#code")).to_contain_text(word)
+        visit.page.get_by_role("button", name="Copy code").click()
+        code = visit.page.evaluate("navigator.clipboard.readText()")
+        assert word in code
+        (tmp_path / f"{library}.py").write_text(code)
+    ran = subprocess.run([sys.executable, "-c", COMPARE, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert ran.stdout.count("hessian (") == len(words) - 1
 
 
 def test_copy_formula(visit: Visit) -> None:
@@ -353,6 +382,10 @@ def test_structure_check_cost_graph(visit: Visit) -> None:
     visit.go(**FACTORS, tab="structure")
     expect(visit.page.locator(".picture svg path").first).to_be_visible()
     expect(visit.page.locator(".structure h3")).to_have_text("arrowhead")
+    terms = visit.page.locator(".legend li")
+    assert terms.count() == 4
+    assert terms.first.locator("math").get_attribute("aria-label") == "2·(I ⊗ (Vᵀ·V))"
+    expect(terms.first.locator(".by")).to_have_text("U, U")
     visit.tab("Check")
     expect(visit.page.locator(".verdict")).to_contain_text("passed")
     assert visit.page.locator("#panel tbody tr").count() == 3
@@ -378,3 +411,8 @@ def test_structure_check_cost_graph(visit: Visit) -> None:
     visit.page.mouse.up()
     assert box.locator("svg").get_attribute("viewBox") != view
     assert visit.page.locator(".viewport svg").count() == 2
+    expect(visit.page.locator(".graphs .high").first).to_contain_text("on the way")
+    expect(visit.page.locator(".graphs .high").last).to_contain_text("only the result")
+    visit.go(f="x'*A*x", by="x", tab="graph")
+    expect(visit.page.locator("#panel")).to_contain_text("multiply in the same order")
+    assert visit.page.locator(".viewport svg").count() == 1

@@ -37,6 +37,19 @@ CONTRAST = """(selector) => [...document.querySelectorAll(selector)].filter(
 # Links and history
 
 
+def test_a_link_to_what_does_not_fit_shows_its_variables(visit: Visit) -> None:
+    visit.go(f="A*x + B", by="x")
+    expect(visit.page.locator("#problem .message")).to_be_visible()
+    expect(visit.page.locator("#variables .chip")).to_have_count(3)
+    assert "?" not in visit.page.locator("#variables").inner_text()
+    visit.page.get_by_role("button", name=re.compile("^B: matrix")).click()
+    visit.page.locator("#menu").get_by_label("vector", exact=True).check()
+    visit.settled()
+    expect(visit.page.locator("#problem .message")).to_have_count(0)
+    assert visit.results() == {"x": "A"}
+    assert "declare=B+vector" in visit.page.url
+
+
 def test_shared_link_shows_the_same(visits: Callable[..., Visit]) -> None:
     first, second = visits(), visits()
     first.go()

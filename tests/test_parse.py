@@ -393,6 +393,13 @@ def test_errors_have_a_place():
         parse("x", 5)
 
 
+@pytest.mark.parametrize("text", ["a + + exq(x)", "+ + exq(x)", "2^+exq(x)", "-+exq(x)"])
+def test_a_sign_is_not_where_the_error_is(text):
+    with pytest.raises(ParseError, match="unknown function exq") as caught:
+        parse(text)
+    assert caught.value.column == 1 + text.index("exq")
+
+
 def test_a_long_line_is_cut_around_the_place():
     with pytest.raises(ParseError) as caught:
         parse("+".join(["a"] * 500) + "+ $ +" + "+".join(["b"] * 500))

@@ -158,7 +158,9 @@ def test_steps(client):
 def test_graph(client):
     found = {d["mode"]: d for d in ask(client, "graph", **FACTORIZATION)["drawings"]}
     assert list(found) == ["reverse", "cross_country"]
-    assert all(drawing["high"] >= 1 for drawing in found.values())
+    assert {mode: (drawing["high"], drawing["inside"]) for mode, drawing in found.items()} == {
+        "reverse": (3, 2), "cross_country": (1, 0),
+    }  # fmt: skip
     assert "arrow-reverse" in found["reverse"]["svg"]
 
 

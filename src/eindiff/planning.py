@@ -27,6 +27,16 @@ class Step:
     seconds: float  # predicted
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One statement: its source, operations on numbers, bytes read and written, and bytes in use while it runs."""
+
+    lines: tuple[str, ...]
+    flops: float
+    bytes: int
+    live: int
+
+
 class Plan:
     """What computing some outputs costs.
 
@@ -102,17 +112,27 @@ class Plan:
                 live.pop(name, None)
         return rows
 
+    def statements(self) -> list[Cost]:
+        """What each statement of the program costs."""
+        return [
+            Cost(
+                tuple(statement.lines),
+                sum(self._costs.flops(x) for x in statement.operations),
+                sum(self._costs.moved(x) for x in statement.operations),
+                live,
+            )
+            for statement, (_, live) in zip(self._program.statements, self._memory(), strict=True)
+        ]
+
     def explain(self, modes: bool = True) -> str:
         """The program line by line, each with its operations, the bytes it moves, and the memory in use.
 
         With `modes`, the totals in each mode of differentiation stand below, if the outputs are derivatives.
         """
         rows = [("operations", "moved", "in use", "")]
-        for statement, (_, live) in zip(self._program.statements, self._memory(), strict=True):
-            flops = sum(self._costs.flops(x) for x in statement.operations)
-            moved = sum(self._costs.moved(x) for x in statement.operations)
-            rows.append((count_text(flops), bytes_text(moved), bytes_text(live), statement.lines[0]))
-            rows += [("", "", "", line) for line in statement.lines[1:]]
+        for cost in self.statements():
+            rows.append((count_text(cost.flops), bytes_text(cost.bytes), bytes_text(cost.live), cost.lines[0]))
+            rows += [("", "", "", line) for line in cost.lines[1:]]
         total = f"{count_text(self.flops)} operations, {bytes_text(self.bytes)} moved"
         total += f", {bytes_text(self.peak)} in use at most"
         table = [f"{a:>10}  {b:>9}  {c:>9}  {line}".rstrip() for a, b, c, line in rows]

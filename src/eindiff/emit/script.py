@@ -90,10 +90,12 @@ class Script:
 
     def source(self) -> str:
         """The whole script."""
+        names = self.module.names.variables  # a variable that dropped out is no input: nothing can be moved there
         symmetric = any(x.symmetries for *_, x in self.checks)
         checks = [
-            (label, lower, higher, self.module.names.variables[x.name], *([bool(x.symmetries)] if symmetric else []))
+            (label, lower, higher, names[x.name], *([bool(x.symmetries)] if symmetric else []))
             for label, lower, higher, x in self.checks
+            if x.name in names
         ]
         rows = "".join(f"\n        {row!r}," for row in checks).replace("'", '"')
         unseen = [self.module.names.sizes[size] for size in self.module.unseen]

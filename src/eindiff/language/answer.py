@@ -95,15 +95,15 @@ def answer(text: str, request: Request) -> Answer:
     with rewrite_log() as log:
         function = parse(text, known)
     blocks = []
-    for by in _wanted(function, text, request):
+    for by in wanted(function, text, request):
         made = derivative(function, *by, mode=request.mode, symmetric=request.symmetric)
         arranged = arrange(made, function.ndim, [x.ndim for x in by], request.layout)
         blocks.append(Block(by, made, arranged))
     result = Answer(text, function, set(known), blocks)
     if request.steps:
-        result.chapters = _chapters(result, request, log)
+        result.chapters = chapters_of(result, request, log)
     if request.check:
-        result.check = _check(result, request)
+        result.check = checked(result, request)
     if request.code:
         result.code = _code(result, request)
     if request.graph:
@@ -113,7 +113,7 @@ def answer(text: str, request: Request) -> Answer:
     return result
 
 
-def _wanted(function: Expr, text: str, request: Request) -> list[tuple[Variable, ...]]:
+def wanted(function: Expr, text: str, request: Request) -> list[tuple[Variable, ...]]:
     """By which variables to differentiate, for each of the derivatives."""
     from eindiff.expr import variables
 
@@ -161,7 +161,7 @@ def _variable(function: Expr, word: str, name: str, start: int) -> Variable:
     raise Source(word).error(f"there is no variable {name} in the expression; {hint}", start, start + len(name))
 
 
-def _chapters(result: Answer, request: Request, log: Sequence[Any]) -> list[Chapter]:
+def chapters_of(result: Answer, request: Request, log: Sequence[Any]) -> list[Chapter]:
     """The steps of all derivatives; what they begin with in common is there once."""
     from eindiff.language.steps import derivation
 
@@ -174,7 +174,7 @@ def _chapters(result: Answer, request: Request, log: Sequence[Any]) -> list[Chap
     return chapters
 
 
-def _check(result: Answer, request: Request) -> Check:
+def checked(result: Answer, request: Request) -> Check:
     """Each derivative against finite differences of the one of one order less, at a random point."""
     import numpy as np
 

@@ -349,13 +349,13 @@ def to_text(chapters: Sequence[Chapter], notation: str = "matrix", style: str = 
     lines: list[str] = []
     count = 0
     for chapter in chapters:
-        writer = _Writer(notation, style, chapter.letter)
+        writer = Writer(notation, style, chapter.letter)
         lines += [""] if lines else []
         lines.append(writer.words(chapter.title))
         width = max((_width(writer.name(step.target)) for step in chapter.names), default=0)
         for step in chapter.names:
             name = writer.name(step.target)
-            lines.append(f"  {name}{' ' * (width - _width(name))} = {writer.expr(_shown(step))}")
+            lines.append(f"  {name}{' ' * (width - _width(name))} = {writer.expr(shown(step))}")
         for step in chapter.steps:
             count += 1
             left, *right = writer.equation(step, chapter)
@@ -372,10 +372,10 @@ def to_latex(chapters: Sequence[Chapter], notation: str = "matrix") -> str:
     lines: list[str] = []
     count = 0
     for chapter in chapters:
-        writer = _Writer(notation, "latex", chapter.letter)
+        writer = Writer(notation, "latex", chapter.letter)
         lines.append(rf"\paragraph{{{writer.words(chapter.title)}}}")
         if chapter.names:
-            rows = [f"  {writer.name(step.target)} &= {writer.expr(_shown(step))}" for step in chapter.names]
+            rows = [f"  {writer.name(step.target)} &= {writer.expr(shown(step))}" for step in chapter.names]
             lines += [r"\begin{align*}", " \\\\\n".join(rows), r"\end{align*}"]
         lines += [r"\begin{enumerate}", rf"\setcounter{{enumi}}{{{count}}}"]
         for step in chapter.steps:
@@ -392,14 +392,15 @@ def as_data(chapters: Sequence[Chapter], notation: str = "matrix") -> list[dict[
     """Steps for programs."""
     data = []
     for chapter in chapters:
-        plain, latex = _Writer(notation, "plain", chapter.letter), _Writer(notation, "latex", chapter.letter)
+        plain, latex = Writer(notation, "plain", chapter.letter), Writer(notation, "latex", chapter.letter)
         for step in [*chapter.names, *chapter.steps]:
             entry = {"rule": step.rule, "words": plain.words(step.words), "by": list(chapter.by)}
             data.append({**entry, "plain": plain.equation(step, chapter), "latex": latex.equation(step, chapter)})
     return data
 
 
-def _shown(step: Step) -> Expr:
+def shown(step: Step) -> Expr:
+    """What a step says that its target is: the local equation where there is one."""
     return step.after if step.local is None else step.local
 
 
@@ -415,7 +416,7 @@ def _escaped(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
+class Writer:
     """Writes expressions, names and words in one notation and style."""
 
     notation: str

@@ -97,8 +97,7 @@ class _Builder:
         return _undone("negative", parts[1], parts[0].start_pos, parts[1].end)
 
     def positive(self, parts: list) -> Node:
-        parts[1].start = parts[0].start_pos
-        return parts[1]
+        return parts[1]  # where it was: an error in it is not at the sign
 
     def signed_exponent(self, parts: list) -> Node:
         return self.negative(parts) if parts[0].type == "MINUS" else self.positive(parts)

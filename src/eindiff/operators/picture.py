@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eindiff.errors import EindiffError, shape_text
-from eindiff.operators.picture_scheme import Scheme, Side
+from eindiff.operators.picture_scheme import Scheme, Side, scheme_of
 from eindiff.operators.terms import Array
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def plot(derivative: Derivative, axis: Any = None) -> Any:
     except ImportError as error:
         raise EindiffError("a picture needs matplotlib: pip install matplotlib") from error
 
-    scheme = Scheme(derivative._grid, bool(derivative._facts.symmetric))
+    scheme = scheme_of(derivative)
     if axis is not None:
         _draw_matrix(axis, scheme)
         axis.set_title(_title(derivative, 60), fontsize=9, color=INK)

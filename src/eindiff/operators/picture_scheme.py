@@ -10,12 +10,16 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from math import log1p, prod, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from eindiff.labels import first_appearance, subscripts
 from eindiff.operators.grid import Grid, Shape, starts
 from eindiff.operators.terms import ALPHABET, Array, Term
+
+if TYPE_CHECKING:
+    from eindiff.operators.derivative import Derivative
 
 LARGE, SMALL = 64, 40  # more rows or columns than that are drawn smaller: with that many, if that can be
 ENTRIES = 6  # along an axis that is drawn smaller
@@ -157,6 +161,11 @@ class Scheme:
             more = ", …" if len(smaller) > 4 else ""
             return "schematic: " + ", ".join(f"{size} drawn as {drawn}" for size, drawn in smaller[:4]) + more
         return "" if self.squares[:, 4].all() else "pale: zero at this point"
+
+
+def scheme_of(derivative: Derivative) -> Scheme:
+    """What the picture of a derivative shows."""
+    return Scheme(derivative._grid, bool(derivative._facts.symmetric))
 
 
 def _letter(k: int) -> str:

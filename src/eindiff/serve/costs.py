@@ -53,10 +53,7 @@ def _totals(made: Plan) -> dict[str, float]:
 
 def _steps(made: Plan) -> list[dict[str, Any]]:
     """The statements of the program, each with what it costs."""
-    rows = []
-    for statement, (_, live) in zip(made._program.statements, made._memory(), strict=True):
-        flops = sum(made._costs.flops(x) for x in statement.operations)
-        moved = sum(made._costs.moved(x) for x in statement.operations)
-        text = "\n".join(statement.lines)
-        rows.append({"text": text, "flops": float(flops), "bytes": float(moved), "memory": float(live)})
-    return rows
+    return [
+        {"text": "\n".join(x.lines), "flops": float(x.flops), "bytes": float(x.bytes), "memory": float(x.live)}
+        for x in made.statements()
+    ]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from eindiff.expr import Expr
-from eindiff.language.answer import Request, _chapters
+from eindiff.language.answer import Request, chapters_of
 from eindiff.language.parse import parse
-from eindiff.language.steps import Chapter, Step, _shown, _Writer
+from eindiff.language.steps import Chapter, Step, Writer, shown
 from eindiff.rewrite import rewrite_log
 from eindiff.serve.formulas import inline
 from eindiff.serve.mathml import APPLY, TIMES, MathmlStyle, above, fenced, name_mathml, number_mathml, row, token, whole
@@ -27,7 +27,7 @@ def steps(ask: Mapping[str, Any]) -> dict[str, Any]:
     request = Request(mode=ask.get("mode", "auto"), symmetric=ask.get("symmetric", "projected"))
     notation = ask.get("notation", "matrix")
     number, chapters = 0, []
-    for chapter in _chapters(result, request, log) if any(block.by for block in result.blocks) else []:
+    for chapter in chapters_of(result, request, log) if any(block.by for block in result.blocks) else []:
         chapters.append(_Typesetter(notation, chapter).data(number))
         number += len(chapter.steps)
     return {"chapters": chapters}
@@ -38,7 +38,7 @@ class _Typesetter:
 
     def __init__(self, notation: str, chapter: Chapter) -> None:
         self.notation, self.chapter = notation, chapter
-        self.text = _Writer(notation, "unicode", chapter.letter)
+        self.text = Writer(notation, "unicode", chapter.letter)
 
     def data(self, number: int) -> dict[str, Any]:
         """The model `Chapter`; its steps are numbered from the next number on."""
@@ -76,10 +76,10 @@ class _Typesetter:
         return pieces
 
     def definition(self, step: Step) -> dict[str, Any]:
-        shown = _shown(step)
+        right = shown(step)
         return {
-            "text": f"{self.text.name(step.target)} = {self.text.expr(shown)}",
-            "mathml": [whole(self.name(step.target)), whole(self.expr(shown))],
+            "text": f"{self.text.name(step.target)} = {self.text.expr(right)}",
+            "mathml": [whole(self.name(step.target)), whole(self.expr(right))],
         }
 
     def equation(self, step: Step) -> dict[str, Any]:
@@ -99,8 +99,7 @@ class _Typesetter:
             return parts[0]
         if step.subject == "add":
             terms = [(number_mathml(number), self.expr(term)) for term, number in step.before[0].items()]
-            shown = [one if factor == "<mn>1</mn>" else factor + TIMES + one for factor, one in terms]
-            return "<mo>+</mo>".join(shown)
+            return "<mo>+</mo>".join(one if factor == "<mn>1</mn>" else factor + TIMES + one for factor, one in terms)
         if step.subject == "pow":
             return above(fenced(parts[0]), number_mathml(step.before[0]))
         return token("mi", step.subject) + APPLY + fenced("<mo>,</mo>".join(parts))

@@ -35,6 +35,13 @@ GROUPS = [
             "V",
             2,
         ),
+        (
+            "A net with three layers",
+            "Z = relu(relu(relu(X*A)*B)*C); sum(logsumexp(Z, 1)) - tr(Y'*Z)",
+            "X(m,n); A(n,n); B(n,n); C(n,n); Y(m,n)",
+            "A",
+            2,
+        ),
     ),
     _group(
         "Machine learning",

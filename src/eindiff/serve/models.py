@@ -221,12 +221,28 @@ class Drawing(BaseModel):
     svg: str = Field(description="An `<svg>` element.")
     nodes: int
     high: int = Field(description="How many nodes are of order 4 or more, which are drawn in red.")
+    inside: int = Field(description="How many of these are neither results nor terms of a sum that is a result.")
 
 
 class Graphs(BaseModel):
-    """Expression DAGs of the same derivatives in several modes."""
+    """Expression DAGs of the same derivatives in several modes, in which each product is of two tensors.
+
+    Reverse mode multiplies from the function to the last variable, beginning with a unit tensor; cross-country mode in
+    order of increasing tensor order. Both have the same value.
+    """
 
     drawings: list[Drawing] = Field(description="Reverse and cross-country mode.")
+    same: bool = Field(description="Whether both modes multiply the same tensors in the same order.")
+
+
+class Term(BaseModel):
+    """A part of a Hessian that is drawn in one colour."""
+
+    colour: str = Field(description="As in `#4c78a8`.")
+    block: str = Field(description="The variables of its block, `U, V`, if there are several; the mirror image too.")
+    text: str = Field(description="What it is: a matrix, a Kronecker product, or the entries with their indices.")
+    mathml: str = Field(description="The same, typeset; empty if the text is words.")
+    where: list[Definition] = Field(description="What names in it stand for, where it would be too long without.")
 
 
 class Structure(BaseModel):
@@ -235,9 +251,11 @@ class Structure(BaseModel):
     available: bool = Field(description="Whether there is one: of order 2, for a scalar function.")
     reason: str = Field("", description="Why not, as a sentence.")
     name: str = Field("", description="In a word or two: `identity ⊗ core`.")
-    formula: str = Field("", description="With its sizes: `I₁₀₀₀ ⊗ core(10×10)`.")
+    formula: str = Field("", description="With its sizes: `I₁₀₀₀ ⊗ core(10×10)`; may be empty.")
     explanation: str = Field("", description="What that means, in a sentence or two.")
     svg: str = Field("", description="A drawing of blocks, deltas and cores: an `<svg>` element.")
+    terms: list[Term] = Field(default_factory=list, description="What the colours stand for.")
+    note: str = Field("", description="What there is to say about the drawing; may be empty.")
     bytes: int = Field(0, description="Memory of its parts at the sizes drawn.")
     dense_bytes: int = Field(0, description="Memory of all entries at the sizes drawn.")
     sizes: dict[str, int] = Field(default_factory=dict, description="The sizes drawn.")

@@ -12,19 +12,20 @@ import numpy as np
 from eindiff import sizes as sz
 from eindiff.check import random_point
 from eindiff.compiled import structured
-from eindiff.derive import derivative, find_variable, hessian
+from eindiff.derive import find_variable, hessian
 from eindiff.errors import EindiffError, shape_text
-from eindiff.expr import Expr, Variable, size_names, variables
+from eindiff.expr import Add, Expr, Variable, size_names, variables
 from eindiff.language.graph import boxes, to_svg
-from eindiff.language.layout import arrange
 from eindiff.operators.derivative import Derivative
 from eindiff.operators.picture import COLOURS, OTHER, PALE
-from eindiff.operators.picture_scheme import Scheme, Side
+from eindiff.operators.picture_scheme import Scheme, Side, scheme_of
+from eindiff.serve.legend import legend
+from eindiff.serve.multiplications import Multiplications
 from eindiff.serve.work import RefusedError, derivatives
 
 SMALL = {"m": 10, "n": 6, "k": 3, "p": 4, "r": 2, "h": 4}  # sizes that are drawn, if none are given
 ENTRIES = 400_000  # of an array that is made for a picture
-SIDE, LINE, MARGIN = 340.0, 20.0, 8.0
+SIDE, MARGIN = 340.0, 8.0
 
 WORDS = {
     "diagonal": "Only the entries on the diagonal are not zero: solving with it is a division.",
@@ -49,22 +50,27 @@ def graphs(ask: Mapping[str, Any]) -> dict[str, Any]:
     """The model `Graphs`."""
     reading, result = derivatives(ask)
     convention, layout = ask.get("symmetric", "projected"), ask.get("layout", "mixed")
-    drawings = []
-    for mode in ("reverse", "cross_country"):
-        outputs: dict[str, Expr] = {}
-        for block in result.blocks:
-            made = (
-                derivative(reading.function, *block.by, mode=mode, symmetric=convention)
-                if block.by
-                else reading.function
-            )
-            arranged = arrange(made, reading.function.ndim, [x.ndim for x in block.by], layout)
-            outputs[block.label("unicode", reading.name)] = arranged.expr
-        found = boxes(outputs)
-        svg = to_svg(outputs).replace('id="arrow"', f'id="arrow-{mode}"').replace("url(#arrow)", f"url(#arrow-{mode})")
-        high = sum(box.kind == "high" for box in found)
-        drawings.append({"mode": mode, "svg": svg, "nodes": len(found), "high": high})
-    return {"drawings": drawings}
+    maker = Multiplications()
+    made: dict[str, dict[str, Expr]] = {}
+    for mode, multiplied in (("reverse", maker.reverse), ("cross_country", maker.cross_country)):
+        made[mode] = {
+            block.label("unicode", reading.name): multiplied(reading.function, block.by, layout, convention)
+            for block in result.blocks
+        }
+    return {
+        "drawings": [_graph(mode, outputs) for mode, outputs in made.items()],
+        "same": made["reverse"] == made["cross_country"],
+    }
+
+
+def _graph(mode: str, outputs: Mapping[str, Expr]) -> dict[str, Any]:
+    """The model `Drawing`."""
+    found = boxes(outputs)
+    svg = to_svg(outputs).replace('id="arrow"', f'id="arrow-{mode}"').replace("url(#arrow)", f"url(#arrow-{mode})")
+    ends = {x for output in outputs.values() for x in (output, *(output.terms if isinstance(output, Add) else ()))}
+    high = [box.node for box in found if box.kind == "high"]
+    inside = [node for node in high if node not in ends]
+    return {"mode": mode, "svg": svg, "nodes": len(found), "high": len(high), "inside": len(inside)}
 
 
 # The structure of a Hessian
@@ -86,12 +92,15 @@ def structure(ask: Mapping[str, Any]) -> dict[str, Any]:
         value = _value(reading.function, blocks if len(wanted) > 1 else blocks[0][0], wanted, sizes)
     except EindiffError:
         return {"available": False, "reason": "No point was found at which the Hessian has finite values."}
+    scheme, names = scheme_of(value), [x.name for x in wanted]
     return {
         "available": True,
         "name": value.structure,
-        "formula": value.formula,
+        "formula": "" if "->" in value.formula else value.formula,  # the terms are told one by one
         "explanation": explanation(value.structure),
-        "svg": drawn(value, [x.name for x in wanted]),
+        "svg": drawn(scheme, value.formula, names),
+        "terms": legend(scheme, blocks, names, sizes),
+        "note": scheme.note,
         "bytes": int(value.nbytes),
         "dense_bytes": int(value.dense_nbytes),
         "sizes": sizes,
@@ -134,48 +143,29 @@ def explanation(word: str) -> str:
     return ""
 
 
-def drawn(value: Derivative, names: Sequence[str]) -> str:
-    """The matrix with a colour for each term, the names of the variables, and a line about each term."""
-    scheme = Scheme(value._grid, bool(value._facts.symmetric))
+def drawn(scheme: Scheme, title: str, names: Sequence[str]) -> str:
+    """The matrix with a colour for each term, and the names of the variables."""
     rows, cols = max(scheme.rows.places[-1], 1), max(scheme.cols.places[-1], 1)
     scale = SIDE / max(rows, cols)
     height, width = rows * scale, cols * scale
     left, top = 18.0 + 8 * max(map(len, names), default=0), 24.0
-    legend = list(zip([*COLOURS, OTHER], _legend(scheme), strict=False))
-    note = [scheme.note] if scheme.note else []
-    total = top + height + MARGIN + LINE * (len(legend) + len(note)) + MARGIN
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + MARGIN:.0f} {total:.0f}" '
-        f'width="{left + width + MARGIN:.0f}" height="{total:.0f}" role="img" font-size="13" '
-        f'font-family="DejaVu Sans, Verdana, sans-serif">',
-        f"<title>{escape(value.formula)}</title>",
-        f'<g transform="translate({left:.1f} {top:.1f})">',
-        f'<rect width="{width:.1f}" height="{height:.1f}" fill="#808080" fill-opacity="0.08"/>',
-        *_squares(scheme, scale),
-        *_rules(scheme.rows, scheme.cols, scale),
-        f'<rect width="{width:.1f}" height="{height:.1f}" fill="none" stroke="#8a8f98"/>',
-        "</g>",
-        *_names(scheme.cols, names, scale, left, top, across=True),
-        *_names(scheme.rows, names, scale, left, top, across=False),
-    ]
-    y = top + height + MARGIN + 14
-    for colour, text in legend:
-        lines.append(f'<rect x="{MARGIN:g}" y="{y - 10:.1f}" width="12" height="12" rx="2" fill="{colour}"/>')
-        lines.append(f'<text x="{MARGIN + 20:g}" y="{y:.1f}" fill="currentColor">{escape(text)}</text>')
-        y += LINE
-    lines += [f'<text x="{MARGIN:g}" y="{y:.1f}" fill="currentColor">{escape(text)}</text>' for text in note]
-    return "\n".join([*lines, "</svg>"])
-
-
-def _legend(scheme: Scheme) -> list[str]:
-    """A line of text for each colour."""
-    arrays = {name: shape_text(array.shape) for name, array in scheme.arrays.items()}
-    texts = []
-    for text in scheme.labels:
-        shapes = [f"{name} is {arrays[name]}" for name in dict.fromkeys(text.split()) if name in arrays]
-        texts.append("; ".join([text, ", ".join(shapes)] if shapes else [text])[:70])
-    more = len(texts) - len(COLOURS)
-    return [*texts[: len(COLOURS)], f"{more} more terms"] if more > 0 else texts
+    across, down = left + width + MARGIN, top + height + MARGIN
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {across:.0f} {down:.0f}" width="{across:.0f}" '
+            f'height="{down:.0f}" role="img" font-size="13" font-family="DejaVu Sans, Verdana, sans-serif">',
+            f"<title>{escape(title)}</title>",
+            f'<g transform="translate({left:.1f} {top:.1f})">',
+            f'<rect width="{width:.1f}" height="{height:.1f}" fill="#808080" fill-opacity="0.08"/>',
+            *_squares(scheme, scale),
+            *_rules(scheme.rows, scheme.cols, scale),
+            f'<rect width="{width:.1f}" height="{height:.1f}" fill="none" stroke="#8a8f98"/>',
+            "</g>",
+            *_names(scheme.cols, names, scale, left, top, across=True),
+            *_names(scheme.rows, names, scale, left, top, across=False),
+            "</svg>",
+        ]
+    )
 
 
 def _squares(scheme: Scheme, scale: float) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from eindiff.derive import derivative
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Expr, Variable, size_names, topological, variables
-from eindiff.language.answer import Answer, Block, Request, _wanted
+from eindiff.language.answer import Answer, Block, Request, wanted
 from eindiff.language.declarations import Declaration, by_name, declared
 from eindiff.language.layout import arrange, describe
 from eindiff.language.parse import parse
@@ -204,12 +204,12 @@ def derivatives(ask: Mapping[str, Any], reading: Reading | None = None) -> tuple
     names = ("order", "mode", "layout", "symmetric")
     request = Request(tuple(ask.get("wrt", ())), reading.declarations, **{k: ask[k] for k in names if k in ask})
     try:
-        wanted = _wanted(reading.function, reading.text, request)
+        groups = wanted(reading.function, reading.text, request)
     except ParseError as error:  # one of the words
         word = next((x for x in request.variables if error.text in (x, *x.split("\n"))), "")
         raise located(error, word, "wrt") from None
     blocks = []
-    for by in wanted:
+    for by in groups:
         made = derivative(reading.function, *by, mode=request.mode, symmetric=request.symmetric)
         arranged = arrange(made, reading.function.ndim, [x.ndim for x in by], request.layout)
         blocks.append(Block(by, made, arranged))
@@ -304,12 +304,12 @@ def _conventions(result: Answer, reading: Reading, ask: Mapping[str, Any]) -> li
 
 def checked(ask: Mapping[str, Any]) -> dict[str, Any]:
     """The derivatives against finite differences, at a random point."""
-    from eindiff.language.answer import _check
+    from eindiff.language.answer import checked as compared
 
     reading, result = derivatives(ask)
     _small([reading.function, *(block.mixed for block in result.blocks)])
     request = Request(mode=ask.get("mode", "auto"), symmetric=ask.get("symmetric", "projected"))
-    found = _check(result, request)
+    found = compared(result, request)
     errors = {",".join(names): error for names, error in found.errors.items()}
     return {
         "passed": found.passed,

@@ -12,7 +12,7 @@ from eindiff.trace.common import Unsupported
 from eindiff.trace.jaxpr import JAX_SOURCE, Handler, Step, Trace, Value, equations
 
 STEPS = 64  # of a loop that are written out
-EQUATIONS = 330  # of all steps of a loop together
+EQUATIONS = 120  # of all steps of a loop together
 
 
 def _closed(params: Any) -> Any:
@@ -26,10 +26,7 @@ def _library_name(closed: Any) -> str:
 
 
 def _inline(step: Step, args: tuple[Value, ...]) -> list[Value]:
-    closed = _closed(step.params)
-    if hasattr(closed, "jaxpr"):
-        return step.trace.run_closed(closed, args)
-    return step.trace.run(closed, (), args)
+    return step.trace.run_body(_closed(step.params), args)
 
 
 def call(step: Step, *args: Value) -> list[Value]:
@@ -63,17 +60,18 @@ def custom_call(step: Step, *args: Value) -> list[Value]:
 
 def scan(step: Step, *args: Value) -> list[Value]:
     """A loop of a known number of steps, written out; a long one is left to JAX."""
-    p = step.params
-    length, closed = p["length"], p["jaxpr"]
-    constants, carry = args[: p["num_consts"]], list(args[p["num_consts"] : p["num_consts"] + p["num_carry"]])
-    sequences = args[p["num_consts"] + p["num_carry"] :]
-    if length > STEPS or length * equations(closed.jaxpr) > EQUATIONS:
+    length, body = step.params["length"], step.params["jaxpr"]
+    inner = getattr(body, "jaxpr", body)
+    count = sum(x.aval.ndim == y.aval.ndim for x, y in zip(step.eqn.outvars, inner.outvars, strict=True))
+    first = len(args) - sum(x.aval.ndim > y.aval.ndim for x, y in zip(step.eqn.invars, inner.invars, strict=True))
+    constants, carry, sequences = args[: first - count], list(args[first - count : first]), args[first:]
+    if length > STEPS or length * equations(inner) > EQUATIONS:
         return _long_loop(step, args)
-    order = range(length - 1, -1, -1) if p["reverse"] else range(length)
+    order = range(length - 1, -1, -1) if step.params["reverse"] else range(length)
     collected: dict[int, list[Value]] = {}
     for k in order:
-        results = step.trace.run_closed(closed, [*constants, *carry, *(x[k] for x in sequences)])
-        carry, collected[k] = results[: p["num_carry"]], results[p["num_carry"] :]
+        results = step.trace.run_body(body, [*constants, *carry, *(x[k] for x in sequences)])
+        carry, collected[k] = results[:count], results[count:]
     columns = zip(*(collected[k] for k in range(length)), strict=True)
     return carry + [_stacked(step.trace, column) for column in columns]
 
@@ -90,7 +88,7 @@ def while_loop(step: Step, *args: Value) -> list[Value]:
     a, b = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
     carry = list(args[b:])
     for _ in range(STEPS + 1):
-        [going] = step.trace.run_closed(p["cond_jaxpr"], [*args[:a], *carry])
+        [going] = step.trace.run_body(p["cond_jaxpr"], [*args[:a], *carry])
         if isinstance(going, Expr):
             try:
                 step.trace.known(going)
@@ -98,7 +96,7 @@ def while_loop(step: Step, *args: Value) -> list[Value]:
                 raise step.refused("how often the loop runs depends on values that are not known") from None
         if not going:
             return carry
-        carry = step.trace.run_closed(p["body_jaxpr"], [*args[a:b], *carry])
+        carry = step.trace.run_body(p["body_jaxpr"], [*args[a:b], *carry])
     return _long_loop(step, args)
 
 
@@ -115,7 +113,7 @@ def cond(step: Step, which: Value, *args: Value) -> list[Value]:
     """A choice between programs that is known; others are left to JAX, which runs one branch only."""
     branches = step.params["branches"]
     index = int(np.clip(step.trace.known(which), 0, len(branches) - 1))
-    return step.trace.run_closed(branches[index], args)
+    return step.trace.run_body(branches[index], args)
 
 
 def platform_index(step: Step) -> list[Value]:

@@ -18,7 +18,7 @@ from eindiff import derive
 from eindiff.errors import EindiffError
 from eindiff.evaluate import flatten
 from eindiff.expr import Expr, derived, topological
-from eindiff.trace.common import Lowered, Recent, hessian_product
+from eindiff.trace.common import SMALL, Lowered, Recent, hessian_product
 from eindiff.trace.jax_function import Arguments, Traced, read_arguments, trace
 from eindiff.trace.jax_opaque import is_opaque_derivative
 from eindiff.trace.jax_surroundings import JaxSurroundings
@@ -92,6 +92,8 @@ class Program:
             self.compiled[library] = _compiled.compile(self.exprs, backend=library, form=self.form)
         if library == "numpy":
             arrays = {name: _as_numpy(x) for name, x in arrays.items()}
+        else:
+            arrays = {name: _as_input(x) for name, x in arrays.items()}
         return self.compiled[library](**arrays)
 
 
@@ -99,6 +101,12 @@ def _is_local(x: Any) -> bool:
     if isinstance(x, jax.core.Tracer):
         return False
     return not isinstance(x, jax.Array) or all(device.platform == "cpu" for device in x.devices())
+
+
+def _as_input(x: Any) -> Any:
+    """A large constant as a value that JAX's compiler does not compute with: it is slow at that."""
+    is_large = isinstance(x, np.ndarray) and x.size > SMALL
+    return jax.lax.optimization_barrier(jnp.asarray(x)) if is_large else x
 
 
 def _as_numpy(x: Any) -> np.ndarray:

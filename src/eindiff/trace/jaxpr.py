@@ -168,6 +168,10 @@ class Trace:
         constants = [x if isinstance(x, Expr) else known_or_tracer(x) for x in closed.consts]
         return self.run(closed.jaxpr, constants, args)
 
+    def run_body(self, body: Any, args: Sequence[Value]) -> list[Value]:
+        """The results of a program inside of another one, which may bring constants."""
+        return self.run_closed(body, args) if hasattr(body, "consts") else self.run(body, (), args)
+
     def step(self, eqn: Any, args: list[Value]) -> list[Value]:
         """The results of one equation."""
         from eindiff.trace.jax_calls import CALLS

@@ -1,6 +1,6 @@
 // Questions to the server. Each kind of question has at most one open: a new one takes the place of the old.
 
-/** What the server says is wrong: a message, a hint, and where in which field. */
+/** What the server says is wrong: a message, a hint, where in which field, and the variables if these could be read. */
 export class ServerError extends Error {
   constructor(status, body) {
     super(body?.message ?? `The server answered with status ${status}.`);
@@ -9,6 +9,7 @@ export class ServerError extends Error {
     this.start = body?.start ?? null;
     this.end = body?.end ?? null;
     this.hint = body?.hint ?? "";
+    this.variables = body?.variables ?? [];
   }
 }
 

@@ -49,6 +49,7 @@ function wrong(error, state) {
     byId("answer").setAttribute("aria-busy", "false");
     if (error.field === "declarations") openOptions(true);
     showProblem(error, state);
+    if (error.variables?.length) showVariables(error.variables);
     showStale();
     setValid(state, false);
   }, wait);

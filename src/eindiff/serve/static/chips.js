@@ -7,6 +7,8 @@ import { change, current } from "./state.js";
 
 let variables = [];
 
+const UNKNOWN = "?"; // a size in an expression that does not fit together
+
 const SHORT = { tensor3: "tensor", tensor4: "tensor" };
 
 const SAID = { vector: 1, matrix: 2, tensor: 3 }; // kinds that the sizes say too, where there is little room
@@ -36,7 +38,9 @@ function chip(variable) {
   const { name, declared } = variable;
   const by = chosen().includes(name);
   const kind = kindOfVariable(variable);
-  const long = `${kindOf(kind).label}, ${shapeText(variable.shape)}, ${declared ? "declared" : "guessed"}`;
+  const sized = variable.shape.length > 0 && !variable.shape.includes(UNKNOWN);
+  const shape = sized || !variable.shape.length ? `, ${shapeText(variable.shape)}` : "";
+  const long = `${kindOf(kind).label}${shape}, ${declared ? "declared" : "guessed"}`;
   const words = [SHORT[kind] ?? kind, ...(variable.properties.includes("positive") ? ["positive"] : [])].join(", ");
   const toggle = h("button", {
     type: "button", class: "toggle", "aria-pressed": String(by), "aria-label": `Differentiate by ${name}`,
@@ -50,8 +54,8 @@ function chip(variable) {
     onclick: (event) => openMenu(variable, event.currentTarget),
   },
   h("span", { class: "name" }, formula(variable.mathml, name)),
-  h("span", { class: variable.shape.length && words in SAID ? "kind usual" : "kind" }, words),
-  variable.shape.length ? h("span", { class: "sizes" }, shapeText(variable.shape)) : null,
+  h("span", { class: sized && words in SAID ? "kind usual" : "kind" }, words),
+  sized ? h("span", { class: "sizes" }, shapeText(variable.shape)) : null,
   h("span", { class: "more", "aria-hidden": "true" }, "▾"));
   const classes = ["chip", declared ? "declared" : "guessed", by ? "by-this" : ""].join(" ");
   return h("span", { class: classes, role: "group", "aria-label": `Variable ${name}` }, toggle, what);
@@ -90,13 +94,15 @@ function openMenu(variable, anchor) {
   menu.querySelector("input:checked")?.focus();
 }
 
+const given = (size) => (size === undefined || size === UNKNOWN ? "" : size);
+
 function fillMenu(menu, variable) {
   const { name, declared, shape, properties } = variable;
   let kind = declared ? kindOfVariable(variable) : "guess";
   const known = () => (kind === "guess" ? kindOfVariable(variable) : kind);
   const taken = new Set(variables.flatMap((other) => [other.name, ...other.shape.map(String)]));
   const inputs = [0, 1, 2, 3].map((axis) => h("input", {
-    type: "text", "aria-label": `Size of axis ${axis + 1}`, value: shape[axis] ?? "", maxlength: 20,
+    type: "text", "aria-label": `Size of axis ${axis + 1}`, value: given(shape[axis]), maxlength: 20,
     spellcheck: "false", autocomplete: "off", autocapitalize: "off", onchange: () => declare(known(), true),
   }));
   const sizes = h("div", { class: "row", role: "group", "aria-label": "Sizes" });
@@ -114,9 +120,9 @@ function fillMenu(menu, variable) {
   function declare(next, sizesGiven) {
     kind = next;
     showSizes();
-    const given = inputs.slice(0, kindOf(next).order ?? 0).map((input) => input.value.trim());
-    const numbers = declared && given.length === shape.length && given.every((size) => /^\d+$/.test(size));
-    const declaration = write(name, next, sizesGiven || numbers ? given : [], positive.checked, taken);
+    const typed = inputs.slice(0, kindOf(next).order ?? 0).map((input) => input.value.trim());
+    const numbers = declared && typed.length === shape.length && typed.every((size) => /^\d+$/.test(size));
+    const declaration = write(name, next, sizesGiven || numbers ? typed : [], positive.checked, taken);
     change({ declarations: withDeclaration(current().declarations, name, declaration) });
   }
 

@@ -7,14 +7,28 @@ import { question } from "./state.js";
 
 const MODES = { reverse: "Reverse mode", cross_country: "Cross-country mode", forward: "Forward mode", auto: "Graph" };
 
-function figure({ mode, svg, nodes, high }) {
+const ORDERS = {
+  reverse: "from the function to the variable, beginning with a unit tensor",
+  cross_country: "in order of increasing tensor order, unit tensors last",
+};
+
+/** How many values are large: the result may have to be, those on the way to it should not. */
+function largeOnes(high, inside) {
+  if (!high) return null;
+  const where = inside ? `${inside} on the way` : "only the result";
+  return h("span", { class: "counts high" }, `${high} of order ≥ 4, ${where}`);
+}
+
+function figure({ mode, svg, nodes, high, inside }) {
   const title = MODES[mode] ?? mode;
   const counts = h("span", { class: "counts" }, `${nodes} nodes`);
-  const red = high ? h("span", { class: "counts high" }, `${high} of order ≥ 4`) : null;
+  const red = largeOnes(high, inside);
   const box = scroller("viewport", `${title}: arrows move, + and − zoom, 0 fits`);
   const image = picture(svg, `${title}, ${nodes} nodes`);
   const zoom = h("span", { class: "zoom" });
-  const result = h("figure", {}, h("figcaption", {}, h("strong", {}, title), counts, red, zoom), box);
+  const caption = h("figcaption", {}, h("strong", {}, title), counts, red, zoom);
+  const order = ORDERS[mode] ? h("p", { class: "note" }, `Multiplies ${ORDERS[mode]}.`) : null;
+  const result = h("figure", {}, caption, order, box);
   if (!image) return result;
   box.append(image);
   const control = panZoom(box, image);
@@ -35,14 +49,14 @@ export const graphPanel = {
   path: "api/graph",
   question: (state) => question(state),
 
-  show({ drawings }, state, place) {
-    const plain = new Set(drawings.map(({ svg }) => svg.replace(/arrow[\w-]*/g, "")));
+  show({ drawings, same }, state, place) {
     const words = ["Inputs are below, results on top; values of order 4 or more are red."];
     words.push("Drag to move, Ctrl and wheel or two fingers to zoom.");
-    if (drawings.length > 1 && plain.size === 1) words.push("Both modes lead to the same graph here.");
+    const shown = same ? [{ ...drawings[0], mode: "auto" }] : drawings;
+    if (same && state.order) words.unshift("Reverse and cross-country mode multiply in the same order here.");
     place.replaceChildren(
       h("p", { class: "exact" }, words.join(" ")),
-      h("div", { class: "graphs" }, ...drawings.map(figure)),
+      h("div", { class: same ? "graphs one" : "graphs" }, ...shown.map(figure)),
     );
   },
 };

@@ -1,12 +1,26 @@
 // The structure of a Hessian: which entries can differ from zero, and what they are made of.
 
 import { button, bytes, h, scroller } from "./dom.js";
-import { picture } from "./safe.js";
+import { formula, picture } from "./safe.js";
 import { change, question } from "./state.js";
 
-const LEGEND =
-  "Each colour is one term. In ab→ca|cb the entries of a matrix with indices a, b stand in rows (c, a) and columns " +
-  "(c, b): the letter c on both sides is a delta, which makes all else zero.";
+const BY_ENTRY =
+  "In [ … ] with four indices, the first two are those of the row variable, and the last two those of the column " +
+  "variable; δ is 1 where its indices are equal, and 0 elsewhere.";
+
+/** The colours, each with the term that it stands for. */
+function legend(terms) {
+  const rows = terms.map(({ colour, block, text, mathml, where }) => {
+    const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
+    swatch.style.backgroundColor = colour;
+    const what = mathml ? formula(mathml, text) : h("span", {}, text);
+    const parts = where.map(({ name, name_mathml: left, text: words, mathml: right }) =>
+      h("div", { class: "part" }, formula(left, name), right ? " = " : " is ", right ? formula(right, words) : words));
+    const by = block ? h("span", { class: "by" }, block) : null;
+    return h("li", {}, swatch, by, h("div", { class: "term" }, what, ...parts));
+  });
+  return h("ul", { class: "legend" }, ...rows);
+}
 
 export const structurePanel = {
   id: "structure",
@@ -34,9 +48,13 @@ export const structurePanel = {
     const figures = h("dl", { class: "figures" },
       h("div", {}, h("dt", {}, "stored"), h("dd", {}, bytes(structure.bytes))),
       h("div", {}, h("dt", {}, "instead of"), h("dd", {}, bytes(structure.dense_bytes))));
-    const words = h("div", {}, h("h3", {}, structure.name), h("p", { class: "formula" }, structure.formula),
-      h("p", {}, structure.explanation), figures, sizes ? h("p", { class: "note" }, `Drawn for ${sizes}.`) : null);
-    if (/→[^<]*\|/.test(structure.svg)) words.append(h("p", { class: "note" }, LEGEND));
+    const { terms, note } = structure;
+    const notes = [sizes ? `Drawn for ${sizes}.` : "", note ? `${note[0].toUpperCase()}${note.slice(1)}.` : ""];
+    if (terms.some(({ text }) => /\]_\w{4}$/.test(text))) notes.push(BY_ENTRY);
+    const words = h("div", {}, h("h3", {}, structure.name),
+      structure.formula ? h("p", { class: "formula" }, structure.formula) : null,
+      h("p", {}, structure.explanation), legend(terms), figures,
+      h("p", { class: "note" }, notes.filter(Boolean).join(" ")));
     place.replaceChildren(h("div", { class: "structure" }, scroller("picture", "Drawing", image ?? ""), words));
   },
 };
