@@ -57,6 +57,7 @@ def main() -> None:
     parser.add_argument("library", choices=["jax", "torch"])
     parser.add_argument("--scale", type=int, default=1, help="how much longer axes are than in the tests")
     parser.add_argument("--functions", nargs="+", metavar="NAME", help="only these")
+    parser.add_argument("--skip", nargs="+", metavar="NAME", default=[], help="not these")
     parser.add_argument("--budget", type=float, default=0.1, help="seconds of calls for each side")
     parser.add_argument("--out", type=Path, help="where to write drop-in-LIBRARY.md and .json")
     options = parser.parse_args()
@@ -66,7 +67,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     rows = []
     for name, calls in (_jax if options.library == "jax" else _torch)():
-        if options.functions and name not in options.functions:
+        if name in options.skip or (options.functions and name not in options.functions):
             continue
         try:
             rows.append(measured(name, *calls, options.budget))
@@ -110,7 +111,9 @@ def measured(name: str, peer: Call, ours: Call, budget: float) -> Row:
     gc.enable()
     expected, actual = (call.arrays(result) for call, _, result, _ in sides)
     scale = max((float(np.abs(x).max()) for x in expected if x.size), default=0.0) or 1.0
-    error = max((float(np.abs(x - y).max()) for x, y in zip(actual, expected, strict=True) if x.size), default=0.0)
+    error = max(
+        (float(np.abs(x * 1.0 - y * 1.0).max()) for x, y in zip(actual, expected, strict=True) if x.size), default=0.0
+    )
     both = [
         Side(first, median(found), call.memory(run))
         for (call, run, _, first), found in zip(sides, samples, strict=True)

@@ -11,8 +11,8 @@ from eindiff.indexing import stack
 from eindiff.trace.common import Unsupported
 from eindiff.trace.jaxpr import JAX_SOURCE, Handler, Step, Trace, Value, equations
 
-STEPS = 64  # of a loop that are written out
-EQUATIONS = 120  # of all steps of a loop together
+STEPS = 20  # of a loop that are written out
+EQUATIONS = 330  # of all steps of a loop together
 
 
 def _closed(params: Any) -> Any:

@@ -8,14 +8,15 @@ import { question } from "./state.js";
 const MODES = { reverse: "Reverse mode", cross_country: "Cross-country mode", forward: "Forward mode", auto: "Graph" };
 
 const ORDERS = {
-  reverse: "from the function to the variable, beginning with a unit tensor",
+  reverse: "from the function to the variable, a unit tensor first",
   cross_country: "in order of increasing tensor order, unit tensors last",
 };
 
 /** How many values are large: the result may have to be, those on the way to it should not. */
 function largeOnes(high, inside) {
   if (!high) return null;
-  const where = inside ? `${inside} on the way` : "only the result";
+  const ends = high > 1 ? "only results and their terms" : "only the result";
+  const where = inside ? `${inside} on the way` : ends;
   return h("span", { class: "counts high" }, `${high} of order ≥ 4, ${where}`);
 }
 
@@ -26,9 +27,9 @@ function figure({ mode, svg, nodes, high, inside }) {
   const box = scroller("viewport", `${title}: arrows move, + and − zoom, 0 fits`);
   const image = picture(svg, `${title}, ${nodes} nodes`);
   const zoom = h("span", { class: "zoom" });
-  const caption = h("figcaption", {}, h("strong", {}, title), counts, red, zoom);
   const order = ORDERS[mode] ? h("p", { class: "note" }, `Multiplies ${ORDERS[mode]}.`) : null;
-  const result = h("figure", {}, caption, order, box);
+  const caption = h("figcaption", {}, h("strong", {}, title), counts, red);
+  const result = h("figure", {}, caption, h("div", { class: "how" }, order, zoom), box);
   if (!image) return result;
   box.append(image);
   const control = panZoom(box, image);
@@ -51,6 +52,7 @@ export const graphPanel = {
 
   show({ drawings, same }, state, place) {
     const words = ["Inputs are below, results on top; values of order 4 or more are red."];
+    if (!same) words.push("Unit tensors are left out where they change nothing.");
     words.push("Drag to move, Ctrl and wheel or two fingers to zoom.");
     const shown = same ? [{ ...drawings[0], mode: "auto" }] : drawings;
     if (same && state.order) words.unshift("Reverse and cross-country mode multiply in the same order here.");
