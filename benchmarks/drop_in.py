@@ -176,7 +176,7 @@ def _torch() -> Iterator[tuple[str, tuple[Call, Call]]]:
             derivative = transform(case.function, case.argnums)
             return lambda: derivative(*case.args)
 
-        return Call(make, lambda result: [x.numpy() for x in pytree.tree_leaves(result)], _torch_bytes)
+        return Call(make, lambda result: [x.detach().numpy() for x in pytree.tree_leaves(result)], _torch_bytes)
 
     for name, case in torch_functions.CASES.items():
         kind = "hessian" if case.order == 2 else "jacfwd"
