@@ -202,12 +202,17 @@ class Arrays:
         """The sum of terms at their places, each as an array of its own: deltas are products with unit matrices."""
         dense = [term for term in value.terms if term.is_plain]
         parts = [(number(1), self.array(Value(tuple(dense), value.shape)))] if dense else []
+        placed = []
         for term in value.terms:
             if not term.is_plain and all(isinstance(axis, int) for axis in term.axes):
                 parts.append((term.coefficient, self._with_units(term, value.shape)))
             elif not term.is_plain:
-                parts.append((term.coefficient, self._put(term, value.shape)))
-        return self.operations.plus(parts)
+                placed.append(term)
+        result = self.operations.plus(parts) if parts else None
+        for term in placed:
+            result = self._put(term, value.shape, result)
+        assert result is not None
+        return result
 
     def _with_units(self, term: Term, shape: Shape) -> Operation:
         first: dict[int, int] = {}
@@ -222,17 +227,19 @@ class Arrays:
         whole = self.products.product([core, *factors], tuple(range(len(shape))))
         return self.full(1, whole, shape)
 
-    def _put(self, term: Term, shape: Shape) -> Operation:
-        """A term at places that are slices or arrays of indices."""
+    def _put(self, term: Term, shape: Shape, base: Operation | None) -> Operation:
+        """A term at places that are slices or arrays of indices, added to what is there."""
         target, order, places = self._target(term, shape)
-        core = self.operations.scale(1, self.products.align(term.core, order))
+        core = self.operations.scale(term.coefficient, self.products.align(term.core, order))
         if places:
             index = ", ".join(f"{{{k + 1}}}" for k in range(len(places)))
         else:
             texts = target.removeprefix("{out}[").removesuffix("]").split(", ")
             index = ", ".join(_slice(text) for text in texts)
-        made = f"put({self.shape_text(shape)}, ({index},), {{0}}{self.operations.dtype})"
-        return self.operations.make(made, [core, *places], shape=shape, work=sz.product(shape))
+        operands = [core, *places] if base is None else [core, *places, base]
+        start = "" if base is None else f", base={{{len(places) + 1}}}"
+        made = f"put({self.shape_text(shape)}, ({index},), {{0}}{self.operations.dtype}{start})"
+        return self.operations.make(made, operands, shape=shape, work=sz.product(shape))
 
     def _concatenated(self, value: Value) -> Operation | None:
         """Terms that lie side by side along one axis and together fill it."""

@@ -35,9 +35,9 @@ BACKEND = Backend(
             "    return function(block)[..., :n, -n:]\n", _OF_ONE_MATRIX
         ),
         "put": '''
-def put(shape, index, value, dtype):
-    """Zeros, with a value added at some places."""
-    out = cp.zeros(shape, dtype)
+def put(shape, index, value, dtype, base=0):
+    """Zeros, or a base, with a value added at some places."""
+    out = cp.zeros(shape, dtype) + base
     cupyx.scatter_add(out, index, cp.asarray(value, dtype))
     return out
 ''',

@@ -39,16 +39,17 @@ BACKEND = Backend(
     helpers={
         **helpers_of("jnp"),
         "put": '''
-def put(shape, index, value, dtype):
-    """Zeros, with a value added at some places."""
+def put(shape, index, value, dtype, base=0):
+    """Zeros, or a base, with a value added at some places."""
+    whole = jnp.broadcast_to(jnp.asarray(base, dtype), shape)
     if any(isinstance(i, slice) for i in index):
-        return jnp.zeros(shape, dtype).at[index].add(value)
+        return whole.at[index].add(value)
     sizes = shape if isinstance(shape, tuple) else (shape,)
     places = np.broadcast_arrays(*index)
     flat = np.ravel_multi_index(places, sizes).ravel()
     once = len(np.unique(flat)) == len(flat)
     value = jnp.broadcast_to(jnp.asarray(value, dtype), places[0].shape).ravel()
-    whole = jnp.zeros(np.prod(sizes), dtype).at[flat]
+    whole = whole.reshape(-1).at[flat]
     return whole.add(value, mode="promise_in_bounds", unique_indices=once).reshape(sizes)
 ''',
         "logsumexp": LOGSUMEXP,

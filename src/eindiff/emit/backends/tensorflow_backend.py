@@ -120,8 +120,8 @@ def gathered(x, *index):
     return tf.gather_nd(x, tf.stack([tf.cast(i + spread, tf.int64) for i in index], -1))
 ''',
         "put": '''
-def put(shape, index, value, dtype):
-    """Zeros, with a value added at some places."""
+def put(shape, index, value, dtype, base=0):
+    """Zeros, or a base, with a value added at some places."""
     sizes = shape if isinstance(shape, tuple) else (shape,)
     places, step, seen = tf.zeros([], tf.int64), 1, 0  # counted through all entries
     for n, i in zip(sizes[::-1], index[::-1]):
@@ -130,7 +130,7 @@ def put(shape, index, value, dtype):
             seen += 1
         places, step = places + step * i, step * n
     value = tf.broadcast_to(tf.convert_to_tensor(value, dtype), places.shape)
-    return tf.reshape(tf.math.unsorted_segment_sum(value, places, step), sizes)
+    return tf.reshape(tf.math.unsorted_segment_sum(value, places, step), sizes) + tf.cast(base, dtype)
 ''',
         "filled": '''
 def filled(sizes, value, dtype):

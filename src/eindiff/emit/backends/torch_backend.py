@@ -54,8 +54,8 @@ BACKEND = Backend(
     helpers={
         **_HELPERS,
         "put": '''
-def put(shape, index, value, dtype, device=None):
-    """Zeros, with a value added at some places."""
+def put(shape, index, value, dtype, device=None, base=0):
+    """Zeros, or a base, with a value added at some places."""
     sizes = shape if isinstance(shape, tuple) else (shape,)
     left = sum(isinstance(i, slice) for i in index)
     places = []
@@ -66,7 +66,8 @@ def put(shape, index, value, dtype, device=None):
         places.append(torch.as_tensor(i, device=device))
     places = torch.broadcast_tensors(*places)
     value = torch.broadcast_to(torch.as_tensor(value, dtype=dtype, device=device), places[0].shape)
-    return torch.zeros(sizes, dtype=dtype, device=device).index_put(places, value, accumulate=True)
+    whole = torch.zeros(sizes, dtype=dtype, device=device) + base
+    return whole.index_put(places, value, accumulate=True)
 ''',
         "solve_triangular": '''
 def solve_triangular(A, b, lower):
