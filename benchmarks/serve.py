@@ -64,7 +64,8 @@ def requests(load: Load) -> Iterator[bytes]:
     rng = random.Random(0)
     while True:
         example = rng.choice(examples)
-        expression = example.expression if load.repeated else f"{next(NUMBERS)}*({example.expression})"
+        names, mark, last = example.expression.rpartition(";")
+        expression = example.expression if load.repeated else f"{names}{mark} {next(NUMBERS)}*({last})"
         ask: dict[str, Any] = {"expression": expression, "declarations": example.declarations}
         body = json.dumps({**ask, "wrt": example.wrt[:1], "order": load.order}).encode()
         head = f"POST /api/derive HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}"
