@@ -68,6 +68,17 @@ def test_other_indices_need_no_other_trace() -> None:
     assert hessian.traces == 1
 
 
+def test_known_indices_first() -> None:
+    """A function that was called with known indices can still be compiled, and the other way round."""
+
+    def function(W: jax.Array, k: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.cos(X @ W)[jnp.arange(6), k] ** 2)
+
+    hessian, expected = ej.hessian(function), jax.hessian(function)(W, k)
+    for call in (hessian, jax.jit(hessian), hessian):
+        oracles.assert_close(call(W, k), expected, 1e-9)
+
+
 def test_an_index_out_of_range_is_seen() -> None:
     """Where JAX fills in what is not a number, the Hessian is not one either."""
 

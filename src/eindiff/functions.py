@@ -305,6 +305,11 @@ def greater(a: Operand, b: Operand) -> Expr:
     return construct.map_(_greater, broadcast(">", [as_expr(a), as_expr(b)]))
 
 
+def equal(a: Operand, b: Operand) -> Expr:
+    """1 where both are the same, else 0."""
+    return 1 - greater(a, b) - greater(b, a)
+
+
 def where(condition: Operand, a: Operand, b: Operand) -> Expr:
     """Entries of `a` where the condition holds (is not 0), else of `b`."""
     return construct.map_(_where, broadcast("where", [as_expr(condition), as_expr(a), as_expr(b)]))

@@ -21,12 +21,12 @@ def rebuild(outputs: Sequence[Expr], change: Callable[[Expr, list[Expr]], Expr])
 
 
 def substituted(outputs: Sequence[Expr], values: Mapping[Expr, Expr]) -> list[Expr]:
-    """Expressions with others of the same shapes in the place of variables."""
-
-    def change(node: Expr, children: list[Expr]) -> Expr:
-        return with_children(node, [values.get(child, child) for child in children])
-
-    return [values.get(x, x) for x in rebuild(outputs, change)]
+    """Expressions with others of the same shapes in the place of variables, all at once."""
+    done: dict[Expr, Expr] = {}
+    for node in topological(outputs):
+        new = [done[child] for child in node.children]
+        done[node] = with_children(node, new) if new else values.get(node, node)
+    return [done[output] for output in outputs]
 
 
 def with_children(node: Expr, children: Sequence[Expr], inline: construct.Inline = False) -> Expr:

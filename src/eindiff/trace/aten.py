@@ -267,7 +267,7 @@ def _less_equal(a: Any, b: Any) -> Expr:
 @op("eq")
 def equal(a: Any, b: Any) -> Expr:
     """1 where both are the same."""
-    return 1 - greater(a, b) - less(a, b)
+    return functions.equal(a, b)
 
 
 @op("ne")

@@ -41,7 +41,8 @@ class Leaf:
         if not self.is_array:
             return ("static", type(self.value), _hashable(self.value))
         aval = jax.typeof(self.value)
-        return (tuple(aval.shape), aval.dtype, aval.weak_type)
+        is_unknowable = isinstance(self.value, jax.core.Tracer) and not is_real(aval.dtype)
+        return (tuple(aval.shape), aval.dtype, aval.weak_type, is_unknowable)
 
     @property
     def contents(self) -> Any:

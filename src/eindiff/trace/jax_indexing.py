@@ -224,14 +224,11 @@ def _chosen(step: Step, x: Expr, indices: Expr) -> Expr:
         labels.append(len(shape) + axis)
         known = step.trace.constant(index)
         if known is not None:
-            map_ = constant(_map(length, _shortest(Place(tuple(axes), known.astype(int)))))
-            kept = _shortest(Place(tuple(axes), known.astype(int))).axes
-            factors.append((map_, (labels[-1], *kept)))
+            place = _shortest(Place(tuple(axes), known.astype(int)))
+            factors.append((constant(_map(length, place)), (labels[-1], *place.axes)))
         else:
-            places = step.trace.expr(np.arange(length))
-            apart = index[..., None] - places
-            hot = 1 - functions.greater(apart, 0 * apart) - functions.greater(0 * apart, apart)
-            factors.append((hot, (*axes, labels[-1])))
+            chosen = functions.equal(index[..., None], step.trace.expr(np.arange(length)))
+            factors.append((chosen, (*axes, labels[-1])))
     lengths = dict(enumerate(shape)) | {len(shape) + k: n for k, n in enumerate(x.shape)}
     return construct.einsum(1, [(x, tuple(labels)), *factors], tuple(range(len(shape))), lengths)
 

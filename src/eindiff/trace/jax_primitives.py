@@ -44,10 +44,6 @@ def identity(step: Step, x: Value) -> Expr:
 # Comparisons and logic: 1 where it holds, else 0
 
 
-def _equal(a: Expr, b: Expr) -> Expr:
-    return 1 - functions.greater(a, b) - functions.greater(b, a)
-
-
 def _logical(function: Callable[..., Expr]) -> Handler:
     """For integers these work bit by bit, which expressions do not."""
 
@@ -189,7 +185,7 @@ def convert(step: Step, x: Value) -> Expr:
     """Another type of numbers. A fraction that becomes an integer is cut off, what becomes a truth value compared."""
     expr, old, new = step.trace.expr(x), step.avals[0].dtype, step.params["new_dtype"]
     if np.dtype(new).kind == "b" and old.kind != "b":
-        return 1 - _equal(expr, construct.filled(0, expr.shape))
+        return 1 - functions.equal(expr, construct.filled(0, expr.shape))
     if is_real(old) and not is_real(new):
         return opaque.trunc(expr)
     return expr
@@ -381,7 +377,7 @@ TABLE: dict[str, Handler] = {
     "gt": elementwise(functions.greater), "lt": elementwise(lambda a, b: functions.greater(b, a)),
     "ge": elementwise(lambda a, b: 1 - functions.greater(b, a)),
     "le": elementwise(lambda a, b: 1 - functions.greater(a, b)),
-    "eq": elementwise(_equal), "ne": elementwise(lambda a, b: 1 - _equal(a, b)),
+    "eq": elementwise(functions.equal), "ne": elementwise(lambda a, b: 1 - functions.equal(a, b)),
     "and": _logical(multiply), "or": _logical(lambda a, b: a + b - a * b), "not": _logical(lambda a: 1 - a),
     "xor": _logical(lambda a, b: a + b - 2 * a * b),
     "reduce_sum": reduce_sum, "reduce_max": reduction(reductions.max), "reduce_min": reduction(reductions.min),

@@ -58,11 +58,6 @@ def _is_truth(a: Expr) -> bool:
     return (isinstance(a, Map) and a.function.name in ("greater", "step")) or arrays.coefficient_of(a) in (0, 1)
 
 
-def equal(a: Operand, b: Operand) -> Expr:
-    """1 where entries are equal, else 0."""
-    return 1 - functions.greater(a, b) - functions.greater(b, a)
-
-
 def _not(a: Operand) -> Expr:
     return functions.where(a, 0, 1)
 
@@ -109,12 +104,12 @@ def _cbrt(x: Operand) -> Expr:
 
 
 def _heaviside(x: Operand, at_zero: Operand) -> Expr:
-    return add(functions.step(x), multiply(at_zero, equal(x, 0)))
+    return add(functions.step(x), multiply(at_zero, functions.equal(x, 0)))
 
 
 def _xlogy(a: Operand, b: Operand) -> Expr:
     """a log(b), and 0 where both are 0."""
-    both = equal(b, 0) if a is b else multiply(equal(a, 0), equal(b, 0))
+    both = functions.equal(b, 0) if a is b else multiply(functions.equal(a, 0), functions.equal(b, 0))
     return multiply(a, functions.log(add(b, both)))
 
 
@@ -184,8 +179,8 @@ UFUNCS: dict[str, Callable[..., Expr]] = {
     "less": lambda a, b: functions.greater(b, a),
     "greater_equal": lambda a, b: 1 - functions.greater(b, a),
     "less_equal": lambda a, b: 1 - functions.greater(a, b),
-    "equal": equal,
-    "not_equal": lambda a, b: 1 - equal(a, b),
+    "equal": functions.equal,
+    "not_equal": lambda a, b: 1 - functions.equal(a, b),
     "logical_not": _not,
     "logical_and": lambda a, b: functions.where(a, truth(b), 0),
     "logical_or": lambda a, b: functions.where(a, 1, truth(b)),
@@ -416,7 +411,7 @@ def compare(a: Expr, b: object) -> Any:
             return False
     elif not isinstance(b, int | float | np.ndarray | np.number | np.bool_ | list):
         return NotImplemented
-    return equal(a, b)
+    return functions.equal(a, b)
 
 
 def convert_to_array(expr: Expr) -> NoReturn:
