@@ -71,7 +71,7 @@ def main() -> None:
             continue
         try:
             rows.append(measured(name, *calls, options.budget))
-        except Exception as error:
+        except Exception as error:  # whatever one function cannot do, the others go on
             print(f"{name:36s} {type(error).__name__}: {str(error).splitlines()[0][:100]}", flush=True)
             continue
         print(_line(rows[-1]), flush=True)
@@ -81,12 +81,19 @@ def main() -> None:
 
 
 @dataclass(frozen=True)
-class Call:
-    """A way to compute the derivative: made anew, called, with its memory, and its result as arrays."""
+class Program:
+    """A derivative that is ready to be called."""
 
-    make: Callable[[], Callable[[], Any]]
+    run: Callable[[], Any]
+    bytes: Callable[[], int | None] = lambda: None  # of memory, where that is known
+
+
+@dataclass(frozen=True)
+class Call:
+    """A way to compute the derivative, made anew, and its result as arrays."""
+
+    make: Callable[[], Program]
     arrays: Callable[[Any], list[np.ndarray]]
-    memory: Callable[[Callable[[], Any]], int | None]
 
 
 def measured(name: str, peer: Call, ours: Call, budget: float) -> Row:
@@ -94,17 +101,17 @@ def measured(name: str, peer: Call, ours: Call, budget: float) -> Row:
     sides = []
     for call in (peer, ours):
         start = perf_counter()
-        run = call.make()
-        result = run()
-        sides.append((call, run, result, perf_counter() - start))
+        program = call.make()
+        result = program.run()
+        sides.append((call, program, result, perf_counter() - start))
     samples: tuple[list[float], ...] = ([], [])
     gc.disable()
     for _ in range(ROUNDS):
-        for (_, run, _, _), found in zip(sides, samples, strict=True):
+        for (_, program, _, _), found in zip(sides, samples, strict=True):
             end = perf_counter() + budget / ROUNDS
             for _ in range(MOST_CALLS):
                 start = perf_counter()
-                run()
+                program.run()
                 found.append(perf_counter() - start)
                 if perf_counter() > end:
                     break
@@ -115,8 +122,8 @@ def measured(name: str, peer: Call, ours: Call, budget: float) -> Row:
         (float(np.abs(x * 1.0 - y * 1.0).max()) for x, y in zip(actual, expected, strict=True) if x.size), default=0.0
     )
     both = [
-        Side(first, median(found), call.memory(run))
-        for (call, run, _, first), found in zip(sides, samples, strict=True)
+        Side(first, median(found), program.bytes())
+        for (_, program, _, first), found in zip(sides, samples, strict=True)
     ]
     return Row(name, *both, error / scale)
 
@@ -131,7 +138,7 @@ def _jax() -> Iterator[tuple[str, tuple[Call, Call]]]:
     def call(transform: Callable, case: Any) -> Call:
         moving = [k for k, x in enumerate(case.args) if _is_moving(x, jax.Array)]
 
-        def make() -> Callable[[], Any]:
+        def make() -> Program:
             derivative = transform(case.function, case.argnums, case.has_aux)
 
             def bound(*given: Any) -> Any:
@@ -140,26 +147,24 @@ def _jax() -> Iterator[tuple[str, tuple[Call, Call]]]:
 
             function = jax.jit(bound)
             args = [case.args[k] for k in moving]
-            run = lambda: jax.block_until_ready(function(*args))  # noqa: E731
-            run.lowered = lambda: function.lower(*args)
-            return run
+            return Program(lambda: jax.block_until_ready(function(*args)), lambda: _bytes(function.lower(*args)))
 
-        return Call(make, lambda result: list(map(np.asarray, jax.tree_util.tree_leaves(result))), _xla_bytes)
+        return Call(make, lambda result: list(map(np.asarray, jax.tree_util.tree_leaves(result))))
 
     for case in jax_functions.CASES:
         value = jax.eval_shape(lambda case=case: jax.tree_util.tree_leaves(case.function(*case.args))[0])
         twice = value.shape == () and case.order != 1
-        names = ("hessian", "hessian") if twice else ("jacfwd", "jacfwd")
-        yield case.name, (call(getattr(jax, names[0]), case), call(getattr(eindiff.jax, names[1]), case))
+        kind = "hessian" if twice else "jacfwd"
+        yield case.name, (call(getattr(jax, kind), case), call(getattr(eindiff.jax, kind), case))
 
 
 def _is_moving(x: Any, array: type) -> bool:
     return isinstance(x, array | np.ndarray | float | list | tuple | dict)
 
 
-def _xla_bytes(run: Any) -> int | None:
-    """What the compiled program says that it needs for intermediates and results."""
-    found = run.lowered().compile().memory_analysis()
+def _bytes(lowered: Any) -> int | None:
+    """What JAX's compiler says that a program needs for intermediates and results."""
+    found = lowered.compile().memory_analysis()
     return found.temp_size_in_bytes + found.output_size_in_bytes if found is not None else None
 
 
@@ -172,20 +177,16 @@ def _torch() -> Iterator[tuple[str, tuple[Call, Call]]]:
     import torch_models  # noqa: F401 (it fills the table)
 
     def call(transform: Callable, case: Any) -> Call:
-        def make() -> Callable[[], Any]:
+        def make() -> Program:
             derivative = transform(case.function, case.argnums)
-            return lambda: derivative(*case.args)
+            return Program(lambda: derivative(*case.args))
 
-        return Call(make, lambda result: [x.detach().numpy() for x in pytree.tree_leaves(result)], _torch_bytes)
+        return Call(make, lambda result: [x.detach().numpy() for x in pytree.tree_leaves(result)])
 
     for name, case in torch_functions.CASES.items():
         kind = "hessian" if case.order == 2 else "jacfwd"
         if case.reference is None:
             yield name, (call(getattr(torch.func, kind), case), call(getattr(eindiff.torch, kind), case))
-
-
-def _torch_bytes(run: Any) -> int | None:
-    return None
 
 
 # Reports

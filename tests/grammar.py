@@ -19,7 +19,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import eindiff as ed
-from eindiff.expr import Variable
+from eindiff.evaluate import evaluate
+from eindiff.expr import Constant, Expr, Variable
 
 Shape = tuple[int, ...]
 
@@ -357,3 +358,19 @@ def run(strategy: st.SearchStrategy[Example], count: int, check: Callable[[Examp
     quiet = list(HealthCheck)
     limits = settings(max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=quiet)
     limits(given(strategy)(check))()
+
+
+def example_outputs(example: Example) -> tuple[list[Expr], dict[str, np.ndarray], list[np.ndarray]]:
+    """The value of an expression, its derivatives and its first parts; arrays for it, and what is expected."""
+    arrays = {name: array_of(name) for name in names_in(example.text)}
+    variables = {name: variable_of(name) for name in arrays}
+    outputs = [eval(example.text, {"ed": ed, "np": np} | variables)]
+    parts = [part for part in outputs[0].children if not isinstance(part, Constant)]
+    for name in example.by:
+        outputs.append(ed.derivative(outputs[-1], variables[name]))
+    try:
+        expected = evaluate(outputs := [*outputs, *parts[:2]], arrays)
+    except ed.EindiffError:
+        assume(False)
+    assume(all(np.isfinite(value).all() and np.abs(value).max() < 1e6 for value in expected))
+    return outputs, arrays, expected
