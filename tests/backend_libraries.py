@@ -70,7 +70,7 @@ def _stand_in_for_cupy() -> dict[str, ModuleType]:
         return scipy.linalg.expm(matrix)
 
     vars(modules["cupyx"]).update(scatter_add=scatter_add)
-    vars(modules["cupyx.scipy.linalg"]).update(expm=expm)
+    vars(modules["cupyx.scipy.linalg"]).update(expm=expm, solve_triangular=scipy.linalg.solve_triangular)
     return modules
 
 

@@ -193,3 +193,16 @@ def test_names_of_helpers_are_free_for_variables(foreign: Library, name: str) ->
     v = ed.vector(name, 4)
     output = ed.sum(ed.softplus(v[1:]) * v[:-1])
     check(foreign, [output, ed.hessian(output, v)], {name: np.linspace(-1, 1, 4)})
+
+
+@pytest.mark.parametrize("n", [4, 70])
+def test_triangular_systems(library: Library, n: int) -> None:
+    """Systems with a Cholesky factor, from both sides; NumPy solves small ones as any others."""
+    g = np.random.default_rng(0)
+    arrays = {"A": g.normal(size=(n, n)), "B": g.normal(size=(n, 3)), "b": g.normal(size=n)}
+    A, B, b = declare(arrays).values()
+    factor = ed.chol(A @ A.T + n * ed.eye(n))
+    outputs = [ed.inv(factor) @ b, ed.inv(factor).T @ B, ed.derivative(ed.sum(ed.exp(ed.inv(factor) @ b)), b)]
+    check(library, outputs, arrays, evaluate(outputs, arrays))
+    source = ed.compile(outputs, backend=library.name).source
+    assert ("solve_triangular" in source) == (library.name != "numpy" or n == 70), source
