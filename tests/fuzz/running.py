@@ -1,0 +1,40 @@
+"""One random program, from its kind, seed and number."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+
+from fuzz.kinds import KINDS
+from fuzz.programs import Failure, Unfit
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a program: passed, failed or unfit."""
+
+    word: str
+    text: str = ""
+    message: str = ""
+    error: BaseException | None = None
+
+
+def outcome(kind: str, seed: int, number: int) -> Outcome:
+    """Generate a program and check it. Whatever is raised is a failure, but for programs that did not come about."""
+    rng = np.random.default_rng([seed, number, crc32(kind.encode())])
+    case = None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            case = KINDS[kind](rng)
+            case.check()
+    except Unfit:
+        return Outcome("unfit")
+    except Failure as error:
+        return Outcome("failed", case.text if case else error.text, str(error), error)
+    except Exception as error:
+        return Outcome("failed", case.text if case else "", f"{type(error).__name__}: {error}", error)
+    return Outcome("passed")
