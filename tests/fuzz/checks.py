@@ -13,7 +13,7 @@ import eindiff as ed
 from eindiff.expr import Expr, Variable
 from fuzz import libraries
 from fuzz.jets import Array, Jet
-from fuzz.programs import Failure, Program, Random, Unfit, Writer
+from fuzz.programs import Failure, Program, Random, Writer
 
 RTOL = 1e-8  # of the largest number on the way: what cancels leaves rounding errors of that size
 MODES = ("reverse", "forward", "cross_country", "auto")
@@ -25,15 +25,15 @@ class Case:
     """A program as an expression, with what jets say of it."""
 
     program: Program
-    expr: Expr
+    expr: Any  # an expression; None in a function that is traced
     expected: Jet
     largest: float
     rng: Random
 
     @classmethod
-    def of(cls, writer: Writer) -> Case:
+    def of(cls, writer: Writer, **more: Any) -> Any:
         expr, expected = writer.finish()
-        return cls(writer.program, expr, expected, max(1.0, writer.largest), writer.rng)
+        return cls(writer.program, expr, expected, max(1.0, writer.largest), writer.rng, **more)
 
     @property
     def text(self) -> str:
@@ -51,7 +51,7 @@ class Case:
 
     def check(self) -> None:
         """All checks that this program is chosen for."""
-        by = [ed.tensor(n, self.program.variables[n].shape, *self.program.variables[n].properties) for n in self.program.by]
+        by = self._variables()
         order = self._order()
         found = [self.expr, *(ed.derivative(self.expr, *by[: k + 1], mode=self._mode()) for k in range(order))]
         values = ed.evaluate(found, self.program.arrays, self.program.sizes)
@@ -68,6 +68,11 @@ class Case:
         for more in (self._source, self._products, self._structured):
             if self.rng.random() < 0.3:
                 more(found, by, values)
+
+    def _variables(self) -> list[Variable]:
+        """Those that derivatives are by."""
+        declared = [(name, self.program.variables[name]) for name in self.program.by]
+        return [ed.tensor(name, one.shape, *one.properties) for name, one in declared]
 
     def _mode(self) -> str:
         return MODES[int(self.rng.integers(len(MODES)))]
@@ -103,10 +108,11 @@ class Case:
         v = ed.tensor("direction", x.shape)
         along = {**arrays, "direction": self.program.directions[0]}
         self.close("jvp", ed.evaluate(ed.jvp(self.expr, x, v), along, sizes), self._along(values[1], 1))
-        weights = self.rng.uniform(-1, 1, values[0].shape)
-        u = ed.tensor("weights", self.expr.shape)
-        pulled = ed.evaluate(ed.vjp(self.expr, x, u), {**arrays, "weights": weights}, sizes)
-        self.close("vjp", pulled, np.tensordot(weights, values[1], weights.ndim))
+        if all(isinstance(size, int) or size in sizes for size in self.expr.shape):
+            weights = self.rng.uniform(-1, 1, values[0].shape)
+            pulled = ed.vjp(self.expr, x, ed.tensor("weights", self.expr.shape))
+            found = ed.evaluate(pulled, {**arrays, "weights": weights}, sizes)
+            self.close("vjp", found, np.tensordot(weights, values[1], weights.ndim))
         if len(values) > 2 and by[0] is by[1] and not self.expr.shape:
             self.close("hvp", ed.evaluate(ed.hvp(self.expr, x, v), along, sizes), self._tensordot(values[2]))
             if x.ndim == 1:
@@ -128,9 +134,3 @@ class Case:
         columns = self.program.variables[self.program.by[k - 1]].value.shape
         vector = self.rng.uniform(-1, 1, columns)
         self.close("structured product", operator.mv(vector), np.tensordot(values[k], vector, vector.ndim))
-
-
-def unfit(condition: bool, why: str) -> None:
-    """Leave a program out."""
-    if condition:
-        raise Unfit(why)

@@ -85,6 +85,8 @@ class Program:
 class Writer:
     """Writes a program. Each line is run with eindiff and in jets, so that the next one knows what there is."""
 
+    makes_expressions = True
+
     def __init__(self, rng: Random, sizes: dict[str, int], variables: dict[str, Declared]) -> None:
         self.rng = rng
         free = [name for name, declared in variables.items() if declared.is_free]
@@ -99,7 +101,7 @@ class Writer:
             moves = [d if by[k] == name else None for k, d in enumerate(self.program.directions)]
             self._keep(name, ed.tensor(name, declared.shape, *declared.properties), moving(declared.value, moves))
 
-    def _keep(self, name: str, expr: Expr, value: Jet) -> None:
+    def _keep(self, name: str, expr: Expr | None, value: Jet) -> None:
         self.exprs[name], self.jets[name] = expr, value
         self.names.append(name)
 
@@ -110,7 +112,7 @@ class Writer:
         return self.jets[name].shape
 
     def symbolic(self, name: str) -> tuple[Size, ...]:
-        return self.exprs[name].shape
+        return self.exprs[name].shape if self.makes_expressions else self.shape(name)
 
     def pick(self, fits: Callable[[str], bool] = lambda name: True) -> str | None:
         """One of the values; later ones are likelier, so that a program is more than its last line."""
@@ -141,15 +143,18 @@ class Writer:
             return None
         name = f"v{len(self.program.lines) + 1}"
         self.program.lines.append(f"{name} = {text}")
+        self.largest = max(self.largest, Jet.largest)
+        self._keep(name, self._expression(text) if self.makes_expressions else None, value)
+        return name
+
+    def _expression(self, text: str) -> Expr:
         try:
             expr = eval(text, self.exprs)
         except Exception as error:
-            raise Failure(f"{type(error).__name__} while it is made: {error}") from error
+            raise Failure(f"{type(error).__name__} while it is made: {error}\n{self.program.text}") from error
         if not isinstance(expr, Expr):
             raise Failure(f"{text} is {expr!r}, no expression")
-        self.largest = max(self.largest, Jet.largest)
-        self._keep(name, expr, value)
-        return name
+        return expr
 
     def write(self, steps: Sequence[Step], count: int) -> None:
         """Some lines, each by one of the steps."""

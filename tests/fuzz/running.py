@@ -34,7 +34,7 @@ def outcome(kind: str, seed: int, number: int) -> Outcome:
     except Unfit:
         return Outcome("unfit")
     except Failure as error:
-        return Outcome("failed", case.text if case else error.text, str(error), error)
+        return Outcome("failed", case.text if case else "", str(error), error)
     except Exception as error:
         return Outcome("failed", case.text if case else "", f"{type(error).__name__}: {error}", error)
     return Outcome("passed")

@@ -62,7 +62,7 @@ def pairs(writer: Writer) -> str | None:
     count = int(writer.rng.integers(1, 5))
     first, second = writer.rng.integers(0, rows, count).tolist(), writer.rng.integers(0, columns, count).tolist()
     return writer.choice([
-        f"{name}[{first}, {second}]",
+        f"{name}[np.array({first}), np.array({second})]",
         f"{name}[np.tril_indices({min(rows, columns)})]",
         f"{name}[np.diag_indices({min(rows, columns)})]",
     ])  # fmt: skip
