@@ -23,5 +23,3 @@ def test_random_programs(kind: str, chunk: int) -> None:
     ]
     assert not failures, "\n".join(failures)
     assert sum(one.word == "passed" for one in found.values()) > CHUNK * 0.8
-
-

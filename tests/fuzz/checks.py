@@ -13,7 +13,7 @@ import eindiff as ed
 from eindiff.expr import Expr, Variable
 from fuzz import libraries
 from fuzz.jets import Array, Jet
-from fuzz.programs import Failure, Program, Random, Writer
+from fuzz.programs import FoundError, Program, Random, Writer
 
 RTOL = 1e-8  # of the largest number on the way: what cancels leaves rounding errors of that size
 MODES = ("reverse", "forward", "cross_country", "auto")
@@ -43,11 +43,11 @@ class Case:
         """Refuse a value that is another."""
         actual, expected = np.asarray(actual), np.asarray(expected)
         if actual.shape != expected.shape:
-            raise Failure(f"{what}: shape {actual.shape} instead of {expected.shape}")
+            raise FoundError(f"{what}: shape {actual.shape} instead of {expected.shape}")
         error = np.abs(actual - expected).max(initial=0.0) if actual.size else 0.0
         scale = max(self.largest, float(np.abs(expected).max(initial=0.0)))
         if not error <= rtol * scale:
-            raise Failure(f"{what}: off by {error:.2e}, numbers up to {scale:.1e}")
+            raise FoundError(f"{what}: off by {error:.2e}, numbers up to {scale:.1e}")
 
     def check(self) -> None:
         """All checks that this program is chosen for."""
@@ -59,7 +59,9 @@ class Case:
             self.close(f"derivative of order {k}", self._along(value, k), self.expected.parts[(1 << k) - 1])
         if order:
             mode = self._mode()
-            again = ed.evaluate(ed.derivative(self.expr, *by[:order], mode=mode), self.program.arrays, self.program.sizes)
+            again = ed.evaluate(
+                ed.derivative(self.expr, *by[:order], mode=mode), self.program.arrays, self.program.sizes
+            )
             self.close(f"derivative of order {order} in {mode} mode", again, values[order])
         for library in libraries.LIBRARIES:
             for k, value in enumerate(libraries.run(library, found, self.program.arrays, self.program.sizes)):

@@ -76,7 +76,9 @@ class Jet:
         x = self.parts[0]
         if not isinstance(p, int) and (x < 0).any():
             raise Kink("power of a negative number")
-        return elementwise(self, x**p, p * x ** (p - 1), p * (p - 1) * x ** (p - 2), p * (p - 1) * (p - 2) * x ** (p - 3))
+        return elementwise(
+            self, x**p, p * x ** (p - 1), p * (p - 1) * x ** (p - 2), p * (p - 1) * (p - 2) * x ** (p - 3)
+        )
 
     def __matmul__(self, other: Any) -> Jet:
         return multilinear(np.matmul, self, jet(other))

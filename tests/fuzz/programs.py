@@ -36,7 +36,7 @@ class Unfit(Exception):  # noqa: N818 (nothing is wrong)
     """A program that came out too large, or at a point where it has no derivatives."""
 
 
-class Failure(AssertionError):
+class FoundError(AssertionError):
     """Something is wrong with eindiff."""
 
 
@@ -76,7 +76,7 @@ class Program:
     def text(self) -> str:
         """What repeats it."""
         declared = [
-            f"{name} = ed.tensor({name!r}, {v.shape!r}{''.join(f', {p!r}' for p in v.properties)})  # {v.value.tolist()}"
+            f"{name} = ed.tensor({', '.join(map(repr, (name, v.shape, *v.properties)))})  # {v.value.tolist()}"
             for name, v in self.variables.items()
         ]
         return "\n".join([f"# sizes {self.sizes}, by {', '.join(self.by)}", *declared, *self.lines])
@@ -122,11 +122,23 @@ class Writer:
         weights = np.arange(1, len(names) + 1) ** 1.5
         return str(self.rng.choice(names, p=weights / weights.sum()))
 
-    def matrix(self, square: bool = True) -> str | None:
-        """A matrix that is not too large for functions of matrices."""
+    def value(self, *orders: int, least: int = 0, most: int = LARGEST, known: bool = False) -> str | None:
+        """One of the values with so many axes (or with any), all of them of at least and at most some size."""
+
+        def fits(name: str) -> bool:
+            shape = self.shape(name)
+            if len(shape) not in orders if orders else not shape:
+                return False
+            is_known = all(isinstance(size, int) for size in self.symbolic(name))
+            return all(least <= size <= most for size in shape) and (is_known or not known)
+
+        return self.pick(fits)
+
+    def square(self) -> str | None:
+        """A square matrix that is not too large for functions of matrices."""
         return self.pick(
-            lambda name: len(self.shape(name)) == 2 and 0 < max(self.shape(name)) <= 3 and min(self.shape(name)) > 0
-            and (not square or len(set(self.symbolic(name))) == 1)
+            lambda name: len(self.shape(name)) == 2
+            and len(set(self.symbolic(name))) == 1 and 1 <= self.shape(name)[0] <= 3
         )  # fmt: skip
 
     def add(self, text: str | None) -> str | None:
@@ -151,9 +163,9 @@ class Writer:
         try:
             expr = eval(text, self.exprs)
         except Exception as error:
-            raise Failure(f"{type(error).__name__} while it is made: {error}\n{self.program.text}") from error
+            raise FoundError(f"{type(error).__name__} while it is made: {error}\n{self.program.text}") from error
         if not isinstance(expr, Expr):
-            raise Failure(f"{text} is {expr!r}, no expression")
+            raise FoundError(f"{text} is {expr!r}, no expression")
         return expr
 
     def write(self, steps: Sequence[Step], count: int) -> None:

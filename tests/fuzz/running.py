@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 
 from fuzz.kinds import KINDS
-from fuzz.programs import Failure, Unfit
+from fuzz.programs import FoundError, Unfit
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def outcome(kind: str, seed: int, number: int) -> Outcome:
             case.check()
     except Unfit:
         return Outcome("unfit")
-    except Failure as error:
+    except FoundError as error:
         return Outcome("failed", case.text if case else "", str(error), error)
     except Exception as error:
         return Outcome("failed", case.text if case else "", f"{type(error).__name__}: {error}", error)

@@ -17,7 +17,11 @@ def declare(rng: Random, count: int, sizes: dict[str, int] | None = None, most: 
         shape: list[Size] = []
         for _ in range(int(rng.integers(0 if k else 1, most + 1))):
             name = rng.random() < 0.8 and sizes
-            shape.append(str(rng.choice(list(sizes))) if name and sizes else int(rng.choice([1, 2, 2, 3])))
+            shape.append(
+                str(rng.choice(list(sizes)))
+                if name and sizes
+                else int(rng.choice([1, 2, 2, 3] if len(shape) < 2 else [1, 2]))
+            )
         actual = [size if isinstance(size, int) else (sizes or {})[size] for size in shape]
         positive = rng.random() < 0.2
         value = rng.uniform(0.3, 1.5, actual) if positive else rng.uniform(-1.2, 1.2, actual)
@@ -26,7 +30,7 @@ def declare(rng: Random, count: int, sizes: dict[str, int] | None = None, most: 
 
 
 def einsum(writer: Writer) -> str | None:
-    """Any contraction of up to three values: axes of one size may share a label, and the output repeat or invent one."""
+    """A contraction of up to three values: axes of one size may share a label, the output may repeat or invent one."""
     names = [writer.pick() for _ in range(int(writer.rng.integers(1, 4)))]
     labels: dict[str, Size] = {}
     terms = []
@@ -49,15 +53,11 @@ def einsum(writer: Writer) -> str | None:
     if writer.rng.random() < 0.1 and labels:
         size = writer.choice(list(labels.values()))
         output.append("z")
-        more = f", sizes={{'z': {size if isinstance(size, int) else _size_text(writer, size)}}}"
-        if more.endswith("None}"):
+        if size not in writer.program.sizes and not isinstance(size, int):
             return None
+        more = f", sizes={{'z': {size}}}"
     writer.rng.shuffle(output)
     return f"ed.einsum('{','.join(terms)}->{''.join(output[:5])}', {', '.join(map(str, names))}{more})"
-
-
-def _size_text(writer: Writer, size: str) -> str | None:
-    return size if size in writer.program.sizes else None
 
 
 def elementwise(writer: Writer) -> str | None:
@@ -81,7 +81,7 @@ def power(writer: Writer) -> str | None:
 
 
 def total(writer: Writer) -> str | None:
-    name = writer.pick(lambda name: len(writer.shape(name)) > 0)
+    name = writer.value()
     if name is None:
         return None
     axis = writer.choice([None, 0, -1])
@@ -89,7 +89,7 @@ def total(writer: Writer) -> str | None:
 
 
 def transposed(writer: Writer) -> str | None:
-    name = writer.pick(lambda name: len(writer.shape(name)) > 1)
+    name = writer.value(2, 3, 4, 5)
     if name is None:
         return None
     axes = [int(k) for k in writer.rng.permutation(len(writer.shape(name)))]
@@ -97,7 +97,7 @@ def transposed(writer: Writer) -> str | None:
 
 
 def diagonal(writer: Writer) -> str | None:
-    name = writer.pick(lambda name: len(writer.shape(name)) == 1 or len(set(writer.symbolic(name))) == 1 and len(writer.shape(name)) == 2)
+    name = writer.value(1) if writer.rng.random() < 0.5 else writer.square()
     return None if name is None else f"ed.diag({name})"
 
 
@@ -105,6 +105,6 @@ STEPS: list[Step] = [einsum, einsum, elementwise, elementwise, combine, combine,
 
 
 def generate(rng: Random) -> Case:
-    writer = Writer(rng, {}, declare(rng, int(rng.integers(1, 4)), most=4))
+    writer = Writer(rng, {}, declare(rng, int(rng.integers(1, 4)), most=5))
     writer.write(STEPS, int(rng.integers(2, 7)))
     return Case.of(writer)

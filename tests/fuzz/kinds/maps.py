@@ -1,4 +1,4 @@
-"""Index maps on axes of known size: slices, flips, gathers, windows, joins, reshapes, with labels shared between them."""
+"""Index maps on axes of known size: slices, flips, gathers, windows, joins, reshapes, which share labels."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def gather(writer: Writer) -> str | None:
 
 def pairs(writer: Writer) -> str | None:
     """Entries of a matrix at pairs of places, which share a label: a diagonal, a triangle, any list."""
-    name = writer.pick(lambda name: len(writer.shape(name)) == 2 and all(isinstance(s, int) and s for s in writer.symbolic(name)))
+    name = writer.value(2, least=1, known=True)
     if name is None:
         return None
     rows, columns = writer.shape(name)
@@ -90,7 +90,7 @@ def roll(writer: Writer) -> str | None:
 
 def convolution(writer: Writer) -> str | None:
     """A window slides over a vector."""
-    name = writer.pick(lambda name: len(writer.shape(name)) == 1 and isinstance(writer.symbolic(name)[0], int) and writer.shape(name)[0] > 2)
+    name = writer.value(1, least=3, known=True)
     window = writer.pick(lambda name: writer.symbolic(name) == (2,))
     if name is None or window is None:
         return None
@@ -99,14 +99,16 @@ def convolution(writer: Writer) -> str | None:
 
 
 def join(writer: Writer) -> str | None:
-    one = writer.pick(lambda name: len(writer.shape(name)) > 0)
+    one = writer.value()
     if one is None:
         return None
     axis = int(writer.rng.integers(len(writer.shape(one))))
     rest = [s for k, s in enumerate(writer.symbolic(one)) if k != axis]
     other = writer.pick(
-        lambda name: len(writer.shape(name)) == len(writer.shape(one))
-        and [s for k, s in enumerate(writer.symbolic(name)) if k != axis] == rest
+        lambda name: (
+            len(writer.shape(name)) == len(writer.shape(one))
+            and [s for k, s in enumerate(writer.symbolic(name)) if k != axis] == rest
+        )
     )
     if writer.rng.random() < 0.3 and writer.symbolic(str(other)) == writer.symbolic(one):
         return f"ed.stack([{one}, {other}], {axis})"
@@ -114,24 +116,38 @@ def join(writer: Writer) -> str | None:
 
 
 def reshaped(writer: Writer) -> str | None:
-    name = writer.pick(lambda name: len(writer.shape(name)) > 0 and prod(writer.shape(name)) > 0 and all(isinstance(s, int) for s in writer.symbolic(name)))
+    name = writer.value(least=1, known=True)
     if name is None:
         return None
     size = prod(writer.shape(name))
-    options = [(size,)] + [(k, size // k) for k in range(1, size + 1) if size % k == 0] + [(2, 2, size // 4)] * (size % 4 == 0)
+    options = [(size,), *((k, size // k) for k in range(1, size + 1) if size % k == 0)]
+    options += [(2, 2, size // 4)] if size % 4 == 0 else []
     form = f"ed.vec({name})" if len(writer.shape(name)) == 2 else f"ed.reshape({name}, (-1,))"
     return writer.choice([f"ed.reshape({name}, {writer.choice(options)})", form])
 
 
 def kron(writer: Writer) -> str | None:
-    one = writer.pick(lambda name: len(writer.shape(name)) in (1, 2))
+    one = writer.value(1, 2)
     if one is None:
         return None
-    other = writer.pick(lambda name: len(writer.shape(name)) == len(writer.shape(one)))
+    other = writer.value(len(writer.shape(one)))
     return f"ed.kron({one}, {other})"
 
 
-MAPS: list[Step] = [slices, slices, gather, gather, pairs, neighbours, neighbours, roll, convolution, join, reshaped, kron]
+MAPS: list[Step] = [
+    slices,
+    gather,
+    pairs,
+    neighbours,
+    roll,
+    convolution,
+    join,
+    reshaped,
+    kron,
+    slices,
+    gather,
+    neighbours,
+]
 STEPS: list[Step] = [*MAPS, *MAPS, *einsums.STEPS]
 
 

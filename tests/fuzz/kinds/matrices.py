@@ -6,14 +6,14 @@ import numpy as np
 
 from fuzz.checks import Case
 from fuzz.kinds import einsums
-from fuzz.programs import Declared, Random, Step, Writer
+from fuzz.programs import Declared, Random, Size, Step, Writer
 
 OF_SQUARE = ("inv", "det", "logdet", "adj", "expm", "logm", "sqrtm", "tr", "chol")
 
 
 def of_square(writer: Writer) -> str | None:
     """A function of a matrix, or of a matrix made definite."""
-    name = writer.matrix()
+    name = writer.square()
     if name is None:
         return None
     function = writer.choice(OF_SQUARE)
@@ -25,28 +25,32 @@ def of_square(writer: Writer) -> str | None:
 
 
 def product(writer: Writer) -> str | None:
-    one = writer.pick(lambda name: len(writer.shape(name)) == 2)
+    one = writer.value(2)
     if one is None:
         return None
-    other = writer.pick(lambda name: 0 < len(writer.shape(name)) <= 2 and writer.symbolic(name)[0] == writer.symbolic(one)[1])
+    other = _with_first_axis(writer, writer.symbolic(one)[1])
     return writer.choice([f"{one} @ {other}", f"{one}.T @ {one}"]) if other else f"{one} @ {one}.T"
 
 
 def solve(writer: Writer) -> str | None:
-    one = writer.matrix()
+    one = writer.square()
     if one is None:
         return None
-    other = writer.pick(lambda name: len(writer.shape(name)) in (1, 2) and writer.symbolic(name)[0] == writer.symbolic(one)[0])
+    other = _with_first_axis(writer, writer.symbolic(one)[0])
     return f"ed.solve({one}, {other})"
 
 
+def _with_first_axis(writer: Writer, size: Size) -> str | None:
+    return writer.pick(lambda name: len(writer.shape(name)) in (1, 2) and writer.symbolic(name)[0] == size)
+
+
 def power(writer: Writer) -> str | None:
-    name = writer.matrix()
+    name = writer.square()
     return None if name is None else f"ed.matrix_power({name}, {writer.choice([2, 3, -1, -2])})"
 
 
 def rectangular(writer: Writer) -> str | None:
-    name = writer.matrix(square=False)
+    name = writer.value(2, least=1, most=3)
     return None if name is None else f"ed.{writer.choice(['pinv', 'norm2', 'norm1'])}({name})"
 
 

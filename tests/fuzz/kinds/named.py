@@ -9,7 +9,7 @@ from fuzz.programs import Random, Step, Writer
 
 def places(writer: Writer) -> str | None:
     """Slices and places of an axis, of which some need it to have a certain size."""
-    name = writer.pick(lambda name: len(writer.shape(name)) > 0)
+    name = writer.value()
     if name is None:
         return None
     axis = int(writer.rng.integers(len(writer.shape(name))))
@@ -25,17 +25,22 @@ def places(writer: Writer) -> str | None:
 
 
 def neighbours(writer: Writer) -> str | None:
-    name = writer.pick(lambda name: len(writer.shape(name)) > 0 and writer.shape(name)[0] >= 2)
-    return None if name is None else writer.choice([f"{name}[1:] * {name}[:-1]", f"{name}[1:] - {name}[:-1]", f"{name} * {name}[::-1]"])
+    name = writer.value(least=2)
+    return (
+        None
+        if name is None
+        else writer.choice(["{0}[1:] * {0}[:-1]", "{0}[1:] - {0}[:-1]", "{0} * {0}[::-1]"]).format(name)
+    )
 
 
 def roll(writer: Writer) -> str | None:
-    name = writer.pick(lambda name: len(writer.shape(name)) > 0 and writer.shape(name)[0] >= 2)
-    return None if name is None else writer.choice([f"ed.concatenate([{name}[1:], {name}[:1]])", f"ed.concatenate([{name}[-1:], {name}[:-1]])"])
+    name = writer.value(least=2)
+    one, other = writer.choice([("1:", ":1"), ("-1:", ":-1"), ("2:", ":2")])
+    return None if name is None else f"ed.concatenate([{name}[{one}], {name}[{other}]])"
 
 
 def flat(writer: Writer) -> str | None:
-    name = writer.pick(lambda name: len(writer.shape(name)) == 2)
+    name = writer.value(2)
     return None if name is None else writer.choice([f"ed.vec({name})", f"ed.reshape({name}, (-1,))"])
 
 

@@ -1,4 +1,4 @@
-"""Functions of vectors along an axis: largest and smallest entries, logsumexp, softmax, products, sums from the left."""
+"""Functions of vectors along an axis: largest and smallest entries, logsumexp, softmax, products, cumulative sums."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from fuzz.checks import Case
 from fuzz.kinds import einsums
 from fuzz.programs import Random, Step, Writer
 
+LOGARITHMS = (
+    "ed.log(ed.sum(ed.exp({0})))", "ed.log(ed.mean(ed.exp({0})))", "ed.log(ed.sum(2 * ed.exp({0}), -1))",
+    "ed.log(1 + ed.sum(ed.exp({0})))", "ed.exp({0}) / ed.sum(ed.exp({0}))", "ed.log(ed.exp({0}) + 1)",
+)  # fmt: skip
+
 
 def reduction(writer: Writer) -> str | None:
-    name = writer.pick(lambda name: len(writer.shape(name)) > 0 and 0 not in writer.shape(name))
+    name = writer.value(least=1)
     if name is None:
         return None
     function = writer.choice(["max", "min", "logsumexp", "prod", "norm2", "norm1", "mean", "sum"])
@@ -17,7 +22,7 @@ def reduction(writer: Writer) -> str | None:
 
 
 def along(writer: Writer) -> str | None:
-    name = writer.pick(lambda name: len(writer.shape(name)) > 0 and 0 not in writer.shape(name))
+    name = writer.value(least=1)
     return None if name is None else f"ed.{writer.choice(['softmax', 'cumsum'])}({name}, {writer.choice([0, -1])})"
 
 
@@ -29,11 +34,8 @@ def larger(writer: Writer) -> str | None:
 
 def logarithm(writer: Writer) -> str | None:
     """Forms of logsumexp that people write."""
-    name = writer.pick(lambda name: len(writer.shape(name)) > 0 and 0 not in writer.shape(name))
-    return None if name is None else writer.choice([
-        f"ed.log(ed.sum(ed.exp({name})))", f"ed.log(ed.mean(ed.exp({name})))", f"ed.log(ed.sum(2 * ed.exp({name}), -1))",
-        f"ed.log(1 + ed.sum(ed.exp({name})))", f"ed.exp({name}) / ed.sum(ed.exp({name}))", f"ed.log(ed.exp({name}) + 1)",
-    ])  # fmt: skip
+    name = writer.value(least=1)
+    return None if name is None else writer.choice(LOGARITHMS).format(name)
 
 
 STEPS: list[Step] = [reduction, reduction, along, larger, logarithm, *einsums.STEPS]

@@ -10,21 +10,22 @@ from fuzz.programs import SPECTRAL, Declared, Random, Step, Writer
 
 
 def values(writer: Writer) -> str | None:
-    name = writer.matrix(square=False)
+    name = writer.value(2, least=1, most=3)
     return None if name is None else f"ed.{writer.choice(['svdvals', 'normnuc', 'normspec'])}({name})"
 
 
 def eigenvalues(writer: Writer) -> str | None:
-    name = writer.matrix()
+    name = writer.square()
     return None if name is None else f"ed.{writer.choice(['eigvals', 'lambdamax'])}({name} + {name}.T)"
 
 
 def smooth(writer: Writer) -> str | None:
-    name = writer.matrix()
+    name = writer.square()
     return None if name is None else f"ed.spectral({name} + {name}.T, {writer.choice(list(SPECTRAL))!r})"
 
 
-STEPS: list[Step] = [values, eigenvalues, smooth, smooth, matrices.product, einsums.elementwise, einsums.combine, einsums.total]
+STEPS: list[Step] = [values, eigenvalues, smooth, smooth, matrices.product]
+STEPS += [einsums.elementwise, einsums.combine, einsums.total]
 
 
 def generate(rng: Random) -> Case:

@@ -21,10 +21,10 @@ JAX.put = lambda a, index, value, mode="set": getattr(jnp.asarray(a).at[index], 
 
 def put(writer: Writer) -> str | None:
     """Entries of a value set, or added to, at places that are all different."""
-    name = writer.pick(lambda name: len(writer.shape(name)) == 1 and writer.shape(name)[0] > 1)
+    name = writer.value(1, least=2)
     if name is None:
         return None
-    other = writer.pick(lambda one: len(writer.shape(one)) == 1 and 0 < writer.shape(one)[0] <= writer.shape(name)[0])
+    other = writer.value(1, least=1, most=writer.shape(name)[0])
     if other is None:
         return None
     places = writer.rng.permutation(writer.shape(name)[0])[: writer.shape(other)[0]].tolist()
