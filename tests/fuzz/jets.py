@@ -1,7 +1,8 @@
 """Taylor arithmetic: numbers with three infinitesimals a, b, c whose squares are zero.
 
 A jet has eight coefficients, one for each set of infinitesimals (the bits of its place). Whatever is done to
-`x + a·u + b·v + c·w` gives the value, the derivatives along u, v, w, the second ones along pairs and the third along all.
+`x + a·u + b·v + c·w` gives the value, the derivatives along u, v and w, the second ones along pairs of them and the
+third along all.
 """
 
 from __future__ import annotations
@@ -153,8 +154,8 @@ def away_from(x: Jet, *kinks: float, distance: float = 0.02) -> None:
 def on_matrices(function: Callable[[Array], Array], x: Jet) -> Jet:
     """An analytic function of a square matrix, by the matrices that multiply as jets do.
 
-    The jet `Σ A_s e_s` is the block matrix with `A_(s without t)` at (s, t): sums, products and limits of these are those of
-    jets, so the function of the block matrix has the coefficients of the result in its first column of blocks.
+    The jet `Σ A_s e_s` is the block matrix with `A_(s without t)` at (s, t): sums, products and limits of these are
+    those of jets, so the function of the block matrix has the coefficients of the result in its first column of blocks.
     """
     n = x.shape[-1]
     blocks = np.zeros((8, n, 8, n))
