@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+import eindiff as ed
 from benchmarks.problem import Array, Draw, Problem, scaled, zero_one
 
 SOLVE = "solve"  # the quantity: the solution of one system
@@ -40,6 +41,18 @@ class System(Problem):
     def rows(self, n: int) -> int:
         """The rows of the system."""
         return sum(int(np.prod(self.shape(name, n))) for name in self.wrt.split())
+
+    def hessian(self, n: int) -> Any:
+        """The structured Hessian at size n."""
+        variables = {
+            name: ed.tensor(name, tuple(shape.split()), *(["positive"] if name in self.positive else []))
+            for name, shape in self.shapes.items()
+        }
+        by = [variables[name] for name in self.wrt.split()]
+        hessian = ed.hessian(self.objective(ed, **variables), by if len(by) > 1 else by[0])
+        exprs = [expr for row in hessian for expr in row] if len(by) > 1 else [hessian]
+        arrays = {x.name: self.array(x.name, n) for x in ed.variables(*exprs)}
+        return ed.compile(hessian, sizes=self.sizes(n), form="structured")(**arrays)
 
 
 def _uniform(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:

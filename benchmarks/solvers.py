@@ -21,7 +21,6 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
-import eindiff as ed
 from benchmarks.case import timed_calls
 from benchmarks.machine import describe
 from benchmarks.plots import OURS, STYLE, panels
@@ -67,15 +66,7 @@ class Newton:
     """A Newton system: the Hessian's value, a right-hand side, and the ways to solve it."""
 
     def __init__(self, system: System, n: int) -> None:
-        variables = {
-            name: ed.tensor(name, tuple(shape.split()), *(["positive"] if name in system.positive else []))
-            for name, shape in system.shapes.items()
-        }
-        by = [variables[name] for name in system.wrt.split()]
-        hessian = ed.hessian(system.objective(ed, **variables), by if len(by) > 1 else by[0])
-        exprs = [expr for row in hessian for expr in row] if len(by) > 1 else [hessian]
-        arrays = {x.name: system.array(x.name, n) for x in ed.variables(*exprs)}
-        self.hessian = ed.compile(hessian, sizes=system.sizes(n), form="structured")(**arrays)
+        self.hessian = system.hessian(n)
         self.rows = system.rows(n)
         self.b = np.random.default_rng(n).normal(size=self.rows)
         if system.iterative:
