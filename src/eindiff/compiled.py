@@ -102,7 +102,8 @@ class Compiled:
         return f"<compiled function of {inputs or 'nothing'}: {results}>"
 
     def _build(self, sizes: Mapping[str, int], dtype: str, library: str) -> _Built:
-        """The program for sizes of the same kind as these."""
+        """The program for sizes of the same kind as these, if all axes and places exist for them."""
+        self._module.ranges.check(sizes)
         kind = (library, dtype, *(_kind(sizes[name]) for name in sorted(self._module.size_names)))
         if kind not in self._built:
             module, patterns = self._module, {}

@@ -139,6 +139,26 @@ class IndexMap:
             return None
         return IndexMap(size, tuple(n for n, _ in inputs), offset, tuple(s for _, s in inputs))
 
+    def needs(self) -> list[Size]:
+        """What must not be negative for every k to be in range, if every input has an entry.
+
+        >>> IndexMap("n", (3,), 1, (1,)).needs(), IndexMap("n", (), "n - 2").needs()
+        (['n - 4'], ['n - 2'])
+        """
+        if 0 in self.inputs:
+            return []
+        lowest, highest = {self.offset}, {self.offset}
+        if self.indices is not None:
+            lowest, highest = {min(self.indices)}, {max(self.indices)}
+        for size, stride in zip(self.inputs, self.strides, strict=False):
+            last = sz.multiply(stride, sz.subtract(size, 1))
+            moved = [{sz.add(k, last) for k in ends} for ends in (lowest, highest)]
+            sign = sz.sign(stride)
+            lowest = lowest if sign > 0 else moved[0] if sign < 0 else lowest | moved[0]
+            highest = highest if sign < 0 else moved[1] if sign > 0 else highest | moved[1]
+        left = [sz.subtract(sz.subtract(self.size, 1), k) for k in highest]
+        return [size for size in sorted([*lowest, *left], key=str) if not sz.never_negative(size)]
+
     def index_array(self, bindings: Mapping[str, int]) -> np.ndarray:
         """k as an array over (i1, ..., ir)."""
         shape = tuple(sz.evaluate(size, bindings) for size in self.inputs)

@@ -28,6 +28,7 @@ from eindiff.expr import (
 )
 from eindiff.labels import Labels
 from eindiff.paths import contraction_path
+from eindiff.ranges import Ranges
 
 Array = np.ndarray
 
@@ -47,6 +48,7 @@ def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mappi
     inputs = read_inputs(wanted, arrays or {})
     bindings = bind_sizes(inputs, sizes or {})
     bind_from_unneeded(wanted, arrays or {}, bindings)
+    Ranges(wanted).check(bindings)
     with np.errstate(all="ignore"):
         values = _Interpreter(inputs, bindings).run(wanted)
     results = iter(values)
@@ -234,10 +236,6 @@ class _Interpreter:
         if meets or (target in output and set(inputs) & set(output)) or not (used or target in output):
             return self._with_maps(rest, [*operands, (index_map.to_array(self.bindings), labels)], output, sizes)
         index = index_map.index_array(self.bindings)
-        if index.size and not 0 <= index.min() <= index.max() < sizes[target]:
-            raise EindiffError(
-                f"an index reaches from {index.min()} to {index.max()}, but the axis has size {sizes[target]}"
-            )
         taken = []
         for array, theirs in operands:
             while target in theirs:

@@ -125,6 +125,26 @@ def never_negative(size: Size) -> bool:
     return all(coefficient >= 0 for _, coefficient in _terms(size))
 
 
+def sign(size: Size) -> int:
+    """1 for a size that is never negative, -1 for one that is never positive, 0 where this is not known, and for 0.
+
+    >>> sign("n"), sign("-2*n"), sign("n - 1")
+    (1, -1, 0)
+    """
+    signs = {coefficient > 0 for _, coefficient in _terms(size) if coefficient}
+    return 0 if len(signs) != 1 else 1 if signs.pop() else -1
+
+
+def inequality(size: Size) -> tuple[Size, Size]:
+    """Two sizes without negative terms, of which the first is at least the second where a size is not negative.
+
+    >>> inequality("n - 4")
+    ('n', 4)
+    """
+    terms = _terms(size)
+    return _text({m: c for m, c in terms if c > 0}), _text({m: -c for m, c in terms if c < 0})
+
+
 def evaluate(size: Size, bindings: Mapping[str, int]) -> int:
     """The value of a size when its names have the given values.
 

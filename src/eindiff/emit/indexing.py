@@ -7,9 +7,11 @@ has it, entries are put at their places.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
+import numpy as np
 
 from eindiff import sizes as sz
 from eindiff.constants import IndexMap
@@ -37,6 +39,18 @@ class Index:
         """Whether it is just one label."""
         return self.table is None and self.offset == 0 and len(self.strides) == 1 and self.strides[0][1] == 1
 
+    def is_backward(self) -> bool:
+        """Whether it is one label that counts down."""
+        if self.table is not None or len(self.strides) != 1:
+            return False
+        return isinstance(self.strides[0][1], int) and self.strides[0][1] < 0
+
+    def turned(self, sizes: Mapping[int, Size]) -> Index:
+        """The same places in opposite order, if it is one label."""
+        [(label, stride)] = self.strides
+        last = sz.add(self.offset, sz.multiply(stride, sz.subtract(sizes[label], 1)))
+        return Index(last, ((label, sz.multiply(-1, stride)),))
+
 
 Axis = int | Index
 
@@ -52,18 +66,16 @@ class Indexing:
     def index_of(self, index_map: IndexMap, inputs: Labels) -> Index:
         """The index that a map stands for, with its inputs named."""
         if index_map.indices is None:
-            strides: dict[int, Size] = {}
-            for label, stride in zip(inputs, index_map.strides, strict=True):
-                strides[label] = sz.add(strides.get(label, 0), stride)
-            return Index(index_map.offset, tuple(strides.items()))
-        values = index_map.indices
-        if not inputs:
+            return _affine(index_map.offset, zip(inputs, index_map.strides, strict=True))
+        labels = tuple(dict.fromkeys(inputs))
+        table = np.einsum(index_map.index_array({}), inputs, labels)  # a diagonal, where inputs are the same
+        values = table.ravel().tolist()
+        if not labels:
             return Index(values[0])
         steps = {b - a for a, b in pairwise(values)}
-        if len(inputs) == 1 and len(steps) == 1 and 0 not in steps:
-            return Index(values[0], ((inputs[0], steps.pop()),))
-        shape = [size for size in index_map.inputs if isinstance(size, int)]
-        return Index(table=Tensor(self._table(values, shape), inputs))
+        if len(labels) == 1 and len(steps) == 1:
+            return _affine(values[0], [(labels[0], steps.pop())])
+        return Index(table=Tensor(self._table(values, table.shape), labels))
 
     def _table(self, values: Sequence[int], shape: Sequence[int]) -> Operation:
         text = f"np.array([{', '.join(map(str, values))}]{self._integers})"
@@ -82,16 +94,11 @@ class Indexing:
         if label not in axis.labels:
             return axis
         if axis.table is None and inner.table is None:
-            strides: dict[int, Size] = {}
-            offset = axis.offset
-            for name, stride in axis.strides:
-                if name == label:
-                    offset = sz.add(offset, sz.multiply(stride, inner.offset))
-                    for other, step in inner.strides:
-                        strides[other] = sz.add(strides.get(other, 0), sz.multiply(stride, step))
-                else:
-                    strides[name] = sz.add(strides.get(name, 0), stride)
-            return Index(offset, tuple(strides.items()))
+            stride = dict(axis.strides)[label]
+            offset = sz.add(axis.offset, sz.multiply(stride, inner.offset))
+            steps = [(other, sz.multiply(stride, step)) for other, step in inner.strides]
+            parts = [steps if name == label else [(name, own)] for name, own in axis.strides]
+            return _affine(offset, [step for part in parts for step in part])
 
         def place(name: int) -> Index:
             return inner if name == label else Index(0, ((name, 1),))
@@ -101,7 +108,8 @@ class Indexing:
             places = [self.array(place(name), order, sizes) for name in axis.labels]
             slots = ", ".join(f"{{{k + 1}}}" for k in range(len(places)))
             shape = broadcast([x.shape for x in places])
-            taken = self.operations.make(f"{{0}}[{slots}]", [axis.table.operation, *places], shape=shape)
+            allowed = [ATOMS, *[ANY] * len(places)]
+            taken = self.operations.make(f"{{0}}[{slots}]", [axis.table.operation, *places], allowed, shape=shape)
             return Index(table=Tensor(taken, order))
         terms = [(stride, self.array(place(name), order, sizes)) for name, stride in axis.strides]
         return Index(table=Tensor(self._sum(axis.offset, terms), order))
@@ -156,6 +164,8 @@ class Indexing:
                 return Tensor(x.operation, (*before, *index.labels, *after))
             taken = make(f"{{0}}[{colons}{text}]", [x.operation], [ATOMS], cheap=True, view=True, shape=shape)
             return Tensor(taken, (*before, *index.labels, *after))
+        if index.is_backward():
+            return self._flip(self._gather_axis(x, axis, index.turned(sizes), sizes, length), axis)
         if (order := row_major(index, sizes)) is not None:
             total = sz.product(sizes[label] for label in order)
             text = self.slice_text(Index(index.offset, ((-1, 1),)), length, {-1: total})
@@ -169,6 +179,12 @@ class Indexing:
         taken = make(f"{{0}}[{colons}{{1}}]", [x.operation, places], [ATOMS, ANY], shape=shape)
         return Tensor(taken, (*before, *index.labels, *after))
 
+    def _flip(self, x: Tensor, axis: int) -> Tensor:
+        """A tensor with one axis in opposite order."""
+        text = f"{{0}}[{':, ' * axis}::-1]" if self.operations.slices_backward else f"np.flip({{0}}, {axis})"
+        shape = x.operation.shape
+        return Tensor(self.operations.make(text, [x.operation], [ATOMS], view=True, shape=shape), x.labels)
+
     def slice_text(self, index: Index, length: Size, sizes: Mapping[int, Size]) -> str | None:
         """An index of one label (or none) along an axis of the given length as a slice, if it surely is one."""
         if index.table is not None or len(index.strides) > 1:
@@ -177,10 +193,9 @@ class Indexing:
             return self._from_end(index.offset, length)
         label, stride = index.strides[0]
         last = sz.add(index.offset, sz.multiply(stride, sz.subtract(sizes[label], 1)))
-        if isinstance(stride, int) and stride < 0 and not self.operations.slices_backward:
-            return None
-        if isinstance(stride, int) and stride < 0:
-            return self._backward(index.offset, last, stride, length)
+        if index.is_backward():
+            surely = isinstance(sizes[label], int) or sz.subtract(length, index.offset) == 1
+            return self._backward(index.offset, last, stride, length) if surely else None
         if not sz.never_negative(stride):
             return None
         stop, left = sz.add(last, 1), sz.subtract(length, sz.add(last, 1))
@@ -191,7 +206,10 @@ class Indexing:
             end = self._from_end(stop, length)
         return f"{start}:{end}" if stride == 1 else f"{start}:{end}:{self.text(stride)}"
 
-    def _backward(self, first: Size, last: Size, stride: int, length: Size) -> str | None:
+    def _backward(self, first: Size, last: Size, stride: Size, length: Size) -> str | None:
+        """A slice that counts down; without entries it would have to begin at the end of the axis."""
+        if not self.operations.slices_backward or not isinstance(stride, int):
+            return None
         start = "" if sz.subtract(length, first) == 1 else self.text(first)
         if isinstance(last, int) and last < -stride:
             return f"{start}::{stride}"
@@ -209,20 +227,17 @@ class Indexing:
     ) -> tuple[Tensor, tuple[Axis, ...]]:
         """Places that a reshape or a flip of what is put there makes simpler: at best one label along a whole axis."""
         core, axes = self._merge_axes(core, axes, sizes)
-        for place, (axis, length) in enumerate(zip(axes, shape, strict=True)):
-            found = None if isinstance(axis, int) else _whole_axis(axis, sizes, length)
-            if found is None:
-                continue
-            label, reverse = found
-            if reverse and sum(label in labels_of(other) for other in axes) > 1:
-                continue
-            if reverse and label in core.labels:
-                axis, shape_of = core.labels.index(label), core.operation.shape
-                text = f"{{0}}[{':, ' * axis}::-1]" if self.operations.slices_backward else f"np.flip({{0}}, {axis})"
-                flipped = self.operations.make(text, [core.operation], [ATOMS], view=True, shape=shape_of)
-                core = Tensor(flipped, core.labels)
-            axes = (*axes[:place], label, *axes[place + 1 :])
-        return core, axes
+        uses = Counter(label for axis in axes for label in labels_of(axis))
+        result: list[Axis] = []
+        for axis, length in zip(axes, shape, strict=True):
+            if isinstance(axis, Index) and axis.is_backward() and uses[axis.labels[0]] == 1:
+                [label] = axis.labels
+                core = self._flip(core, core.labels.index(label)) if label in core.labels else core
+                axis = axis.turned(sizes)
+            if isinstance(axis, Index) and axis.is_label() and sizes[axis.labels[0]] == length:
+                axis = axis.labels[0]
+            result.append(axis)
+        return core, tuple(result)
 
     def _merge_axes(
         self, core: Tensor, axes: tuple[Axis, ...], sizes: dict[int, Size]
@@ -280,14 +295,12 @@ def renamed(axis: Axis, names: Mapping[int, int]) -> Axis:
     return Index(axis.offset, strides, table)
 
 
-def _whole_axis(index: Index, sizes: Mapping[int, Size], length: Size) -> tuple[int, bool] | None:
-    """The label that runs along a whole axis, and whether it does so from the end."""
-    if index.table is not None or len(index.strides) != 1 or sizes[index.labels[0]] != length:
-        return None
-    if index.is_label():
-        return index.labels[0], False
-    reverse = index.strides[0][1] == -1 and sz.subtract(length, index.offset) == 1
-    return (index.labels[0], True) if reverse else None
+def _affine(offset: Size, steps: Iterable[tuple[int, Size]]) -> Index:
+    """The index of an offset and steps along labels; those along one label add up, and may cancel."""
+    strides: dict[int, Size] = {}
+    for label, step in steps:
+        strides[label] = sz.add(strides.get(label, 0), step)
+    return Index(offset, tuple([(label, stride) for label, stride in strides.items() if stride != 0]))
 
 
 def row_major(index: Index, sizes: Mapping[int, Size]) -> Labels | None:

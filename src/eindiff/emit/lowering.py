@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from eindiff import sizes as sz
 from eindiff.constants import IndexMap, Lower, SizeOf
 from eindiff.emit import functions
 from eindiff.emit.backends.backend import Backend
@@ -211,25 +212,31 @@ class Lowering:
     ) -> Term:
         """The sum of products of tensors and index maps, as a tensor with places for its entries.
 
-        All labels that `sizes` has are summed over, unless they are in the output.
+        All labels that `sizes` has are summed over, unless they are in the output. Maps are taken out one by one, each
+        by an identity that holds whatever the rest is:
+        a label that one map alone says, and not by itself, is replaced by what it is a function of;
+        a map whose inputs no other map and no axis knows is summed over together with the factors that know them;
+        any other map is a factor, the array that is 1 where it holds.
         """
         shape = tuple([sizes[label] for label in output])
         axes: tuple[Axis, ...] = output
-        labels = set(sizes) - {target for target, _ in maps}
+        labels = set(sizes)
         while maps:
-            (target, index), *maps = maps
-            twins = [k for k, (other, _) in enumerate(maps) if other == target]
-            if twins and (gone := self._scatter_apart(maps, factors, twins[0], axes, sizes)):
-                twins, labels = [], labels - gone
-            elif twins and (gone := self._scatter_apart([*maps, (target, index)], factors, len(maps), axes, sizes)):
+            target, index = maps[0]
+            same = [k for k, (other, _) in enumerate(maps) if other == target]
+            alone = next((k for k in (*same[1:2], 0) if _is_alone(maps, k, axes)), None)
+            if len(same) == 1 and target not in index.labels:
+                maps, labels = maps[1:], labels - {target}
+                factors = [self.indexing.gather(x, target, index, sizes) for x in factors]
+                maps = [(other, self.indexing.substitute(inner, target, index, sizes)) for other, inner in maps]
+                axes = tuple([self._replaced(axis, target, index, sizes) for axis in axes])
+            elif alone is not None:
+                chosen = maps[alone]
+                maps = [*maps[:alone], *maps[alone + 1 :]]
+                factors, gone = self._summed_out(chosen, maps, factors, axes, sizes)
                 labels -= gone
-                continue
-            if target in index.labels or twins:
-                factors.append(self._match(Index(0, ((target, 1),)), index, sizes))
-                continue
-            factors = [self.indexing.gather(x, target, index, sizes) for x in factors]
-            maps = [(other, self.indexing.substitute(inner, target, index, sizes)) for other, inner in maps]
-            axes = tuple([self._replaced(axis, target, index, sizes) for axis in axes])
+            else:
+                factors, maps = [*factors, self._match(Index(0, ((target, 1),)), index, sizes)], maps[1:]
         coefficient, core = self._contracted(coefficient, factors, axes, labels, sizes, hint)
         if all(isinstance(axis, int) for axis in axes):
             return Term(coefficient, core, axes, sizes)
@@ -260,32 +267,36 @@ class Lowering:
         left, right = (self.indexing.array(x, order, sizes) for x in (a, b))
         return Tensor(self.operations.make("np.where({0} == {1}, 1.0, 0.0)", [left, right]), order)
 
-    def _scatter_apart(
-        self, maps: Maps, factors: list[Tensor], which: int, axes: tuple[Axis, ...], sizes: dict[int, Size]
-    ) -> set[int]:
-        """Two maps with one target: what one of them reaches is put into an array over the target first.
+    def _summed_out(
+        self, chosen: tuple[int, Index], maps: Maps, factors: list[Tensor], axes: tuple[Axis, ...], sizes: Sizes
+    ) -> tuple[list[Tensor], set[int]]:
+        """The factors when a map that is alone is put, with those that know its inputs, into an array over its target.
 
-        This takes the map and the factors that it reaches out of the lists, and puts the array in. Gives the labels
-        that are summed over on the way; none if this cannot be done.
+        Also the labels that are summed over on the way.
         """
-        target, index = maps[which]
+        target, index = chosen
         inputs = set(index.labels)
-        others = [other for k, other in enumerate(maps) if k != which]
-        outside = {x for axis in axes for x in labels_of(axis)}.union(*({t, *i.labels} for t, i in others))
-        if inputs & outside or target in inputs:
-            return set()
         inside = [x for x in factors if inputs & set(x.labels)]
-        rest = [x for x in factors if x not in inside]
-        needed = outside.union(*(x.labels for x in rest))
-        labels = {x for y in inside for x in y.labels}
-        free = sorted((labels & needed) - {target})
-        output = (target, *free)
-        scope = {x: sizes[x] for x in (*labels, *inputs, target)}
-        term = self.network(1, inside, [(target, index)], output, scope, output)
+        rest = [x for x in factors if not inputs & set(x.labels)]
+        needed = {target, *_known_labels(maps, axes)}.union(*(x.labels for x in rest))
+        labels = inputs.union(*(x.labels for x in inside))
+        output = (target, *sorted((labels & needed) - {target}))
+        scope = {x: sizes[x] for x in (*labels, target)}
+        term = self.network(1, inside, [chosen], output, scope, output)
         array = self.arrays.array(Value((term,), tuple([sizes[x] for x in output])))
-        factors[:] = [*rest, Tensor(array, output)]
-        del maps[which]
-        return (labels | inputs) - needed - {target}
+        return [*rest, Tensor(array, output)], labels - needed
+
+
+def _known_labels(maps: Maps, axes: tuple[Axis, ...]) -> set[int]:
+    """The labels of some maps and axes."""
+    return {x for axis in axes for x in labels_of(axis)}.union(*({target, *index.labels} for target, index in maps))
+
+
+def _is_alone(maps: Maps, which: int, axes: tuple[Axis, ...]) -> bool:
+    """Whether no other map, no axis, and not its own target knows the inputs of a map."""
+    target, index = maps[which]
+    others = [other for k, other in enumerate(maps) if k != which]
+    return not set(index.labels) & {target, *_known_labels(others, axes)}
 
 
 def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, Labels]:
@@ -320,7 +331,7 @@ def _is_injective(axes: tuple[Axis, ...]) -> bool:
         labels.update(labels_of(axis))
         if isinstance(axis, int):
             alone.add(axis)
-        elif axis.table is None and len(axis.strides) == 1:
+        elif axis.table is None and len(axis.strides) == 1 and sz.sign(axis.strides[0][1]):
             alone.add(axis.strides[0][0])
         elif axis.table is not None and _is_distinct(axis.table.operation):
             alone.update(axis.labels)

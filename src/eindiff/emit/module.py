@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import keyword
 import re
 import textwrap
@@ -21,6 +22,7 @@ from eindiff.emit.operations import ARITHMETIC, BLAS, Operation, reachable, tidy
 from eindiff.emit.statements import Printer, Statement
 from eindiff.errors import EindiffError
 from eindiff.expr import Constant, Einsum, Expr, Variable, topological, variables
+from eindiff.ranges import Condition, Ranges
 from eindiff.sharing import distribute, factor, share
 from eindiff.sizes import Size
 
@@ -103,6 +105,7 @@ class Module:
         shown = {size for v in self.inputs for size in v.shape if isinstance(size, str)}
         self.size_names = needed | shown
         self.unseen = sorted(needed - shown)
+        self.ranges = Ranges(self.exprs)
         self.names = Names(self.inputs, sorted(self.size_names), list(self.named), [name, *reserved])
 
     def source(self) -> str:
@@ -118,6 +121,7 @@ class Module:
 
         It works for other sizes too, unless it is `exact`: then sizes of 1 are made use of.
         """
+        self.ranges.check(known)
         target = backend(library)
         created = "" if dtype == "float64" else f", dtype=np.{dtype}"
         if target.functional:
@@ -183,7 +187,7 @@ class Module:
         return [*self.names.variables.values(), *(["*", *sizes] if sizes else [])]
 
     def checks(self, checked: bool = True) -> list[str]:
-        """Statements that give sizes their values, and check the shapes of the arguments."""
+        """Statements that give sizes their values, and check the arguments: their shapes, and that places exist."""
         lines, known = [], set(self.unseen)
         for v in self.inputs:
             name = self.names.variables[v.name]
@@ -201,8 +205,17 @@ class Module:
                 lines += [f"{self.names.sizes[size]} = {name}.shape[{v.shape.index(size)}]" for size in new]
             if checked:
                 lines.append(_check(name, [self.names.size(size) for size in v.shape]))
-        symmetric = [self.names.variables[v.name] for v in self.inputs if v.symmetries and checked]
-        return lines + [f'assert np.allclose({name}, {name}.T), "{name} must be symmetric"' for name in symmetric]
+        if checked:
+            symmetric = [self.names.variables[v.name] for v in self.inputs if v.symmetries]
+            lines += [f'assert np.allclose({name}, {name}.T), "{name} must be symmetric"' for name in symmetric]
+            lines += dict.fromkeys([self._in_range(condition) for condition in self.ranges.conditions])
+        return lines
+
+    def _in_range(self, condition: Condition) -> str:
+        """An assertion that some axes, or the places that an index names, exist."""
+        more, less = map(self.names.size, sz.inequality(condition.quantity))
+        empty = "".join(f"{self.names.size(size)} == 0 or " for size in condition.axes)
+        return f"assert {empty}{more} >= {less}, {json.dumps(str(condition), ensure_ascii=False)}"
 
 
 def sizes_in(node: Expr) -> list[Size]:

@@ -229,13 +229,9 @@ class Arrays:
 
     def _put(self, term: Term, shape: Shape, base: Operation | None) -> Operation:
         """A term at places that are slices or arrays of indices, added to what is there."""
-        target, order, places = self._target(term, shape)
+        slices, order, places = self._target(term, shape)
         core = self.operations.scale(term.coefficient, self.products.align(term.core, order))
-        if places:
-            index = ", ".join(f"{{{k + 1}}}" for k in range(len(places)))
-        else:
-            texts = target.removeprefix("{out}[").removesuffix("]").split(", ")
-            index = ", ".join(_slice(text) for text in texts)
+        index = ", ".join([_slice(text) for text in slices] or [f"{{{k + 1}}}" for k in range(len(places))])
         operands = [core, *places] if base is None else [core, *places, base]
         start = "" if base is None else f", base={{{len(places) + 1}}}"
         made = f"put({self.shape_text(shape)}, ({index},), {{0}}{self.operations.dtype}{start})"
@@ -272,7 +268,7 @@ class Arrays:
         coefficient = term.coefficient
         sign = "=" if first and term.injective else "-=" if coefficient < 0 else "+="
         coefficient = -coefficient if sign == "-=" else coefficient
-        target, order, places = self._target(term, shape)
+        slices, order, places = self._target(term, shape)
         number_of = len(operands)
         core = self.products.align(term.core, order)
         if not term.injective and term.core.labels and len(term.core.labels) < len(order):
@@ -283,26 +279,33 @@ class Arrays:
         operands.append(self.operations.scale(coefficient, core))
         operands.extend(places)
         slots = ", ".join(f"{{{number_of + 1 + k}}}" for k in range(len(places)))
+        if term.injective and not slices and not places:
+            return f'np.einsum("{subscripts([term.axes], order)}", {{out}})[...] {sign} {{{number_of}}}'
         if term.injective:
-            return f"{target.replace('PLACES', slots)} {sign} {{{number_of}}}"
+            return f"{{out}}[{', '.join(slices) or slots}] {sign} {{{number_of}}}"
         add = "subtract" if sign == "-=" else "add"
         return f"np.{add}.at({{out}}, {slots if len(places) == 1 else f'({slots})'}, {{{number_of}}})"
 
-    def _target(self, term: Term, shape: Shape) -> tuple[str, Labels, list[Operation]]:
-        """Where a term goes, the order of axes in which it is wanted there, and index arrays."""
+    def _target(self, term: Term, shape: Shape) -> tuple[list[str], Labels, list[Operation]]:
+        """Where a term goes: a slice for each axis, or else index arrays (neither where all axes are labels).
+
+        Between the two, the order of axes in which the term is wanted there.
+        """
         distinct = tuple(dict.fromkeys([x for axis in term.axes for x in labels_of(axis)]))
-        labels = tuple([axis for axis in term.axes if isinstance(axis, int)])
-        if term.injective and len(labels) == len(term.axes):
-            return f'np.einsum("{subscripts([labels], distinct)}", {{out}})[...]', distinct, []
+        if term.injective and all(isinstance(axis, int) for axis in term.axes):
+            return [], distinct, []
         if term.injective and len(distinct) == sum(len(labels_of(axis)) for axis in term.axes):
-            slices = [
-                ":" if isinstance(axis, int) else self.indexing.slice_text(axis, size, term.sizes)
-                for axis, size in zip(term.axes, shape, strict=True)
-            ]
-            if all(text is not None for text in slices):
-                return f"{{out}}[{', '.join(map(str, slices))}]", distinct, []
-        places = [self.indexing.array_of(axis, distinct, term.sizes) for axis in term.axes]
-        return "{out}[PLACES]", distinct, places
+            slices = [self._slice_text(axis, size, term) for axis, size in zip(term.axes, shape, strict=True)]
+            if (found := [text for text in slices if text is not None]) == slices:
+                return found, distinct, []
+        return [], distinct, [self.indexing.array_of(axis, distinct, term.sizes) for axis in term.axes]
+
+    def _slice_text(self, axis: Axis, size: Size, term: Term) -> str | None:
+        if isinstance(axis, int):
+            return ":"
+        if self.operations.functional and not axis.labels and axis.table is None:
+            return self.indexing.text(axis.offset)  # helpers count from the start
+        return self.indexing.slice_text(axis, size, term.sizes)
 
 
 def _slice(text: str) -> str:
