@@ -52,6 +52,8 @@ def as_expr(value: Operand) -> Expr:
     """An expression as it is; numbers and arrays as constants."""
     if isinstance(value, Expr):
         return value
+    if hasattr(type(value), "__eindiff_expression__"):  # an array of a function that is traced
+        return value.__eindiff_expression__
     if isinstance(value, bool | int | float | Fraction):
         return filled(value, ())
     if isinstance(value, str):

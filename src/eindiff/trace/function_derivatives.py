@@ -18,6 +18,7 @@ einsum('i,i,i,i,ij,ik->jk', y, y, sigmoid(-y*einsum('ij,j->i', X, w)), sigmoid(y
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from inspect import Parameter
@@ -31,6 +32,7 @@ from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Expr, Variable, variables
 from eindiff.planning import Plan
 from eindiff.trace.functions import (
+    UntraceableError,
     argument_names,
     function_name,
     leaves_of,
@@ -42,6 +44,7 @@ from eindiff.trace.functions import (
     run,
     unused,
 )
+from eindiff.trace.numpy_array import argument, unwrapped
 from eindiff.trace.numpy_protocol import NeedsValueError
 
 MOST_TRACES = 256  # of one function; the oldest one goes
@@ -97,7 +100,7 @@ class _Symbols:
             raise EindiffError(f"the array for {name} has no entries: its shape is {np.shape(found[0])}")
         variable = construct.variable(unused(name, self.used), np.shape(found[0]))
         self.names[place] = variable.name
-        return variable
+        return argument(variable, value, is_variable)
 
 
 # Derivatives as functions
@@ -221,7 +224,7 @@ class DerivativeOfFunction:
         names = argument_names(f, len(args))
         inputs = [symbols.make(x, names[k], k in self._positions) for k, x in enumerate(args)]
         named = {name: symbols.make(x, name, name in self._keywords) for name, x in keywords.items()}
-        by: Any = [self._given(inputs, named, place, name) for place, name in self._by]
+        by: Any = [map_leaves(unwrapped, self._given(inputs, named, place, name)) for place, name in self._by]
         xs = [x for x in leaves_of(by) if isinstance(x, Variable)]
         if not xs:
             raise EindiffError(f"{self.__name__}: there is no number to differentiate by in {by!r}")
@@ -235,6 +238,9 @@ class DerivativeOfFunction:
             self.traces -= 1
             self._keep(key, more)
             return self._find(args, keywords, [])
+        except UntraceableError:
+            f(*deepcopy(args), **deepcopy(keywords))  # raises the function's own error, if it is one
+            raise
         by = tuple(by) if self._several else by[0]
         traced = self._differentiated(result, by, xs, symbols, leaves)
         self._keep(key, traced)

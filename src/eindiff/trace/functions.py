@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import wraps
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, getclosurevars, signature
-from threading import RLock
+from linecache import getline
+from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
 
 from eindiff import construct
-from eindiff import expr as nodes
 from eindiff.arrays import as_expr
 from eindiff.compiled import RESERVED
 from eindiff.errors import EindiffError
 from eindiff.expr import Constant, Expr, topological
-from eindiff.indexing import stack
 from eindiff.order import with_children
-from eindiff.trace.numpy_protocol import refuse
+from eindiff.trace.function_views import View
+from eindiff.trace.numpy_array import argument, unwrapped
 
 LARGE = 64  # entries from which a captured array is an input of the program, not written into it
 
@@ -60,49 +58,6 @@ def leaves_of(tree: Any) -> list[Any]:
 
 # Tracing
 
-# NumPy has no protocol for lists of symbolic arrays: while a function is traced, these know them.
-_OF_LISTS = ("array", "asarray", "asanyarray", "ascontiguousarray")
-_lock = RLock()
-
-
-def _is_symbolic(value: Any) -> bool:
-    return isinstance(value, Expr) or (isinstance(value, list | tuple) and any(map(_is_symbolic, value)))
-
-
-def _stacked(value: Any) -> Expr:
-    return stack([_stacked(part) for part in value]) if isinstance(value, list | tuple) else as_expr(value)
-
-
-def _knowing(original: Callable) -> Callable:
-    @wraps(original)
-    def array(value: Any, *args: Any, **keywords: Any) -> Any:
-        asked_by = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
-        if asked_by in ("eindiff", "numpy", "scipy") or not _is_symbolic(value):
-            return original(value, *args, **keywords)
-        dtype = args[0] if args else keywords.get("dtype")
-        if dtype is not None and np.dtype(dtype).kind != "f":
-            refuse(f"an array of {np.dtype(dtype)}", [_stacked(value)], "it holds real numbers")
-        return _stacked(value)
-
-    return array
-
-
-@contextmanager
-def _tracing() -> Iterator[None]:
-    """Inside, `np.array` and `np.asarray` stack the symbolic entries of users, and `==` compares entry by entry."""
-    with _lock:
-        originals = {name: getattr(np, name) for name in _OF_LISTS}
-        for name, original in originals.items():
-            setattr(np, name, _knowing(original))
-        nodes.comparing += 1
-        try:
-            yield
-        finally:
-            nodes.comparing -= 1
-            for name, original in originals.items():
-                setattr(np, name, original)
-
-
 _ENTRIES = "a NumPy array cannot take symbolic entries one by one: join them with np.stack, np.concatenate or np.array"
 _SIZES = "sizes that are names are text: give numbers, if the function computes with them"
 
@@ -116,15 +71,36 @@ _HINTS = {
 
 
 def run(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Call a function with symbolic arrays; gives nested containers of expressions."""
+    """Call a function with traced arrays; gives nested containers of expressions."""
+    view = View()
+    function, inputs = view.callable(f), [view.of(value) for value in args]
+    named = {name: view.of(value, name) for name, value in keywords.items()}
     try:
-        with _tracing():
-            return f(*args, **keywords)
-    except (TypeError, ValueError) as error:
-        hint = next((hint for text, hint in _HINTS.items() if text in str(error)), None)
-        if hint is None or isinstance(error, EindiffError):
-            raise
-        raise EindiffError(f"{function_name(f)} with symbolic arrays: {error}; {hint}") from error
+        found = function(*inputs, **named)
+    except EindiffError as error:
+        error.args = (f"{error}{user_line(error)}",)
+        raise
+    except (TypeError, ValueError, AttributeError, IndexError, NotImplementedError) as error:
+        hint = next((f"; {hint}" for text, hint in _HINTS.items() if text in str(error)), "")
+        reason = f"{type(error).__name__}: {error}{hint}{user_line(error)}"
+        raise UntraceableError(f"{function_name(f)} with symbolic arrays: {reason}") from error
+    finally:
+        view.keep()
+    return map_leaves(unwrapped, found)
+
+
+class UntraceableError(EindiffError):
+    """A function fails when it is traced; if it does so with arrays too, that is its own error."""
+
+
+def user_line(error: BaseException) -> str:
+    """The innermost line of an error that is neither NumPy's, SciPy's nor ours, as ` (file.py:12: code)`."""
+    lines = [
+        f" ({Path(frame.f_code.co_filename).name}:{number}: {getline(frame.f_code.co_filename, number).strip()})"
+        for frame, number in walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in ("eindiff", "numpy", "scipy")
+    ]
+    return lines[-1] if lines else ""
 
 
 def output(f: Callable, leaf: Any) -> Expr:
@@ -182,8 +158,11 @@ def symbolic(f: Callable, *shapes: Any, names: Sequence[str] | None = None, **ke
     if len(given) != len(shapes):
         raise EindiffError(f"symbolic: {len(given)} names are given for {len(shapes)} shapes")
 
-    def declared(shape: Any, name: str) -> Expr:
-        return shape if isinstance(shape, Expr) else construct.variable(unused(name, used), _sizes_of(shape))
+    def declared(shape: Any, name: str) -> Any:
+        if isinstance(shape, Expr):
+            return argument(shape)
+        variable = construct.variable(unused(name, used), _sizes_of(shape))
+        return argument(variable, shape if isinstance(shape, np.ndarray) else None, False)
 
     args = [map_named(declared, shape, name, _is_shape) for shape, name in zip(shapes, given, strict=True)]
     return map_leaves(lambda leaf: output(f, leaf), run(f, args, keywords))

@@ -19,53 +19,7 @@ from eindiff.construct import Factor, constant
 from eindiff.expr import Expr
 from eindiff.trace.common import Unsupported
 from eindiff.trace.jaxpr import Handler, Step, Value
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where entries lie along an axis of the argument: an array over some axes of the result."""
-
-    axes: tuple[int, ...]
-    index: np.ndarray
-
-
-def _map(size: int, place: Place) -> IndexMap:
-    """The index map of a place: affine if it is."""
-    index = place.index
-    first = int(index.flat[0])
-    strides = [int(np.take(index, min(1, n - 1), axis=k).flat[0]) - first for k, n in enumerate(index.shape)]
-    steps = [s * np.arange(n) for s, n in zip(strides, index.shape, strict=True)]
-    affine = first + sum(np.ix_(*steps), np.zeros((), int)) if steps else np.asarray(first)
-    if np.array_equal(affine, index):
-        return IndexMap(size, tuple(index.shape), first, tuple(strides))
-    return IndexMap(size, tuple(index.shape), indices=tuple(index.ravel().tolist()))
-
-
-def _factors(shape: Sequence[int], places: Sequence[Place], total: int) -> tuple[list[int], list[Factor]]:
-    """Labels for the axes of the argument, and the maps between them and those of the result, which are 0 to total."""
-    labels, factors = [], []
-    for axis, (size, place) in enumerate(zip(shape, places, strict=True)):
-        chosen = _map(size, place)
-        if chosen.is_identity():
-            labels.append(place.axes[0])
-        else:
-            labels.append(total + axis)
-            factors.append((constant(chosen), (total + axis, *place.axes)))
-    return labels, factors
-
-
-def gathered(x: Expr, places: Sequence[Place], shape: Sequence[int]) -> Expr:
-    """The entries of x at some places, in an array of the given shape."""
-    labels, factors = _factors([int(n) for n in x.shape], places, len(shape))
-    sizes = dict(enumerate(shape)) | {len(shape) + k: n for k, n in enumerate(x.shape)}
-    return construct.einsum(1, [(x, tuple(labels)), *factors], tuple(range(len(shape))), sizes)
-
-
-def scattered(x: Expr, places: Sequence[Place], shape: Sequence[int]) -> Expr:
-    """Zeros of the given shape, with the entries of x added at some places."""
-    labels, factors = _factors(shape, places, x.ndim)
-    sizes = dict(enumerate(x.shape)) | {x.ndim + k: n for k, n in enumerate(shape)}
-    return construct.einsum(1, [(x, tuple(range(x.ndim))), *factors], tuple(labels), sizes)
+from eindiff.trace.places import Place, gathered, index_map, scattered
 
 
 def _lines(starts: Sequence[int], counts: Sequence[int], strides: Sequence[int]) -> list[Place]:
@@ -225,7 +179,7 @@ def _chosen(step: Step, x: Expr, indices: Expr) -> Expr:
         known = step.trace.constant(index)
         if known is not None:
             place = _shortest(Place(tuple(axes), known.astype(int)))
-            factors.append((constant(_map(length, place)), (labels[-1], *place.axes)))
+            factors.append((constant(index_map(length, place)), (labels[-1], *place.axes)))
         else:
             chosen = functions.equal(index[..., None], step.trace.expr(np.arange(length)))
             factors.append((chosen, (*axes, labels[-1])))

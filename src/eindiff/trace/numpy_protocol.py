@@ -34,6 +34,10 @@ class NeedsValueError(EindiffError):
         self.expressions = tuple(expressions)
 
 
+class NoAttributeError(EindiffError, AttributeError):
+    """NumPy's arrays may have it, symbolic ones have not."""
+
+
 def refuse(operation: str, expressions: Sequence[Expr], hint: str) -> NoReturn:
     """Refuse what needs values, naming the expression and the variables it depends on."""
     first = expressions[0]
@@ -327,14 +331,19 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, keywords: dict[str,
     return refuse(f"{text}.{method}", _expressions(inputs), "only reduce, outer and accumulate of sums are there")
 
 
+def function_name(function: Callable) -> str:
+    """The name of a function inside of `numpy`."""
+    module = function.__module__.removeprefix("numpy").removeprefix(".")
+    return f"{module}.{function.__name__}" if module else function.__name__
+
+
 def array_function(function: Callable, args: tuple, keywords: dict[str, Any]) -> Any:
     """A NumPy function of expressions."""
-    module = function.__module__.removeprefix("numpy").removeprefix(".")
-    name = f"{module}.{function.__name__}" if module else function.__name__
+    name = function_name(function)
     if name in FUNCTIONS:
         return call(f"np.{name}", FUNCTIONS[name], args, keywords)
     found = _expressions([args, keywords]) or [as_expr(0)]
-    return refuse(f"np.{name}", found, COMPLEX if module == "fft" else REFUSED.get(name, NO_FORM))
+    return refuse(f"np.{name}", found, COMPLEX if name.startswith("fft.") else REFUSED.get(name, NO_FORM))
 
 
 # Attributes and conversions
@@ -371,7 +380,7 @@ def attribute(expr: Expr, name: str) -> Any:
     if name in ATTRIBUTES:
         return ATTRIBUTES[name](expr)
     if name not in METHODS:
-        raise AttributeError(f"expressions have no attribute {name!r}")
+        raise NoAttributeError(f"symbolic arrays have no attribute {name!r}")
     target = METHODS[name]
 
     def method(*args: Any, **keywords: Any) -> Any:
@@ -399,17 +408,8 @@ def convert(expr: Expr, kind: str) -> NoReturn:
 
 
 def compare(a: Expr, b: object) -> Any:
-    """`a == b` where b is a number or an array, or another expression while a function is traced.
-
-    The package itself compares expressions only by identity (in dictionaries, for instance), also in the meantime.
-    """
-    if isinstance(b, Expr):
-        frame = sys._getframe(2)
-        if frame.f_code.co_name == "__ne__" and frame.f_back is not None:
-            frame = frame.f_back
-        if frame.f_globals.get("__name__", "").partition(".")[0] == "eindiff":
-            return False
-    elif not isinstance(b, int | float | np.ndarray | np.number | np.bool_ | list):
+    """`a == b` where b is a number or an array."""
+    if not isinstance(b, int | float | np.ndarray | np.number | np.bool_ | list):
         return NotImplemented
     return functions.equal(a, b)
 
@@ -422,10 +422,9 @@ def convert_to_array(expr: Expr) -> NoReturn:
         module = frame.f_globals.get("__name__", "")
         if module == "eindiff.indexing":
             refuse("an index or a mask", [expr], PLACES)
-        is_tracer = module == "eindiff.trace.functions"  # its `np.array` hands on what it does not stack
-        if module.partition(".")[0] not in ("numpy", "scipy") and not is_tracer:
+        if module.partition(".")[0] not in ("numpy", "scipy"):
             break
-        if not is_tracer and not frame.f_code.co_name.startswith("<"):
+        if not frame.f_code.co_name.startswith("<"):
             wrapped = frame.f_locals.get("f", None)  # what a decorator of SciPy calls
             name = getattr(wrapped, "__name__", "") if frame.f_code.co_name == "wrapper" else frame.f_code.co_name
             caller = ".".join([part for part in module.split(".")[:2] if not part.startswith("_")] + [name])

@@ -147,7 +147,7 @@ class Surroundings:
 
     def _globals(self, function: FunctionType, depth: int) -> Iterator[Any]:
         """The globals that a function may name; of a module of the user's own, what the function may name in it."""
-        names, space = _names(function.__code__), function.__globals__
+        names, space = names_of(function.__code__), function.__globals__
         for name in names:
             if name not in space:
                 continue
@@ -172,7 +172,7 @@ def _is_of_library(kind: type) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _names(code: CodeType) -> tuple[str, ...]:
+def names_of(code: CodeType) -> tuple[str, ...]:
     """The names that some code, or code inside it, may look up."""
-    inner = [_names(part) for part in code.co_consts if isinstance(part, CodeType)]
+    inner = [names_of(part) for part in code.co_consts if isinstance(part, CodeType)]
     return tuple(dict.fromkeys([*code.co_names, *(name for names in inner for name in names)]))
