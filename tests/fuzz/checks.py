@@ -64,7 +64,8 @@ class Case:
             )
             self.close(f"derivative of order {order} in {mode} mode", again, values[order])
         for library in libraries.LIBRARIES:
-            for k, value in enumerate(libraries.run(library, found, self.program.arrays, self.program.sizes)):
+            results = libraries.run(library, found, self.program.arrays, self.program.sizes)
+            for k, value in enumerate(results):
                 self.close(f"{library}: compiled derivative of order {k}", value, values[k], 1e-9)
         more: Callable[[Sequence[Expr], Sequence[Variable], Sequence[Array]], None]
         for more in (self._source, self._products, self._structured):
