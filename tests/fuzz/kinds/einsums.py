@@ -85,7 +85,8 @@ def total(writer: Writer) -> str | None:
     if name is None:
         return None
     axis = writer.choice([None, 0, -1])
-    return f"ed.{writer.choice(['sum', 'sum', 'mean'])}({name}{'' if axis is None else f', {axis}'})"
+    functions = ["sum", "sum", "mean"] if 0 not in writer.shape(name) else ["sum"]
+    return f"ed.{writer.choice(functions)}({name}{'' if axis is None else f', {axis}'})"
 
 
 def transposed(writer: Writer) -> str | None:

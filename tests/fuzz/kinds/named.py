@@ -34,7 +34,7 @@ def neighbours(writer: Writer) -> str | None:
 
 
 def roll(writer: Writer) -> str | None:
-    name = writer.value(least=2)
+    name = writer.value(least=3)
     one, other = writer.choice([("1:", ":1"), ("-1:", ":-1"), ("2:", ":2")])
     return None if name is None else f"ed.concatenate([{name}[{one}], {name}[{other}]])"
 
