@@ -18,6 +18,9 @@ A part that has no closed form is computed and differentiated by JAX, with a war
 numbers, side effects, loops whose length depends on values) is refused with the reason, or, with `fallback=True`, done
 by JAX alone.
 
+The first call for a trace outside of `jax.jit` and `jax.vmap` compares the value of the traced function with that of a
+plain call, and refuses a function that is another one when it is called again (`verify=False` turns this off).
+
 Derivatives at kinks are those of JAX, except that abs'(0) = 0. Tests for values that are not finite (`jnp.isfinite`,
 `jnp.isnan`) are taken to find none.
 """
@@ -89,33 +92,37 @@ _VALUE_GRADIENT_HESSIAN = Request("value, gradient, hessian", _with_hessian, _va
 
 
 def grad(
-    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False, *, fallback: bool = False
-) -> Transformed:
+    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False,
+    *, fallback: bool = False, verify: bool = True,
+) -> Transformed:  # fmt: skip
     """The gradient of a scalar function, as `jax.grad`."""
-    return Transformed(fun, argnums, has_aux, _GRADIENT, fallback, holomorphic)
+    return Transformed(fun, argnums, has_aux, _GRADIENT, fallback, holomorphic, verify)
 
 
 def value_and_grad(
-    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False, *, fallback: bool = False
-) -> Transformed:
+    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False,
+    *, fallback: bool = False, verify: bool = True,
+) -> Transformed:  # fmt: skip
     """The value and the gradient of a scalar function, as `jax.value_and_grad`."""
-    return Transformed(fun, argnums, has_aux, _VALUE_GRADIENT, fallback, holomorphic)
+    return Transformed(fun, argnums, has_aux, _VALUE_GRADIENT, fallback, holomorphic, verify)
 
 
 def jacrev(
     fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False,
-    *, structured: bool = False, fallback: bool = False,
+    *, structured: bool = False, fallback: bool = False, verify: bool = True,
 ) -> Transformed:  # fmt: skip
     """The Jacobian, as `jax.jacrev`. It is the same in all modes: the program decides on the order of products."""
-    return Transformed(fun, argnums, has_aux, _STRUCTURED_JACOBIAN if structured else _REVERSE, fallback, holomorphic)
+    request = _STRUCTURED_JACOBIAN if structured else _REVERSE
+    return Transformed(fun, argnums, has_aux, request, fallback, holomorphic, verify)
 
 
 def jacfwd(
     fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False,
-    *, structured: bool = False, fallback: bool = False,
+    *, structured: bool = False, fallback: bool = False, verify: bool = True,
 ) -> Transformed:  # fmt: skip
     """The Jacobian, as `jax.jacfwd`."""
-    return Transformed(fun, argnums, has_aux, _STRUCTURED_JACOBIAN if structured else _FORWARD, fallback, holomorphic)
+    request = _STRUCTURED_JACOBIAN if structured else _FORWARD
+    return Transformed(fun, argnums, has_aux, request, fallback, holomorphic, verify)
 
 
 jacobian = jacrev
@@ -123,7 +130,7 @@ jacobian = jacrev
 
 def hessian(
     fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False,
-    *, structured: bool = False, fallback: bool = False,
+    *, structured: bool = False, fallback: bool = False, verify: bool = True,
 ) -> Transformed:  # fmt: skip
     """The Hessian, as `jax.hessian`. With `structured` it is one `Derivative` for all variables, in its structure.
 
@@ -131,22 +138,24 @@ def hessian(
     >>> hessian(lambda w: jnp.sum(jnp.exp(w)), structured=True)(jnp.zeros(1000)).structure
     'diagonal'
     """
-    return Transformed(fun, argnums, has_aux, _STRUCTURED if structured else _HESSIAN, fallback, holomorphic)
+    return Transformed(fun, argnums, has_aux, _STRUCTURED if structured else _HESSIAN, fallback, holomorphic, verify)
 
 
 # More
 
 
 def value_grad_hessian(
-    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, fallback: bool = False
+    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, fallback: bool = False, verify: bool = True
 ) -> Transformed:
     """The value, the gradient and the Hessian of a scalar function, which share their work."""
-    return Transformed(fun, argnums, has_aux, _VALUE_GRADIENT_HESSIAN, fallback)
+    return Transformed(fun, argnums, has_aux, _VALUE_GRADIENT_HESSIAN, fallback, verify=verify)
 
 
-def hessian_diagonal(fun: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Transformed:
+def hessian_diagonal(
+    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, verify: bool = True
+) -> Transformed:
     """The diagonal of the Hessian of a scalar function, in the shape of the arguments. The Hessian is not formed."""
-    return Transformed(fun, argnums, has_aux, _DIAGONAL, False)
+    return Transformed(fun, argnums, has_aux, _DIAGONAL, False, verify=verify)
 
 
 class _Product(Transformed):
@@ -166,18 +175,18 @@ class _Product(Transformed):
         return lowered(record.traced, self._request.program(record))
 
 
-def hvp(fun: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> _Product:
+def hvp(fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, verify: bool = True) -> _Product:
     """The Hessian times a direction, at the cost of a few gradients: `hvp(f)(x, tangents=v)`.
 
     >>> import jax.numpy as jnp
     >>> hvp(lambda x: jnp.sum(x**3))(jnp.array([1.0, 2.0]), tangents=jnp.array([1.0, 0.5])).tolist()
     [6.0, 6.0]
     """
-    return _Product(fun, argnums, has_aux, _PRODUCT, False)
+    return _Product(fun, argnums, has_aux, _PRODUCT, False, verify=verify)
 
 
 def newton_step(
-    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, damping: float | str = 0.0
+    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, damping: float | str = 0.0, verify: bool = True
 ) -> Transformed:
     """A Newton step of a scalar function, solved through the structure of its Hessian; damping as in `ed.newton_step`.
 
@@ -193,27 +202,31 @@ def newton_step(
     def finish(traced: Traced, found: Step) -> Newton:
         return Newton.like(partial(derivatives.like_free, traced), found)
 
-    return Transformed(fun, argnums, has_aux, Request(f"newton {damping}", exprs, finish), False)
+    return Transformed(fun, argnums, has_aux, Request(f"newton {damping}", exprs, finish), False, verify=verify)
 
 
-def lower(fun: Callable, argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Lowered]:
+def lower(
+    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, verify: bool = True
+) -> Callable[..., Lowered]:
     """What runs for the Hessian of a function: `lower(f)(*args)` has `.expression`, `.formula`, `.source`, `.plan`.
 
     >>> import jax.numpy as jnp
     >>> print(lower(lambda w, X: jnp.sum(jnp.log1p(jnp.exp(X @ w))))(jnp.ones(2), jnp.ones((3, 2))).formula)
     X'*diag(sigmoid(X*w) .* sigmoid(-X*w))*X
     """
-    return hessian(fun, argnums, has_aux).lower
+    return hessian(fun, argnums, has_aux, verify=verify).lower
 
 
-def check(fun: Callable, *args: Any, argnums: ArgNums = 0, has_aux: bool = False, **kwargs: Any) -> Compared:
+def check(
+    fun: Callable, *args: Any, argnums: ArgNums = 0, has_aux: bool = False, verify: bool = True, **kwargs: Any
+) -> Compared:
     """The Hessian at some arguments, compared with the one that JAX gives.
 
     >>> import jax.numpy as jnp
     >>> check(lambda x: jnp.sum(jnp.sin(x) ** 2), jnp.ones(3)).passed
     True
     """
-    ours = hessian(fun, argnums, has_aux)
+    ours = hessian(fun, argnums, has_aux, verify=verify)
     actual = ours(*args, **kwargs)
     expected = jax.hessian(fun, argnums, has_aux)(*args, **kwargs)
     if has_aux:

@@ -5,7 +5,8 @@
 A function is captured as a graph of PyTorch's operations, becomes an expression, is differentiated and compiled; this
 is done once for each structure, shapes and types of arguments (`.traces` counts, the logger `eindiff.torch` tells).
 Results have the structure that `torch.func` gives them. What a graph cannot say (random numbers, updates of inputs in
-place, Python branches on values) is refused with a reason, or left to `torch.func` with `fallback=True`.
+place, Python branches on values) is refused with a reason, or left to `torch.func` with `fallback=True`. Each trace is
+compared with a plain call of the function, and a difference is an error (`verify=False` turns this off).
 
 >>> import torch
 >>> from eindiff.torch import hessian
@@ -57,7 +58,7 @@ class Transformed:
 
     def __init__(
         self, kind: str, function: Callable, argnums: Argnums, has_aux: bool = False, fallback: bool = False,
-        **options: Any,
+        verify: bool = True, **options: Any,
     ) -> None:  # fmt: skip
         if not callable(function):
             raise EindiffError(f"{kind} takes a function of tensors, not {function!r}")
@@ -66,6 +67,7 @@ class Transformed:
         self.argnums = argnums
         self.has_aux = has_aux
         self.fallback = fallback
+        self.verify = verify
         self.options = options
         self.traces = 0
         update_wrapper(self, function, updated=())
@@ -94,13 +96,17 @@ class Transformed:
             function, kind = function.function, "hessian"
         surroundings = TorchSurroundings(function)
         key = (surroundings.key, structure, *map(_leaf_key, leaves))
-        traced = _traces.get(key)
+        known = traced = _traces.get(key)
         if traced is None or not traced.holds():
             moving = () if traced is None else traced.moved()
             names = programs.leaf_names(function, leaves, structure)
             _log.info("tracing %s for %s", _name(function), ", ".join(map(_leaf_text, names, leaves)))
-            traced = _traces.keep(key, trace(function, leaves, structure, names, surroundings.names, moving))
+            traced = trace(function, leaves, structure, names, surroundings.names, moving)
             self.traces += 1
+        if self.verify and not traced.is_verified:
+            programs.verify(function, traced, leaves, structure)
+        if traced is not known:
+            _traces.keep(key, traced)
         request = programs.request(traced, leaves, structure, self.argnums, self.has_aux)
         wanted = (kind, *request.key, *sorted(self.options.items()))
         program = _programs.get(wanted)
@@ -217,59 +223,66 @@ _BY_TORCH: dict[str, Callable] = {
 
 
 def hessian(
-    func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, structured: bool = False, fallback: bool = False
-) -> Transformed:
+    func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, structured: bool = False, fallback: bool = False,
+    verify: bool = True,
+) -> Transformed:  # fmt: skip
     """`torch.func.hessian`: the second derivative, for each output a block by each pair of tensors.
 
     With `structured=True` a `Derivative` for each output, which knows its structure and solves with it.
     """
-    return Transformed("hessian", func, argnums, has_aux, fallback, structured=structured)
+    return Transformed("hessian", func, argnums, has_aux, fallback, verify, structured=structured)
 
 
 def jacrev(
     func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None,
-    structured: bool = False, fallback: bool = False,
+    structured: bool = False, fallback: bool = False, verify: bool = True,
 ) -> Transformed:  # fmt: skip
     """`torch.func.jacrev`: the derivative of each output by each tensor. `chunk_size` is accepted and not needed."""
-    return Transformed("jacrev", func, argnums, has_aux, fallback, structured=structured)
+    return Transformed("jacrev", func, argnums, has_aux, fallback, verify, structured=structured)
 
 
 def jacfwd(
     func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, chunk_size: int | None = None,
-    randomness: str = "error", structured: bool = False, fallback: bool = False,
+    randomness: str = "error", structured: bool = False, fallback: bool = False, verify: bool = True,
 ) -> Transformed:  # fmt: skip
     """`torch.func.jacfwd`: as `jacrev`, which it differs from in nothing but the types of mixed ones."""
-    return Transformed("jacfwd", func, argnums, has_aux, fallback, structured=structured)
+    return Transformed("jacfwd", func, argnums, has_aux, fallback, verify, structured=structured)
 
 
 jacobian = jacrev
 
 
-def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, fallback: bool = False) -> Transformed:
+def grad(
+    func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, fallback: bool = False, verify: bool = True
+) -> Transformed:
     """`torch.func.grad`: the gradient of a function that returns one scalar."""
-    return Transformed("grad", func, argnums, has_aux, fallback)
+    return Transformed("grad", func, argnums, has_aux, fallback, verify)
 
 
 def grad_and_value(
-    func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, fallback: bool = False
+    func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, fallback: bool = False, verify: bool = True
 ) -> Transformed:
     """`torch.func.grad_and_value`: the gradient and the value, computed together."""
-    return Transformed("grad_and_value", func, argnums, has_aux, fallback)
+    return Transformed("grad_and_value", func, argnums, has_aux, fallback, verify)
 
 
 def value_grad_hessian(
-    func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, structured: bool = False
+    func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, structured: bool = False, verify: bool = True
 ) -> Transformed:
     """The value, the gradient and the Hessian of a function that returns one scalar, computed together."""
-    return Transformed("value_grad_hessian", func, argnums, has_aux, structured=structured)
+    return Transformed("value_grad_hessian", func, argnums, has_aux, verify=verify, structured=structured)
 
 
-def hessian_diagonal(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Transformed:
+def hessian_diagonal(
+    func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, verify: bool = True
+) -> Transformed:
     """The diagonal of the Hessian, in the shapes of the tensors. The Hessian itself is never formed."""
-    return Transformed("hessian_diagonal", func, argnums, has_aux)
+    return Transformed("hessian_diagonal", func, argnums, has_aux, verify=verify)
 
 
-def newton_step(func: Callable, argnums: Argnums = 0, *, damping: float | str = 0.0) -> Transformed:
+def newton_step(
+    func: Callable, argnums: Argnums = 0, *, damping: float | str = 0.0, verify: bool = True
+) -> Transformed:
     """The Newton step `-(H + damping I)^-1 gradient`, solved through the structure of the Hessian.
 
     It has `step` and `gradient` in the structure of the arguments, the `hessian` (a `Derivative`), `decrease`, and the
@@ -278,7 +291,7 @@ def newton_step(func: Callable, argnums: Argnums = 0, *, damping: float | str = 
     >>> newton_step(lambda x: (torch.exp(x) - 2 * x).sum())(torch.zeros(3)).step
     tensor([1., 1., 1.])
     """
-    return Transformed("newton_step", func, argnums, damping=damping)
+    return Transformed("newton_step", func, argnums, verify=verify, damping=damping)
 
 
 class _Product(Transformed):
@@ -294,25 +307,27 @@ class _Product(Transformed):
         return program(traced, leaves, dict(zip(names, directions, strict=True)))
 
 
-def hvp(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Transformed:
+def hvp(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, verify: bool = True) -> Transformed:
     """The Hessian times a direction, at the cost of a few gradients: `hvp(f)(x, tangents=v)`.
 
     >>> hvp(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]), tangents=torch.tensor([1.0, 0.5]))
     tensor([6., 6.])
     """
-    return _Product("hvp", func, argnums, has_aux)
+    return _Product("hvp", func, argnums, has_aux, verify=verify)
 
 
-def lower(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Lowered]:
+def lower(
+    func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, verify: bool = True
+) -> Callable[..., Lowered]:
     """What runs for the Hessian of a function: `lower(f)(*args)` has `.expression`, `.formula`, `.source`, `.plan`.
 
     >>> print(lower(lambda w, X: torch.log1p(torch.exp(X @ w)).sum())(torch.ones(2), torch.ones(3, 2)).formula)
     X'*diag(sigmoid(X*w) .* sigmoid(-X*w))*X
     """
-    return hessian(func, argnums, has_aux=has_aux).lower
+    return hessian(func, argnums, has_aux=has_aux, verify=verify).lower
 
 
-def check(func: Callable, *args: Any, argnums: Argnums = 0, **kwargs: Any) -> Compared:
+def check(func: Callable, *args: Any, argnums: Argnums = 0, verify: bool = True, **kwargs: Any) -> Compared:
     """The Hessian at some arguments, compared with the one that `torch.func.hessian` gives.
 
     >>> check(lambda x: (torch.sin(x) ** 2).sum(), torch.ones(3)).passed
@@ -322,7 +337,7 @@ def check(func: Callable, *args: Any, argnums: Argnums = 0, **kwargs: Any) -> Co
     def bound(*args: Any) -> Any:  # torch.func.hessian takes no keywords
         return func(*args, **kwargs)
 
-    ours = hessian(func, argnums)
+    ours = hessian(func, argnums, verify=verify)
     found, form = pytree.tree_flatten(ours(*args, **kwargs))
     expected, expected_form = pytree.tree_flatten(torch.func.hessian(bound, argnums)(*args))
     if form != expected_form:
@@ -343,7 +358,9 @@ class _Loss(torch.nn.Module):
         return self.function(self.module, *args)
 
 
-def module_hessian(loss_fn: Callable, module: torch.nn.Module, *args: Any, structured: bool = False) -> Any:
+def module_hessian(
+    loss_fn: Callable, module: torch.nn.Module, *args: Any, structured: bool = False, verify: bool = True
+) -> Any:
     """The Hessian of `loss_fn(module, *args)` by the parameters of a module: `result[name][other]` is a block.
 
     >>> module = torch.nn.Linear(2, 1, bias=False)
@@ -352,7 +369,7 @@ def module_hessian(loss_fn: Callable, module: torch.nn.Module, *args: Any, struc
     torch.Size([1, 2, 1, 2])
     """
     parameters = {name: x.detach() for name, x in module.named_parameters()}
-    transformed = hessian(_ModuleLoss(loss_fn, module), structured=structured)
+    transformed = hessian(_ModuleLoss(loss_fn, module), structured=structured, verify=verify)
     return transformed(parameters, *args)
 
 
@@ -374,16 +391,16 @@ class functional:  # noqa: N801 (a namespace, named as in torch.autograd.functio
     @staticmethod
     def jacobian(
         func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
-        strategy: str = "reverse-mode",
+        strategy: str = "reverse-mode", *, verify: bool = True,
     ) -> Any:  # fmt: skip
         """`torch.autograd.functional.jacobian`: for each output, by each input; a tuple where there are several."""
         argnums, args = _given(inputs, create_graph)
-        return jacrev(func, argnums)(*args)
+        return jacrev(func, argnums, verify=verify)(*args)
 
     @staticmethod
     def hessian(
         func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
-        outer_jacobian_strategy: str = "reverse-mode",
+        outer_jacobian_strategy: str = "reverse-mode", *, verify: bool = True,
     ) -> Any:  # fmt: skip
         """`torch.autograd.functional.hessian`: of a function that returns one number, by each pair of inputs."""
         argnums, args = _given(inputs, create_graph)
@@ -391,7 +408,7 @@ class functional:  # noqa: N801 (a namespace, named as in torch.autograd.functio
         def scalar(*args: Any) -> Any:
             return func(*args).reshape(())
 
-        return hessian(scalar, argnums)(*args)
+        return hessian(scalar, argnums, verify=verify)(*args)
 
 
 def _given(inputs: Any, create_graph: bool) -> tuple[Argnums, Sequence[torch.Tensor]]:

@@ -46,6 +46,7 @@ from eindiff.trace.functions import (
 )
 from eindiff.trace.numpy_array import argument, unwrapped
 from eindiff.trace.numpy_protocol import NeedsValueError
+from eindiff.trace.verify import Call, compare
 
 MOST_TRACES = 256  # of one function; the oldest one goes
 
@@ -73,6 +74,26 @@ def _describe(value: Any, leaves: list[Any], is_variable: bool) -> Any:
     except TypeError:
         raise EindiffError(f"{value!r} is no array, and cannot be kept as a fixed value (it has no hash)") from None
     return type(value), value
+
+
+def _copied(value: Any, name: str, is_variable: bool, copies: dict[str, tuple[Any, Any]]) -> Any:
+    """An argument for a plain call, with copies of its arrays, which are remembered next to those that they are of."""
+
+    def copied(leaf: Any, own: str) -> Any:
+        found: list[Any] = []
+        _describe(leaf, found, is_variable)
+        if not found or not isinstance(found[0], np.ndarray):
+            return found[0] if found else leaf
+        array = found[0].astype(float) if is_variable and found[0].dtype.kind != "f" else found[0].copy()
+        copies[own] = (found[0], array)
+        return array
+
+    return map_named(copied, value, name)
+
+
+def _containers(tree: Any) -> Any:
+    """The lists, tuples and dictionaries of a result, without what is in them."""
+    return map_leaves(lambda _: None, tree)
 
 
 @dataclass
@@ -159,16 +180,17 @@ class DerivativeOfFunction:
 
     It is traced again for arguments of other shapes or types, or with other values of what is no array; `traces` counts
     how often that was. Arrays and floats are variables; if the function looks at the values of one that it is not
-    differentiated by (in an index or a branch), that one is fixed, and other values are traced anew.
+    differentiated by (in an index or a branch), that one is fixed, and other values are traced anew. With `verify` each
+    trace is compared with a plain call of the function.
     """
 
     def __init__(
         self, kind: str, f: Callable, argnums: Any = 0, mode: str = "auto", structured: bool = False,
-        has_aux: bool = False,
+        has_aux: bool = False, verify: bool = True,
     ) -> None:  # fmt: skip
         if structured and (has_aux or kind == "gradient"):
             raise EindiffError("structured=True is for Jacobians and Hessians, without has_aux=True")
-        self.kind, self.mode, self.structured, self.has_aux = kind, mode, structured, has_aux
+        self.kind, self.mode, self.structured, self.has_aux, self.verify = kind, mode, structured, has_aux, verify
         self.traces = 0
         self.__wrapped__ = f
         self.__name__ = f"{kind} of {function_name(f)}"
@@ -242,7 +264,7 @@ class DerivativeOfFunction:
             f(*deepcopy(args), **deepcopy(keywords))  # raises the function's own error, if it is one
             raise
         by = tuple(by) if self._several else by[0]
-        traced = self._differentiated(result, by, xs, symbols, leaves)
+        traced = self._differentiated(result, by, xs, symbols, leaves, lambda: self._plain(args, keywords, result))
         self._keep(key, traced)
         return traced
 
@@ -258,9 +280,23 @@ class DerivativeOfFunction:
             return named[name]
         raise EindiffError(f"{self.__name__}: the argument {name or place} to differentiate by is not given")
 
+    def _plain(self, args: tuple, keywords: Mapping[str, Any], traced: Any) -> Call:
+        """A call with numbers, on copies of the arrays: those of its results that are expressions when it is traced."""
+        copies: dict[str, tuple[Any, Any]] = {}
+        names = argument_names(self.__wrapped__, len(args))
+        inputs = [_copied(x, names[k], k in self._positions, copies) for k, x in enumerate(args)]
+        named = {name: _copied(x, name, name in self._keywords, copies) for name, x in keywords.items()}
+        with np.errstate(all="ignore"):
+            result, extra = self._with_extra(self.__wrapped__(*inputs, **named))
+        changed = [name for name, (x, y) in copies.items() if not np.array_equal(x, y, equal_nan=True)]
+        beside = zip(leaves_of(extra), leaves_of(self._with_extra(traced)[1]), strict=False)
+        found = [*leaves_of(result), *(x for x, y in beside if isinstance(y, Expr))]
+        return Call(found, _containers((result, extra)), changed)
+
     def _differentiated(
-        self, result: Any, by: Any, xs: list[Variable], symbols: _Symbols, leaves: Sequence[Any]
-    ) -> _Traced:
+        self, result: Any, by: Any, xs: list[Variable], symbols: _Symbols, leaves: Sequence[Any],
+        plain: Callable[[], Call],
+    ) -> _Traced:  # fmt: skip
         """The derivative of what the function gave, compiled; `by` has the variables in their containers."""
         f = self.__wrapped__
         result, extra = self._with_extra(result)
@@ -272,6 +308,10 @@ class DerivativeOfFunction:
         outputs = self._outputs(derivatives, rest, values, xs)
         dtype = _dtype(leaves)
         constants = {name: np.asarray(value, dtype) for name, value in large.items()}
+        if self.verify:
+            arrays = {name: leaves[place] for place, name in symbols.names.items()} | constants
+            value = compile(everything, dtype=dtype)
+            compare(f, lambda given: value(**given), arrays, plain, _containers((result, extra)))
         function = compile(outputs, dtype=dtype, form="structured" if self.structured else "dense")
         slots = None
         if isinstance(outputs, list) and not self.structured:

@@ -22,6 +22,7 @@ from eindiff.trace.capture import RANDOM, Capture, base_name, capture, is_discre
 from eindiff.trace.common import SMALL, Unsupported
 from eindiff.trace.opaque import trunc
 from eindiff.trace.torch_opaque import opaque
+from eindiff.trace.verify import precision_of
 
 _RANDOM = torch.Tag.nondeterministic_seeded
 _ZEROS = ("empty", "empty_strided", "empty_permuted", "_efficientzerotensor")  # what is not set yet is taken as zero
@@ -44,6 +45,8 @@ class Traced:
     opaque: dict[str, str]  # operations without a row in the table, with the lines they stand in
     holds: Callable[[], bool]  # whether what was read while tracing is as it was
     moved: Callable[[], list[torch.Tensor]]  # the tensors that were written as constants and have changed
+    precision: float  # the least of all numbers that are computed
+    is_verified: bool = False  # whether its values were compared with those of a plain call
 
 
 def trace(
@@ -124,8 +127,13 @@ class _Translation:
 
         return Traced(
             outputs, dtypes, self.capture.structure, self.inputs, self.captured, self.stopped, self.opaque,
-            lambda: self.capture.holds() and not moved(), moved,
+            lambda: self.capture.holds() and not moved(), moved, self.precision(),
         )  # fmt: skip
+
+    def precision(self) -> float:
+        """That of the numbers with the fewest digits in the graph."""
+        found = [pytree.tree_leaves(node.meta.get("val")) for node in self.capture.graph.nodes]
+        return max([0.0, *(precision_of(x) for leaves in found for x in leaves)])
 
     def warn(self) -> None:
         listing = "; ".join(f"{name} ({line})" if line else name for name, line in self.opaque.items())

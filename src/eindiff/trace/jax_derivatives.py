@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, update_wrapper
+from functools import cached_property, partial, update_wrapper
 from math import prod
 from typing import Any
 
@@ -19,9 +19,10 @@ from eindiff.errors import EindiffError
 from eindiff.evaluate import flatten
 from eindiff.expr import Expr, derived, topological
 from eindiff.trace.common import SMALL, Lowered, Recent, hessian_product
-from eindiff.trace.jax_function import Arguments, Traced, read_arguments, trace
+from eindiff.trace.jax_function import Arguments, Traced, plain_call, read_arguments, trace
 from eindiff.trace.jax_opaque import is_opaque_derivative
 from eindiff.trace.jax_surroundings import JaxSurroundings
+from eindiff.trace.verify import compare
 
 ArgNums = int | Sequence[int]
 LARGE = 2000  # entries of the Jacobian of an opaque function
@@ -36,13 +37,16 @@ class Record:
 
     traced: Traced
     programs: dict[str, Any] = field(default_factory=dict)
+    is_verified: bool = False  # whether its value was compared with that of a plain call
 
 
 _records: Recent[Record] = Recent()
 _policies: Recent[frozenset[int] | EindiffError] = Recent()  # which leaves have to be known
 
 
-def _record(f: Callable, arguments: Arguments, has_aux: bool, argnums: ArgNums) -> tuple[Record, bool]:
+def _record(
+    f: Callable, arguments: Arguments, has_aux: bool, argnums: ArgNums, verify: bool = False
+) -> tuple[Record, bool]:
     """The function for these arguments, traced if it is new, and whether it was."""
     wanted = argnums if isinstance(argnums, int) else tuple(argnums)
     surroundings = JaxSurroundings(f)
@@ -52,6 +56,8 @@ def _record(f: Callable, arguments: Arguments, has_aux: bool, argnums: ArgNums) 
         raise known
     found = _records.get((kind, arguments.rest_key(known)))
     if found is not None:
+        if verify and not found.is_verified:
+            _verify(f, found, arguments, has_aux)
         return found, False
     try:
         traced, known = trace(f, arguments, known, has_aux, surroundings.visible())
@@ -62,10 +68,26 @@ def _record(f: Callable, arguments: Arguments, has_aux: bool, argnums: ArgNums) 
         message = f"{name} at {place} has no closed form here: JAX computes and differentiates it"
         warnings.warn(message, UserWarning, stacklevel=4)
     record = Record(traced)
+    if verify:
+        _verify(f, record, arguments, has_aux)
     if traced.is_lasting:
         _policies.keep(kind, known)
         _records.keep((kind, arguments.rest_key(known)), record)
     return record, True
+
+
+def _verify(f: Callable, record: Record, arguments: Arguments, has_aux: bool) -> None:
+    """Compare the traced function with itself, if there are numbers to do so: not inside of jax.jit, vmap or grad."""
+    traced = record.traced
+    arrays = {name: arguments.leaves[k].value for k, name in traced.inputs} | traced.hidden
+    if not traced.is_lasting or any(isinstance(x, jax.core.Tracer) for x in arrays.values()):
+        return
+    program = Program([*traced.values])
+    is_outside = bool(traced.outside) and sum(Program(traced.finished(traced.outside)).run(arrays)) > 0
+    if not is_outside:  # else JAX has rules of its own, and derivatives are NaN
+        plain = partial(plain_call, f, arguments, traced, has_aux)
+        compare(f, program.run, arrays, plain, traced.structure, not all(map(_is_local, arrays.values())))
+    record.is_verified = True
 
 
 # What is computed
@@ -85,7 +107,7 @@ class Program:
         exprs = [x for x in flatten(self.exprs) if isinstance(x, Expr)]
         return any(prod(map(int, x.shape)) > LARGE for x in topological(exprs) if is_opaque_derivative(x))
 
-    def run(self, arrays: dict[str, Any]) -> Any:
+    def run(self, arrays: Mapping[str, Any]) -> Any:
         """The values of the expressions: by a NumPy program for numbers on the CPU, else by one of JAX."""
         library = "numpy" if all(_is_local(x) for x in arrays.values()) else "jax"
         if library not in self.compiled:
@@ -251,15 +273,16 @@ class Transformed:
     """
 
     def __init__(
-        self, f: Callable, argnums: ArgNums, has_aux: bool, request: Request, fallback: bool, holomorphic: bool = False
-    ) -> None:
+        self, f: Callable, argnums: ArgNums, has_aux: bool, request: Request, fallback: bool, holomorphic: bool = False,
+        verify: bool = True,
+    ) -> None:  # fmt: skip
         if holomorphic:
             raise EindiffError("holomorphic=True: there are no derivatives by complex numbers here")
         if not callable(f):
             raise EindiffError(f"expected a function, not {f!r}")
         update_wrapper(self, f, updated=())
         self._f, self._argnums, self._has_aux, self._request = f, argnums, has_aux, request
-        self._fallback = fallback
+        self._fallback, self._verify = fallback, verify
         self.traces = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -307,7 +330,7 @@ class Transformed:
 
     def _read(self, args: tuple, kwargs: dict) -> tuple[Record, Arguments]:
         arguments = read_arguments(self._f, self._argnums, args, kwargs)
-        record, is_new = _record(self._f, arguments, self._has_aux, self._argnums)
+        record, is_new = _record(self._f, arguments, self._has_aux, self._argnums, self._verify)
         self.traces += is_new
         self._request.program(record)  # derivatives may bring constants of their own, which are inputs
         return record, arguments

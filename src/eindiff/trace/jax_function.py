@@ -8,6 +8,7 @@ from keyword import iskeyword
 from typing import Any
 
 import jax
+import jax.extend.core as jex
 import numpy as np
 
 from eindiff import construct
@@ -17,6 +18,7 @@ from eindiff.order import substituted
 from eindiff.trace.common import RESERVED, identifier, key_text, positional_names
 from eindiff.trace.jax_opaque import is_real
 from eindiff.trace.jaxpr import REFUSED, NeedsValueError, RefusedError, Trace, Value, known_or_tracer
+from eindiff.trace.verify import Call, precision_of
 
 # What JAX raises where Python asks for a value that is not known while the function is traced.
 CONCRETE = (
@@ -159,6 +161,16 @@ class Traced:
     outside: list[Expr]  # numbers that are 0 if all indices are in range
     is_lasting: bool  # whether it does not depend on a program around it
 
+    @property
+    def values(self) -> list[Expr]:
+        """The results as expressions, those beside the outputs included."""
+        return self.finished([*self.outputs, *(x for x in self.aux if isinstance(x, Expr))])
+
+    @property
+    def structure(self) -> Any:
+        """The trees and types of all results."""
+        return self.out_tree, self.aux_tree, [*self.out_types, *(kind for kind in self.aux_types if kind is not None)]
+
     def finished(self, exprs: list[Expr]) -> list[Expr]:
         """Derivatives with the values that counted as constant put in."""
         while self.stopped and any(v in self.stopped for v in variables(*exprs)):
@@ -193,20 +205,7 @@ def _trace(
     moving = [k for k, leaf in enumerate(leaves) if leaf.is_array and k not in known]
     for k in known:
         _ = leaves[k].contents  # refuses what is not known here
-    trees: dict[str, Any] = {}
-
-    def flat(*given: Any) -> tuple[list, list]:
-        values = [leaf.value for leaf in leaves]
-        for k, value in zip(moving, given, strict=True):
-            values[k] = value
-        args, kwargs = jax.tree_util.tree_unflatten(arguments.tree, values)
-        result, aux = f(*args, **kwargs) if has_aux else (f(*args, **kwargs), ())
-        outputs, trees["out"] = jax.tree_util.tree_flatten(result)
-        extra, trees["aux"] = jax.tree_util.tree_flatten(aux)
-        trees["static"] = {k: x for k, x in enumerate(extra) if not _is_result(x)}
-        return outputs, [x for x in extra if _is_result(x)]
-
-    closed, shapes = jax.make_jaxpr(flat, return_shape=True)(*(_abstract(leaves[k].value) for k in moving))
+    closed, shapes, trees = _program(f, arguments, moving, has_aux)
     tracers = frozenset(leaf.name for leaf in leaves if isinstance(leaf.value, jax.core.Tracer))
     found = Trace(frozenset(leaf.name for leaf in arguments.free), {leaf.name for leaf in leaves}, tracers=tracers)
     found.visible.update({identifier(name): value for name, value in visible.items()})
@@ -227,6 +226,50 @@ def _trace(
         [(k, leaves[k].name) for k in moving], found.hidden, found.stopped, found.opaque, found.outside,
         not any(isinstance(x, jax.core.Tracer) for x in closed.consts),
     )  # fmt: skip
+
+
+def _program(f: Callable, arguments: Arguments, moving: Sequence[int], has_aux: bool) -> tuple[Any, Any, dict]:
+    """A function as JAX's program of some leaves; the shapes of what it gives; and the trees, with what is no array."""
+    leaves = arguments.leaves
+    trees: dict[str, Any] = {}
+
+    def flat(*given: Any) -> tuple[list, list]:
+        values = [leaf.value for leaf in leaves]
+        for k, value in zip(moving, given, strict=True):
+            values[k] = value
+        args, kwargs = jax.tree_util.tree_unflatten(arguments.tree, values)
+        result, aux = f(*args, **kwargs) if has_aux else (f(*args, **kwargs), ())
+        outputs, trees["out"] = jax.tree_util.tree_flatten(result)
+        extra, trees["aux"] = jax.tree_util.tree_flatten(aux)
+        trees["static"] = {k: x for k, x in enumerate(extra) if not _is_result(x)}
+        return outputs, [x for x in extra if _is_result(x)]
+
+    closed, shapes = jax.make_jaxpr(flat, return_shape=True)(*(_abstract(leaves[k].value) for k in moving))
+    return closed, shapes, trees
+
+
+def plain_call(f: Callable, arguments: Arguments, traced: Traced, has_aux: bool) -> Call:
+    """What JAX computes when the function is called again: compiled as a whole, which takes less time than its parts.
+
+    Arrays that the function finds around it are inputs of this program, as JAX's compiler is slow with constants.
+    """
+    moving = [k for k, _ in traced.inputs]
+    closed, shapes, trees = _program(f, arguments, moving, has_aux)
+    run = jax.jit(lambda constants, given: jax.core.eval_jaxpr(closed.jaxpr, constants, *given))
+    with jax.ensure_compile_time_eval():
+        results = run(closed.consts, [arguments.leaves[k].value for k in moving])
+    beside = [x for x, kind in zip(traced.aux, traced.aux_types, strict=True) if kind is not None]
+    count = len(shapes[0])
+    extra = [x for x, y in zip(results[count:], beside, strict=False) if isinstance(y, Expr)]
+    types = [x.dtype for part in shapes for x in part]
+    structure = (trees["out"], trees["aux"], types)
+    return Call([*results[:count], *extra], structure, precision=_least_precision(closed.jaxpr))
+
+
+def _least_precision(jaxpr: jex.Jaxpr) -> float:
+    """That of the numbers with the fewest digits in a program."""
+    own = [precision_of(x.aval) for equation in jaxpr.eqns for x in equation.outvars]
+    return max([0.0, *own, *map(_least_precision, jex.subjaxprs(jaxpr))])
 
 
 def _is_result(value: Any) -> bool:

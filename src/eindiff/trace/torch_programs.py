@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from eindiff import compiled, derive, newton
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Variable
 from eindiff.trace import common
+from eindiff.trace.capture import is_real
 from eindiff.trace.common import Lowered, Newton, key_text, positional_names
 from eindiff.trace.fx import Traced
+from eindiff.trace.verify import Call, compare
 
 Argnums = int | tuple[int, ...]
 
@@ -199,9 +202,10 @@ class Program:
 
     def __call__(self, traced: Traced, leaves: Sequence[Any], more: Mapping[str, torch.Tensor] | None = None) -> Any:
         """The result for some arguments."""
-        tensors = dict(zip([x.name for x in traced.inputs], filter(_is_input, leaves), strict=True))
-        tensors |= traced.captured
-        tensors |= more or {}
+        return self.run(traced, {**_tensors(traced, leaves), **(more or {})})
+
+    def run(self, traced: Traced, tensors: dict[str, torch.Tensor]) -> Any:
+        """The result for the tensors of all variables."""
         wants_grad = torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values())
         for name, expr in traced.stopped.items():
             [value] = _run(runner([expr], "dense", backend_for(tensors, False)), tensors)
@@ -230,6 +234,11 @@ class Program:
         form = "dense" if any(part.form == "dense" for part in self.parts) else "structured"
         exprs = [x for part in self.parts if part.form == form for x in part.exprs if not _is_plain(x)]
         return compiled.compile(exprs if len(exprs) > 1 else exprs[0], form=form)
+
+
+def _tensors(traced: Traced, leaves: Sequence[Any]) -> dict[str, torch.Tensor]:
+    """The tensors of the variables of a trace, by name."""
+    return dict(zip([x.name for x in traced.inputs], filter(_is_input, leaves), strict=True)) | traced.captured
 
 
 def backend_for(tensors: Mapping[str, torch.Tensor], wants_grad: bool) -> str:
@@ -290,6 +299,37 @@ def step_of(found: newton.Step, r: Request) -> Newton:
         return pytree.tree_unflatten(tensors, r.variable_structure)
 
     return Newton.like(shaped, found)
+
+
+# A traced function is compared with itself
+
+
+def verify(function: Callable, traced: Traced, leaves: Sequence[Any], structure: Any) -> None:
+    """Refuse a function that gives something else when it is called with tensors than when it is traced."""
+    tensors = _tensors(traced, leaves)
+    if not all(map(is_real, tensors.values())):
+        return
+    program = Program([Part(traced.outputs, traced.dtypes, (traced.structure,))], lambda result: result)
+
+    def value(given: Mapping[str, Any]) -> list[Any]:
+        with torch.no_grad():
+            result = program.run(traced, {name: torch.as_tensor(x) for name, x in given.items()})
+        return [x for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+
+    on_accelerator = any(x.device.type != "cpu" for x in tensors.values())
+    form = (traced.structure, [dtype for dtype in traced.dtypes if dtype is not None])
+    plain = partial(_plain, function, leaves, structure, traced.precision)
+    compare(function, value, tensors, plain, form, on_accelerator)
+    traced.is_verified = True
+
+
+def _plain(function: Callable, leaves: Sequence[Any], structure: Any, precision: float) -> Call:
+    """A call with copies of the tensors."""
+    copies = [x.detach().clone().requires_grad_(x.requires_grad) if isinstance(x, torch.Tensor) else x for x in leaves]
+    args, kwargs = pytree.tree_unflatten(copies, structure)
+    found, form = pytree.tree_flatten(function(*args, **kwargs))
+    tensors = [x for x in found if isinstance(x, torch.Tensor)]
+    return Call(tensors, (form, [x.dtype for x in tensors]), precision=precision)
 
 
 def lowered(traced: Traced, program: Program) -> Lowered:
