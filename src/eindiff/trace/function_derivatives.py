@@ -34,6 +34,7 @@ from eindiff.planning import Plan
 from eindiff.trace.functions import (
     UntraceableError,
     argument_names,
+    containers,
     function_name,
     leaves_of,
     lifted,
@@ -89,11 +90,6 @@ def _copied(value: Any, name: str, is_variable: bool, copies: dict[str, tuple[An
         return array
 
     return map_named(copied, value, name)
-
-
-def _containers(tree: Any) -> Any:
-    """The lists, tuples and dictionaries of a result, without what is in them."""
-    return map_leaves(lambda _: None, tree)
 
 
 @dataclass
@@ -291,7 +287,7 @@ class DerivativeOfFunction:
         changed = [name for name, (x, y) in copies.items() if not np.array_equal(x, y, equal_nan=True)]
         beside = zip(leaves_of(extra), leaves_of(self._with_extra(traced)[1]), strict=False)
         found = [*leaves_of(result), *(x for x, y in beside if isinstance(y, Expr))]
-        return Call(found, _containers((result, extra)), changed)
+        return Call(found, containers((result, extra)), changed)
 
     def _differentiated(
         self, result: Any, by: Any, xs: list[Variable], symbols: _Symbols, leaves: Sequence[Any],
@@ -303,15 +299,15 @@ class DerivativeOfFunction:
         values = [output(f, leaf) for leaf in leaves_of(result)]
         everything, large = lifted(f, [*values, *_expressions(extra)], symbols.used)
         values, rest = everything[: len(values)], everything[len(values) :]
-        each = iter([self._tree(y, xs, by) for y in values])
-        derivatives = map_leaves(lambda _: next(each), result)
-        outputs = self._outputs(derivatives, rest, values, xs)
         dtype = _dtype(leaves)
         constants = {name: np.asarray(value, dtype) for name, value in large.items()}
         if self.verify:
             arrays = {name: leaves[place] for place, name in symbols.names.items()} | constants
             value = compile(everything, dtype=dtype)
-            compare(f, lambda given: value(**given), arrays, plain, _containers((result, extra)))
+            compare(f, lambda given: value(**given), arrays, plain, containers((result, extra)))
+        each = iter([self._tree(y, xs, by) for y in values])
+        derivatives = map_leaves(lambda _: next(each), result)
+        outputs = self._outputs(derivatives, rest, values, xs)
         function = compile(outputs, dtype=dtype, form="structured" if self.structured else "dense")
         slots = None
         if isinstance(outputs, list) and not self.structured:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from inspect import Parameter, getclosurevars, signature
 from linecache import getline
 from pathlib import Path
@@ -13,12 +14,13 @@ import numpy as np
 
 from eindiff import construct
 from eindiff.arrays import as_expr
-from eindiff.compiled import RESERVED
+from eindiff.compiled import RESERVED, compile
 from eindiff.errors import EindiffError
 from eindiff.expr import Constant, Expr, topological
 from eindiff.order import with_children
 from eindiff.trace.function_views import View
 from eindiff.trace.numpy_array import argument, unwrapped
+from eindiff.trace.verify import Call, compare
 
 LARGE = 64  # entries from which a captured array is an input of the program, not written into it
 
@@ -142,30 +144,52 @@ def unused(name: str, used: set[str]) -> str:
     return name
 
 
-def symbolic(f: Callable, *shapes: Any, names: Sequence[str] | None = None, **keywords: Any) -> Any:
+def symbolic(
+    f: Callable, *shapes: Any, names: Sequence[str] | None = None, verify: bool = True, **keywords: Any
+) -> Any:
     """The expression that a NumPy function computes, from the shapes of its arguments.
 
     A shape is a size (of a vector), a tuple of sizes (`()` for a scalar), an array that has it, or an expression, which
     is taken as it is; lists and dictionaries of these are passed on as such. Sizes are numbers or names. Variables are
-    named after the parameters. Keywords go to the function as they are.
+    named after the parameters. Keywords go to the function as they are. Where all shapes are those of arrays, the value
+    of the expression at these is compared with that of a plain call, unless `verify=False`.
 
     >>> import numpy as np
     >>> symbolic(lambda A, x: np.sum(np.exp(A @ x)), ("m", "n"), "n")
     einsum('i->', exp(einsum('ij,j->i', A, x)))
     """
     used: set[str] = set()
+    arrays: dict[str, Any] = {}  # by the names of the variables; None where there is none
     given = argument_names(f, len(shapes)) if names is None else list(names)
     if len(given) != len(shapes):
         raise EindiffError(f"symbolic: {len(given)} names are given for {len(shapes)} shapes")
 
     def declared(shape: Any, name: str) -> Any:
         if isinstance(shape, Expr):
+            arrays[name] = None
             return argument(shape)
         variable = construct.variable(unused(name, used), _sizes_of(shape))
-        return argument(variable, shape if isinstance(shape, np.ndarray) else None, False)
+        arrays[variable.name] = array = shape if isinstance(shape, np.ndarray) else None
+        return argument(variable, array, False)
 
     args = [map_named(declared, shape, name, _is_shape) for shape, name in zip(shapes, given, strict=True)]
-    return map_leaves(lambda leaf: output(f, leaf), run(f, args, keywords))
+    result = map_leaves(lambda leaf: output(f, leaf), run(f, args, keywords))
+    if verify and all(array is not None for array in arrays.values()):
+        value = compile(leaves_of(result))
+        compare(f, lambda given: value(**given), arrays, partial(_plain, f, shapes, keywords), containers(result))
+    return result
+
+
+def _plain(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
+    """A call with copies of arrays."""
+    with np.errstate(all="ignore"):
+        result = f(*map_leaves(np.copy, args), **keywords)
+    return Call(leaves_of(result), containers(result))
+
+
+def containers(tree: Any) -> Any:
+    """The lists, tuples and dictionaries of a result, without what is in them."""
+    return map_leaves(lambda _: None, tree)
 
 
 def _is_shape(value: Any) -> bool:
