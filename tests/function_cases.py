@@ -27,7 +27,11 @@ def _internal(name: str) -> Callable[..., Expr]:
 # eindiff with the rows that only derivatives use
 LIBRARY = SimpleNamespace(
     **{name: getattr(ed, name) for name in dir(ed) if not name.startswith("_")},
-    **{name: _internal(name) for name in ("winner", "argmax", "inverse_or_zero") if not hasattr(ed, name)},
+    **{
+        name: _internal(name)
+        for name in ("winner", "argmax", "inverse_or_zero", "log_weighted_sum")
+        if not hasattr(ed, name)
+    },
 )
 
 
@@ -113,13 +117,17 @@ REDUCTIONS = [
     *along("norm1"),
     *along("norm2"),
     *along("logsumexp"),
+    case(
+        "log_weighted_sum", lambda lib, x, w: lib.log_weighted_sum(x, w),
+        order=3, stack=2, x=("real", 4), w=("positive", 4),
+    ),
     case("argmax", lambda lib, x: lib.argmax(x), stack=2, x=("distinct entries", 4)),
     case("prod", lambda lib, x: lib.prod(x), "to order 3", order=3, x=("real", 4)),
     case("softmax", lambda lib, x: lib.softmax(x), stack=2, x=("real", 4)),
     case("softmax", lambda lib, x: lib.softmax(x, axis=0), "along 0", x=("real", 4, 2)),
     case("cumsum", lambda lib, x: lib.cumsum(x), stack=2, x=("real", 4)),
     case("cumsum", lambda lib, x: lib.cumsum(x, axis=0), "along 0", x=("real", 4, 2)),
-]
+]  # fmt: skip
 
 
 def square(name: str, domain: str = "invertible", stack: int = 2) -> Case:

@@ -43,6 +43,15 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.log(ed.sqrt(x)), lambda x, **_: np.log(x) / 2),
         (lambda: ed.log(1 / x), lambda x, **_: -np.log(x)),
     ],
+    "exp_of_softplus": [
+        (lambda: ed.exp(x) / (ed.exp(x) + ed.exp(y)), lambda x, y, **_: np.exp(x) / (np.exp(x) + np.exp(y))),
+        (lambda: ed.exp(-ed.softplus(A.T)), lambda A, **_: 1 / (1 + np.exp(A.T))),
+    ],
+    "log_of_difference": [
+        (lambda: ed.log(2 - 2 * ed.exp(-x)), lambda x, **_: np.log(2 - 2 * np.exp(-x))),
+        (lambda: ed.log(ed.exp(x + y) - ed.exp(y)), lambda x, y, **_: np.log(np.exp(x + y) - np.exp(y))),
+    ],
+    "log_of_expm1": [(lambda: ed.log(ed.expm1(x)), lambda x, **_: np.log(np.expm1(x)))],
     "log_of_sum_of_exponentials": [
         (lambda: ed.log(1 + ed.exp(x)), lambda x, **_: np.log(1 + np.exp(x))),
         (lambda: ed.log(ed.exp(y) + ed.exp(x)), lambda x, y, **_: np.log(np.exp(x) + np.exp(y))),
@@ -52,6 +61,23 @@ CASES: dict[str, list[Case]] = {
             lambda x, y, **_: np.log(3 + 6 * np.exp(x) + 3 * np.exp(y)),
         ),
         (lambda: ed.log(ed.exp(A) + ed.exp(x)), lambda A, x, **_: np.log(np.exp(A) + np.exp(x))),
+        (lambda: ed.log(ed.sum(ed.exp(A), 0)), lambda A, **_: np.log(np.exp(A).sum(0))),
+        (lambda: ed.log(ed.sum(ed.exp(A), 1)), lambda A, **_: np.log(np.exp(A).sum(1))),
+        (lambda: ed.log(ed.sum(ed.exp(A))), lambda A, **_: np.log(np.exp(A).sum())),
+        (
+            lambda: ed.log(c * ed.exp(x) / ed.sum(ed.exp(A))),
+            lambda A, c, x, **_: np.log(c) + x - np.log(np.exp(A).sum()),
+        ),
+        (
+            lambda: ed.log(-c * ed.sum((y - 3) * ed.exp(x))),
+            lambda c, x, y, **_: np.log(-c * ((y - 3) * np.exp(x)).sum()),
+        ),
+        (lambda: ed.log(ed.sum(p * (y * ed.exp(A.T)))), lambda A, p, y, **_: np.log((p * y * np.exp(A.T)).sum())),
+        (lambda: ed.log(ed.sum(ed.exp(x)[1:3])), lambda x, **_: np.log(np.exp(x)[1:3].sum())),
+        (
+            lambda: ed.log(sum((k * ed.exp(x * k) for k in range(1, 8)), 1)),
+            lambda x, **_: np.log(sum((k * np.exp(x * k) for k in range(1, 8)), 1)),
+        ),
     ],
     "exp_over_sum_of_exp": [
         (lambda: ed.exp(x) / ed.sum(ed.exp(x)), lambda x, **_: np.exp(x) / np.exp(x).sum()),
@@ -84,16 +110,14 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.logm((2 * A).T), lambda A, **_: linalg.logm(2 * A.T)),
     ],
     "log_of_det": [(lambda: ed.log(ed.det(A @ A.T + ed.eye("n"))), lambda A, **_: np.log(det(A @ A.T + np.eye(4))))],
-    "log_of_sum_of_exp": [
-        (lambda: ed.log(ed.sum(ed.exp(A), 0)), lambda A, **_: np.log(np.exp(A).sum(0))),
-        (lambda: ed.log(ed.sum(ed.exp(A), 1)), lambda A, **_: np.log(np.exp(A).sum(1))),
-        (lambda: ed.log(ed.sum(ed.exp(A))), lambda A, **_: np.log(np.exp(A).sum())),
-    ],
     "log_of_sigmoid": [
         (lambda: ed.log(ed.sigmoid(A.T + B)), lambda A, B, **_: -np.log(1 + np.exp(-A.T - B))),
         (lambda: ed.log(ed.sigmoid(x)), lambda x, **_: -np.log(1 + np.exp(-x))),
     ],
-    "log1p_of_exp": [(lambda: ed.log1p(ed.exp(x)), lambda x, **_: np.log(1 + np.exp(x)))],
+    "log1p_of_sum_of_exponentials": [
+        (lambda: ed.log1p(ed.exp(x)), lambda x, **_: np.log(1 + np.exp(x))),
+        (lambda: ed.log1p(2 * ed.sum(ed.exp(x))), lambda x, **_: np.log(1 + 2 * np.exp(x).sum())),
+    ],
     "reciprocal_of_one_plus_exp": [(lambda: 1 / (1 + ed.exp(x)), lambda x, **_: 1 / (1 + np.exp(x)))],
     "one_minus_sigmoid": [(lambda: 3 - 3 * ed.sigmoid(x), lambda x, **_: 3 / (1 + np.exp(x)))],
     "exp_times_sigmoid": [

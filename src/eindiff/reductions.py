@@ -9,7 +9,7 @@ import numpy as np
 
 from eindiff import construct
 from eindiff import sizes as sz
-from eindiff.arrays import Operand, as_expr, axes_of, moveaxis, multiply, sum, transpose
+from eindiff.arrays import Operand, as_expr, axes_of, broadcast, moveaxis, multiply, sum, transpose
 from eindiff.expr import Expr
 from eindiff.functions import TABLE, Function, abs, exp, row, sqrt
 from eindiff.indexing import reshape
@@ -37,6 +37,24 @@ def _ties(x: np.ndarray) -> np.ndarray:
 _logsumexp: Function = row(
     "logsumexp", _logsumexp_value, lambda x: exp(x - construct.apply(_logsumexp, (x,))[..., None]),
     latex=r"\operatorname{logsumexp}", core=(1,), output=_none, flops=lambda n: 3 * n,
+)  # fmt: skip
+
+
+def _log_weighted_sum_value(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    top = np.max(x, axis=-1, keepdims=True, where=weights != 0, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0.0)
+    shifted = np.where(weights == 0, -np.inf, x - top)
+    return np.log((weights * np.exp(shifted)).sum(axis=-1)) + top[..., 0]
+
+
+def _weighted_softmax(x: Expr, weights: Expr) -> Expr:
+    return exp(x - construct.apply(_log_weighted_sum, (x, weights))[..., None])
+
+
+_log_weighted_sum: Function = row(
+    "log_weighted_sum", _log_weighted_sum_value, lambda x, w: multiply(w, _weighted_softmax(x, w)), _weighted_softmax,
+    domain="positive", latex=r"\operatorname{log\_weighted\_sum}", core=(1, 1), output=lambda x, w: (),
+    flops=lambda n: 4 * n,
 )  # fmt: skip
 _argmax = row("argmax", _ties, None, latex=r"\operatorname{argmax}", core=(1,), output=_same, flops=lambda n: 2 * n)
 _max = row(
@@ -85,6 +103,11 @@ def _along(function: Function, a: Operand, axis: int | Sequence[int] | None) -> 
 def logsumexp(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
     """log(sum(exp(a))) over all axes or the given ones, without overflow."""
     return _along(_logsumexp, a, axis)
+
+
+def log_weighted_sum(x: Operand, weights: Operand) -> Expr:
+    """log(sum(weights * exp(x))) along the last axis, without overflow; weights may have any sign."""
+    return construct.apply(_log_weighted_sum, broadcast("log_weighted_sum", [as_expr(x), as_expr(weights)]))
 
 
 def max(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:

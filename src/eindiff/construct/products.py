@@ -64,6 +64,8 @@ def scale(factor: Number, expr: Expr) -> Expr:
 def transpose(expr: Expr, axes: Sequence[int]) -> Expr:
     """Axis `axes[k]` becomes axis k."""
     labels = tuple(range(expr.ndim))
+    if tuple(axes) == labels:
+        return expr
     return einsum(1, [(expr, labels)], tuple(axes), dict(zip(labels, expr.shape, strict=True)))
 
 

@@ -47,7 +47,7 @@ def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:
             for inner in inner_add.children:
                 stack.append((number(coefficient * own), einsum(1, [(inner, labels)], output, sizes)))
             continue
-        bare = product(1, factors, output, sizes)
+        bare = term if own == 1 else product(1, factors, output, sizes)
         collected[bare] = number(collected.get(bare, 0) + coefficient * own)
     return {term: coefficient for term, coefficient in collected.items() if coefficient != 0}
 
@@ -89,8 +89,8 @@ def _factor_out(terms: dict[Expr, Number]) -> Expr | None:
     common: Counter[Factor] = Counter(views[0][1][1])
     for _, (_, factors, _, _) in views[1:]:
         common &= Counter(factors)
-    if not common:
-        return None
+        if not common:
+            return None
     _, _, output, sizes = views[0][1]
     rests = [list((Counter(factors) - common).elements()) for _, (_, factors, _, _) in views]
     used = tuple(sorted({label for rest in rests for _, labels in rest for label in labels}))
@@ -131,6 +131,8 @@ def _turned(terms: dict[Expr, Number], axes: tuple[int, ...], content: Number) -
 
 
 def _divide(a: Number, b: Number) -> Number:
+    if b == 1:
+        return a
     return number(Fraction(a) / Fraction(b) if _exact(a, b) else a / b)
 
 

@@ -91,6 +91,14 @@ def logsumexp(x, axis=-1):
     top = np.minimum(np.maximum(top, -largest), largest)  # infinite entries stay what they are
     return np.log(np.exp(x - top).sum(axis)) + top.squeeze(axis)
 ''',
+    "log_weighted_sum": '''
+def log_weighted_sum(x, weights):
+    """log(sum(weights * exp(x))) along the last axis, without overflow."""
+    x = np.where(weights == 0, -np.inf, x)
+    top = x.max(-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    return np.log((weights * np.exp(x - top)).sum(-1)) + top[..., 0]
+''',
     "logdet": '''
 def logdet(A):
     """The logarithm of the determinant, which has to be positive."""
@@ -227,6 +235,8 @@ def whole(operations: Operations, node: Apply, args: Sequence[Operation], shared
     if name in REGISTRY:  # computed by the library that the expression came from
         slots = ", ".join(f"{{{k}}}" for k in range(len(args)))
         return operations.make(f"{name}({slots})", args, **cost)
+    if name == "log_weighted_sum":
+        return operations.make("log_weighted_sum({0}, {1})", args, **{**cost, "speed": FUNCTION})
     if name == "prod":
         return operations.make(f"products_without({{0}}, {order})", args, **cost)
     if name in ("expm", "logm", "sqrtm"):

@@ -202,6 +202,22 @@ TABLE["softmax"] = Row(
 TABLE["cumsum"] = Row(
     "cumsum(x), or cumsum(X, axis=0)", _along, lambda node, args: arrays.cumsum(args[0], node.plan), 1, 2, 1, ("axis",)
 )
+
+
+def _weighted(inference: Inference, node: Node) -> Type:
+    x, weights = node.args
+    fits = _type(x).order == _type(weights).order > 0
+    if not fits or not all(
+        inference.sizes.unite(a, b, node) for a, b in zip(_type(x).axes, _type(weights).axes, strict=True)
+    ):
+        shapes = f"{inference.shape_of(x)}, {inference.shape_of(weights)}"
+        inference.fail(node, f"`{inference.text(node)}`: {shapes}; both need one shape")
+    return Type(_type(x).axes[:-1])
+
+
+TABLE["log_weighted_sum"] = Row(
+    "log_weighted_sum(x, w)", _weighted, lambda node, args: reductions.log_weighted_sum(*args), 2, 2
+)
 TABLE["argmax"] = Row("argmax(x)", _along, lambda node, args: construct.apply(functions.TABLE["argmax"], args))
 
 

@@ -1,136 +1,16 @@
-"""Rules for elementwise functions and sums: exp and log, stable forms, powers, signs."""
+"""Rules for elementwise functions: powers, choices, signs."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
 from eindiff import construct
-from eindiff.construct import is_number, parts, scale
-from eindiff.expr import Add, Einsum, Expr, Number, number
-from eindiff.functions import TABLE, log, power, sigmoid, softplus
+from eindiff.construct import parts, scale
+from eindiff.expr import Einsum, Expr, Number, number
+from eindiff.functions import TABLE, power
 from eindiff.functions import abs as absolute
-from eindiff.matrix_functions import logdet
-from eindiff.reductions import logsumexp
 from eindiff.rewrite import rule
-from eindiff.rules.shapes import bare, is_apply, is_map, is_positive
-
-# exp and log, and the stable forms of what they are used for
-
-
-@rule("exp")
-def exp_of_log(x: Expr) -> Expr | None:
-    """exp(log(x)) = x. One node less."""
-    return x.args[0] if is_map(x, "log") else None
-
-
-@rule("log")
-def log_of_exp(x: Expr) -> Expr | None:
-    """log(exp(x)) = x. One node less."""
-    return x.args[0] if is_map(x, "exp") else None
-
-
-@rule("log")
-def log_of_power(x: Expr) -> Expr | None:
-    """log(x^p) = p log(x), unless p is even and x may be negative. The argument of the log gets smaller."""
-    base, exponent = construct.power_parts(x)
-    even = exponent == int(exponent) and exponent % 2 == 0
-    return scale(exponent, log(base)) if exponent != 1 and not even else None
-
-
-@rule("log")
-def log_of_sum_of_exponentials(x: Expr) -> Expr | None:
-    """log(c exp(a) + c exp(b)) = log(c) + a + softplus(b - a), where 1 is exp(0). The log goes away."""
-    coefficient, factors, output, sizes = parts(x)
-    if len(factors) != 1 or not isinstance(factors[0][0], Add) or coefficient <= 0:
-        return None
-    exponents = [_exponent(term) for term in factors[0][0].terms]
-    if None in exponents:
-        return None
-    first, *others = sorted((e for e in exponents if e is not None), key=lambda e: (not is_number(e), e.digest))
-    total = first
-    for exponent in others:
-        total = construct.add([total, softplus(construct.add([exponent, scale(-1, total)]))])
-    total = construct.einsum(1, [(total, factors[0][1])], output, sizes)
-    return construct.add([total, log(construct.filled(coefficient, x.shape))])
-
-
-def _exponent(term: Expr) -> Expr | None:
-    """What a term is the exponential of, if it is one; positive numbers are."""
-    coefficient, factors, output, sizes = parts(term)
-    if is_number(term):
-        return log(term) if coefficient > 0 else None
-    if len(factors) != 1 or not is_map(factors[0][0], "exp") or coefficient <= 0 or len(set(output)) < len(output):
-        return None
-    inner = construct.einsum(1, [(factors[0][0].args[0], factors[0][1])], output, sizes)
-    return construct.add([inner, log(construct.filled(coefficient, term.shape))])
-
-
-@rule("log")
-def log_of_det(x: Expr) -> Expr | None:
-    """log(det(A)) = logdet(A). One node less."""
-    return logdet(x.args[0]) if is_apply(x, "det") else None
-
-
-@rule("log")
-def log_of_sum_of_exp(x: Expr) -> Expr | None:
-    """log(sum(exp(x))) = logsumexp(x). The log goes away."""
-    if not isinstance(x, Einsum) or x.is_product or len(x.operands) != 1 or not is_map(x.operands[0], "exp"):
-        return None
-    labels = x.labels[0]
-    if len(set(labels)) < len(labels):
-        return None
-    axes = tuple(axis for axis, label in enumerate(labels) if label not in x.output)
-    result = logsumexp(x.operands[0].args[0], axes)
-    kept = [label for label in labels if label in x.output]
-    return construct.transpose(result, [kept.index(label) for label in x.output])
-
-
-@rule("log")
-def log_of_sigmoid(x: Expr) -> Expr | None:
-    """log(sigmoid(x)) = -softplus(-x). The log goes away."""
-    return scale(-1, softplus(scale(-1, x.args[0]))) if is_map(x, "sigmoid") else None
-
-
-@rule("log1p")
-def log1p_of_exp(x: Expr) -> Expr | None:
-    """log1p(exp(x)) = softplus(x). One node less."""
-    return softplus(x.args[0]) if is_map(x, "exp") else None
-
-
-@rule("pow")
-def reciprocal_of_one_plus_exp(exponent: Number, x: Expr) -> Expr | None:
-    """(1 + exp(x))^p = sigmoid(-x)^(-p). The exp goes away."""
-    if not isinstance(x, Add) or len(x.terms) != 2 or exponent > 0:
-        return None
-    ones = [term for term in x.terms if is_number(term) and term.coefficient == 1]
-    others = [term for term in x.terms if is_map(term, "exp")]
-    if not ones or not others:
-        return None
-    return power(sigmoid(scale(-1, others[0].args[0])), -exponent)
-
-
-@rule("add")
-def one_minus_sigmoid(terms: dict[Expr, Number], shape: tuple) -> Expr | None:
-    """1 - sigmoid(x) = sigmoid(-x). One term less."""
-    if len(terms) != 2:
-        return None
-    (a, ca), (b, cb) = sorted(terms.items(), key=lambda item: not is_number(item[0]))
-    _, factors, output, sizes = parts(b)
-    if not is_number(a) or ca != -cb or len(factors) != 1 or not is_map(factors[0][0], "sigmoid"):
-        return None
-    mirrored = sigmoid(scale(-1, factors[0][0].children[0]))
-    return construct.einsum(ca, [(mirrored, factors[0][1])], output, sizes) if len(set(output)) == len(output) else None
-
-
-@rule("log")
-def log_of_product(x: Expr) -> Expr | None:
-    """log(prod(x)) = sum(log(x)) for positive x. The argument of the log gets smaller."""
-    if not is_apply(x, "prod") or x.function.parameter or not is_positive(x.args[0]):
-        return None
-    [inner] = x.children
-    labels = tuple(range(inner.ndim))
-    return construct.einsum(1, [(log(inner), labels)], labels[:-1], dict(enumerate(inner.shape)))
-
+from eindiff.rules.shapes import bare, is_positive
 
 # Powers
 

@@ -8,54 +8,13 @@ from typing import TYPE_CHECKING
 from eindiff import construct
 from eindiff.constants import IndexMap, Lower
 from eindiff.construct import scale
-from eindiff.expr import Apply, Constant, Einsum, Expr, Map, Variable, number
-from eindiff.functions import exp, log, sigmoid
+from eindiff.expr import Apply, Constant, Expr, Map, Variable, number
 from eindiff.matrix_functions import inv, logdet
 from eindiff.rewrite import rule
 from eindiff.rules.shapes import is_apply, is_map
 
 if TYPE_CHECKING:
     from eindiff.construct import Network
-
-
-@rule("einsum")
-def exp_times_sigmoid(network: Network) -> bool | None:
-    """exp(x) sigmoid(-x) = sigmoid(x). One factor less."""
-    for i, (node, labels) in enumerate(network.factors):
-        if not is_map(node, "sigmoid"):
-            continue
-        mirrored = scale(-1, node.args[0])
-        for j, (other, other_labels) in enumerate(network.factors):
-            if is_map(other, "exp") and other.args[0] is mirrored and other_labels == labels:
-                network.factors[i] = (sigmoid(mirrored), labels)
-                del network.factors[j]
-                return True
-    return None
-
-
-@rule("einsum")
-def exp_over_sum_of_exp(network: Network) -> bool | None:
-    """exp(x) / sum(exp(x)) = exp(x - logsumexp(x)), the softmax. One factor less."""
-    for i, (node, labels) in enumerate(network.factors):
-        base, exponent = construct.power_parts(node)
-        if exponent != -1 or not isinstance(base, Einsum) or base.is_product or len(base.operands) != 1:
-            continue
-        inner, axes = base.operands[0], base.labels[0]
-        for j, (other, other_labels) in enumerate(network.factors):
-            if other is not inner or not is_map(inner, "exp") or len(set(axes)) < len(axes):
-                continue
-            if all(other_labels[axes.index(x)] == label for x, label in zip(base.output, labels, strict=True)):
-                network.factors[j] = (_softmax(inner.args[0], base), other_labels)
-                del network.factors[i]
-                return True
-    return None
-
-
-def _softmax(x: Expr, total: Einsum) -> Expr:
-    """exp(x - log(total)), where total is the sum of exp(x) over some axes."""
-    sizes = dict(enumerate(total.sizes))
-    spread = construct.einsum(-1, [(log(total), total.output)], total.labels[0], sizes)
-    return exp(construct.add([x, spread]))
 
 
 # f(x) g(x) = h(x), exactly and for every x: the name of h, or None for x itself

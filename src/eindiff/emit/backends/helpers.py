@@ -12,6 +12,14 @@ def gram(X, d):
     bottom = np.concatenate([top[:, half:].T, X[:, half:].T @ Z[:, half:]], 1)
     return np.concatenate([top, bottom])
 ''',
+    "log_weighted_sum": '''
+def log_weighted_sum(x, weights):
+    """log(sum(weights * exp(x))) along the last axis, without overflow."""
+    x = np.where(weights == 0, -np.inf, x)
+    top = np.amax(x, axis=-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, np.zeros_like(top))
+    return np.log(np.sum(weights * np.exp(x - top), axis=-1)) + top[..., 0]
+''',
     "logdet": '''
 def logdet(A):
     """The logarithm of the determinant, which has to be positive."""

@@ -181,6 +181,14 @@ def logsumexp(x, axis=-1):
     """log(sum(exp(x))) along an axis, without overflow."""
     return tf.reduce_logsumexp(x, axis)
 ''',
+        "log_weighted_sum": '''
+def log_weighted_sum(x, weights):
+    """log(sum(weights * exp(x))) along the last axis, without overflow."""
+    x = tf.where(tf.equal(weights, 0), tf.constant(float("-inf"), x.dtype), x)
+    top = tf.reduce_max(x, axis=-1, keepdims=True)
+    top = tf.where(tf.math.is_finite(top), top, tf.zeros_like(top))
+    return tf.math.log(tf.reduce_sum(weights * tf.exp(x - top), axis=-1)) + top[..., 0]
+''',
         "logdet": '''
 def logdet(A):
     """The logarithm of the determinant, which has to be positive."""

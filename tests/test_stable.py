@@ -1,0 +1,140 @@
+"""Values and derivatives where the formula as it is written would overflow, underflow or lose all digits.
+
+The oracle is the same formula in arithmetic of 80 digits, with central differences in place of derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+import eindiff as ed
+from backend_libraries import cupy_or_stand_in, every_library  # noqa: F401
+from eindiff.expr import Expr
+
+mp = mpmath.mp.clone()
+mp.dps = 80
+exp, log = mp.exp, mp.log
+v, w, p, c = ed.vector("v", 3), ed.vector("w", 3), ed.vector("p", 3, "positive"), ed.scalar("c")
+V = ed.matrix("V", 2, 2)
+WEIGHTS = {"w": np.array([0.5, -0.25, 0.75]), "p": np.array([0.5, 1.25, 0.75]), "c": np.asarray(1.5)}
+
+Oracle = Callable[[list], Any]
+
+
+def differences(f: Oracle, point: np.ndarray, order: int, step: float) -> np.ndarray:
+    """The derivative of a function of a list, by central differences in many digits."""
+    center = [mp.mpf(float(entry)) for entry in point]
+    h = mp.mpf(step)
+    result = np.empty((len(center),) * order)
+    for place in np.ndindex(result.shape):
+        total = mp.mpf(0)
+        for signs in product((1, -1), repeat=order):
+            moved = list(center)
+            for axis, sign in zip(place, signs, strict=True):
+                moved[axis] += sign * h
+            total += np.prod(signs, dtype=int).item() * f(moved)
+        result[place] = float(total / (2 * h) ** order)
+    return result
+
+
+def check(library: Any, f: Expr, x: Expr, oracle: Oracle, point: np.ndarray, orders: int, step: float) -> None:
+    """The value and the derivatives, from a compiled program and from the interpreter."""
+    arrays = {x.name: point.reshape(2, 2) if x.ndim == 2 else point, **WEIGHTS}  # type: ignore[attr-defined]
+    derivatives = [f]
+    for _ in range(orders):
+        derivatives.append(ed.derivative(derivatives[-1], x))
+    names = {variable.name for variable in ed.variables(*derivatives)}
+    given = {name: array for name, array in arrays.items() if name in names}
+    compiled = library.values(derivatives, given)
+    for order, (one, other) in enumerate(zip(compiled, ed.evaluate(derivatives, given), strict=True)):
+        expected = differences(oracle, point, order, step)
+        for value in (one, other):
+            size = max(np.max(np.abs(expected)), 1e-12)
+            np.testing.assert_allclose(np.reshape(value, expected.shape) / size, expected / size, atol=1e-9, rtol=0)
+
+
+def total(entries: Any) -> Any:
+    return mp.fsum(entries)
+
+
+def weighted(name: str, entries: Any) -> Any:
+    """The sum of entries with the weights of a name."""
+    return total(mp.mpf(float(a)) * b for a, b in zip(WEIGHTS[name], entries, strict=True))
+
+
+LOGARITHMS: dict[str, tuple[Expr, Expr, Oracle]] = {
+    "sum": (ed.log(ed.sum(ed.exp(v))), v, lambda x: log(total(map(exp, x)))),
+    "mean": (ed.log(ed.mean(ed.exp(v))), v, lambda x: log(total(map(exp, x)) / 3)),
+    "a number": (ed.log(ed.sum(2 * ed.exp(v))), v, lambda x: log(2 * total(map(exp, x)))),
+    "a scalar": (ed.log(ed.sum(c * ed.exp(v))), v, lambda x: log(1.5 * total(map(exp, x)))),
+    "weights": (ed.log(ed.sum(w * ed.exp(v))), v, lambda x: log(weighted("w", map(exp, x)))),
+    "positive weights": (ed.log(p @ ed.exp(v)), v, lambda x: log(weighted("p", map(exp, x)))),
+    "constant weights": (
+        ed.log(np.array([0.5, 2.0, 3.0]) @ ed.exp(v)), v, lambda x: log(exp(x[0]) / 2 + 2 * exp(x[1]) + 3 * exp(x[2])),
+    ),
+    "of a power": (ed.log(ed.sum(ed.exp(v)) ** -2), v, lambda x: -2 * log(total(map(exp, x)))),
+    "times an exponential": (ed.log(c * ed.exp(-v[0]) * ed.mean(ed.exp(2 * v))), v, lambda x: (
+        log(1.5 * exp(-x[0]) * total(exp(2 * y) for y in x) / 3)
+    )),
+    "two": (ed.log(2 * ed.exp(v[0]) + ed.exp(v[1]) * 3), v, lambda x: log(2 * exp(x[0]) + 3 * exp(x[1]))),
+    "five": (
+        ed.log(1 + ed.exp(v[0]) + ed.exp(v[1]) + ed.exp(v[2]) + ed.exp(v[0] - v[1])), v,
+        lambda x: log(1 + exp(x[0]) + exp(x[1]) + exp(x[2]) + exp(x[0] - x[1])),
+    ),
+    "of rows": (ed.sum(ed.log(ed.sum(ed.exp(V), 1))), V, lambda x: (
+        log(exp(x[0]) + exp(x[1])) + log(exp(x[2]) + exp(x[3]))
+    )),
+    "of means of columns": (ed.sum(ed.log(ed.mean(ed.exp(V), 0)) ** 2), V, lambda x: (
+        log((exp(x[0]) + exp(x[2])) / 2) ** 2 + log((exp(x[1]) + exp(x[3])) / 2) ** 2
+    )),
+    "of a slice": (ed.log(ed.sum(ed.exp(v)[1:])), v, lambda x: log(exp(x[1]) + exp(x[2]))),
+    "log1p": (ed.sum(ed.log1p(2 * ed.exp(v))), v, lambda x: total(log(1 + 2 * exp(y)) for y in x)),
+    "log1p of a sum": (ed.log1p(ed.sum(ed.exp(v))), v, lambda x: log(1 + total(map(exp, x)))),
+    "difference": (ed.log(ed.exp(v[0] + 1) - ed.exp(v[0])), v, lambda x: log(exp(x[0] + 1) - exp(x[0]))),
+    "softmax": (
+        ed.sum(v * ed.exp(v) / ed.sum(ed.exp(v))), v,
+        lambda x: total(y * exp(y) for y in x) / total(map(exp, x)),
+    ),
+    "weighted softmax": (
+        (v * p) @ ed.exp(v) / (p @ ed.exp(v)), v,
+        lambda x: weighted("p", [y * exp(y) for y in x]) / weighted("p", map(exp, x)),
+    ),
+    "ratio of two": (
+        ed.exp(v[0]) / (ed.exp(v[0]) + 2 * ed.exp(v[1])), v, lambda x: exp(x[0]) / (exp(x[0]) + 2 * exp(x[1])),
+    ),
+    "ratio of three": (
+        ed.exp(v[0]) / (ed.exp(v[0]) + 2 * ed.exp(v[1]) + ed.exp(v[2])), v,
+        lambda x: exp(x[0]) / (exp(x[0]) + 2 * exp(x[1]) + exp(x[2])),
+    ),
+    "logistic": (1 / (3 + 2 * ed.exp(v[0])), v, lambda x: 1 / (3 + 2 * exp(x[0]))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shift", [-800.0, 800.0])
+@pytest.mark.parametrize("name", LOGARITHMS)
+def test_sums_of_exponentials(library, name, shift):
+    f, x, oracle = LOGARITHMS[name]
+    point = np.array([0.5, -0.25, 1.0, 0.125])[: 4 if x.ndim == 2 else 3] + shift
+    check(library, f, x, oracle, point, 3, 1e-12)
+
+
+def test_log_of_expm1_is_accurate_at_both_ends():
+    for point in (1e-12, 1.0, 800.0):
+        value = ed.evaluate(ed.log(ed.expm1(c)), {"c": point})
+        np.testing.assert_allclose(value, float(log(mp.expm1(mp.mpf(point)))), rtol=1e-13)
+
+
+def test_what_lies_off_the_diagonal_stays_there():
+    """The logarithm of 0 is -inf, and its exponential 0."""
+    arrays = {"v": np.array([0.5, -1.0, 2.0])}
+    expected = np.diag(np.exp(arrays["v"]) + 1)
+    np.testing.assert_allclose(ed.evaluate(ed.exp(ed.log(ed.diag(ed.exp(v) + 1))), arrays), expected, atol=0)
+    for inner in (ed.diag(ed.exp(v)), ed.diag(2 * ed.exp(v) + 1), ed.diag(ed.sigmoid(v)), ed.diag(1 / (1 + ed.exp(v)))):
+        value = ed.evaluate(ed.log(inner), arrays)
+        assert (value[~np.eye(3, dtype=bool)] == -np.inf).all()
