@@ -87,7 +87,7 @@ def test_result(run, argv: list[str], expected: str) -> None:
 
 def test_results_parse_back(run) -> None:
     _, text, _ = run(LOGISTIC, "w", "--order", "2")
-    assert parse(text, "X(m,n); w(n); y(m)") is ed.derivative(parse(LOGISTIC), "w", "w")
+    assert parse(text, "X(m,n); w(n); y(m)") == ed.derivative(parse(LOGISTIC), "w", "w")
 
 
 @pytest.mark.parametrize("mode", ["auto", "reverse", "forward", "cross_country"])

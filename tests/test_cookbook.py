@@ -54,7 +54,7 @@ class Row:
     @cached_property
     def is_identical(self) -> bool:
         found = self.derivatives[-1]
-        return found is self.expected or ed.simplify(found) is ed.simplify(self.expected)
+        return found == self.expected or ed.simplify(found) == ed.simplify(self.expected)
 
 
 ROWS = [Row(section.heading, *row) for section in read_sections() for row in section.rows]
@@ -121,7 +121,7 @@ def test_text_reads_back(row, notation):
     for expr in (row.derivatives[-1], row.expected):
         known = {v.name: v for v in ed.variables(expr)}
         text = to_text(expr, notation)
-        assert (parse_index if notation == "index" else parse)(text, known) is expr, text
+        assert (parse_index if notation == "index" else parse)(text, known) == expr, text
 
 
 def script(row: Row) -> str:

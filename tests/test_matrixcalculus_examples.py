@@ -232,4 +232,4 @@ def test_size_of_eye_and_matrix_from_use():
 def test_symmetric_matrix():
     """matrixcalculus.org's type `symmetric matrix` merges A and A'."""
     function = parse("x'*A*x", "A(n,n) symmetric; x(n)")
-    assert ed.gradient(function, "x") is parse("2*A*x", "A(n,n) symmetric; x(n)")
+    assert ed.gradient(function, "x") == parse("2*A*x", "A(n,n) symmetric; x(n)")

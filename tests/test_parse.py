@@ -193,7 +193,7 @@ SAME = {
 
 @pytest.mark.parametrize("text", SAME)
 def test_text_is_what_python_builds(text):
-    assert parse(text, DECLARED) is SAME[text]
+    assert parse(text, DECLARED) == SAME[text]
 
 
 EXAMPLES = [
@@ -259,7 +259,7 @@ def test_declarations_in_python():
     declared = {"A": ("m", "n"), "q": "scalar", "s": A @ x, "S": "symmetric", "k": "(n) positive", "l": 5}
     assert parse("q*A*x", declared) is parse("q*A*x", "A(m,n); q")
     assert parse("s'*s", declared) is (A @ x) @ (A @ x)
-    assert parse("S' - S", {"S": "symmetric"}) is ed.zeros("n", "n")
+    assert parse("S' - S", {"S": "symmetric"}) == ed.zeros("n", "n")
     assert parse("k", declared) is ed.vector("k", "n", "positive")
     assert parse("l", declared) is ed.vector("l", 5)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,15 @@ from eindiff import sizes as sz
 from eindiff.emit.backends import NAMES, library_of
 from eindiff.emit.module import Module, Program
 from eindiff.errors import EindiffError, shape_text
-from eindiff.evaluate import as_tuples, bind_from_unneeded, bind_sizes, check_symmetric, read_inputs
-from eindiff.expr import Expr
+from eindiff.evaluate import as_tuples, bind_from_unneeded, bind_sizes, check_symmetric, flatten, read_inputs
+from eindiff.expr import Constant, Expr, plain, topological
 from eindiff.foreign import converter, prepared, stand_ins
+from eindiff.newton import NewtonStep
 from eindiff.operators.patterns import Pattern, decompose
 from eindiff.operators.terms import Term
-from eindiff.outputs import Frame, Outputs
+from eindiff.outputs import Outputs
 from eindiff.planning import Plan, named
+from eindiff.recent import Recent
 from eindiff.trace.opaque import REGISTRY
 
 FORMS = ("dense", "structured")
@@ -49,6 +51,7 @@ class Compiled:
         self._symmetric = [v.name for v in self._module.inputs if v.symmetries]
         self._calls: dict[tuple, _Call] = {}  # by the shapes and types of arrays
         self._built: dict[tuple, _Built] = {}  # by type and kind of sizes
+        self._building = RLock()
         for name in RESERVED:
             if name in self._names:
                 raise EindiffError(f"a variable of a compiled expression cannot be named {name}: rename it")
@@ -81,7 +84,7 @@ class Compiled:
     def plan(self, sizes: Mapping[str, int] | None = None) -> Plan:
         """The program for some sizes, with what it costs; without sizes the one that was made last."""
         if sizes is None and self._built:
-            built = next(reversed(self._built.values()))
+            built = [*self._built.values()][-1]
             return Plan(built.program, () if built.patterns else self.exprs)
         wanted = {**self._given, **(sizes or {})}
         if missing := sorted(self._module.size_names - set(wanted)):
@@ -94,7 +97,7 @@ class Compiled:
         """The program that was made last; before the first call, if sizes are not given, one for all sizes."""
         if not self._built:
             return self._module.source()
-        return next(reversed(self._built.values())).program.source
+        return [*self._built.values()][-1].program.source
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{v.name} ({shape_text(v.shape)})" for v in self._module.inputs)
@@ -105,21 +108,26 @@ class Compiled:
         """The program for sizes of the same kind as these, if all axes and places exist for them."""
         self._module.ranges.check(sizes)
         kind = (library, dtype, *(_kind(sizes[name]) for name in sorted(self._module.size_names)))
-        if kind not in self._built:
-            module, patterns = self._module, {}
-            if any(self._outputs.structured):
-                flags = zip(self.exprs, self._outputs.structured, strict=True)
-                patterns = {expr: decompose(expr, sizes) for expr, structured in flags if structured}
-                factors = [factor for terms in patterns.values() for term in terms for factor, _ in term.factors]
-                factors += [expr for expr in self.exprs if expr not in patterns]
-                module = Module(named(list(dict.fromkeys(factors)) or [construct.filled(1, ())]), "f")
-            known = {name: sizes[name] for name in module.size_names}
-            program = module.program(known, dtype, exact=True, library=library)
-            namespace: dict[str, Any] = dict(REGISTRY)
-            exec(program.source, namespace)
-            function = prepared(library, namespace["f"], [module.names.sizes[name] for name in module.unseen])
-            self._built[kind] = _Built(module, program, function, patterns)
+        with self._building:  # other threads wait for the program
+            if kind not in self._built:
+                self._built[kind] = self._made(sizes, dtype, library)
         return self._built[kind]
+
+    def _made(self, sizes: Mapping[str, int], dtype: str, library: str) -> _Built:
+        module, patterns = self._module, {}
+        exprs = [plain(expr) for expr in self.exprs]
+        if any(self._outputs.structured):
+            flags = zip(exprs, self._outputs.structured, strict=True)
+            patterns = {expr: decompose(expr, sizes) for expr, structured in flags if structured}
+            factors = [factor for terms in patterns.values() for term in terms for factor, _ in term.factors]
+            factors += [expr for expr in exprs if expr not in patterns]
+            module = Module(named(list(dict.fromkeys(factors)) or [construct.filled(1, ())]), "f")
+        known = {name: sizes[name] for name in module.size_names}
+        program = module.program(known, dtype, exact=True, library=library)
+        namespace: dict[str, Any] = dict(REGISTRY)
+        exec(program.source, namespace)
+        function = prepared(library, namespace["f"], [module.names.sizes[name] for name in module.unseen])
+        return _Built(module, program, function, patterns)
 
     def _bind(self, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> _Call:
         """Check the arrays, find their sizes, and what runs for arrays like these."""
@@ -132,7 +140,14 @@ class Compiled:
         found = [np.asarray(shown[name]) for name in self._names]
         dtype = np.dtype(self.dtype or _common_type(found))
         built = self._build(bindings, dtype.name, library)
-        call = _Call(built, self.exprs, dtype, self._conversion(library, dtype, arrays, found), bindings, library)
+        call = _Call(
+            built,
+            [plain(x) for x in self.exprs],
+            dtype,
+            self._conversion(library, dtype, arrays, found),
+            bindings,
+            library,
+        )
         if not sizes and all(hasattr(arrays[name], "dtype") for name in self._names):
             key = _key([arrays[name] for name in self._names])
             self._calls[(*key, *self._shown(arrays)) if self._hidden else key] = call
@@ -312,8 +327,9 @@ def compile(
         name = repr(dtype)
     if name not in (None, *DTYPES):
         raise EindiffError(f"dtype {name}: choose one of {', '.join(DTYPES)}")
-    frames = tuple(Outputs(outputs, form).frames)  # what refuses anything that is no expression
-    return _compiled(as_tuples(outputs), name, tuple(sorted((sizes or {}).items())), form, backend, frames)
+    key = (_request(outputs), name, tuple(sorted((sizes or {}).items())), form, backend)
+    found = _compiled.get(key)
+    return found if found is not None else _function(key, outputs)
 
 
 def structured(outputs: Any, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None = None) -> Any:
@@ -337,10 +353,26 @@ def named_arrays(arrays: Any) -> Mapping[str, Any]:
     return arrays
 
 
-@lru_cache(maxsize=256)
-def _compiled(
-    outputs: Any, dtype: str | None, sizes: tuple[tuple[str, int], ...], form: str, backend: str | None,
-    frames: tuple[Frame, ...],
-) -> Compiled:  # fmt: skip
-    """A function for a request; `frames` tell apart derivatives that are one expression, with other rows."""
-    return Compiled(outputs, dtype, dict(sizes), form, backend)
+_compiled: Recent[Compiled] = Recent()
+_compiling = RLock()
+
+
+def _request(output: Any) -> Any:
+    """What tells outputs apart: the digests of expressions, which say what they are derivatives of."""
+    if isinstance(output, Expr):
+        return output.digest
+    if isinstance(output, NewtonStep):
+        return _request(output.gradient), _request(output.hessian), output.damping
+    if isinstance(output, list | tuple):
+        return tuple([_request(part) for part in output])
+    return flatten(output)  # refuses anything that is no expression
+
+
+def _function(key: tuple, outputs: Any) -> Compiled:
+    """A function for a request. It is kept with the literal arrays in it, which its source spells out, too."""
+    _, dtype, sizes, form, backend = key
+    made = Compiled(as_tuples(outputs), dtype, dict(sizes), form, backend)
+    literals = [x.value for x in topological(made.exprs) if isinstance(x, Constant)]
+    size = 10 * sum(value.nbytes for value in literals if isinstance(value, np.ndarray))
+    with _compiling:  # equal requests of several threads give the same function
+        return _compiled.get(key) or _compiled.keep(key, made, size)

@@ -10,7 +10,7 @@ import numpy as np
 
 from eindiff import sizes as sz
 from eindiff.constants import IndexMap
-from eindiff.construct import DECLARED
+from eindiff.derivation import origins
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import (
     Add,
@@ -21,7 +21,7 @@ from eindiff.expr import (
     Map,
     Variable,
     is_index_map,
-    origins,
+    plain,
     size_names,
     topological,
     variables,
@@ -50,7 +50,7 @@ def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mappi
     bind_from_unneeded(wanted, arrays or {}, bindings)
     Ranges(wanted).check(bindings)
     with np.errstate(all="ignore"):
-        values = _Interpreter(inputs, bindings).run(wanted)
+        values = _Interpreter(inputs, bindings).run([plain(output) for output in wanted])
     results = iter(values)
     return like(outputs, results) if several else next(results)
 
@@ -124,28 +124,22 @@ def bind_sizes(inputs: Mapping[Variable, Array], given: Mapping[str, int]) -> di
 
 
 def bind_from_unneeded(outputs: Sequence[Expr], arrays: Mapping[str, Any], bindings: dict[str, int]) -> None:
-    """Named sizes that no input shows, from arrays of variables that dropped out, if their declarations leave no doubt.
+    """Named sizes that no input shows, from arrays of variables that dropped out, if these leave no doubt.
 
     The Hessian of `‖T - U V'‖²` by U has as many blocks as U has rows, but no U in it.
     """
     unknown = size_names(*outputs) - set(bindings)
     found: dict[str, set[int]] = {name: set() for name in unknown}
-    context = origins(*outputs) if unknown else set()
-    needed = {variable.name for variable in variables(*outputs)}
-    for name, array in arrays.items() if unknown else ():
-        if name in needed:
-            continue
-        actual = np.shape(array)
-        here = {variable.shape for variable in context if variable.name == name}
-        for declared in here or DECLARED.get(name, set()):
-            shown: dict[str, int] = {}
-            fits = len(declared) == len(actual) and all(
-                (bindings.get(size) or shown.setdefault(size, n) if isinstance(size, str) else size) == n
-                for size, n in zip(declared, actual, strict=True)
-            )
-            for size, n in shown.items() if fits else ():
-                if size in found:
-                    found[size].add(n)
+    for variable in (origins(*outputs) if unknown else set()).difference(variables(*outputs)):
+        actual: tuple[int, ...] = np.shape(arrays.get(variable.name, 0))
+        shown: dict[str, int] = {}
+        fits = len(variable.shape) == len(actual) and all(
+            (bindings[size] if size in bindings else shown.setdefault(size, n) if isinstance(size, str) else size) == n
+            for size, n in zip(variable.shape, actual, strict=True)
+        )
+        for size, n in shown.items() if fits else ():
+            if size in found:
+                found[size].add(n)
     bindings.update({name: values.pop() for name, values in found.items() if len(values) == 1})
 
 

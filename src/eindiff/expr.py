@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from hashlib import blake2b
+from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeGuard
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -21,23 +22,27 @@ from eindiff.sizes import Shape, Size
 from eindiff.traverse import post_order
 
 if TYPE_CHECKING:
+    from eindiff.derivation import Derivation
     from eindiff.functions import Function
 
 Number = int | float | Fraction
 
 _interned: WeakValueDictionary[bytes, Expr] = WeakValueDictionary()
-_origins: WeakKeyDictionary[Expr, set[Variable]] = WeakKeyDictionary()
-_derivations: WeakKeyDictionary[Expr, tuple[Expr, Variable]] = WeakKeyDictionary()
+_interning = RLock()
 
 
 class Expr:
     """A tensor expression. See `Variable`, `Constant`, `Einsum`, `Add`, `Map` and `Apply`."""
 
-    __slots__ = ("__weakref__", "digest", "shape", "symmetries")
+    __slots__ = ("__weakref__", "_facts", "_interval", "_levels", "digest", "shape", "symmetries")
 
     shape: Shape
     digest: bytes  # of the structure: the same in every run, and what nodes are interned and ordered by
     symmetries: tuple[Symmetry, ...]  # permutations of axes that leave the value as it is, up to a sign
+    derivation: Derivation | None = None  # what a derivative is one of
+    _facts: Any  # what `facts` and `semidefinite` have found out already
+    _interval: Any
+    _levels: dict[Any, Any]
 
     # NumPy's functions, its methods of arrays, and operators with an array on the left are those of `trace`.
 
@@ -84,7 +89,7 @@ class Expr:
         if self is other:
             return True
         if isinstance(other, Expr):
-            return False
+            return plain(self) is plain(other)
         from eindiff.trace import numpy_protocol
 
         return numpy_protocol.compare(self, other)
@@ -369,7 +374,11 @@ def intern(kind: type, identity: tuple, **fields: Any) -> Any:
     digest = blake2b(repr((kind.__name__, identity)).encode(), digest_size=16).digest()
     node = _interned.get(digest)
     if node is None:
-        node = _interned[digest] = unlisted(kind, digest, **fields)
+        made = unlisted(kind, digest, **fields)
+        with _interning:  # another thread may have made it meanwhile
+            node = _interned.get(digest)
+            if node is None:
+                node = _interned[digest] = made
     return node
 
 
@@ -382,9 +391,20 @@ def unlisted(kind: type, digest: bytes, **fields: Any) -> Any:
     return node
 
 
+def plain(expr: Expr) -> Expr:
+    """The node itself, which is part of larger expressions and does not know whose derivative it is."""
+    return expr if expr.derivation is None else expr.derivation.expr
+
+
+def remember(node: Expr, name: str, found: Any) -> Any:
+    """What was found out about a node, kept on it."""
+    object.__setattr__(node, name, found)
+    return found
+
+
 def topological(outputs: Iterable[Expr]) -> list[Expr]:
     """All nodes below the outputs, each after its children."""
-    return post_order(outputs, lambda node: node.children)
+    return post_order(map(plain, outputs), lambda node: node.children)
 
 
 def is_index_map(node: Expr) -> TypeGuard[Constant]:
@@ -400,35 +420,6 @@ def is_contraction(node: Expr) -> TypeGuard[Einsum]:
 def variables(*outputs: Expr) -> list[Variable]:
     """The variables of some expressions, by name."""
     return sorted({n for n in topological(outputs) if isinstance(n, Variable)}, key=lambda v: v.name)
-
-
-def derived(result: Expr, *sources: Expr, by: Variable | None = None) -> Expr:
-    """The result, with a note of the variables of what it was derived from, and by which it was."""
-    if by is not None and not _derives_from(sources[0], result):  # exp is its own derivative
-        _derivations[result] = (sources[0], by)
-    known = {variable for source in sources for variable in (*variables(source), *_origins.get(source, ()))}
-    _origins.setdefault(result, set()).update(known)
-    return result
-
-
-def _derives_from(result: Expr, source: Expr) -> bool:
-    while result is not source and result in _derivations:
-        result, _ = _derivations[result]
-    return result is source
-
-
-def derivation(result: Expr) -> tuple[Expr, list[Variable]]:
-    """The function that an expression is a derivative of, and the variables, in order."""
-    xs: list[Variable] = []
-    while result in _derivations:
-        result, x = _derivations[result]
-        xs.insert(0, x)
-    return result, xs
-
-
-def origins(*outputs: Expr) -> set[Variable]:
-    """The variables of the functions that some expressions were derived from, which may have dropped out of them."""
-    return {variable for node in topological(outputs) for variable in _origins.get(node, ())}
 
 
 def size_names(*outputs: Expr) -> set[str]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import erf, fsum, inf, isfinite, isinf, log, nextafter
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from eindiff import construct
 from eindiff.constants import IndexMap
-from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, topological
+from eindiff.derivation import derivation
+from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, plain, remember, topological
 from eindiff.labels import Labels, best_arrangement
 from eindiff.semidefinite import Level, definiteness, is_diagonal, is_symmetric
 from eindiff.sizes import Size
@@ -78,14 +78,20 @@ class Facts(Interval):
 
 
 UNKNOWN = Interval()
-_intervals: WeakKeyDictionary[Expr, Interval] = WeakKeyDictionary()
-_facts: WeakKeyDictionary[Expr, Facts] = WeakKeyDictionary()
 
 
 def facts(expr: Expr) -> Facts:
-    """What is known of an expression, without a look at any values."""
-    if expr in _facts:
-        return _facts[expr]
+    """What is known of an expression, without a look at any values; a Hessian is symmetric besides (Schwarz).
+
+    Derivatives by a symmetric variable come in two forms, and a mixed one is not symmetric.
+    """
+    node, by = plain(expr), derivation(expr).by
+    found = getattr(node, "_facts", None) or remember(node, "_facts", _found(node))
+    second = len(by) > 1 and by[-1] is by[-2] and expr.ndim == 2 * by[-1].ndim and not by[-1].symmetries
+    return replace(found, symmetric=True) if second and not found.symmetric else found
+
+
+def _found(expr: Expr) -> Facts:
     own, half = interval(expr), expr.ndim // 2
     operator: list[bool] = []
     if expr.shape[:half] == expr.shape[half:]:
@@ -94,20 +100,25 @@ def facts(expr: Expr) -> Facts:
         signs = [False] * 4 if level is None else [level >= 0, level <= 0, level == 2, level == -2]
         diagonal = is_diagonal(expr)
         operator = [level is not None or diagonal or is_symmetric(expr), *signs, diagonal]
-    _facts[expr] = found = Facts(own.low, own.high, own.nonzero, *operator)
-    return found
+    return Facts(own.low, own.high, own.nonzero, *operator)
 
 
 def interval(expr: Expr) -> Interval:
     """Bounds of the entries of an expression."""
-    for node in topological([expr]) if expr not in _intervals else ():
-        if node not in _intervals:
-            _intervals[node] = _interval(node)
-    return _intervals[expr]
+    for node in topological([expr]) if not hasattr(plain(expr), "_interval") else ():
+        if not hasattr(node, "_interval"):
+            remember(node, "_interval", _interval(node))
+    return _known(plain(expr))
+
+
+def _known(node: Expr) -> Interval:
+    """The bounds of a node that were found already: those of nodes below are."""
+    found: Interval = node._interval
+    return found
 
 
 def _level(node: Expr) -> Level:
-    return _intervals[node].level
+    return _known(node).level
 
 
 # Arithmetic of intervals, rounded outward wherever it is not exact
@@ -194,7 +205,7 @@ def _interval(node: Expr) -> Interval:
             return _einsum(node)
         case Map():
             infer = ELEMENTWISE.get(node.function.name)
-            return UNKNOWN if infer is None else infer(node.function.parameter, *(_intervals[arg] for arg in node.args))
+            return UNKNOWN if infer is None else infer(node.function.parameter, *(_known(arg) for arg in node.args))
         case Apply():
             return _apply(node)
     raise AssertionError(f"a node of unknown kind: {type(node)}")
@@ -202,7 +213,7 @@ def _interval(node: Expr) -> Interval:
 
 def _add(node: Add) -> Interval:
     """The sum of the terms' bounds; and `logsumexp(x) - x` is not negative, so a softmax is at most 1."""
-    own = _sum([_intervals[term] for term in node.terms])
+    own = _sum([_known(term) for term in node.terms])
     for term in node.terms:
         if own.sign is None and (sign := _beside_logsumexp(node, term)):
             return bounded(max(own.low, 0), own.high) if sign > 0 else bounded(own.low, min(own.high, 0))
@@ -237,7 +248,7 @@ def _einsum(node: Einsum) -> Interval:
             counts[operand, best_arrangement(labels, even)[0]] += 1
     result = _point(node.coefficient)
     for (operand, _), count in counts.items():
-        own = _intervals[operand]
+        own = _known(operand)
         for factor in [_abs(own)] * (count - count % 2) + [own] * (count % 2):
             result = _times(result, factor)
     for label in node.contracted:
@@ -277,7 +288,7 @@ def _selections(node: Einsum) -> tuple[set[int], set[int]]:
 
 def _apply(node: Apply) -> Interval:
     """Functions of whole tensors."""
-    x, arg = _intervals[node.args[0]], node.args[0]
+    x, arg = _known(node.args[0]), node.args[0]
     match node.function.name:
         case "logsumexp":
             count = arg.shape[-1]

@@ -151,9 +151,7 @@ def value_grad_hessian(
     return Transformed(fun, argnums, has_aux, _VALUE_GRADIENT_HESSIAN, fallback, verify=verify)
 
 
-def hessian_diagonal(
-    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, verify: bool = True
-) -> Transformed:
+def hessian_diagonal(fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, verify: bool = True) -> Transformed:
     """The diagonal of the Hessian of a scalar function, in the shape of the arguments. The Hessian is not formed."""
     return Transformed(fun, argnums, has_aux, _DIAGONAL, False, verify=verify)
 
@@ -205,9 +203,7 @@ def newton_step(
     return Transformed(fun, argnums, has_aux, Request(f"newton {damping}", exprs, finish), False, verify=verify)
 
 
-def lower(
-    fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, verify: bool = True
-) -> Callable[..., Lowered]:
+def lower(fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, verify: bool = True) -> Callable[..., Lowered]:
     """What runs for the Hessian of a function: `lower(f)(*args)` has `.expression`, `.formula`, `.source`, `.plan`.
 
     >>> import jax.numpy as jnp

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from eindiff import construct
-from eindiff.expr import Add, Apply, Einsum, Expr, Map, is_contraction, topological
+from eindiff.expr import Add, Apply, Einsum, Expr, Map, is_contraction, plain, topological
 from eindiff.labels import Labels
 from eindiff.paths import tensor_order_path
 from eindiff.sizes import Size
@@ -17,7 +17,7 @@ def rebuild(outputs: Sequence[Expr], change: Callable[[Expr, list[Expr]], Expr])
     done: dict[Expr, Expr] = {}
     for node in topological(outputs):
         done[node] = change(node, [done[child] for child in node.children]) if node.children else node
-    return [done[output] for output in outputs]
+    return [done[plain(output)] for output in outputs]
 
 
 def substituted(outputs: Sequence[Expr], values: Mapping[Expr, Expr]) -> list[Expr]:
@@ -26,7 +26,7 @@ def substituted(outputs: Sequence[Expr], values: Mapping[Expr, Expr]) -> list[Ex
     for node in topological(outputs):
         new = [done[child] for child in node.children]
         done[node] = with_children(node, new) if new else values.get(node, node)
-    return [done[output] for output in outputs]
+    return [done[plain(output)] for output in outputs]
 
 
 def with_children(node: Expr, children: Sequence[Expr], inline: construct.Inline = False) -> Expr:
@@ -58,7 +58,7 @@ def inner_factors(operand: Einsum, labels: Labels, sizes: dict[int, Size]) -> li
 
 def merge(outputs: Sequence[Expr]) -> list[Expr]:
     """Contractions that are used once are taken into the contraction that uses them (Lemma 1); shared ones stay."""
-    uses: Counter[Expr] = Counter(outputs)
+    uses: Counter[Expr] = Counter(map(plain, outputs))
     for node in topological(outputs):
         uses.update(node.children)
     single = {node for node in uses if is_contraction(node) and uses[node] == 1}

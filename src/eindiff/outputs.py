@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from eindiff.derivation import derivation
 from eindiff.errors import EindiffError, shape_text
 from eindiff.evaluate import flatten
-from eindiff.expr import Expr, derivation
+from eindiff.expr import Expr
 from eindiff.facts import facts
 from eindiff.newton import NewtonStep
 from eindiff.operators.derivative import Derivative
@@ -77,7 +78,7 @@ def _is_grid(output: Any) -> bool:
         return False
     if not all(len(row) == len(output[0]) > 0 and all(isinstance(x, Expr) for x in row) for row in output):
         return False
-    return all(derivation(x)[1] for row in output for x in row)
+    return all(derivation(x).by for row in output for x in row)
 
 
 def _grid(output: Any) -> Sequence[Sequence[Expr]]:
@@ -113,14 +114,15 @@ def _frame(exprs: Sequence[Sequence[Expr]]) -> Frame:
 
 def _split(expr: Expr) -> int:
     """How many axes of a derivative are rows: all but those of the last variable; of another tensor, half of them."""
-    _, xs = derivation(expr)
-    return expr.ndim - xs[-1].ndim if xs else expr.ndim // 2
+    by = derivation(expr).by
+    return expr.ndim - by[-1].ndim if by else expr.ndim // 2
 
 
 def _name(expr: Expr) -> str:
-    source, xs = derivation(expr)
-    names = {(True, 1): "Gradient", (True, 2): "Hessian", (False, 1): "Jacobian"}
-    return names.get((source.ndim == 0, len(xs)), f"Derivative of order {len(xs)}") if xs else "Tensor"
+    known = derivation(expr)
+    names = {(0, 1): "Gradient", (0, 2): "Hessian", (1, 1): "Jacobian"}
+    order = len(known.by)
+    return names.get((min(known.function.ndim, 1), order), f"Derivative of order {order}") if order else "Tensor"
 
 
 def _known(exprs: Sequence[Sequence[Expr]]) -> Known:
@@ -128,10 +130,11 @@ def _known(exprs: Sequence[Sequence[Expr]]) -> Known:
     if len(exprs) == len(exprs[0]) == 1:
         found = facts(exprs[0][0])
         return Known(found.symmetric or None, found.psd)
-    sources = [derivation(expr) for row in exprs for expr in row]
-    is_hessian = len({source for source, _ in sources}) == 1 and sources[0][0].ndim == 0 and len(exprs) == len(exprs[0])
-    by = [derivation(row[k])[1] for k, row in enumerate(exprs) if k < len(row)]
-    for i, row in enumerate(exprs):
-        for j, expr in enumerate(row):
-            is_hessian = is_hessian and derivation(expr)[1] == [*by[i][:1], *by[j][:1]]
+    known = [[derivation(expr) for expr in row] for row in exprs]
+    functions = {found.function for row in known for found in row}
+    is_hessian = len(functions) == 1 and functions.pop().ndim == 0 and len(exprs) == len(exprs[0])
+    by = [row[k].by[:1] for k, row in enumerate(known) if k < len(row)]
+    is_hessian = is_hessian and all(
+        found.by == by[i] + by[j] for i, row in enumerate(known) for j, found in enumerate(row)
+    )
     return Known(is_hessian or None)

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eindiff.derivation import derivation
 from eindiff.emit.module import Module, Program
 from eindiff.emit.operations import Operation
 from eindiff.errors import EindiffError, bytes_text, count_text
 from eindiff.evaluate import flatten
-from eindiff.expr import Expr, derivation
+from eindiff.expr import Expr
 
 STRATEGIES = ("auto", "tensor_order")
 
@@ -144,10 +145,10 @@ class Plan:
         from eindiff.derive import MODES, derivative
 
         known = [derivation(output) for output in self._outputs]
-        if not known or not all(xs for _, xs in known):
+        if not known or not all(found.by for found in known):
             return {}
         return {
-            mode: plan([derivative(f, *xs, mode=mode) for f, xs in known], self._costs.known)
+            mode: plan([derivative(found.function, *found.by, mode=mode) for found in known], self._costs.known)
             for mode in MODES
             if mode != "auto"
         }
@@ -175,13 +176,14 @@ def plan(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "
     >>> ed.plan(A @ x, {"m": 3, "n": 4}).flops
     24.0
     """
-    module = Module(named(flatten(outputs)), "f")
+    exprs = flatten(outputs)
+    module = Module(named(exprs), "f")
     if strategy not in STRATEGIES:
         raise EindiffError(f"strategy {strategy!r}: choose one of {', '.join(STRATEGIES)}")
     sizes = dict(sizes or {})
     if missing := sorted(module.size_names - set(sizes)):
         raise EindiffError(f"plan needs the sizes {', '.join(missing)}: give them as sizes={{'{missing[0]}': ...}}")
-    return Plan(module.program(sizes, strategy=strategy), module.exprs)
+    return Plan(module.program(sizes, strategy=strategy), exprs)
 
 
 def named(outputs: list[Expr]) -> dict[str, Expr]:

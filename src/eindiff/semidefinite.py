@@ -35,13 +35,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum, isfinite
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from eindiff import construct
 from eindiff.construct import Factor
-from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, derivation, is_contraction
+from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, is_contraction, plain, remember
 from eindiff.labels import Labels
 
 Level = int | None
@@ -56,8 +55,6 @@ _FLAT = 12  # operands of a contraction whose contractions are looked into
 _LARGEST_LITERAL = 256  # rows of a literal matrix that is examined
 _SERIES = frozenset({"exp", "expm1", "sinh", "cosh"})  # elementwise, with a power series without negative coefficients
 _OF_MATRICES = frozenset({"inv", "pinv", "sqrtm", "expm"})
-
-_known: WeakKeyDictionary[Expr, dict[tuple[Axes, Axes], Level]] = WeakKeyDictionary()
 
 
 def times(a: Level, b: Level) -> Level:
@@ -95,11 +92,16 @@ def definiteness(node: Expr, rows: Axes, cols: Axes, sign: Callable[[Expr], Leve
         except _Missing as missing:
             stack.append(missing.query)
             continue
-        _known.setdefault(question[0], {})[question[1:]] = answer
+        _levels(question[0])[question[1:]] = answer
         stack.pop()
         if not stack:
             return answer
     return None
+
+
+def _levels(node: Expr) -> dict[tuple[Axes, Axes], Level]:
+    """The answers about a node that are known."""
+    return node._levels if hasattr(node, "_levels") else remember(node, "_levels", {})
 
 
 def _query(node: Expr, rows: Axes, cols: Axes) -> Query:
@@ -123,14 +125,9 @@ def is_diagonal(expr: Expr) -> bool:
 
 
 def is_symmetric(expr: Expr) -> bool:
-    """Whether an operator is its own mirror image, which is the same object, or a Hessian (Schwarz).
-
-    Derivatives by a symmetric variable come in two forms, and a mixed one is not symmetric.
-    """
+    """Whether an operator is its own mirror image, which is the same object."""
+    expr = plain(expr)
     swap = (*range(expr.ndim // 2, expr.ndim), *range(expr.ndim // 2))
-    _, by = derivation(expr)
-    if len(by) > 1 and by[-1] is by[-2] and expr.ndim == 2 * by[-1].ndim and not by[-1].symmetries:
-        return True
     match expr:
         case Add():
             return {construct.transpose(term, swap) for term in expr.terms} == set(expr.terms)
@@ -159,7 +156,7 @@ class _Evaluation:
         if any(node.shape[row] != node.shape[col] for row, col in zip(rows, cols, strict=True)) or not _possible(node):
             return None
         query = _query(node, rows, cols)
-        answers = _known.get(node, {})
+        answers = _levels(node)
         if query[1:] not in answers:
             raise _Missing(query)
         return answers[query[1:]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from eindiff import construct
-from eindiff.expr import Add, Einsum, Expr, is_contraction, topological
+from eindiff.expr import Add, Einsum, Expr, is_contraction, plain, topological
 from eindiff.labels import Labels
 from eindiff.order import inner_factors, rebuild, with_children
 from eindiff.sizes import Size
@@ -60,9 +60,10 @@ def share(outputs: Sequence[Expr], deep: bool = False) -> list[Expr]:
     does not always pay. Contractions have fewer operands in all after each round, so it ends.
     """
     limit = PARTS_LIMIT if deep else 0
+    outputs = [plain(output) for output in outputs]
     while _operands(changed := _shared(outputs, limit)) < _operands(outputs):
         outputs = changed
-    return list(outputs)
+    return outputs
 
 
 def _operands(outputs: Sequence[Expr]) -> int:

@@ -6,7 +6,8 @@ from itertools import combinations
 
 from eindiff import construct
 from eindiff.construct import Factor, parts
-from eindiff.expr import Add, Einsum, Expr, Map, Number
+from eindiff.derivation import same_derivative
+from eindiff.expr import Add, Einsum, Expr, Map, Number, plain
 from eindiff.labels import Labels
 from eindiff.order import rebuild, with_children
 from eindiff.rewrite import rewrite, rule
@@ -28,9 +29,10 @@ def simplify(expr: Expr) -> Expr:
             node = better
         return node
 
-    while (better := rebuild([expr], change)[0]) is not expr:
-        expr = better
-    return expr
+    node = plain(expr)
+    while (better := rebuild([node], change)[0]) is not node:
+        node = better
+    return same_derivative(node, expr)
 
 
 @rule("simplify")

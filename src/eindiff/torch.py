@@ -26,10 +26,12 @@ import torch
 from torch.utils import _pytree as pytree
 
 from eindiff.errors import EindiffError
+from eindiff.recent import Recent
 from eindiff.trace import torch_programs as programs
 from eindiff.trace.capture import is_discrete, is_real
-from eindiff.trace.common import Compared, Lowered, Newton, Recent, check_tangents, compared, direction_name
+from eindiff.trace.common import Compared, Lowered, Newton, check_tangents, compared, direction_name
 from eindiff.trace.fx import Traced, trace
+from eindiff.trace.surroundings import digest
 from eindiff.trace.torch_programs import Argnums, Part, Program, Request, as_array
 from eindiff.trace.torch_surroundings import TorchSurroundings
 
@@ -46,8 +48,8 @@ _programs: Recent[Program] = Recent()
 
 def clear_cache() -> None:
     """Forget all traces and programs."""
-    _traces.clear()
-    _programs.clear()
+    _traces.cache_clear()
+    _programs.cache_clear()
 
 
 class Transformed:
@@ -106,7 +108,7 @@ class Transformed:
         if self.verify and not traced.is_verified:
             programs.verify(function, traced, leaves, structure)
         if traced is not known:
-            _traces.keep(key, traced)
+            _traces.keep(key, traced, traced.nbytes, [x for _, x in surroundings.arrays.values()])
         request = programs.request(traced, leaves, structure, self.argnums, self.has_aux)
         wanted = (kind, *request.key, *sorted(self.options.items()))
         program = _programs.get(wanted)
@@ -133,7 +135,7 @@ def _leaf_key(leaf: Any) -> Any:
     """What a trace depends on: shapes and types of real numbers, the values of all else."""
     if not isinstance(leaf, torch.Tensor):
         return TorchSurroundings(leaf).key
-    values = as_array(leaf).tobytes() if is_discrete(leaf) else None
+    values = digest(as_array(leaf)) if is_discrete(leaf) else None
     return tuple(leaf.shape), leaf.dtype, leaf.device, values
 
 

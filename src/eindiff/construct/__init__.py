@@ -14,7 +14,7 @@ Facts about every node ever made (Lemmas 1 to 3 of the paper made structural):
 """
 
 from eindiff.construct.applications import apply, map_, transpose_core
-from eindiff.construct.leaves import DECLARED, PROPERTIES, constant, variable
+from eindiff.construct.leaves import PROPERTIES, constant, variable
 from eindiff.construct.products import (
     FLAT_LIMIT,
     PRODUCT_LIMIT,
@@ -35,7 +35,7 @@ from eindiff.construct.products import (
 from eindiff.construct.sums import add
 
 __all__ = [
-    "DECLARED", "FLAT_LIMIT", "PRODUCT_LIMIT", "PROPERTIES", "Factor", "Inline", "Network", "add", "apply", "constant",
+    "FLAT_LIMIT", "PRODUCT_LIMIT", "PROPERTIES", "Factor", "Inline", "Network", "add", "apply", "constant",
     "einsum", "filled", "is_number", "is_zero", "map_", "parts", "power_parts", "rewrite_power", "scale", "size_number",
     "transpose", "transpose_core", "variable",
 ]  # fmt: skip

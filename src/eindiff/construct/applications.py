@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from eindiff.construct.products import einsum, filled, is_number, parts, product, transpose
-from eindiff.expr import Apply, Einsum, Expr, Map, intern
+from eindiff.expr import Apply, Einsum, Expr, Map, intern, plain
 from eindiff.labels import Labels
 from eindiff.rewrite import rewrite
 from eindiff.sizes import Shape, Size
@@ -20,7 +20,7 @@ def map_(function: Function, args: Sequence[Expr]) -> Expr:
 
     Axes along which nothing changes and transpositions are taken out first, so that rules see the bare arguments.
     """
-    args = tuple(args)
+    args = tuple([plain(arg) for arg in args])
     shape = args[0].shape
     kept = [axis for axis in range(len(shape)) if not all(_is_unbound(arg, axis) for arg in args)]
     if len(kept) < len(shape):
@@ -96,7 +96,7 @@ def _spread(expr: Expr, kept: Sequence[int], shape: Shape) -> Expr:
 
 def apply(function: Function, args: Sequence[Expr], batch: Sequence[Labels] | None = None) -> Expr:
     """A function of whole tensors, in canonical form. Leading axes beyond the function's core are batch axes."""
-    args = tuple(args)
+    args = tuple([plain(arg) for arg in args])
     if batch is None:
         batch = [tuple(range(arg.ndim - core)) for arg, core in zip(args, function.core, strict=True)]
     if not any(batch) and (rewritten := rewrite(function.name, *args)) is not None:

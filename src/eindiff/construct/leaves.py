@@ -15,10 +15,6 @@ from eindiff.sizes import Shape
 
 PROPERTIES = frozenset({"symmetric", "positive", "psd", "orthogonal"})
 
-# The shapes that each name was declared with. A variable often drops out of its own derivative, which then has named
-# sizes that no input shows; an array given for that name tells them.
-DECLARED: dict[str, set[Shape]] = {}
-
 
 def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Variable:
     """An input of the given shape. A `symmetric` or `psd` matrix is its transpose, `Q'Q = I` if `orthogonal`."""
@@ -36,7 +32,6 @@ def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Varia
         raise EindiffError(
             f"variable {name}: only a square matrix can be {sorted(declared)[0]}, not {shape_text(shape)}"
         )
-    DECLARED.setdefault(name, set()).add(shape)
     symmetric = (((1, 0), 1),) if declared & {"symmetric", "psd"} else ()
     return intern(
         Variable, (name, shape, sorted(declared)), name=name, shape=shape, properties=declared, symmetries=symmetric

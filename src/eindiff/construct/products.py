@@ -8,7 +8,20 @@ from typing import TypeGuard
 
 from eindiff.constants import SizeOf
 from eindiff.errors import EindiffError
-from eindiff.expr import Add, Constant, Einsum, Expr, Map, Number, intern, is_index_map, number, topological, unlisted
+from eindiff.expr import (
+    Add,
+    Constant,
+    Einsum,
+    Expr,
+    Map,
+    Number,
+    intern,
+    is_index_map,
+    number,
+    plain,
+    topological,
+    unlisted,
+)
 from eindiff.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
 from eindiff.rewrite import rewrite
 from eindiff.sizes import Shape, Size
@@ -71,6 +84,7 @@ def transpose(expr: Expr, axes: Sequence[int]) -> Expr:
 
 def parts(expr: Expr) -> tuple[Number, list[Factor], Labels, dict[int, Size]]:
     """Any expression as a product: coefficient, factors, output and sizes."""
+    expr = plain(expr)
     if isinstance(expr, Einsum) and expr.is_product:
         return (
             expr.coefficient,
@@ -103,7 +117,7 @@ class Network:
         self, coefficient: Number, factors: Sequence[Factor], output: Labels, sizes: Mapping[int, Size], inline: Inline
     ) -> None:
         self.coefficient = coefficient
-        self.factors = list(factors)
+        self.factors = [(plain(node), labels) for node, labels in factors]
         self.output = output
         self.sizes = dict(sizes)
         self.inline = inline

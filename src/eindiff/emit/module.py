@@ -21,7 +21,7 @@ from eindiff.emit.lowering import Lowering
 from eindiff.emit.operations import ARITHMETIC, BLAS, Operation, reachable, tidy
 from eindiff.emit.statements import Printer, Statement
 from eindiff.errors import EindiffError
-from eindiff.expr import Constant, Einsum, Expr, Variable, topological, variables
+from eindiff.expr import Constant, Einsum, Expr, Variable, plain, topological, variables
 from eindiff.ranges import Condition, Ranges
 from eindiff.sharing import distribute, factor, share
 from eindiff.sizes import Size
@@ -99,7 +99,7 @@ class Module:
         if not self.named or not all(isinstance(output, Expr) for output in self.named.values()):
             raise EindiffError("the outputs are an expression, or a dictionary of names and expressions")
         self.name = name
-        self.exprs = list(self.named.values())
+        self.exprs = [plain(output) for output in self.named.values()]
         self.inputs = variables(*self.exprs)
         needed = {name for node in topological(self.exprs) for size in sizes_in(node) for name in sz.names(size)}
         shown = {size for v in self.inputs for size in v.shape if isinstance(size, str)}

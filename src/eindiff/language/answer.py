@@ -147,7 +147,8 @@ def _variable(function: Expr, word: str, name: str, start: int) -> Variable:
     """The variable of a name. One that dropped out of the function, as x does in x - x, was made before it did."""
     from difflib import get_close_matches
 
-    from eindiff.expr import origins, variables
+    from eindiff.derivation import origins
+    from eindiff.expr import variables
     from eindiff.language.source import Source
 
     known = {v.name: v for v in variables(function)}

@@ -20,7 +20,7 @@ import numpy as np
 from eindiff.constants import IndexMap
 from eindiff.construct import power_parts
 from eindiff.errors import EindiffError, shape_text
-from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable, topological
+from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Variable, plain, topological
 from eindiff.language.print_tree import number_text
 
 LETTERS = "ijklpqrstuvabcdefghmnowxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -85,7 +85,7 @@ def boxes(outputs: Outputs) -> list[Box]:
     found = []
     for node in order:
         box = _box(node)
-        box.names = [name for name, output in named.items() if output is node]
+        box.names = [name for name, output in named.items() if plain(output) is node]
         box.kind = "output" if box.names else "input" if isinstance(node, Variable) else "inner"
         if node.ndim >= HIGH:
             box.kind = "high"

@@ -20,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from eindiff.derivation import derived
 from eindiff.errors import EindiffError
-from eindiff.expr import Expr, derived
+from eindiff.expr import Expr, variables
 from eindiff.language.source import Source
 from eindiff.language.syntax import Node, postorder, read
 
@@ -62,7 +63,8 @@ def parse(text: str, declarations: str | Mapping[str, Any] | None = None) -> Exp
     building = Building(inference)
     for node in nodes:
         building.visit(node)
-    return derived(built(result), *building.variables.values())
+    expr, written = built(result), building.variables.values()
+    return derived(expr, *written) if len(variables(*written)) > len(variables(expr)) else expr
 
 
 def _bind(inference: Any, source: Source, name: Any, root: Node) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from html import escape
 
 from eindiff.errors import EindiffError
-from eindiff.expr import Expr, variables
+from eindiff.expr import Expr, plain, variables
 from eindiff.sizes import names as size_names
 
 NOTATIONS = ("matrix", "index", "einsum")
@@ -41,6 +41,7 @@ def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: b
     from eindiff.language.print_names import document
     from eindiff.language.print_text import PlainStyle, UnicodeStyle
 
+    expr = plain(expr)
     taken = {variable.name for variable in variables(expr)}
     taken |= {name for variable in variables(expr) for size in variable.shape for name in size_names(size)}
     writer = {"plain": PlainStyle, "unicode": UnicodeStyle, "latex": LatexStyle}[style]()

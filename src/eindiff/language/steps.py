@@ -24,7 +24,7 @@ from eindiff.derive import (
     unit,
 )
 from eindiff.errors import EindiffError
-from eindiff.expr import Add, Apply, Einsum, Expr, Map, Variable, topological, variables
+from eindiff.expr import Add, Apply, Einsum, Expr, Map, Variable, plain, topological, variables
 from eindiff.language import print_expr
 from eindiff.language.latex import name_latex
 from eindiff.language.print_tree import number_text
@@ -104,14 +104,14 @@ def derivation(
     if first := _rules(read, seen):
         chapters.append(Chapter("The function, simplified", steps=first))
     by: tuple[str, ...] = ()
-    result = y
+    result = y = plain(y)
     taken = [v.name for v in variables(y)]
     called = ""
     for x in xs:
         x = find_variable(y, x)
         by = (*by, x.name)
         with rewrite_log() as log:
-            after = derivative(result, x, mode=mode, symmetric=symmetric)
+            after = plain(derivative(result, x, mode=mode, symmetric=symmetric))
         names = _Names(result, x, log, [*taken, x.name], len(by) - 1)
         steps = _chain_rule(log, names, seen)
         steps += _ending(after, x, symmetric, names, steps[-1].after if steps else None)

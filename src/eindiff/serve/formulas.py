@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eindiff.errors import shape_text
-from eindiff.expr import Expr, variables
+from eindiff.expr import Expr, plain, variables
 from eindiff.language.latex import LatexStyle
 from eindiff.language.layout import as_row
 from eindiff.language.notation_einsum import EinsumNotation
@@ -37,6 +37,7 @@ class Line:
 
 def lines(expr: Expr, notation: str, names: bool = True) -> list[Line]:
     """An expression in a notation, its named parts first."""
+    expr = plain(expr)
     taken = {v.name for v in variables(expr)} | _sizes(expr)
     if notation == "index":
         indices = IndexNotation(expr)

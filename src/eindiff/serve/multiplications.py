@@ -16,7 +16,7 @@ from typing import Any
 from eindiff import construct
 from eindiff.construct import Factor
 from eindiff.derive import derivative, pullback_general, unit
-from eindiff.expr import Add, Apply, Einsum, Expr, Map, Number, Variable, intern, number, topological, unlisted
+from eindiff.expr import Add, Apply, Einsum, Expr, Map, Number, Variable, intern, number, plain, topological, unlisted
 from eindiff.labels import Labels, first_appearance
 from eindiff.language.layout import arrange
 from eindiff.paths import tensor_order_path
@@ -53,7 +53,7 @@ class Multiplications:
 
     def _result(self, expr: Expr) -> Expr:
         """An expanded expression; if it is a multiple of a product, or a transposed one, that product is made so."""
-        made = self.expanded(expr)
+        made = self.expanded(plain(expr))
         if isinstance(made, Einsum) and len(made.operands) == 1:
             inner = _product_inside(made.operands[0], made.labels[0], made.output)
             return made if inner is None else self.multiplied(made.coefficient * inner[0], *inner[1:])
@@ -61,7 +61,7 @@ class Multiplications:
 
     def pulled_back(self, y: Expr, x: Variable) -> Expr:
         """Reverse mode: from `ȳ`, a unit tensor, one theorem after the other."""
-        top = self.expanded(y)
+        top = self.expanded(plain(y))
         order = topological([top])
         active: set[Expr] = {x}
         for node in order:

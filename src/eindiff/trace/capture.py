@@ -59,17 +59,13 @@ def _(info: Any, in_dims: tuple, x: Tensor) -> tuple:
 
 @dataclass
 class Capture:
-    """A graph, the shape of what it returns, and the integer tensors whose values it was made for."""
+    """A graph, the shape of what it returns, and the tensors whose values it was made for."""
 
     graph: torch.fx.Graph
     outside: dict[torch.fx.Node, Tensor]  # the nodes that are tensors from outside
     leaves: list[Any]  # of what the function returns: tensors are nodes of the graph, all else is as it is
     structure: Any
     guards: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # a tensor, and its values when it was read
-
-    def holds(self) -> bool:
-        """Whether the tensors that were read still have the same values."""
-        return all(torch.equal(tensor, values) for tensor, values in self.guards)
 
 
 def is_real(x: Tensor) -> bool:

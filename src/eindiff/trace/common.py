@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -22,41 +21,9 @@ from eindiff.planning import Plan
 SMALL = 16  # entries up to which an array from outside is written into the expression
 RESERVED = frozenset({"out", "sizes", "np", "linalg", "special"})  # names that programs use themselves
 
-T = TypeVar("T")
-
 
 class Unsupported(Exception):  # noqa: N818 (it is no error: the operation then becomes opaque)
     """A form of an operation that has no expression."""
-
-
-class Recent(Generic[T]):
-    """The values that were used last, by keys."""
-
-    def __init__(self, size: int = 256) -> None:
-        self._size = size
-        self._values: OrderedDict[Hashable, T] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def get(self, key: Hashable) -> T | None:
-        """The value of a key, if it is remembered."""
-        if key not in self._values:
-            return None
-        self._values.move_to_end(key)
-        return self._values[key]
-
-    def keep(self, key: Hashable, value: T) -> T:
-        """Remember a value, and give it back; the one that was not used for longest may go."""
-        self._values[key] = value
-        self._values.move_to_end(key)
-        if len(self._values) > self._size:
-            self._values.popitem(last=False)
-        return value
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._values.clear()
 
 
 # Names

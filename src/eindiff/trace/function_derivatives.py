@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from inspect import Parameter
 from typing import Any
 
@@ -47,6 +46,7 @@ from eindiff.trace.functions import (
 )
 from eindiff.trace.numpy_array import argument, unwrapped
 from eindiff.trace.numpy_protocol import NeedsValueError
+from eindiff.trace.surroundings import digest
 from eindiff.trace.verify import Call, compare
 
 MOST_TRACES = 256  # of one function; the oldest one goes
@@ -231,7 +231,7 @@ class DerivativeOfFunction:
         fixed: frozenset[int] = frozenset()
         found = self._cache.get(key)
         while isinstance(found, frozenset):  # it looks at the values of these leaves
-            key = key, *[_digest(leaves[place]) for place in sorted(found)]
+            key = key, *[digest(np.asarray(leaves[place])) for place in sorted(found)]
             fixed, found = found, self._cache.get(key)
         return found if found is not None else self._trace(key, args, keywords, leaves, fixed)
 
@@ -354,10 +354,6 @@ class DerivativeOfFunction:
 
 def _expressions(tree: Any) -> list[Expr]:
     return [x for x in leaves_of(tree) if isinstance(x, Expr)]
-
-
-def _digest(value: Any) -> bytes:
-    return blake2b(np.ascontiguousarray(value).tobytes(), digest_size=16).digest()
 
 
 def _dtype(leaves: Sequence[Any]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import torch
@@ -40,12 +41,13 @@ class Traced:
     dtypes: list[Any]  # of the outputs that are tensors
     structure: Any
     inputs: list[Variable]  # one for each tensor of real numbers among the leaves of the arguments
-    captured: dict[str, torch.Tensor]  # tensors from outside
+    captured: dict[str, Callable[[], torch.Tensor]]  # tensors from outside
     stopped: dict[str, Expr]  # variables that stand for expressions which are constant for derivatives
     opaque: dict[str, str]  # operations without a row in the table, with the lines they stand in
     holds: Callable[[], bool]  # whether what was read while tracing is as it was
     moved: Callable[[], list[torch.Tensor]]  # the tensors that were written as constants and have changed
     precision: float  # the least of all numbers that are computed
+    nbytes: int  # of the tensors that are kept alive by this, and not by the function
     is_verified: bool = False  # whether its values were compared with those of a plain call
 
 
@@ -84,7 +86,8 @@ class _Translation:
         self.known = known
         self.moving = {id(x) for x in moving}
         self.values: dict[torch.fx.Node, Any] = {}
-        self.captured: dict[str, torch.Tensor] = {}
+        self.kept: dict[int, torch.Tensor] = {}
+        self.captured: dict[str, Callable[[], torch.Tensor]] = {}
         self.stopped: dict[str, Expr] = {}
         self.opaque: dict[str, str] = {}
         self.taken: set[str] = {"out", "sizes"}
@@ -120,20 +123,30 @@ class _Translation:
             dtypes.append(leaf.meta["val"].dtype if is_tensor else None)
         if self.opaque:
             self.warn()
-        written = [*self.written.values()]
+        guards = [(self.held(x), values) for x, values in self.capture.guards]
+        written = [(self.held(x), values) for x, values in self.written.values()]
 
         def moved() -> list[torch.Tensor]:
-            return [x for x, values in written if not torch.equal(x, values)]
+            return [get() for get, values in written if not torch.equal(get(), values)]
 
         return Traced(
             outputs, dtypes, self.capture.structure, self.inputs, self.captured, self.stopped, self.opaque,
-            lambda: self.capture.holds() and not moved(), moved, self.precision(),
+            lambda: all(torch.equal(get(), values) for get, values in guards) and not moved(), moved, self.precision(),
+            sum(x.nbytes for x in self.kept.values()) + sum(values.nbytes for _, values in guards),
         )  # fmt: skip
 
     def precision(self) -> float:
         """That of the numbers with the fewest digits in the graph."""
         found = [pytree.tree_leaves(node.meta.get("val")) for node in self.capture.graph.nodes]
         return max([0.0, *(precision_of(x) for leaves in found for x in leaves)])
+
+    def held(self, x: torch.Tensor) -> Callable[[], torch.Tensor]:
+        """A tensor from outside. One that the function can see is alive as long as the function is, and not longer."""
+        if id(x) not in self.known:
+            self.kept[id(x)] = x
+            return lambda: x
+        found: Callable[[], Any] = ref(x)
+        return found
 
     def warn(self) -> None:
         listing = "; ".join(f"{name} ({line})" if line else name for name, line in self.opaque.items())
@@ -156,7 +169,7 @@ class _Translation:
 
     def bound(self, x: torch.Tensor, wanted: str) -> Expr:
         name = self.name(wanted)
-        self.captured[name] = x
+        self.captured[name] = self.held(x)
         return construct.variable(name, tuple(x.shape))
 
     def expr(self, value: Any, node: torch.fx.Node) -> Any:

@@ -15,10 +15,12 @@ import numpy as np
 
 from eindiff import compiled as _compiled
 from eindiff import derive
+from eindiff.derivation import same_derivative
 from eindiff.errors import EindiffError
 from eindiff.evaluate import flatten
-from eindiff.expr import Expr, derived, topological
-from eindiff.trace.common import SMALL, Lowered, Recent, hessian_product
+from eindiff.expr import Expr, topological
+from eindiff.recent import Recent
+from eindiff.trace.common import SMALL, Lowered, hessian_product
 from eindiff.trace.jax_function import Arguments, Traced, plain_call, read_arguments, trace
 from eindiff.trace.jax_opaque import is_opaque_derivative
 from eindiff.trace.jax_surroundings import JaxSurroundings
@@ -36,12 +38,22 @@ class Record:
     """A function for arguments of certain shapes: its expressions, and the programs that were made of them."""
 
     traced: Traced
+    key: Any = None  # by which it is remembered
+    seen: int = 0  # bytes of the arrays around the function
     programs: dict[str, Any] = field(default_factory=dict)
     is_verified: bool = False  # whether its value was compared with that of a plain call
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error without the frames that it came from, which hold arrays."""
+
+    kind: type[EindiffError]
+    message: str
+
+
 _records: Recent[Record] = Recent()
-_policies: Recent[frozenset[int] | EindiffError] = Recent()  # which leaves have to be known
+_policies: Recent[frozenset[int] | Refusal] = Recent()  # which leaves have to be known
 
 
 def _record(
@@ -52,8 +64,8 @@ def _record(
     surroundings = JaxSurroundings(f)
     kind = (surroundings.key, wanted, has_aux, jax.config.jax_enable_x64, arguments.key)
     known = _policies.get(kind) or frozenset[int]()
-    if isinstance(known, EindiffError):
-        raise known
+    if isinstance(known, Refusal):
+        raise known.kind(known.message)
     found = _records.get((kind, arguments.rest_key(known)))
     if found is not None:
         if verify and not found.is_verified:
@@ -62,7 +74,7 @@ def _record(
     try:
         traced, known = trace(f, arguments, known, has_aux, surroundings.visible())
     except EindiffError as error:
-        _policies.keep(kind, error)
+        _policies.keep(kind, Refusal(type(error), str(error)))
         raise
     for name, place in traced.opaque.items():
         message = f"{name} at {place} has no closed form here: JAX computes and differentiates it"
@@ -71,15 +83,18 @@ def _record(
     if verify:
         _verify(f, record, arguments, has_aux)
     if traced.is_lasting:
+        arrays = [array for _, array in surroundings.arrays.values()]
+        record.key, record.seen = (kind, arguments.rest_key(known)), sum(array.nbytes for array in arrays)
         _policies.keep(kind, known)
-        _records.keep((kind, arguments.rest_key(known)), record)
+        own = sum(x.nbytes for x in traced.hidden.values() if isinstance(x, np.ndarray))
+        _records.keep(record.key, record, own, arrays)
     return record, True
 
 
 def _verify(f: Callable, record: Record, arguments: Arguments, has_aux: bool) -> None:
     """Compare the traced function with itself, if there are numbers to do so: not inside of jax.jit, vmap or grad."""
     traced = record.traced
-    arrays = {name: arguments.leaves[k].value for k, name in traced.inputs} | traced.hidden
+    arrays = {name: arguments.leaves[k].value for k, name in traced.inputs} | traced.constants
     if not traced.is_lasting or any(isinstance(x, jax.core.Tracer) for x in arrays.values()):
         return
     program = Program([*traced.values])
@@ -138,8 +153,7 @@ def _as_numpy(x: Any) -> np.ndarray:
 
 def jacobian_exprs(traced: Traced) -> list[list[Expr]]:
     """The derivative of each output by each variable."""
-    rows = [derive.jacobian(y, traced.free) for y in traced.outputs]
-    return _put_in(traced, rows, traced.outputs)
+    return _put_in(traced, [derive.jacobian(y, traced.free) for y in traced.outputs])
 
 
 def hessian_exprs(traced: Traced) -> list[list[list[Expr]]]:
@@ -148,20 +162,14 @@ def hessian_exprs(traced: Traced) -> list[list[list[Expr]]]:
     for y in traced.outputs:
         gradients = derive.jacobian(y, traced.free)
         rows = [derive.jacobian(g, traced.free[: k + 1]) for k, g in enumerate(gradients)]
-        found.append(_put_in(traced, rows, gradients))
+        found.append(_put_in(traced, rows))
     return found
 
 
-def _put_in(traced: Traced, rows: list[list[Expr]], sources: list[Expr]) -> list[list[Expr]]:
+def _put_in(traced: Traced, rows: list[list[Expr]]) -> list[list[Expr]]:
     """Derivatives with the values that counted as constant; they are still known as derivatives."""
-    if not traced.stopped:
-        return rows
     flat = iter(traced.finished([x for row in rows for x in row]))
-    result = [[next(flat) for _ in row] for row in rows]
-    for row, source in zip(result, sources, strict=True):
-        for x, variable in zip(row, traced.free, strict=False):
-            derived(x, source, by=variable)
-    return result
+    return [[same_derivative(next(flat), x) for x in row] for row in rows]
 
 
 def _array(value: Any, dtype: Any) -> jax.Array:
@@ -239,7 +247,7 @@ def grid_exprs(traced: Traced) -> list[list[Expr]]:
     """All blocks of the Hessian."""
     y = scalar_output(traced, "a structured Hessian")
     gradients = derive.jacobian(y, traced.free)
-    return _put_in(traced, [derive.jacobian(g, traced.free) for g in gradients], gradients)
+    return _put_in(traced, [derive.jacobian(g, traced.free) for g in gradients])
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,17 +313,20 @@ class Transformed:
     def _compiled_by_jax(self, record: Record, arguments: Arguments) -> Any:
         """The result by JAX's own transformation, as a compiled function of the arrays among the arguments."""
         values = [leaf.value for leaf in arguments.leaves]
-        places = [k for k, _ in record.traced.inputs]
+        places, tree = [k for k, _ in record.traced.inputs], arguments.tree
+        known = {k: value for k, value in enumerate(values) if k not in places}
         transformed = self._by_jax()
 
         def run(given: list[Any]) -> Any:
-            full = {**dict(enumerate(values)), **dict(zip(places, given, strict=True))}
-            args, kwargs = jax.tree_util.tree_unflatten(arguments.tree, [full[k] for k in range(len(values))])
+            full = known | dict(zip(places, given, strict=True))
+            args, kwargs = jax.tree_util.tree_unflatten(tree, [full[k] for k in range(len(full))])
             return transformed(*args, **kwargs)
 
         name = f"{self._request.name} by JAX"
         if name not in record.programs:
             record.programs[name] = run if self._has_aux else jax.jit(run)
+            if record.key is not None:  # it holds the function now, and what that sees
+                _records.keep(record.key, record, record.seen)
         return record.programs[name]([values[k] for k in places])
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -337,7 +348,7 @@ class Transformed:
 
     def _arrays(self, record: Record, arguments: Arguments) -> dict[str, Any]:
         given = {name: arguments.leaves[k].value for k, name in record.traced.inputs}
-        return given | record.traced.hidden
+        return given | record.traced.constants
 
     def _result(self, record: Record, arrays: dict[str, Any]) -> Any:
         traced = record.traced

@@ -15,9 +15,11 @@ from eindiff import construct
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Variable, variables
 from eindiff.order import substituted
+from eindiff.recent import Same, Seen
 from eindiff.trace.common import RESERVED, identifier, key_text, positional_names
 from eindiff.trace.jax_opaque import is_real
-from eindiff.trace.jaxpr import REFUSED, NeedsValueError, RefusedError, Trace, Value, known_or_tracer
+from eindiff.trace.jaxpr import REFUSED, NeedsValueError, RefusedError, Trace, Value, held, known_or_tracer
+from eindiff.trace.surroundings import digest
 from eindiff.trace.verify import Call, precision_of
 
 # What JAX raises where Python asks for a value that is not known while the function is traced.
@@ -55,14 +57,14 @@ class Leaf:
                 "done), but it is not known inside of jax.jit or jax.vmap"
             )
         array = np.asarray(self.value)
-        return (array.dtype.str, array.shape, array.tobytes())
+        return (array.dtype.str, array.shape, digest(array))
 
 
 def _hashable(value: Any) -> Any:
     try:
         hash(value)
     except TypeError:
-        return id(value)
+        return Same(value)
     return value
 
 
@@ -155,7 +157,7 @@ class Traced:
     free_types: list[Any]
     free_tree: Any
     inputs: list[tuple[int, str]]  # numbers of leaves, and the variables that they are
-    hidden: dict[str, Any]
+    hidden: dict[str, Any]  # arrays of constants that are variables
     stopped: dict[Expr, Expr]
     opaque: dict[str, str]
     outside: list[Expr]  # numbers that are 0 if all indices are in range
@@ -171,6 +173,11 @@ class Traced:
         """The trees and types of all results."""
         return self.out_tree, self.aux_tree, [*self.out_types, *(kind for kind in self.aux_types if kind is not None)]
 
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The arrays of constants that are variables."""
+        return {name: held(array) for name, array in self.hidden.items()}
+
     def finished(self, exprs: list[Expr]) -> list[Expr]:
         """Derivatives with the values that counted as constant put in."""
         while self.stopped and any(v in self.stopped for v in variables(*exprs)):
@@ -179,7 +186,7 @@ class Traced:
 
 
 def trace(
-    f: Callable, arguments: Arguments, known: frozenset[int], has_aux: bool, visible: Mapping[str, np.ndarray]
+    f: Callable, arguments: Arguments, known: frozenset[int], has_aux: bool, visible: Mapping[str, Seen]
 ) -> tuple[Traced, frozenset[int]]:
     """A function as expressions, and which leaves had to be known for that: more than are given, if need be."""
     while True:
@@ -199,7 +206,7 @@ def trace(
 
 
 def _trace(
-    f: Callable, arguments: Arguments, known: frozenset[int], has_aux: bool, visible: Mapping[str, np.ndarray]
+    f: Callable, arguments: Arguments, known: frozenset[int], has_aux: bool, visible: Mapping[str, Seen]
 ) -> Traced:
     leaves = arguments.leaves
     moving = [k for k, leaf in enumerate(leaves) if leaf.is_array and k not in known]

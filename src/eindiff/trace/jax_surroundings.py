@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import numpy as np
 
-from eindiff.trace.surroundings import Same, Surroundings
+from eindiff.recent import Same, Seen
+from eindiff.trace.surroundings import Surroundings
 
 
 class JaxSurroundings(Surroundings):
@@ -16,11 +16,11 @@ class JaxSurroundings(Surroundings):
     def array_key(self, value: Any) -> Any:
         return Same(value) if isinstance(value, jax.Array) else super().array_key(value)
 
-    def visible(self) -> dict[str, np.ndarray]:
+    def visible(self) -> dict[str, Seen]:
         """The arrays of real numbers that the function sees, by the names that it has for them."""
-        found: dict[str, np.ndarray] = {}
+        found: dict[str, Seen] = {}
         for name, value in self.arrays.values():
             is_known = not isinstance(value, jax.core.Tracer)
             if is_known and jax.numpy.issubdtype(value.dtype, jax.numpy.floating):
-                found.setdefault(name, np.asarray(value))
+                found.setdefault(name, Seen(value))
         return found

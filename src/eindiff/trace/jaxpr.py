@@ -22,6 +22,7 @@ from eindiff.errors import EindiffError
 from eindiff.evaluate import evaluate
 from eindiff.expr import Expr, Variable, variables
 from eindiff.functions import Function
+from eindiff.recent import Seen
 from eindiff.trace import jax_constants, jax_rules
 from eindiff.trace.common import Unsupported
 from eindiff.trace.jax_opaque import Signature, is_real, opaque
@@ -67,7 +68,7 @@ class Trace:
     stopped: dict[Expr, Expr] = field(default_factory=dict)  # what stands for values that count as constants
     made: dict[Expr, tuple] = field(default_factory=dict)  # the step that gave an expression, and its arguments
     opaque: dict[str, str] = field(default_factory=dict)  # the opaque functions, and where they are in the program
-    visible: dict[str, np.ndarray] = field(default_factory=dict)  # arrays that the function sees, by their names there
+    visible: dict[str, Seen] = field(default_factory=dict)  # arrays that the function sees, by their names there
     tracers: frozenset[str] = frozenset()  # inputs whose values cannot be known: they belong to a program around this
     outside: list[Expr] = field(default_factory=list)  # how many indices are out of range, where that is not known
     functions: dict[tuple, Function] = field(default_factory=dict)  # opaque ones, by what they compute
@@ -90,19 +91,19 @@ class Trace:
         """A variable for an array, which is bound to it at each call."""
         properties = ["symmetric"] if _is_array(array) and _is_symmetric(array) else []
         for name, other in self.hidden.items():
-            if other is array or (_is_array(other) and _is_array(array) and _equal(other, array)):
+            if other is array or (_is_array(array) and _equal(held(other), array)):
                 return construct.variable(name, tuple(array.shape), properties)
-        name = self._seen_as(array) or self.name("c")
-        self.hidden[name] = array
+        for wanted, seen in self.visible.items():
+            if _is_array(array) and _equal(held(seen), array):
+                name = self.name("c") if wanted in self.taken else wanted
+                self.hidden[name] = seen
+                break
+        else:
+            name = self.name("c")
+            is_view = _is_array(array) and not array.flags.owndata  # of what the function sees, perhaps
+            self.hidden[name] = array.copy() if is_view else array
+        self.taken.add(name)
         return construct.variable(name, tuple(array.shape), properties)
-
-    def _seen_as(self, array: Any) -> str | None:
-        """The name that the function itself has for an array."""
-        for name, other in self.visible.items():
-            if name not in self.taken and _is_array(array) and _equal(other, array):
-                self.taken.add(name)
-                return name
-        return None
 
     def name(self, stem: str) -> str:
         """A name that no variable has."""
@@ -145,8 +146,8 @@ class Trace:
 
     def constant(self, value: Expr) -> np.ndarray | None:
         """The entries of an expression that is a constant."""
-        if isinstance(value, Variable) and _is_array(self.hidden.get(value.name)):
-            return self.hidden[value.name]
+        if isinstance(value, Variable) and _is_array(array := held(self.hidden.get(value.name))):
+            return array
         return evaluate(value, {}) if not variables(value) else None
 
     # Programs
@@ -224,8 +225,18 @@ def _is_symmetric(array: np.ndarray) -> bool:
     return array.ndim == 2 and array.shape[0] == array.shape[1] and np.array_equal(array, array.T)
 
 
-def _equal(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+def held(value: Any) -> Any:
+    """A constant that is an input; what the function sees around it is alive as long as the function is."""
+    return np.asarray(value.get()) if isinstance(value, Seen) else value
+
+
+def _equal(a: Any, b: np.ndarray) -> bool:
+    """Whether two arrays have the same bits."""
+    if not _is_array(a) or a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    same = a.strides == b.strides and a.__array_interface__["data"] == b.__array_interface__["data"]
+    first, second = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))
+    return same or np.array_equal(first, second)
 
 
 @dataclass(slots=True)

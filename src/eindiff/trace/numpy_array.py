@@ -242,8 +242,10 @@ class TracedArray(NDArrayOperatorsMixin):
 
     def item(self, *index: Any) -> TracedArray:
         """One entry as a number."""
-        return self[index[0] if len(index) == 1 and isinstance(index[0], tuple) else index] if index else (
-            self.reshape(())[()]
+        return (
+            self[index[0] if len(index) == 1 and isinstance(index[0], tuple) else index]
+            if index
+            else (self.reshape(())[()])
         )
 
     def tolist(self) -> Any:

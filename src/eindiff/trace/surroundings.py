@@ -2,7 +2,8 @@
 
 A trace holds as long as the key is the same. So functions that are made anew for each call
 (`hessian(lambda w: loss(w, X))(w)`) are known again, and one whose globals, attributes or lists have changed is not
-taken for the old one. Numbers and texts are compared by value, other objects by identity, NumPy's arrays by both.
+taken for the old one. Numbers and texts are compared by value, other objects by identity, NumPy's arrays by both. No
+object is kept alive by a key.
 """
 
 from __future__ import annotations
@@ -12,31 +13,19 @@ import sysconfig
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import lru_cache, partial
+from hashlib import blake2b
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from eindiff.recent import Same
+
 DEPTH = 6
 PLAIN = (bool, int, float, complex, str, bytes, type(None), Enum, np.generic, np.dtype)
 _OWN = str(Path(__file__).parent.parent)
 _INSTALLED = ("site-packages", "dist-packages", sysconfig.get_paths()["stdlib"])
-
-
-class Same:
-    """An object that only itself is equal to; it is kept alive, so that no other gets its identity."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
 
 
 class Surroundings:
@@ -49,12 +38,12 @@ class Surroundings:
 
     def __init__(self, function: Any) -> None:
         self.arrays: dict[int, tuple[str, Any]] = {}  # by identity
-        self._seen: set[int] = set()
+        self._seen: dict[int, int] = {}
         self.key = tuple(self.walk(function, "", 0))
 
     def array_key(self, value: Any) -> Any:
         """What an array is known by; None for what is no array."""
-        return (Same(value), hash(value.tobytes())) if isinstance(value, np.ndarray) else None
+        return (Same(value), contents(value)) if isinstance(value, np.ndarray) else None
 
     def attributes(self, value: Any, path: str, depth: int) -> Iterator[Any]:
         """The parts of the key that an object gives."""
@@ -67,10 +56,12 @@ class Surroundings:
         elif (key := self.array_key(value)) is not None:
             self.arrays.setdefault(id(value), (path, value))
             yield key
-        elif id(value) in self._seen or depth > DEPTH or isinstance(value, BuiltinFunctionType | ModuleType):
+        elif id(value) in self._seen:
+            yield ("again", self._seen[id(value)])
+        elif depth > DEPTH or isinstance(value, BuiltinFunctionType | ModuleType):
             yield Same(value)
         else:
-            self._seen.add(id(value))
+            self._seen[id(value)] = len(self._seen)
             yield from self._inside(value, path, depth + 1)
 
     def named(self, parts: Mapping[Any, Any], path: str, depth: int) -> Iterator[Any]:
@@ -158,6 +149,23 @@ class Surroundings:
                 for inner in names:
                     if inner in vars(value):
                         yield from self.walk(vars(value)[inner], inner, depth)
+
+
+_PIECE = 2**16
+
+
+def contents(array: np.ndarray) -> int:
+    """A hash of the entries of an array, piece by piece, so that it is not copied as a whole."""
+    if array.dtype.hasobject:
+        return hash(array.tobytes())
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    pieces = [hash(flat[start : start + _PIECE].tobytes()) for start in range(0, flat.size, _PIECE)]
+    return hash((array.dtype.str, array.shape, *pieces))
+
+
+def digest(array: np.ndarray) -> bytes:
+    """What stands for the entries of an array where other arrays may come in its place."""
+    return blake2b(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, digest_size=16).digest()
 
 
 @lru_cache(maxsize=1024)

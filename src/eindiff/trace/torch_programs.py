@@ -238,7 +238,9 @@ class Program:
 
 def _tensors(traced: Traced, leaves: Sequence[Any]) -> dict[str, torch.Tensor]:
     """The tensors of the variables of a trace, by name."""
-    return dict(zip([x.name for x in traced.inputs], filter(_is_input, leaves), strict=True)) | traced.captured
+    return dict(zip([x.name for x in traced.inputs], filter(_is_input, leaves), strict=True)) | {
+        name: get() for name, get in traced.captured.items()
+    }
 
 
 def backend_for(tensors: Mapping[str, torch.Tensor], wants_grad: bool) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from eindiff.trace.surroundings import DEPTH, PLAIN, Same, Surroundings
+from eindiff.recent import Same
+from eindiff.trace.surroundings import DEPTH, PLAIN, Surroundings
 
 
 class TorchSurroundings(Surroundings):
