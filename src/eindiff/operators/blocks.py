@@ -8,10 +8,12 @@ from functools import cached_property
 import numpy as np
 
 from eindiff.errors import EindiffError, shape_text
-from eindiff.operators.dense import Cholesky, Factorization, StackedCholesky, factorize, is_symmetric
-from eindiff.operators.layout import Core
+from eindiff.operators.dense import Factorization, Triangular, factorize, is_symmetric, symmetrized
+from eindiff.operators.layout import Core, norms
 from eindiff.operators.solver import Solver, logdet_of, singular
 from eindiff.operators.terms import Array, Term
+
+CANCELLED = 8.0  # times the norm of a matrix that the norms of its parts may add up to
 
 
 class Matrices(Solver):
@@ -27,12 +29,27 @@ class Matrices(Solver):
         self._symmetric = symmetric
 
     @abstractmethod
-    def dense(self) -> Array:
-        """The matrices, of shape `(count, rows, rows)`."""
+    def dense(self) -> tuple[Array, Array]:
+        """The matrices, of shape `(count, rows, rows)`, and for each the sum of the norms of its parts."""
 
     @cached_property
-    def _blocks(self) -> Array:
+    def _dense(self) -> tuple[Array, Array]:
         return self.dense()
+
+    @property
+    def _blocks(self) -> Array:
+        return self._dense[0]
+
+    @cached_property
+    def is_exact(self) -> bool:  # type: ignore[override]
+        """Whether no digits are lost when the matrices are formed: their parts do not cancel."""
+        return bool((self._dense[1] <= CANCELLED * norms(self._blocks)).all())
+
+    def norms(self) -> tuple[float, float]:
+        return float(self._dense[1].max(initial=0.0)), float(self.factorization.inverse_norms.max(initial=0.0))
+
+    def condition(self) -> float:
+        return float((self._dense[1] * self.factorization.inverse_norms).max(initial=0.0))
 
     @cached_property
     def factorization(self) -> Factorization:
@@ -49,8 +66,9 @@ class Matrices(Solver):
         return self.factorization.is_definite
 
     def eigvals(self) -> Array:
-        symmetric = is_symmetric(self._blocks) if self._symmetric is None else self._symmetric
-        return (np.linalg.eigvalsh(self._blocks) if symmetric else np.linalg.eigvals(self._blocks)).ravel()
+        if is_symmetric(self._blocks) if self._symmetric is None else self._symmetric:
+            return np.linalg.eigvalsh(symmetrized(self._blocks)).ravel()
+        return np.linalg.eigvals(self._blocks).ravel()
 
 
 class Blocks(Matrices):
@@ -63,17 +81,17 @@ class Blocks(Matrices):
         self.formula = f"core({core.size}×{core.size})"
         self._core = core
 
-    def dense(self) -> Array:
-        return self._core.dense()
+    def dense(self) -> tuple[Array, Array]:
+        return self._core.dense_and_sizes()
 
     def inverse(self) -> list[Term]:
         unit = np.broadcast_to(np.eye(self._core.size, dtype=self._core.dtype), self._blocks.shape)
         return [self._term(self.solve(unit))]
 
     def cholesky(self) -> list[Term]:
-        if not isinstance(self.factorization, Cholesky | StackedCholesky):
+        if not isinstance(self.factorization, Triangular):
             raise EindiffError("there is no Cholesky factor: the operator is not symmetric and positive definite")
-        return [self._term(self.factorization.factor.reshape(self._blocks.shape))]
+        return [self._term(self.factorization.factor)]
 
     def _term(self, blocks: Array) -> Term:
         core = self._core
@@ -97,12 +115,28 @@ class Diagonal(Solver):
         self._core = core
 
     @cached_property
+    def _dense(self) -> tuple[Array, Array]:
+        values, parts = self._core.dense_and_sizes()
+        return values.reshape(-1), parts
+
+    @property
     def _values(self) -> Array:
-        return self._core.dense().reshape(-1)
+        return self._dense[0]
+
+    def _divided(self, by: Array) -> float:
+        if not np.abs(self._values).min(initial=1.0) > 0:
+            raise singular("the system is singular: it has an infinite condition, since its diagonal has zeros")
+        return float((by / np.abs(self._values)).max(initial=0.0))
+
+    def norms(self) -> tuple[float, float]:
+        return float(self._dense[1].max(initial=0.0)), self._divided(np.ones_like(self._values))
+
+    def condition(self) -> float:
+        """By how much the terms of an entry cancel: entries of different sizes do no harm."""
+        return self._divided(self._dense[1])
 
     def solve(self, b: Array) -> Array:
-        if not np.abs(self._values).min(initial=1.0) > 0:
-            raise singular("the system is singular: its diagonal has zeros")
+        self._divided(self._values)
         return b / self._values[:, None, None]
 
     def logdet(self) -> tuple[float, float]:

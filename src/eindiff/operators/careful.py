@@ -1,4 +1,10 @@
-"""The best way to solve that works: what less stable ways find is tested, and if need be the next way is taken."""
+"""The best way to solve that works: whether a way can be trusted is tested, and if need be the next one is taken.
+
+A solution is as good as its residual is small, and a system is singular to working precision if errors as large as
+those of rounding change its solution by more than the solution. Most systems are far from that: then a bound on the
+condition that costs next to nothing, from norms of what a solver has computed anyway, says so. Others are looked at
+closely.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +17,19 @@ import numpy as np
 from eindiff.operators import solver as limits
 from eindiff.operators.grid import Grid
 from eindiff.operators.iterative import Iterative
-from eindiff.operators.solver import SingularError, Solver, UnreliableError
+from eindiff.operators.solver import SingularError, Solver, UnreliableError, singular
 from eindiff.operators.terms import Array
 
 Answer = TypeVar("Answer")
 
 # Residuals, in units of rounding errors of the product: what ends refinement, what a solution may have in the end, and
 # what a way may leave at the first try whose determinant is believed.
-WANTED, ALLOWED, TRUSTED = 4.0, 100.0, 1e4
+WANTED, ALLOWED, TRUSTED = 4.0, 30.0, 1e4
 REFINEMENTS = 3
+CLEAR = 1000.0  # a condition that is this much smaller than the reciprocal of the precision needs no closer look
+NOISE = 10.0  # rounding errors that are assumed of each entry, when it is looked at closely
+COMMON = 100.0  # and of a whole term: its entries have factors in common
+SAMPLES = 4  # right-hand sides, and noise for each of them
 
 
 class Careful:
@@ -32,7 +42,8 @@ class Careful:
     def __init__(self, ways: Sequence[Solver], grid: Grid) -> None:
         self._ways = [one for one in ways if one.nbytes <= limits.LIMIT or isinstance(one, Iterative)] or list(ways[:1])
         self._grid = grid
-        self._tested: set[Solver] = set()
+        self._doubtful: dict[Solver, bool] = {}  # those that are tested, and whether all solutions are refined
+        self._errors: dict[Solver, float] = {}
         self._error: SingularError | UnreliableError | None = None
 
     @property
@@ -42,60 +53,149 @@ class Careful:
 
     def solve(self, b: Array) -> Array:
         """The solutions for the columns of b."""
-        return self._first_good(lambda one: self._refined(one, b))
-
-    def ask(self, question: Callable[[Solver], Answer]) -> Answer:
-        """The answer of the first way that can be trusted."""
-        return self._first_good(lambda one: question(self._trusted(one)))
-
-    def _first_good(self, question: Callable[[Solver], Answer]) -> Answer:
         while True:
+            one = self._trusted()
             try:
-                return question(self.chosen)
-            except (SingularError, UnreliableError) as error:
-                self._error = self._error or error
-                if self.chosen.is_exact and isinstance(error, SingularError):
-                    raise
-                if len(self._ways) == 1:
-                    raise self._error from None
-                del self._ways[0]
+                return self._refined(one, b, self._doubtful[one])
+            except UnreliableError as error:
+                self._drop(error)
 
-    def _trusted(self, one: Solver) -> Solver:
-        """A way that has solved something well at once."""
-        if one not in self._tested and not one.is_exact:
-            b = np.random.default_rng(0).normal(size=(one.size, 1)).astype(self._grid.dtype)
-            self._require(self._error_of(one.solve(b), b)[0], TRUSTED, one)
-        self._tested.add(one)
-        return one
+    def ask(self, question: Callable[[Solver], Answer], allowed: float = TRUSTED) -> Answer:
+        """The answer of the first way that can be trusted without refinement, and has one."""
+        one = self._trusted()
+        try:
+            if not self._first_error(one) <= allowed:
+                raise UnreliableError(f"{one.method}: too inaccurate, since a part of the system is badly conditioned")
+            return question(one)
+        except UnreliableError:
+            if len(self._ways) == 1:
+                raise
+        return self._others.ask(question, allowed)
 
-    def _refined(self, one: Solver, b: Array) -> Array:
-        """The solution, with what is left solved for again."""
-        x = one.solve(b)
+    @cached_property
+    def _others(self) -> Careful:
+        return Careful(self._ways[1:], self._grid)
+
+    def _first_error(self, one: Solver) -> float:
+        """The error of a solution that is not refined."""
         if one.is_exact:
+            return 0.0
+        if one not in self._errors:
+            b = np.random.default_rng(0).normal(size=(one.size, 1)).astype(self._grid.dtype)
+            self._errors[one] = self._error_of(one.solve(b), b, self._grid)[0]
+        return self._errors[one]
+
+    def _trusted(self) -> Solver:
+        """The first way that is good enough."""
+        while self.chosen not in self._doubtful:
+            try:
+                self._doubtful[self.chosen] = self._is_doubtful(self.chosen)
+            except (SingularError, UnreliableError) as error:
+                self._drop(error)
+        return self.chosen
+
+    def _drop(self, error: SingularError | UnreliableError) -> None:
+        """Go on with the next way, unless there is none or the error is certain."""
+        self._error = self._error or error
+        if isinstance(error, SingularError) and (self.chosen.is_exact or error.is_certain):
+            raise error
+        if len(self._ways) == 1:
+            raise self._error from None
+        del self._ways[0]
+
+    # Whether the system can be solved
+
+    def _is_doubtful(self, one: Solver) -> bool:
+        """Whether a way needs its solutions refined; one that cannot solve the system is an error."""
+        bound = one.condition()
+        if bound * self._eps * CLEAR <= 1:
+            return False
+        b = np.random.default_rng(0).normal(size=(one.size, SAMPLES)).astype(self._grid.dtype)
+        if not np.isfinite(bound):
+            raise self._singular(np.inf, one.solve(b))
+        x = self._refined(one, b, True)
+        noise = self._noise(x, b)
+        change = one.solve(np.hstack(noise))
+        shares = one.sizes_of(change).reshape(-1, len(noise), SAMPLES) / one.sizes_of(x)[:, None]
+        random, common = np.split(shares**2, [SAMPLES], axis=1)
+        if not max(random.mean(axis=(1, 2)).max(), common.mean(axis=2).max(initial=0.0)) < 1:
+            found = self._magnitude * (np.linalg.norm(change, axis=0) / np.linalg.norm(np.hstack(noise), axis=0)).max()
+            raise self._singular(found, change)
+        return True
+
+    def _singular(self, condition: float, x: Array) -> SingularError:
+        error = singular(f"the system is singular to working precision (condition about {condition:.0e})")
+        error.is_certain = self._is_null(x)
+        return error
+
+    def _noise(self, x: Array, b: Array) -> list[Array]:
+        """What rounding errors may do to the residuals: errors of single entries, and those that whole terms have."""
+        random = np.random.default_rng(1)
+        size = NOISE * self._eps * (self._absolute.apply(np.abs(x)) + np.abs(b))
+        entries = [size * random.choice([-1, 1], size=x.shape) for _ in range(SAMPLES)]
+        terms = [COMMON * self._eps * part for part in self._grid.products(x) if part.any()]
+        return [part.astype(b.dtype) for part in entries + terms]
+
+    def _is_null(self, x: Array) -> bool:
+        """Whether the operator takes a vector to nothing but rounding errors."""
+        if not np.isfinite(x).all():
+            return False
+        sizes = np.linalg.norm(self._absolute.apply(np.abs(x)), axis=0)
+        return bool((np.linalg.norm(self._extended.apply(x), axis=0) <= NOISE * self._eps * sizes).any())
+
+    # Refinement
+
+    def _refined(self, one: Solver, b: Array, doubtful: bool) -> Array:
+        """The solution, with what is left solved for again: the residual is in higher precision where that helps."""
+        x = one.solve(b)
+        if one.is_exact and not doubtful:
             return x
-        for _ in range(REFINEMENTS):
-            error, residual = self._error_of(x, b)
-            if not np.isfinite(error) or error <= WANTED:
-                break
-            x = x + one.solve(residual)
-        else:
-            error, _ = self._error_of(x, b)
-        self._require(error, ALLOWED, one)
+        if not doubtful:
+            x, error = self._corrected(one, x, b, self._grid)
+            if error <= ALLOWED:
+                return x
+        x, error = self._corrected(one, x, b, self._extended)
+        if not error <= ALLOWED:
+            what = f"{one.method}: the residual is {error:.0e} times as large as rounding errors"
+            raise UnreliableError(what) if not one.is_exact else singular(f"the system is nearly singular ({what})")
         return x
 
-    def _error_of(self, x: Array, b: Array) -> tuple[float, Array]:
+    def _corrected(self, one: Solver, x: Array, b: Array, grid: Grid) -> tuple[Array, float]:
+        """The best solution of a few, and its error."""
+        best, least = x, np.inf
+        for step in range(REFINEMENTS + 1):
+            error, residual = self._error_of(x, b, grid)
+            if not error < least:
+                break
+            best, least = x, error
+            if error <= WANTED or step == REFINEMENTS:
+                break
+            x = x + one.solve(residual)
+        return best, least
+
+    def _error_of(self, x: Array, b: Array, grid: Grid) -> tuple[float, Array]:
         """The largest residual of a column, in units of rounding errors of the product; and all residuals."""
-        residual = b - self._grid.apply(x)
+        residual = (b - grid.apply(x)).astype(x.dtype, copy=False)
         size = self._magnitude * np.linalg.norm(x, axis=0) + np.linalg.norm(b, axis=0)
         errors = np.linalg.norm(residual, axis=0)[size > 0] / size[size > 0]
         if not np.isfinite(x).all():
             return np.inf, residual
-        return float(errors.max(initial=0.0) / np.finfo(self._grid.dtype).eps), residual
+        return float(errors.max(initial=0.0) / self._eps), residual
 
     @cached_property
     def _magnitude(self) -> float:
         return self._grid.magnitude()
 
-    def _require(self, error: float, allowed: float, one: Solver) -> None:
-        if not error <= allowed:
-            raise UnreliableError(f"{one.method}: too inaccurate, since a part of the system is badly conditioned")
+    @property
+    def _eps(self) -> float:
+        return float(np.finfo(self._grid.dtype).eps)
+
+    @cached_property
+    def _extended(self) -> Grid:
+        """The operator in a higher precision."""
+        return self._grid.astype(np.dtype(np.float64 if self._grid.dtype.itemsize < 8 else np.longdouble))
+
+    @cached_property
+    def _absolute(self) -> Grid:
+        """The sum of the absolute values of what is added up in each entry, or more."""
+        return self._grid.changed(lambda terms: [term.absolute() for term in terms])

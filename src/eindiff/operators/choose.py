@@ -77,10 +77,25 @@ class Arranged(Solver):
         self.core = core
         self.word, self.formula = _names(layout, core)
         self.method = core.method
-        self.is_exact = core.is_exact
         self.is_dense = isinstance(core, Blocks) and not layout.identity and not layout.stacked
         self.flops = core.flops
         self.nbytes = core.nbytes
+
+    @property
+    def is_exact(self) -> bool:  # type: ignore[override]
+        """Whether the core is."""
+        return self.core.is_exact
+
+    def norms(self) -> tuple[float, float]:
+        return self.core.norms()
+
+    def condition(self) -> float:
+        return self.core.condition()
+
+    def sizes_of(self, x: Array) -> Array:
+        blocks = self.layout.to_blocks(x.reshape(*self.layout.dims, x.shape[-1]))
+        sizes = np.linalg.norm(blocks, axis=1).reshape(len(blocks), -1, x.shape[-1])
+        return np.linalg.norm(sizes, axis=1)
 
     def solve(self, b: Array) -> Array:
         count = b.shape[-1]
@@ -157,8 +172,9 @@ class Whole(Matrices):
         self.formula = f"{len(grid.rows)}×{len(grid.cols)} blocks"
         self._grid = grid
 
-    def dense(self) -> Array:
-        return self._grid.dense()[None]
+    def dense(self) -> tuple[Array, Array]:
+        matrix, size = self._grid.dense_and_size()
+        return matrix[None], np.array([size])
 
     def solve(self, b: Array) -> Array:
         return super().solve(b[None])[0]

@@ -1,4 +1,9 @@
-"""Factorizations of matrices and of stacks of them: Cholesky where it succeeds, else LDLᵀ, eigenvalues or LU."""
+"""Factorizations of matrices and of stacks of them: Cholesky where it succeeds, else LDLᵀ, eigenvalues or LU.
+
+None refuses a singular matrix: pivots that are zero become as large as rounding errors, which is enough to find what
+the matrix takes to zero, and the norm of its inverse is infinite. Whether the system that it is a part of is singular
+is decided elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import get_lapack_funcs
 
-from eindiff.operators.solver import logdet_of, singular
+from eindiff.operators.solver import logdet_of
 from eindiff.operators.terms import Array
 
 # Rows up to which a single matrix is treated like a stack: by products, and with the threads of one library only.
@@ -20,6 +25,7 @@ class Factorization(ABC):
     """A stack of square matrices, ready to solve with: arrays have the shape (stack, rows, columns)."""
 
     is_definite = False
+    inverse_norms: Array  # about the norm of each inverse, or a little less
 
     @abstractmethod
     def solve(self, b: Array) -> Array:
@@ -30,19 +36,20 @@ class Factorization(ABC):
         """Sign and logarithm of the product of all determinants."""
 
 
-def factorize(blocks: Array, symmetric: bool | None, where: str = "") -> Factorization:
-    """The factorization that fits a stack of matrices; a singular one is an error.
+def factorize(blocks: Array, symmetric: bool | None) -> Factorization:
+    """The factorization that fits a stack of matrices.
 
-    Whether they are symmetric is looked at if it is not known.
+    Whether they are symmetric is looked at if it is not known; those that are known to be are made so.
     """
     symmetric = is_symmetric(blocks) if symmetric is None else symmetric
     single = len(blocks) == 1 and blocks.shape[1] > SMALL
     if symmetric:
+        blocks = symmetrized(blocks)
         try:
-            return Cholesky(blocks, where) if single else StackedCholesky(blocks, where)
+            return Cholesky(blocks) if single else StackedCholesky(blocks)
         except np.linalg.LinAlgError:
-            return LDL(blocks, where) if single else StackedEigen(blocks, where)
-    return LU(blocks, where) if single else StackedInverse(blocks, where)
+            return LDL(blocks) if single else StackedEigen(blocks)
+    return LU(blocks) if single else StackedInverse(blocks)
 
 
 def is_symmetric(blocks: Array) -> bool:
@@ -52,51 +59,57 @@ def is_symmetric(blocks: Array) -> bool:
     return bool((error <= 100 * np.finfo(blocks.dtype).eps * scale).all())
 
 
-def _check(rcond: Array | float, blocks: Array, where: str) -> None:
-    """Refuse a matrix without an inverse, by the reciprocal of its condition number."""
-    values = np.atleast_1d(rcond)
-    if not (values > 10 * min(blocks.shape[1], 10) * np.finfo(blocks.dtype).eps).all():
-        worst = int(np.argmin(np.where(np.isnan(values), -1.0, values)))
-        place = f"block {worst} of {len(values)}{where} is" if len(values) > 1 else f"the system{where} is"
-        raise singular(f"{place} singular to working precision (reciprocal condition {values[worst]:.1e})")
+def symmetrized(blocks: Array) -> Array:
+    """The symmetric parts of matrices, since factorizations read one triangle only."""
+    if len(blocks) == 1 and blocks.shape[1] > SMALL:  # a product is much cheaper than the sum with the transpose
+        [matrix] = blocks
+        vector = np.random.default_rng(0).normal(size=len(matrix)).astype(matrix.dtype)
+        image = matrix @ vector
+        if np.linalg.norm(image - vector @ matrix) <= np.finfo(matrix.dtype).eps * np.linalg.norm(image):
+            return blocks
+    return (blocks + blocks.swapaxes(1, 2)) / 2
 
 
-class Cholesky(Factorization):
-    """`A = L L'` of one matrix."""
-
-    is_definite = True
-
-    def __init__(self, blocks: Array, where: str) -> None:
-        matrix = blocks[0]
-        norm = np.abs(matrix).sum(axis=0).max(initial=0.0)
-        self.factor = linalg.cholesky(matrix, lower=True, check_finite=False)
-        if len(matrix):
-            [pocon] = get_lapack_funcs(("pocon",), (self.factor,))
-            _check(pocon(self.factor, norm, uplo="L")[0], blocks, where)
-
-    def solve(self, b: Array) -> Array:
-        return linalg.cho_solve((self.factor, True), b[0], check_finite=False)[None]
-
-    def logdet(self) -> tuple[float, float]:
-        return 1.0, 2 * float(np.log(self.factor.diagonal()).sum())
+def _estimated(rcond: float, norm: float) -> Array:
+    """The norm of the inverse, from the norm and the reciprocal of the condition that LAPACK estimates."""
+    return np.array([1 / (rcond * norm) if rcond * norm > 0 else np.inf])
 
 
-class StackedCholesky(Factorization):
-    """`A = L L'` of many small matrices, with the inverses of L, so that solving is two matrix products."""
+class Triangular(Factorization):
+    """`A = L L'`, of symmetric and positive definite matrices only."""
 
     is_definite = True
-
-    def __init__(self, blocks: Array, where: str) -> None:
-        self.factor = np.linalg.cholesky(blocks)
-        self._inverse = _inverse_of_lower(self.factor)
-        norms = np.linalg.norm(blocks, axis=(1, 2)) * np.linalg.norm(self._inverse, axis=(1, 2)) ** 2
-        _check(1 / np.maximum(norms, 1.0), blocks, where)
-
-    def solve(self, b: Array) -> Array:
-        return self._inverse.swapaxes(1, 2) @ (self._inverse @ b)
+    factor: Array  # L
 
     def logdet(self) -> tuple[float, float]:
         return 1.0, 2 * float(np.log(np.diagonal(self.factor, axis1=1, axis2=2)).sum())
+
+
+class Cholesky(Triangular):
+    """`A = L L'` of one matrix."""
+
+    def __init__(self, blocks: Array) -> None:
+        matrix = blocks[0]
+        norm = np.abs(matrix).sum(axis=0).max(initial=0.0)
+        factor = linalg.cholesky(matrix, lower=True, check_finite=False)
+        [pocon] = get_lapack_funcs(("pocon",), (factor,))
+        self.inverse_norms = _estimated(pocon(factor, norm, uplo="L")[0], norm)
+        self.factor = factor[None]
+
+    def solve(self, b: Array) -> Array:
+        return linalg.cho_solve((self.factor[0], True), b[0], check_finite=False)[None]
+
+
+class StackedCholesky(Triangular):
+    """`A = L L'` of many small matrices, with the inverses of L, so that solving is two matrix products."""
+
+    def __init__(self, blocks: Array) -> None:
+        self.factor = np.linalg.cholesky(blocks)
+        self._inverse = _inverse_of_lower(self.factor)
+        self.inverse_norms = np.linalg.norm(self._inverse, axis=(1, 2)) ** 2
+
+    def solve(self, b: Array) -> Array:
+        return self._inverse.swapaxes(1, 2) @ (self._inverse @ b)
 
 
 def _inverse_of_lower(factor: Array) -> Array:
@@ -114,11 +127,14 @@ def _inverse_of_lower(factor: Array) -> Array:
 class LDL(Factorization):
     """`A = L D L'` of one symmetric matrix, with blocks of one or two rows in D."""
 
-    def __init__(self, blocks: Array, where: str) -> None:
+    def __init__(self, blocks: Array) -> None:
         matrix = blocks[0]
         sytrf, sycon, self._sytrs = get_lapack_funcs(("sytrf", "sycon", "sytrs"), (matrix,))
-        self._factor, self._pivots, _ = sytrf(matrix, lower=1)
-        _check(sycon(self._factor, self._pivots, np.abs(matrix).sum(axis=0).max(), lower=1)[0], blocks, where)
+        self._factor, self._pivots, zero = sytrf(matrix, lower=1)
+        norm = np.abs(matrix).sum(axis=0).max()
+        if zero:
+            np.fill_diagonal(self._factor, nonzero(self._factor.diagonal(), norm))
+        self.inverse_norms = _estimated(0 if zero else sycon(self._factor, self._pivots, norm, lower=1)[0], norm)
 
     def solve(self, b: Array) -> Array:
         return self._sytrs(self._factor, self._pivots, b[0], lower=1)[0][None]
@@ -139,10 +155,10 @@ class LDL(Factorization):
 class StackedEigen(Factorization):
     """`A = Q diag(λ) Q'` of many small symmetric matrices."""
 
-    def __init__(self, blocks: Array, where: str) -> None:
-        self._values, self._vectors = np.linalg.eigh(blocks)
-        sizes = np.abs(self._values)
-        _check(sizes.min(axis=1) / np.maximum(sizes.max(axis=1), np.finfo(blocks.dtype).tiny), blocks, where)
+    def __init__(self, blocks: Array) -> None:
+        values, self._vectors = np.linalg.eigh(blocks)
+        self._values = nonzero(values, np.abs(values).max(axis=1, keepdims=True))
+        self.inverse_norms = np.where(values.all(axis=1), 1 / np.abs(self._values).min(axis=1), np.inf)
 
     def solve(self, b: Array) -> Array:
         return self._vectors @ ((self._vectors.swapaxes(1, 2) @ b) / self._values[:, :, None])
@@ -154,13 +170,15 @@ class StackedEigen(Factorization):
 class LU(Factorization):
     """`P A = L U` of one matrix."""
 
-    def __init__(self, blocks: Array, where: str) -> None:
+    def __init__(self, blocks: Array) -> None:
         matrix = blocks[0]
         getrf, gecon = get_lapack_funcs(("getrf", "gecon"), (matrix,))
-        factor, pivots, _ = getrf(matrix)
+        factor, pivots, zero = getrf(matrix)
+        norm = np.abs(matrix).sum(axis=0).max()
+        if zero:
+            np.fill_diagonal(factor, nonzero(factor.diagonal(), norm))
         self._factors = factor, pivots
-        if len(matrix):
-            _check(gecon(factor, np.abs(matrix).sum(axis=0).max())[0], blocks, where)
+        self.inverse_norms = _estimated(0 if zero else gecon(factor, norm)[0], norm)
 
     def solve(self, b: Array) -> Array:
         return linalg.lu_solve(self._factors, b[0], check_finite=False)[None]
@@ -174,13 +192,14 @@ class LU(Factorization):
 class StackedInverse(Factorization):
     """The inverses of many small matrices."""
 
-    def __init__(self, blocks: Array, where: str) -> None:
+    def __init__(self, blocks: Array) -> None:
         try:
             self._inverse = np.linalg.inv(blocks)
+            self.inverse_norms = np.linalg.norm(self._inverse, axis=(1, 2))
         except np.linalg.LinAlgError:
-            raise singular(f"a block{where} is singular") from None
-        norms = [np.abs(x).sum(axis=1).max(axis=1) for x in (blocks, self._inverse)]
-        _check(1 / np.maximum(norms[0] * norms[1], 1.0), blocks, where)
+            blocks = blocks + _noise(blocks)
+            self._inverse = np.linalg.inv(blocks)
+            self.inverse_norms = np.full(len(blocks), np.inf)
         self._blocks = blocks
 
     def solve(self, b: Array) -> Array:
@@ -189,3 +208,16 @@ class StackedInverse(Factorization):
     def logdet(self) -> tuple[float, float]:
         signs, values = np.linalg.slogdet(self._blocks)
         return float(np.prod(signs)), float(values.sum())
+
+
+def nonzero(values: Array, scale: Array | float) -> Array:
+    """Pivots or eigenvalues, of which those that are zero are as large as rounding errors."""
+    least = np.maximum(np.finfo(values.dtype).eps * scale, np.finfo(values.dtype).tiny)
+    return np.where(values == 0, least, values).astype(values.dtype)
+
+
+def _noise(blocks: Array) -> Array:
+    """Matrices as large as rounding errors."""
+    scale = np.abs(blocks).max(axis=(1, 2), keepdims=True)
+    size = np.maximum(np.finfo(blocks.dtype).eps * scale, np.finfo(blocks.dtype).tiny)
+    return (size * np.random.default_rng(0).normal(size=blocks.shape)).astype(blocks.dtype)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eindiff.errors import EindiffError, bytes_text, shape_text
-from eindiff.operators.careful import Careful
+from eindiff.operators.careful import ALLOWED, Careful
 from eindiff.operators.choose import Arranged, candidates, is_structured
 from eindiff.operators.grid import Grid, Shape, split, starts
 from eindiff.operators.iterative import probably_symmetric
@@ -185,7 +185,7 @@ class Derivative:
         grid = self._grid
         if damping:
             for k, shape in enumerate(grid.rows):
-                grid = grid.with_terms(k, [identity(shape, damping)])
+                grid = grid.with_terms(k, k, [identity(shape, damping)])
         return Derivative(grid, Known(self._facts.symmetric, self._facts.psd and damping >= 0), self.name)
 
     def operator(self, rows: int) -> Derivative:
@@ -264,7 +264,7 @@ class Derivative:
         solver = self._solver(damping)
         facts = Known(self._facts.symmetric)
         if self._is_single:
-            terms = tuple(solver.ask(lambda one: one.inverse()))
+            terms = tuple(solver.ask(lambda one: one.inverse(), ALLOWED))
             return Derivative(replace(self._grid, terms=((terms,),)), facts, "Inverse")
         return _from_matrix(solver.solve(np.eye(self._grid.shape[0], dtype=self.dtype)), self._grid, facts, "Inverse")
 

@@ -60,6 +60,12 @@ class Grid:
             total.append(value.reshape(prod(shape), x.shape[1]))
         return np.concatenate(total) if len(total) != 1 else total[0]
 
+    def products(self, x: Array) -> list[Array]:
+        """The product of each term with vectors."""
+        places = [(i, j, term) for i, row in enumerate(self.terms) for j, block in enumerate(row) for term in block]
+        empty = replace(self, terms=tuple([((),) * len(self.cols)] * len(self.rows)))
+        return [empty.with_terms(i, j, [term]).apply(x) for i, j, term in places]
+
     def magnitude(self) -> float:
         """About the norm, by a few steps of the power method."""
         x = np.random.default_rng(0).normal(size=(self.shape[1], 1)).astype(self.dtype)
@@ -84,14 +90,20 @@ class Grid:
 
     def dense(self) -> Array:
         """The matrix."""
-        matrix = np.zeros(self.shape, self.dtype)
+        return self.dense_and_size()[0]
+
+    def dense_and_size(self) -> tuple[Array, float]:
+        """The matrix, and the sum of the norms of all terms, which is larger where they cancel."""
+        matrix, size = np.zeros(self.shape, self.dtype), 0.0
         rows, columns = starts(self.rows), starts(self.cols)
         for i, row in enumerate(self.terms):
             for j, block in enumerate(row):
                 for term in block:
                     part = matrix[rows[i] : rows[i + 1], columns[j] : columns[j + 1]]
-                    part += term.to_dense().reshape(part.shape)
-        return matrix
+                    value = term.to_dense().reshape(part.shape)
+                    part += value
+                    size += float(np.linalg.norm(value))
+        return matrix, size
 
     def transposed(self) -> Grid:
         """The map from row variables to column variables."""
@@ -110,10 +122,14 @@ class Grid:
         """The grid with the terms of each block changed."""
         return replace(self, terms=tuple([tuple([tuple(change(block)) for block in row]) for row in self.terms]))
 
-    def with_terms(self, k: int, terms: Sequence[Term]) -> Grid:
-        """The grid with more terms in one of its diagonal blocks."""
+    def astype(self, dtype: np.dtype) -> Grid:
+        """The grid with arrays of another type."""
+        return replace(self.changed(lambda terms: [term.astype(dtype) for term in terms]), dtype=dtype)
+
+    def with_terms(self, i: int, j: int, terms: Sequence[Term]) -> Grid:
+        """The grid with more terms in one of its blocks."""
         changed = [list(row) for row in self.terms]
-        changed[k][k] = (*changed[k][k], *terms)
+        changed[i][j] = (*changed[i][j], *terms)
         return replace(self, terms=tuple([tuple(row) for row in changed]))
 
 

@@ -13,11 +13,13 @@ from eindiff.operators.grid import Grid
 from eindiff.operators.solver import Known, SingularError, Solver, UnreliableError
 from eindiff.operators.terms import Array
 
-TOLERANCE = 1e-12  # of the residual, relative to the right-hand side
-REACHED = 1e-6  # a residual that is larger in the end is an error
+FIRST = 1e-12  # of the first residual, relative to the right-hand side
+WANTED, ALLOWED = 4.0, 30.0  # residuals in units of rounding errors: what is enough, and what is an error if it is more
+SHARE = 0.02  # a tenth of about the least part that a random vector has in any direction, in units of WANTED
+MINRES = 1e-2
 STEPS = 2000
 PROBES = 50  # steps that look for negative curvature
-ROUNDS = 3  # what is left is solved for again, since the methods only estimate their residual
+ROUNDS = 4  # what is left is solved for again, since the methods only estimate their residual
 
 
 class Iterative(Solver):
@@ -62,27 +64,55 @@ class Iterative(Solver):
         return np.stack([self._column(column) for column in b.T], axis=1)
 
     def _column(self, b: Array) -> Array:
-        scale = np.linalg.norm(b)
-        x = np.zeros_like(b)
-        if not scale:
-            return x
-        dtype = self._grid.dtype
-        tolerance = max(TOLERANCE, 10 * float(np.finfo(dtype).eps))
-        matrix = LinearOperator((self.size, self.size), self._apply, dtype=dtype)
-        preconditioner = LinearOperator((self.size, self.size), self._precondition, dtype=dtype)
-        for _ in range(ROUNDS):
-            residual = b - self._apply(x)
-            if np.linalg.norm(residual) <= tolerance * scale:
-                break
-            step, _ = self._method(matrix, residual, rtol=tolerance, maxiter=STEPS, M=preconditioner)
-            x = x + step
-        reached = float(np.linalg.norm(b - self._apply(x)) / scale)
-        if not reached < REACHED:
-            raise EindiffError(
-                f"{self._method.__name__} reached a relative residual of {reached:.1e} only: the system may be "
-                "singular or badly conditioned; give it damping=..."
-            )
+        if not b.any():
+            return np.zeros_like(b)
+        eps = float(np.finfo(self._grid.dtype).eps)
+        norm = float(np.linalg.norm(b))
+        x, reached = self._rounds(b, lambda x: eps * (self._magnitude * float(np.linalg.norm(x)) + norm))
+        if not reached <= ALLOWED:
+            raise self._failure(f"a residual of {reached:.0e} times the rounding errors")
         return x
+
+    def _rounds(self, b: Array, unit: Callable[[Array], float]) -> tuple[Array, float]:
+        """A solution, and its residual in units that depend on it: what is left is solved for again."""
+        x, residual = np.zeros_like(b), b
+        wanted = max(FIRST * float(np.linalg.norm(b)), WANTED / 2 * unit(x))
+        for _ in range(ROUNDS):
+            x = x + self._step(residual, wanted)
+            residual, wanted = b - self._apply(x), WANTED / 2 * unit(x)
+            if np.linalg.norm(residual) <= 2 * wanted:
+                break
+        return x, float(np.linalg.norm(residual)) / unit(x)
+
+    def _step(self, b: Array, tolerance: float) -> Array:
+        """What the method finds for one right-hand side, until it believes its residual to be small."""
+        shape, dtype = (self.size, self.size), self._grid.dtype
+        matrix, preconditioner = (LinearOperator(shape, f, dtype=dtype) for f in (self._apply, self._precondition))
+        rtol = tolerance / float(np.linalg.norm(b))
+        if self._method is minres:  # its tolerance is relative to norms of operator and solution
+            rtol = max(rtol * MINRES, float(np.finfo(dtype).eps))
+        return self._method(matrix, b, rtol=rtol, maxiter=STEPS, M=preconditioner)[0]
+
+    @cached_property
+    def _magnitude(self) -> float:
+        return self._grid.magnitude()
+
+    def _failure(self, reached: str) -> UnreliableError:
+        return UnreliableError(
+            f"{self._method.__name__} reached {reached} only: the system may be singular or badly conditioned; "
+            "give it damping=..."
+        )
+
+    def norms(self) -> tuple[float, float]:
+        """Of the inverse about, by a system with a random right-hand side.
+
+        Singular systems that happen to have solutions are found out: no solution gets near to the random one.
+        """
+        b = np.random.default_rng(0).normal(size=self.size).astype(self._grid.dtype)
+        x, reached = self._rounds(b, lambda x: SHARE)
+        if not reached <= WANTED:
+            raise self._failure(f"a residual of {reached * SHARE:.0e} for a random right-hand side")
+        return self._magnitude, float(np.linalg.norm(x))
 
     def logdet(self) -> tuple[float, float]:
         raise EindiffError("the operator is too large for its determinant: no structure of it gives one")

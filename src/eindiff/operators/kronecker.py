@@ -20,7 +20,8 @@ from scipy import linalg
 
 from eindiff.errors import EindiffError
 from eindiff.labels import UnionFind, components, first_appearance
-from eindiff.operators.dense import Cholesky, Factorization, factorize, is_symmetric
+from eindiff.operators.blocks import CANCELLED
+from eindiff.operators.dense import Factorization, Triangular, factorize, is_symmetric, nonzero, symmetrized
 from eindiff.operators.layout import Core, has_delta
 from eindiff.operators.solver import Solver, singular
 from eindiff.operators.terms import Array, Term, identity
@@ -35,14 +36,16 @@ class Factor:
     key: Key
     terms: tuple[Term, ...]
 
-    def dense(self, size: int, dtype: np.dtype) -> Array:
-        """The matrix."""
+    def dense(self, rows: int, dtype: np.dtype) -> tuple[Array, float]:
+        """The matrix, and the sum of the norms of its terms."""
         if not self.key:
-            return np.eye(size, dtype=dtype)
-        total = np.zeros((size, size), dtype)
+            return np.eye(rows, dtype=dtype), 1.0
+        total, size = np.zeros((rows, rows), dtype), 0.0
         for term in self.terms:
-            total += term.to_dense().reshape(size, size)
-        return total
+            part = term.to_dense().reshape(rows, rows)
+            total += part
+            size += float(np.linalg.norm(part))
+        return total, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +161,7 @@ class Kronecker(Solver):
         turned = x.reshape([self._core.dims[axis] for axis in order] + [x.shape[-1]])
         return turned.transpose([*np.argsort(order), len(order)]).reshape(1, self._core.size, x.shape[-1])
 
-    def _matrix(self, factor: Factor, group: int) -> Array:
+    def _matrix(self, factor: Factor, group: int) -> tuple[Array, float]:
         return factor.dense(self._sizes[group], self._core.dtype)
 
     def _term(self, coefficient: float, matrices: Sequence[Array]) -> Term:
@@ -190,9 +193,27 @@ class KroneckerProduct(Kronecker):
         self.flops = sum(n**3 / 3 + 2 * core.size * n for n in self._sizes)
 
     @cached_property
+    def _matrices(self) -> list[tuple[Array, float]]:
+        return [self._matrix(factor, g) for g, factor in enumerate(self._products[0].factors)]
+
+    @cached_property
     def _factorizations(self) -> list[Factorization]:
-        matrices = [self._matrix(factor, g)[None] for g, factor in enumerate(self._products[0].factors)]
-        return [factorize(x, None, f" (factor {g + 1})") for g, x in enumerate(matrices)]
+        return [factorize(x[None], None) for x, _ in self._matrices]
+
+    @cached_property
+    def is_exact(self) -> bool:  # type: ignore[override]
+        """Whether no digits are lost when the matrices are formed: their parts do not cancel."""
+        return all(size <= CANCELLED * np.linalg.norm(x) for x, size in self._matrices)
+
+    def norms(self) -> tuple[float, float]:
+        parts = prod(size for _, size in self._matrices)
+        inverse = prod(float(f.inverse_norms[0]) for f in self._factorizations)
+        return abs(self._coefficient) * parts, inverse / abs(self._coefficient)
+
+    def condition(self) -> float:
+        """The largest of a factor, since each is solved with by itself."""
+        pairs = zip(self._matrices, self._factorizations, strict=True)
+        return max(size * float(f.inverse_norms[0]) for (_, size), f in pairs)
 
     @property
     def _coefficient(self) -> float:
@@ -218,9 +239,8 @@ class KroneckerProduct(Kronecker):
     def is_definite(self) -> bool:
         """Each factor, or its negative, has to be; an even number of signs cancels."""
         sign = np.sign(self._coefficient)
-        for g, (factorization, factor) in enumerate(zip(self._factorizations, self._products[0].factors, strict=True)):
+        for factorization, (matrix, _) in zip(self._factorizations, self._matrices, strict=True):
             if not factorization.is_definite:
-                matrix = self._matrix(factor, g)
                 if not is_symmetric(matrix[None]) or np.linalg.eigvalsh(matrix)[-1] >= 0:
                     return False
                 sign = -sign
@@ -228,8 +248,7 @@ class KroneckerProduct(Kronecker):
 
     def eigvals(self) -> Array:
         values = np.array([self._products[0].coefficient])
-        for g, factor in enumerate(self._products[0].factors):
-            matrix = self._matrix(factor, g)
+        for matrix, _ in self._matrices:
             own = np.linalg.eigvalsh(matrix) if is_symmetric(matrix[None]) else np.linalg.eigvals(matrix)
             values = np.multiply.outer(values, own).ravel()
         return values
@@ -240,7 +259,7 @@ class KroneckerProduct(Kronecker):
         return [self._term(1 / self._coefficient, inverses)]
 
     def cholesky(self) -> list[Term]:
-        factors = [f.factor for f in self._factorizations if isinstance(f, Cholesky)]
+        factors = [f.factor[0] for f in self._factorizations if isinstance(f, Triangular)]
         if len(factors) < len(self._sizes) or self._coefficient < 0:
             raise EindiffError("there is no Cholesky factor: a factor of the product is not positive definite")
         return [self._term(self._coefficient**0.5, factors)]
@@ -279,7 +298,7 @@ class KroneckerSum(Kronecker):
         for g in range(len(self._sizes)):
             factors = list({p.factors[g].key: p.factors[g] for p in self._products}.values())
             factors.sort(key=lambda factor: not factor.key)  # the identity is last
-            matrices = [self._matrix(factor, g) for factor in factors]
+            matrices = [self._matrix(factor, g)[0] for factor in factors]
             found.append(_basis([factor.key for factor in factors], matrices))
         return found
 
@@ -294,13 +313,17 @@ class KroneckerSum(Kronecker):
             total += value
         return total
 
-    @property
+    @cached_property
     def _values(self) -> Array:
-        """The diagonal, if it can be divided by."""
-        sizes = np.abs(self._diagonal)
-        if not sizes.min(initial=np.inf) > 100 * np.finfo(self._core.dtype).eps * sizes.max(initial=0.0):
-            raise singular("the system is singular to working precision")
-        return self._diagonal
+        """The diagonal, as something that can be divided by."""
+        return nonzero(self._diagonal, np.abs(self._diagonal).max(initial=0.0))
+
+    def norms(self) -> tuple[float, float]:
+        parts = sum(
+            abs(p.coefficient) * prod(self._matrix(f, g)[1] for g, f in enumerate(p.factors)) for p in self._products
+        )
+        sides = [vectors for basis in self._bases if not basis.orthogonal for vectors in (basis.left, basis.right)]
+        return parts, prod(float(np.linalg.norm(x)) for x in sides) / float(np.abs(self._values).min(initial=np.inf))
 
     def solve(self, b: Array) -> Array:
         x = self._grouped(b)
@@ -350,6 +373,7 @@ def _basis(keys: Sequence[Key], matrices: Sequence[Array]) -> _Basis:
     other = matrices[1] if len(matrices) > 1 else np.eye(len(one), dtype=one.dtype)
     orthogonal = len(keys) == 1 or not keys[1]
     if is_symmetric(one[None]) and is_symmetric(other[None]):
+        one, other = symmetrized(one[None])[0], symmetrized(other[None])[0]
         for first, second, order in ((one, other, keys), (other, one, keys[::-1])):
             try:
                 values, vectors = np.linalg.eigh(first) if orthogonal else linalg.eigh(first, second)

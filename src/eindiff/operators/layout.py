@@ -94,6 +94,11 @@ class Layout:
         return y.reshape([*self.sizes(axes[:-1]), count]).transpose(np.argsort(axes))
 
 
+def norms(matrices: Array) -> Array:
+    """The Frobenius norm of each matrix of a stack."""
+    return np.sqrt(np.einsum("kij,kij->k", matrices, matrices))
+
+
 def stack_label(axis: int) -> int:
     """The label of a stacked axis, which is the same in all terms of a core."""
     return -1 - axis
@@ -121,12 +126,18 @@ class Core:
 
     def dense(self) -> Array:
         """All operators as matrices, of shape `(count, size, size)`."""
+        return self.dense_and_sizes()[0]
+
+    def dense_and_sizes(self) -> tuple[Array, Array]:
+        """All operators as matrices, and for each the sum of the norms of its terms, which is larger if they cancel."""
         stack = dict(zip(self.stack, self.stack_sizes, strict=True))
+        shape = (self.count, self.size, self.size)
         parts = [replace(x, sizes={**stack, **x.sizes}).to_dense(self.stack + x.output) for x in self.terms]
-        total = parts[0] if len(parts) == 1 else np.zeros((*self.stack_sizes, *self.dims, *self.dims), self.dtype)
+        parts = [part.astype(self.dtype, copy=False).reshape(shape) for part in parts]
+        total = parts[0] if len(parts) == 1 else np.zeros(shape, self.dtype)
         for part in parts if len(parts) > 1 else ():
             total += part
-        return total.astype(self.dtype, copy=False).reshape(self.count, self.size, self.size)
+        return total, np.sum([norms(part) for part in parts], axis=0)
 
     def flat(self, terms: Sequence[Term]) -> list[Term]:
         """Some of its terms as those of one operator on tensors of shape `(*stack_sizes, *dims)`."""

@@ -29,12 +29,28 @@ class Separate(Solver):
         self.method = "; ".join(dict.fromkeys(one.method for one in solvers))
         self.flops = sum(one.flops for one in solvers)
         self.nbytes = sum(one.nbytes for one in solvers)
-        self.is_exact = all(one.is_exact for one in solvers)
+
+    @property
+    def is_exact(self) -> bool:  # type: ignore[override]
+        """Whether all are."""
+        return all(one.is_exact for one in self.solvers)
+
+    def norms(self) -> tuple[float, float]:
+        parts, inverses = zip(*(one.norms() for one in self.solvers), strict=True)
+        return max(parts), max(inverses)
+
+    def condition(self) -> float:
+        return max(one.condition() for one in self.solvers)
+
+    def sizes_of(self, x: Array) -> Array:
+        return np.concatenate([one.sizes_of(part) for one, part in self._parts(x)])
+
+    def _parts(self, x: Array) -> list[tuple[Solver, Array]]:
+        ends = np.cumsum([one.size for one in self.solvers])
+        return list(zip(self.solvers, np.split(x, ends[:-1]), strict=True))
 
     def solve(self, b: Array) -> Array:
-        ends = np.cumsum([one.size for one in self.solvers])
-        parts = np.split(b, ends[:-1])
-        return np.concatenate([one.solve(part) for one, part in zip(self.solvers, parts, strict=True)])
+        return np.concatenate([one.solve(part) for one, part in self._parts(b)])
 
     def logdet(self) -> tuple[float, float]:
         found = [one.logdet() for one in self.solvers]
@@ -68,14 +84,31 @@ class Schur(Solver):
         self.nbytes = solver.nbytes + 2 * (solver.size * small + small**2) * grid.dtype.itemsize
 
     @cached_property
+    def _beside(self) -> Array:
+        return self._B.dense()
+
+    @cached_property
     def _solved(self) -> Array:
         """`A^-1 B`"""
-        return self._solver.solve(self._B.dense())
+        return self._solver.solve(self._beside)
+
+    @cached_property
+    def _corner(self) -> tuple[Array, float]:
+        return self._D.dense_and_size()
 
     @cached_property
     def _factorization(self) -> Factorization:
-        complement = self._D.dense() - self._C.apply(self._solved)
-        return factorize(complement[None], self._symmetric, " (Schur complement)")
+        complement = self._corner[0] - self._C.apply(self._solved)
+        return factorize(complement[None], self._symmetric)
+
+    def norms(self) -> tuple[float, float]:
+        """`[[I, −A^-1 B], [0, I]] [[A^-1, 0], [0, S^-1]] [[I, 0], [−C A^-1, I]]` is the inverse."""
+        parts, inverse = self._solver.norms()
+        above, right = float(np.linalg.norm(self._beside)), float(np.linalg.norm(self._solved))
+        below = above if self._symmetric else float(np.linalg.norm(self._C.dense()))
+        left = right if self._symmetric else below * inverse
+        small = float(self._factorization.inverse_norms[0])
+        return parts + above + below + self._corner[1], inverse + (1 + left) * (1 + right) * small
 
     def solve(self, b: Array) -> Array:
         x = self._solver.solve(b[self._first])

@@ -16,6 +16,8 @@ LIMIT = 2**31  # bytes that a factorization may take
 class SingularError(EindiffError):
     """A system without a solution, or with many."""
 
+    is_certain = False  # whether a vector was found that the operator takes to zero
+
 
 class UnreliableError(EindiffError):
     """What a solver found cannot be trusted; another one may do better."""
@@ -52,6 +54,19 @@ class Solver(ABC):
     @abstractmethod
     def solve(self, b: Array) -> Array:
         """The solutions for right-hand sides, the columns of b; solvers of stacks take a stack of these."""
+
+    @abstractmethod
+    def norms(self) -> tuple[float, float]:
+        """About the norm of its parts, or more, and that of its inverse."""
+
+    def condition(self) -> float:
+        """By how much errors of its parts may be multiplied in a solution."""
+        parts, inverse = self.norms()
+        return parts * inverse
+
+    def sizes_of(self, x: Array) -> Array:
+        """The norms of the columns of x; where systems are separate, one row of them for each."""
+        return np.linalg.norm(x, axis=0)[None]
 
     @abstractmethod
     def logdet(self) -> tuple[float, float]:

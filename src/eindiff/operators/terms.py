@@ -106,6 +106,15 @@ class Term:
             return self
         return replace(self, arrays=tuple([to_numpy(array) for array in self.arrays]))
 
+    def astype(self, dtype: np.dtype) -> Term:
+        """The term with arrays of another type."""
+        return replace(self, arrays=tuple([array.astype(dtype, copy=False) for array in self.arrays]))
+
+    def absolute(self) -> Term:
+        """The term with the absolute values of all entries."""
+        arrays = tuple([np.abs(array) for array in self.arrays])
+        return replace(self, coefficient=abs(self.coefficient), arrays=arrays)
+
     def scaled(self, factor: float) -> Term:
         """A multiple of the term."""
         return replace(self, coefficient=self.coefficient * factor)

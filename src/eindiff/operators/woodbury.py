@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from eindiff.labels import Labels
-from eindiff.operators.dense import Factorization, factorize
+from eindiff.operators.dense import Factorization, factorize, is_symmetric, symmetrized
 from eindiff.operators.grid import Grid
 from eindiff.operators.layout import Core
 from eindiff.operators.solver import SingularError, Solver, UnreliableError, singular
@@ -90,6 +90,9 @@ class LowRank(Solver):
     def _refuse(self) -> SingularError:
         return singular(f"the system is singular: it is of rank {self.rank} at most, and has {self._core.size} rows")
 
+    def norms(self) -> tuple[float, float]:
+        raise self._refuse()
+
     def solve(self, b: Array) -> Array:
         raise self._refuse()
 
@@ -114,6 +117,10 @@ class LowRank(Solver):
 def _eigvals(core: Core, terms: Sequence[Term]) -> Array:
     """The eigenvalues of U V that need not be zero, which are those of V U."""
     u, v = sides(core, terms)
+    q, r = np.linalg.qr(u)
+    small = r @ (v @ q)  # symmetric if U V is
+    if is_symmetric(small):
+        return np.linalg.eigvalsh(symmetrized(small)).ravel()
     values = np.linalg.eigvals(v @ u).ravel()
     is_real = np.abs(values.imag).max(initial=0.0) <= 1e-8 * np.abs(values).max(initial=0.0)
     return values.real if is_real else values
@@ -158,6 +165,12 @@ class Woodbury(Solver):
     @cached_property
     def _factorization(self) -> Factorization:
         return factorize(self._small, False)
+
+    def norms(self) -> tuple[float, float]:
+        base, inverse = self._base.norms()
+        u, v, solved = (float(np.linalg.norm(x, axis=(1, 2)).max()) for x in (*self._factors, self._solved))
+        small = float(self._factorization.inverse_norms.max())
+        return base + u * v, inverse + solved * small * v * inverse
 
     def solve(self, b: Array) -> Array:
         x = self._solve_base(b)
