@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from math import isfinite, isinf
 from typing import Any
 
 from eindiff import construct
 from eindiff import sizes as sz
+from eindiff.coefficients import Number, number
 from eindiff.constants import Lower
 from eindiff.construct import Factor, constant, filled
 from eindiff.errors import EindiffError, shape_text
-from eindiff.expr import Einsum, Expr, Number, Variable
+from eindiff.expr import Einsum, Expr, Variable
 from eindiff.labels import Labels
 from eindiff.sizes import Size
 
@@ -141,7 +143,11 @@ def divide(a: Operand, b: Operand) -> Expr:
     if isinstance(b, int | float | Fraction) and not isinstance(b, bool):
         if b == 0:
             raise EindiffError(f"division of {short(as_expr(a))} by zero")
-        return construct.scale(Fraction(1) / b if isinstance(b, int | Fraction) else 1 / b, as_expr(a))
+        if not isinstance(b, float):
+            return construct.scale(number(Fraction(1) / b), as_expr(a))
+        if isfinite(b) and isinf(1 / b):
+            raise EindiffError(f"1 / {b} is too large for a floating-point number")
+        return construct.scale(number(1 / b), as_expr(a))
     return multiply(a, construct.rewrite_power(as_expr(b), -1))
 
 

@@ -7,7 +7,6 @@ what a node is. Python's operators on expressions are those of `arrays.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from fractions import Fraction
 from hashlib import blake2b
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -16,6 +15,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from eindiff import sizes as sz
+from eindiff.coefficients import Number as Number
+from eindiff.coefficients import number as number
 from eindiff.constants import IndexMap, SizeOf, Structure
 from eindiff.labels import Labels, Symmetry
 from eindiff.sizes import Shape, Size
@@ -24,8 +25,6 @@ from eindiff.traverse import post_order
 if TYPE_CHECKING:
     from eindiff.derivation import Derivation
     from eindiff.functions import Function
-
-Number = int | float | Fraction
 
 _interned: WeakValueDictionary[bytes, Expr] = WeakValueDictionary()
 _interning = RLock()
@@ -432,36 +431,3 @@ def size_names(*outputs: Expr) -> set[str]:
         elif isinstance(node, Constant) and isinstance(node.value, SizeOf):
             sizes.add(node.value.size)
     return {name for size in sizes for name in sz.names(size)}
-
-
-_LONGEST_NUMBER = 256  # bits; longer exact numbers become floating-point numbers
-
-
-def _rounded(value: int | Fraction) -> float:
-    from eindiff.errors import EindiffError
-
-    try:
-        rounded = float(value)
-    except OverflowError:
-        rounded = 0.0
-    if rounded == 0.0:
-        raise EindiffError("a coefficient of the expression is too large or too small for a floating-point number")
-    return rounded
-
-
-def number(value: Any) -> Number:
-    """The canonical form of a number: an integer or a short fraction where it is exactly one.
-
-    >>> number(2.0), number(0.5), number(0.1)
-    (2, Fraction(1, 2), 0.1)
-    """
-    if isinstance(value, int | Fraction) and not isinstance(value, bool):
-        if value.numerator.bit_length() + value.denominator.bit_length() < _LONGEST_NUMBER:
-            return int(value) if value.denominator == 1 else value
-        return _rounded(value)
-    value = float(value)
-    if value.is_integer() and abs(value) < 2**53:
-        return int(value)
-    if value == value and abs(value) < 2**40 and (value * 1024).is_integer():
-        return Fraction(value)
-    return value

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import isfinite, pi
+from math import isfinite, isinf, pi
 from math import sqrt as _sqrt
 from typing import Any
 
@@ -18,8 +18,9 @@ import numpy as np
 
 from eindiff import construct
 from eindiff.arrays import Operand, as_expr, broadcast, coefficient_of, multiply
+from eindiff.coefficients import Number, is_whole, number
 from eindiff.errors import EindiffError
-from eindiff.expr import Expr, Number, number
+from eindiff.expr import Expr
 from eindiff.sizes import Shape
 
 Derivative = Callable[..., Expr]
@@ -68,6 +69,8 @@ class Function:
         """The value at known numbers."""
         with np.errstate(all="ignore"):
             value = float(self.value(*(float(arg) for arg in args)))
+        if isinf(value) and self.domain == "real":
+            raise EindiffError(f"{self.name}({', '.join(map(str, args))}) is too large for a floating-point number")
         if not isfinite(value):
             raise EindiffError(f"{self.name}({', '.join(map(str, args))}) is not defined: its domain is {self.domain}")
         return number(value)
@@ -228,9 +231,7 @@ def _power_value(exponent: Number, x: Any) -> Any:
 @lru_cache(maxsize=1024)
 def power_function(exponent: Number) -> Function:
     """The function `x ** exponent` for a known exponent: each exponent is a function of its own."""
-    domain = (
-        "real" if exponent == int(exponent) and exponent > 0 else "nonzero" if exponent == int(exponent) else "positive"
-    )
+    domain = "positive" if not is_whole(exponent) else "real" if exponent > 0 else "nonzero"
     return Function(
         "pow", _quiet(lambda x: _power_value(exponent, x)),
         (lambda x: construct.scale(exponent, power(x, exponent - 1)),), domain, parameter=exponent,
@@ -249,7 +250,7 @@ def power(base: Operand, exponent: Operand) -> Expr:
     """`base ** exponent`, entry by entry."""
     base, exponent = as_expr(base), as_expr(exponent)
     known = coefficient_of(exponent)
-    if known is not None and (exponent.ndim == 0 or exponent.shape == base.shape):
+    if known is not None and isfinite(known) and (exponent.ndim == 0 or exponent.shape == base.shape):
         return construct.map_(power_function(known), (base,))
     return construct.map_(_general_power, broadcast("**", [base, exponent]))
 

@@ -30,10 +30,19 @@ def _text(expr: Expr, depth: int, budget: list[int]) -> str:
         base, exponent = power_parts(expr)
         if exponent != 1:
             plain = isinstance(exponent, int) and exponent > 0
-            return f"{_text(base, depth - 1, budget)}**{exponent if plain else f'({exponent})'}"
+            text = _text(base, depth - 1, budget)
+            text = text if _is_atom(base, text) else f"({text})"
+            return f"{text}**{exponent if plain else f'({exponent})'}"
         return f"{expr.function.name}({', '.join(_children(expr, depth, budget))})"
     assert isinstance(expr, Einsum)
     return _einsum_text(expr, _children(expr, depth, budget))
+
+
+def _is_atom(expr: Expr, text: str) -> bool:
+    """Whether a power of an expression needs no parentheses: it is a name, a call, or has parentheses of its own."""
+    if isinstance(expr, Einsum):
+        return text.startswith("einsum(") or text == "…"
+    return power_parts(expr)[1] == 1
 
 
 def _children(expr: Expr, depth: int, budget: list[int]) -> list[str]:

@@ -6,22 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeGuard
 
+from eindiff.coefficients import Number, number, times
 from eindiff.constants import SizeOf
 from eindiff.errors import EindiffError
-from eindiff.expr import (
-    Add,
-    Constant,
-    Einsum,
-    Expr,
-    Map,
-    Number,
-    intern,
-    is_index_map,
-    number,
-    plain,
-    topological,
-    unlisted,
-)
+from eindiff.expr import Add, Constant, Einsum, Expr, Map, intern, is_index_map, plain, topological, unlisted
 from eindiff.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
 from eindiff.rewrite import rewrite
 from eindiff.sizes import Shape, Size
@@ -178,7 +166,7 @@ class Network:
         while pending:
             node, labels = pending.pop()
             if isinstance(node, Einsum) and node.is_product:
-                self.coefficient = number(self.coefficient * node.coefficient)
+                self.coefficient = times(self.coefficient, node.coefficient)
                 pending.extend(self._enter(node, labels))
             else:
                 self.factors.append((node, labels))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from fractions import Fraction
-from math import gcd, lcm
+from math import gcd, isfinite, lcm
 
+from eindiff.coefficients import Number, number, plus, times
 from eindiff.construct.products import Factor, einsum, filled, parts, product, scale, transpose
-from eindiff.expr import Add, Einsum, Expr, Number, intern, number
+from eindiff.expr import Add, Einsum, Expr, intern
 from eindiff.labels import Labels, Symmetry, arrangements
 from eindiff.rewrite import rewrite
 from eindiff.sizes import Shape, Size
@@ -45,10 +46,10 @@ def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:
         if len(factors) == 1 and isinstance(factors[0][0], Add):
             inner_add, labels = factors[0]
             for inner in inner_add.children:
-                stack.append((number(coefficient * own), einsum(1, [(inner, labels)], output, sizes)))
+                stack.append((times(coefficient, own), einsum(1, [(inner, labels)], output, sizes)))
             continue
         bare = term if own == 1 else product(1, factors, output, sizes)
-        collected[bare] = number(collected.get(bare, 0) + coefficient * own)
+        collected[bare] = plus(collected.get(bare, 0), times(coefficient, own))
     return {term: coefficient for term, coefficient in collected.items() if coefficient != 0}
 
 
@@ -79,7 +80,7 @@ def _under_pattern(terms: dict[Expr, Number], output: Labels, bound: Collection[
     sizes: dict[int, Size] = {}
     for term, coefficient in terms.items():
         own, factors, _, sizes = parts(term)
-        cores.append(einsum(number(coefficient * own), factors, core, sizes))
+        cores.append(einsum(times(coefficient, own), factors, core, sizes))
     return einsum(1, [(add(cores), core)], output, sizes)
 
 
@@ -147,7 +148,7 @@ def _content(coefficients: Sequence[Number]) -> Number:
         return number(Fraction(gcd(*(c.numerator for c in exact)), lcm(*(c.denominator for c in exact))))
     first = coefficients[0]
     size = first if first > 0 else -first
-    return size if all(c in (size, -size) for c in coefficients) else 1
+    return size if isfinite(size) and all(c in (size, -size) for c in coefficients) else 1
 
 
 def _axis_signatures(terms: Sequence[Expr], shape: Shape) -> list[tuple]:

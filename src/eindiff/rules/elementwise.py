@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from eindiff import construct
+from eindiff.coefficients import Number, is_whole, number, to_power
 from eindiff.construct import parts, scale
-from eindiff.expr import Einsum, Expr, Number, number
+from eindiff.expr import Einsum, Expr
 from eindiff.functions import TABLE, power
 from eindiff.functions import abs as absolute
 from eindiff.rewrite import rule
@@ -22,7 +21,7 @@ def trivial_power(exponent: Number, x: Expr) -> Expr | None:
         return construct.filled(1, x.shape)
     if exponent == 1:
         return x
-    if exponent == 2:
+    if exponent == 2 and to_power(parts(x)[0], 2) is not None:
         labels = tuple(range(x.ndim))
         return construct.einsum(1, [(x, labels), (x, labels)], labels, dict(enumerate(x.shape)))
     return None
@@ -32,7 +31,7 @@ def trivial_power(exponent: Number, x: Expr) -> Expr | None:
 def power_of_power(exponent: Number, x: Expr) -> Expr | None:
     """(x^p)^q = x^(pq) if q is an integer or x is positive. One node less."""
     base, inner = construct.power_parts(x)
-    if inner == 1 or not (exponent == int(exponent) or is_positive(base)):
+    if inner == 1 or not (is_whole(exponent) or is_positive(base)):
         return None
     return power(base, number(inner * exponent))
 
@@ -41,34 +40,34 @@ def power_of_power(exponent: Number, x: Expr) -> Expr | None:
 def root_of_square(exponent: Number, x: Expr) -> Expr | None:
     """(x x)^(1/2) = abs(x), or x if it is positive; likewise for (x x)^(k/2). One node less."""
     coefficient, factors, output, sizes = parts(x)
-    if len(factors) != 2 or factors[0] != factors[1] or coefficient <= 0 or exponent == int(exponent):
+    if len(factors) != 2 or factors[0] != factors[1] or coefficient <= 0 or is_whole(exponent):
+        return None
+    if (taken := to_power(coefficient, exponent)) is None:
         return None
     base = construct.einsum(1, factors[:1], output, sizes)
     root = base if is_positive(factors[0][0]) else absolute(base)
-    return construct.scale(number(float(coefficient) ** float(exponent)), power(root, number(2 * exponent)))
+    return scale(taken, power(root, number(2 * exponent)))
 
 
 @rule("pow")
 def power_of_product(exponent: Number, x: Expr) -> Expr | None:
-    """(c x y)^p = c^p x^p y^p for an integer p; otherwise c^p is taken out if c is positive. Smaller arguments."""
+    """(c x y)^p = c^p x^p y^p for an integer p; otherwise c^p is taken out if c is positive. Smaller arguments.
+
+    A c^p that is very far from 1 stays where it is: (1e-200 x)^2 is no multiple of x^2 that a number could tell.
+    """
     coefficient, factors, output, sizes = parts(x)
     if not factors or (isinstance(x, Einsum) and x.is_product and len(set(output)) < len(output)):
         return None
-    whole = exponent == int(exponent)
+    whole = is_whole(exponent)
     if coefficient == 1 and (len(factors) == 1 or not whole):
         return None
     if not whole and coefficient < 0:
         return None
-    taken = (
-        Fraction(coefficient) ** int(exponent)
-        if whole and not isinstance(coefficient, float)
-        else float(coefficient) ** float(exponent)
-    )
+    if (taken := to_power(coefficient, exponent)) is None:
+        return None
     if whole:
-        return construct.einsum(
-            number(taken), [(power(node, exponent), labels) for node, labels in factors], output, sizes
-        )
-    return scale(number(taken), power(construct.einsum(1, factors, output, sizes), exponent))
+        return construct.einsum(taken, [(power(node, exponent), labels) for node, labels in factors], output, sizes)
+    return scale(taken, power(construct.einsum(1, factors, output, sizes), exponent))
 
 
 @rule("abs")

@@ -6,8 +6,9 @@ from fractions import Fraction
 
 from eindiff import construct
 from eindiff.arrays import tr
+from eindiff.coefficients import Number, to_power
 from eindiff.construct import parts, scale
-from eindiff.expr import Einsum, Expr, Number, Variable
+from eindiff.expr import Einsum, Expr, Variable
 from eindiff.frechet import expm, frechet_function
 from eindiff.functions import exp, power
 from eindiff.matrix_functions import det, inv, logdet
@@ -61,7 +62,8 @@ def inverse_of(a: Expr) -> Expr | None:
     if (wrapped := _wrapped(a)) is not None:
         coefficient, node, transposed = wrapped
         result = construct.transpose(inv(node), (1, 0)) if transposed else inv(node)
-        return scale(1 / Fraction(coefficient) if not isinstance(coefficient, float) else 1 / coefficient, result)
+        inverse = to_power(coefficient, -1)
+        return None if inverse is None else scale(inverse, result)
     if (vector := _diagonal(a)) is not None:
         return construct.einsum(1, [(power(vector, -1), (0,))], (0, 0), {0: a.shape[0]})
     if (chain := _square_chain(a)) is not None:
@@ -81,9 +83,8 @@ def determinant_of(a: Expr) -> Expr | None:
         coefficient, node, _ = wrapped
         if coefficient == 1:
             return det(node)
-        return (
-            power(coefficient, construct.size_number(a.shape[0])) * det(node) if isinstance(a.shape[0], int) else None
-        )
+        taken = to_power(coefficient, a.shape[0]) if isinstance(a.shape[0], int) else None
+        return None if taken is None else scale(taken, det(node))
     if (vector := _diagonal(a)) is not None:
         return prod(vector)
     if (chain := _square_chain(a)) is not None:

@@ -6,9 +6,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from eindiff import construct
+from eindiff.coefficients import times
 from eindiff.constants import IndexMap, Lower
 from eindiff.construct import scale
-from eindiff.expr import Apply, Constant, Expr, Map, Variable, number
+from eindiff.expr import Apply, Constant, Expr, Map, Variable
 from eindiff.matrix_functions import inv, logdet
 from eindiff.rewrite import rule
 from eindiff.rules.shapes import is_apply, is_map
@@ -81,7 +82,7 @@ def logarithms_of_pivots(network: Network) -> bool | None:
         coefficient, factors, _, _ = construct.parts(node.args[0])
         if coefficient == 1 and len(factors) == 1 and factors[0][1] == (0, 0) and is_apply(factors[0][0], "chol"):
             network.summed.discard(labels[0])
-            network.coefficient = number(network.coefficient * Fraction(1, 2))
+            network.coefficient = times(network.coefficient, Fraction(1, 2))
             network.factors[i] = (logdet(_factorized(factors[0][0])), ())
             return True
     return None
@@ -112,7 +113,7 @@ def cancel_inverses(network: Network) -> bool | None:
                     x = labels[joint]
                     if candidate[1 - joint] == x and x in network.summed and uses[x] == 2:
                         network.summed.discard(x)
-                        network.coefficient = number(network.coefficient * sign)
+                        network.coefficient = times(network.coefficient, sign)
                         return _cancel(network, i, j, labels[mine], candidate[theirs])
     return None
 
