@@ -14,9 +14,10 @@ from eindiff import sizes as sz
 from eindiff.emit.backends import NAMES, library_of
 from eindiff.emit.module import Module, Program
 from eindiff.errors import EindiffError, shape_text
-from eindiff.evaluate import as_tuples, bind_from_unneeded, bind_sizes, check_symmetric, flatten, read_inputs
-from eindiff.expr import Constant, Expr, plain, topological
-from eindiff.foreign import converter, prepared, stand_ins
+from eindiff.evaluate import as_tuples, bind_from_unneeded, bind_sizes, declared, flatten, read_inputs
+from eindiff.expr import Constant, Expr, plain, topological, variables
+from eindiff.foreign import converter, device_of, known, prepared, stand_ins
+from eindiff.inputs import check, common_type, real_array
 from eindiff.newton import NewtonStep
 from eindiff.operators.patterns import Pattern, decompose
 from eindiff.operators.terms import Term
@@ -33,7 +34,10 @@ RESERVED = ("out", "sizes")  # keywords of a call
 class Compiled:
     """A function of arrays by name, which gives the outputs. A program is made at the first call with sizes of a kind.
 
-    Arrays for names that are not needed are ignored, except that they may show sizes that no other array shows.
+    Arrays for names that are not needed are ignored, except that they may show sizes that no other array shows; and if
+    none is needed, because the outputs are constant, these are of the library and type of those that are given.
+    Arrays of variables with declared properties are held against these at each call (see `inputs`), where they are
+    numbers in main memory.
     """
 
     def __init__(
@@ -48,7 +52,9 @@ class Compiled:
         self._names = [v.name for v in self._module.inputs]
         self._given = dict(sizes)
         self._hidden = [name for name in self._module.unseen if name not in self._given]
-        self._symmetric = [v.name for v in self._module.inputs if v.symmetries]
+        self._needs_all = bool(self._hidden) or not self._names  # to know what runs
+        self._declared = declared(self.exprs)
+        self._is_typed = all(x.shape or variables(x) for x in self.exprs)  # numbers alone are those of Python
         self._calls: dict[tuple, _Call] = {}  # by the shapes and types of arrays
         self._built: dict[tuple, _Built] = {}  # by type and kind of sizes
         self._building = RLock()
@@ -63,23 +69,33 @@ class Compiled:
         try:
             values = [arrays[name] for name in self._names]
             key = _key(values)
-            call = self._calls[key] if sizes is None and not self._hidden else self._find(key, arrays, sizes)
+            call = self._calls[key] if sizes is None and not self._needs_all else self._find(key, arrays, sizes)
         except (KeyError, AttributeError):
             call = self._bind(arrays, sizes or {})
-        for name in self._symmetric if call.is_numpy else ():
-            check_symmetric(name, np.asarray(arrays[name]))
+        if self._declared:
+            self._check(arrays)
         if call.convert is not None:
-            values = [call.convert(arrays[name]) for name in call.names]
+            values = [call.convert(name, arrays[name]) for name in call.names]
         elif len(call.names) < len(values):  # some are in no factor of a structured output
             values = [arrays[name] for name in call.names]
         keywords = call.keywords if out is None else call.keywords | call.buffers(out, arrays)
-        if call.quiet:
+        if not call.names and not call.is_numpy:
+            with device_of(call.library, arrays.values()):
+                results = call.function(**keywords)
+        elif call.quiet:
             results = call.function(*values, **keywords)
         else:
             results = call.careful(*values, **keywords)
         if self._outputs.is_array and call.is_finished:
             return results
         return self._outputs.assemble(call.finished(results), call.dtype)
+
+    def _check(self, arrays: Mapping[str, Any]) -> None:
+        """Hold arrays against what their variables are declared to be."""
+        for variable in self._declared:
+            array = known(variable.name, arrays[variable.name]) if variable.name in arrays else None
+            if array is not None:
+                check(variable, array)
 
     def plan(self, sizes: Mapping[str, int] | None = None) -> Plan:
         """The program for some sizes, with what it costs; without sizes the one that was made last."""
@@ -131,38 +147,35 @@ class Compiled:
 
     def _bind(self, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> _Call:
         """Check the arrays, find their sizes, and what runs for arrays like these."""
-        library = self.backend or library_of(arrays[name] for name in self._names if name in arrays)
+        library = self.backend or library_of(arrays.get(name) for name in self._names or arrays)
         shown = arrays if library == "numpy" else stand_ins(arrays)
         bindings = bind_sizes(read_inputs(self.exprs, shown), {**self._given, **sizes})
         bind_from_unneeded(self.exprs, shown, bindings)
         if missing := [name for name in self._hidden if name not in bindings]:
             raise EindiffError(f"no array shows the size {missing[0]}: give it as sizes={{'{missing[0]}': ...}}")
         found = [np.asarray(shown[name]) for name in self._names]
-        dtype = np.dtype(self.dtype or _common_type(found))
+        dtype = np.dtype(self.dtype) if self.dtype else common_type(self._names, arrays)
         built = self._build(bindings, dtype.name, library)
-        call = _Call(
-            built,
-            [plain(x) for x in self.exprs],
-            dtype,
-            self._conversion(library, dtype, arrays, found),
-            bindings,
-            library,
-        )
+        convert, exprs = self._conversion(library, dtype, arrays, found), [plain(x) for x in self.exprs]
+        call = _Call(built, exprs, dtype, convert, bindings, library, self._is_typed)
         if not sizes and all(hasattr(arrays[name], "dtype") for name in self._names):
             key = _key([arrays[name] for name in self._names])
-            self._calls[(*key, *self._shown(arrays)) if self._hidden else key] = call
+            self._calls[(*key, *self._shown(arrays)) if self._needs_all else key] = call
         return call
 
     def _conversion(
         self, library: str, dtype: np.dtype, arrays: Mapping[str, Any], found: Sequence[np.ndarray]
-    ) -> Callable[[Any], Any] | None:
+    ) -> Callable[[str, Any], Any] | None:
         """What has to be done to arrays first, if anything."""
         given = [arrays[name] for name in self._names]
         if library == "numpy":
             ready = all(x is y and x.dtype == dtype for x, y in zip(found, given, strict=True))
-            return None if ready else lambda value: np.asarray(value, dtype)
+            return None if ready else lambda name, value: np.asarray(real_array(name, value), dtype)
         ready = all(x.dtype == dtype and library_of([y]) == library for x, y in zip(found, given, strict=True))
-        return None if ready else converter(library, dtype, arrays)
+        if ready:
+            return None
+        own = converter(library, dtype, arrays)
+        return lambda name, value: own(value if library_of([value]) == library else real_array(name, value))
 
     def _find(self, key: tuple, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None) -> _Call:
         """What runs where arrays that are not needed show sizes, or sizes are given."""
@@ -170,7 +183,7 @@ class Compiled:
 
     @staticmethod
     def _shown(arrays: Mapping[str, Any]) -> list[tuple]:
-        return [(name, np.shape(value)) for name, value in arrays.items()]
+        return [(name, np.shape(x), getattr(x, "dtype", None), type(x)) for name, x in arrays.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +200,8 @@ class _Call:
     """What runs for arrays of certain shapes and types."""
 
     def __init__(
-        self, built: _Built, exprs: Sequence[Expr], dtype: np.dtype, convert: Callable[[Any], Any] | None,
-        sizes: Mapping[str, int], library: str,
+        self, built: _Built, exprs: Sequence[Expr], dtype: np.dtype, convert: Callable[[str, Any], Any] | None,
+        sizes: Mapping[str, int], library: str, is_typed: bool,
     ) -> None:  # fmt: skip
         def shape(sizes_of_axes: Iterable[sz.Size]) -> tuple[int, ...]:
             return tuple([sz.evaluate(size, sizes) for size in sizes_of_axes])
@@ -197,12 +210,14 @@ class _Call:
         self.function = built.function
         self.dtype = dtype
         self.convert = convert  # what arrays need first
+        self.library = library
         self.is_numpy = library == "numpy"
+        self.is_typed = not self.is_numpy or (dtype == np.float64 and is_typed)
         self.names = [v.name for v in module.inputs]
         self.quiet = built.program.is_quiet or not self.is_numpy
         self.keywords = {module.names.sizes[name]: sizes[name] for name in module.unseen}
         self.shapes = [shape(x.shape) for x in exprs]
-        self.is_finished = not built.patterns and (dtype == np.float64 or not self.is_numpy)
+        self.is_finished = not built.patterns and self.is_typed
         self._outputs = list(module.names.outputs.values())
         self._buffers = list(module.names.buffers.values())
         place = {factor: k for k, factor in enumerate(module.exprs)}
@@ -230,7 +245,7 @@ class _Call:
     def finished(self, results: Any) -> list[Any]:
         """The outputs from what the program gives."""
         found = [results] if len(self._outputs) == 1 else results
-        if self.dtype != np.float64 and self.is_numpy:  # some functions give float64 for float32
+        if not self.is_typed:  # some functions give float64 for float32
             found = [np.asarray(x, self.dtype)[()] for x in found]
         if not self._terms:
             return list(found)
@@ -285,12 +300,6 @@ def _kind(size: int) -> int:
     return size if size < 2 else 1 + size.bit_length()
 
 
-def _common_type(arrays: Sequence[np.ndarray]) -> str:
-    """float32 if all numbers with a fraction have it, else float64."""
-    types = {x.dtype for x in arrays if x.dtype.kind == "f"}
-    return "float32" if types == {np.dtype(np.float32)} else "float64"
-
-
 def compile(
     outputs: Any, backend: str | None = None, dtype: Any = None, sizes: Mapping[str, int] | None = None,
     form: str = "dense",
@@ -299,8 +308,9 @@ def compile(
 
     The program is made for the sizes of the arrays of the first call, or at once if all `sizes` are given; and for
     their library (NumPy, JAX, PyTorch, TensorFlow, CuPy), unless `backend` names one. Without `dtype`, results are
-    float32 if all arrays are, else float64. Results are arrays (`form="dense"`), or `structured`: a `Derivative` each,
-    and one for a grid of blocks such as a Hessian by several variables. A `newton_step` is solved for in either form.
+    float32 if all floats in the arrays are, else float64. Results are arrays (`form="dense"`), or `structured`: a
+    `Derivative` each, and one for a grid of blocks such as a Hessian by several variables. A `newton_step` is solved
+    for in either form.
     Equal requests give the same function.
 
     >>> import numpy as np

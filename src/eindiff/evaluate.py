@@ -26,6 +26,7 @@ from eindiff.expr import (
     topological,
     variables,
 )
+from eindiff.inputs import check, common_type, real_array
 from eindiff.labels import Labels
 from eindiff.paths import contraction_path
 from eindiff.ranges import Ranges
@@ -36,7 +37,8 @@ Array = np.ndarray
 def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None) -> Any:
     """The value of an expression, or of a list of them (which share work), as NumPy arrays.
 
-    Arrays for names that are not needed are ignored. `sizes` is only needed for sizes that no array shows.
+    Arrays for names that are not needed are ignored. `sizes` is only needed for sizes that no array shows. Numbers are
+    computed in float64; results are float32 if the arrays are.
 
     >>> import eindiff as ed
     >>> x = ed.vector("x", "n")
@@ -45,13 +47,19 @@ def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mappi
     """
     several = isinstance(outputs, list | tuple)
     wanted = flatten(outputs)
-    inputs = read_inputs(wanted, arrays or {})
+    given = arrays or {}
+    inputs = read_inputs(wanted, given)
     bindings = bind_sizes(inputs, sizes or {})
-    bind_from_unneeded(wanted, arrays or {}, bindings)
+    bind_from_unneeded(wanted, given, bindings)
     Ranges(wanted).check(bindings)
+    for variable in declared(wanted):
+        if variable.name in given:
+            check(variable, real_array(variable.name, given[variable.name]))
+    dtype = common_type([v.name for v in inputs], given)
     with np.errstate(all="ignore"):
-        values = _Interpreter(inputs, bindings).run([plain(output) for output in wanted])
-    results = iter(values)
+        exact = {v: np.asarray(array, float) for v, array in inputs.items()}
+        values = _Interpreter(exact, bindings).run([plain(output) for output in wanted])
+        results = iter([value.astype(dtype) for value in values])
     return like(outputs, results) if several else next(results)
 
 
@@ -87,23 +95,17 @@ def read_inputs(outputs: Sequence[Expr], arrays: Mapping[str, Any]) -> dict[Vari
         raise EindiffError(f"no array is given for {', '.join(missing)}; the inputs are {listing}")
     inputs = {}
     for v in needed:
-        array = np.asarray(arrays[v.name])
-        if array.dtype.kind not in "biuf":
-            raise EindiffError(f"the array for {v.name} holds {array.dtype}, not real numbers")
+        array = inputs[v] = real_array(v.name, arrays[v.name])
         if array.ndim != v.ndim:
             raise EindiffError(
                 f"{v.name} is declared {shape_text(v.shape)}, but its array has shape {shape_text(array.shape)}"
             )
-        if v.symmetries and array.shape[0] == array.shape[1]:
-            check_symmetric(v.name, array)
-        inputs[v] = array.astype(float) if array.dtype.kind != "f" else array
     return inputs
 
 
-def check_symmetric(name: str, array: Array) -> None:
-    """Refuse a matrix that is not symmetric up to rounding."""
-    if not np.allclose(array, array.T):
-        raise EindiffError(f"{name} is declared symmetric, but its array is not")
+def declared(outputs: Sequence[Expr]) -> list[Variable]:
+    """The variables with properties that outputs were made of, also where they have dropped out."""
+    return [v for v in sorted({*variables(*outputs), *origins(*outputs)}, key=lambda v: v.name) if v.properties]
 
 
 def bind_sizes(inputs: Mapping[Variable, Array], given: Mapping[str, int]) -> dict[str, int]:

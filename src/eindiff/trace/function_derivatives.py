@@ -29,6 +29,7 @@ from eindiff import construct, derive
 from eindiff.compiled import Compiled, compile
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Expr, Variable, variables
+from eindiff.inputs import common_type
 from eindiff.planning import Plan
 from eindiff.trace.functions import (
     UntraceableError,
@@ -56,12 +57,14 @@ MOST_TRACES = 256  # of one function; the oldest one goes
 
 def _describe(value: Any, leaves: list[Any], is_variable: bool) -> Any:
     """What a trace depends on: shapes and types of arrays, which are added to the leaves, and all other values."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.floating):
         if value.dtype.kind not in "biuf":
             raise EindiffError(f"an array of {value.dtype} is given; only real numbers have derivatives here")
-        leaves.append(value)
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            raise EindiffError("an array with masked entries is given; fill them, or leave them out")
+        leaves.append(np.asarray(value))
         return value.shape, value.dtype
-    if isinstance(value, float | np.floating) or (is_variable and isinstance(value, int | np.integer)):
+    if isinstance(value, float) or (is_variable and isinstance(value, int | np.integer)):
         leaves.append(np.float64(value))
         return float
     if isinstance(value, list | tuple):
@@ -299,7 +302,8 @@ class DerivativeOfFunction:
         values = [output(f, leaf) for leaf in leaves_of(result)]
         everything, large = lifted(f, [*values, *_expressions(extra)], symbols.used)
         values, rest = everything[: len(values)], everything[len(values) :]
-        dtype = _dtype(leaves)
+        given = {symbols.names.get(k, "an argument"): x for k, x in enumerate(leaves) if isinstance(x, np.ndarray)}
+        dtype = common_type(given, given)
         constants = {name: np.asarray(value, dtype) for name, value in large.items()}
         if self.verify:
             arrays = {name: leaves[place] for place, name in symbols.names.items()} | constants
@@ -354,9 +358,3 @@ class DerivativeOfFunction:
 
 def _expressions(tree: Any) -> list[Expr]:
     return [x for x in leaves_of(tree) if isinstance(x, Expr)]
-
-
-def _dtype(leaves: Sequence[Any]) -> str:
-    """float32 if all arrays of numbers with a fraction have it, else float64."""
-    types = {x.dtype for x in leaves if isinstance(x, np.ndarray) and x.dtype.kind == "f"}
-    return "float32" if types == {np.dtype(np.float32)} else "float64"
