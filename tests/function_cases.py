@@ -29,7 +29,7 @@ LIBRARY = SimpleNamespace(
     **{name: getattr(ed, name) for name in dir(ed) if not name.startswith("_")},
     **{
         name: _internal(name)
-        for name in ("winner", "argmax", "inverse_or_zero", "log_weighted_sum")
+        for name in ("winner", "argmax", "inverse_or_zero", "log_weighted_sum", "power_derivative")
         if not hasattr(ed, name)
     },
 )
@@ -81,6 +81,7 @@ ELEMENTWISE = [
     case("power", lambda lib, x, y: lib.power(x, y), order=3, x=("positive", 3), y=("real", 3)),
     case("power", lambda lib, x, y: x**y, "broadcast", x=("positive", 2, 3), y=("real", 3)),
     case("power", lambda lib, y: 2.0**y, "of a number", order=3, y=("real", 4)),
+    case("power_derivative", lambda lib, x, y: lib.power_derivative(x, y), order=3, x=("positive", 3), y=("real", 3)),
     case("winner", lambda lib, x, y: lib.winner(x, y), order=3, x=("real", 3), y=("real", 3)),
     case("maximum", lambda lib, x, y: lib.maximum(x, y) ** 3, order=3, x=("real", 3), y=("real", 3)),
     case("minimum", lambda lib, x, y: lib.minimum(x, y) ** 3, x=("real", 2, 3), y=("real", 3)),

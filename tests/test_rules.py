@@ -135,6 +135,7 @@ CASES: dict[str, list[Case]] = {
         (lambda: (2 * x * y) ** -3, lambda x, y, **_: (2 * x * y) ** -3.0),
         (lambda: ed.sqrt(3 * x), lambda x, **_: np.sqrt(3 * x)),
     ],
+    "derivative_of_power": [(lambda: ed.gradient(ed.sum(p**x), x), lambda p, x, **_: p**x * np.log(p))],
     "abs_of_positive": [
         (lambda: ed.abs(-2 * p), lambda p, **_: 2 * p),
         (lambda: ed.abs(-3 * x), lambda x, **_: 3 * np.abs(x)),

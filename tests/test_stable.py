@@ -138,3 +138,68 @@ def test_what_lies_off_the_diagonal_stays_there():
     for inner in (ed.diag(ed.exp(v)), ed.diag(2 * ed.exp(v) + 1), ed.diag(ed.sigmoid(v)), ed.diag(1 / (1 + ed.exp(v)))):
         value = ed.evaluate(ed.log(inner), arrays)
         assert (value[~np.eye(3, dtype=bool)] == -np.inf).all()
+
+
+@pytest.mark.parametrize(
+    ("point", "gradient", "second"),
+    [
+        ((0.0, 0.0), (1, 0), ((0, -np.inf), (-np.inf, 0))),
+        ((0.0, 1.0), (0, 0), ((2, 0), (0, 0))),
+        ((0.0, 0.5), (0, 0), ((np.inf, 0), (0, 0))),
+        ((0.0, 2.5), (0, 0), ((0, 0), (0, 0))),
+        ((0.0, -1.0), (0, -np.inf), None),
+    ],
+)
+def test_derivatives_of_powers_at_zero(library, point, gradient, second):
+    """x**y is x**2 for y = 2, whatever x is; where the limit of a derivative is 0 it is 0 at x = 0 too."""
+    u = ed.vector("u", 2)
+    f = u[0] ** (u[1] + 1)
+    arrays = {"u": np.array(point)}
+    for derivative, expected in ((ed.gradient(f, u), gradient), (ed.hessian(f, u), second)):
+        if expected is not None:
+            with np.errstate(all="ignore"):  # NumPy in CuPy's place
+                np.testing.assert_array_equal(library.values([derivative], arrays)[0], expected)
+            np.testing.assert_array_equal(ed.evaluate(derivative, arrays), expected)
+
+
+# Numbers in front
+
+
+@pytest.mark.parametrize(
+    ("build", "point", "expected"),
+    [
+        (lambda x: (1e-200 * x) ** 2, 1e200, 1.0),
+        (lambda x: (1e300 * x) ** 2, 1e-200, 1e200),
+        (lambda x: (1e200 * x) ** 2.5, 1e-200, 1.0),
+        (lambda x: (1e-200 * x) ** -3, 1e200, 1.0),
+        (lambda x: ed.sqrt(1e-310 * x * x), -1e155, 1.0),
+        (lambda x: ed.gradient((1e200 * x) ** 2.5, x), 1e-200, 2.5e200),
+        (lambda x: (3 * x) ** 123456789, 1 / 3, 1.0),
+        (lambda x: ed.det(1e200 * x * ed.eye(3)), 1e-200, 1.0),
+    ],
+)
+def test_powers_of_multiples_stay_in_range(build, point, expected):
+    x = ed.scalar("x")
+    np.testing.assert_allclose(ed.evaluate(build(x), {"x": point}), expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: (1e-200 * x) * (1e-200 * x),
+        lambda x: 1e200 * (1e200 * x),
+        lambda x: 1e308 * x + 1e308 * x,
+        lambda x: ed.gradient((1e-200 * x) ** 2, x),
+        lambda x: x / 1e-310,
+        lambda x: 10**400 * x,
+        lambda x: x / 10**400,
+    ],
+)
+def test_numbers_out_of_range_are_errors(build):
+    with pytest.raises(ed.EindiffError, match=r"too (large|small)"):
+        build(ed.scalar("x"))
+
+
+def test_infinite_coefficients_stay_infinite():
+    value = ed.evaluate(np.inf * v + np.inf * w, {"v": np.ones(3), "w": np.ones(3)})
+    assert (value == np.inf).all()

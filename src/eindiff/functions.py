@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import isfinite, isinf, pi
+from math import comb, isfinite, isinf, pi
 from math import sqrt as _sqrt
 from typing import Any
 
@@ -240,10 +240,60 @@ def power_function(exponent: Number) -> Function:
 
 TABLE["pow"] = power_function(Fraction(5, 2))
 
+Terms = tuple[tuple[int, tuple[int, ...]], ...]
+
+
+def power_terms(by_base: int, by_exponent: int) -> Terms:
+    """`∂^m/∂x^m ∂^k/∂y^k x^y / x^(y-m)` as powers of log(x) with their polynomials in y, highest power of y first.
+
+    >>> power_terms(1, 1)
+    ((1, (1, 0)), (0, (1,)))
+    """
+    falling = np.poly1d(np.rint(np.poly(np.arange(by_base))).astype(int))  # y (y - 1) ... (y - m + 1)
+    found = [(by_exponent - j, comb(by_exponent, j) * falling.deriv(j)) for j in range(by_exponent + 1)]
+    return tuple((r, tuple(int(c) for c in np.rint(p.coeffs))) for r, p in found if np.any(p.coeffs))
+
+
+def _power_derivative_value(x: Any, y: Any, by_base: int, terms: Terms) -> Any:
+    x, y = np.broadcast_arrays(np.asarray(x, float), np.asarray(y, float))
+    powers, result = np.power(x, y - by_base), np.zeros(x.shape)
+    for r, coefficients in terms:
+        factor = np.polyval(coefficients, y)
+        logs = np.where((x == 0) & (y > by_base), 0.0, powers * np.log(x) ** r) if r else powers
+        result = result + np.where(factor == 0, 0.0, factor * logs)
+    return result
+
+
+@lru_cache(maxsize=64)
+def power_derivative(by_base: int, by_exponent: int) -> Function:
+    """The derivative of x**y, some times by x and some by y. What is 0 in the limit is 0 for x = 0 too."""
+    terms = power_terms(by_base, by_exponent)
+    return Function(
+        "power_derivative", _quiet(lambda x, y: _power_derivative_value(x, y, by_base, terms)),
+        (_derived_power(by_base + 1, by_exponent), _derived_power(by_base, by_exponent + 1)),
+        domain="positive", latex=r"\operatorname{power\_derivative}", parameter=(by_base, by_exponent),
+    )  # fmt: skip
+
+
+def _derived_power(by_base: int, by_exponent: int) -> Derivative:
+    return lambda x, y: construct.map_(power_derivative(by_base, by_exponent), (x, y))
+
+
+def power_formula(parameter: tuple[int, int], x: Expr, y: Expr) -> Expr:
+    """What people write for a derivative of x**y: the same but for x = 0."""
+    by_base, by_exponent = parameter
+    pieces = []
+    for r, coefficients in power_terms(by_base, by_exponent):
+        terms = [construct.scale(c, power(y, n)) for n, c in enumerate(coefficients[::-1]) if c]
+        pieces.append(multiply(power(log(x), r), construct.add(terms)))
+    return multiply(power(x, y - by_base), construct.add(pieces))
+
+
+TABLE["power_derivative"] = power_derivative(1, 1)
+
 _general_power = row(
-    "power", _quiet(np.power), lambda a, b: b * power(a, b - 1), lambda a, b: power(a, b) * log(a),
-    domain="positive", latex="{}^{{{}}}",
-)  # fmt: skip
+    "power", _quiet(np.power), _derived_power(1, 0), _derived_power(0, 1), domain="positive", latex="{}^{{{}}}"
+)
 
 
 def power(base: Operand, exponent: Operand) -> Expr:

@@ -24,6 +24,7 @@ from eindiff.emit.operations import (
 )  # fmt: skip
 from eindiff.errors import EindiffError
 from eindiff.expr import Apply, Map
+from eindiff.functions import power_terms
 from eindiff.sizes import Size
 from eindiff.trace.opaque import REGISTRY
 
@@ -150,6 +151,20 @@ def inverse_or_zero(x):
     x = np.asarray(x, dtype=float)
     return np.divide(1, x, out=np.zeros_like(x), where=x != 0)
 ''',
+    "power_derivative": '''
+def power_derivative(x, y, order, terms):
+    """The derivative of x**y, `order` times by x and some by y; `terms` are powers of log(x), polynomials in y."""
+    x, y = x + 0.0 * y, y + 0.0 * x
+    powers, result = x ** (y - order), 0.0 * x
+    for r, coefficients in terms:
+        factor = 0.0 * y
+        for c in coefficients:
+            factor = factor * y + c
+        none = (x == 0) & (y > order)
+        logs = np.where(none, 0.0, powers * np.log(np.where(none, 1.0, x)) ** r) if r else powers
+        result = result + np.where(factor == 0, 0.0, factor * logs)
+    return result
+''',
     "argmax": '''
 def argmax(x):
     """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""
@@ -201,6 +216,10 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
         return operations.power(args[0], node.function.parameter)
     if name == "power":
         return operations.make("{0} ** {1}", args, [ATOMS, ATOMS], kind="power", speed=FUNCTION)
+    if name == "power_derivative":
+        by_base, by_exponent = node.function.parameter
+        terms = power_terms(by_base, by_exponent)
+        return operations.make(f"power_derivative({{0}}, {{1}}, {by_base}, {terms})", args, speed=FUNCTION)
     if name not in ELEMENTWISE:
         raise EindiffError(f"{name} cannot be written as source: it has no NumPy form")
     args = [operations.number(float(x.role[1])) if x.role[:1] == ("number",) else x for x in args]

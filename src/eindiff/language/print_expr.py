@@ -6,7 +6,9 @@ from dataclasses import replace
 from html import escape
 
 from eindiff.errors import EindiffError
-from eindiff.expr import Expr, plain, variables
+from eindiff.expr import Expr, Map, plain, variables
+from eindiff.functions import power_formula
+from eindiff.order import rebuild, with_children
 from eindiff.sizes import names as size_names
 
 NOTATIONS = ("matrix", "index", "einsum")
@@ -41,7 +43,7 @@ def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: b
     from eindiff.language.print_names import document
     from eindiff.language.print_text import PlainStyle, UnicodeStyle
 
-    expr = plain(expr)
+    expr = as_written(plain(expr))
     taken = {variable.name for variable in variables(expr)}
     taken |= {name for variable in variables(expr) for size in variable.shape for name in size_names(size)}
     writer = {"plain": PlainStyle, "unicode": UnicodeStyle, "latex": LatexStyle}[style]()
@@ -54,6 +56,17 @@ def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: b
     made = document(expr, MatrixNotation(expr) if notation == "matrix" else EinsumNotation(expr), names, taken)
     definitions = [(writer.define(name), writer.text(tree)) for name, _, tree in made.definitions]
     return writer.document(definitions, writer.text(made.body))
+
+
+def as_written(expr: Expr) -> Expr:
+    """An expression without the functions that only derivatives are made of: with the formulas that people know."""
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        if isinstance(node, Map) and node.function.name == "power_derivative":
+            return power_formula(node.function.parameter, *children)
+        return with_children(node, children)
+
+    return rebuild([expr], change)[0]
 
 
 def repr_latex(expr: Expr) -> str:

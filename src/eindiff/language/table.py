@@ -119,7 +119,7 @@ def _python_elementwise(usage: str, function: Callable[..., Expr], count: int = 
 
 
 for _name, _function in functions.TABLE.items():
-    if not _function.core and _name != "pow":
+    if not _function.core and _name not in ("pow", "power_derivative"):
         _elementwise(_name)
 _python_elementwise("sqrt(x)", functions.sqrt)
 _python_elementwise("square(x)", functions.square)

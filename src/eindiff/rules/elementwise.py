@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from eindiff import construct
 from eindiff.coefficients import Number, is_whole, number, to_power
-from eindiff.construct import parts, scale
+from eindiff.construct import is_number, parts, scale
 from eindiff.expr import Einsum, Expr
-from eindiff.functions import TABLE, power
+from eindiff.functions import TABLE, power, power_formula
 from eindiff.functions import abs as absolute
 from eindiff.rewrite import rule
-from eindiff.rules.shapes import bare, is_positive
+from eindiff.rules.shapes import bare, is_map, is_positive
 
 # Powers
 
@@ -68,6 +68,13 @@ def power_of_product(exponent: Number, x: Expr) -> Expr | None:
     if whole:
         return construct.einsum(taken, [(power(node, exponent), labels) for node, labels in factors], output, sizes)
     return scale(taken, power(construct.einsum(1, factors, output, sizes), exponent))
+
+
+@rule("power_derivative")
+def derivative_of_power(order: tuple[int, int], x: Expr, y: Expr) -> Expr | None:
+    """The derivative of x^y for positive x is a formula: no case x = 0 is to be told apart. The function goes away."""
+    positive = is_positive(x) and not is_map(x, "abs")
+    return power_formula(order, x, y) if positive or (is_number(x) and x.coefficient > 0) else None
 
 
 @rule("abs")

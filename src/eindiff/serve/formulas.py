@@ -13,6 +13,7 @@ from eindiff.language.layout import as_row
 from eindiff.language.notation_einsum import EinsumNotation
 from eindiff.language.notation_index import IndexNotation, with_letters
 from eindiff.language.notation_matrix import MatrixNotation
+from eindiff.language.print_expr import as_written
 from eindiff.language.print_names import document
 from eindiff.language.print_text import PlainStyle, UnicodeStyle
 from eindiff.language.print_tree import Tree, walk
@@ -37,7 +38,7 @@ class Line:
 
 def lines(expr: Expr, notation: str, names: bool = True) -> list[Line]:
     """An expression in a notation, its named parts first."""
-    expr = plain(expr)
+    expr = as_written(plain(expr))
     taken = {v.name for v in variables(expr)} | _sizes(expr)
     if notation == "index":
         indices = IndexNotation(expr)

@@ -31,6 +31,20 @@ def inverse_or_zero(x):
     """1 / x, and 0 at 0."""
     return np.where(x == 0, 0.0, 1 / np.where(x == 0, 1.0, x))
 ''',
+    "power_derivative": '''
+def power_derivative(x, y, order, terms):
+    """The derivative of x**y, `order` times by x and some by y; `terms` are powers of log(x), polynomials in y."""
+    x, y = x + 0.0 * y, y + 0.0 * x
+    powers, result = x ** (y - order), 0.0 * x
+    for r, coefficients in terms:
+        factor = 0.0 * y
+        for c in coefficients:
+            factor = factor * y + c
+        none = (x == 0) & (y > order)
+        logs = np.where(none, 0.0, powers * np.log(np.where(none, 1.0, x)) ** r) if r else powers
+        result = result + np.where(factor == 0, 0.0, factor * logs)
+    return result
+''',
     "argmax": '''
 def argmax(x):
     """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""

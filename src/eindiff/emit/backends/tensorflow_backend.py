@@ -200,6 +200,19 @@ def inverse_or_zero(x):
     """1 / x, and 0 at 0."""
     return tf.math.reciprocal_no_nan(x)
 ''',
+        "power_derivative": '''
+def power_derivative(x, y, order, terms):
+    """The derivative of x**y, `order` times by x and some by y; `terms` are powers of log(x), polynomials in y."""
+    x, y = x + 0.0 * y, y + 0.0 * x
+    powers, result = x ** (y - order), 0.0 * x
+    for r, coefficients in terms:
+        factor = 0.0 * y
+        for c in coefficients:
+            factor = factor * y + c
+        logs = tf.where(tf.equal(x, 0) & (y > order), tf.zeros_like(x), powers * tf.math.log(x) ** r) if r else powers
+        result = result + tf.where(tf.equal(factor, 0), tf.zeros_like(x), factor * logs)
+    return result
+''',
         "argmax": '''
 def argmax(x):
     """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""
