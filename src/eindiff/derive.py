@@ -20,6 +20,7 @@ from eindiff.order import flatten, merge, nest_by_tensor_order
 from eindiff.rewrite import record
 from eindiff.sharing import share
 from eindiff.sizes import Size
+from eindiff.spectra import closing_of
 
 if TYPE_CHECKING:
     from eindiff.trace.function_derivatives import DerivativeOfFunction
@@ -259,7 +260,7 @@ def _blocks(ys: Sequence[Expr], xs: Sequence[Variable], mode: str, symmetric: st
     found = []
     for y in share(ys):
         forward = mode == "forward" or (mode == "auto" and y.ndim > max(x.ndim for x in xs))
-        primes = [pushforwards(y, x, unit(x)).get(y) for x in xs] if forward else _reverse(y, xs)
+        primes = [_pushed(y, x, unit(x)) for x in xs] if forward else _pulled(y, xs, unit(y))
         zeros = [construct.filled(0, y.shape + x.shape) for x in xs]
         found += [_project(z if p is None else p, x, symmetric) for p, z, x in zip(primes, zeros, xs, strict=True)]
     found = _finished(found, mode)
@@ -277,9 +278,22 @@ def _finished(found: list[Expr], mode: str = "auto") -> list[Expr]:
     return flatten(found) if len(topological(found)) <= SMALL else found
 
 
-def _reverse(y: Expr, xs: Sequence[Variable]) -> list[Expr | None]:
-    bars = pullbacks(y, xs, unit(y))
-    return [bars.get(x) for x in xs]
+def _pushed(y: Expr, x: Variable, seed: Expr) -> Expr | None:
+    """The derivative of y in forward mode, None if it is 0."""
+    closing = closing_of([y])
+    [inside] = closing.outputs
+    result = pushforwards(inside, x, seed).get(inside)
+    return None if result is None else closing.opened([result])[0]
+
+
+def _pulled(y: Expr, xs: Sequence[Variable], seed: Expr) -> list[Expr | None]:
+    """The derivatives of y in reverse mode, None where they are 0."""
+    closing = closing_of([y])
+    [inside] = closing.outputs
+    bars = pullbacks(inside, xs, seed)
+    found = [x for x in xs if x in bars]
+    results = dict(zip(found, closing.opened([bars[x] for x in found]), strict=True))
+    return [results.get(x) for x in xs]
 
 
 def _project(result: Expr, x: Variable, convention: str) -> Expr:
@@ -456,14 +470,14 @@ def jvp(y: Expr, x: Expr | str, v: Expr | str) -> Expr:
     v = _direction("jvp", v, x.shape)
     if x.symmetries:
         v = _project(v, x, "projected")
-    result = pushforwards(y, x, v).get(y)
+    result = _pushed(y, x, v)
     return hiding(construct.filled(0, y.shape) if result is None else _finished([result])[0], y)
 
 
 def vjp(y: Expr, x: Expr | str, u: Expr | str) -> Expr:
     """The derivative by x of the inner product of y with u: reverse mode started with ȳ = u."""
     x = find_variable(y, x)
-    result = pullbacks(y, [x], _direction("vjp", u, y.shape)).get(x)
+    [result] = _pulled(y, [x], _direction("vjp", u, y.shape))
     if result is None:
         return hiding(construct.filled(0, x.shape), y)
     return hiding(_finished([_project(result, x, "projected")])[0], y)
