@@ -1,7 +1,7 @@
 """Random programs of slices, places, gathers, scatters, windows and reshapes, over sizes that are names or numbers.
 
-A program is text in the words of `Words`; it is read twice, as an expression and as plain NumPy on complex numbers, whose
-imaginary steps are the derivatives. There every place has to exist: NumPy alone would cut slices short.
+A program is text that is read twice: as an expression, and as plain NumPy on complex numbers, whose imaginary steps are
+the derivatives. There every place has to exist, where NumPy alone would cut slices short.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import eindiff as ed
-from eindiff import construct
+from eindiff import construct, sizes
 from eindiff.constants import IndexMap
 
 VARIABLES: dict[str, tuple[int | str, ...]] = {
@@ -40,7 +40,9 @@ class Expressions:
 
     @staticmethod
     def windows(a: Any, count: int) -> Any:
-        places = a.shape[0] - count + 1 if isinstance(a.shape[0], int) else f"{a.shape[0]} - {count - 1}"
+        places = sizes.subtract(a.shape[0], count - 1)
+        if isinstance(places, int) and places < 1:
+            raise ed.EindiffError("no window fits")
         chosen = construct.constant(IndexMap(a.shape[0], (places, count), 0, (1, 1)))
         return ed.einsum("kij,k->ij", chosen, a)
 
@@ -126,16 +128,39 @@ class Program:
     scalar: str
     by: str
 
-    @property
-    def names(self) -> list[str]:
-        return [name for name in VARIABLES if any(f"({name}" in t or f" {name}" in t for t in self._texts)]
+    def outputs(self) -> dict[str, ed.Expr]:
+        """The tensor, the scalar and their derivatives as expressions."""
+        values = variables()
+        tensor, scalar = (read(text, Expressions, values) for text in (self.tensor, self.scalar))
+        x = values[self.by]
+        return {
+            "tensor": tensor, "scalar": scalar, "gradient": ed.gradient(scalar, x), "hessian": ed.hessian(scalar, x),
+            "diagonal": ed.hessian_diagonal(scalar, x), "jacobian": ed.derivative(tensor, x),
+        }  # fmt: skip
+
+    def expected(self, sizes: dict[str, int], arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Some of the outputs from NumPy alone."""
+        words, at = Arrays(sizes), arrays[self.by]
+        columns = []
+        for place in np.ndindex(at.shape):
+            moved = at.astype(complex)
+            moved[place] += 1j * STEP
+            values = arrays | {self.by: moved}
+            columns.append([read(text, words, values).imag / STEP for text in (self.tensor, self.scalar)])
+        found = {name: np.asarray(read(text, words, arrays)) for name, text in self._texts.items()}
+        if columns:
+            found["jacobian"] = np.stack([column[0] for column in columns], -1).reshape(
+                found["tensor"].shape + at.shape
+            )
+        return found | {"gradient": np.reshape([column[1] for column in columns], at.shape)}
 
     @property
-    def _texts(self) -> list[str]:
-        return [self.tensor.replace("[", "("), self.scalar.replace("[", "(")]
+    def _texts(self) -> dict[str, str]:
+        return {"tensor": self.tensor, "scalar": self.scalar}
 
-    def read(self, text: str, words: Any, values: dict[str, Any]) -> Any:
-        return eval(text, {"w": words, "s": Places(), **values})
+
+def read(text: str, words: Any, values: dict[str, Any]) -> Any:
+    return eval(text, {"w": words, "s": Places(), **values})
 
 
 def variables() -> dict[str, Any]:
@@ -150,8 +175,8 @@ def arrays_for(sizes: dict[str, int], seed: int) -> dict[str, np.ndarray]:
 def _index(random: Random) -> str:
     k, j = random.randrange(3), random.randrange(1, 4)
     return random.choice([
-        f"{k}", f"-{j}", f"{k}:", f":-{j}", f"-{j}:", f"{k}:{k + j}", f"-{j + 1}:-{random.randrange(1, j + 1)}", "::-1", ":",
-        f"[{k}, {random.randrange(3)}, {random.randrange(3)}]", f"{k}:-{j}", f"[{k}, {j}]", "None",
+        f"{k}", f"-{j}", f"{k}:", f":-{j}", f"-{j}:", f"{k}:{k + j}", f"-{j + 1}:-{random.randrange(1, j + 1)}",
+        f"[{k}, {random.randrange(3)}, {random.randrange(3)}]", f"{k}:-{j}", f"[{k}, {j}]", "None", "::-1", ":",
     ])  # fmt: skip
 
 
@@ -161,8 +186,8 @@ def _steps(random: Random) -> dict[str, Callable[[Any], str]]:
         return f"w.at({{0}}, s[{', '.join(_index(random) for _ in range(count))}])"
 
     def einsum(a: Any) -> str:
-        first = "ijk"[: a.ndim]
-        return f'w.einsum("{first},{random.choice(["i", "j", "ij", "ii", "jk"])}->{random.choice(["i", "ij", "ji", "", "k"])}", {{0}}, {{1}})'
+        second, output = random.choice(["i", "j", "ij", "ii", "jk"]), random.choice(["i", "ij", "ji", "", "k"])
+        return f'w.einsum("{"ijk"[: a.ndim]},{second}->{output}", {{0}}, {{1}})'
 
     return {
         "at": at,
@@ -196,11 +221,11 @@ def random_program(seed: int, length: int = 6) -> Program:
     made = 0
     for _ in range(40 * length):
         text, value = random.choice(pool[-3:] if random.random() < 0.7 else pool)
-        other, other_value = random.choice(pool)
+        other = random.choice(pool)[0]
         template = random.choices([*steps.values()], weights)[0](value)
-        new = template.replace("{0}", f"({text})" if " " in text else text).replace("{1}", f"({other})")
+        new = template.replace("{0}", f"({text})").replace("{1}", f"({other})")
         try:
-            found = eval(new, {"w": Expressions, "s": Places(), **known})
+            found = read(new, Expressions, known)
         except (ed.EindiffError, IndexError, AttributeError):
             continue
         if isinstance(found, ed.Expr) and found.ndim <= 3 and len(new) < 300:
@@ -211,5 +236,5 @@ def random_program(seed: int, length: int = 6) -> Program:
     text, value = pool[-1]
     mates = [other for other, mate in pool if mate.shape == value.shape]
     scalar = f"w.total(({text}) * ({random.choice(mates)}))"
-    names = [v.name for v in ed.variables(eval(scalar, {"w": Expressions, "s": Places(), **known}))] or ["x"]
+    names = [v.name for v in ed.variables(read(scalar, Expressions, known))] or ["x"]
     return Program(text, scalar, random.choice(names))

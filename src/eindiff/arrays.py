@@ -65,17 +65,17 @@ def as_expr(value: Operand) -> Expr:
 
 def ones(*shape: Size) -> Expr:
     """A tensor of ones."""
-    return filled(1, shape)
+    return filled(1, tuple(map(sz.read, shape)))
 
 
 def zeros(*shape: Size) -> Expr:
     """A tensor of zeros."""
-    return filled(0, shape)
+    return filled(0, tuple(map(sz.read, shape)))
 
 
 def eye(n: Size) -> Expr:
     """The identity matrix: `einsum("->ii")`."""
-    return construct.einsum(1, [], (0, 0), {0: n})
+    return construct.einsum(1, [], (0, 0), {0: sz.read(n)})
 
 
 # Elementwise operators, with NumPy's broadcasting
@@ -167,7 +167,7 @@ def einsum(spec: str, *operands: Operand, sizes: Mapping[str, Size] | None = Non
     """
     exprs = [as_expr(operand) for operand in operands]
     inputs, output = _parse_spec(spec, exprs)
-    found: dict[str, Size] = dict(sizes or {})
+    found: dict[str, Size] = {label: sz.read(size) for label, size in (sizes or {}).items()}
     where: dict[str, str] = dict.fromkeys(found, "sizes")
     for expr, labels in zip(exprs, inputs, strict=True):
         for axis, (label, size) in enumerate(zip(labels, expr.shape, strict=True)):

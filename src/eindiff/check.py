@@ -14,7 +14,9 @@ from eindiff.derive import derivative, find_variable
 from eindiff.errors import EindiffError
 from eindiff.evaluate import evaluate
 from eindiff.expr import Expr, Variable, size_names, variables
+from eindiff.ranges import Ranges
 
+LARGEST = 64  # size that is tried
 STEPS = (1e-2, 1e-3, 1e-4)  # of the central differences; the one that shows the smallest error counts
 
 
@@ -60,7 +62,7 @@ def check(
     """
     wanted = [wrt] if isinstance(wrt, Expr | str) else list(wrt) if wrt is not None else variables(expr)
     chosen = [find_variable(expr, x) for x in wanted]
-    bindings = dict(sizes or {})
+    bindings = sz.read_given(sizes or {})
     point = dict(at) if at is not None else random_point([expr], bindings, seed)
     errors: dict[tuple[str, ...], float] = {}
     lower: dict[tuple[str, ...], Expr] = {(): expr}
@@ -115,14 +117,27 @@ def _central_difference(moved: Callable[[float], np.ndarray]) -> np.ndarray:
     return min(found, key=lambda pair: pair[0])[1]
 
 
+def small_sizes(outputs: Sequence[Expr], given: Mapping[str, int]) -> dict[str, int]:
+    """Small values for the other named sizes, unequal for different names, and large enough for all slices."""
+    names = sorted(size_names(*outputs) - set(given))
+    sizes = {name: 2 + count if count < 4 else 3 for count, name in enumerate(names)}
+    conditions = Ranges(outputs).conditions
+    for _ in range(LARGEST):
+        short = [condition for condition in conditions if not condition.holds({**sizes, **given})]
+        if not short:
+            break
+        for name in sz.names(sz.inequality(short[0].quantity)[0]) & set(names):
+            sizes[name] += 1
+    return sizes
+
+
 def random_point(outputs: Sequence[Expr], sizes: dict[str, int], seed: int = 0) -> dict[str, np.ndarray]:
     """Arrays for all variables, inside the domain of the expression if one of several kinds of samples is.
 
     `sizes` is filled up with small values, unequal for different names.
     """
     inputs = variables(*outputs)
-    for count, name in enumerate(sorted(size_names(*outputs) - set(sizes))):
-        sizes[name] = 2 + count if count < 4 else 3
+    sizes.update(small_sizes(outputs, sizes))
     problem: EindiffError | None = None
     for attempt in range(12):
         generator = np.random.default_rng(seed + attempt)

@@ -50,7 +50,7 @@ class Compiled:
         self.backend = backend
         self._module = Module(named(self.exprs), "f")
         self._names = [v.name for v in self._module.inputs]
-        self._given = dict(sizes)
+        self._given = sz.read_given(sizes)
         self._hidden = [name for name in self._module.unseen if name not in self._given]
         self._needs_all = bool(self._hidden) or not self._names  # to know what runs
         self._declared = declared(self.exprs)
@@ -102,7 +102,7 @@ class Compiled:
         if sizes is None and self._built:
             built = [*self._built.values()][-1]
             return Plan(built.program, () if built.patterns else self.exprs)
-        wanted = {**self._given, **(sizes or {})}
+        wanted = {**self._given, **sz.read_given(sizes or {})}
         if missing := sorted(self._module.size_names - set(wanted)):
             raise EindiffError(f"the plan depends on the sizes {', '.join(missing)}: give them, or call it once")
         built = self._build(wanted, self.dtype or "float64", self.backend or "numpy")

@@ -140,7 +140,7 @@ class IndexMap:
         return IndexMap(size, tuple(n for n, _ in inputs), offset, tuple(s for _, s in inputs))
 
     def needs(self) -> list[Size]:
-        """What must not be negative for every k to be in range, if every input has an entry.
+        """What must not be negative for the inputs to exist, and, if each has an entry, for every k to be in range.
 
         >>> IndexMap("n", (3,), 1, (1,)).needs(), IndexMap("n", (), "n - 2").needs()
         (['n - 4'], ['n - 2'])
@@ -157,7 +157,13 @@ class IndexMap:
             lowest = lowest if sign > 0 else moved[0] if sign < 0 else lowest | moved[0]
             highest = highest if sign < 0 else moved[1] if sign > 0 else highest | moved[1]
         left = [sz.subtract(sz.subtract(self.size, 1), k) for k in highest]
-        return [size for size in sorted([*lowest, *left], key=str) if not sz.never_negative(size)]
+        needed = dict.fromkeys([*self.inputs, *sorted([*lowest, *left], key=str)])
+        return [size for size in needed if not sz.never_negative(size)]
+
+    def implies(self, other: IndexMap) -> bool:
+        """Whether the other map is in range wherever this one is, as far as this is known."""
+        own = self.needs()
+        return all(any(sz.never_negative(sz.subtract(need, x)) for x in own) for need in other.needs())
 
     def index_array(self, bindings: Mapping[str, int]) -> np.ndarray:
         """k as an array over (i1, ..., ir)."""

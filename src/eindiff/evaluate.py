@@ -110,7 +110,7 @@ def declared(outputs: Sequence[Expr]) -> list[Variable]:
 
 def bind_sizes(inputs: Mapping[Variable, Array], given: Mapping[str, int]) -> dict[str, int]:
     """The named sizes, from the shapes of the arrays and from what is given."""
-    bindings = dict(given)
+    bindings = sz.read_given(given)
     source = dict.fromkeys(given, "sizes")
     for variable, array in inputs.items():
         for size, actual in zip(variable.shape, array.shape, strict=True):

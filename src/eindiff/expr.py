@@ -423,11 +423,15 @@ def variables(*outputs: Expr) -> list[Variable]:
 
 def size_names(*outputs: Expr) -> set[str]:
     """The named sizes that some expressions need."""
-    sizes: set[Size] = set()
-    for node in topological(outputs):
-        sizes.update(node.shape)
-        if isinstance(node, Einsum):
-            sizes.update(node.sizes)
-        elif isinstance(node, Constant) and isinstance(node.value, SizeOf):
-            sizes.add(node.value.size)
+    sizes = {size for node in topological(outputs) for size in sizes_in(node)}
     return {name for size in sizes for name in sz.names(size)}
+
+
+def sizes_in(node: Expr) -> list[Size]:
+    """The sizes that a node may have to write: of its axes, of labels, and those in structured constants."""
+    sizes = [*node.shape, *(node.sizes if isinstance(node, Einsum) else ())]
+    if isinstance(node, Constant) and isinstance(node.value, SizeOf):
+        sizes.append(node.value.size)
+    if isinstance(node, Constant) and isinstance(node.value, IndexMap):
+        sizes += [node.value.offset, *node.value.strides]
+    return sizes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ def reshape(a: Operand, shape: Size | Sequence[Size]) -> Expr:
     """The same entries in row-major order with another shape; one size may be -1."""
     a = as_expr(a)
     new = list(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else [shape]
+    new = [size if size == -1 else sz.read(size) for size in new]
     if -1 in new:
         new[new.index(-1)] = _missing_size(a, [size for size in new if size != -1])
     if sz.product(a.shape) != sz.product(new):
@@ -167,8 +169,24 @@ def _index_map(a: Expr, size: Size, entry: Any) -> IndexMap | None:
     return IndexMap(size, tuple(chosen.shape), indices=tuple(chosen.ravel().tolist()))
 
 
+def _as_slice(a: Expr, entry: slice) -> slice:
+    """A slice whose bounds are whole numbers, sizes or None, and whose step is a whole number other than 0."""
+    try:
+        start, stop = (
+            bound if bound is None else sz.read(bound) if isinstance(bound, str) else index(bound)
+            for bound in (entry.start, entry.stop)
+        )
+        step = 1 if entry.step is None else index(entry.step)
+    except TypeError:
+        step = 0
+    if step == 0:
+        raise EindiffError(f"{short(a)}[{entry}]: bounds are whole numbers or sizes, and a step is not 0")
+    return slice(start, stop, step)
+
+
 def _slice_map(a: Expr, size: Size, entry: slice) -> IndexMap | None:
-    step = 1 if entry.step is None else int(entry.step)
+    entry = _as_slice(a, entry)
+    step = entry.step
     if isinstance(size, int):
         if isinstance(entry.start, str) or isinstance(entry.stop, str):
             raise EindiffError(

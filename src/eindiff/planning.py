@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eindiff import sizes as sz
 from eindiff.derivation import derivation
 from eindiff.emit.module import Module, Program
 from eindiff.emit.operations import Operation
@@ -180,7 +181,7 @@ def plan(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "
     module = Module(named(exprs), "f")
     if strategy not in STRATEGIES:
         raise EindiffError(f"strategy {strategy!r}: choose one of {', '.join(STRATEGIES)}")
-    sizes = dict(sizes or {})
+    sizes = sz.read_given(sizes or {})
     if missing := sorted(module.size_names - set(sizes)):
         raise EindiffError(f"plan needs the sizes {', '.join(missing)}: give them as sizes={{'{missing[0]}': ...}}")
     return Plan(module.program(sizes, strategy=strategy), exprs)

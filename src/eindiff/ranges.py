@@ -47,7 +47,7 @@ class Ranges:
 
     def __init__(self, outputs: Sequence[Expr]) -> None:
         self.conditions: list[Condition] = []
-        self._seen: set[Size | IndexMap] = set()
+        self._seen: set[tuple[Size, tuple[Size, ...]]] = set()
         for node in topological(outputs):
             if not is_index_map(node):  # what uses it says more
                 self._add_axes(node)
@@ -60,18 +60,19 @@ class Ranges:
     def _add_axes(self, node: Expr) -> None:
         for size in (*node.shape, *(node.sizes if isinstance(node, Einsum) else ())):
             if not sz.never_negative(size):
-                self._add(size, [size], (), node)
+                self._add(size, (), node)
 
     def _add_places(self, node: Expr, user: Expr) -> None:
         if isinstance(node, Constant) and isinstance(node.value, IndexMap):
             axes = tuple([size for size in node.value.inputs if isinstance(size, str)])
-            self._add(node.value, node.value.needs(), axes, user)
+            for need in node.value.needs():
+                self._add(need, () if need in axes else axes, user)
 
-    def _add(self, key: Size | IndexMap, quantities: Sequence[Size], axes: tuple[Size, ...], node: Expr) -> None:
-        """The first user of an axis or a map is the simplest one, which a message can show."""
-        if key not in self._seen:
-            self._seen.add(key)
-            self.conditions += [Condition(quantity, axes, node) for quantity in quantities]
+    def _add(self, quantity: Size, axes: tuple[Size, ...], node: Expr) -> None:
+        """The first node that needs something is the simplest one, which a message can show."""
+        if (quantity, axes) not in self._seen:
+            self._seen.add((quantity, axes))
+            self.conditions.append(Condition(quantity, axes, node))
 
     def check(self, bindings: Mapping[str, int]) -> None:
         """Refuse sizes for which an axis or a place does not exist."""

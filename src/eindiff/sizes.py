@@ -10,14 +10,76 @@ they compare equal.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from operator import index
+from typing import Any
 
 from eindiff.errors import EindiffError
 
 Size = int | str
 Shape = tuple[Size, ...]
 _Polynomial = dict[tuple[str, ...], int]
+
+
+def read(value: Any) -> Size:
+    """A size from what people write: a whole number, a name, or sums and products of these.
+
+    >>> read("n-1"), read("2*(m + n)")
+    ('n - 1', '2*m + 2*n')
+    """
+    if isinstance(value, str):
+        return value if value.isidentifier() else _read_text(value)
+    if (size := _whole(value)) is None:
+        raise EindiffError(f"a size is a whole number, a name, or a sum or product of those, not {value!r}")
+    return size
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number from 0 on as one of Python's; None if it is something else."""
+    try:
+        number = index(value)
+    except TypeError:
+        return None
+    return number if number >= 0 else None
+
+
+@lru_cache(maxsize=4096)
+def _read_text(text: str) -> Size:
+    try:
+        return _read_syntax(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, TypeError):
+        raise EindiffError(f"a size is a whole number, a name, or a sum or product of those, not {text!r}") from None
+
+
+def _read_syntax(node: Any) -> Size:
+    match node:
+        case ast.Constant(int(value)):
+            return value
+        case ast.Name(name):
+            return name
+        case ast.UnaryOp(ast.USub(), inner):
+            return multiply(-1, _read_syntax(inner))
+        case ast.BinOp(left, ast.Add(), right):
+            return add(_read_syntax(left), _read_syntax(right))
+        case ast.BinOp(left, ast.Sub(), right):
+            return subtract(_read_syntax(left), _read_syntax(right))
+        case ast.BinOp(left, ast.Mult(), right):
+            return multiply(_read_syntax(left), _read_syntax(right))
+        case ast.Call(ast.Name("min"), [left, right], []):
+            return minimum(_read_syntax(left), _read_syntax(right))
+    raise TypeError
+
+
+def read_given(sizes: Mapping[str, Any]) -> dict[str, int]:
+    """Values of named sizes, which are whole numbers from 0 on."""
+    found = {}
+    for name, value in sizes.items():
+        if (size := _whole(value)) is None:
+            raise EindiffError(f"the size {name} is a whole number from 0 on, not {value!r}")
+        found[name] = size
+    return found
 
 
 @lru_cache(maxsize=4096)

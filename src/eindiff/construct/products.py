@@ -109,6 +109,7 @@ class Network:
         self.output = output
         self.sizes = dict(sizes)
         self.inline = inline
+        self.checked = False  # whether another term has the same index maps
         self.sets = UnionFind()
         self.summed = {label for _, labels in factors for label in labels}
 
@@ -194,11 +195,13 @@ class Network:
             if split:
                 rest = [t for t in node.terms if t not in split]
                 pieces = split + ([add(rest)] if rest else [])
-                return add([self._with(others, (piece, labels)) for piece in pieces])
+                return add([self._with(others, (piece, labels), len(pieces) > 1) for piece in pieces])
         return None
 
-    def _with(self, others: list[Factor], factor: Factor) -> Expr:
-        return einsum(self.coefficient, [*others, factor], self.output, self.sizes, self.inline)
+    def _with(self, others: list[Factor], factor: Factor, several: bool) -> Expr:
+        network = Network(self.coefficient, [*others, factor], self.output, self.sizes, self.inline)
+        network.checked = self.checked or (several and is_number(factor[0]))
+        return network.build()
 
     def _take_diagonals(self) -> bool:
         """A diagonal of a contraction, a sum or an elementwise function is taken inside it, before it is computed."""

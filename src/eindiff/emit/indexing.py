@@ -198,7 +198,8 @@ class Indexing:
             return self._backward(index.offset, last, stride, length) if surely else None
         if not sz.never_negative(stride):
             return None
-        stop, left = sz.add(last, 1), sz.subtract(length, sz.add(last, 1))
+        left = sz.subtract(length, sz.add(last, 1))
+        stop = sz.add(last, 1 if isinstance(sizes[label], int) else stride)  # where there may be no entry
         start = "" if index.offset == 0 else self._from_end(index.offset, length)
         if left == 0 or (isinstance(left, int) and isinstance(stride, int) and 0 <= left < stride):
             end = ""

@@ -14,7 +14,6 @@ import numpy as np
 
 from eindiff import series
 from eindiff import sizes as sz
-from eindiff.constants import IndexMap, SizeOf
 from eindiff.emit.backends import Backend, backend
 from eindiff.emit.costs import Costs
 from eindiff.emit.functions import HELPERS
@@ -22,7 +21,7 @@ from eindiff.emit.lowering import Lowering
 from eindiff.emit.operations import ARITHMETIC, BLAS, Operation, reachable, tidy
 from eindiff.emit.statements import Printer, Statement
 from eindiff.errors import EindiffError
-from eindiff.expr import Constant, Einsum, Expr, Variable, plain, topological, variables
+from eindiff.expr import Expr, Variable, plain, size_names, variables
 from eindiff.ranges import Condition, Ranges
 from eindiff.sharing import distribute, factor, share
 from eindiff.sizes import Size
@@ -103,7 +102,7 @@ class Module:
         self.name = name
         self.exprs = [plain(output) for output in self.named.values()]
         self.inputs = variables(*self.exprs)
-        needed = {name for node in topological(self.exprs) for size in sizes_in(node) for name in sz.names(size)}
+        needed = size_names(*self.exprs)
         shown = {size for v in self.inputs for size in v.shape if isinstance(size, str)}
         self.size_names = needed | shown
         self.unseen = sorted(needed - shown)
@@ -220,16 +219,6 @@ class Module:
         more, less = map(self.names.size, sz.inequality(condition.quantity))
         empty = "".join(f"{self.names.size(size)} == 0 or " for size in condition.axes)
         return f"assert {empty}{more} >= {less}, {json.dumps(str(condition), ensure_ascii=False)}"
-
-
-def sizes_in(node: Expr) -> list[Size]:
-    """The sizes that a node may have to write: of its axes, of labels, and those in structured constants."""
-    sizes = [*node.shape, *(node.sizes if isinstance(node, Einsum) else ())]
-    if isinstance(node, Constant) and isinstance(node.value, SizeOf):
-        sizes.append(node.value.size)
-    if isinstance(node, Constant) and isinstance(node.value, IndexMap):
-        sizes += [node.value.offset, *node.value.strides]
-    return sizes
 
 
 def _check(name: str, sizes: Sequence[str]) -> str:

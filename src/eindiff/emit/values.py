@@ -280,7 +280,8 @@ class Arrays:
         operands.extend(places)
         slots = ", ".join(f"{{{number_of + 1 + k}}}" for k in range(len(places)))
         if term.injective and not slices and not places:
-            return f'np.einsum("{subscripts([term.axes], order)}", {{out}})[...] {sign} {{{number_of}}}'
+            labels = tuple([label for axis in term.axes for label in labels_of(axis)])
+            return f'np.einsum("{subscripts([labels], order)}", {{out}})[...] {sign} {{{number_of}}}'
         if term.injective:
             return f"{{out}}[{', '.join(slices) or slots}] {sign} {{{number_of}}}"
         add = "subtract" if sign == "-=" else "add"

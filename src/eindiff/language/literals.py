@@ -90,7 +90,7 @@ def _product(operators: list[str], args: list) -> Any:
     """A product of sizes, or a fraction of numbers."""
     result = args[0]
     for operator, arg in zip(operators, args[1:], strict=True):
-        if operator == "/" and not isinstance(arg, str):
+        if operator == "/" and not isinstance(result, str) and not isinstance(arg, str):
             result = Fraction(result) / Fraction(arg)
         elif operator == "*":
             result = sz.multiply(_size(result), _size(arg))

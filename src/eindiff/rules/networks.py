@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from eindiff import construct
+from eindiff import sizes as sz
 from eindiff.coefficients import times
 from eindiff.constants import IndexMap, Lower
 from eindiff.construct import scale
@@ -140,7 +141,10 @@ def _maps(network: Network) -> list[tuple[int, IndexMap, tuple[int, ...]]]:
 def simplify_index_maps(network: Network) -> bool | None:
     """Fewer or smaller maps: an input of size 1 says nothing; the identity is a delta; a map whose target is summed
     away is all ones; the same map twice with one target (if it is injective), or with the same inputs and targets that
-    stay, is the map once, and deltas; a map of a map is a map; two maps with one target that is summed away are one."""
+    stay, is the map once, and deltas; a map of a map is a map; two maps with one target that is summed away are one.
+
+    None of this may lose a place that does not exist for some sizes, and so has to be refused.
+    """
     maps = _maps(network)
     if not maps:
         return None
@@ -154,7 +158,7 @@ def simplify_index_maps(network: Network) -> bool | None:
             network.unite(*labels)
             del network.factors[i]
             return True
-        if labels[0] in network.summed and uses[labels[0]] == 1:
+        if labels[0] in network.summed and uses[labels[0]] == 1 and (network.checked or _is_certain(outer)):
             network.summed.discard(labels[0])
             del network.factors[i]
             return True
@@ -174,7 +178,7 @@ def simplify_index_maps(network: Network) -> bool | None:
             ):
                 axis = labels[1:].index(other_labels[0])
                 composed = outer.compose(axis, other)
-                if composed is not None:
+                if composed is not None and composed.implies(outer) and composed.implies(other):
                     network.summed.discard(other_labels[0])
                     network.factors[i] = (
                         construct.constant(composed),
@@ -183,6 +187,11 @@ def simplify_index_maps(network: Network) -> bool | None:
                     del network.factors[j]
                     return True
     return None
+
+
+def _is_certain(chosen: IndexMap) -> bool:
+    """Whether a map is in range for all sizes, as long as axes have entries at all."""
+    return all(sz.add(need, 1) in sz.names(need) for need in chosen.needs())
 
 
 def _meet(

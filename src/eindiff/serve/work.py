@@ -11,6 +11,7 @@ from functools import cache
 from math import comb, isfinite
 from typing import Any
 
+from eindiff.check import small_sizes
 from eindiff.derive import derivative
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Expr, Variable, size_names, topological, variables
@@ -318,21 +319,15 @@ def checked(ask: Mapping[str, Any]) -> dict[str, Any]:
             {"key": key, "error": error if isfinite(error) else None, "passed": bool(error <= found.tolerance)}
             for key, error in errors.items()
         ],
-        "sizes": small_sizes([reading.function, *(block.mixed for block in result.blocks)]),
+        "sizes": small_sizes([reading.function, *(block.mixed for block in result.blocks)], {}),
     }
-
-
-def small_sizes(exprs: list[Expr]) -> dict[str, int]:
-    """The sizes that a check is done at."""
-    names = sorted(size_names(*exprs))
-    return {name: 2 + count if count < 4 else 3 for count, name in enumerate(names)}
 
 
 def _small(exprs: list[Expr]) -> None:
     """Refuse arrays whose sizes are declared as large numbers."""
     from eindiff import sizes as sz
 
-    known = small_sizes(exprs)
+    known = small_sizes(exprs, {})
     for expr in [*exprs, *variables(*exprs)]:
         entries = 1
         for size in expr.shape:
