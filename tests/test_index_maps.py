@@ -147,6 +147,12 @@ def test_places_from_the_end(library: Library, which: int, n: int) -> None:
         assert_close(actual, np.asarray(wanted), output)
 
 
+def test_a_variable_that_is_only_derived_by_shows_its_sizes() -> None:
+    gradient = ed.gradient(x[-1] ** 2, A)
+    assert ed.compile(gradient)(x=np.ones(3), A=np.ones((2, 3))).shape == (2, 3)
+    assert evaluate(gradient, {"x": np.ones(3), "A": np.ones((2, 3))}).shape == (2, 3)
+
+
 def test_sources_count_from_the_end() -> None:
     source: dict = {}
     exec(ed.to_source(ed.gradient(x[-1] ** 2 * x[-2:][0], x)), source)

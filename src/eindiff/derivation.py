@@ -83,10 +83,10 @@ def hiding(result: Expr, *sources: Expr) -> Expr:
 
 
 def origins(*outputs: Expr) -> set[Variable]:
-    """The variables of what some expressions were made of, which may have dropped out of them."""
+    """The variables of what some expressions were made of and derived by, which may have dropped out of them."""
     found: set[Variable] = set()
     for output in outputs:
         if output.derivation is not None:
             sources = output.derivation.sources
-            found.update(variables(*sources), origins(*sources))
+            found.update(variables(*sources), origins(*sources), output.derivation.by)
     return found
