@@ -27,7 +27,7 @@ x, X, w = ed.vector("x", 2), ed.matrix("X", "m", "n"), ed.vector("w", "n")
 ALIKE: dict[str, Callable[[], Any]] = {
     "Jacobian 4×2": lambda: ed.derivative(ed.einsum("ijk,k->ij", T, x), x),
     "Jacobian 2×4": lambda: ed.derivative(ed.einsum("ijk,jk->i", T, M), M),
-    "Gradient 1×8": lambda: ed.gradient(ed.sum(T * ed.tensor("U", (2, 2, 2))), "U"),
+    "Gradient 2×2×2": lambda: ed.gradient(ed.sum(T * ed.tensor("U", (2, 2, 2))), "U"),
 }
 
 
@@ -192,6 +192,25 @@ def test_a_function_that_is_made_anew_is_known_again_until_its_array_changes() -
     assert calls == 2
 
 
+@pytest.mark.parametrize("size", [3, 100])
+def test_numpy_functions_notice_that_an_array_around_them_changed(size: int) -> None:
+    array = np.arange(1.0, size + 1)
+
+    class Model:
+        weights = np.ones(size)
+
+    gradient = ed.gradient(lambda v: np.sum(array * Model.weights * v * v))
+    point = np.ones(size)
+    np.testing.assert_array_equal(gradient(point), 2 * array)
+    np.testing.assert_array_equal(gradient(point), 2 * array)
+    assert gradient.traces == 1
+    array *= 10
+    np.testing.assert_array_equal(gradient(point), 2 * array)
+    Model.weights[0] = 3.0
+    np.testing.assert_array_equal(gradient(point), 2 * array * Model.weights)
+    assert gradient.traces == 3
+
+
 def test_what_is_remembered_is_bounded_in_number_and_bytes_and_by_what_is_alive() -> None:
     recent: Recent[str] = Recent(count=3, size=100)
     for k in range(5):
@@ -212,7 +231,7 @@ def test_compiled_functions_do_not_keep_more_than_some_megabytes_of_literals() -
     made = []
     for k in range(6):
         literal = np.random.default_rng(k).normal(size=(1000, 200))
-        made.append(weakref.ref(ed.compile(literal @ ed.vector("w", 200))))
+        made.append(weakref.ref(ed.compile(ed.sum(w) * literal)))  # no program yet, as n is not known
     gc.collect()
     assert sum(reference() is not None for reference in made) <= 1
 

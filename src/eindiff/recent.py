@@ -6,16 +6,31 @@ with a weak reference, so that no key keeps an array alive; what was remembered 
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, Generic, TypeVar
 from weakref import ref
 
 T = TypeVar("T")
 
 MOST_BYTES = 2**24
+
+
+def once(make: Callable[[], T]) -> Callable[[], T]:
+    """A function that makes something when it is first called, whichever thread does so, and gives it ever after."""
+    lock, made = RLock(), list[T]()
+
+    def get() -> T:
+        if not made:
+            with lock:
+                if not made:
+                    made.append(make())
+        return made[0]
+
+    return get
 
 
 class Same:
@@ -105,8 +120,9 @@ class Recent(Generic[T]):
 
     def _forget(self, key: Hashable) -> None:
         """An object that a value was remembered for is gone. That may be seen in the midst of anything."""
-        self._dead.append(key)
-        self._clean()
+        if not sys.is_finalizing():  # when keys may be made of modules that are gone
+            self._dead.append(key)
+            self._clean()
 
     def _clean(self) -> None:
         while self._dead and self._lock.acquire(blocking=False):

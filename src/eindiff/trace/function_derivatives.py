@@ -22,6 +22,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from inspect import Parameter
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -47,7 +48,7 @@ from eindiff.trace.functions import (
 )
 from eindiff.trace.numpy_array import argument, unwrapped
 from eindiff.trace.numpy_protocol import NeedsValueError
-from eindiff.trace.surroundings import digest
+from eindiff.trace.surroundings import Surroundings, contents, digest
 from eindiff.trace.verify import Call, compare
 
 MOST_TRACES = 256  # of one function; the oldest one goes
@@ -158,6 +159,12 @@ class _Traced:
         self._names = list(names.values())
         self._constants = constants
         self._slots = slots  # which result goes where; None: the one result is all
+        self.seen: list[tuple[Callable[[], Any], int]] = []  # arrays around the function, and what was in them
+
+    @property
+    def holds(self) -> bool:
+        """Whether the arrays that the function saw around it are as they were."""
+        return all((array := get()) is not None and contents(array) == before for get, before in self.seen)
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         arrays = dict(zip(self._names, [leaves[place] for place in self._places], strict=True))
@@ -180,7 +187,8 @@ class DerivativeOfFunction:
     It is traced again for arguments of other shapes or types, or with other values of what is no array; `traces` counts
     how often that was. Arrays and floats are variables; if the function looks at the values of one that it is not
     differentiated by (in an index or a branch), that one is fixed, and other values are traced anew. With `verify` each
-    trace is compared with a plain call of the function.
+    trace is compared with a plain call of the function. Arrays that the function sees around it are constants; if one
+    of them has changed, it is traced again.
     """
 
     def __init__(
@@ -236,12 +244,15 @@ class DerivativeOfFunction:
         while isinstance(found, frozenset):  # it looks at the values of these leaves
             key = key, *[digest(np.asarray(leaves[place])) for place in sorted(found)]
             fixed, found = found, self._cache.get(key)
-        return found if found is not None else self._trace(key, args, keywords, leaves, fixed)
+        if found is not None and found.holds:
+            return found
+        return self._trace(key, args, keywords, leaves, fixed)
 
     def _trace(self, key: Any, args: tuple, keywords: dict, leaves: list[Any], fixed: frozenset[int]) -> _Traced:
         self.traces += 1
         f = self.__wrapped__
         symbols = _Symbols(fixed)
+        seen = [(ref(array), contents(array)) for _, array in Surroundings(f).arrays.values()]
         names = argument_names(f, len(args))
         inputs = [symbols.make(x, names[k], k in self._positions) for k, x in enumerate(args)]
         named = {name: symbols.make(x, name, name in self._keywords) for name, x in keywords.items()}
@@ -264,6 +275,7 @@ class DerivativeOfFunction:
             raise
         by = tuple(by) if self._several else by[0]
         traced = self._differentiated(result, by, xs, symbols, leaves, lambda: self._plain(args, keywords, result))
+        traced.seen.extend(seen)
         self._keep(key, traced)
         return traced
 

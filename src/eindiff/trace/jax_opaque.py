@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import count
 from math import prod
 from typing import Any, TypeGuard
@@ -20,6 +19,7 @@ import numpy as np
 from eindiff import construct
 from eindiff.expr import Apply, Expr
 from eindiff.functions import Function
+from eindiff.recent import once
 from eindiff.sizes import Shape
 from eindiff.trace.opaque import REGISTRY
 
@@ -106,7 +106,7 @@ def _derivative(
 ) -> Callable[..., Expr]:
     """f' by one argument, made when it is first asked for: the axes of the result first, then those of the argument."""
 
-    @lru_cache(maxsize=1)
+    @once
     def made() -> Function:
         name = f"{stem.removesuffix('_derivative')}_derivative"
         if signature.elementwise:

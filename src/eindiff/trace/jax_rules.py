@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -18,6 +17,7 @@ from eindiff import construct, derive
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Variable, topological, variables
 from eindiff.order import substituted
+from eindiff.recent import once
 from eindiff.trace.jax_opaque import Run, Signature, is_opaque, zero_tangent
 
 MOST_EQUATIONS = 60  # of a rule that is read
@@ -32,7 +32,7 @@ def derivatives(trace: Trace, run: Run, signature: Signature) -> list[Callable[.
 
 
 def _derivative(trace: Trace, run: Run, signature: Signature, index: int) -> Callable[..., Expr | None]:
-    @lru_cache(maxsize=1)
+    @once
     def rule() -> tuple[list[Variable], Expr] | None:
         return _read(trace, run, signature, index)
 

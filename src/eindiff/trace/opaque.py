@@ -22,6 +22,7 @@ from eindiff.arrays import einsum
 from eindiff.expr import Expr
 from eindiff.functions import Function, exp, power
 from eindiff.matrix_functions import inv
+from eindiff.recent import once
 
 Derivative = Callable[..., Expr]
 Constructor = Callable[..., Expr]
@@ -59,7 +60,7 @@ def _elementwise(numpy: str, jax: str, torch: str, *derivatives: Derivative | No
     """A function of scalars that is applied along all axes, by its names in the libraries."""
     name = numpy.rpartition(".")[2]
 
-    @lru_cache(maxsize=1)
+    @once
     def made() -> Function:
         value = _registered(f"library_{name}", {"numpy": numpy, "jax": jax, "torch": torch})
         return Function(
@@ -114,7 +115,7 @@ atan2 = _elementwise(
 def _of_determinant(name: str, part: int, derivative: Derivative | None) -> Callable[[Expr], Expr]:
     """A number for each matrix: a part of the sign and the logarithm of the determinant."""
 
-    @lru_cache(maxsize=1)
+    @once
     def made() -> Function:
         paths = {library: f"{library}.linalg.slogdet" for library in ("numpy", "torch")}
         value = _registered(f"library_{name}", paths | {"jax": "jax.numpy.linalg.slogdet"}, part)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from itertools import count
 from math import prod
 from typing import Any
@@ -19,6 +18,7 @@ from eindiff import construct
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr
 from eindiff.functions import Function
+from eindiff.recent import once
 from eindiff.sizes import Shape
 from eindiff.trace.opaque import REGISTRY
 
@@ -44,7 +44,7 @@ def _opaque(name: str, run: Run, shapes: tuple[Shape, ...], shape: Shape, smooth
 def _derivative(name: str, run: Run, shapes: tuple[Shape, ...], shape: Shape, index: int) -> Callable[..., Expr]:
     """f' by one argument, made when it is first asked for: the axes of the result first, then those of the argument."""
 
-    @lru_cache(maxsize=1)
+    @once
     def made() -> Function:
         return _opaque(f"{name}_by{index}", _slope(run, index), shapes, shape + shapes[index], True)
 
