@@ -9,6 +9,7 @@ import numpy as np
 
 from eindiff.errors import EindiffError, shape_text
 from eindiff.operators.dense import Factorization, Triangular, factorize, is_symmetric, symmetrized
+from eindiff.operators.inverses import Inverse, InverseSum, with_inverse
 from eindiff.operators.layout import Core, norms
 from eindiff.operators.solver import Solver, logdet_of, singular
 from eindiff.operators.terms import Array, Term
@@ -49,7 +50,7 @@ class Matrices(Solver):
         return float(self._dense[1].max(initial=0.0)), float(self.factorization.inverse_norms.max(initial=0.0))
 
     def condition(self) -> float:
-        return float((self._dense[1] * self.factorization.inverse_norms).max(initial=0.0))
+        return self.factorization.condition(self._dense[1])
 
     @cached_property
     def factorization(self) -> Factorization:
@@ -84,14 +85,21 @@ class Blocks(Matrices):
     def dense(self) -> tuple[Array, Array]:
         return self._core.dense_and_sizes()
 
+    @cached_property
+    def factorization(self) -> Factorization:
+        return with_inverse(self._core, self._blocks) or super().factorization
+
     def inverse(self) -> list[Term]:
         unit = np.broadcast_to(np.eye(self._core.size, dtype=self._core.dtype), self._blocks.shape)
         return [self._term(self.solve(unit))]
 
     def cholesky(self) -> list[Term]:
-        if not isinstance(self.factorization, Triangular):
+        found = self.factorization
+        if isinstance(found, Inverse | InverseSum):
+            found = factorize(self._blocks, self._symmetric)
+        if not isinstance(found, Triangular):
             raise EindiffError("there is no Cholesky factor: the operator is not symmetric and positive definite")
-        return [self._term(self.factorization.factor)]
+        return [self._term(found.factor)]
 
     def _term(self, blocks: Array) -> Term:
         core = self._core

@@ -17,7 +17,7 @@ import numpy as np
 from eindiff.operators import solver as limits
 from eindiff.operators.grid import Grid
 from eindiff.operators.iterative import Iterative
-from eindiff.operators.solver import SingularError, Solver, UnreliableError, singular
+from eindiff.operators.solver import NoAnswerError, SingularError, Solver, UnreliableError, singular
 from eindiff.operators.terms import Array
 
 Answer = TypeVar("Answer")
@@ -51,6 +51,7 @@ class Careful:
         """The way that is used."""
         return self._ways[0]
 
+    @np.errstate(all="ignore")  # what is not finite is looked for
     def solve(self, b: Array) -> Array:
         """The solutions for the columns of b."""
         while True:
@@ -60,6 +61,7 @@ class Careful:
             except UnreliableError as error:
                 self._drop(error)
 
+    @np.errstate(all="ignore")
     def ask(self, question: Callable[[Solver], Answer], allowed: float = TRUSTED) -> Answer:
         """The answer of the first way that can be trusted without refinement, and has one."""
         one = self._trusted()
@@ -71,6 +73,15 @@ class Careful:
             if len(self._ways) == 1:
                 raise
         return self._others.ask(question, allowed)
+
+    def eigvals(self) -> Array:
+        """The eigenvalues, of the first way that gives them."""
+        for one in self._ways[:-1]:
+            try:
+                return one.eigvals()
+            except NoAnswerError:
+                continue
+        return self._ways[-1].eigvals()
 
     @cached_property
     def _others(self) -> Careful:

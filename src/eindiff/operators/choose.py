@@ -13,6 +13,7 @@ from eindiff.operators.grid import Grid
 from eindiff.operators.iterative import Iterative
 from eindiff.operators.kronecker import kronecker
 from eindiff.operators.layout import Core, Layout
+from eindiff.operators.permuted import permuted
 from eindiff.operators.schur import Schur, Separate
 from eindiff.operators.solver import Known, Solver, subscript
 from eindiff.operators.terms import Array, Term
@@ -49,7 +50,7 @@ def _single(grid: Grid, facts: Known) -> list[Solver]:
     if not layout.inner:
         return [Arranged(layout, Diagonal(core))]
     found: list[Solver] = [Blocks(core, facts.symmetric)]
-    if not core.stack and len(core.dims) > 1 and (product := kronecker(core)) is not None:
+    if not core.stack and len(core.dims) > 1 and (product := kronecker(core) or permuted(core)) is not None:
         found.append(product)
     found += _with_low_rank(core)
     return [*(Arranged(layout, one) for one in found), Iterative(grid, facts)]

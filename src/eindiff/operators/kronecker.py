@@ -22,6 +22,7 @@ from eindiff.errors import EindiffError
 from eindiff.labels import UnionFind, components, first_appearance
 from eindiff.operators.blocks import CANCELLED
 from eindiff.operators.dense import Factorization, Triangular, factorize, is_symmetric, nonzero, symmetrized
+from eindiff.operators.inverses import Inverse
 from eindiff.operators.layout import Core, has_delta
 from eindiff.operators.solver import Solver, singular
 from eindiff.operators.terms import Array, Term, identity
@@ -46,6 +47,12 @@ class Factor:
             total += part
             size += float(np.linalg.norm(part))
         return total, size
+
+    def factorization(self, matrix: Array) -> Factorization:
+        """The factorization of the matrix; the inverse of another one is used as that."""
+        if len(self.terms) == 1 and (inverted := self.terms[0].inverted()) is not None:
+            return Inverse(matrix, inverted.to_dense()[None], self.terms[0].coefficient)
+        return factorize(matrix, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +106,7 @@ def _product(term: Term, groups: Sequence[tuple[int, ...]]) -> Product:
     for group in groups:
         own = sorted(k for part in connected if any(k - count in group for k in part) for k in part if k < count)
         output = tuple([term.output[a] for a in group] + [term.output[half + a] for a in group])
-        part = Term(1.0, tuple([term.arrays[k] for k in own]), tuple([term.labels[k] for k in own]), output, term.sizes)
+        part = term.part(own, output)
         if not own and all(has_delta(part, axis) for axis in range(len(group))):
             factors.append(Factor((), ()))
             continue
@@ -109,8 +116,7 @@ def _product(term: Term, groups: Sequence[tuple[int, ...]]) -> Product:
         factors.append(Factor(key, (part,)))
     for members in connected:
         if all(k < count for k in members):  # a number
-            arrays, labels = tuple([term.arrays[k] for k in members]), tuple([term.labels[k] for k in members])
-            coefficient *= float(Term(1.0, arrays, labels, (), term.sizes).to_dense())
+            coefficient *= float(term.part(sorted(members), ()).to_dense())
     return Product(coefficient, tuple(factors))
 
 
@@ -198,7 +204,8 @@ class KroneckerProduct(Kronecker):
 
     @cached_property
     def _factorizations(self) -> list[Factorization]:
-        return [factorize(x[None], None) for x, _ in self._matrices]
+        factors = self._products[0].factors
+        return [factor.factorization(x[None]) for factor, (x, _) in zip(factors, self._matrices, strict=True)]
 
     @cached_property
     def is_exact(self) -> bool:  # type: ignore[override]

@@ -23,6 +23,10 @@ class UnreliableError(EindiffError):
     """What a solver found cannot be trusted; another one may do better."""
 
 
+class NoAnswerError(EindiffError):
+    """A structure does not tell what is asked; another one may."""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of an operator from its expression; None is unknown."""
@@ -78,7 +82,7 @@ class Solver(ABC):
 
     def eigvals(self) -> Array:
         """All eigenvalues, in no particular order."""
-        raise EindiffError(f"the structure ({self.word}) does not give eigenvalues: take them from as_matrix()")
+        raise NoAnswerError(f"the structure ({self.word}) does not give eigenvalues: take them from as_matrix()")
 
     def inverse(self) -> list[Term]:
         """The inverse, as terms."""
