@@ -28,6 +28,7 @@ class Matrices(Solver):
         self.flops = count * (rows**3 / 3 + 2 * rows**2)
         self.nbytes = 2 * count * rows**2 * dtype.itemsize
         self._symmetric = symmetric
+        self._is_single = False  # whether there is only one part
 
     @abstractmethod
     def dense(self) -> tuple[Array, Array]:
@@ -44,7 +45,7 @@ class Matrices(Solver):
     @cached_property
     def is_exact(self) -> bool:  # type: ignore[override]
         """Whether no digits are lost when the matrices are formed: their parts do not cancel."""
-        return bool((self._dense[1] <= CANCELLED * norms(self._blocks)).all())
+        return self._is_single or bool((self._dense[1] <= CANCELLED * norms(self._blocks)).all())
 
     def norms(self) -> tuple[float, float]:
         return float(self._dense[1].max(initial=0.0)), float(self.factorization.inverse_norms.max(initial=0.0))
@@ -81,6 +82,7 @@ class Blocks(Matrices):
         super().__init__(core.count, core.size, core.dtype, symmetric)
         self.formula = f"core({core.size}×{core.size})"
         self._core = core
+        self._is_single = len(core.terms) == 1
 
     def dense(self) -> tuple[Array, Array]:
         return self._core.dense_and_sizes()
@@ -131,20 +133,22 @@ class Diagonal(Solver):
     def _values(self) -> Array:
         return self._dense[0]
 
-    def _divided(self, by: Array) -> float:
-        if not np.abs(self._values).min(initial=1.0) > 0:
+    @cached_property
+    def _least(self) -> float:
+        least = float(np.abs(self._values).min(initial=1.0))
+        if not least > 0:
             raise singular("the system is singular: it has an infinite condition, since its diagonal has zeros")
-        return float((by / np.abs(self._values)).max(initial=0.0))
+        return least
 
     def norms(self) -> tuple[float, float]:
-        return float(self._dense[1].max(initial=0.0)), self._divided(np.ones_like(self._values))
+        return float(self._dense[1].max(initial=0.0)), 1 / self._least
 
     def condition(self) -> float:
         """By how much the terms of an entry cancel: entries of different sizes do no harm."""
-        return self._divided(self._dense[1])
+        single = len(self._core.terms) == 1 and self._least
+        return 1.0 if single else float((self._dense[1] / np.maximum(np.abs(self._values), self._least)).max(initial=0))
 
     def solve(self, b: Array) -> Array:
-        self._divided(self._values)
         return b / self._values[:, None, None]
 
     def logdet(self) -> tuple[float, float]:
@@ -157,7 +161,7 @@ class Diagonal(Solver):
         return self._values
 
     def inverse(self) -> list[Term]:
-        return [self._term(self.solve(np.ones((self.size, 1, 1), self._values.dtype)))]
+        return [self._term(1 / self._values)]
 
     def cholesky(self) -> list[Term]:
         if not self.is_definite():

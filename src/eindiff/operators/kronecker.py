@@ -298,6 +298,7 @@ class KroneckerSum(Kronecker):
         )
         self.flops = sum(10 * n**3 + 4 * core.size * n for n in self._sizes)
         self.nbytes += core.size * core.dtype.itemsize
+        self._norms: list[dict[Key, float]] = []  # of the matrices of each group
 
     @cached_property
     def _bases(self) -> list[_Basis]:
@@ -305,8 +306,9 @@ class KroneckerSum(Kronecker):
         for g in range(len(self._sizes)):
             factors = list({p.factors[g].key: p.factors[g] for p in self._products}.values())
             factors.sort(key=lambda factor: not factor.key)  # the identity is last
-            matrices = [self._matrix(factor, g)[0] for factor in factors]
-            found.append(_basis([factor.key for factor in factors], matrices))
+            matrices = [self._matrix(factor, g) for factor in factors]
+            self._norms.append({factor.key: size for factor, (_, size) in zip(factors, matrices, strict=True)})
+            found.append(_basis([factor.key for factor in factors], [matrix for matrix, _ in matrices]))
         return found
 
     @cached_property
@@ -326,11 +328,10 @@ class KroneckerSum(Kronecker):
         return nonzero(self._diagonal, np.abs(self._diagonal).max(initial=0.0))
 
     def norms(self) -> tuple[float, float]:
-        parts = sum(
-            abs(p.coefficient) * prod(self._matrix(f, g)[1] for g, f in enumerate(p.factors)) for p in self._products
-        )
         sides = [vectors for basis in self._bases if not basis.orthogonal for vectors in (basis.left, basis.right)]
-        return parts, prod(float(np.linalg.norm(x)) for x in sides) / float(np.abs(self._values).min(initial=np.inf))
+        inverse = prod(float(np.linalg.norm(x)) for x in sides) / float(np.abs(self._values).min(initial=np.inf))
+        products = [prod(n[f.key] for n, f in zip(self._norms, p.factors, strict=True)) for p in self._products]
+        return sum(abs(p.coefficient) * n for p, n in zip(self._products, products, strict=True)), inverse
 
     def solve(self, b: Array) -> Array:
         x = self._grouped(b)

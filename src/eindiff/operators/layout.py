@@ -96,6 +96,8 @@ class Layout:
 
 def norms(matrices: Array) -> Array:
     """The Frobenius norm of each matrix of a stack."""
+    if matrices.shape[1] == 1:
+        return np.abs(matrices).reshape(-1)
     return np.sqrt(np.einsum("kij,kij->k", matrices, matrices))
 
 
@@ -134,10 +136,13 @@ class Core:
         shape = (self.count, self.size, self.size)
         parts = [replace(x, sizes={**stack, **x.sizes}).to_dense(self.stack + x.output) for x in self.terms]
         parts = [part.astype(self.dtype, copy=False).reshape(shape) for part in parts]
-        total = parts[0] if len(parts) == 1 else np.zeros(shape, self.dtype)
-        for part in parts if len(parts) > 1 else ():
+        if len(parts) == 1:
+            return parts[0], norms(parts[0])
+        total, sizes = np.zeros(shape, self.dtype), np.zeros(self.count)
+        for part in parts:
             total += part
-        return total, np.sum([norms(part) for part in parts], axis=0)
+            sizes += norms(part)
+        return total, sizes
 
     def flat(self, terms: Sequence[Term]) -> list[Term]:
         """Some of its terms as those of one operator on tensors of shape `(*stack_sizes, *dims)`."""
