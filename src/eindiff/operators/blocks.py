@@ -77,6 +77,7 @@ class Blocks(Matrices):
     """Each operator of a core as a matrix."""
 
     word = "core"
+    uses_inverses = True
 
     def __init__(self, core: Core, symmetric: bool | None) -> None:
         super().__init__(core.count, core.size, core.dtype, symmetric)
@@ -125,13 +126,8 @@ class Diagonal(Solver):
         self._core = core
 
     @cached_property
-    def _dense(self) -> tuple[Array, Array]:
-        values, parts = self._core.dense_and_sizes()
-        return values.reshape(-1), parts
-
-    @property
     def _values(self) -> Array:
-        return self._dense[0]
+        return self._core.dense().reshape(-1)
 
     @cached_property
     def _least(self) -> float:
@@ -140,13 +136,18 @@ class Diagonal(Solver):
             raise singular("the system is singular: it has an infinite condition, since its diagonal has zeros")
         return least
 
+    @property
+    def _sizes(self) -> Array:
+        return self._core.dense_and_sizes()[1]
+
     def norms(self) -> tuple[float, float]:
-        return float(self._dense[1].max(initial=0.0)), 1 / self._least
+        return float(self._sizes.max(initial=0.0)), 1 / self._least
 
     def condition(self) -> float:
         """By how much the terms of an entry cancel: entries of different sizes do no harm."""
-        single = len(self._core.terms) == 1 and self._least
-        return 1.0 if single else float((self._dense[1] / np.maximum(np.abs(self._values), self._least)).max(initial=0))
+        if self._least and len(self._core.terms) == 1:
+            return 1.0
+        return float((self._sizes / np.abs(self._values)).max(initial=0.0))
 
     def solve(self, b: Array) -> Array:
         return b / self._values[:, None, None]

@@ -78,6 +78,7 @@ class Arranged(Solver):
         self.core = core
         self.word, self.formula = _names(layout, core)
         self.method = core.method
+        self.uses_inverses = core.uses_inverses
         self.is_dense = isinstance(core, Blocks) and not layout.identity and not layout.stacked
         self.flops = core.flops
         self.nbytes = core.nbytes
@@ -148,6 +149,7 @@ def _several(grid: Grid, facts: Known) -> list[Solver]:
         return [Separate(diagonal)]
     found: list[Solver] = [Whole(grid, facts)]
     structured = [k for k, one in enumerate(diagonal) if grid.terms[k][k] and one.size > 1 and is_structured(one)]
+    structured += [k for k in range(count) if k not in structured and grid.block([k], [k]).has_inverses]
     for size in range(1, count if count <= MANY else 2):
         for first in combinations(structured, size):
             if not any(grid.terms[i][j] for i in first for j in first if i != j):

@@ -152,5 +152,8 @@ def probably_symmetric(grid: Grid) -> bool:
     """Whether `u'Hv = v'Hu` for random vectors."""
     u, v = np.random.default_rng(0).normal(size=(2, grid.shape[0], 2)).astype(grid.dtype)
     Hu, Hv = grid.apply(u), grid.apply(v)
+    largest = max(np.abs(Hu).max(initial=0.0), np.abs(Hv).max(initial=0.0))
+    if largest and not 1e-100 < largest < 1e100:  # squares of these would be zero or infinite
+        Hu, Hv = Hu / largest, Hv / largest
     scale = np.linalg.norm(u) * np.linalg.norm(Hv) + np.linalg.norm(v) * np.linalg.norm(Hu)
     return bool(np.abs(u.T @ Hv - (v.T @ Hu).T).max() <= 1000 * np.finfo(grid.dtype).eps * scale)

@@ -191,6 +191,7 @@ class KroneckerProduct(Kronecker):
     """One Kronecker product: a factorization of each matrix."""
 
     word = "Kronecker product"
+    uses_inverses = True
     method = "a factorization of each factor"
 
     def __init__(self, core: Core, groups: Sequence[tuple[int, ...]], products: Sequence[Product]) -> None:

@@ -57,6 +57,7 @@ class Permuted(Solver):
         self.word = f"permuted {product.word}"
         self.formula = f"({product.formula}) P"
         self.method = product.method
+        self.uses_inverses = product.uses_inverses
         self.flops = product.flops
         self.nbytes = product.nbytes
 

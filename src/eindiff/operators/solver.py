@@ -49,6 +49,7 @@ class Solver(ABC):
     flops: float
     nbytes: float
     is_dense = False  # whether the whole matrix is formed
+    uses_inverses = False  # whether arrays that are inverses are solved with as what they are inverses of
     is_exact = True  # whether the error is that of a backward stable factorization
 
     def operations(self) -> float:
