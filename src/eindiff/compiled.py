@@ -19,7 +19,7 @@ from eindiff.expr import Constant, Expr, plain, topological, variables
 from eindiff.foreign import converter, device_of, known, prepared, stand_ins
 from eindiff.inputs import check, common_type, real_array
 from eindiff.newton import NewtonStep
-from eindiff.operators.patterns import Pattern, decompose
+from eindiff.operators.patterns import Pattern, decompose, inverted
 from eindiff.operators.terms import Term
 from eindiff.outputs import Outputs
 from eindiff.planning import Plan, named
@@ -136,6 +136,7 @@ class Compiled:
             flags = zip(exprs, self._outputs.structured, strict=True)
             patterns = {expr: decompose(expr, sizes) for expr, structured in flags if structured}
             factors = [factor for terms in patterns.values() for term in terms for factor, _ in term.factors]
+            factors += [matrix for factor in factors if (matrix := inverted(factor)) is not None]
             factors += [expr for expr in exprs if expr not in patterns]
             module = Module(named(list(dict.fromkeys(factors)) or [construct.filled(1, ())]), "f")
         known = {name: sizes[name] for name in module.size_names}
@@ -228,6 +229,7 @@ class _Call:
                     float(term.coefficient), [place[factor] for factor, _ in term.factors],
                     tuple([labels for _, labels in term.factors]), term.output,
                     dict(zip(term.sizes, shape(term.sizes.values()), strict=True)),
+                    [None if (x := inverted(factor)) is None else place[x] for factor, _ in term.factors],
                 )
                 for term in built.patterns[expr]
             ]
@@ -257,9 +259,10 @@ class _Call:
     def _value(self, k: int, found: Sequence[Any]) -> tuple[tuple[int, ...], list[Term]]:
         """A structured output: its shape, and its terms with arrays."""
         terms = []
-        for coefficient, which, labels, output, sizes in self._terms[k]:
+        for coefficient, which, labels, output, sizes, inverses in self._terms[k]:
             arrays = tuple([np.asarray(found[x]) if self.is_numpy else found[x] for x in which])
-            terms.append(Term(coefficient, arrays, labels, output, sizes))
+            matrices = tuple([None if x is None else found[x] for x in inverses])
+            terms.append(Term(coefficient, arrays, labels, output, sizes, matrices))
         return self.shapes[k], terms
 
     def buffers(self, out: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:

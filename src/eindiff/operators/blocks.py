@@ -9,6 +9,7 @@ import numpy as np
 
 from eindiff.errors import EindiffError, shape_text
 from eindiff.operators.dense import Factorization, Triangular, factorize, is_symmetric, symmetrized
+from eindiff.operators.inverses import Inverse, InverseSum, with_inverse
 from eindiff.operators.layout import Core, norms
 from eindiff.operators.solver import Solver, logdet_of, singular
 from eindiff.operators.terms import Array, Term
@@ -27,6 +28,7 @@ class Matrices(Solver):
         self.flops = count * (rows**3 / 3 + 2 * rows**2)
         self.nbytes = 2 * count * rows**2 * dtype.itemsize
         self._symmetric = symmetric
+        self._is_single = False  # whether there is only one part
 
     @abstractmethod
     def dense(self) -> tuple[Array, Array]:
@@ -43,13 +45,13 @@ class Matrices(Solver):
     @cached_property
     def is_exact(self) -> bool:  # type: ignore[override]
         """Whether no digits are lost when the matrices are formed: their parts do not cancel."""
-        return bool((self._dense[1] <= CANCELLED * norms(self._blocks)).all())
+        return self._is_single or bool((self._dense[1] <= CANCELLED * norms(self._blocks)).all())
 
     def norms(self) -> tuple[float, float]:
         return float(self._dense[1].max(initial=0.0)), float(self.factorization.inverse_norms.max(initial=0.0))
 
     def condition(self) -> float:
-        return float((self._dense[1] * self.factorization.inverse_norms).max(initial=0.0))
+        return self.factorization.condition(self._dense[1])
 
     @cached_property
     def factorization(self) -> Factorization:
@@ -75,23 +77,32 @@ class Blocks(Matrices):
     """Each operator of a core as a matrix."""
 
     word = "core"
+    uses_inverses = True
 
     def __init__(self, core: Core, symmetric: bool | None) -> None:
         super().__init__(core.count, core.size, core.dtype, symmetric)
         self.formula = f"core({core.size}×{core.size})"
         self._core = core
+        self._is_single = len(core.terms) == 1
 
     def dense(self) -> tuple[Array, Array]:
         return self._core.dense_and_sizes()
+
+    @cached_property
+    def factorization(self) -> Factorization:
+        return with_inverse(self._core, self._blocks) or super().factorization
 
     def inverse(self) -> list[Term]:
         unit = np.broadcast_to(np.eye(self._core.size, dtype=self._core.dtype), self._blocks.shape)
         return [self._term(self.solve(unit))]
 
     def cholesky(self) -> list[Term]:
-        if not isinstance(self.factorization, Triangular):
+        found = self.factorization
+        if isinstance(found, Inverse | InverseSum):
+            found = factorize(self._blocks, self._symmetric)
+        if not isinstance(found, Triangular):
             raise EindiffError("there is no Cholesky factor: the operator is not symmetric and positive definite")
-        return [self._term(self.factorization.factor)]
+        return [self._term(found.factor)]
 
     def _term(self, blocks: Array) -> Term:
         core = self._core
@@ -115,28 +126,30 @@ class Diagonal(Solver):
         self._core = core
 
     @cached_property
-    def _dense(self) -> tuple[Array, Array]:
-        values, parts = self._core.dense_and_sizes()
-        return values.reshape(-1), parts
+    def _values(self) -> Array:
+        return self._core.dense().reshape(-1)
+
+    @cached_property
+    def _least(self) -> float:
+        least = float(np.abs(self._values).min(initial=1.0))
+        if not least > 0:
+            raise singular("the system is singular: it has an infinite condition, since its diagonal has zeros")
+        return least
 
     @property
-    def _values(self) -> Array:
-        return self._dense[0]
-
-    def _divided(self, by: Array) -> float:
-        if not np.abs(self._values).min(initial=1.0) > 0:
-            raise singular("the system is singular: it has an infinite condition, since its diagonal has zeros")
-        return float((by / np.abs(self._values)).max(initial=0.0))
+    def _sizes(self) -> Array:
+        return self._core.dense_and_sizes()[1]
 
     def norms(self) -> tuple[float, float]:
-        return float(self._dense[1].max(initial=0.0)), self._divided(np.ones_like(self._values))
+        return float(self._sizes.max(initial=0.0)), 1 / self._least
 
     def condition(self) -> float:
         """By how much the terms of an entry cancel: entries of different sizes do no harm."""
-        return self._divided(self._dense[1])
+        if self._least and len(self._core.terms) == 1:
+            return 1.0
+        return float((self._sizes / np.abs(self._values)).max(initial=0.0))
 
     def solve(self, b: Array) -> Array:
-        self._divided(self._values)
         return b / self._values[:, None, None]
 
     def logdet(self) -> tuple[float, float]:
@@ -149,7 +162,7 @@ class Diagonal(Solver):
         return self._values
 
     def inverse(self) -> list[Term]:
-        return [self._term(self.solve(np.ones((self.size, 1, 1), self._values.dtype)))]
+        return [self._term(1 / self._values)]
 
     def cholesky(self) -> list[Term]:
         if not self.is_definite():

@@ -17,7 +17,7 @@ import numpy as np
 from eindiff.operators import solver as limits
 from eindiff.operators.grid import Grid
 from eindiff.operators.iterative import Iterative
-from eindiff.operators.solver import SingularError, Solver, UnreliableError, singular
+from eindiff.operators.solver import NoAnswerError, SingularError, Solver, UnreliableError, singular
 from eindiff.operators.terms import Array
 
 Answer = TypeVar("Answer")
@@ -28,8 +28,9 @@ WANTED, ALLOWED, TRUSTED = 4.0, 30.0, 1e4
 REFINEMENTS = 3
 CLEAR = 1000.0  # a condition that is this much smaller than the reciprocal of the precision needs no closer look
 NOISE = 10.0  # rounding errors that are assumed of each entry, when it is looked at closely
+ENTRIES = 2.0  # how much an entry may change, relative to its size
 COMMON = 100.0  # and of a whole term: its entries have factors in common
-SAMPLES = 4  # right-hand sides, and noise for each of them
+SAMPLES = 8  # right-hand sides, and noise for each of them
 
 
 class Careful:
@@ -72,6 +73,15 @@ class Careful:
                 raise
         return self._others.ask(question, allowed)
 
+    def eigvals(self) -> Array:
+        """The eigenvalues, of the first way that gives them."""
+        for one in self._ways[:-1]:
+            try:
+                return one.eigvals()
+            except NoAnswerError:
+                continue
+        return self._ways[-1].eigvals()
+
     @cached_property
     def _others(self) -> Careful:
         return Careful(self._ways[1:], self._grid)
@@ -96,7 +106,8 @@ class Careful:
 
     def _drop(self, error: SingularError | UnreliableError) -> None:
         """Go on with the next way, unless there is none or the error is certain."""
-        self._error = self._error or error
+        if self._error is None or isinstance(error, SingularError):
+            self._error = error
         if isinstance(error, SingularError) and (self.chosen.is_exact or error.is_certain):
             raise error
         if len(self._ways) == 1:
@@ -105,20 +116,20 @@ class Careful:
 
     # Whether the system can be solved
 
+    @np.errstate(all="ignore")  # what is not finite is looked for
     def _is_doubtful(self, one: Solver) -> bool:
         """Whether a way needs its solutions refined; one that cannot solve the system is an error."""
         bound = one.condition()
         if bound * self._eps * CLEAR <= 1:
-            return False
+            return self._grid.has_inverses and not one.uses_inverses
         b = np.random.default_rng(0).normal(size=(one.size, SAMPLES)).astype(self._grid.dtype)
         if not np.isfinite(bound):
             raise self._singular(np.inf, one.solve(b))
         x = self._refined(one, b, True)
         noise = self._noise(x, b)
         change = one.solve(np.hstack(noise))
-        shares = one.sizes_of(change).reshape(-1, len(noise), SAMPLES) / one.sizes_of(x)[:, None]
-        random, common = np.split(shares**2, [SAMPLES], axis=1)
-        if not max(random.mean(axis=(1, 2)).max(), common.mean(axis=2).max(initial=0.0)) < 1:
+        spread = _spread(one.sizes_of(change), one.sizes_of(x))
+        if not max(spread, _spread(change, x) / ENTRIES) < 1:
             found = self._magnitude * (np.linalg.norm(change, axis=0) / np.linalg.norm(np.hstack(noise), axis=0)).max()
             raise self._singular(found, change)
         return True
@@ -147,17 +158,22 @@ class Careful:
 
     def _refined(self, one: Solver, b: Array, doubtful: bool) -> Array:
         """The solution, with what is left solved for again: the residual is in higher precision where that helps."""
-        x = one.solve(b)
         if one.is_exact and not doubtful:
-            return x
+            return one.solve(b)
+        return self._improved(one, b, doubtful)
+
+    @np.errstate(all="ignore")
+    def _improved(self, one: Solver, b: Array, doubtful: bool) -> Array:
+        x = one.solve(b)
         if not doubtful:
             x, error = self._corrected(one, x, b, self._grid)
             if error <= ALLOWED:
                 return x
         x, error = self._corrected(one, x, b, self._extended)
         if not error <= ALLOWED:
-            what = f"{one.method}: the residual is {error:.0e} times as large as rounding errors"
-            raise UnreliableError(what) if not one.is_exact else singular(f"the system is nearly singular ({what})")
+            if one.is_exact or not one.condition() * self._eps < 1:
+                raise singular(f"the system is singular to working precision (condition about {one.condition():.0e})")
+            raise UnreliableError(f"{one.method}: the residual is {error:.0e} times as large as rounding errors")
         return x
 
     def _corrected(self, one: Solver, x: Array, b: Array, grid: Grid) -> tuple[Array, float]:
@@ -199,3 +215,9 @@ class Careful:
     def _absolute(self) -> Grid:
         """The sum of the absolute values of what is added up in each entry, or more."""
         return self._grid.changed(lambda terms: [term.absolute() for term in terms])
+
+
+def _spread(change: Array, x: Array) -> float:
+    """The largest change of a row, relative to its size in all samples: by random noise, or by noise of one kind."""
+    shares = (change.reshape(len(x), -1, SAMPLES) ** 2).mean(axis=2) / (x**2).mean(axis=1)[:, None]
+    return float(np.sqrt(max(shares[:, :SAMPLES].mean(axis=1).max(), shares[:, SAMPLES:].max(initial=0.0))))

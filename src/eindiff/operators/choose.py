@@ -13,6 +13,7 @@ from eindiff.operators.grid import Grid
 from eindiff.operators.iterative import Iterative
 from eindiff.operators.kronecker import kronecker
 from eindiff.operators.layout import Core, Layout
+from eindiff.operators.permuted import permuted
 from eindiff.operators.schur import Schur, Separate
 from eindiff.operators.solver import Known, Solver, subscript
 from eindiff.operators.terms import Array, Term
@@ -49,7 +50,7 @@ def _single(grid: Grid, facts: Known) -> list[Solver]:
     if not layout.inner:
         return [Arranged(layout, Diagonal(core))]
     found: list[Solver] = [Blocks(core, facts.symmetric)]
-    if not core.stack and len(core.dims) > 1 and (product := kronecker(core)) is not None:
+    if not core.stack and len(core.dims) > 1 and (product := kronecker(core) or permuted(core)) is not None:
         found.append(product)
     found += _with_low_rank(core)
     return [*(Arranged(layout, one) for one in found), Iterative(grid, facts)]
@@ -77,6 +78,7 @@ class Arranged(Solver):
         self.core = core
         self.word, self.formula = _names(layout, core)
         self.method = core.method
+        self.uses_inverses = core.uses_inverses
         self.is_dense = isinstance(core, Blocks) and not layout.identity and not layout.stacked
         self.flops = core.flops
         self.nbytes = core.nbytes
@@ -147,6 +149,7 @@ def _several(grid: Grid, facts: Known) -> list[Solver]:
         return [Separate(diagonal)]
     found: list[Solver] = [Whole(grid, facts)]
     structured = [k for k, one in enumerate(diagonal) if grid.terms[k][k] and one.size > 1 and is_structured(one)]
+    structured += [k for k in range(count) if k not in structured and grid.block([k], [k]).has_inverses]
     for size in range(1, count if count <= MANY else 2):
         for first in combinations(structured, size):
             if not any(grid.terms[i][j] for i in first for j in first if i != j):

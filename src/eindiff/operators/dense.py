@@ -27,6 +27,10 @@ class Factorization(ABC):
     is_definite = False
     inverse_norms: Array  # about the norm of each inverse, or a little less
 
+    def condition(self, sizes: Array) -> float:
+        """By how much errors are multiplied at most, if the norms of the matrices, or of their parts, are these."""
+        return float((sizes * self.inverse_norms).max(initial=0.0))
+
     @abstractmethod
     def solve(self, b: Array) -> Array:
         """The solutions for a stack of right-hand sides."""

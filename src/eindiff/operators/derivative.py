@@ -303,7 +303,7 @@ class Derivative:
         self._square("eigvals")
         if not self.terms or not self._grid.shape[0]:
             return np.zeros(self._grid.shape[0], self.dtype)
-        values = self.solver().eigvals()
+        values = self._solver(0.0).eigvals()
         return np.sort(values) if not np.iscomplexobj(values) else values
 
     def is_definite(self, damping: float = 0.0) -> bool:

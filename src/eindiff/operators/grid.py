@@ -43,6 +43,11 @@ class Grid:
         return nbytes(self.all_terms)
 
     @property
+    def has_inverses(self) -> bool:
+        """Whether some arrays are known to be inverses of others."""
+        return any(x is not None for term in self.all_terms for x in term.inverses)
+
+    @property
     def flops(self) -> float:
         """Operations of a product with a vector."""
         splits = [len(shape) for shape, row in zip(self.rows, self.terms, strict=True) for block in row for _ in block]

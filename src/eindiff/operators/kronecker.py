@@ -22,6 +22,7 @@ from eindiff.errors import EindiffError
 from eindiff.labels import UnionFind, components, first_appearance
 from eindiff.operators.blocks import CANCELLED
 from eindiff.operators.dense import Factorization, Triangular, factorize, is_symmetric, nonzero, symmetrized
+from eindiff.operators.inverses import Inverse
 from eindiff.operators.layout import Core, has_delta
 from eindiff.operators.solver import Solver, singular
 from eindiff.operators.terms import Array, Term, identity
@@ -46,6 +47,12 @@ class Factor:
             total += part
             size += float(np.linalg.norm(part))
         return total, size
+
+    def factorization(self, matrix: Array) -> Factorization:
+        """The factorization of the matrix; the inverse of another one is used as that."""
+        if len(self.terms) == 1 and (inverted := self.terms[0].inverted()) is not None:
+            return Inverse(matrix, inverted.to_dense()[None], self.terms[0].coefficient)
+        return factorize(matrix, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +106,7 @@ def _product(term: Term, groups: Sequence[tuple[int, ...]]) -> Product:
     for group in groups:
         own = sorted(k for part in connected if any(k - count in group for k in part) for k in part if k < count)
         output = tuple([term.output[a] for a in group] + [term.output[half + a] for a in group])
-        part = Term(1.0, tuple([term.arrays[k] for k in own]), tuple([term.labels[k] for k in own]), output, term.sizes)
+        part = term.part(own, output)
         if not own and all(has_delta(part, axis) for axis in range(len(group))):
             factors.append(Factor((), ()))
             continue
@@ -109,8 +116,7 @@ def _product(term: Term, groups: Sequence[tuple[int, ...]]) -> Product:
         factors.append(Factor(key, (part,)))
     for members in connected:
         if all(k < count for k in members):  # a number
-            arrays, labels = tuple([term.arrays[k] for k in members]), tuple([term.labels[k] for k in members])
-            coefficient *= float(Term(1.0, arrays, labels, (), term.sizes).to_dense())
+            coefficient *= float(term.part(sorted(members), ()).to_dense())
     return Product(coefficient, tuple(factors))
 
 
@@ -185,6 +191,7 @@ class KroneckerProduct(Kronecker):
     """One Kronecker product: a factorization of each matrix."""
 
     word = "Kronecker product"
+    uses_inverses = True
     method = "a factorization of each factor"
 
     def __init__(self, core: Core, groups: Sequence[tuple[int, ...]], products: Sequence[Product]) -> None:
@@ -198,7 +205,8 @@ class KroneckerProduct(Kronecker):
 
     @cached_property
     def _factorizations(self) -> list[Factorization]:
-        return [factorize(x[None], None) for x, _ in self._matrices]
+        factors = self._products[0].factors
+        return [factor.factorization(x[None]) for factor, (x, _) in zip(factors, self._matrices, strict=True)]
 
     @cached_property
     def is_exact(self) -> bool:  # type: ignore[override]
@@ -291,6 +299,7 @@ class KroneckerSum(Kronecker):
         )
         self.flops = sum(10 * n**3 + 4 * core.size * n for n in self._sizes)
         self.nbytes += core.size * core.dtype.itemsize
+        self._norms: list[dict[Key, float]] = []  # of the matrices of each group
 
     @cached_property
     def _bases(self) -> list[_Basis]:
@@ -298,8 +307,9 @@ class KroneckerSum(Kronecker):
         for g in range(len(self._sizes)):
             factors = list({p.factors[g].key: p.factors[g] for p in self._products}.values())
             factors.sort(key=lambda factor: not factor.key)  # the identity is last
-            matrices = [self._matrix(factor, g)[0] for factor in factors]
-            found.append(_basis([factor.key for factor in factors], matrices))
+            matrices = [self._matrix(factor, g) for factor in factors]
+            self._norms.append({factor.key: size for factor, (_, size) in zip(factors, matrices, strict=True)})
+            found.append(_basis([factor.key for factor in factors], [matrix for matrix, _ in matrices]))
         return found
 
     @cached_property
@@ -319,11 +329,10 @@ class KroneckerSum(Kronecker):
         return nonzero(self._diagonal, np.abs(self._diagonal).max(initial=0.0))
 
     def norms(self) -> tuple[float, float]:
-        parts = sum(
-            abs(p.coefficient) * prod(self._matrix(f, g)[1] for g, f in enumerate(p.factors)) for p in self._products
-        )
         sides = [vectors for basis in self._bases if not basis.orthogonal for vectors in (basis.left, basis.right)]
-        return parts, prod(float(np.linalg.norm(x)) for x in sides) / float(np.abs(self._values).min(initial=np.inf))
+        inverse = prod(float(np.linalg.norm(x)) for x in sides) / float(np.abs(self._values).min(initial=np.inf))
+        products = [prod(n[f.key] for n, f in zip(self._norms, p.factors, strict=True)) for p in self._products]
+        return sum(abs(p.coefficient) * n for p, n in zip(self._products, products, strict=True)), inverse
 
     def solve(self, b: Array) -> Array:
         x = self._grouped(b)

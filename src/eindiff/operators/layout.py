@@ -96,6 +96,8 @@ class Layout:
 
 def norms(matrices: Array) -> Array:
     """The Frobenius norm of each matrix of a stack."""
+    if matrices.shape[1] == 1:
+        return np.abs(matrices).reshape(-1)
     return np.sqrt(np.einsum("kij,kij->k", matrices, matrices))
 
 
@@ -126,18 +128,21 @@ class Core:
 
     def dense(self) -> Array:
         """All operators as matrices, of shape `(count, size, size)`."""
-        return self.dense_and_sizes()[0]
+        parts = self._parts()
+        return parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
 
     def dense_and_sizes(self) -> tuple[Array, Array]:
         """All operators as matrices, and for each the sum of the norms of its terms, which is larger if they cancel."""
+        parts = self._parts()
+        if len(parts) == 1:
+            return parts[0], norms(parts[0])
+        return np.sum(parts, axis=0), np.sum([norms(part) for part in parts], axis=0)
+
+    def _parts(self) -> list[Array]:
         stack = dict(zip(self.stack, self.stack_sizes, strict=True))
         shape = (self.count, self.size, self.size)
         parts = [replace(x, sizes={**stack, **x.sizes}).to_dense(self.stack + x.output) for x in self.terms]
-        parts = [part.astype(self.dtype, copy=False).reshape(shape) for part in parts]
-        total = parts[0] if len(parts) == 1 else np.zeros(shape, self.dtype)
-        for part in parts if len(parts) > 1 else ():
-            total += part
-        return total, np.sum([norms(part) for part in parts], axis=0)
+        return [part.astype(self.dtype, copy=False).reshape(shape) for part in parts]
 
     def flat(self, terms: Sequence[Term]) -> list[Term]:
         """Some of its terms as those of one operator on tensors of shape `(*stack_sizes, *dims)`."""

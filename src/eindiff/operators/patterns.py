@@ -13,7 +13,7 @@ from math import prod
 
 from eindiff import construct
 from eindiff import sizes as sz
-from eindiff.expr import Add, Einsum, Expr, Number, is_contraction, is_index_map
+from eindiff.expr import Add, Apply, Einsum, Expr, Number, is_contraction, is_index_map
 from eindiff.labels import Labels
 from eindiff.order import inner_factors
 from eindiff.paths import contraction_path, path_flops
@@ -67,6 +67,13 @@ def _pattern(term: Expr) -> Pattern:
         else:
             factors.append((operand, labels))
     return Pattern(term.coefficient, tuple(factors), term.output, sizes)
+
+
+def inverted(factor: Expr) -> Expr | None:
+    """The matrix that a factor is the inverse of: systems with inverses are solved by what is inverted."""
+    if isinstance(factor, Apply) and factor.function.name == "inv" and factor.args[0].ndim == factor.ndim:
+        return factor.args[0]
+    return None
 
 
 # Terms with all but one factor in common
@@ -136,6 +143,8 @@ def _added(one: Pattern, k: int, other: Pattern, left: list[Factor], names: dict
     """The pattern with what is left of another one added to factor k, if that has all labels that it needs."""
     node, labels = one.factors[k]
     if any(is_index_map(x) for x, _ in left) or len(set(labels)) < len(labels):
+        return None
+    if any(inverted(x) is not None for x, _ in [*left, one.factors[k]]):
         return None
     same = Counter(names[label] for label in set(one.output) | set(names))
     joined = [label for label in names if same[names[label]] > 1]

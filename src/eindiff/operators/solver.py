@@ -23,6 +23,10 @@ class UnreliableError(EindiffError):
     """What a solver found cannot be trusted; another one may do better."""
 
 
+class NoAnswerError(EindiffError):
+    """A structure does not tell what is asked; another one may."""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of an operator from its expression; None is unknown."""
@@ -45,6 +49,7 @@ class Solver(ABC):
     flops: float
     nbytes: float
     is_dense = False  # whether the whole matrix is formed
+    uses_inverses = False  # whether arrays that are inverses are solved with as what they are inverses of
     is_exact = True  # whether the error is that of a backward stable factorization
 
     def operations(self) -> float:
@@ -78,7 +83,7 @@ class Solver(ABC):
 
     def eigvals(self) -> Array:
         """All eigenvalues, in no particular order."""
-        raise EindiffError(f"the structure ({self.word}) does not give eigenvalues: take them from as_matrix()")
+        raise NoAnswerError(f"the structure ({self.word}) does not give eigenvalues: take them from as_matrix()")
 
     def inverse(self) -> list[Term]:
         """The inverse, as terms."""

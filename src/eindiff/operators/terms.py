@@ -28,7 +28,8 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 class Term:
     """`coefficient * product of arrays`, summed over the labels that are not in the output.
 
-    A label that is in the output twice is a delta; one that no array has is a vector of ones.
+    A label that is in the output twice is a delta; one that no array has is a vector of ones. For arrays that are
+    inverses, `inverses` has what they are inverses of.
     """
 
     coefficient: float
@@ -36,6 +37,7 @@ class Term:
     labels: tuple[Labels, ...]
     output: Labels
     sizes: Mapping[int, int]
+    inverses: tuple[Array | None, ...] = ()
 
     @property
     def subscripts(self) -> str:
@@ -100,24 +102,54 @@ class Term:
         """The term with its last axes first."""
         return replace(self, output=self.output[split:] + self.output[:split])
 
+    def part(self, which: Sequence[int], output: Labels) -> Term:
+        """The product of some of the arrays."""
+        inverses = tuple([self.inverses[k] for k in which]) if self.inverses else ()
+        arrays, labels = tuple([self.arrays[k] for k in which]), tuple([self.labels[k] for k in which])
+        return Term(1.0, arrays, labels, output, self.sizes, inverses)
+
     def in_numpy(self) -> Term:
         """The term with arrays of NumPy, whatever library they are of."""
         if all(type(array) is np.ndarray for array in self.arrays):
             return self
-        return replace(self, arrays=tuple([to_numpy(array) for array in self.arrays]))
+        inverses = tuple([None if x is None else to_numpy(x) for x in self.inverses])
+        return replace(self, arrays=tuple([to_numpy(array) for array in self.arrays]), inverses=inverses)
 
     def astype(self, dtype: np.dtype) -> Term:
-        """The term with arrays of another type."""
-        return replace(self, arrays=tuple([array.astype(dtype, copy=False) for array in self.arrays]))
+        """The term with arrays of another type; inverses are as accurate as that is."""
+        arrays = [array.astype(dtype, copy=False) for array in self.arrays]
+        for k, matrix in enumerate(self.inverses):
+            if matrix is not None:
+                arrays[k] = _refined_inverse(arrays[k], matrix.astype(dtype, copy=False))
+        return replace(self, arrays=tuple(arrays), inverses=())
 
     def absolute(self) -> Term:
         """The term with the absolute values of all entries."""
         arrays = tuple([np.abs(array) for array in self.arrays])
-        return replace(self, coefficient=abs(self.coefficient), arrays=arrays)
+        return replace(self, coefficient=abs(self.coefficient), arrays=arrays, inverses=())
+
+    def inverted(self) -> Term | None:
+        """The term of which this one is the inverse, up to its coefficient, if it is a matrix that is known to be one.
+
+        There may be more axes, along which there are several.
+        """
+        if len(self.output) != 2 or len(self.arrays) != 1 or not self.inverses or self.inverses[0] is None:
+            return None
+        [labels] = self.labels
+        if set(labels[-2:]) != set(self.output) or len(set(labels)) < len(labels):
+            return None
+        return replace(self, coefficient=1.0, arrays=(self.inverses[0],), inverses=())
 
     def scaled(self, factor: float) -> Term:
         """A multiple of the term."""
         return replace(self, coefficient=self.coefficient * factor)
+
+
+def _refined_inverse(inverse: Array, matrix: Array) -> Array:
+    """An inverse with its error `I − A X` taken out, twice."""
+    for _ in range(2):
+        inverse = inverse + inverse @ (np.eye(matrix.shape[-1], dtype=matrix.dtype) - matrix @ inverse)
+    return inverse
 
 
 def identity(shape: Sequence[int], factor: float = 1.0) -> Term:
