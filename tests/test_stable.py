@@ -203,3 +203,23 @@ def test_numbers_out_of_range_are_errors(build):
 def test_infinite_coefficients_stay_infinite():
     value = ed.evaluate(np.inf * v + np.inf * w, {"v": np.ones(3), "w": np.ones(3)})
     assert (value == np.inf).all()
+
+
+# No entries
+
+
+@pytest.mark.parametrize("build", [ed.max, ed.min, ed.logsumexp, ed.mean, ed.softmax], ids=lambda f: f.__name__)
+def test_functions_of_no_entries_are_errors(library, build):
+    z = ed.vector("z", "n")
+    for f in (build(z), ed.derivative(ed.sum(build(z) ** 2), z)):
+        with pytest.raises(ed.EindiffError, match="needs n >= 1, but n = 0"):
+            library.values([f], {"z": np.zeros(0)})
+        with pytest.raises(ed.EindiffError, match="needs n >= 1, but n = 0"):
+            ed.evaluate(f, {"z": np.zeros(0)})
+
+
+def test_sums_and_products_of_no_entries(library):
+    z = ed.vector("z", "n")
+    outputs = [ed.sum(z), ed.prod(z), ed.norm1(z), ed.norm2(z)]
+    np.testing.assert_array_equal(library.values(outputs, {"z": np.zeros(0)}), [0, 1, 0, 0])
+    np.testing.assert_array_equal(ed.evaluate(outputs, {"z": np.zeros(0)}), [0, 1, 0, 0])

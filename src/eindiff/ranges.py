@@ -1,4 +1,5 @@
-"""What has to hold of named sizes: no axis has a negative size, and every place that an index names exists.
+"""What has to hold of named sizes: no axis has a negative size, every place that an index names exists, and there are
+entries where a largest one or a mean is asked for.
 
 The interpreter and compiled functions check it when names get numbers, so that programs need not look; functions that
 are written for people assert it.
@@ -10,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eindiff import sizes as sz
-from eindiff.constants import IndexMap
+from eindiff.constants import IndexMap, SizeOf
 from eindiff.errors import EindiffError
-from eindiff.expr import Constant, Einsum, Expr, is_index_map, topological
+from eindiff.expr import Apply, Constant, Einsum, Expr, Map, is_index_map, topological
 from eindiff.sizes import Size
 
+OF_SOME = frozenset({"max", "argmax", "logsumexp", "log_weighted_sum"})  # functions of vectors with entries
 LONGEST = 60  # characters of an expression in a message
 
 
@@ -47,10 +49,12 @@ class Ranges:
 
     def __init__(self, outputs: Sequence[Expr]) -> None:
         self.conditions: list[Condition] = []
+        self.entries: list[Condition] = []  # which programs that are written for people need not assert
         self._seen: set[tuple[Size, tuple[Size, ...]]] = set()
         for node in topological(outputs):
             if not is_index_map(node):  # what uses it says more
                 self._add_axes(node)
+            self._add_entries(node)
             for child in node.children:
                 self._add_places(child, node)
         for node in outputs:
@@ -68,6 +72,16 @@ class Ranges:
             for need in node.value.needs():
                 self._add(need, () if need in axes else axes, user)
 
+    def _add_entries(self, node: Expr) -> None:
+        """The largest of no entries, and a mean over none, are not defined."""
+        sizes: list[Size] = []
+        if isinstance(node, Apply) and node.function.name in OF_SOME:
+            sizes = [node.args[0].shape[-1]]
+        elif isinstance(node, Map) and node.function.name == "pow" and node.function.parameter < 0:
+            counted = node.args[0]
+            sizes = [counted.value.size] if isinstance(counted, Constant) and isinstance(counted.value, SizeOf) else []
+        self.entries += [Condition(sz.add(size, -1), (), node) for size in sizes if not isinstance(size, int)]
+
     def _add(self, quantity: Size, axes: tuple[Size, ...], node: Expr) -> None:
         """The first node that needs something is the simplest one, which a message can show."""
         if (quantity, axes) not in self._seen:
@@ -76,7 +90,7 @@ class Ranges:
 
     def check(self, bindings: Mapping[str, int]) -> None:
         """Refuse sizes for which an axis or a place does not exist."""
-        for condition in self.conditions:
+        for condition in (*self.conditions, *self.entries):
             if not condition.holds(bindings):
                 known = [f"{name} = {bindings[name]}" for name in sorted(sz.names(condition.quantity))]
                 raise EindiffError(f"{condition}{', but ' if known else ''}{' and '.join(known)}")
