@@ -24,14 +24,14 @@ def _internal(name: str) -> Callable[..., Expr]:
     return lambda *args: build(row, args)
 
 
+DIVIDED = [name for name in TABLE if name.startswith("divided_")]
+MARKS = ("gaps", "simple", "nonzero", "nonzero_pairs")
+INTERNAL = ("winner", "argmax", "inverse_or_zero", "log_weighted_sum", *MARKS, *DIVIDED)
+
 # eindiff with the rows that only derivatives use
 LIBRARY = SimpleNamespace(
     **{name: getattr(ed, name) for name in dir(ed) if not name.startswith("_")},
-    **{
-        name: _internal(name)
-        for name in ("winner", "argmax", "inverse_or_zero", "log_weighted_sum")
-        if not hasattr(ed, name)
-    },
+    **{name: _internal(name) for name in INTERNAL if not hasattr(ed, name)},
 )
 
 
@@ -94,6 +94,15 @@ ELEMENTWISE = [
 ]  # fmt: skip
 
 
+def divided(name: str) -> Case:
+    """A divided difference of two points."""
+    domain = TABLE[name].domain
+    return case(name, lambda lib, x, y: getattr(lib, name)(x, y), x=(domain, 3), y=(domain, 3))
+
+
+ELEMENTWISE += map(divided, DIVIDED)
+
+
 def along(name: str, domain: str = "real", order: int = 2) -> list[Case]:
     """A reduction of all axes, of each axis of a matrix, and of two axes of three."""
 
@@ -122,6 +131,10 @@ REDUCTIONS = [
         order=3, stack=2, x=("real", 4), w=("positive", 4),
     ),
     case("argmax", lambda lib, x: lib.argmax(x), stack=2, x=("distinct entries", 4)),
+    *(
+        case(name, lambda lib, x, name=name: getattr(lib, name)(x), stack=2, x=(TABLE[name].domain, 4))
+        for name in MARKS
+    ),
     case("prod", lambda lib, x: lib.prod(x), "to order 3", order=3, x=("real", 4)),
     case("softmax", lambda lib, x: lib.softmax(x), stack=2, x=("real", 4)),
     case("softmax", lambda lib, x: lib.softmax(x, axis=0), "along 0", x=("real", 4, 2)),

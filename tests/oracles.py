@@ -19,6 +19,7 @@ from jax.scipy.special import erf
 
 import eindiff as ed
 from eindiff.expr import Expr, Variable
+from eindiff.functions import TABLE
 
 jax.config.update("jax_enable_x64", True)
 
@@ -68,6 +69,10 @@ _ELEMENTWISE: dict[str, Callable[[tuple, np.random.Generator], np.ndarray]] = {
     "above -1": lambda shape, rng: rng.uniform(-0.5, 1.5, shape),
     "between -1 and 1": lambda shape, rng: rng.choice([-1, 1], shape) * rng.uniform(0.1, 0.7, shape),
     "distinct entries": lambda shape, rng: rng.permutation(_spaced(prod(shape), rng) - 1).reshape(shape),
+    "distinct values, there is no derivative where two are equal": lambda shape, rng: sample(
+        "distinct entries", shape, rng
+    ),
+    "values other than 0, there is no derivative at 0": lambda shape, rng: sample("nonzero", shape, rng),
 }
 _MATRICES: dict[str, Callable[[int, int, np.random.Generator], np.ndarray]] = {
     "invertible": lambda m, n, rng: 2 * _orthogonal(m, rng) + 0.3 * rng.normal(size=(m, n)),
@@ -237,6 +242,20 @@ def _jax_logsumexp(a: Any, axis: Any = None) -> Any:
     return jax.scipy.special.logsumexp(a, axis)
 
 
+def _jax_divided(name: str) -> Callable:
+    """A divided difference: the mean of the derivative between two points; as it is defined, if there may be a kink."""
+
+    def divided(x: Any, y: Any) -> Any:
+        function = getattr(JAX, name)
+        if name in ("abs", "sign", "relu", "step"):
+            return (function(x) - function(y)) / (x - y)
+        slope = jnp.vectorize(jax.grad(function))
+        nodes, weights = np.polynomial.legendre.leggauss(24)
+        return sum(w / 2 * slope((x + y + t * (x - y)) / 2) for t, w in zip(nodes, weights, strict=True))
+
+    return divided
+
+
 NUMPY = SimpleNamespace(**_array_library(np))
 
 JAX = SimpleNamespace(
@@ -265,6 +284,11 @@ JAX = SimpleNamespace(
     svdright=lambda a: _jax_svd(a)[2],
     normnuc=lambda a: jnp.sum(_jax_svd(a)[1], -1),
     normspec=lambda a: _jax_svd(a)[1][..., 0],
+    gaps=lambda x: x[..., None, :] - x[..., :, None],
+    simple=jnp.ones_like,
+    nonzero=jnp.ones_like,
+    nonzero_pairs=lambda x: jnp.ones((*x.shape, x.shape[-1])),
+    **{name: _jax_divided(name.removeprefix("divided_")) for name in TABLE if name.startswith("divided_")},
 )
 
 

@@ -36,7 +36,32 @@ def symmetric(matrix: np.ndarray, shift: float) -> np.ndarray:
 
 
 Case = tuple[Callable[[], ed.Expr], Callable[..., np.ndarray]]  # how it is written, and its value in NumPy
+def _symmetric(a):
+    return (a + a.T) / 2
+
+
 CASES: dict[str, list[Case]] = {
+    "orthonormal_vectors": [
+        (lambda: ed.eigvecs(A) @ ed.eigvecs(A).T @ B, lambda B, **_: B),
+        (lambda: ed.eigvecs(A).T @ ed.eigvecs(A), lambda **_: np.eye(4)),
+        (lambda: ed.svdright(A[:2]).T @ ed.svdright(A[:2]), lambda **_: np.eye(2)),
+        (lambda: ed.svdleft(A) @ (ed.svdleft(A).T @ x), lambda x, **_: x),
+    ],
+    "sums_of_values": [
+        (lambda: ed.sum(ed.eigvals(A)), lambda A, **_: np.trace(A)),
+        (lambda: ed.sum(ed.eigvals(A) ** 2), lambda A, **_: np.sum(_symmetric(A) ** 2)),
+        (lambda: ed.sum(ed.svdvals(A[:3]) ** 2), lambda A, **_: np.sum(A[:3] ** 2)),
+        (lambda: ed.eigvecs(A) @ ed.diag(ed.eigvals(A)) @ ed.eigvecs(A).T, lambda A, **_: _symmetric(A)),
+        (lambda: ed.svdleft(A[:2]) @ ed.diag(ed.svdvals(A[:2])) @ ed.svdright(A[:2]).T, lambda A, **_: A[:2]),
+        (lambda: ed.normnuc(A.T @ A), lambda A, **_: np.sum(A**2)),
+        (lambda: ed.normnuc(-2 * c * ed.outer(x, y)), lambda x, y, c, **_: 2 * c * np.sqrt((x @ x) * (y @ y))),
+    ],
+    "largest_value": [
+        (lambda: ed.max(ed.eigvals(A)), lambda A, **_: np.linalg.eigvalsh(_symmetric(A)).max()),
+        (lambda: ed.min(ed.eigvals(A)), lambda A, **_: np.linalg.eigvalsh(_symmetric(A)).min()),
+        (lambda: ed.max(ed.svdvals(A)), lambda A, **_: np.linalg.norm(A, 2)),
+        (lambda: ed.min(3 * ed.svdvals(A)), lambda A, **_: 3 * np.linalg.norm(A, -2)),
+    ],
     "exp_of_log": [(lambda: ed.exp(ed.log(x)), lambda x, **_: x)],
     "log_of_exp": [(lambda: ed.log(ed.exp(x)), lambda x, **_: x)],
     "log_of_power": [

@@ -20,6 +20,7 @@ from eindiff.order import flatten, merge, nest_by_tensor_order
 from eindiff.rewrite import record
 from eindiff.sharing import share
 from eindiff.sizes import Size
+from eindiff.spectra import swept
 
 if TYPE_CHECKING:
     from eindiff.trace.function_derivatives import DerivativeOfFunction
@@ -137,17 +138,11 @@ def _depends(outputs: Iterable[Expr], on: Iterable[Expr]) -> tuple[list[Expr], s
     return order, found
 
 
-_FORWARD = {
-    Einsum: "Theorem 5, pushforward of a multiplication",
-    Apply: "Theorem 6, pushforward of a general function",
-    Map: "Theorem 7, pushforward of an elementwise function",
-    Add: "pushforward of a sum",
-}
-_REVERSE = {
-    Einsum: "Theorem 8, pullback of a multiplication",
-    Apply: "Theorem 9, pullback of a general function",
-    Map: "Theorem 10, pullback of an elementwise function",
-    Add: "pullback of a sum",
+_THEOREMS = {  # for pushforwards and for pullbacks
+    Einsum: ("Theorem 5, pushforward of a multiplication", "Theorem 8, pullback of a multiplication"),
+    Apply: ("Theorem 6, pushforward of a general function", "Theorem 9, pullback of a general function"),
+    Map: ("Theorem 7, pushforward of an elementwise function", "Theorem 10, pullback of an elementwise function"),
+    Add: ("pushforward of a sum", "pullback of a sum"),
 }
 
 
@@ -175,7 +170,7 @@ def pushforwards(y: Expr, x: Expr, seed: Expr) -> dict[Expr, Expr]:
             total = add(terms)
             if not construct.is_zero(total):
                 dots[node] = total
-                record(_FORWARD[type(node)], "pushforward", (node, x), total)
+                record(_THEOREMS[type(node)][0], "pushforward", (node, x), total)
     return dots
 
 
@@ -194,7 +189,7 @@ def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
         for index, child in enumerate(node.children):
             if child in active and (term := pullback(node, bar, index)) is not None:
                 terms.setdefault(child, []).append(term)
-                record(_REVERSE[type(node)], "pullback", (node, child), term)
+                record(_THEOREMS[type(node)][1], "pullback", (node, child), term)
     return bars
 
 
@@ -259,7 +254,7 @@ def _blocks(ys: Sequence[Expr], xs: Sequence[Variable], mode: str, symmetric: st
     found = []
     for y in share(ys):
         forward = mode == "forward" or (mode == "auto" and y.ndim > max(x.ndim for x in xs))
-        primes = [pushforwards(y, x, unit(x)).get(y) for x in xs] if forward else _reverse(y, xs)
+        primes = [_pushed(y, x, unit(x)) for x in xs] if forward else _pulled(y, xs, unit(y))
         zeros = [construct.filled(0, y.shape + x.shape) for x in xs]
         found += [_project(z if p is None else p, x, symmetric) for p, z, x in zip(primes, zeros, xs, strict=True)]
     found = _finished(found, mode)
@@ -277,9 +272,14 @@ def _finished(found: list[Expr], mode: str = "auto") -> list[Expr]:
     return flatten(found) if len(topological(found)) <= SMALL else found
 
 
-def _reverse(y: Expr, xs: Sequence[Variable]) -> list[Expr | None]:
-    bars = pullbacks(y, xs, unit(y))
-    return [bars.get(x) for x in xs]
+def _pushed(y: Expr, x: Variable, seed: Expr) -> Expr | None:
+    """The derivative of y in forward mode, None if it is 0."""
+    return swept(y, lambda y: [pushforwards(y, x, seed).get(y)])[0]
+
+
+def _pulled(y: Expr, xs: Sequence[Variable], seed: Expr) -> list[Expr | None]:
+    """The derivatives of y in reverse mode, None where they are 0."""
+    return swept(y, lambda y: list(map(pullbacks(y, xs, seed).get, xs)))
 
 
 def _project(result: Expr, x: Variable, convention: str) -> Expr:
@@ -456,14 +456,14 @@ def jvp(y: Expr, x: Expr | str, v: Expr | str) -> Expr:
     v = _direction("jvp", v, x.shape)
     if x.symmetries:
         v = _project(v, x, "projected")
-    result = pushforwards(y, x, v).get(y)
+    result = _pushed(y, x, v)
     return hiding(construct.filled(0, y.shape) if result is None else _finished([result])[0], y)
 
 
 def vjp(y: Expr, x: Expr | str, u: Expr | str) -> Expr:
     """The derivative by x of the inner product of y with u: reverse mode started with ȳ = u."""
     x = find_variable(y, x)
-    result = pullbacks(y, [x], _direction("vjp", u, y.shape)).get(x)
+    [result] = _pulled(y, [x], _direction("vjp", u, y.shape))
     if result is None:
         return hiding(construct.filled(0, x.shape), y)
     return hiding(_finished([_project(result, x, "projected")])[0], y)

@@ -32,6 +32,8 @@ def _frechet_value(function: Callable[[np.ndarray], np.ndarray]) -> Callable[...
             copies = block.shape[0] // n
             above = np.kron(np.eye(copies), direction)
             block = np.block([[block, above], [np.zeros_like(block), block]])
+        if not np.isfinite(block).all():
+            return np.full((n, n), np.nan)
         result = np.asarray(function(block))[:n, -n:]
         return np.where(np.abs(result.imag) > 1e-8 * (1 + np.abs(result.real)), np.nan, result.real)
 

@@ -19,7 +19,6 @@ from eindiff.constants import Lower
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Expr
 from eindiff.functions import inverse_or_zero, reciprocal, row
-from eindiff.reductions import max
 
 HALF = Fraction(1, 2)
 
@@ -51,13 +50,19 @@ def _matrix(operation: str, a: Operand) -> Expr:
 
 
 def _checked(value: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """NaN where a factorization fails; evaluation reports where the first NaN came from."""
+    """NaN where a factorization fails or entries are not finite; evaluation reports where the first NaN came from."""
 
-    def checked(a: Any) -> Any:
+    def checked(a: np.ndarray) -> np.ndarray:
+        bad = ~np.isfinite(a).all(axis=(-2, -1))
+        unit = np.eye(*a.shape[-2:])
         try:
-            return value(a)
+            result = value(np.where(bad[..., None, None], unit, a) if bad.any() else a)
         except np.linalg.LinAlgError:
-            return np.full_like(a, np.nan, dtype=float)
+            bad = np.ones_like(bad)
+            result = value(np.broadcast_to(unit, a.shape))
+        if not bad.any():
+            return result
+        return np.where(bad.reshape(bad.shape + (1,) * (result.ndim - bad.ndim)), np.nan, result)
 
     return checked
 
@@ -150,7 +155,7 @@ def _symmetrized(a: np.ndarray) -> np.ndarray:
 
 
 _pinv = row(
-    "pinv", np.linalg.pinv, _pinv_derivative, domain="full rank", latex="{}^{{+}}", core=(2,),
+    "pinv", _checked(np.linalg.pinv), _pinv_derivative, domain="full rank", latex="{}^{{+}}", core=(2,),
     output=lambda shape: shape[::-1], keeps_symmetry=True, flops=_svd_flops, factorization="svd",
 )  # fmt: skip
 _chol = row(
@@ -172,17 +177,70 @@ def chol(a: Operand) -> Expr:
 # Eigenvalues and singular values
 
 
+_DISTINCT = "distinct values, there is no derivative where two are equal"
+_NONZERO = "values other than 0, there is no derivative at 0"
+
+
+def _rounding(values: np.ndarray) -> np.ndarray:
+    """Below which a difference of entries along the last axis counts as 0."""
+    return 8 * values.shape[-1] * np.finfo(values.dtype).eps * np.abs(values).max(axis=-1, initial=0)[..., None]
+
+
+def _ties(values: np.ndarray) -> np.ndarray:
+    """Where two entries along the last axis are equal up to rounding, but no entry and itself."""
+    gaps = np.abs(values[..., None, :] - values[..., :, None])
+    return (gaps <= _rounding(values)[..., None]) & ~np.eye(values.shape[-1], dtype=bool)
+
+
+def _gaps_derivative(x: Expr) -> Expr:
+    unit = einsum("...,jk->...jk", construct.filled(1, x.shape[:-1]), eye(x.shape[-1]))
+    return unit[..., None, :, :] - unit[..., :, None, :]
+
+
+_gaps_row = row(
+    "gaps", lambda x: np.where(_ties(x), np.nan, x[..., None, :] - x[..., :, None]), _gaps_derivative,
+    domain=_DISTINCT, latex=r"\operatorname{gaps}", core=(1,), output=lambda s: s + s,
+    flops=lambda n: 4 * n * n,
+)  # fmt: skip
+_simple = row(
+    "simple", lambda x: np.where(_ties(x).any(axis=-1), np.nan, 1.0), None,
+    domain=_DISTINCT, latex=r"\operatorname{simple}", core=(1,), output=_same, flops=lambda n: 4 * n * n,
+)  # fmt: skip
+
+
+_nonzero = row(
+    "nonzero", lambda x: np.where(np.abs(x) <= _rounding(x), np.nan, 1.0), None,
+    domain=_NONZERO, latex=r"\operatorname{nonzero}", core=(1,), output=_same, flops=lambda n: 2 * n,
+)  # fmt: skip
+_nonzero_pairs = row(
+    "nonzero_pairs",
+    lambda x: np.where(np.abs(x)[..., None, :] + np.abs(x)[..., :, None] <= _rounding(x)[..., None], np.nan, 1.0), None,
+    domain=_NONZERO, latex=r"\operatorname{nonzero_2}", core=(1,), output=lambda s: s + s, flops=lambda n: 2 * n * n,
+)  # fmt: skip
+
+
+def simple(values: Expr) -> Expr:
+    """1 for each eigenvalue, and NaN for those that equal another one: these have no derivative."""
+    return construct.apply(_simple, (values,))
+
+
+def nonzero(values: Expr) -> Expr:
+    """1 for each singular value, and NaN for those that are 0: these have no derivative."""
+    return construct.apply(_nonzero, (values,))
+
+
+def nonzero_pairs(values: Expr) -> Expr:
+    """1 for each pair of singular values, and NaN where both are 0."""
+    return construct.apply(_nonzero_pairs, (values,))
+
+
 def _gaps(values: Expr) -> Expr:
-    """1 / (v_j - v_i), and 0 where they are equal."""
-    return inverse_or_zero(values[..., None, :] - values[..., :, None])
+    """1 / (v_j - v_i), 0 on the diagonal, and NaN where two are equal."""
+    return inverse_or_zero(construct.apply(_gaps_row, (values,)))
 
 
 def _square_gaps(values: Expr) -> Expr:
-    """1 / (v_j² - v_i²) of numbers that are not negative, and 0 where they are equal.
-
-    As a product, because the difference of equal numbers is exactly 0, which that of their squares need not be: a
-    compiler may round only one of them.
-    """
+    """1 / (v_j² - v_i²) of numbers that are not negative, 0 on the diagonal, and NaN where two are equal."""
     return multiply(_gaps(values), inverse_or_zero(values[..., None, :] + values[..., :, None]))
 
 
@@ -202,7 +260,7 @@ def _left_derivative(a: Expr) -> Expr:
     return (
         einsum("...ip,...pj,...kp,...lj,...j->...ijkl", u, gaps, u, v, s)
         + einsum("...ip,...pj,...p,...lp,...kj->...ijkl", u, gaps, s, v, u)
-        + einsum("...ik,...lj,...j->...ijkl", beside, v, reciprocal(s))
+        + einsum("...ik,...lj,...j,...j->...ijkl", beside, v, reciprocal(s), nonzero(s))
     )
 
 
@@ -214,34 +272,34 @@ def _right_derivative(a: Expr) -> Expr:
     return (
         einsum("...ip,...pj,...p,...kp,...lj->...ijkl", v, gaps, s, u, v)
         + einsum("...ip,...pj,...lp,...kj,...j->...ijkl", v, gaps, v, u, s)
-        + einsum("...il,...kj,...j->...ijkl", beside, u, reciprocal(s))
+        + einsum("...il,...kj,...j,...j->...ijkl", beside, u, reciprocal(s), nonzero(s))
     )
 
 
 _eigvals = row(
-    "eigvals", lambda a: np.linalg.eigvalsh(_symmetrized(a)),
-    lambda a: einsum("...ki,...li->...ikl", eigvecs(a), eigvecs(a)),
+    "eigvals", _checked(lambda a: np.linalg.eigvalsh(_symmetrized(a))),
+    lambda a: einsum("...i,...ki,...li->...ikl", simple(eigvals(a)), eigvecs(a), eigvecs(a)),
     domain="symmetric, distinct eigenvalues", latex=r"\lambda", core=(2,), output=lambda s: s[:1],
     flops=lambda n, _: 9 * n**3, factorization="eigh",
 )  # fmt: skip
 _eigvecs = row(
-    "eigvecs", lambda a: np.linalg.eigh(_symmetrized(a))[1], _eigvecs_derivative,
+    "eigvecs", _checked(lambda a: np.linalg.eigh(_symmetrized(a))[1]), _eigvecs_derivative,
     domain="symmetric, distinct eigenvalues", latex=r"\operatorname{eigvecs}", core=(2,), output=_same,
     flops=lambda n, _: 9 * n**3, factorization="eigh",
 )  # fmt: skip
 _svdvals = row(
-    "svdvals", lambda a: np.linalg.svd(a, compute_uv=False),
-    lambda a: einsum("...ki,...li->...ikl", svdleft(a), svdright(a)),
+    "svdvals", _checked(lambda a: np.linalg.svd(a, compute_uv=False)),
+    lambda a: einsum("...i,...ki,...li->...ikl", simple(svdvals(a)), svdleft(a), svdright(a)),
     domain="distinct singular values", latex=r"\sigma", core=(2,), output=lambda s: (sz.minimum(*s),),
     flops=_svd_flops, factorization="svd",
 )  # fmt: skip
 _svdleft = row(
-    "svdleft", lambda a: np.linalg.svd(a, full_matrices=False)[0], _left_derivative, domain="distinct singular values",
-    latex=r"\operatorname{svdleft}", core=(2,), output=lambda s: (s[0], sz.minimum(*s)),
-    flops=_svd_flops, factorization="svd",
+    "svdleft", _checked(lambda a: np.linalg.svd(a, full_matrices=False)[0]), _left_derivative,
+    domain="distinct singular values", latex=r"\operatorname{svdleft}", core=(2,),
+    output=lambda s: (s[0], sz.minimum(*s)), flops=_svd_flops, factorization="svd",
 )  # fmt: skip
 _svdright = row(
-    "svdright", lambda a: np.swapaxes(np.linalg.svd(a, full_matrices=False)[2], -1, -2), _right_derivative,
+    "svdright", _checked(lambda a: np.swapaxes(np.linalg.svd(a, full_matrices=False)[2], -1, -2)), _right_derivative,
     domain="distinct singular values", latex=r"\operatorname{svdright}", core=(2,),
     output=lambda s: (s[1], sz.minimum(*s)),
     flops=_svd_flops, factorization="svd",
@@ -275,7 +333,7 @@ def svdright(a: Operand) -> Expr:
 
 def lambdamax(a: Operand) -> Expr:
     """The largest eigenvalue of a symmetric matrix."""
-    return max(eigvals(a), -1)
+    return eigvals(a)[..., -1]
 
 
 def normnuc(a: Operand) -> Expr:
@@ -285,4 +343,4 @@ def normnuc(a: Operand) -> Expr:
 
 def normspec(a: Operand) -> Expr:
     """The spectral norm: the largest singular value."""
-    return max(svdvals(a), -1)
+    return svdvals(a)[..., 0]

@@ -69,12 +69,16 @@ MATRICES = {
     "pinv": "np.linalg.pinv({0})",
     "chol": "np.linalg.cholesky({0})",
     "argmax": "argmax({0})",
+    "gaps": "gaps({0})",
+    "simple": "simple({0})",
+    "nonzero": "nonzero({0})",
+    "nonzero_pairs": "nonzero_pairs({0})",
 }
 
 # Which part of a factorization a function is, and what gives only that part.
 FACTORIZATIONS = {
-    "eigvals": ("np.linalg.eigh({0})", "{0}[0]", "np.linalg.eigvalsh({0})"),
-    "eigvecs": ("np.linalg.eigh({0})", "{0}[1]", ""),
+    "eigvals": ("eigh({0})", "{0}[0]", "eigvalsh({0})"),
+    "eigvecs": ("eigh({0})", "{0}[1]", ""),
     "svdvals": ("np.linalg.svd({0}, full_matrices=False)", "{0}[1]", "np.linalg.svd({0}, compute_uv=False)"),
     "svdleft": ("np.linalg.svd({0}, full_matrices=False)", "{0}[0]", ""),
     "svdright": ("np.linalg.svd({0}, full_matrices=False)", "np.swapaxes({0}[2], -1, -2)", ""),
@@ -156,6 +160,45 @@ def argmax(x):
     hits = x == np.max(x, axis=-1, keepdims=True)
     return hits / np.sum(hits, axis=-1, keepdims=True)
 ''',
+    "eigh": '''
+def eigh(A):
+    """Eigenvalues and eigenvectors of a symmetric matrix, NaN if it has an entry that is not finite."""
+    return np.linalg.eigh(A + 0 * A.sum((-2, -1), keepdims=True))
+''',
+    "eigvalsh": '''
+def eigvalsh(A):
+    """Eigenvalues of a symmetric matrix, NaN if it has an entry that is not finite."""
+    return np.linalg.eigvalsh(A + 0 * A.sum((-2, -1), keepdims=True))
+''',
+    "gaps": '''
+def gaps(x):
+    """x_j - x_i for all pairs along the last axis, NaN for two that are equal up to rounding."""
+    n = x.shape[-1]
+    gap = x[..., None, :] - x[..., :, None]
+    tied = np.abs(gap) <= 8 * n * np.finfo(x.dtype).eps * np.max(np.abs(x), axis=-1)[..., None, None]
+    return np.where(tied & ~np.eye(n, dtype=bool), np.nan, gap)
+''',
+    "simple": '''
+def simple(x):
+    """1 for each entry along the last axis, NaN for those that equal another one up to rounding."""
+    n = x.shape[-1]
+    gap = np.abs(x[..., None, :] - x[..., :, None])
+    tied = gap <= 8 * n * np.finfo(x.dtype).eps * np.max(np.abs(x), axis=-1)[..., None, None]
+    return np.where((tied & ~np.eye(n, dtype=bool)).any(-1), np.nan, np.ones_like(x))
+''',
+    "nonzero": '''
+def nonzero(x):
+    """1 for each entry along the last axis, NaN for those that are 0 up to rounding."""
+    least = 8 * x.shape[-1] * np.finfo(x.dtype).eps * np.max(np.abs(x), axis=-1)[..., None]
+    return np.where(np.abs(x) <= least, np.nan, np.ones_like(x))
+''',
+    "nonzero_pairs": '''
+def nonzero_pairs(x):
+    """1 for each pair of entries along the last axis, NaN where both are 0 up to rounding."""
+    least = 8 * x.shape[-1] * np.finfo(x.dtype).eps * np.max(np.abs(x), axis=-1)[..., None, None]
+    size = np.abs(x)[..., None, :] + np.abs(x)[..., :, None]
+    return np.where(size <= least, np.nan, np.ones_like(size))
+''',
     "products_without": '''
 def products_without(x, count):
     """Products along the last axis without the entries i1, ..., i_count, which become axes; 0 where two are equal."""
@@ -179,7 +222,8 @@ def matrix_function(function, A, *directions):
         for E in spread[1:]:
             above = np.kron(np.eye(len(block) // n), E[index])
             block = np.block([[block, above], [np.zeros_like(block), block]])
-        value = np.asarray(function(block))[:n, -n:]
+        finite = np.isfinite(block).all()
+        value = np.asarray(function(block))[:n, -n:] if finite else np.full((n, n), np.nan)
         result[index] = np.where(np.abs(value.imag) > 1e-8 * (1 + np.abs(value.real)), np.nan, value.real)
     return result
 ''',
@@ -201,6 +245,8 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
         return operations.power(args[0], node.function.parameter)
     if name == "power":
         return operations.make("{0} ** {1}", args, [ATOMS, ATOMS], kind="power", speed=FUNCTION)
+    if name.startswith("divided_"):
+        return _divided(operations, node, args)
     if name not in ELEMENTWISE:
         raise EindiffError(f"{name} cannot be written as source: it has no NumPy form")
     args = [operations.number(float(x.role[1])) if x.role[:1] == ("number",) else x for x in args]
@@ -211,6 +257,12 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
         return operations.make("np.where({0} > {1}, {2}, {3})", operands, [FIRST_TERM | {PLUS}] * 4)
     places = [FIRST_TERM] * len(args) if name in ("winner", "where") else None
     return operations.make(ELEMENTWISE[name], args, places, speed=ARITHMETIC if name in SIMPLE else FUNCTION)
+
+
+def _divided(operations: Operations, node: Map, args: Sequence[Operation]) -> Operation:
+    """A divided difference: `series.source` is its definition."""
+    slots = ", ".join(f"{{{k}}}" for k in range(len(args)))
+    return operations.make(f"{node.function.name}({slots})", args, speed=FUNCTION)
 
 
 def _with_an_array(operations: Operations, args: Sequence[Operation], first: int) -> Sequence[Operation]:

@@ -12,6 +12,7 @@ from math import inf
 
 import numpy as np
 
+from eindiff import series
 from eindiff import sizes as sz
 from eindiff.constants import IndexMap, SizeOf
 from eindiff.emit.backends import Backend, backend
@@ -31,7 +32,8 @@ Outputs = Expr | Mapping[str, Expr]
 # What programs in any library use, besides the helpers that NumPy's have.
 RESERVED = ("np", "linalg", "special", "min", "jnp", "cp", "cupyx", "torch", "tf", "put", "shape", "filled",
             "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "solved",
-            "solve_triangular", "spread", "svd")  # fmt: skip
+            "solve_triangular", "spread", "svd", "pinv", "cholesky",
+            *(f"divided_{name}" for name in series.SERIES))  # fmt: skip
 
 
 class Names:
@@ -160,6 +162,8 @@ class Module:
         signature = ", ".join([*self.signature(), *(f"{buffer}=None" for buffer in printer.buffers.values())])
         text = "\n".join([f"def {self.name}({signature}):", *(f"    {line}" for line in body)])
         helpers = [x.strip() for name, x in target.helpers.items() if re.search(rf"(?<![\w.]){name}\(", text)]
+        divided = dict.fromkeys(re.findall(r"(?<![\w.])divided_(\w+)\(", text))
+        helpers += [target.translated(series.source(name).strip()) for name in divided]
         constants = ["\n".join(self.constants)] if self.constants else []
         imports = target.import_lines("\n".join([text, *constants, *helpers]))
         parts = ["\n".join(imports) or "pass", *constants, *helpers, text]

@@ -24,6 +24,7 @@ from typing import Any
 from eindiff import construct
 from eindiff import sizes as sz
 from eindiff.constants import IndexMap, Lower, SizeOf
+from eindiff.divided import divided, divided_base
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Number, Variable, number
 from eindiff.functions import TABLE, power
@@ -238,7 +239,8 @@ class _Reader:
             raise self.error(f"there is no function {name}")
         if not TABLE[name].core:
             args = _aligned(self.arguments(self.sum))
-            return Value(construct.map_(TABLE[name], [arg.expr for arg in args]), args[0].labels)
+            exprs, inner = [arg.expr for arg in args], divided_base(TABLE[name])
+            return Value(divided(inner, exprs) if inner else construct.map_(TABLE[name], exprs), args[0].labels)
         return self.entry(self.apply(name))
 
     def arguments(self, read: Any) -> list:

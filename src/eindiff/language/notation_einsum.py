@@ -266,7 +266,7 @@ class EinsumNotation:
             if node.ndim == 1 and is_transposed(node.args[0]):
                 args = [self.scaled_tree(node.args[0].T), axis_tree(node.function.name, 0)]
                 return call(node.function.name, args, node.ndim)
-            if node.function.name != "argmax":
+            if node.function.name not in LAST_AXIS:
                 args.append(axis_tree(node.function.name, node.args[0].ndim - 1))
         symmetric = is_symmetric(node)
         return Tree("call", (*args, *keyword_trees(node)), node.function.name, node.ndim, symmetric)
@@ -304,6 +304,9 @@ class EinsumNotation:
             return fraction([tree for tree, _ in tops], [tree for tree, _ in bottoms])
         items = tops + [(fraction([], [tree]), labels) for tree, labels in bottoms]
         return contraction_tree(items, output, dict(enumerate(sizes)))
+
+
+LAST_AXIS = frozenset({"argmax", "gaps", "simple", "nonzero", "nonzero_pairs"})  # always along it
 
 
 def axis_tree(function: str, axis: int) -> Tree:

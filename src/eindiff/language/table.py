@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from eindiff import arrays, construct, frechet, functions, matrix_functions, reductions
+from eindiff import arrays, construct, divided, frechet, functions, matrix_functions, reductions
 from eindiff import sizes as sz
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr
@@ -118,9 +118,18 @@ def _python_elementwise(usage: str, function: Callable[..., Expr], count: int = 
     )  # fmt: skip
 
 
+def _divided(name: str) -> None:
+    function = divided.divided_base(functions.TABLE[name])
+    assert function is not None
+    TABLE[name] = Row(
+        f"{name}(x, y)", lambda inference, node: inference.equal_shapes(node, node.args),
+        lambda node, args: divided.divided(function, arrays.broadcast(name, args)), 2, 20,
+    )  # fmt: skip
+
+
 for _name, _function in functions.TABLE.items():
     if not _function.core and _name != "pow":
-        _elementwise(_name)
+        (_divided if _name.startswith("divided_") else _elementwise)(_name)
 _python_elementwise("sqrt(x)", functions.sqrt)
 _python_elementwise("square(x)", functions.square)
 _python_elementwise("reciprocal(x)", functions.reciprocal)
@@ -218,7 +227,21 @@ def _weighted(inference: Inference, node: Node) -> Type:
 TABLE["log_weighted_sum"] = Row(
     "log_weighted_sum(x, w)", _weighted, lambda node, args: reductions.log_weighted_sum(*args), 2, 2
 )
-TABLE["argmax"] = Row("argmax(x)", _along, lambda node, args: construct.apply(functions.TABLE["argmax"], args))
+
+
+def _pairs_along(inference: Inference, node: Node) -> Type:
+    shape = _along(inference, node)
+    return Type((*shape.axes, shape.axes[-1]))
+
+
+def _last_axis(name: str, infer: Check) -> None:
+    TABLE[name] = Row(f"{name}(x)", infer, lambda node, args: construct.apply(functions.TABLE[name], args))
+
+
+for _name in ("argmax", "simple", "nonzero"):
+    _last_axis(_name, _along)
+for _name in ("gaps", "nonzero_pairs"):
+    _last_axis(_name, _pairs_along)
 
 
 # Functions of matrices; of a stack of matrices along the last two axes

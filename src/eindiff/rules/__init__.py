@@ -5,6 +5,6 @@ docstring states the identity and why applying it ends. The engine is in `rewrit
 expression that exists is simplified. Rules that are not always wanted are in `simplify.py`.
 """
 
-from eindiff.rules import elementwise, exponentials, matrices, networks
+from eindiff.rules import elementwise, exponentials, matrices, networks, spectra
 
-__all__ = ["elementwise", "exponentials", "matrices", "networks"]
+__all__ = ["elementwise", "exponentials", "matrices", "networks", "spectra"]

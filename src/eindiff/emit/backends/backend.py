@@ -43,8 +43,11 @@ class Backend:
             if (found := re.fullmatch(pattern, template)) is not None:
                 template = found.expand(replacement) if isinstance(replacement, str) else replacement(found)
                 break
-        template = template.replace("DTYPE", f"{self.types}{dtype}")
-        return re.sub(r"(?<![\w.])(np|special|linalg)\.[\w.]+", self._name, template)
+        return self.translated(template.replace("DTYPE", f"{self.types}{dtype}"))
+
+    def translated(self, text: str) -> str:
+        """Source in NumPy's words with the names of the library."""
+        return re.sub(r"(?<![\w.])(np|special|linalg)\.[\w.]+", self._name, text) if self.names else text
 
     def _name(self, found: re.Match) -> str:
         word = found[0]

@@ -37,6 +37,47 @@ def argmax(x):
     hits = np.where(x == np.amax(x, axis=-1, keepdims=True), np.ones_like(x), np.zeros_like(x))
     return hits / np.sum(hits, axis=-1, keepdims=True)
 ''',
+    "eigh": '''
+def eigh(A):
+    """Eigenvalues and eigenvectors of a symmetric matrix, NaN if it has an entry that is not finite."""
+    return np.linalg.eigh(A + 0 * A.sum((-2, -1), keepdims=True))
+''',
+    "eigvalsh": '''
+def eigvalsh(A):
+    """Eigenvalues of a symmetric matrix, NaN if it has an entry that is not finite."""
+    return np.linalg.eigvalsh(A + 0 * A.sum((-2, -1), keepdims=True))
+''',
+    "gaps": '''
+def gaps(x):
+    """x_j - x_i for all pairs along the last axis, NaN for two that are equal up to rounding."""
+    n = x.shape[-1]
+    steps = np.arange(n)
+    gap = x[..., None, :] - x[..., :, None]
+    tied = np.abs(gap) <= 8 * n * np.finfo(x.dtype).eps * np.amax(np.abs(x), axis=-1)[..., None, None]
+    return np.where(tied & (steps[:, None] != steps), np.nan, gap)
+''',
+    "simple": '''
+def simple(x):
+    """1 for each entry along the last axis, NaN for those that equal another one up to rounding."""
+    n = x.shape[-1]
+    steps = np.arange(n)
+    gap = np.abs(x[..., None, :] - x[..., :, None])
+    tied = gap <= 8 * n * np.finfo(x.dtype).eps * np.amax(np.abs(x), axis=-1)[..., None, None]
+    return np.where((tied & (steps[:, None] != steps)).any(-1), np.nan, np.ones_like(x))
+''',
+    "nonzero": '''
+def nonzero(x):
+    """1 for each entry along the last axis, NaN for those that are 0 up to rounding."""
+    least = 8 * x.shape[-1] * np.finfo(x.dtype).eps * np.amax(np.abs(x), axis=-1)[..., None]
+    return np.where(np.abs(x) <= least, np.nan, np.ones_like(x))
+''',
+    "nonzero_pairs": '''
+def nonzero_pairs(x):
+    """1 for each pair of entries along the last axis, NaN where both are 0 up to rounding."""
+    least = 8 * x.shape[-1] * np.finfo(x.dtype).eps * np.amax(np.abs(x), axis=-1)[..., None, None]
+    size = np.abs(x)[..., None, :] + np.abs(x)[..., :, None]
+    return np.where(size <= least, np.nan, np.ones_like(size))
+''',
     "products_without": '''
 def products_without(x, count):
     """Products along the last axis without the entries i1, ..., i_count, which become axes; 0 where two are equal."""

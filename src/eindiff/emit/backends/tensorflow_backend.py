@@ -13,6 +13,7 @@ _NAMES = {
     **{f"np.{name}": f"tf.math.{name}" for name in _MATH.split()},
     **{f"np.linalg.{name}": f"tf.linalg.{name}" for name in _LINALG.split()},
     **{f"np.{name}": f"tf.{name}" for name in ("ones", "zeros", "eye", "float32", "float64", "int64")},
+    "np.where": "tf.where",
     "np.arcsin": "tf.math.asin",
     "np.arccos": "tf.math.acos",
     "np.arctan": "tf.math.atan",
@@ -205,6 +206,52 @@ def argmax(x):
     """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""
     hits = tf.cast(tf.equal(x, tf.reduce_max(x, axis=-1, keepdims=True)), x.dtype)
     return hits / tf.reduce_sum(hits, axis=-1, keepdims=True)
+''',
+        "eigh": '''
+def eigh(A):
+    """Eigenvalues and eigenvectors of a symmetric matrix, NaN if it has an entry that is not finite."""
+    bad = 0 * tf.reduce_sum(A, axis=(-2, -1), keepdims=True)
+    values, vectors = tf.linalg.eigh(tf.where(tf.math.is_finite(bad), A, tf.zeros_like(A)))
+    return values + bad[..., 0], vectors + bad
+''',
+        "eigvalsh": '''
+def eigvalsh(A):
+    """Eigenvalues of a symmetric matrix, NaN if it has an entry that is not finite."""
+    bad = 0 * tf.reduce_sum(A, axis=(-2, -1), keepdims=True)
+    return tf.linalg.eigvalsh(tf.where(tf.math.is_finite(bad), A, tf.zeros_like(A))) + bad[..., 0]
+''',
+        "gaps": '''
+def gaps(x):
+    """x_j - x_i for all pairs along the last axis, NaN for two that are equal up to rounding."""
+    gap = x[..., None, :] - x[..., :, None]
+    rounding = 8 * x.shape[-1] * (2.0**-52 if x.dtype == tf.float64 else 2.0**-23)
+    tied = tf.abs(gap) <= rounding * tf.reduce_max(tf.abs(x), axis=-1)[..., None, None]
+    tied = tied & ~tf.eye(x.shape[-1], dtype=tf.bool)
+    return tf.where(tied, tf.constant(float("nan"), x.dtype), gap)
+''',
+        "simple": '''
+def simple(x):
+    """1 for each entry along the last axis, NaN for those that equal another one up to rounding."""
+    gap = tf.abs(x[..., None, :] - x[..., :, None])
+    rounding = 8 * x.shape[-1] * (2.0**-52 if x.dtype == tf.float64 else 2.0**-23)
+    tied = gap <= rounding * tf.reduce_max(tf.abs(x), axis=-1)[..., None, None]
+    tied = tf.reduce_any(tied & ~tf.eye(x.shape[-1], dtype=tf.bool), axis=-1)
+    return tf.where(tied, tf.constant(float("nan"), x.dtype), tf.ones_like(x))
+''',
+        "nonzero": '''
+def nonzero(x):
+    """1 for each entry along the last axis, NaN for those that are 0 up to rounding."""
+    rounding = 8 * x.shape[-1] * (2.0**-52 if x.dtype == tf.float64 else 2.0**-23)
+    least = rounding * tf.reduce_max(tf.abs(x), axis=-1)[..., None]
+    return tf.where(tf.abs(x) <= least, tf.constant(float("nan"), x.dtype), tf.ones_like(x))
+''',
+        "nonzero_pairs": '''
+def nonzero_pairs(x):
+    """1 for each pair of entries along the last axis, NaN where both are 0 up to rounding."""
+    rounding = 8 * x.shape[-1] * (2.0**-52 if x.dtype == tf.float64 else 2.0**-23)
+    least = rounding * tf.reduce_max(tf.abs(x), axis=-1)[..., None, None]
+    size = tf.abs(x)[..., None, :] + tf.abs(x)[..., :, None]
+    return tf.where(size <= least, tf.constant(float("nan"), x.dtype), tf.ones_like(size))
 ''',
         "products_without": '''
 def products_without(x, count):

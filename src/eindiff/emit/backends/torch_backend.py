@@ -5,8 +5,7 @@ from eindiff.emit.backends.helpers import helpers_of
 
 _SAME = (
     "exp expm1 log log1p abs sign sin cos tan arcsin arccos arctan sinh cosh tanh sqrt where einsum outer eye diag "
-    "trace swapaxes broadcast_to full ones zeros arange linalg.inv linalg.det linalg.pinv linalg.cholesky linalg.eigh "
-    "linalg.eigvalsh linalg.solve linalg.slogdet inf nan"
+    "trace swapaxes broadcast_to full ones zeros arange linalg.inv linalg.det linalg.solve linalg.slogdet inf nan"
 )
 
 _HELPERS = {name: text.replace("arange(n)", "arange(n, device=x.device)") for name, text in helpers_of("torch").items()}
@@ -46,10 +45,13 @@ BACKEND = Backend(
         (r"np\.full\((.*), \{0\}, (dtype=.*)\)", r"filled(\1, {0}, \2)"),
         (r"np\.array\((.*), (dtype=.*)\)", r"torch.tensor(\1, \2)"),
         (r"linalg\.solve_triangular\(\{0\}, \{1\}, lower=(.*)\)", r"solve_triangular({0}, {1}, \1)"),
-        (r"np\.linalg\.svd\(\{0\}, compute_uv=False\)", r"torch.linalg.svdvals({0})"),
-        (r"np\.linalg\.svd\(\{0\}, full_matrices=False\)", r"torch.linalg.svd({0}, full_matrices=False)"),
+        (r"np\.linalg\.svd\(\{0\}, compute_uv=False\)", r"svd({0})[1]"),
+        (r"np\.linalg\.svd\(\{0\}, full_matrices=False\)", r"svd({0})"),
+        (r"np\.linalg\.pinv\(\{0\}\)", r"pinv({0})"),
+        (r"np\.linalg\.cholesky\(\{0\}\)", r"cholesky({0})"),
     ],
-    names={f"np.{name}": f"torch.{name}" for name in _SAME.split()} | {"linalg.expm": "torch.matrix_exp"},
+    names={f"np.{name}": f"torch.{name}" for name in _SAME.split()}
+    | {"linalg.expm": "torch.matrix_exp", "special.erf": "torch.erf", "special.expit": "torch.sigmoid"},
     slices_backward=False,
     helpers={
         **_HELPERS,
@@ -75,6 +77,38 @@ def solve_triangular(A, b, lower):
     if b.ndim == 1:
         return torch.linalg.solve_triangular(A, b[:, None], upper=not lower)[:, 0]
     return torch.linalg.solve_triangular(A, b, upper=not lower)
+''',
+        "eigh": '''
+def eigh(A):
+    """Eigenvalues and eigenvectors of a symmetric matrix, NaN if it has an entry that is not finite."""
+    bad = 0 * A.sum((-2, -1), keepdim=True)
+    values, vectors = torch.linalg.eigh(torch.where(torch.isfinite(bad), A, 0.0))
+    return values + bad[..., 0], vectors + bad
+''',
+        "eigvalsh": '''
+def eigvalsh(A):
+    """Eigenvalues of a symmetric matrix, NaN if it has an entry that is not finite."""
+    bad = 0 * A.sum((-2, -1), keepdim=True)
+    return torch.linalg.eigvalsh(torch.where(torch.isfinite(bad), A, 0.0)) + bad[..., 0]
+''',
+        "svd": '''
+def svd(A):
+    """Left singular vectors, singular values, right singular vectors as rows; NaN if an entry is not finite."""
+    bad = 0 * A.sum((-2, -1), keepdim=True)
+    left, values, right = torch.linalg.svd(torch.where(torch.isfinite(bad), A, 0.0), full_matrices=False)
+    return left + bad, values + bad[..., 0], right + bad
+''',
+        "pinv": '''
+def pinv(A):
+    """The pseudo-inverse, NaN if A has an entry that is not finite."""
+    bad = 0 * A.sum((-2, -1), keepdim=True)
+    return torch.linalg.pinv(torch.where(torch.isfinite(bad), A, 0.0)) + bad
+''',
+        "cholesky": '''
+def cholesky(A):
+    """The lower Cholesky factor, NaN if A is not positive definite."""
+    factor, failed = torch.linalg.cholesky_ex(A)
+    return torch.where((failed == 0)[..., None, None], factor, torch.nan)
 ''',
         "inner": '''
 def inner(x, y):
