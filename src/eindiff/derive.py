@@ -20,7 +20,7 @@ from eindiff.order import flatten, merge, nest_by_tensor_order
 from eindiff.rewrite import record
 from eindiff.sharing import share
 from eindiff.sizes import Size
-from eindiff.spectra import closing_of
+from eindiff.spectra import swept
 
 if TYPE_CHECKING:
     from eindiff.trace.function_derivatives import DerivativeOfFunction
@@ -138,17 +138,11 @@ def _depends(outputs: Iterable[Expr], on: Iterable[Expr]) -> tuple[list[Expr], s
     return order, found
 
 
-_FORWARD = {
-    Einsum: "Theorem 5, pushforward of a multiplication",
-    Apply: "Theorem 6, pushforward of a general function",
-    Map: "Theorem 7, pushforward of an elementwise function",
-    Add: "pushforward of a sum",
-}
-_REVERSE = {
-    Einsum: "Theorem 8, pullback of a multiplication",
-    Apply: "Theorem 9, pullback of a general function",
-    Map: "Theorem 10, pullback of an elementwise function",
-    Add: "pullback of a sum",
+_THEOREMS = {  # for pushforwards and for pullbacks
+    Einsum: ("Theorem 5, pushforward of a multiplication", "Theorem 8, pullback of a multiplication"),
+    Apply: ("Theorem 6, pushforward of a general function", "Theorem 9, pullback of a general function"),
+    Map: ("Theorem 7, pushforward of an elementwise function", "Theorem 10, pullback of an elementwise function"),
+    Add: ("pushforward of a sum", "pullback of a sum"),
 }
 
 
@@ -176,7 +170,7 @@ def pushforwards(y: Expr, x: Expr, seed: Expr) -> dict[Expr, Expr]:
             total = add(terms)
             if not construct.is_zero(total):
                 dots[node] = total
-                record(_FORWARD[type(node)], "pushforward", (node, x), total)
+                record(_THEOREMS[type(node)][0], "pushforward", (node, x), total)
     return dots
 
 
@@ -195,7 +189,7 @@ def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
         for index, child in enumerate(node.children):
             if child in active and (term := pullback(node, bar, index)) is not None:
                 terms.setdefault(child, []).append(term)
-                record(_REVERSE[type(node)], "pullback", (node, child), term)
+                record(_THEOREMS[type(node)][1], "pullback", (node, child), term)
     return bars
 
 
@@ -280,20 +274,12 @@ def _finished(found: list[Expr], mode: str = "auto") -> list[Expr]:
 
 def _pushed(y: Expr, x: Variable, seed: Expr) -> Expr | None:
     """The derivative of y in forward mode, None if it is 0."""
-    closing = closing_of([y])
-    [inside] = closing.outputs
-    result = pushforwards(inside, x, seed).get(inside)
-    return None if result is None else closing.opened([result])[0]
+    return swept(y, lambda y: [pushforwards(y, x, seed).get(y)])[0]
 
 
 def _pulled(y: Expr, xs: Sequence[Variable], seed: Expr) -> list[Expr | None]:
     """The derivatives of y in reverse mode, None where they are 0."""
-    closing = closing_of([y])
-    [inside] = closing.outputs
-    bars = pullbacks(inside, xs, seed)
-    found = [x for x in xs if x in bars]
-    results = dict(zip(found, closing.opened([bars[x] for x in found]), strict=True))
-    return [results.get(x) for x in xs]
+    return swept(y, lambda y: list(map(pullbacks(y, xs, seed).get, xs)))
 
 
 def _project(result: Expr, x: Variable, convention: str) -> Expr:

@@ -147,6 +147,18 @@ def series_step(t: Array, n: int) -> list:
     return [np.where(t > 0, 1 + 0 * t, 0 * t), *[0 * t] * n]
 
 
+def slope(series: Callable, x: Array, y: Array, values: tuple, kink: bool) -> Array:
+    """f[x, y] from the values at x and y, or a Taylor series around the mean, as in `differences`."""
+    gap = x - y
+    far = (values[0] - values[1]) / np.where(gap == 0, 1 + gap, gap)
+    if kink:
+        return np.where(gap == 0, series(x, 1)[1] + 0 * gap, far)
+    c = series((x + y) / 2, 7)
+    d = gap * gap / 4
+    near = c[1] + d * (c[3] + d * (c[5] + d * c[7]))
+    return np.where(np.abs(c[7] * gap) * d * d * d > 1e-16 * (np.abs(values[0]) + np.abs(values[1])), far, near)
+
+
 def differences(series: Callable, points: tuple, kink: bool) -> Array:
     """f[x0, ..., xk], by the recursion over the two points furthest apart or a Taylor series around their mean.
 
@@ -157,8 +169,9 @@ def differences(series: Callable, points: tuple, kink: bool) -> Array:
     for k in range(len(points)):
         for chosen in combinations(range(len(points)), k + 1):
             x = [points[i] for i in chosen]
-            if k == 0:
-                found[chosen] = series(x[0], 1)[0]
+            if k < 2:
+                below = tuple([found[i,] for i in chosen]) if k else ()
+                found[chosen] = slope(series, *x, below, kink) if k else series(x[0], 1)[0]
                 continue
             far = widest = 0 * sum(x)
             for i, j in combinations(range(k + 1), 2):
@@ -182,6 +195,7 @@ def differences(series: Callable, points: tuple, kink: bool) -> Array:
 SERIES: dict[str, Callable] = {
     name.removeprefix("series_"): value for name, value in list(globals().items()) if name.startswith("series_")
 }
+INNER = frozenset({"integral", "slope", "waves"})  # what the functions above use besides each other
 KINKS = frozenset({"abs", "sign", "relu", "step"})
 
 
@@ -205,7 +219,7 @@ def divided_{name}(*points):
 '''
     names = ["differences", f"series_{name}"]
     for one in names:
-        names += [x for x in globals()[one].__code__.co_names if x.startswith("series_") or x in ("integral", "waves")]
+        names += [x for x in globals()[one].__code__.co_names if x.startswith("series_") or x in INNER]
     texts = [_bare(globals()[one]) for one in dict.fromkeys(reversed(names))]
     return "\n\n\n".join(["\nfrom itertools import combinations", *texts, head.strip()]) + "\n"
 

@@ -8,6 +8,6 @@ are opened again. What is no such contraction, one eigenvalue or an eigenvector,
 between eigenvalues, which are NaN where there is none.
 """
 
-from eindiff.spectra.closing import closing_of
+from eindiff.spectra.closing import swept
 
-__all__ = ["closing_of"]
+__all__ = ["swept"]

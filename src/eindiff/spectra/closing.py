@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -183,17 +183,11 @@ def _unmarked(network: Network) -> Network:
     return replace(network, factors=[network.factors[place] for place in needed])
 
 
-class Open:
-    """Expressions without contractions over eigenvalues: nothing is closed."""
-
-    def __init__(self, outputs: Sequence[Expr]) -> None:
-        self.outputs = outputs
-
-    def opened(self, results: Sequence[Expr]) -> Sequence[Expr]:
-        return results
-
-
-def closing_of(outputs: Sequence[Expr]) -> Closing | Open:
-    """What a sweep differentiates in the place of some expressions, and how its results are opened."""
-    found = any(isinstance(x, Apply) and x.function.name in SPECTRAL for x in topological(outputs))
-    return Closing(outputs) if found else Open(outputs)
+def swept(y: Expr, sweep: Callable[[Expr], list[Expr | None]]) -> list[Expr | None]:
+    """What a sweep finds for an expression whose contractions over eigenvalues are closed, opened again."""
+    if not any(isinstance(node, Apply) and node.function.name in SPECTRAL for node in topological([y])):
+        return sweep(y)
+    closing = Closing([y])
+    found = sweep(closing.outputs[0])
+    opened = iter(closing.opened([result for result in found if result is not None]))
+    return [None if result is None else next(opened) for result in found]

@@ -45,7 +45,7 @@ BACKEND = Backend(
         (r"np\.full\((.*), \{0\}, (dtype=.*)\)", r"filled(\1, {0}, \2)"),
         (r"np\.array\((.*), (dtype=.*)\)", r"torch.tensor(\1, \2)"),
         (r"linalg\.solve_triangular\(\{0\}, \{1\}, lower=(.*)\)", r"solve_triangular({0}, {1}, \1)"),
-        (r"np\.linalg\.svd\(\{0\}, compute_uv=False\)", r"svd({0})[1]"),
+        (r"np\.linalg\.svd\(\{0\}, compute_uv=False\)", r"svdvals({0})"),
         (r"np\.linalg\.svd\(\{0\}, full_matrices=False\)", r"svd({0})"),
         (r"np\.linalg\.pinv\(\{0\}\)", r"pinv({0})"),
         (r"np\.linalg\.cholesky\(\{0\}\)", r"cholesky({0})"),
@@ -97,6 +97,12 @@ def svd(A):
     bad = 0 * A.sum((-2, -1), keepdim=True)
     left, values, right = torch.linalg.svd(torch.where(torch.isfinite(bad), A, 0.0), full_matrices=False)
     return left + bad, values + bad[..., 0], right + bad
+''',
+        "svdvals": '''
+def svdvals(A):
+    """Singular values, NaN if an entry is not finite."""
+    bad = 0 * A.sum((-2, -1), keepdim=True)
+    return torch.linalg.svdvals(torch.where(torch.isfinite(bad), A, 0.0)) + bad[..., 0]
 ''',
         "pinv": '''
 def pinv(A):
