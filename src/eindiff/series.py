@@ -165,13 +165,13 @@ def differences(series: Callable, points: tuple, kink: bool) -> Array:
     That of the two is taken whose error, by rounding or truncation, is estimated to be smaller. A function with a kink
     is linear elsewhere, so the recursion is exact; only where all points are the same it takes the derivative.
     """
-    found = {}
+    found: dict[tuple, Array] = {}
     for k in range(len(points)):
         for chosen in combinations(range(len(points)), k + 1):
             x = [points[i] for i in chosen]
             if k < 2:
-                below = tuple([found[i,] for i in chosen]) if k else ()
-                found[chosen] = slope(series, *x, below, kink) if k else series(x[0], 1)[0]
+                values = tuple([found[i,] for i in chosen]) if k else ()
+                found[chosen] = slope(series, x[0], x[1], values, kink) if k else series(x[0], 1)[0]
                 continue
             far = widest = 0 * sum(x)
             for i, j in combinations(range(k + 1), 2):
