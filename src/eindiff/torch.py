@@ -93,8 +93,9 @@ class Transformed:
 
     def _read(self, leaves: list[Any], structure: Any) -> tuple[Traced, Program]:
         """The trace and the program for arguments like these, made if there are none that still hold."""
-        function, kind = self.function, self.kind
+        function, kind, options = self.function, self.kind, self.options
         if isinstance(function, Transformed) and _composes(self, function):  # the second derivative, in one go
+            options = options | {"modes": (function.kind, kind)}
             function, kind = function.function, "hessian"
         surroundings = TorchSurroundings(function)
         key = (surroundings.key, structure, *map(_leaf_key, leaves))
@@ -110,10 +111,10 @@ class Transformed:
         if traced is not known:
             _traces.keep(key, traced, traced.nbytes, [x for _, x in surroundings.arrays.values()])
         request = programs.request(traced, leaves, structure, self.argnums, self.has_aux)
-        wanted = (kind, *request.key, *sorted(self.options.items()))
+        wanted = (kind, *request.key, *sorted(options.items()))
         program = _programs.get(wanted)
         if program is None:
-            program = _programs.keep(wanted, Program(*_KINDS[kind](request, **self.options)))
+            program = _programs.keep(wanted, Program(*_KINDS[kind](request, **options)))
         return traced, program
 
     def _by_torch(self) -> Callable:
@@ -166,8 +167,10 @@ def _make_jacfwd(r: Request, structured: bool = False) -> Made:
     return _with_aux(r, programs.jacobian(r, structured, forward=True))
 
 
-def _make_hessian(r: Request, structured: bool = False) -> Made:
-    return _with_aux(r, programs.hessian(r, structured))
+def _make_hessian(
+    r: Request, structured: bool = False, modes: tuple[str, str] = ("jacrev", "jacfwd")
+) -> Made:
+    return _with_aux(r, programs.hessian(r, structured, modes))
 
 
 def _make_grad(r: Request) -> Made:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from eindiff import arrays, frechet, functions, matrix_functions
+from eindiff import arrays, construct, frechet, functions, matrix_functions, reductions
 from eindiff.expr import Expr
 from eindiff.trace.aten import TABLE, op
 from eindiff.trace.aten_shapes import _tril, _triu
@@ -134,21 +135,30 @@ def _difference(a: Expr, b: Expr) -> Expr:
     return a[..., :, None, :] - b[..., None, :, :]
 
 
-@op("_cdist_forward", "_euclidean_dist", "cdist")
-def _cdist(a: Expr, b: Expr, p: float = 2.0, *_: Any) -> Expr:
-    change = _difference(a, b)
+def _length(change: Expr, p: float) -> Expr:
+    """The p-norm along the last axis; that of no change has the derivative 0."""
+    size = functions.abs(change)
     if p == 2:
         return safe_root(arrays.sum(change * change, -1))
     if p == 1:
-        return arrays.sum(functions.abs(change), -1)
-    raise Unsupported
+        return arrays.sum(size, -1)
+    if p == inf:
+        return reductions.max(size, -1)
+    if p == 0:
+        return arrays.sum(functions.where(size > 0, construct.filled(1, size.shape), 0), -1)
+    moved = size > 0
+    total = arrays.sum(functions.where(moved, functions.where(moved, size, 1) ** p, 0), -1)
+    some = total > 0
+    return functions.where(some, functions.where(some, total, 1) ** (1 / p), 0)
+
+
+@op("_cdist_forward", "_euclidean_dist", "cdist")
+def _cdist(a: Expr, b: Expr, p: float = 2.0, *_: Any) -> Expr:
+    return _length(_difference(a, b), p)
 
 
 @op("_pdist_forward")
 def _pdist(a: Expr, p: float = 2.0) -> Expr:
     """The distances of all pairs, each once."""
     first, second = np.triu_indices(int(a.shape[-2]), 1)
-    change = a[first] - a[second]
-    if p not in (1, 2):
-        raise Unsupported
-    return safe_root(arrays.sum(change * change, -1)) if p == 2 else arrays.sum(functions.abs(change), -1)
+    return _length(a[first] - a[second], p)

@@ -22,7 +22,9 @@ from eindiff.trace.common import Unsupported
 
 @op("softplus")
 def _softplus(x: Expr, beta: Any = 1, threshold: Any = 20) -> Expr:
-    return functions.softplus(x) if beta == 1 else functions.softplus(beta * x) / beta
+    """The threshold saves PyTorch an exponential; from 20 on it makes no difference."""
+    smooth = functions.softplus(x) if beta == 1 else functions.softplus(beta * x) / beta
+    return smooth if threshold >= 20 else functions.where(greater(beta * x, threshold), x, smooth)
 
 
 @op("log_sigmoid_forward")
@@ -37,7 +39,7 @@ def _leaky_relu(x: Expr, slope: Any = 0.01) -> Expr:
 
 @op("prelu", "_prelu_kernel")
 def _prelu(x: Expr, weight: Expr) -> Expr:
-    return functions.relu(x) - weight * functions.relu(-x)
+    return functions.where(greater(x, 0), x, weight * x)
 
 
 @op("threshold")
@@ -47,9 +49,10 @@ def _threshold(x: Expr, threshold: Any, value: Any) -> Expr:
 
 @op("elu")
 def _elu(x: Expr, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Expr:
-    """The exponential of the negative part only, so that it never overflows."""
-    positive, negative = functions.relu(x), -functions.relu(-x)
-    return scale * positive + scale * alpha * functions.expm1(input_scale * negative)
+    """The exponential of the negative part only, so that it never overflows; 0 belongs to that."""
+    positive = greater(x, 0)
+    negative = functions.where(positive, 0, x)
+    return functions.where(positive, scale * x, scale * alpha * functions.expm1(input_scale * negative))
 
 
 @op("celu")
@@ -148,6 +151,24 @@ def _huber_loss(a: Expr, b: Any, reduction: int = 1, delta: Any = 1.0) -> Expr:
 @op("smooth_l1_loss")
 def _smooth_l1_loss(a: Expr, b: Any, reduction: int = 1, beta: Any = 1.0) -> Expr:
     return _huber_loss(a, b, reduction, beta) / beta
+
+
+@op("multilabel_margin_loss_forward", known=(1,))
+def _multilabel_margin_loss(x: Expr, target: Any, reduction: int) -> tuple:
+    """Classes that are right, up to the first -1 in a row, should be 1 above all that are not.
+
+    PyTorch's own way to take this apart counts classes after the first -1.
+    """
+    rows, classes = target.reshape(-1, target.shape[-1]).numpy(), int(x.shape[-1])
+    counts = np.zeros(rows.shape)
+    for count, row in zip(counts, rows, strict=True):
+        np.add.at(count, row[: np.argmax(np.append(row, -1) < 0)], 1)
+    pairs = counts[:, :, None] * (counts[:, None, :] == 0)
+    x = indexing.reshape(x, rows.shape)
+    margins = functions.relu(1 - x[:, :, None] + x[:, None, :])
+    losses = arrays.einsum("nij,nij->n", construct.constant(pairs), margins) / classes
+    total = _averaged(losses, reduction) if target.ndim == 2 or reduction else losses[0]
+    return total, None
 
 
 @op("nll_loss_forward", "nll_loss2d_forward", known=(1,))

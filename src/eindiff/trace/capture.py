@@ -8,7 +8,6 @@ instead of being traced for one case. A mode at the level of `torch.*` calls wat
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from eindiff.errors import EindiffError
 from eindiff.trace.aten import TABLE
+from eindiff.trace.torch_spelled_out import SPELLED_OUT, stop_gradient
 
 _OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
 _DATA = torch.Tensor.data.__get__
@@ -39,22 +39,6 @@ RANDOM = "is random: draw the numbers outside of the function and pass them to i
 
 # Exceptions that say that a value is needed which a fake tensor does not have.
 _VALUES = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException")
-
-
-@torch.library.custom_op("eindiff::stop_gradient", mutates_args=())
-def stop_gradient(x: Tensor) -> Tensor:
-    """The mark in a graph of a tensor that is a constant for derivatives."""
-    return x.clone()
-
-
-@stop_gradient.register_fake
-def _(x: Tensor) -> Tensor:
-    return torch.empty_like(x)
-
-
-@stop_gradient.register_vmap
-def _(info: Any, in_dims: tuple, x: Tensor) -> tuple:
-    return stop_gradient(x), in_dims[0]
 
 
 @dataclass
@@ -110,7 +94,10 @@ class _Watch(TorchFunctionMode):
             args = (args[0], self._places(args[1]), *args[2:])
         elif name == "masked_select" and len(args) == 2 and is_real(args[1]) and args[0].shape == args[1].shape:
             func, args = torch.Tensor.__getitem__, (args[0], self._places(args[1]))
-        func = _SPELLED_OUT.get(func, func)
+        if func in SPELLED_OUT and all(is_real(x) for x in tensors if is_discrete(x)):
+            func = SPELLED_OUT[func]
+            for x in filter(is_discrete, tensors):
+                self._guard(x)
         args, kwargs = pytree.tree_map_only(Tensor, self._lift, (args, kwargs))
         result = func(*args, **kwargs)
         if not torch.is_grad_enabled() and any(not is_real(x) for x in tensors):
@@ -170,42 +157,6 @@ class _Watch(TorchFunctionMode):
             else:
                 found.append(part)
         return tuple(found) if several or len(found) > 1 else found[0]
-
-
-def _gaussian_nll_loss(
-    input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
-) -> Tensor:
-    """As in PyTorch, without its check of values."""
-    var = var if isinstance(var, Tensor) else torch.full_like(input, var)
-    if var.size() != input.size() and input.size()[:-1] == var.size():
-        var = var.unsqueeze(-1)
-    var = (var.clamp(min=eps) - var).detach() + var
-    loss = 0.5 * (torch.log(var) + (input - target) ** 2 / var) + (0.5 * math.log(2 * math.pi) if full else 0)
-    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
-
-
-def _cov(input: Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
-    """As in PyTorch, without its check of values."""
-    if fweights is not None or aweights is not None:
-        return torch.cov(input, correction=correction, fweights=fweights, aweights=aweights)
-    centred = input - input.mean(-1, keepdim=True)
-    return (centred @ centred.mT if input.ndim == 2 else centred @ centred) / (input.shape[-1] - correction)
-
-
-def _corrcoef(input: Tensor) -> Tensor:
-    """As in PyTorch, without its check of values."""
-    covariance = _cov(input)
-    if input.ndim < 2:
-        return covariance / covariance
-    scale = covariance.diagonal().sqrt()
-    return (covariance / scale[:, None] / scale[None]).clip(-1, 1)
-
-
-# Functions of PyTorch that look at values, without doing so.
-_SPELLED_OUT: dict[Any, Callable] = {
-    torch.nn.functional.gaussian_nll_loss: _gaussian_nll_loss, torch.cov: _cov, torch.corrcoef: _corrcoef,
-    torch.Tensor.cov: _cov, torch.Tensor.corrcoef: _corrcoef,
-}  # fmt: skip
 
 
 def user_line(frame: Any) -> str:

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from eindiff import arrays, construct, functions
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Variable, topological
+from eindiff.order import substituted
 from eindiff.trace import aten, aten_matrices, aten_networks, aten_shapes  # noqa: F401 (they fill the table)
 from eindiff.trace.aten import CASTS, TABLE
 from eindiff.trace.capture import RANDOM, Capture, base_name, capture, is_discrete, refuse
@@ -43,6 +44,7 @@ class Traced:
     inputs: list[Variable]  # one for each tensor of real numbers among the leaves of the arguments
     captured: dict[str, Callable[[], torch.Tensor]]  # tensors from outside
     stopped: dict[str, Expr]  # variables that stand for expressions which are constant for derivatives
+    stopped_in_reverse: dict[Expr, Expr]  # those that are so in reverse mode only
     opaque: dict[str, str]  # operations without a row in the table, with the lines they stand in
     holds: Callable[[], bool]  # whether what was read while tracing is as it was
     moved: Callable[[], list[torch.Tensor]]  # the tensors that were written as constants and have changed
@@ -89,6 +91,7 @@ class _Translation:
         self.kept: dict[int, torch.Tensor] = {}
         self.captured: dict[str, Callable[[], torch.Tensor]] = {}
         self.stopped: dict[str, Expr] = {}
+        self.stopped_in_reverse: dict[Expr, Expr] = {}
         self.opaque: dict[str, str] = {}
         self.taken: set[str] = {"out", "sizes"}
         self.written: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # small tensors that became constants
@@ -130,7 +133,8 @@ class _Translation:
             return [get() for get, values in written if not torch.equal(get(), values)]
 
         return Traced(
-            outputs, dtypes, self.capture.structure, self.inputs, self.captured, self.stopped, self.opaque,
+            outputs, dtypes, self.capture.structure, self.inputs, self.captured, self.stopped,
+            self.stopped_in_reverse, self.opaque,
             lambda: all(torch.equal(get(), values) for get, values in guards) and not moved(), moved, self.precision(),
             sum(x.nbytes for x in self.kept.values()) + sum(values.nbytes for _, values in guards),
         )  # fmt: skip
@@ -197,7 +201,7 @@ class _Translation:
         """The value of an operation: computed if all tensors are known, else an expression."""
         args = pytree.tree_map_only(torch.fx.Node, self.values.__getitem__, (tuple(node.args), dict(node.kwargs)))
         if node.target is operator.getitem:
-            value = args[0][0][args[0][1]]
+            value = None if args[0][0] is _MISSING else args[0][0][args[0][1]]
             return _MISSING if value is None else value
         name = base_name(node.target)
         if name in _CHECKS:
@@ -207,11 +211,11 @@ class _Translation:
         self.check(node, name)
         leaves = pytree.tree_leaves(args)
         if any(leaf is _MISSING for leaf in leaves):
-            refuse(f"{name} uses a result of an operation that has no expression", line_of(node))
+            return _MISSING
         if not any(isinstance(leaf, Expr) for leaf in leaves):
             return self.computed(node, name, *args)
-        if name == "stop_gradient":
-            return self.stop(args[0][0])
+        if name in ("stop_gradient", "stop_reverse"):
+            return self.stop(args[0][0], name == "stop_reverse")
         if name in CASTS:
             return self.cast(node, args[0][0])
         if name in TABLE:
@@ -295,14 +299,18 @@ class _Translation:
             return aten.not_equal(x, 0)
         return trunc(x) if kind == "integer" and source == "real" else x
 
-    def stop(self, x: Expr) -> Expr:
-        """A variable that stands for an expression: a constant for derivatives."""
-        inputs = set(self.inputs)
+    def stop(self, x: Expr, in_reverse: bool) -> Expr:
+        """A variable that stands for an expression: a constant for derivatives, or for those in reverse mode."""
+        inputs = {*self.inputs, *self.stopped_in_reverse}
         if not any(node in inputs for node in topological([x])):
             return x
-        name = self.name("detached")
-        self.stopped[name] = x
-        return construct.variable(name, x.shape)
+        variable = construct.variable(self.name("detached"), x.shape)
+        [value] = finished([x], self.stopped_in_reverse)
+        if in_reverse:
+            self.stopped_in_reverse[variable] = value
+        else:
+            self.stopped[variable.name] = value
+        return variable
 
     def as_opaque(self, node: torch.fx.Node, name: str, args: tuple, kwargs: dict) -> Any:
         """An operation that PyTorch computes and differentiates itself: one function for each of its results."""
@@ -337,6 +345,11 @@ class _Translation:
     def applied(name: str, run: Callable, exprs: list[Expr], value: torch.Tensor) -> Expr:
         function = opaque(name, run, [x.shape for x in exprs], tuple(value.shape), not is_discrete(value))
         return construct.apply(function, exprs)
+
+
+def finished(exprs: list[Expr], stopped: Mapping[Expr, Expr]) -> list[Expr]:
+    """Expressions with what was constant put in."""
+    return substituted(exprs, stopped) if stopped else exprs
 
 
 def _kind(node: torch.fx.Node) -> str:

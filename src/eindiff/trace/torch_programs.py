@@ -17,7 +17,7 @@ from eindiff.expr import Expr, Variable
 from eindiff.trace import common
 from eindiff.trace.capture import is_real
 from eindiff.trace.common import Lowered, Newton, key_text, positional_names
-from eindiff.trace.fx import Traced
+from eindiff.trace.fx import Traced, finished
 from eindiff.trace.verify import Call, compare
 
 Argnums = int | tuple[int, ...]
@@ -39,6 +39,11 @@ class Request:
     variables: list[Variable]
     variable_types: list[Any]
     variable_structure: Any
+    stopped_in_reverse: Mapping[Expr, Expr]
+
+    def finished(self, exprs: list[Expr]) -> list[Expr]:
+        """Derivatives in reverse mode, with what was constant put in: now derivatives are by that too."""
+        return finished(exprs, self.stopped_in_reverse)
 
     @property
     def key(self) -> tuple:
@@ -46,7 +51,7 @@ class Request:
         aux = (x if isinstance(x, Expr) else id(x) for x in self.aux)
         return (
             *self.outputs, *self.output_types, self.output_structure, *aux, *self.aux_types, self.aux_structure,
-            *self.variables, *self.variable_types, self.variable_structure,
+            *self.variables, *self.variable_types, self.variable_structure, *self.stopped_in_reverse.items(),
         )  # fmt: skip
 
 
@@ -71,9 +76,15 @@ def request(traced: Traced, leaves: Sequence[Any], structure: Any, argnums: Argn
             raise EindiffError(f"a variable to differentiate by is a tensor of real numbers, not {_kind(leaves[k])}")
     return Request(
         [traced.outputs[k] for k in which], [traced.dtypes[k] for k in which], form,
-        [traced.outputs[k] for k in others], [traced.dtypes[k] for k in others], aux_form,
+        [_finished(traced, traced.outputs[k]) for k in others], [traced.dtypes[k] for k in others], aux_form,
         [x for k in chosen if (x := by_leaf[k]) is not None], [leaves[k].dtype for k in chosen], variable_form,
+        traced.stopped_in_reverse,
     )  # fmt: skip
+
+
+def _finished(traced: Traced, output: Any) -> Any:
+    """An output with nothing constant in reverse mode: its value."""
+    return finished([output], traced.stopped_in_reverse)[0] if isinstance(output, Expr) else output
 
 
 def _is_input(leaf: Any) -> bool:
@@ -133,7 +144,7 @@ def nested(values: Iterator[Any], structures: Sequence[Any]) -> Any:
 
 def value(r: Request) -> Part:
     """The function itself."""
-    return Part(r.outputs, r.output_types, (r.output_structure,))
+    return Part(r.finished(r.outputs), r.output_types, (r.output_structure,))
 
 
 def aux(r: Request) -> Part:
@@ -143,7 +154,8 @@ def aux(r: Request) -> Part:
 
 def jacobian(r: Request, structured: bool, forward: bool = False) -> Part:
     """The derivative of each output by each variable, in the type of the variable; in forward mode of the output."""
-    blocks = [derive.jacobian(y, r.variables) for y in r.outputs]
+    outputs = r.finished(r.outputs) if forward else r.outputs
+    blocks = [r.finished(derive.jacobian(y, r.variables)) for y in outputs]
     if structured:
         return Part([[row] for row in blocks], r.output_types, (r.output_structure,), "structured")
     types = [one if forward else x for one in r.output_types for x in r.variable_types]
@@ -152,12 +164,15 @@ def jacobian(r: Request, structured: bool, forward: bool = False) -> Part:
 
 def gradient(r: Request) -> Part:
     """The derivative of the one scalar output."""
-    return Part(derive.jacobian(scalar(r), r.variables), r.variable_types, (r.variable_structure,))
+    gradient = r.finished(derive.jacobian(scalar(r), r.variables))
+    return Part(gradient, r.variable_types, (r.variable_structure,))
 
 
-def hessian(r: Request, structured: bool) -> Part:
-    """The second derivative of each output by each pair of variables."""
-    grids = [derive.hessian(y, r.variables) for y in r.outputs]
+def hessian(r: Request, structured: bool, modes: tuple[str, str] = ("jacrev", "jacfwd")) -> Part:
+    """The second derivative of each output by each pair of variables; `modes` are those of the two derivatives."""
+    if structured:
+        symmetric(r)
+    grids = [_second(r, y, *modes) if r.stopped_in_reverse else derive.hessian(y, r.variables) for y in r.outputs]
     if structured:
         return Part(grids, r.output_types, (r.output_structure,), "structured")
     types = [one for _ in grids for one in r.variable_types for _ in r.variable_types]
@@ -165,19 +180,40 @@ def hessian(r: Request, structured: bool) -> Part:
     return Part(exprs, types, (r.output_structure, r.variable_structure, r.variable_structure))
 
 
+def _second(r: Request, y: Expr, first: str, second: str) -> list[list[Expr]]:
+    """The derivative of the derivative, where that differs with the modes."""
+    if second == "jacrev":
+        symmetric(r)
+    rows = derive.jacobian(r.finished([y])[0] if first == "jacfwd" else y, r.variables)
+    return [derive.jacobian(row, r.variables) for row in r.finished(rows)]
+
+
+def symmetric(r: Request) -> None:
+    """Refuse a function whose second derivatives are not symmetric in PyTorch."""
+    if r.stopped_in_reverse:
+        raise EindiffError(
+            "PyTorch's gradient of this function is not its derivative (an embedding with padding_idx or "
+            "scale_grad_by_freq, a variance that is clamped), so its Hessian is not symmetric; grad, jacrev, jacfwd "
+            "and hessian give what PyTorch gives, all else needs a symmetric one"
+        )
+
+
 def hessian_diagonal(r: Request) -> Part:
     """The diagonal of the Hessian of the one scalar output, in the shapes of the variables."""
     f = scalar(r)
+    symmetric(r)
     return Part([derive.hessian_diagonal(f, x) for x in r.variables], r.variable_types, (r.variable_structure,))
 
 
 def newton_step(r: Request, damping: float | str) -> Part:
     """The Newton step by all variables at once."""
+    symmetric(r)
     return Part([newton.newton_step(scalar(r), r.variables, damping=damping)], [None], ())
 
 
 def hessian_product(r: Request) -> Part:
     """The Hessian times a direction."""
+    symmetric(r)
     return Part(common.hessian_product(scalar(r), r.variables), r.variable_types, (r.variable_structure,))
 
 
@@ -311,7 +347,8 @@ def verify(function: Callable, traced: Traced, leaves: Sequence[Any], structure:
     tensors = _tensors(traced, leaves)
     if not all(map(is_real, tensors.values())):
         return
-    program = Program([Part(traced.outputs, traced.dtypes, (traced.structure,))], lambda result: result)
+    outputs = [_finished(traced, x) for x in traced.outputs]
+    program = Program([Part(outputs, traced.dtypes, (traced.structure,))], lambda result: result)
 
     def value(given: Mapping[str, Any]) -> list[Any]:
         with torch.no_grad():
