@@ -131,9 +131,9 @@ def test_what_a_function_assigns_is_kept() -> None:
         return f, lambda: count
 
     f, count = maker()
-    ed.gradient(f)(POINT)
+    ed.gradient(f, verify=False)(POINT)
     before = calls
-    ed.gradient(counted)(POINT)
+    ed.gradient(counted, verify=False)(POINT)
     assert count() == 1 and calls == before + 1
 
 
