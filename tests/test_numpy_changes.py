@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import eindiff as ed
 from eindiff.errors import EindiffError
@@ -251,6 +253,14 @@ REFUSED: dict[str, tuple[Callable, str]] = {
     "a place that depends on values": (lambda x: x.__setitem__(x[0], 1.0), "an index or a mask needs the value"),
     "an array of NumPy": (lambda x: np.zeros(3).__iadd__(x), r"write a = a \+ b instead of a \+= b"),
     "entries of an array of NumPy": (lambda x: np.zeros(3).__setitem__(0, x[0]), "np.zeros_like of a symbolic one"),
+    "a derivative inside": (
+        lambda x: np.sum(ed.gradient(np.sum)(x)),
+        "called with symbolic arrays, inside of a function",
+    ),
+    "a copy in another process": (lambda x: pickle.dumps(x), "pickle needs the value of x"),
+    "a key": (lambda x: {x[0]: 1}, "unhashable type"),
+    "max of Python": (lambda x: max(1e-9, x[0]), "np.maximum or np.minimum"),
+    "a density that looks at values": (lambda x: np.sum(scipy.stats.cauchy._logpdf(x)), "an index or a mask needs"),
     "an attribute": (lambda x: x.strides, "no attribute 'strides'"),
 }
 

@@ -112,7 +112,7 @@ def _run(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     except EindiffError as error:
         error.args = (f"{error}{user_line(error)}",)
         raise
-    except (TypeError, ValueError, AttributeError, IndexError, NotImplementedError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as error:
         hint = next((f"; {hint}" for text, hint in _HINTS.items() if text in str(error)), "")
         message = f"{function_name(f)} with symbolic arrays: {type(error).__name__}: {error}{hint}{user_line(error)}"
         if isinstance(error.__cause__, NeedsValueError):  # NumPy has asked for a value, and says so in its own words

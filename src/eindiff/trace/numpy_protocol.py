@@ -227,7 +227,7 @@ REDUCTIONS: dict[str, Reduce] = {
 
 # What is refused, and what to write instead
 
-BRANCH = "choose entry by entry with np.where(condition, a, b)"
+BRANCH = "choose entry by entry with np.where(condition, a, b), np.maximum or np.minimum"
 ORDER = "the order of entries is no smooth function of them; np.max and np.min are there"
 PLACES = "places cannot depend on it; choose with np.where(condition, a, b), or give the places as an argument"
 IN_PLACE = "expressions do not change: make a new one with np.where, np.concatenate or np.stack"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -66,3 +66,6 @@ class Values:
     def __index__(self) -> int:
         known = self._known()
         return protocol.convert(self.__eindiff_expression__, "int") if known is None else known.__index__()
+
+    def __reduce__(self) -> NoReturn:
+        protocol.refuse("pickle", [self.__eindiff_expression__], "symbolic arrays stay in the function that is traced")
