@@ -46,7 +46,7 @@ from eindiff.trace.functions import (
     run,
     unused,
 )
-from eindiff.trace.numpy_array import argument, unwrapped
+from eindiff.trace.numpy_array import TracedArray, argument, unwrapped
 from eindiff.trace.numpy_protocol import NeedsValueError
 from eindiff.trace.surroundings import Surroundings, contents, digest
 from eindiff.trace.verify import Call, compare
@@ -59,6 +59,12 @@ MOST_TRACES = 256  # of one function; the oldest one goes
 def _describe(value: Any, leaves: list[Any], is_variable: bool) -> Any:
     """What a trace depends on: shapes and types of arrays, which are added to the leaves, and all other values."""
     if isinstance(value, np.ndarray | np.floating):
+        kind: type = type(value)
+        if kind is TracedArray:
+            raise EindiffError(
+                "a derivative is called with symbolic arrays, inside of a function that is traced: write it out there, "
+                "or differentiate the expression that ed.symbolic gives"
+            )
         if value.dtype.kind not in "biuf":
             raise EindiffError(f"an array of {value.dtype} is given; only real numbers have derivatives here")
         if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):

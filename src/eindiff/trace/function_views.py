@@ -25,6 +25,7 @@ from eindiff.trace.surroundings import names_of
 RANDOM = "is random: draw the numbers outside of the function and pass them to it"
 _SOURCES = (np.random.Generator, np.random.RandomState, random.Random)
 _SEEDED = ("default_rng", "RandomState", "Generator", "SeedSequence", "PCG64", "Philox", "MT19937", "SFC64", "Random")
+MOST_PARTS = 64  # of a container that is looked at
 _LIBRARIES = ("eindiff", "numpy", "scipy", "torch", "jax")
 
 # What is put in the place of functions
@@ -54,6 +55,12 @@ def _random(name: str) -> Callable:
         raise EindiffError(f"{name} {RANDOM}")
 
     return refused
+
+
+def random_states() -> tuple[Any, ...]:
+    """The states of the sources of random numbers that all functions share."""
+    _, key, *rest = np.random.get_state()
+    return np.asarray(key).tobytes(), rest, random.getstate()
 
 
 class _Random:
@@ -146,9 +153,20 @@ class View:
                 return partial(self.of(value.func), *args, **keywords)
             case ModuleType():
                 return self._module(value)
+            case list() | tuple() | dict():
+                return self._container(value)
             case _ if isinstance(value, _SOURCES):
                 return _Random(name or type(value).__name__, value)
         return _FUNCTIONS.get(id(value), value)
+
+    def _container(self, value: Any) -> Any:
+        """A list, tuple or dictionary of functions; all others are left as they are."""
+        if not _is_replaceable(value):
+            return value
+        parts = [self.of(part) for part in _parts(value)]
+        if all(old is new for old, new in zip(_parts(value), parts, strict=True)):
+            return value
+        return dict(zip(value, parts, strict=True)) if isinstance(value, dict) else type(value)(parts)
 
     def callable(self, f: Callable) -> Callable:
         """A function, or an object that is called like one, as it is traced."""
@@ -224,8 +242,17 @@ def _contents(cell: CellType) -> Any:
         return None
 
 
+def _parts(value: Any) -> list[Any]:
+    """The values in a list, tuple or dictionary, if they are few: none for data."""
+    if type(value) not in (list, tuple, dict) or len(value) > MOST_PARTS:
+        return []
+    return list(value.values() if isinstance(value, dict) else value)
+
+
 def _is_replaceable(value: Any) -> bool:
-    return isinstance(value, (FunctionType, MethodType, partial, ModuleType, *_SOURCES)) or id(value) in _FUNCTIONS
+    """Whether there may be something else for a value, or for what a container holds."""
+    kinds = (FunctionType, MethodType, partial, ModuleType, *_SOURCES)
+    return any(isinstance(part, kinds) or id(part) in _FUNCTIONS for part in (value, *_parts(value)))
 
 
 def _values(f: FunctionType) -> Iterator[Any]:
@@ -233,7 +260,7 @@ def _values(f: FunctionType) -> Iterator[Any]:
     names, space = names_of(f.__code__), f.__globals__
     found = [space[name] for name in names if name in space]
     found += [*map(_contents, f.__closure__ or ()), *(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
-    for value in found:
+    for value in [part for container in found for part in (container, *_parts(container))]:
         yield value
         if isinstance(value, ModuleType) and not is_library(value):
             yield from [vars(value)[name] for name in names if name in vars(value)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from inspect import Parameter, getclosurevars, signature
 from linecache import getline
@@ -18,8 +19,9 @@ from eindiff.compiled import RESERVED, compile
 from eindiff.errors import EindiffError
 from eindiff.expr import Constant, Expr, topological
 from eindiff.order import with_children
-from eindiff.trace.function_views import View
-from eindiff.trace.numpy_array import argument, unwrapped
+from eindiff.trace.function_views import RANDOM, View, random_states
+from eindiff.trace.numpy_array import argument, has_traced, joined, unwrapped
+from eindiff.trace.numpy_protocol import NeedsValueError
 from eindiff.trace.verify import Call, compare
 
 LARGE = 64  # entries from which a captured array is an input of the program, not written into it
@@ -60,8 +62,12 @@ def leaves_of(tree: Any) -> list[Any]:
 
 # Tracing
 
-_ENTRIES = "a NumPy array cannot take symbolic entries one by one: join them with np.stack, np.concatenate or np.array"
+_ENTRIES = (
+    "a NumPy array cannot take symbolic entries one by one: join them with np.stack, np.concatenate or np.array, "
+    "or make the array with np.zeros_like of a symbolic one"
+)
 _SIZES = "sizes that are names are text: give numbers, if the function computes with them"
+_OBJECTS = "an array that np.array makes of symbolic numbers in a method holds objects: join them with np.stack instead"
 
 # What NumPy and Python say where there is more to say
 _HINTS = {
@@ -69,11 +75,35 @@ _HINTS = {
     "unsupported operand type(s) for": _SIZES,
     "can only concatenate str": _SIZES,
     "'str' object cannot be interpreted": _SIZES,
+    "loop of ufunc does not support": _OBJECTS,
+    "dtype('O')": _OBJECTS,
 }
 
 
 def run(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Call a function with traced arrays; gives nested containers of expressions."""
+    """Call a function with traced arrays; gives nested containers of expressions.
+
+    If random numbers were drawn in the meantime (by methods, which see them as they are, or by another thread), it is
+    called again: with the same result, it was not this function, or does not matter.
+    """
+    inputs, named = map_leaves(_fresh, list(args)), map_leaves(_fresh, keywords)
+    states = random_states()
+    found = _run(f, args, keywords)
+    if random_states() != states and not _are_same(found, _run(f, inputs, named)):
+        raise EindiffError(f"{function_name(f)} {RANDOM}")
+    return found
+
+
+def _fresh(leaf: Any) -> Any:
+    return copy(leaf) if has_traced(leaf) else leaf
+
+
+def _are_same(one: Any, two: Any) -> bool:
+    pairs = zip(leaves_of(one), leaves_of(two), strict=True)
+    return all(a is b if isinstance(a, Expr) else repr(a) == repr(b) for a, b in pairs)
+
+
+def _run(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     view = View()
     function, inputs = view.callable(f), [view.of(value) for value in args]
     named = {name: view.of(value, name) for name, value in keywords.items()}
@@ -82,13 +112,15 @@ def run(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     except EindiffError as error:
         error.args = (f"{error}{user_line(error)}",)
         raise
-    except (TypeError, ValueError, AttributeError, IndexError, NotImplementedError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as error:
         hint = next((f"; {hint}" for text, hint in _HINTS.items() if text in str(error)), "")
-        reason = f"{type(error).__name__}: {error}{hint}{user_line(error)}"
-        raise UntraceableError(f"{function_name(f)} with symbolic arrays: {reason}") from error
+        message = f"{function_name(f)} with symbolic arrays: {type(error).__name__}: {error}{hint}{user_line(error)}"
+        if isinstance(error.__cause__, NeedsValueError):  # NumPy has asked for a value, and says so in its own words
+            raise NeedsValueError(message, error.__cause__.expressions) from error
+        raise UntraceableError(message) from error
     finally:
         view.keep()
-    return map_leaves(unwrapped, found)
+    return map_leaves(lambda leaf: unwrapped(joined(leaf)), found)
 
 
 class UntraceableError(EindiffError):

@@ -18,12 +18,12 @@ from eindiff import indexing as ix
 from eindiff.arrays import as_expr, short
 from eindiff.construct import filled
 from eindiff.errors import EindiffError
-from eindiff.evaluate import evaluate
-from eindiff.expr import Expr, variables
+from eindiff.expr import Expr
 from eindiff.sizes import Shape
 from eindiff.trace import numpy_protocol as protocol
 from eindiff.trace.numpy_shapes import broadcast_to
 from eindiff.trace.numpy_types import function_type, of_type, result_type, ufunc_type
+from eindiff.trace.numpy_values import Values
 from eindiff.trace.storage import Storage
 
 FLOAT = np.dtype(float)
@@ -45,7 +45,7 @@ def _identity(expr: Expr) -> Expr:
     return expr
 
 
-class TracedArray(NDArrayOperatorsMixin):
+class TracedArray(Values, NDArrayOperatorsMixin):
     """An array of a traced function."""
 
     __slots__ = ("_is_number", "_places", "_storage", "_view", "shape")
@@ -91,6 +91,12 @@ class TracedArray(NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         return repr(expression(self))
 
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def __round__(self, decimals: int = 0) -> TracedArray:
+        return self._call("round", (decimals,), {})
+
     # Reading and writing
 
     def _numbers(self) -> np.ndarray | None:
@@ -99,19 +105,38 @@ class TracedArray(NDArrayOperatorsMixin):
             self._places = self._storage.places()
         return self._places
 
-    def _derived(self, of_places: Callable[[np.ndarray], Any], of_expr: Callable[[Expr], Expr]) -> TracedArray:
-        """A view, or a copy where NumPy makes one."""
-        expr, places, old = of_expr(expression(self)), self._numbers(), self._view
+    def _derived(self, of_places: Callable[[np.ndarray], Any], of_expr: Callable[[Expr], Expr]) -> Any:
+        """A view, or a copy where NumPy makes one; where sizes are names, it is taken for a view."""
+        places = self._numbers()
         found = None if places is None else of_places(places)
-        if places is not None and not (isinstance(found, np.ndarray) and np.may_share_memory(found, places)):
-            return made(expr, self.dtype, not isinstance(found, np.ndarray))
-        view = TracedArray(self._storage, expr.shape, lambda whole: of_expr(old(whole)))
-        view._places = found
+        if places is None or _is_view(found, places):
+            return self._viewed(found, of_expr)
+        return _like(found, made(of_expr(expression(self)), self.dtype, not isinstance(found, np.ndarray)))
+
+    def _viewed(self, places: np.ndarray | None, of_expr: Callable[[Expr], Expr]) -> Any:
+        """A view; one without entries is an array of NumPy."""
+        if places is not None and not places.size:
+            return np.empty(places.shape, self.dtype)
+        old = self._view
+        shape = of_expr(expression(self)).shape if places is None else places.shape
+        view = TracedArray(self._storage, shape, lambda whole: of_expr(old(whole)))
+        view._places = places
         return view
 
-    def __getitem__(self, index: Any) -> TracedArray:
-        index = _known_index(index)
-        return self._derived(lambda places: places[index], lambda expr: ix.getitem(expr, index))
+    def __getitem__(self, index: Any) -> Any:
+        index, places, old = _known_index(index), self._numbers(), self._view
+        chosen = None if places is None else self._chosen(places, index)
+        if places is None or chosen is None or not np.size(chosen) or _is_view(chosen, places):
+            return self._viewed(chosen, lambda expr: ix.getitem(expr, index))
+        expr = self._storage.read(np.asarray(chosen), lambda whole: ix.getitem(old(whole), index))
+        return _like(chosen, made(expr, self.dtype, not isinstance(chosen, np.ndarray)))
+
+    def _chosen(self, places: np.ndarray, index: Any) -> Any:
+        """The places that an index gives."""
+        try:
+            return places[index]
+        except IndexError as error:
+            raise EindiffError(f"{short(expression(self))}[...]: {error}") from None
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._check_type(value)
@@ -126,10 +151,7 @@ class TracedArray(NDArrayOperatorsMixin):
         if places is None:
             raise EindiffError(f"an assignment into {short(expression(self))}: {NAMED}")
         self._check_writeable()
-        try:
-            chosen = np.asarray(places[index])
-        except IndexError as error:
-            raise EindiffError(f"an assignment into {short(expression(self))}[...]: {error}") from None
+        chosen = np.asarray(self._chosen(places, index))
         if chosen.size:
             self._storage.write(chosen, _fitted(as_expr(value), chosen.shape))
 
@@ -168,18 +190,19 @@ class TracedArray(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **keywords: Any) -> Any:
         if out is not None and not (len(out) == 1 and _is_traced(out[0])):
             keywords["out"] = out
+        inputs = joined(inputs)
         dtype = ufunc_type(ufunc, method, inputs)
         found = as_expr(protocol.array_ufunc(of_type(ufunc, dtype, method), method, unwrapped(inputs), keywords))
         target = None if out is None else out[0]
+        result = made(found, dtype, is_number=not found.shape)
         if target is None or target._is_number:
-            return made(found, dtype, is_number=not found.shape)
-        result = made(found, dtype)
+            return _laid_out(result, getattr(ufunc, method), inputs, keywords)
         target._check_type(result)
         target._write(found)
         return target
 
     def __array_function__(self, function: Callable, types: Any, args: tuple, keywords: dict[str, Any]) -> Any:
-        name = protocol.function_name(function)
+        name, args = protocol.function_name(function), joined(args)
         if name in VIEWS and any(map(_is_traced, args)):
             return _viewed(name, function, args, keywords)
         if name == "copyto" and len(args) == 2 and _is_traced(args[0]) and not keywords:
@@ -192,11 +215,13 @@ class TracedArray(NDArrayOperatorsMixin):
             if values is None or named is None:
                 raise
             return function(*values, **dict(zip(keywords, named, strict=True)))
-        return wrapped(found, function_type(name, args, keywords), name in ARRAYS)
+        return _laid_out(wrapped(found, function_type(name, args, keywords), name in ARRAYS), function, args, keywords)
 
     def __getattr__(self, name: str) -> Any:
         if name in METHODS:
             return lambda *args, **keywords: self._call(METHODS[name], args, keywords)
+        if self._is_number and name in protocol.UFUNCS and isinstance(getattr(np, name, None), np.ufunc):
+            return lambda *args: getattr(np, name)(self, *args)  # what NumPy calls for entries of an array of objects
         if name.startswith("_"):
             raise AttributeError(f"traced arrays have no attribute {name!r}")
         return wrapped(protocol.attribute(expression(self), name), self.dtype)
@@ -240,13 +265,15 @@ class TracedArray(NDArrayOperatorsMixin):
             protocol.refuse("astype", [expression(self)], "it holds real numbers")
         return self if wanted == self.dtype and not copy else made(expression(self), wanted, self._is_number)
 
+    def copy(self, order: str = "C") -> TracedArray:
+        """A copy, in row-major order."""
+        return made(expression(self), self.dtype)
+
     def item(self, *index: Any) -> TracedArray:
         """One entry as a number."""
-        return (
-            self[index[0] if len(index) == 1 and isinstance(index[0], tuple) else index]
-            if index
-            else (self.reshape(())[()])
-        )
+        if not index:
+            return self.reshape(())[()]
+        return self[index[0] if isinstance(index[0], tuple) else index]
 
     def tolist(self) -> Any:
         """Nested lists of numbers."""
@@ -268,32 +295,6 @@ class TracedArray(NDArrayOperatorsMixin):
         known = np.equal(self, value)._known()
         return protocol.convert(expression(self), "bool") if known is None else bool(known.any())
 
-    def _known(self) -> np.ndarray | None:
-        """The values, if they depend on nothing that is symbolic."""
-        expr = expression(self)
-        known = all(isinstance(size, int) for size in expr.shape) and not variables(expr)
-        return np.asarray(evaluate(expr, {}), self.dtype) if known else None
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        known = self._known()
-        return protocol.convert_to_array(expression(self)) if known is None else np.asarray(known, dtype)
-
-    def __bool__(self) -> bool:
-        known = self._known()
-        return protocol.convert(expression(self), "bool") if known is None else bool(known)
-
-    def __float__(self) -> float:
-        known = self._known()
-        return protocol.convert(expression(self), "float") if known is None else float(known)
-
-    def __int__(self) -> int:
-        known = self._known()
-        return protocol.convert(expression(self), "int") if known is None else int(known)
-
-    def __index__(self) -> int:
-        known = self._known()
-        return protocol.convert(expression(self), "int") if known is None else known.__index__()
-
     def __copy__(self) -> TracedArray:
         return made(expression(self), self.dtype, self._is_number)
 
@@ -310,6 +311,10 @@ def _is_traced(value: Any) -> TypeGuard[TracedArray]:
     return type(value) is TracedArray
 
 
+def _is_view(found: Any, places: np.ndarray) -> bool:
+    return isinstance(found, np.ndarray) and np.may_share_memory(found, places)
+
+
 def made(expr: Expr, dtype: np.dtype = FLOAT, is_number: bool = False) -> TracedArray:
     """A new array, or a number."""
     return TracedArray(Storage(expr, dtype), expr.shape, _identity, is_number)
@@ -320,11 +325,47 @@ def argument(expr: Expr, like: Any = 0.0, is_variable: bool = True) -> TracedArr
     if not isinstance(like, np.ndarray):
         return made(expr, FLOAT, not expr.shape)
     array = made(expr, FLOAT if is_variable and like.dtype.kind != "f" else like.dtype)
-    is_fortran = like.flags.f_contiguous and not like.flags.c_contiguous
-    if is_fortran or not like.flags.writeable:
-        array._places = array._storage.places("F" if is_fortran else "C")
-        array._places.flags.writeable = like.flags.writeable
+    if not like.flags.writeable:
+        array._places = array._storage.places()
+        array._places.flags.writeable = False
+    return _like(like, array)
+
+
+def _laid_out(result: Any, function: Callable, args: tuple, keywords: dict[str, Any]) -> Any:
+    """A result with the layout in memory that NumPy gives it, where an argument is not in row-major order.
+
+    It decides what is a view of the result and what a copy.
+    """
+    is_plain = all(x._places is None or x._places.flags.c_contiguous for x in _traced(args))
+    if is_plain or not _is_traced(result) or result.ndim < 2:
+        return result
+    with np.errstate(all="ignore"):
+        try:
+            found = function(*_with_places(args), **keywords)
+        except (TypeError, ValueError):  # of the numbers that stand for values: NumPy's usual order
+            return result
+    return _like(found, result)
+
+
+def _like(found: Any, array: TracedArray) -> TracedArray:
+    """A new array with the layout in memory of another one of its shape."""
+    if isinstance(found, np.ndarray) and not found.flags.c_contiguous:
+        array._places = np.empty_like(found, int)
+        array._places[...] = array._storage.places()
     return array
+
+
+def _traced(value: Any) -> list[TracedArray]:
+    parts = value if isinstance(value, list | tuple) else []
+    return [value] if _is_traced(value) else [x for part in parts for x in _traced(part)]
+
+
+def _with_places(value: Any) -> Any:
+    """Arrays of the same layout in place of traced arrays."""
+    if _is_traced(value):
+        numbers = value._numbers()
+        return value if numbers is None else numbers + 0.5
+    return type(value)([_with_places(part) for part in value]) if type(value) in (list, tuple) else value
 
 
 # Containers of arrays
@@ -366,6 +407,13 @@ def stacked(value: Any) -> TracedArray:
         return ix.stack([joined(x) for x in part]) if isinstance(part, list | tuple) else as_expr(part)
 
     return made(joined(value), result_type(value))
+
+
+def joined(value: Any) -> Any:
+    """Traced arrays in place of NumPy's arrays of traced numbers, in nested lists too."""
+    if isinstance(value, np.ndarray) and not _is_traced(value) and value.dtype == object and value.size:
+        return stacked(value.tolist())
+    return type(value)([joined(part) for part in value]) if type(value) in (list, tuple) else value
 
 
 def has_traced(value: Any) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from inspect import signature
 from math import log as ln
 from math import pi
@@ -226,7 +227,7 @@ REDUCTIONS: dict[str, Reduce] = {
 
 # What is refused, and what to write instead
 
-BRANCH = "choose entry by entry with np.where(condition, a, b)"
+BRANCH = "choose entry by entry with np.where(condition, a, b), np.maximum or np.minimum"
 ORDER = "the order of entries is no smooth function of them; np.max and np.min are there"
 PLACES = "places cannot depend on it; choose with np.where(condition, a, b), or give the places as an argument"
 IN_PLACE = "expressions do not change: make a new one with np.where, np.concatenate or np.stack"
@@ -292,9 +293,12 @@ def _is_default(name: str, value: Any, is_parameter: bool) -> bool:
     return np.dtype(value).kind == "f" if name == "dtype" else bool(value == DEFAULTS[name])
 
 
+_signature = lru_cache(maxsize=512)(signature)
+
+
 def call(name: str, function: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """Call a row of a table with NumPy's arguments; those it has no parameter for are refused by name."""
-    own = signature(function)
+    own = _signature(function)
     given = {key: value for key, value in keywords.items() if not _is_default(key, value, key in own.parameters)}
     if given.get("out") is not None:
         refuse(f"{name} into an array", _expressions([*args, given]) or [as_expr(0)], "use the result it returns")
@@ -412,6 +416,14 @@ def compare(a: Expr, b: object) -> Any:
     if not isinstance(b, int | float | np.ndarray | np.number | np.bool_ | list):
         return NotImplemented
     return functions.equal(a, b)
+
+
+def package(frame: FrameType | None) -> str:
+    """The package that asks for something, through functions of NumPy."""
+    name = "numpy"
+    while frame is not None and name == "numpy":
+        name, frame = frame.f_globals.get("__name__", "").partition(".")[0], frame.f_back
+    return name
 
 
 def convert_to_array(expr: Expr) -> NoReturn:

@@ -67,7 +67,7 @@ def scattered(x: Expr, places: Sequence[Place], shape: Sequence[int]) -> Expr:
 def placed(numbers: np.ndarray, shape: Sequence[int]) -> list[Place]:
     """Where entries lie along each axis of an array, from their numbers in row-major order."""
     found = []
-    for index in np.unravel_index(numbers, tuple(shape)):
+    for index in np.unravel_index(numbers, tuple(shape)) if shape else ():
         axes = tuple([k for k in range(index.ndim) if np.any(index != index.take([0], k))])
         found.append(Place(axes, index[tuple([slice(None) if k in axes else 0 for k in range(index.ndim)])]))
     return found

@@ -32,11 +32,10 @@ class Storage:
     def _sizes(self) -> tuple[int, ...]:
         return tuple([int(size) for size in self.shape])
 
-    def places(self, order: str = "C") -> np.ndarray:
-        """The places of all entries, in an array with the layout in memory that the array has."""
+    def places(self) -> np.ndarray:
+        """The places of all entries."""
         shape = self._sizes()
-        numbers = np.arange(prod(shape)).reshape(shape)
-        return np.asfortranarray(numbers) if order == "F" else numbers
+        return np.arange(prod(shape)).reshape(shape)
 
     def replace(self, expr: Expr) -> None:
         """Write all entries."""
