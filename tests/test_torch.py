@@ -360,7 +360,10 @@ REFUSED = {
     "numpy": (lambda v: torch.from_numpy(v.numpy()).sum() * v.sum(), "numpy: the values of a tensor leave"),
     "tolist": (lambda v: sum(v.tolist()) * v.sum(), "tolist: the values of a tensor leave"),
     "as_strided": (lambda v: v.as_strided((2,), (2,)).sum(), "as_strided"),
-    "no derivative": (lambda v: F.embedding_bag(COUNTER[None], v[:, None].expand(3, 2)).pow(3).sum(), "no derivative"),
+    "no derivative": (
+        lambda v: F.embedding_bag(COUNTER, v[:, None].expand(3, 2), torch.tensor([0])).pow(3).sum(),
+        "no derivative",
+    ),
     "no tensor": (lambda v: 3.0, "real numbers"),
 }
 
