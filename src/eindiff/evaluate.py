@@ -217,7 +217,8 @@ class _Interpreter:
     def _contract(self, factors: list[tuple[Expr, Labels]], output: Labels, sizes: dict[int, int]) -> Array:
         """The sum of products over the labels not in output, index maps by indexing and inverses by solving."""
         maps = [(x.value, ls) for x, ls in factors if isinstance(x, Constant) and isinstance(x.value, IndexMap)]
-        arrays: list[list[Any]] = [[node, self.values[node], labels] for node, labels in factors if not is_index_map(node)]
+        plain = [(node, labels) for node, labels in factors if not is_index_map(node)]
+        arrays: list[list[Any]] = [[node, self.values[node], labels] for node, labels in plain]
         self._divide_by_norms(arrays)
         self._solve_inverses(arrays, {*output, *(x for _, labels in maps for x in labels)})
         return self._with_maps(maps, [(array, labels) for _, array, labels in arrays], output, sizes)
