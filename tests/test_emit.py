@@ -124,7 +124,10 @@ def applied(function: Function) -> tuple[Expr, Variable]:
     if not function.core:
         args = [ed.vector(f"x{k}", "n") for k in range(max(1, len(function.derivatives)))]
         return construct.map_(function, args), args[0]
-    arg = ed.vector("x", "n") if function.core == (1,) else ed.matrix("A", "n", "n")
+    if set(function.core) == {1}:
+        vectors = [ed.vector(f"x{k}", "n") for k in range(len(function.core))]
+        return construct.apply(function, vectors), vectors[0]
+    arg = ed.matrix("A", "n", "n")
     return construct.apply(function, (arg,)), arg
 
 

@@ -223,3 +223,51 @@ def test_sums_and_products_of_no_entries(library):
     outputs = [ed.sum(z), ed.prod(z), ed.norm1(z), ed.norm2(z)]
     np.testing.assert_array_equal(library.values(outputs, {"z": np.zeros(0)}), [0, 1, 0, 0])
     np.testing.assert_array_equal(ed.evaluate(outputs, {"z": np.zeros(0)}), [0, 1, 0, 0])
+
+
+# Norms
+
+Y = ed.vector("y", 3)
+M = ed.matrix("M", 2, 2)
+NORMS: dict[str, tuple[Expr, Expr, Oracle, int]] = {
+    "of a vector": (ed.norm2(Y), Y, lambda x: mp.sqrt(total(a * a for a in x)), 2),
+    "as people write it": (ed.sqrt(ed.sum(Y**2)), Y, lambda x: mp.sqrt(total(a * a for a in x)), 2),
+    "of a matrix": (ed.norm2(M), M, lambda x: mp.sqrt(total(a * a for a in x)), 2),
+    "of a unit vector": ((Y / ed.norm2(Y)) @ ed.ones(3), Y, lambda x: total(x) / mp.sqrt(total(a * a for a in x)), 0),
+    "of rows": (
+        ed.sum(ed.norm2(M, 1)), M,
+        lambda x: mp.sqrt(x[0] ** 2 + x[1] ** 2) + mp.sqrt(x[2] ** 2 + x[3] ** 2), 1,
+    ),
+    "of columns": (
+        ed.sum(ed.norm2(M, 0)), M,
+        lambda x: mp.sqrt(x[0] ** 2 + x[2] ** 2) + mp.sqrt(x[1] ** 2 + x[3] ** 2), 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_over_the_whole_range(library, name, size):
+    f, x, oracle, orders = NORMS[name]
+    point = np.array([0.5, -0.25, 1.0, 0.125])[: 4 if x.ndim == 2 else 3] * size
+    derivatives = [f]
+    for _ in range(orders):
+        derivatives.append(ed.derivative(derivatives[-1], x))
+    arrays = {x.name: point.reshape(2, 2) if x.ndim == 2 else point}  # type: ignore[attr-defined]
+    with np.errstate(all="ignore"):  # squares out of range
+        compiled, evaluated = library.values(derivatives, arrays), ed.evaluate(derivatives, arrays)
+    for order, values in enumerate(zip(compiled, evaluated, strict=True)):
+        expected = differences(oracle, point, order, 1e-20 * size)
+        for value in values:
+            scale = np.max(np.abs(expected))
+            np.testing.assert_allclose(np.reshape(value, expected.shape) / scale, expected / scale, atol=1e-9, rtol=0)
+
+
+def test_derivatives_of_norms_that_no_number_can_hold_are_not_numbers(library):
+    """Along axes the second derivative of a norm is x x' / norm^3, whose parts are out of range."""
+    second = ed.derivative(ed.sum(ed.norm2(M, 1)), M, M)
+    arrays = {"M": np.full((2, 2), 1e200)}
+    with np.errstate(all="ignore"):
+        assert np.isnan(library.values([second], arrays)[0]).any()
+    with pytest.raises(ed.EindiffError, match="is not a number here"):
+        ed.evaluate(second, arrays)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -19,11 +20,14 @@ from eindiff.expr import (
     Einsum,
     Expr,
     Map,
+    Number,
     Variable,
     is_index_map,
     plain,
     size_names,
+    squares,
     topological,
+    units,
     variables,
 )
 from eindiff.inputs import check, common_type, real_array
@@ -180,6 +184,9 @@ class _Interpreter:
                 for term in node.terms:
                     total = total + self.values[term]
                 return total
+            case Map() if node.function.name == "pow" and (found := squares(node.args[0])) is not None:
+                x, axes = found
+                return power_of_squares(self.values[x], axes, self.values[node.args[0]], node.function.parameter)
             case Map():
                 return np.asarray(node.function.value(*(self.values[arg] for arg in node.args)))
             case Apply():
@@ -212,9 +219,23 @@ class _Interpreter:
     def _contract(self, factors: list[tuple[Expr, Labels]], output: Labels, sizes: dict[int, int]) -> Array:
         """The sum of products over the labels not in output, index maps by indexing and inverses by solving."""
         maps = [(x.value, ls) for x, ls in factors if isinstance(x, Constant) and isinstance(x.value, IndexMap)]
-        arrays = [[node, self.values[node], labels] for node, labels in factors if not is_index_map(node)]
+        plain = [(node, labels) for node, labels in factors if not is_index_map(node)]
+        arrays: list[list[Any]] = [[node, self.values[node], labels] for node, labels in plain]
+        self._divide_by_norms(arrays)
         self._solve_inverses(arrays, {*output, *(x for _, labels in maps for x in labels)})
         return self._with_maps(maps, [(array, labels) for _, array, labels in arrays], output, sizes)
+
+    def _divide_by_norms(self, arrays: list[list[Any]]) -> None:
+        """Vectors beside powers of their norms become unit vectors, which are never out of range."""
+        if (found := units([node for node, _, _ in arrays])) is None:
+            return
+        root, places, x = found
+        [base], exponent = arrays[root][0].args, arrays[root][0].function.parameter + Fraction(len(places), 2)
+        axes = tuple(range(x.ndim))
+        arrays[root][1] = power_of_squares(self.values[x], axes, self.values[base], exponent)
+        norm = power_of_squares(self.values[x], axes, self.values[base], Fraction(1, 2))
+        for place in places:
+            arrays[place][1] = arrays[place][1] / norm
 
     def _with_maps(
         self, maps: list[tuple[IndexMap, Labels]], operands: list, output: Labels, sizes: dict[int, int]
@@ -284,6 +305,18 @@ class _Interpreter:
                     f"{node} is not a number here: the domain of {node.function.name} is {node.function.domain}"
                 )
             raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix")
+
+
+def power_of_squares(x: Array, axes: tuple[int, ...], total: Array, exponent: Number) -> Array:
+    """A power of the sum of squares of x, through the norm of x: the squares alone may be out of range."""
+    top = np.max(np.abs(x), axes, keepdims=True, initial=0)
+    top = np.where((top == 0) | ~np.isfinite(top), 1.0, top)
+    norm = np.sqrt(((x / top) ** 2).sum(axes)) * top.reshape(total.shape)
+    with np.errstate(all="ignore"):
+        ordinary = (total > 1e-280) & (total < 1e280)
+        result = np.where(ordinary, np.power(total, float(exponent)), np.power(norm, 2 * float(exponent)))
+        lost = (norm > 0) & np.isfinite(norm) & ((result == 0) | np.isinf(result))
+        return np.where(lost, np.nan, result) if exponent < 0 else result
 
 
 def sum_of_products(operands: list[tuple[Array, Labels]], output: Labels, sizes: Mapping[int, int]) -> Array:

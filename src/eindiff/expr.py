@@ -6,7 +6,7 @@ what a node is. Python's operators on expressions are those of `arrays.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -414,6 +414,33 @@ def is_index_map(node: Expr) -> TypeGuard[Constant]:
 def is_contraction(node: Expr) -> TypeGuard[Einsum]:
     """Whether a node is a product with a sum over something."""
     return isinstance(node, Einsum) and not node.is_product
+
+
+def squares(node: Expr) -> tuple[Expr, tuple[int, ...]] | None:
+    """`x` and the axes that are summed, if a node is a sum of squares of the entries of x, in the order of its axes."""
+    if not isinstance(node, Einsum) or node.is_product or len(node.operands) != 2 or node.labels[0] != node.labels[1]:
+        return None
+    x, labels = node.operands[0], node.labels[0]
+    kept = tuple([label for label in labels if label in node.output])
+    if x is not node.operands[1] or len(set(labels)) < len(labels) or kept != node.output:
+        return None
+    return x, tuple([axis for axis, label in enumerate(labels) if label not in node.output])
+
+
+def units(operands: Sequence[Expr]) -> tuple[int, list[int], Expr] | None:
+    """Where in a product a power of the norm of x stands beside x itself: the places of both, and x.
+
+    `x x' / ‖x‖³` is `u u' / ‖x‖` with unit vectors u, whose entries are never out of range.
+    """
+    for i, node in enumerate(operands):
+        if not isinstance(node, Map) or node.function.name != "pow" or node.ndim:
+            continue
+        twice = -2 * node.function.parameter
+        if twice > 2 and twice % 2 == 1 and (found := squares(node.args[0])) is not None:
+            places = [j for j, other in enumerate(operands) if other is found[0]][: int(twice) - 1]
+            if places:
+                return i, places, found[0]
+    return None
 
 
 def variables(*outputs: Expr) -> list[Variable]:

@@ -104,6 +104,24 @@ def log_weighted_sum(x, weights):
     top = np.where(np.isfinite(top), top, 0)
     return np.log((weights * np.exp(x - top)).sum(-1)) + top[..., 0]
 ''',
+    "norm": '''
+def norm(x, total, axes, reach=1e280):
+    """The root of the total of the squares of x along some axes, where the squares may be out of range."""
+    if total.ndim == 0:
+        if 1 / reach < total < reach:
+            return np.sqrt(total)
+    elif total.size and 1 / reach < total.min() and total.max() < reach:
+        return np.sqrt(total)
+    top = np.max(np.abs(x), axes, initial=0, keepdims=True)
+    top = np.where((top == 0) | ~np.isfinite(top), 1, top)
+    return np.sqrt(np.square(x / top).sum(axes)) * top.reshape(np.shape(total))
+''',
+    "inverse_power": '''
+def inverse_power(x, n):
+    """x**-n; not a number where x is one but its power is out of range."""
+    result = x ** float(-n)
+    return np.where((x > 0) & np.isfinite(x) & ((result == 0) | np.isinf(result)), np.nan, result)
+''',
     "logdet": '''
 def logdet(A):
     """The logarithm of the determinant, which has to be positive."""
@@ -282,6 +300,13 @@ def _divided(operations: Operations, node: Map, args: Sequence[Operation]) -> Op
     """A divided difference: `series.source` is its definition."""
     slots = ", ".join(f"{{{k}}}" for k in range(len(args)))
     return operations.make(f"{node.function.name}({slots})", args, speed=FUNCTION)
+
+
+def power_of_norm(operations: Operations, norm: Operation, exponent: int) -> Operation:
+    """A power of a norm; one with a reciprocal that is out of range is not a number, since it stands beside others."""
+    if exponent >= -1:
+        return operations.power(norm, exponent)
+    return operations.make(f"inverse_power({{0}}, {-exponent})", [norm])
 
 
 def _with_an_array(operations: Operations, args: Sequence[Operation], first: int) -> Sequence[Operation]:

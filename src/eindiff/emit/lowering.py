@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from eindiff.emit import functions
 from eindiff.emit.backends.backend import Backend
 from eindiff.emit.costs import Costs
 from eindiff.emit.indexing import Axis, Index, Indexing, labels_of
-from eindiff.emit.operations import Operation, Operations, is_number, number_text
+from eindiff.emit.operations import FUNCTION, Operation, Operations, is_number, number_text
 from eindiff.emit.products import Products
 from eindiff.emit.tensors import Tensor
 from eindiff.emit.values import Arrays, Term, Value
@@ -29,7 +30,9 @@ from eindiff.expr import (
     is_contraction,
     is_index_map,
     number,
+    squares,
     topological,
+    units,
 )
 from eindiff.labels import Labels
 from eindiff.order import inner_factors
@@ -58,6 +61,7 @@ class Lowering:
         self.indexing = Indexing(self.operations, self.products, text)
         self.arrays = Arrays(self.operations, self.products, self.indexing)
         self.values: dict[Expr, Value] = {}
+        self.norms: dict[Expr, Operation] = {}  # of powers of norms
         self.factored: set[Expr] = set()
 
     def run(self, outputs: Sequence[Expr]) -> list[Operation]:
@@ -136,8 +140,23 @@ class Lowering:
         labels = {label for _, x in tensors for label in x.labels}
         order = next((x.labels for _, x in tensors if len(x.labels) == len(labels)), tuple(sorted(labels)))
         args = [self.operations.scale(c, self.products.align(x, order)) for c, x in tensors]
+        if (norm := self._norm(node, args[0])) is not None:
+            self.norms[node] = norm
+            power = functions.power_of_norm(self.operations, norm, int(2 * node.function.parameter))
+            return self.arrays.value(Tensor(power, order), node.shape)
         result = functions.elementwise(self.operations, node, args, self.costs)
         return self.arrays.value(Tensor(result, order), node.shape)
+
+    def _norm(self, node: Map, total: Operation) -> Operation | None:
+        """The norm whose power a node is: programs that run compute it for squares that are out of range too."""
+        exponent = node.function.parameter if node.function.name == "pow" else 1
+        found = squares(node.args[0]) if isinstance(exponent, Fraction) and exponent.denominator == 2 else None
+        if self.costs is None or found is None or len(total.shape) != node.ndim:
+            return None
+        x = self.arrays.array(self.values[found[0]])
+        narrow = ", 1e30" if self.operations.dtype and not self.operations.functional else ""  # squares of float32
+        text = f"norm({{0}}, {{1}}, {found[1]}{narrow})"
+        return self.operations.make(text, [x, total], shape=total.shape, speed=FUNCTION)
 
     def _apply(self, node: Apply) -> Value:
         name = node.function.name
@@ -179,15 +198,27 @@ class Lowering:
         maps: Maps = []
         factors: list[Tensor] = []
         operands, sizes = self._flat(node)
-        for operand, labels in operands:
+        root, places, norm = self._units([operand for operand, _ in operands])
+        for place, (operand, labels) in enumerate(operands):
             if isinstance(operand, Constant) and isinstance(operand.value, IndexMap):
                 maps.append((labels[0], self.indexing.index_of(operand.value, labels[1:])))
             else:
                 own, tensor = self.arrays.tensor(self.values[operand])
+                if norm is not None and place == root:
+                    exponent = int(2 * operand.function.parameter) + len(places)  # type: ignore[attr-defined]
+                    tensor = Tensor(functions.power_of_norm(self.operations, norm, exponent), ())
+                elif norm is not None and place in places:
+                    tensor = Tensor(self.operations.quotient(1, [tensor.operation], [norm]), tensor.labels)
                 coefficient = number(coefficient * own)
                 factors.append(Tensor(tensor.operation, tuple([labels[axis] for axis in tensor.labels])))
         hint = tuple([node.output[axis] for axis in self.hints[node]])
         return Value((self.network(coefficient, factors, maps, node.output, sizes, hint),), node.shape)
+
+    def _units(self, operands: list[Expr]) -> tuple[int, list[int], Operation | None]:
+        """Vectors beside powers of their norms, which are divided by them first."""
+        found = units(operands)
+        norm = None if found is None else self.norms.get(operands[found[0]])
+        return (0, [], None) if found is None else (found[0], found[1], norm)
 
     def _flat(self, node: Einsum) -> tuple[list[tuple[Expr, Labels]], dict[int, Size]]:
         """Operands, with those of large contractions used only here: a factor is cheaper before than after it."""

@@ -20,6 +20,21 @@ def log_weighted_sum(x, weights):
     top = np.where(np.isfinite(top), top, np.zeros_like(top))
     return np.log(np.sum(weights * np.exp(x - top), axis=-1)) + top[..., 0]
 ''',
+    "norm": '''
+def norm(x, total, axes):
+    """The root of the total of the squares of x along some axes, where the squares may be out of range."""
+    if 0 in x.shape:
+        return np.sqrt(total)
+    top = np.amax(np.abs(x), axes, keepdims=True)
+    top = np.where((top == 0) | ~np.isfinite(top), np.ones_like(top), top)
+    return np.sqrt(np.sum(np.square(x / top), axes)) * top.reshape(total.shape)
+''',
+    "inverse_power": '''
+def inverse_power(x, n):
+    """x**-n; not a number where x is one but its power is out of range."""
+    result = x ** float(-n)
+    return np.where((x > 0) & np.isfinite(x) & ((result == 0) | np.isinf(result)), np.nan, result)
+''',
     "logdet": '''
 def logdet(A):
     """The logarithm of the determinant, which has to be positive."""

@@ -190,6 +190,22 @@ def log_weighted_sum(x, weights):
     top = tf.where(tf.math.is_finite(top), top, tf.zeros_like(top))
     return tf.math.log(tf.reduce_sum(weights * tf.exp(x - top), axis=-1)) + top[..., 0]
 ''',
+        "norm": '''
+def norm(x, total, axes):
+    """The root of the total of the squares of x along some axes, where the squares may be out of range."""
+    if 0 in x.shape:
+        return tf.sqrt(total)
+    top = tf.reduce_max(tf.abs(x), axes, keepdims=True)
+    top = tf.where(tf.equal(top, 0) | ~tf.math.is_finite(top), tf.ones_like(top), top)
+    return tf.sqrt(tf.reduce_sum(tf.square(x / top), axes)) * tf.reshape(top, total.shape)
+''',
+        "inverse_power": '''
+def inverse_power(x, n):
+    """x**-n; not a number where x is one but its power is out of range."""
+    result = x ** float(-n)
+    lost = (x > 0) & tf.math.is_finite(x) & (tf.equal(result, 0) | tf.math.is_inf(result))
+    return tf.where(lost, tf.constant(float("nan"), x.dtype), result)
+''',
         "logdet": '''
 def logdet(A):
     """The logarithm of the determinant, which has to be positive."""
