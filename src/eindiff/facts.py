@@ -22,6 +22,7 @@ from eindiff.derivation import derivation
 from eindiff.expr import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, plain, remember, topological
 from eindiff.labels import Labels, best_arrangement
 from eindiff.semidefinite import Level, definiteness, is_diagonal, is_symmetric
+from eindiff.series import SERIES
 from eindiff.sizes import Size
 
 
@@ -404,3 +405,7 @@ ELEMENTWISE: dict[str, Infer] = {
     "maximum": _maximum,
     "where": lambda _, c, a, b: _hull(a, b),
 }
+_FALLING = frozenset({"arccos", "cos", "cosh", "sin", "tan", "abs"})  # somewhere
+ELEMENTWISE.update({
+    f"divided_{name}": (lambda *_: UNKNOWN) if name in _FALLING else _within(0, inf) for name in SERIES
+})  # fmt: skip

@@ -155,7 +155,7 @@ def slope(series: Callable, x: Array, y: Array, values: tuple, kink: bool) -> Ar
         return np.where(gap == 0, series(x, 1)[1] + 0 * gap, far)
     c = series((x + y) / 2, 7)
     d = gap * gap / 4
-    near = c[1] + d * (c[3] + d * (c[5] + d * c[7]))
+    near = c[1] + d * (c[3] + d * (c[5] + d * c[7])) + 0 * (values[0] + values[1])  # NaN outside of the domain
     return np.where(np.abs(c[7] * gap) * d * d * d > 1e-16 * (np.abs(values[0]) + np.abs(values[1])), far, near)
 
 
@@ -182,7 +182,8 @@ def differences(series: Callable, points: tuple, kink: bool) -> Array:
             centre = sum(x) / (k + 1)
             c = series(centre, k + 7)[k:]
             p2, p3, p4, p5, p6, p7 = [sum((y - centre) ** power for y in x) for power in range(2, 8)]
-            near = c[0] + c[2] * p2 / 2 + c[3] * p3 / 3 + c[4] * (p4 / 4 + p2 * p2 / 8) + c[5] * (p5 / 5 + p2 * p3 / 6)
+            near = 0 * sum(found[i,] for i in chosen) + c[0] + c[2] * p2 / 2 + c[3] * p3 / 3
+            near = near + c[4] * (p4 / 4 + p2 * p2 / 8) + c[5] * (p5 / 5 + p2 * p3 / 6)
             near = near + c[6] * (p6 / 6 + p2 * p4 / 8 + p3 * p3 / 18 + p2 * p2 * p2 / 48)
             near = near + c[7] * (p7 / 7 + p2 * p5 / 10 + p3 * p4 / 12 + p2 * p2 * p3 / 24)
             spread = np.sqrt(p2)
