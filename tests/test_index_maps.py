@@ -280,6 +280,12 @@ def test_values_of_sizes(value: object) -> None:
             call()
 
 
+def test_a_slice_with_a_named_stride_reaches_the_end() -> None:
+    last = ed.kron(ed.concatenate([x[-1:], x[:-1]]), ed.concatenate([x[-1:], x[:-1]]))[-1]
+    gradient = ed.compile(ed.gradient(last, x))(x=np.array([1.0, 2.0, 3.0]))
+    assert gradient.tolist() == [0.0, 4.0, 0.0]
+
+
 # Random programs
 
 

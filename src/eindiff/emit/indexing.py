@@ -200,11 +200,10 @@ class Indexing:
             return None
         left = sz.subtract(length, sz.add(last, 1))
         stop = sz.add(last, 1 if isinstance(sizes[label], int) else stride)  # where there may be no entry
+        beyond = sz.subtract(stop, length)
         start = "" if index.offset == 0 else self._from_end(index.offset, length)
-        if left == 0 or (isinstance(left, int) and isinstance(stride, int) and 0 <= left < stride):
-            end = ""
-        else:
-            end = self._from_end(stop, length)
+        is_last = left == 0 or (isinstance(left, int) and isinstance(stride, int) and 0 <= left < stride)
+        end = "" if is_last or (isinstance(beyond, int) and beyond >= 0) else self._from_end(stop, length)
         return f"{start}:{end}" if stride == 1 else f"{start}:{end}:{self.text(stride)}"
 
     def _backward(self, first: Size, last: Size, stride: Size, length: Size) -> str | None:
