@@ -221,7 +221,7 @@ def nonzero(values: Array, scale: Array | float) -> Array:
 
 
 def _noise(blocks: Array) -> Array:
-    """Matrices as large as rounding errors."""
+    """Matrices somewhat larger than rounding errors, so that they are not lost in a sum."""
     scale = np.abs(blocks).max(axis=(1, 2), keepdims=True)
-    size = np.maximum(np.finfo(blocks.dtype).eps * scale, np.finfo(blocks.dtype).tiny)
+    size = np.maximum(16 * np.finfo(blocks.dtype).eps * scale, np.finfo(blocks.dtype).tiny)
     return (size * np.random.default_rng(0).normal(size=blocks.shape)).astype(blocks.dtype)
