@@ -8,7 +8,12 @@ from fuzz.kinds import KINDS
 from fuzz.running import outcome
 
 CHUNK = 20  # programs in one test
-CHUNKS = {"printed": 4, "refused": 4, "traced": 4}  # of the kinds that take no part in comparing all libraries
+CHUNKS = {
+    "printed": 4,
+    "refused": 4,
+    "solvers": 4,
+    "traced": 4,
+}  # of the kinds that take no part in comparing all libraries
 CASES = [(kind, chunk) for kind in KINDS for chunk in range(CHUNKS.get(kind, 16))]
 
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from eindiff.operators import solver as limits
+from eindiff.operators.blocks import Matrices
 from eindiff.operators.grid import Grid
 from eindiff.operators.iterative import Iterative
 from eindiff.operators.solver import NoAnswerError, SingularError, Solver, UnreliableError, singular
@@ -44,6 +45,7 @@ class Careful:
         self._ways = [one for one in ways if one.nbytes <= limits.LIMIT or isinstance(one, Iterative)] or list(ways[:1])
         self._grid = grid
         self._doubtful: dict[Solver, bool] = {}  # those that are tested, and whether all solutions are refined
+        self._failed: SingularError | UnreliableError | None = None  # what no way can do
         self._errors: dict[Solver, float] = {}
         self._error: SingularError | UnreliableError | None = None
 
@@ -97,6 +99,8 @@ class Careful:
 
     def _trusted(self) -> Solver:
         """The first way that is good enough."""
+        if self._failed is not None:
+            raise self._failed.with_traceback(None)
         while self.chosen not in self._doubtful:
             try:
                 self._doubtful[self.chosen] = self._is_doubtful(self.chosen)
@@ -108,9 +112,10 @@ class Careful:
         """Go on with the next way, unless there is none or the error is certain."""
         if self._error is None or isinstance(error, SingularError):
             self._error = error
-        if isinstance(error, SingularError) and (self.chosen.is_exact or error.is_certain):
-            raise error
-        if len(self._ways) == 1:
+        is_dense = isinstance(getattr(self.chosen, "core", self.chosen), Matrices)
+        is_final = isinstance(error, SingularError) and (is_dense or self.chosen.is_exact or error.is_certain)
+        if is_final or len(self._ways) == 1:
+            self._failed = self._error if self.chosen not in self._doubtful else None
             raise self._error from None
         del self._ways[0]
 
@@ -142,7 +147,8 @@ class Careful:
     def _noise(self, x: Array, b: Array) -> list[Array]:
         """What rounding errors may do to the residuals: errors of single entries, and those that whole terms have."""
         random = np.random.default_rng(1)
-        size = NOISE * self._eps * (self._absolute.apply(np.abs(x)) + np.abs(b))
+        residual = np.abs(self._error_of(x, b, self._extended)[1])
+        size = NOISE * (self._eps * (self._absolute.apply(np.abs(x)) + np.abs(b)) + residual)
         entries = [size * random.choice([-1, 1], size=x.shape) for _ in range(SAMPLES)]
         terms = [COMMON * self._eps * part for part in self._grid.products(x) if part.any()]
         return [part.astype(b.dtype) for part in entries + terms]
@@ -152,7 +158,7 @@ class Careful:
         if not np.isfinite(x).all():
             return False
         sizes = np.linalg.norm(self._absolute.apply(np.abs(x)), axis=0)
-        return bool((np.linalg.norm(self._extended.apply(x), axis=0) <= NOISE * self._eps * sizes).any())
+        return bool((np.linalg.norm(self._extended.apply(x), axis=0) <= COMMON * self._eps * sizes).any())
 
     # Refinement
 

@@ -201,8 +201,9 @@ class StackedInverse(Factorization):
             self._inverse = np.linalg.inv(blocks)
             self.inverse_norms = np.linalg.norm(self._inverse, axis=(1, 2))
         except np.linalg.LinAlgError:
-            blocks = blocks + _noise(blocks)
-            self._inverse = np.linalg.inv(blocks)
+            u, values, v = np.linalg.svd(blocks)
+            least = np.finfo(blocks.dtype).eps * np.where(values[:, :1] > 0, values[:, :1], 1)
+            self._inverse = v.swapaxes(1, 2) / np.maximum(values, least)[:, None] @ u.swapaxes(1, 2)
             self.inverse_norms = np.full(len(blocks), np.inf)
         self._blocks = blocks
 
@@ -218,10 +219,3 @@ def nonzero(values: Array, scale: Array | float) -> Array:
     """Pivots or eigenvalues, of which those that are zero are as large as rounding errors."""
     least = np.maximum(np.finfo(values.dtype).eps * scale, np.finfo(values.dtype).tiny)
     return np.where(values == 0, least, values).astype(values.dtype)
-
-
-def _noise(blocks: Array) -> Array:
-    """Matrices as large as rounding errors."""
-    scale = np.abs(blocks).max(axis=(1, 2), keepdims=True)
-    size = np.maximum(np.finfo(blocks.dtype).eps * scale, np.finfo(blocks.dtype).tiny)
-    return (size * np.random.default_rng(0).normal(size=blocks.shape)).astype(blocks.dtype)

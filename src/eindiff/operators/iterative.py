@@ -15,7 +15,7 @@ from eindiff.operators.terms import Array
 
 FIRST = 1e-12  # of the first residual, relative to the right-hand side
 ALLOWED = 50.0  # the residual of a solution, in units of rounding errors
-SHARE = 0.002  # a tenth of about the least part that a random vector has in any direction, in units of ALLOWED
+SHARE = 0.00002  # less than about the least part that a random vector has in any direction, in units of ALLOWED
 MINRES = 1e-2
 STEPS = 2000
 PROBES = 50  # steps that look for negative curvature
@@ -112,7 +112,8 @@ class Iterative(Solver):
         x, reached = self._rounds(b, lambda x: SHARE)
         if not reached <= ALLOWED:
             raise self._failure(f"a residual of {reached * SHARE:.0e} for a random right-hand side")
-        return self._magnitude, float(np.linalg.norm(x))
+        parts = self._grid.changed(lambda terms: [term.absolute() for term in terms])
+        return parts.magnitude(), float(np.linalg.norm(x))
 
     def logdet(self) -> tuple[float, float]:
         raise EindiffError("the operator is too large for its determinant: no structure of it gives one")
