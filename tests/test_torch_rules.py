@@ -63,6 +63,12 @@ def test_embedding(options: dict) -> None:
             kind(f)(W)
 
 
+@pytest.mark.parametrize("options", OPTIONS)
+def test_embedding_at_places_that_are_made_inside(options: dict) -> None:
+    f = lambda w: squares(F.embedding(torch.tensor([0, 2, 2, 5, 1, 0]) + 0, w, **options))  # noqa: E731
+    assert_same(et.grad(f)(W), torch.func.grad(f)(W))
+
+
 def test_embedding_module() -> None:
     module = torch.nn.Embedding(6, 3, padding_idx=2, dtype=torch.float64)
     f = lambda w: squares(torch.func.functional_call(module, {"weight": w}, (index,)))  # noqa: E731

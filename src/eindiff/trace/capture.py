@@ -29,7 +29,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from eindiff.errors import EindiffError
 from eindiff.trace.aten import TABLE
-from eindiff.trace.torch_spelled_out import SPELLED_OUT, stop_gradient
+from eindiff.trace.torch_spelled_out import NEED_VALUES, SPELLED_OUT, stop_gradient
 
 _OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
 _DATA = torch.Tensor.data.__get__
@@ -94,9 +94,10 @@ class _Watch(TorchFunctionMode):
             args = (args[0], self._places(args[1]), *args[2:])
         elif name == "masked_select" and len(args) == 2 and is_real(args[1]) and args[0].shape == args[1].shape:
             func, args = torch.Tensor.__getitem__, (args[0], self._places(args[1]))
-        if func in SPELLED_OUT and all(is_real(x) for x in tensors if is_discrete(x)):
+        discrete = [x for x in tensors if is_discrete(x)] if func in NEED_VALUES else []
+        if func in SPELLED_OUT and all(map(is_real, discrete)):
             func = SPELLED_OUT[func]
-            for x in filter(is_discrete, tensors):
+            for x in discrete:
                 self._guard(x)
         args, kwargs = pytree.tree_map_only(Tensor, self._lift, (args, kwargs))
         result = func(*args, **kwargs)

@@ -80,12 +80,12 @@ def _values(index: Tensor) -> np.ndarray:
         return index.cpu().numpy()
 
 
-def _rows(weight: Tensor, index: np.ndarray, padding: int | None, by_frequency: bool) -> Tensor:
+def _rows(weight: Tensor, index: Tensor, padding: int | None, by_frequency: bool) -> Tensor:
     """A table whose entries have the gradients of embeddings: none in the row of padding, or shares of them."""
     fixed = stop_reverse(weight)
     if by_frequency:
-        counts = np.bincount(index.ravel(), minlength=len(weight)).clip(1)
-        weight = fixed + (weight - fixed) / torch.tensor(counts[:, None], device=weight.device)
+        counts = (index.reshape(-1) == torch.arange(len(weight), device=index.device)[:, None]).sum(1).clamp(min=1)
+        weight = fixed + (weight - fixed) / counts[:, None]
     if padding is not None:
         is_padding = np.arange(len(weight))[:, None] == padding % len(weight)
         weight = torch.where(torch.tensor(is_padding, device=weight.device), fixed, weight)
@@ -99,7 +99,7 @@ def _embedding(
     """As in PyTorch, with its gradient. A table that is rescaled in place (`max_norm`) is refused later on."""
     if max_norm is not None or (padding_idx is None and not scale_grad_by_freq):
         return torch.nn.functional.embedding(input, weight, None, max_norm, norm_type)
-    return torch.nn.functional.embedding(input, _rows(weight, _values(input), padding_idx, scale_grad_by_freq))
+    return torch.nn.functional.embedding(input, _rows(weight, input, padding_idx, scale_grad_by_freq))
 
 
 def _embedding_of(
@@ -165,3 +165,4 @@ SPELLED_OUT: dict[Any, Callable] = {
     torch.embedding: _embedding_of, torch.nn.functional.embedding_bag: _embedding_bag,
     torch.nn.functional.binary_cross_entropy: _binary_cross_entropy,
 }  # fmt: skip
+NEED_VALUES = {torch.nn.functional.embedding_bag}  # of tensors of integers
