@@ -125,7 +125,7 @@ def test_kronecker_structures_stay_factored():
     """tr(A X B X') and ‖A X B - C‖²: a product of two small matrices, never expanded."""
     A, B, X = ed.symmetric("A", "m"), ed.symmetric("B", "n"), ed.matrix("X", "m", "n")
     hessian = ed.hessian(ed.tr(A @ X @ B @ X.T), X)
-    assert hessian is 2 * ed.einsum("ik,jl->ijkl", A, B)
+    assert hessian == 2 * ed.einsum("ik,jl->ijkl", A, B)
     L, R = ed.matrix("L", "k", "m"), ed.matrix("R", "n", "p")
     least_squares = ed.hessian(ed.norm2(L @ X @ R - ed.matrix("C", "k", "p")) ** 2, X)
     assert isinstance(least_squares, Einsum)

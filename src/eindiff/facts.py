@@ -400,6 +400,7 @@ ELEMENTWISE: dict[str, Infer] = {
     "inverse_or_zero": lambda _, x: _reciprocal(x) if x.nonzero else _hull(_reciprocal(x), _point(0)),
     "pow": _power,
     "power": lambda _, a, b: bounded(0, inf, a.nonzero) if a.is_nonnegative else UNKNOWN,
+    "power_derivative": lambda *_: UNKNOWN,
     "winner": _within(0, 1),
     "greater": _within(0, 1),
     "maximum": _maximum,
