@@ -152,6 +152,15 @@ CASES: dict[str, list[Case]] = {
     ],
     "trivial_power": [(lambda: x**0 + x**1 + x**2, lambda x, **_: 1 + x + x**2)],
     "power_of_power": [(lambda: (x**1.5) ** 3, lambda x, **_: x**4.5), (lambda: ed.sqrt(p**3), lambda p, **_: p**1.5)],
+    "even_power_of_absolute_value": [(lambda: ed.abs(x - y) ** 4, lambda x, y, **_: (x - y) ** 4)],
+    "power_of_sign": [
+        (lambda: ed.sign(x - y) ** 5, lambda x, y, **_: np.sign(x - y)),
+        (lambda: ed.sign(x - y) ** 4, lambda x, y, **_: (x != y) * 1.0),
+    ],
+    "squares_of_absolute_values": [
+        (lambda: ed.abs(x - y) * ed.abs(x - y), lambda x, y, **_: (x - y) ** 2),
+        (lambda: (x - y) * ed.sign(x - y), lambda x, y, **_: np.abs(x - y)),
+    ],
     "root_of_square": [
         (lambda: ed.sqrt((x - y) * (x - y)), lambda x, y, **_: np.abs(x - y)),
         (lambda: (4 * x * x) ** 1.5, lambda x, **_: 8 * np.abs(x) ** 3),
@@ -165,7 +174,10 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.abs(-2 * p), lambda p, **_: 2 * p),
         (lambda: ed.abs(-3 * x), lambda x, **_: 3 * np.abs(x)),
     ],
-    "maximum_of_itself": [(lambda: ed.maximum(x, x), lambda x, **_: x)],
+    "maximum_of_itself": [
+        (lambda: ed.maximum(x, x), lambda x, **_: x),
+        (lambda: ed.minimum(y - x, x - y), lambda x, y, **_: -np.abs(x - y)),
+    ],
     "same_choices": [(lambda: ed.where(x > 1, y, y), lambda y, **_: y)],
     "inverse_of": [
         (lambda: ed.inv(ed.inv(A)), lambda A, **_: A),

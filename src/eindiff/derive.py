@@ -15,6 +15,7 @@ from eindiff.construct import Factor, add, einsum
 from eindiff.derivation import derived, hiding
 from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Add, Apply, Einsum, Expr, Map, Variable, plain, topological
+from eindiff.kinks import chain, pullbacks_at_kinks
 from eindiff.labels import Labels
 from eindiff.order import flatten, merge, nest_by_tensor_order
 from eindiff.rewrite import record
@@ -171,6 +172,8 @@ def pushforwards(y: Expr, x: Expr, seed: Expr) -> dict[Expr, Expr]:
             if not construct.is_zero(total):
                 dots[node] = total
                 record(_THEOREMS[type(node)][0], "pushforward", (node, x), total)
+    for u, bar in pullbacks_at_kinks(y, order, active, unit(y), pullbacks):
+        dots[y] = add([dots[y], chain(bar, dots[u], y.ndim)]) if y in dots else chain(bar, dots[u], y.ndim)
     return dots
 
 
@@ -179,6 +182,8 @@ def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
     y = plain(y)
     order, active = _depends([y], xs)
     terms: dict[Expr, list[Expr]] = {y: [seed]}
+    for u, bar in pullbacks_at_kinks(y, order, active, seed, pullbacks):
+        terms.setdefault(u, []).append(bar)
     bars: dict[Expr, Expr] = {}
     for node in reversed(order):
         if node not in active or node not in terms:
@@ -324,11 +329,7 @@ def cut(y: Expr, x: Expr | str, nodes: Sequence[Expr]) -> Expr:
     terms = []
     for node in dict.fromkeys(nodes):
         if node in bars and (dot := pushforwards(node, x, unit(x)).get(node)) is not None:
-            s1 = tuple(range(y.ndim))
-            sv = tuple(range(100, 100 + node.ndim))
-            s2 = tuple(range(200, 200 + x.ndim))
-            factors = [(bars[node], s1 + sv), (dot, sv + s2)]
-            terms.append(einsum(1, factors, s1 + s2, _sizes(factors), inline=False))
+            terms.append(chain(bars[node], dot, y.ndim))
     return _project(add(terms), x, "projected") if terms else construct.filled(0, y.shape + x.shape)
 
 

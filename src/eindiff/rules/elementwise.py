@@ -37,6 +37,18 @@ def power_of_power(exponent: Number, x: Expr) -> Expr | None:
 
 
 @rule("pow")
+def even_power_of_absolute_value(exponent: Number, x: Expr) -> Expr | None:
+    """abs(x)^p = x^p for an even p. One node less."""
+    return power(x.args[0], exponent) if is_map(x, "abs") and exponent % 2 == 0 else None
+
+
+@rule("pow")
+def power_of_sign(exponent: Number, x: Expr) -> Expr | None:
+    """sign(x)^3 = sign(x), sign(x)^4 = sign(x)^2, and so on. Smaller powers."""
+    return power(x, 2 - exponent % 2) if is_map(x, "sign") and is_whole(exponent) and exponent > 2 else None
+
+
+@rule("pow")
 def root_of_square(exponent: Number, x: Expr) -> Expr | None:
     """(x x)^(1/2) = abs(x), or x if it is positive; likewise for (x x)^(k/2). One node less."""
     coefficient, factors, output, sizes = parts(x)
@@ -88,8 +100,8 @@ def abs_of_positive(x: Expr) -> Expr | None:
 
 @rule("maximum")
 def maximum_of_itself(a: Expr, b: Expr) -> Expr | None:
-    """max(x, x) = x. One node less."""
-    return a if a is b else None
+    """max(x, x) = x, max(x, -x) = abs(x). One node less."""
+    return a if a is b else absolute(a) if a is scale(-1, b) else None
 
 
 @rule("where")

@@ -11,6 +11,7 @@ from eindiff.coefficients import times
 from eindiff.constants import IndexMap, Lower
 from eindiff.construct import scale
 from eindiff.expr import Apply, Constant, Expr, Map, Variable
+from eindiff.functions import abs as absolute
 from eindiff.matrix_functions import inv, logdet
 from eindiff.rewrite import rule
 from eindiff.rules.shapes import is_apply, is_map
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
 
 # f(x) g(x) = h(x), exactly and for every x: the name of h, or None for x itself
 _PIECES = {("relu", "step"): "relu", ("step", "step"): "step", ("abs", "sign"): None}
+
+
+@rule("einsum")
+def squares_of_absolute_values(network: Network) -> bool | None:
+    """abs(x)^2 = x^2, x sign(x) = abs(x). Fewer functions."""
+    for i, (node, labels) in enumerate(network.factors):
+        if is_map(node, "abs") and network.factors.count((node, labels)) > 1:
+            j = network.factors.index((node, labels), i + 1)
+            network.factors[i] = network.factors[j] = (node.args[0], labels)
+            return True
+        if is_map(node, "sign") and (node.args[0], labels) in network.factors:
+            network.factors[i] = (absolute(node.args[0]), labels)
+            network.factors.remove((node.args[0], labels))
+            return True
+    return None
 
 
 @rule("einsum")
