@@ -261,7 +261,7 @@ def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     gradient = ed.gradient(lambda x, k: np.sum(x) * k)
     for k in range(1, 6):
         assert gradient(np.ones(2), k).tolist() == [k, k]
-    assert gradient.traces == 5 and len(gradient._cache) == 3
+    assert gradient.traces == 5 and len(gradient._around.traces) == 3
 
 
 # Functions as expressions

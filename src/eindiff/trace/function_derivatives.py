@@ -32,6 +32,7 @@ from eindiff.errors import EindiffError, shape_text
 from eindiff.expr import Expr, Variable, variables
 from eindiff.inputs import common_type
 from eindiff.planning import Plan
+from eindiff.recent import Recent, Same
 from eindiff.trace.functions import (
     UntraceableError,
     argument_names,
@@ -48,10 +49,11 @@ from eindiff.trace.functions import (
 )
 from eindiff.trace.numpy_array import TracedArray, argument, unwrapped
 from eindiff.trace.numpy_protocol import NeedsValueError
-from eindiff.trace.surroundings import Surroundings, contents, digest
+from eindiff.trace.surroundings import Surroundings, contents, digest, words
 from eindiff.trace.verify import Call, compare
 
-MOST_TRACES = 256  # of one function; the oldest one goes
+MOST_TRACES = 256  # of one function that sees the same; the oldest one goes
+MOST_SURROUNDINGS = 16  # that a function is remembered with
 
 # Arguments of calls
 
@@ -156,6 +158,24 @@ class Lowered:
         return self.function.plan()
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An array that a function saw around it."""
+
+    get: Callable[[], np.ndarray | None]
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    contents: int
+    words: np.ndarray | None  # its entries, where there is a copy
+
+    def holds(self) -> bool:
+        """Whether it has the entries that it had, to the bit."""
+        array = self.get()
+        if array is None or array.shape != self.shape or array.dtype != self.dtype:
+            return False
+        return contents(array) == self.contents if self.words is None else bool((words(array) == self.words).all())
+
+
 class _Traced:
     """A derivative for arguments of certain shapes and types."""
 
@@ -165,12 +185,18 @@ class _Traced:
         self._names = list(names.values())
         self._constants = constants
         self._slots = slots  # which result goes where; None: the one result is all
-        self.seen: list[tuple[Callable[[], Any], int]] = []  # arrays around the function, and what was in them
+        self.seen: list[_Seen] = []  # arrays around the function
 
-    @property
     def holds(self) -> bool:
-        """Whether the arrays that the function saw around it are as they were."""
-        return all((array := get()) is not None and contents(array) == before for get, before in self.seen)
+        """Whether the entries of the arrays that the function saw around it are as they were."""
+        return all(map(_Seen.holds, self.seen))
+
+    def watch(self, seen: Sequence[tuple[np.ndarray, int]]) -> None:
+        """Remember what was in arrays: by a constant of the program, if it is the array as a whole, else by a hash."""
+        for array, before in seen:
+            same = (x for x in self._constants.values() if x.dtype == array.dtype and x.shape == array.shape)
+            kept = next((words(x) for x in same if contents(x) == before), None)
+            self.seen.append(_Seen(ref(array), array.shape, array.dtype, before, kept))
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         arrays = dict(zip(self._names, [leaves[place] for place in self._places], strict=True))
@@ -178,6 +204,29 @@ class _Traced:
         if self._slots is None:
             return results
         return map_leaves(lambda slot: results[slot.place] if isinstance(slot, _Slot) else slot, self._slots)
+
+
+class _NumPySurroundings(Surroundings):
+    """What a NumPy function sees. Its arrays are known by identity: each trace knows what it has seen in them."""
+
+    def array_key(self, value: Any) -> Any:
+        return Same(value) if isinstance(value, np.ndarray) else None
+
+
+_Traces = dict[Any, _Traced | frozenset[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What a function sees, and the traces that were made of it then, or the leaves that are fixed for these."""
+
+    surroundings: Surroundings
+    traces: _Traces
+
+    def keep(self, key: Any, value: _Traced | frozenset[int]) -> None:
+        while len(self.traces) >= MOST_TRACES:
+            del self.traces[next(iter(self.traces))]
+        self.traces[key] = value
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +242,8 @@ class DerivativeOfFunction:
     It is traced again for arguments of other shapes or types, or with other values of what is no array; `traces` counts
     how often that was. Arrays and floats are variables; if the function looks at the values of one that it is not
     differentiated by (in an index or a branch), that one is fixed, and other values are traced anew. With `verify` each
-    trace is compared with a plain call of the function. Arrays that the function sees around it are constants; if one
-    of them has changed, it is traced again.
+    trace is compared with a plain call of the function. What the function sees around it (globals, closures, defaults,
+    attributes, arrays) is constant; if any of that has changed, it is traced again.
     """
 
     def __init__(
@@ -212,7 +261,8 @@ class DerivativeOfFunction:
         self._by = [self._argument(x) for x in (argnums if self._several else [argnums])]
         self._positions = {position for position, _ in self._by}
         self._keywords = {name for _, name in self._by}
-        self._cache: dict[Any, _Traced | frozenset[int]] = {}
+        self._around: _Around | None = None
+        self._known: Recent[_Traces] = Recent(MOST_SURROUNDINGS)
         if not self._by or len(set(self._by)) < len(self._by):
             raise EindiffError(f"argnums={argnums!r}: name each argument to differentiate by once")
 
@@ -246,19 +296,34 @@ class DerivativeOfFunction:
         if keywords:
             key = key, *[(name, _describe(x, leaves, name in names)) for name, x in keywords.items()]
         fixed: frozenset[int] = frozenset()
-        found = self._cache.get(key)
+        around = self._around
+        if around is None or not around.surroundings.holds():
+            around = self._look_around()
+        found = around.traces.get(key)
         while isinstance(found, frozenset):  # it looks at the values of these leaves
             key = key, *[digest(np.asarray(leaves[place])) for place in sorted(found)]
-            fixed, found = found, self._cache.get(key)
-        if found is not None and found.holds:
+            fixed, found = found, around.traces.get(key)
+        if found is not None and (not found.seen or found.holds()):
             return found
-        return self._trace(key, args, keywords, leaves, fixed)
+        return self._trace(around, key, args, keywords, leaves, fixed)
 
-    def _trace(self, key: Any, args: tuple, keywords: dict, leaves: list[Any], fixed: frozenset[int]) -> _Traced:
+    def _look_around(self) -> _Around:
+        """What the function sees now, and the traces that were made when it saw the same."""
+        surroundings = _NumPySurroundings(self.__wrapped__)
+        traces = self._known.get(surroundings.key)
+        if traces is None:
+            arrays = [array for _, array in surroundings.arrays.values()]
+            traces = self._known.keep(surroundings.key, {}, sum(array.nbytes for array in arrays), arrays)
+        self._around = around = _Around(surroundings, traces)
+        return around
+
+    def _trace(
+        self, around: _Around, key: Any, args: tuple, keywords: dict, leaves: list[Any], fixed: frozenset[int]
+    ) -> _Traced:
         self.traces += 1
         f = self.__wrapped__
         symbols = _Symbols(fixed)
-        seen = [(ref(array), contents(array)) for _, array in Surroundings(f).arrays.values()]
+        seen = [(array, contents(array)) for _, array in around.surroundings.arrays.values()]
         names = argument_names(f, len(args))
         inputs = [symbols.make(x, names[k], k in self._positions) for k, x in enumerate(args)]
         named = {name: symbols.make(x, name, name in self._keywords) for name, x in keywords.items()}
@@ -274,21 +339,18 @@ class DerivativeOfFunction:
                 raise
             more = fixed | {place for place, name in symbols.names.items() if name in wanted}
             self.traces -= 1
-            self._keep(key, more)
+            around.keep(key, more)
             return self._find(args, keywords, [])
         except UntraceableError:
             f(*deepcopy(args), **deepcopy(keywords))  # raises the function's own error, if it is one
             raise
         by = tuple(by) if self._several else by[0]
         traced = self._differentiated(result, by, xs, symbols, leaves, lambda: self._plain(args, keywords, result))
-        traced.seen.extend(seen)
-        self._keep(key, traced)
+        traced.watch(seen)
+        around.keep(key, traced)
+        if not around.surroundings.holds():  # it counts its calls, for instance, without an effect on its value
+            self._look_around().keep(key, traced)
         return traced
-
-    def _keep(self, key: Any, value: _Traced | frozenset[int]) -> None:
-        while len(self._cache) >= MOST_TRACES:
-            del self._cache[next(iter(self._cache))]
-        self._cache[key] = value
 
     def _given(self, inputs: Sequence[Any], named: Mapping[str, Any], place: int, name: str) -> Any:
         if place < len(inputs):

@@ -20,7 +20,7 @@ import numpy as np
 from eindiff.errors import EindiffError
 from eindiff.trace.numpy_array import TracedArray, expression, has_traced, made, stacked, unwrapped, wrapped
 from eindiff.trace.numpy_protocol import refuse
-from eindiff.trace.surroundings import names_of
+from eindiff.trace.surroundings import contents_of, names_of
 
 RANDOM = "is random: draw the numbers outside of the function and pass them to it"
 _SOURCES = (np.random.Generator, np.random.RandomState, random.Random)
@@ -212,7 +212,7 @@ class View:
     def _made(self, f: FunctionType) -> FunctionType:
         """The same code with other globals; cells are the same where they hold no function or module."""
         space = self._globals.setdefault(id(f.__globals__), _Globals(f.__globals__, self))
-        cells = tuple([CellType() if _is_replaceable(_contents(cell)) else cell for cell in f.__closure__ or ()])
+        cells = tuple([CellType() if _is_replaceable(contents_of(cell)) else cell for cell in f.__closure__ or ()])
         other = FunctionType(f.__code__, space, f.__name__, f.__defaults__, cells)
         other.__kwdefaults__, other.__qualname__ = f.__kwdefaults__, f.__qualname__
         return other
@@ -235,13 +235,6 @@ def is_library(module: ModuleType) -> bool:
     return name in _LIBRARIES or (name in sys.stdlib_module_names and name != "__main__")
 
 
-def _contents(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # it is empty yet
-        return None
-
-
 def _parts(value: Any) -> list[Any]:
     """The values in a list, tuple or dictionary, if they are few: none for data."""
     if type(value) not in (list, tuple, dict) or len(value) > MOST_PARTS:
@@ -259,7 +252,7 @@ def _values(f: FunctionType) -> Iterator[Any]:
     """The values that a function may see: in its globals, closure and defaults, and in modules that it names."""
     names, space = names_of(f.__code__), f.__globals__
     found = [space[name] for name in names if name in space]
-    found += [*map(_contents, f.__closure__ or ()), *(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
+    found += [*map(contents_of, f.__closure__ or ()), *(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
     for value in [part for container in found for part in (container, *_parts(container))]:
         yield value
         if isinstance(value, ModuleType) and not is_library(value):
