@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eindiff import construct
-from eindiff.constants import SizeOf
+from eindiff.constants import Lower, SizeOf
 from eindiff.construct import Factor, is_number, parts, scale
 from eindiff.expr import Add, Constant, Einsum, Expr, Number, is_contraction, is_index_map
 from eindiff.functions import exp, expm1, log, power, sigmoid, softplus
@@ -220,12 +220,12 @@ def _has_exponential(x: Expr) -> bool:
 def _exponent_and_weights(x: Einsum) -> tuple[Labels, Expr, list[Factor]] | None:
     """A contraction as `sum(weights * exp(exponent))`: the labels of the exponent, the exponent, the weights.
 
-    An exponential must have all labels, so that there are no more of them than before. Index maps are taken inside.
+    An operand must have all labels, so that nothing gets larger than what there is. Index maps are taken inside.
     """
     factors = _gathered(x)
     everything = {label for _, ls in factors for label in ls}
-    exponentials = [ls for node, ls in factors if _is_exponential(node)]
-    labels = max(exponentials, key=len, default=())
+    dense = [ls for node, ls in factors if not (isinstance(node, Constant) and isinstance(node.value, Lower))]
+    labels = max(dense, key=len, default=())
     if len(labels) < len(everything) or any(len(set(ls)) < len(ls) or is_index_map(node) for node, ls in factors):
         return None
     sizes = {label: size for node, ls in factors for label, size in zip(ls, node.shape, strict=True)}

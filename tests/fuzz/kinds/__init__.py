@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from fuzz.kinds import einsums, maps, matrices, named, printed, properties, reductions, refused, spectral, traced
+from fuzz.kinds import einsums, maps, matrices, named, printed, properties, reductions, refused, rules, spectral, traced
 from fuzz.programs import Random
 
 
@@ -20,5 +20,5 @@ class Checkable(Protocol):
 
 KINDS: dict[str, Callable[[Random], Checkable]] = {
     module.__name__.rpartition(".")[2]: module.generate
-    for module in (einsums, maps, named, properties, matrices, spectral, reductions, refused, traced, printed)
+    for module in (einsums, maps, named, properties, matrices, spectral, reductions, refused, rules, traced, printed)
 }
