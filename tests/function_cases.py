@@ -26,7 +26,8 @@ def _internal(name: str) -> Callable[..., Expr]:
 
 DIVIDED = [name for name in TABLE if name.startswith("divided_")]
 MARKS = ("gaps", "simple", "nonzero", "nonzero_pairs")
-INTERNAL = ("winner", "argmax", "inverse_or_zero", "log_weighted_sum", "weighted_softmax", "power_derivative", *MARKS, *DIVIDED)
+WEIGHTED = ("log_weighted_sum", "weighted_softmax")
+INTERNAL = ("winner", "argmax", "inverse_or_zero", "power_derivative", *WEIGHTED, *MARKS, *DIVIDED)
 
 # eindiff with the rows that only derivatives use
 LIBRARY = SimpleNamespace(
