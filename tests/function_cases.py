@@ -26,7 +26,8 @@ def _internal(name: str) -> Callable[..., Expr]:
 
 DIVIDED = [name for name in TABLE if name.startswith("divided_")]
 MARKS = ("gaps", "simple", "nonzero", "nonzero_pairs")
-INTERNAL = ("winner", "argmax", "inverse_or_zero", "log_weighted_sum", "power_derivative", *MARKS, *DIVIDED)
+WEIGHTED = ("log_weighted_sum", "weighted_softmax")
+INTERNAL = ("winner", "argmax", "inverse_or_zero", "power_derivative", *WEIGHTED, *MARKS, *DIVIDED)
 
 # eindiff with the rows that only derivatives use
 LIBRARY = SimpleNamespace(
@@ -129,6 +130,10 @@ REDUCTIONS = [
     *along("logsumexp"),
     case(
         "log_weighted_sum", lambda lib, x, w: lib.log_weighted_sum(x, w),
+        order=3, stack=2, x=("real", 4), w=("positive", 4),
+    ),
+    case(
+        "weighted_softmax", lambda lib, x, w: lib.weighted_softmax(x, w),
         order=3, stack=2, x=("real", 4), w=("positive", 4),
     ),
     case("argmax", lambda lib, x: lib.argmax(x), stack=2, x=("distinct entries", 4)),

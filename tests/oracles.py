@@ -208,6 +208,7 @@ def _array_library(xp: Any) -> dict[str, Callable]:
         "step": lambda a: xp.heaviside(a, 0.0),
         "argmax": lambda a: (a == a.max(-1, keepdims=True)).astype(float),
         "log_weighted_sum": lambda a, b: xp.log(xp.sum(b * xp.exp(a), -1)),
+        "weighted_softmax": lambda a, b: b * xp.exp(a) / xp.sum(b * xp.exp(a), -1, keepdims=True),
         "power_derivative": lambda a, b: a ** (b - 1) * (1 + b * xp.log(a)),
         "winner": lambda a, b: xp.heaviside(a - b, 0.5),
         "greater": lambda a, b: xp.greater(a, b).astype(float),

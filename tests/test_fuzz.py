@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from fuzz.kinds import KINDS
+import eindiff as ed
+from eindiff.rewrite import RULES
+from fuzz.kinds import KINDS, rules
+from fuzz.programs import EINDIFF
 from fuzz.running import outcome
 
 CHUNK = 20  # programs in one test
@@ -28,3 +32,15 @@ def test_random_programs(kind: str, chunk: int) -> None:
     ]
     assert not failures, "\n".join(failures)
     assert sum(one.word == "passed" for one in found.values()) > CHUNK * 0.8
+
+
+def test_each_rule_has_a_program():
+    """But for rules of functions that only derivatives have."""
+    names = {"ed": EINDIFF, "n": "n", "s": ed.scalar("s"), "a": ed.matrix("a", "n", "n")}
+    names |= {name: ed.vector(name, "n") for name in "vw"}
+    with ed.rewrite_log() as log:
+        for program in rules.PROGRAMS:
+            eval(rules.filled(np.random.default_rng(0), program, "n", 0), names)
+    every = {(subject, one.__name__) for subject, found in RULES.items() for one in found}
+    missing = {subject for subject, _ in every - {(applied.subject, applied.rule) for applied in log}}
+    assert missing == {"inverse_or_zero", "power_derivative"}

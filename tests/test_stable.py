@@ -21,8 +21,12 @@ mp = mpmath.mp.clone()
 mp.dps = 80
 exp, log = mp.exp, mp.log
 v, w, p, c = ed.vector("v", 3), ed.vector("w", 3), ed.vector("p", 3, "positive"), ed.scalar("c")
-V = ed.matrix("V", 2, 2)
-WEIGHTS = {"w": np.array([0.5, -0.25, 0.75]), "p": np.array([0.5, 1.25, 0.75]), "c": np.asarray(1.5)}
+V, A, d = ed.matrix("V", 2, 2), ed.matrix("A", 2, 3), ed.scalar("d")
+ROWS = np.array([[0.0, 0.5, 2.0], [1.0, 0.0, 0.0]])
+WEIGHTS = {
+    "A": np.array([[1.5, -0.25, 0.0], [0.0, 0.5, 2.0]]), "d": np.asarray(0.25),
+    "w": np.array([0.5, -0.25, 0.75]), "p": np.array([0.5, 1.25, 0.75]), "c": np.asarray(1.5),
+}  # fmt: skip
 
 Oracle = Callable[[list], Any]
 
@@ -93,6 +97,28 @@ LOGARITHMS: dict[str, tuple[Expr, Expr, Oracle]] = {
     "of means of columns": (ed.sum(ed.log(ed.mean(ed.exp(V), 0)) ** 2), V, lambda x: (
         log((exp(x[0]) + exp(x[2])) / 2) ** 2 + log((exp(x[1]) + exp(x[3])) / 2) ** 2
     )),
+    "of a matrix": (ed.sum(ed.log(ROWS @ ed.exp(v)) ** 2), v, lambda x: (
+        total(log(total(mp.mpf(a) * exp(b) for a, b in zip(row, x, strict=True))) ** 2 for row in ROWS.tolist())
+    )),
+    "of a variable matrix": (ed.sum(ed.log(A @ ed.exp(v))), v, lambda x: (
+        total(log(total(mp.mpf(a) * exp(b) for a, b in zip(row, x, strict=True))) for row in WEIGHTS["A"].tolist())
+    )),
+    "of a quadratic form": (ed.log(ed.exp(v) @ (ROWS.T @ ROWS) @ ed.exp(v)), v, lambda x: log(
+        total(total(mp.mpf(a) * exp(b) for a, b in zip(row, x, strict=True)) ** 2 for row in ROWS.tolist())
+    )),
+    "two of any sign": (ed.log(c * ed.exp(v[0]) - d * ed.exp(v[1])), v, lambda x: log(1.5 * exp(x[0]) - exp(x[1]) / 4)),
+    "with a number": (ed.sum(ed.log(1 + c * ed.exp(v))), v, lambda x: total(log(1 + 1.5 * exp(y)) for y in x)),
+    "with a scalar": (ed.log(c + ed.exp(v[0])), v, lambda x: log(1.5 + exp(x[0]))),
+    "with a sum": (ed.log(1 + ed.sum(ed.exp(v))), v, lambda x: log(1 + total(map(exp, x)))),
+    "a sum and one more": (
+        ed.log(2 * ed.sum(ed.exp(v)) + c * ed.exp(v[0]) + d), v,
+        lambda x: log(2 * total(map(exp, x)) + 1.5 * exp(x[0]) + 0.25),
+    ),
+    "a weighted sum and a number": (ed.log(2 + w @ ed.exp(v)), v, lambda x: log(2 + weighted("w", map(exp, x)))),
+    "with the largest by hand": (
+        ed.max(v) + ed.log(ed.sum(ed.exp(v - ed.max(v)))), v, lambda x: log(total(map(exp, x))),
+    ),
+    "log of cosh": (ed.sum(ed.log(ed.cosh(v))), v, lambda x: total(log(mp.cosh(y)) for y in x)),
     "of a slice": (ed.log(ed.sum(ed.exp(v)[1:])), v, lambda x: log(exp(x[1]) + exp(x[2]))),
     "log1p": (ed.sum(ed.log1p(2 * ed.exp(v))), v, lambda x: total(log(1 + 2 * exp(y)) for y in x)),
     "log1p of a sum": (ed.log1p(ed.sum(ed.exp(v))), v, lambda x: log(1 + total(map(exp, x)))),
@@ -122,6 +148,25 @@ def test_sums_of_exponentials(library, name, shift):
     f, x, oracle = LOGARITHMS[name]
     point = np.array([0.5, -0.25, 1.0, 0.125])[: 4 if x.ndim == 2 else 3] + shift
     check(library, f, x, oracle, point, 3, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "f", [ed.log(A @ ed.exp(v)), ed.log(w @ ed.exp(v)), ed.log(c * ed.exp(v[0]) + d * ed.exp(v[2]))]
+)
+def test_what_has_no_weight_does_no_harm(library, f):
+    """However large its exponential is."""
+    arrays = {"v": np.array([0.5, -1.0, 900.0]), "w": np.array([2.0, 1, 0]), "c": np.asarray(2.0), "d": np.asarray(0.0)}
+    arrays["A"] = np.array([[2.0, 1, 0], [1, 0, 0]])
+    derivatives = [f, ed.derivative(f, v), ed.derivative(f, v, v), ed.derivative(f, v, v, v)]
+    near = {**arrays, "v": np.array([0.5, -1.0, 0.0])}
+    names = {variable.name for variable in ed.variables(*derivatives)}
+    with np.errstate(all="ignore"):  # NumPy in CuPy's place
+        found = library.values(derivatives, {name: arrays[name] for name in names})
+    evaluated = ed.evaluate(derivatives, {name: arrays[name] for name in names})
+    expected = ed.evaluate(derivatives, {name: near[name] for name in names})
+    for values in zip(found, evaluated, expected, strict=True):
+        np.testing.assert_allclose(values[0], values[2], atol=1e-12)
+        np.testing.assert_allclose(values[1], values[2], atol=1e-12)
 
 
 def test_log_of_expm1_is_accurate_at_both_ends():

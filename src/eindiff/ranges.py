@@ -16,7 +16,8 @@ from eindiff.errors import EindiffError
 from eindiff.expr import Apply, Constant, Einsum, Expr, Map, is_index_map, topological
 from eindiff.sizes import Size
 
-OF_SOME = frozenset({"max", "argmax", "logsumexp", "log_weighted_sum"})  # functions of vectors with entries
+# Functions of vectors with entries
+OF_SOME = frozenset({"max", "argmax", "logsumexp", "log_weighted_sum", "weighted_softmax"})
 LONGEST = 60  # characters of an expression in a message
 
 

@@ -40,19 +40,48 @@ _logsumexp: Function = row(
 )  # fmt: skip
 
 
-def _log_weighted_sum_value(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _weighted(x: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """weights * exp(x - top), and top, the largest x with a weight; entries without one do no harm."""
     top = np.max(x, axis=-1, keepdims=True, where=weights != 0, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0.0)
-    shifted = np.where(weights == 0, -np.inf, x - top)
-    return np.log((weights * np.exp(shifted)).sum(axis=-1)) + top[..., 0]
+    return weights * np.exp(np.where(weights == 0, -np.inf, x - top)), top
 
 
-def _weighted_softmax(x: Expr, weights: Expr) -> Expr:
+def _log_weighted_sum_value(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    entries, top = _weighted(x, weights)
+    return np.log(entries.sum(axis=-1)) + top[..., 0]
+
+
+def _weighted_softmax_value(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    entries, _ = _weighted(x, weights)
+    total = entries.sum(axis=-1, keepdims=True)
+    return entries / np.where(total > 0, total, np.nan)
+
+
+def _per_weight(x: Expr, weights: Expr) -> Expr:
+    """The derivative of log_weighted_sum by a weight, exp(x) over the sum."""
     return exp(x - construct.apply(_log_weighted_sum, (x, weights))[..., None])
 
 
+def _softmax_change(x: Expr, weights: Expr, slope: Expr) -> Expr:
+    """The derivatives of the entries p of a weighted softmax: diag(s) - p s', where s is the slope of its logarithm."""
+    entries = construct.apply(_weighted_softmax, (x, weights))
+    axes = tuple(range(x.ndim))
+    sizes = dict(enumerate((*x.shape, x.shape[-1])))
+    output = (*axes, x.ndim)
+    products = construct.einsum(-1, [(entries, axes), (slope, (*axes[:-1], x.ndim))], output, sizes)
+    return construct.add([construct.einsum(1, [(slope, axes)], (*axes, axes[-1]), sizes), products])
+
+
+_weighted_softmax: Function = row(
+    "weighted_softmax", _weighted_softmax_value,
+    lambda x, w: _softmax_change(x, w, construct.apply(_weighted_softmax, (x, w))),
+    lambda x, w: _softmax_change(x, w, _per_weight(x, w)),
+    domain="positive", latex=r"\operatorname{weighted\_softmax}", core=(1, 1), output=lambda x, w: x,
+    flops=lambda n: 4 * n,
+)  # fmt: skip
 _log_weighted_sum: Function = row(
-    "log_weighted_sum", _log_weighted_sum_value, lambda x, w: multiply(w, _weighted_softmax(x, w)), _weighted_softmax,
+    "log_weighted_sum", _log_weighted_sum_value, lambda x, w: construct.apply(_weighted_softmax, (x, w)), _per_weight,
     domain="positive", latex=r"\operatorname{log\_weighted\_sum}", core=(1, 1), output=lambda x, w: (),
     flops=lambda n: 4 * n,
 )  # fmt: skip
@@ -108,6 +137,11 @@ def logsumexp(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
 def log_weighted_sum(x: Operand, weights: Operand) -> Expr:
     """log(sum(weights * exp(x))) along the last axis, without overflow; weights may have any sign."""
     return construct.apply(_log_weighted_sum, broadcast("log_weighted_sum", [as_expr(x), as_expr(weights)]))
+
+
+def weighted_softmax(x: Operand, weights: Operand) -> Expr:
+    """weights * exp(x) over their sum along the last axis, which has to be positive."""
+    return construct.apply(_weighted_softmax, broadcast("weighted_softmax", [as_expr(x), as_expr(weights)]))
 
 
 def max(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:

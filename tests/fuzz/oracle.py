@@ -374,7 +374,7 @@ library = SimpleNamespace(
     max=lambda a, axis=None: extreme(a, axis, 1), min=lambda a, axis=None: extreme(a, axis, -1),
     norm1=lambda a, axis=None: library.sum(library.abs(a), axis),
     maximum=extremum(1), minimum=extremum(-1), power=lambda a, p: jet(a) ** p, sqrt=lambda a: jet(a) ** 0.5,
-    square=lambda a: jet(a) * a, reciprocal=lambda a: jet(a) ** -1,
+    square=lambda a: jet(a) * a, simplify=jet, reciprocal=lambda a: jet(a) ** -1,
     inv=inv, solve=lambda a, b: inv(a) @ b, det=det, logdet=logdet, adj=lambda a: det(a) * inv(a), chol=chol,
     pinv=pinv, matrix_power=matrix_power, expm=expm, sqrtm=sqrtm, logm=logm, eigvals=eigvals, svdvals=svdvals,
     lambdamax=lambda a: eigvals(a)[-1], normspec=lambda a: svdvals(a)[0], normnuc=lambda a: library.sum(svdvals(a)),

@@ -104,6 +104,15 @@ def log_weighted_sum(x, weights):
     top = np.where(np.isfinite(top), top, 0)
     return np.log((weights * np.exp(x - top)).sum(-1)) + top[..., 0]
 ''',
+    "weighted_softmax": '''
+def weighted_softmax(x, weights):
+    """weights * exp(x) over their sum along the last axis, without overflow."""
+    x = np.where(weights == 0, -np.inf, x)
+    top = x.max(-1, keepdims=True)
+    entries = weights * np.exp(x - np.where(np.isfinite(top), top, 0))
+    total = entries.sum(-1, keepdims=True)
+    return entries / np.where(total > 0, total, np.nan)
+''',
     "norm": '''
 def norm(x, total, axes, reach=1e280):
     """The root of the total of the squares of x along some axes, where the squares may be out of range."""
@@ -331,8 +340,8 @@ def whole(operations: Operations, node: Apply, args: Sequence[Operation], shared
     if name in REGISTRY:  # computed by the library that the expression came from
         slots = ", ".join(f"{{{k}}}" for k in range(len(args)))
         return operations.make(f"{name}({slots})", args, **cost)
-    if name == "log_weighted_sum":
-        return operations.make("log_weighted_sum({0}, {1})", args, **{**cost, "speed": FUNCTION})
+    if name in ("log_weighted_sum", "weighted_softmax"):
+        return operations.make(name + "({0}, {1})", args, **{**cost, "speed": FUNCTION})
     if name == "prod":
         return operations.make(f"products_without({{0}}, {order})", args, **cost)
     if name in ("expm", "logm", "sqrtm"):

@@ -213,7 +213,7 @@ TABLE["cumsum"] = Row(
 )
 
 
-def _weighted(inference: Inference, node: Node) -> Type:
+def _same_shapes(inference: Inference, node: Node) -> Type:
     x, weights = node.args
     fits = _type(x).order == _type(weights).order > 0
     if not fits or not all(
@@ -221,11 +221,18 @@ def _weighted(inference: Inference, node: Node) -> Type:
     ):
         shapes = f"{inference.shape_of(x)}, {inference.shape_of(weights)}"
         inference.fail(node, f"`{inference.text(node)}`: {shapes}; both need one shape")
-    return Type(_type(x).axes[:-1])
+    return _type(x)
+
+
+def _one_axis_less(inference: Inference, node: Node) -> Type:
+    return Type(_same_shapes(inference, node).axes[:-1])
 
 
 TABLE["log_weighted_sum"] = Row(
-    "log_weighted_sum(x, w)", _weighted, lambda node, args: reductions.log_weighted_sum(*args), 2, 2
+    "log_weighted_sum(x, w)", _one_axis_less, lambda node, args: reductions.log_weighted_sum(*args), 2, 2
+)
+TABLE["weighted_softmax"] = Row(
+    "weighted_softmax(x, w)", _same_shapes, lambda node, args: reductions.weighted_softmax(*args), 2, 2
 )
 
 

@@ -7,16 +7,17 @@ The logarithm of a sum of exponentials is `logsumexp` (of two of them a `softplu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from eindiff import construct
-from eindiff.constants import SizeOf
+from eindiff.constants import Lower, SizeOf
 from eindiff.construct import Factor, is_number, parts, scale
 from eindiff.expr import Add, Constant, Einsum, Expr, Number, is_contraction, is_index_map
 from eindiff.functions import exp, expm1, log, power, sigmoid, softplus
-from eindiff.indexing import reshape, stack
+from eindiff.indexing import concatenate, reshape, stack
 from eindiff.labels import Labels
 from eindiff.matrix_functions import logdet
 from eindiff.reductions import log_weighted_sum, logsumexp
@@ -91,6 +92,15 @@ def log_of_sigmoid(x: Expr) -> Expr | None:
     return scale(-1, softplus(scale(-1, x.args[0]))) if is_map(x, "sigmoid") else None
 
 
+@rule("log")
+def log_of_cosh(x: Expr) -> Expr | None:
+    """log(cosh(x)) = x + softplus(-2 x) - log(2). The log goes away."""
+    if not is_map(x, "cosh"):
+        return None
+    half = log(construct.filled(Fraction(1, 2), x.shape))
+    return construct.add([x.args[0], softplus(scale(-2, x.args[0])), half])
+
+
 # Logarithms of sums of exponentials
 
 
@@ -107,7 +117,8 @@ def log_of_sum_of_exponentials(x: Expr) -> Expr | None:
     value = None
     if len(weighted) == 1:
         others = [factor for i, factor in enumerate(rest) if i != weighted[0]]
-        value = _log_of_weighted(*rest[weighted[0]], coefficient, others, output, sizes)
+        if (entries := _entries(*rest[weighted[0]], coefficient, others, output, sizes)) is not None:
+            value = log_weighted_sum(*entries)
     if value is None:
         if not logarithms or (not rest and not coefficient > 0):
             return None
@@ -145,6 +156,24 @@ def log_of_difference(x: Expr) -> Expr | None:
 def log_of_expm1(x: Expr) -> Expr | None:
     """log(expm1(x)) = x + log(-expm1(-x)). Smaller values: those of the second expm1 are between 0 and 1."""
     return construct.add([x.args[0], log(scale(-1, expm1(scale(-1, x.args[0]))))]) if is_map(x, "expm1") else None
+
+
+@rule("log")
+def log_of_sum_with_weights(x: Expr) -> Expr | None:
+    """log(a exp(x) + b exp(y) + c) of weights with any sign, as one weighted sum. No exponential is out of range."""
+    coefficient, factors, output, sizes = parts(x)
+    [(node, labels), *more] = factors or [(x, ())]
+    if more or not isinstance(node, Add) or len(set(output)) < len(output):
+        return None
+    if not any(map(_has_exponential, node.terms)):
+        return None
+    entries = [_entries_of_term(term) for term in node.terms]
+    found = [pair for pair in entries if pair is not None]
+    if len(found) < len(entries):
+        return None
+    exponents, weights = (concatenate(list(several), -1) for several in zip(*found, strict=True))
+    value = log_weighted_sum(exponents, scale(coefficient, weights))
+    return construct.einsum(1, [(value, labels)], output, sizes)
 
 
 def _logarithm(x: Expr) -> Expr | None:
@@ -220,13 +249,17 @@ def _has_exponential(x: Expr) -> bool:
 def _exponent_and_weights(x: Einsum) -> tuple[Labels, Expr, list[Factor]] | None:
     """A contraction as `sum(weights * exp(exponent))`: the labels of the exponent, the exponent, the weights.
 
-    An exponential must have all labels, so that there are no more of them than before. Index maps are taken inside.
+    An operand must have all labels, so that nothing gets larger than what there is. Index maps are taken inside.
     """
     factors = _gathered(x)
     everything = {label for _, ls in factors for label in ls}
-    exponentials = [ls for node, ls in factors if _is_exponential(node)]
-    labels = max(exponentials, key=len, default=())
-    if len(labels) < len(everything) or any(len(set(ls)) < len(ls) or is_index_map(node) for node, ls in factors):
+    dense = [ls for node, ls in factors if not (isinstance(node, Constant) and isinstance(node.value, Lower))]
+    labels = max(dense, key=len, default=())
+    if (
+        not any(_is_exponential(node) for node, _ in factors)
+        or len(labels) < len(everything)
+        or any(len(set(ls)) < len(ls) or is_index_map(node) for node, ls in factors)
+    ):
         return None
     sizes = {label: size for node, ls in factors for label, size in zip(ls, node.shape, strict=True)}
     logs = [(_log_if_positive(node), ls) for node, ls in factors]
@@ -258,10 +291,10 @@ def _gathered(x: Einsum) -> list[Factor]:
     return factors
 
 
-def _log_of_weighted(
+def _entries(
     node: Expr, labels: Labels, coefficient: Number, rest: list[Factor], output: Labels, sizes: dict[int, Size]
-) -> Expr | None:
-    """log(y sum(w exp(x))), where y and w may have any sign: the weights are y w."""
+) -> tuple[Expr, Expr] | None:
+    """Exponents and weights of y sum(w exp(x)), where y and w may have any sign: the weights are y w."""
     if set(labels) < set(output) or not is_contraction(node) or (found := _flattened(node)) is None:
         return None
     exponent, weight = found
@@ -269,7 +302,24 @@ def _log_of_weighted(
     grown = {**sizes, last: exponent.shape[-1]}
     every = (*output, last)
     spread = construct.einsum(1, [(exponent, (*labels, last))], every, grown)
-    return log_weighted_sum(spread, construct.einsum(coefficient, [(weight, (*labels, last)), *rest], every, grown))
+    return spread, construct.einsum(coefficient, [(weight, (*labels, last)), *rest], every, grown)
+
+
+def _entries_of_term(term: Expr) -> tuple[Expr, Expr] | None:
+    """Exponents and weights of a term, along a last axis: without exponentials it is the weight of exponent 0."""
+    coefficient, factors, output, sizes = parts(term)
+    if len(set(output)) < len(output):
+        return None
+    inner = [factor for factor in factors if is_contraction(factor[0]) and _has_exponential(factor[0])]
+    exponentials = [factor for factor in factors if _is_exponential(factor[0])]
+    rest = [factor for factor in factors if factor not in inner and factor not in exponentials]
+    logs = [construct.einsum(1, [(log(node), labels)], output, sizes) for node, labels in exponentials]
+    exponent = construct.add([construct.filled(0, term.shape), *logs])[..., None]
+    if not inner:
+        return exponent, construct.einsum(coefficient, rest, output, sizes)[..., None]
+    if len(inner) > 1 or (entries := _entries(*inner[0], coefficient, rest, output, sizes)) is None:
+        return None
+    return exponent + entries[0], entries[1]
 
 
 def _flattened(x: Einsum) -> tuple[Expr, Expr] | None:

@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Protocol
 
-from fuzz.kinds import (
-    einsums,
-    maps,
-    matrices,
-    named,
-    printed,
-    properties,
-    reductions,
-    refused,
-    solvers,
-    spectral,
-    traced,
-)
 from fuzz.programs import Random
 
 
@@ -30,7 +18,8 @@ class Checkable(Protocol):
     def check(self) -> None: ...
 
 
-KINDS: dict[str, Callable[[Random], Checkable]] = {
-    module.__name__.rpartition(".")[2]: module.generate
-    for module in (einsums, maps, named, properties, matrices, spectral, reductions, refused, traced, printed, solvers)
-}
+NAMES = (
+    "einsums", "maps", "named", "properties", "matrices", "spectral", "reductions", "rules", "refused", "traced",
+    "printed", "solvers",
+)  # fmt: skip
+KINDS: dict[str, Callable[[Random], Checkable]] = {name: import_module(f"fuzz.kinds.{name}").generate for name in NAMES}

@@ -20,6 +20,15 @@ def log_weighted_sum(x, weights):
     top = np.where(np.isfinite(top), top, np.zeros_like(top))
     return np.log(np.sum(weights * np.exp(x - top), axis=-1)) + top[..., 0]
 ''',
+    "weighted_softmax": '''
+def weighted_softmax(x, weights):
+    """weights * exp(x) over their sum along the last axis, without overflow."""
+    x = np.where(weights == 0, -np.inf, x)
+    top = np.amax(x, axis=-1, keepdims=True)
+    entries = weights * np.exp(x - np.where(np.isfinite(top), top, np.zeros_like(top)))
+    total = np.sum(entries, axis=-1, keepdims=True)
+    return entries / np.where(total > 0, total, np.nan)
+''',
     "norm": '''
 def norm(x, total, axes):
     """The root of the total of the squares of x along some axes, where the squares may be out of range."""

@@ -190,6 +190,15 @@ def log_weighted_sum(x, weights):
     top = tf.where(tf.math.is_finite(top), top, tf.zeros_like(top))
     return tf.math.log(tf.reduce_sum(weights * tf.exp(x - top), axis=-1)) + top[..., 0]
 ''',
+        "weighted_softmax": '''
+def weighted_softmax(x, weights):
+    """weights * exp(x) over their sum along the last axis, without overflow."""
+    x = tf.where(tf.equal(weights, 0), tf.constant(float("-inf"), x.dtype), x)
+    top = tf.reduce_max(x, axis=-1, keepdims=True)
+    entries = weights * tf.exp(x - tf.where(tf.math.is_finite(top), top, tf.zeros_like(top)))
+    total = tf.reduce_sum(entries, axis=-1, keepdims=True)
+    return entries / tf.where(total > 0, total, tf.constant(float("nan"), x.dtype))
+''',
         "norm": '''
 def norm(x, total, axes):
     """The root of the total of the squares of x along some axes, where the squares may be out of range."""
