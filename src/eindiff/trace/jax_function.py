@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
+from math import prod
 from typing import Any
 
 import jax
@@ -28,6 +29,13 @@ CONCRETE = (
     jax.errors.TracerArrayConversionError,
     jax.errors.NonConcreteBooleanIndexError,
 )
+
+# The least that JAX's compiler can do, for programs that compute fewer than so many numbers.
+QUICK = {
+    "xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1,
+}  # fmt: skip
+MANY = 2**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,19 +266,37 @@ def _program(f: Callable, arguments: Arguments, moving: Sequence[int], has_aux: 
 def plain_call(f: Callable, arguments: Arguments, traced: Traced, has_aux: bool) -> Call:
     """What JAX computes when the function is called again: compiled as a whole, which takes less time than its parts.
 
-    Arrays that the function finds around it are inputs of this program, as JAX's compiler is slow with constants.
+    Arrays that the function finds around it are inputs of this program, as JAX's compiler is slow with constants. What
+    is computed once, of few numbers, is not worth any optimization.
     """
     moving = [k for k, _ in traced.inputs]
     closed, shapes, trees = _program(f, arguments, moving, has_aux)
     run = jax.jit(lambda constants, given: jax.core.eval_jaxpr(closed.jaxpr, constants, *given))
+    inputs = (closed.consts, [arguments.leaves[k].value for k in moving])
+    program = _compiled(run.lower(*inputs), _numbers_in(closed.jaxpr) < MANY)
     with jax.ensure_compile_time_eval():
-        results = run(closed.consts, [arguments.leaves[k].value for k in moving])
+        results = program(*inputs)
     beside = [x for x, kind in zip(traced.aux, traced.aux_types, strict=True) if kind is not None]
     count = len(shapes[0])
     extra = [x for x, y in zip(results[count:], beside, strict=False) if isinstance(y, Expr)]
     types = [x.dtype for part in shapes for x in part]
     structure = (trees["out"], trees["aux"], types)
     return Call([*results[:count], *extra], structure, precision=_least_precision(closed.jaxpr))
+
+
+def _compiled(lowered: jax.stages.Lowered, is_small: bool) -> jax.stages.Compiled:
+    if is_small and jax.default_backend() == "cpu":
+        try:
+            return lowered.compile(QUICK)
+        except jax.errors.JaxRuntimeError:  # a version that has no such option
+            pass
+    return lowered.compile()
+
+
+def _numbers_in(jaxpr: jex.Jaxpr) -> int:
+    """How many numbers a program computes, one turn of its loops."""
+    own = sum(prod(x.aval.shape) for equation in jaxpr.eqns for x in equation.outvars)
+    return own + sum(map(_numbers_in, jex.subjaxprs(jaxpr)))
 
 
 def _least_precision(jaxpr: jex.Jaxpr) -> float:
