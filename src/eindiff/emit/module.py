@@ -31,7 +31,7 @@ Outputs = Expr | Mapping[str, Expr]
 # What programs in any library use, besides the helpers that NumPy's have.
 RESERVED = ("np", "linalg", "special", "min", "jnp", "cp", "cupyx", "torch", "tf", "put", "shape", "filled",
             "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "solved",
-            "solve_triangular", "spread", "svd", "svdvals", "pinv", "cholesky",
+            "solve_triangular", "spread", "repeated", "svd", "svdvals", "pinv", "cholesky",
             *(f"divided_{name}" for name in series.SERIES))  # fmt: skip
 
 

@@ -68,8 +68,8 @@ BACKEND = Backend(
         (r"np\.(ones|zeros)\(([^(].*), (dtype=.*)\)", r"tf.\1([\2], \3)"),
         (r"np\.full\((.*), \{0\}, (dtype=.*)\)", r"filled(\1, {0}, \2)"),
         (r"np\.tri\((.*), (dtype=.*)\)", r"tf.linalg.band_part(tf.ones([\1, \1], \2), -1, 0)"),
-        (r"np\.broadcast_to\(\{0\}, (\(.*\))\)(?:\.copy\(\))?", r"tf.broadcast_to({0}, \1)"),
-        (r"np\.broadcast_to\(\{0\}, (.*?)\)(?:\.copy\(\))?", r"tf.broadcast_to({0}, [\1])"),
+        (r"np\.broadcast_to\(\{0\}, (\(.*\))\)(?:\.copy\(\))?", r"repeated({0}, \1)"),
+        (r"np\.broadcast_to\(\{0\}, (.*?)\)(?:\.copy\(\))?", r"repeated({0}, [\1])"),
         (r"np\.swapaxes\((.*), -1, -2\)", r"tf.linalg.matrix_transpose(\1)"),
         (r"np\.concatenate\(\[(.*)\], axis=(\d+)\)", r"tf.concat([\1], axis=\2)"),
         (r"np\.concatenate\(\[(.*)\]\)", r"tf.concat([\1], axis=0)"),
@@ -130,8 +130,19 @@ def put(shape, index, value, dtype, base=0):
             i = tf.reshape(tf.range(n, dtype=tf.int64)[i], [-1] + [1] * seen)
             seen += 1
         places, step = places + step * i, step * n
-    value = tf.broadcast_to(tf.convert_to_tensor(value, dtype), places.shape)
+    value = tf.convert_to_tensor(value, dtype)
+    value = tf.reshape(value, [1] * (len(places.shape) - len(value.shape)) + value.shape.as_list())
+    for axis, n in enumerate(places.shape):  # TensorFlow itself repeats along a few axes only
+        value = value if value.shape[axis] == n else tf.gather(value, tf.zeros(n, tf.int64), axis=axis)
     return tf.reshape(tf.math.unsorted_segment_sum(value, places, step), sizes) + tf.cast(base, dtype)
+''',
+        "repeated": '''
+def repeated(x, shape):
+    """An array with axes repeated; TensorFlow itself does that along a few of them only."""
+    x = tf.reshape(x, [1] * (len(shape) - len(x.shape)) + x.shape.as_list())
+    for axis, n in enumerate(shape):
+        x = x if x.shape[axis] == n else tf.gather(x, tf.zeros(n, tf.int64), axis=axis)
+    return x
 ''',
         "filled": '''
 def filled(sizes, value, dtype):
