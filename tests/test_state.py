@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import sys
-import threading
 import tracemalloc
 import weakref
 from collections.abc import Callable
@@ -19,6 +17,7 @@ from eindiff import expr as nodes
 from eindiff.derivation import derivation, origins
 from eindiff.facts import facts
 from eindiff.recent import Recent, Same
+from thread_programs import THREADS, in_threads
 
 T, M = ed.tensor("T", (2, 2, 2)), ed.matrix("M", 2, 2)
 x, X, w = ed.vector("x", 2), ed.matrix("X", "m", "n"), ed.vector("w", "n")
@@ -237,34 +236,6 @@ def test_compiled_functions_do_not_keep_more_than_some_megabytes_of_literals() -
 
 
 # Threads
-
-THREADS = 8
-
-
-def in_threads(work: Callable[[int], None]) -> None:
-    """Run the same in several threads that take turns as often as Python lets them, and pass on what they raise."""
-    errors: list[BaseException] = []
-    start = threading.Barrier(THREADS)
-
-    def run(number: int) -> None:
-        try:
-            start.wait()
-            work(number)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-    if errors:
-        raise errors[0]
 
 
 def test_equal_expressions_are_one_object_in_all_threads() -> None:

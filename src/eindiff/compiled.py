@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from eindiff.evaluate import as_tuples, bind_from_unneeded, bind_sizes, declared
 from eindiff.expr import Constant, Expr, plain, topological, variables
 from eindiff.foreign import converter, device_of, known, prepared, stand_ins
 from eindiff.inputs import check, common_type, real_array
+from eindiff.locks import reentrant_lock
 from eindiff.newton import NewtonStep
 from eindiff.operators.patterns import Pattern, decompose, inverted
 from eindiff.operators.terms import Term
@@ -57,7 +57,7 @@ class Compiled:
         self._is_typed = all(x.shape or variables(x) for x in self.exprs)  # numbers alone are those of Python
         self._calls: dict[tuple, _Call] = {}  # by the shapes and types of arrays
         self._built: dict[tuple, _Built] = {}  # by type and kind of sizes
-        self._building = RLock()
+        self._building = reentrant_lock()
         for name in RESERVED:
             if name in self._names:
                 raise EindiffError(f"a variable of a compiled expression cannot be named {name}: rename it")
@@ -367,7 +367,7 @@ def named_arrays(arrays: Any) -> Mapping[str, Any]:
 
 
 _compiled: Recent[Compiled] = Recent()
-_compiling = RLock()
+_compiling = reentrant_lock()
 
 
 def _request(output: Any) -> Any:

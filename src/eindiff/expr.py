@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeGuard
 from weakref import WeakValueDictionary
 
@@ -19,6 +18,7 @@ from eindiff.coefficients import Number as Number
 from eindiff.coefficients import number as number
 from eindiff.constants import IndexMap, SizeOf, Structure
 from eindiff.labels import Labels, Symmetry
+from eindiff.locks import reentrant_lock
 from eindiff.sizes import Shape, Size
 from eindiff.traverse import post_order
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from eindiff.functions import Function
 
 _interned: WeakValueDictionary[bytes, Expr] = WeakValueDictionary()
-_interning = RLock()
+_interning = reentrant_lock()
 
 
 class Expr:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import lru_cache
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from eindiff.errors import EindiffError
 from eindiff.expr import Variable
+from eindiff.locks import lock
 
 Array = np.ndarray
 
@@ -86,7 +86,7 @@ def check(variable: Variable, array: Array) -> None:
 
 
 _passed: dict[tuple, None] = {}  # products of matrices that had the properties with a fixed vector, oldest first
-_changing = Lock()
+_changing = lock()
 
 
 def _check_matrix(variable: Variable, matrix: Array) -> None:

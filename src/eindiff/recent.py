@@ -10,9 +10,10 @@ import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from threading import Lock, RLock
 from typing import Any, Generic, TypeVar
 from weakref import ref
+
+from eindiff.locks import lock, reentrant_lock
 
 T = TypeVar("T")
 
@@ -21,11 +22,11 @@ MOST_BYTES = 2**24
 
 def once(make: Callable[[], T]) -> Callable[[], T]:
     """A function that makes something when it is first called, whichever thread does so, and gives it ever after."""
-    lock, made = RLock(), list[T]()
+    making, made = reentrant_lock(), list[T]()
 
     def get() -> T:
         if not made:
-            with lock:
+            with making:
                 if not made:
                     made.append(make())
         return made[0]
@@ -78,7 +79,7 @@ class Recent(Generic[T]):
         self._size = size
         self._entries: OrderedDict[Hashable, _Entry[T]] = OrderedDict()
         self._bytes = 0
-        self._lock = Lock()
+        self._lock = lock()
         self._dead: deque[Hashable] = deque()
 
     def __len__(self) -> int:

@@ -9,12 +9,13 @@ instead of being traced for one case. A mode at the level of `torch.*` calls wat
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from linecache import getline
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, NoReturn
 
 import torch
@@ -22,17 +23,24 @@ import torch.fx.traceback as fx_traceback
 from torch import Tensor
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.distributions import Distribution, Geometric
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make_fx
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from eindiff.errors import EindiffError
+from eindiff.locks import reentrant_lock
 from eindiff.trace.aten import TABLE
 from eindiff.trace.torch_spelled_out import NEED_VALUES, SPELLED_OUT, stop_gradient
 
 _OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
 _DATA = torch.Tensor.data.__get__
+_APPLY = torch.autograd.Function.apply.__func__.__code__
+_CHECKS = {f.__code__ for f in (Distribution.__init__, Distribution._validate_sample, Geometric.__init__)}
+_ATTENTION = ("scaled_dot_product_attention", "multi_head_attention_forward")
+_math_only = partial(torch.nn.attention.sdpa_kernel, torch.nn.attention.SDPBackend.MATH)  # for all threads meanwhile
+_capturing = reentrant_lock()  # make_fx keeps what it does in globals of PyTorch
 
 _LEAVING = ("numpy", "tolist", "__array__", "data_ptr", "storage", "untyped_storage", "__dlpack__", "share_memory_")
 RANDOM = "is random: draw the numbers outside of the function and pass them to it"
@@ -75,6 +83,9 @@ class _Watch(TorchFunctionMode):
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
+        if _is_check(sys._getframe(1)):
+            with disable_proxy_modes_tracing():
+                return True if func is torch.Tensor.__bool__ else func(*args, **kwargs)
         self.line = user_line(sys._getframe(1)) or self.line
         fx_traceback.current_meta["stack_trace"] = self.line
         name = getattr(func, "__name__", "")
@@ -100,7 +111,8 @@ class _Watch(TorchFunctionMode):
             for x in discrete:
                 self._guard(x)
         args, kwargs = pytree.tree_map_only(Tensor, self._lift, (args, kwargs))
-        result = func(*args, **kwargs)
+        with _math_only() if name in _ATTENTION else nullcontext():
+            result = func(*args, **kwargs)
         if not torch.is_grad_enabled() and any(not is_real(x) for x in tensors):
             self._check_constant(name, result)
         return result
@@ -175,6 +187,15 @@ def refuse(reason: str, line: str = "") -> NoReturn:
     raise EindiffError(f"{reason}{f' ({line})' if line else ''}")
 
 
+def _is_check(frame: Any) -> bool:
+    """Whether a distribution looks at values that it was given, which a graph does not have."""
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("torch.distributions."):
+        if frame.f_code in _CHECKS:
+            return True
+        frame = frame.f_back
+    return False
+
+
 @lru_cache(maxsize=1)
 def decompositions() -> dict:
     """PyTorch's ways to take operations apart, for those that the table does not have."""
@@ -188,24 +209,6 @@ def base_name(target: Any) -> str:
     """The name of an operation, without its overload; copies are named as views are."""
     name = getattr(getattr(target, "overloadpacket", target), "__name__", str(target))
     return name.removesuffix("_copy") if name not in ("lift_fresh_copy", "_to_copy") else name
-
-
-@contextmanager
-def _without_values() -> Iterator[None]:
-    """Refuse each torch.autograd.Function, which has derivatives of its own; distributions do not check values."""
-    kept = torch.autograd.Function.__dict__["apply"]
-    validate = torch.distributions.Distribution._validate_args
-
-    def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
-        refuse(f"the torch.autograd.Function {cls.__name__} has derivatives of its own", user_line(sys._getframe(1)))
-
-    torch.autograd.Function.apply = classmethod(apply)
-    torch.distributions.Distribution.set_default_validate_args(False)
-    try:
-        yield
-    finally:
-        torch.autograd.Function.apply = kept
-        torch.distributions.Distribution.set_default_validate_args(validate)
 
 
 def capture(function: Callable, leaves: Sequence[Any], structure: Any) -> Capture:
@@ -231,10 +234,7 @@ def capture(function: Callable, leaves: Sequence[Any], structure: Any) -> Captur
     pure = torch.func.functionalize(forward, remove="mutations_and_views")
     inputs = [leaves[k].detach() for k in places]
     trace = make_fx(pure, decompositions(), tracing_mode="fake", _allow_non_fake_inputs=True)
-    math_only = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
-    with (
-        fx_traceback.preserve_node_meta(), math_only, torch.enable_grad(), _without_values()
-    ):  # fmt: skip
+    with _capturing, fx_traceback.preserve_node_meta(), torch.enable_grad():
         try:
             module = trace(*inputs)
         except EindiffError:
@@ -281,6 +281,10 @@ class _Again(torch.fx.Interpreter):
 
 def _explain(error: Exception, line: str, function: Callable, leaves: Sequence[Any], structure: Any) -> None:
     """Say why a function cannot be traced; an error that it has anyway is left to itself."""
+    for frame, _ in walk_tb(error.__traceback__):
+        if frame.f_code is _APPLY:
+            name = frame.f_locals["cls"].__name__
+            raise EindiffError(f"the torch.autograd.Function {name} has derivatives of its own ({line})") from error
     cause: BaseException | None = error
     while cause is not None:
         if type(cause).__name__ in _VALUES:

@@ -5,7 +5,6 @@ The derivative is PyTorch's own and opaque again, so there are derivatives of an
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from itertools import count
 from math import prod
@@ -55,16 +54,14 @@ def _slope(run: Run, index: int) -> Run:
     """The derivative by PyTorch, in reverse mode, or in forward mode if there is no other."""
 
     def slope(*args: Any) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of batching rules that are missing, and slower without
-            try:
-                return torch.func.jacrev(run, index)(*args)
-            except (NotImplementedError, RuntimeError):
-                pass
-            try:
-                return torch.func.jacfwd(run, index)(*args)
-            except (NotImplementedError, RuntimeError) as error:
-                raise EindiffError(f"PyTorch itself has no derivative of this order here: {error}") from error
+        try:
+            return torch.func.jacrev(run, index)(*args)
+        except (NotImplementedError, RuntimeError):
+            pass
+        try:
+            return torch.func.jacfwd(run, index)(*args)
+        except (NotImplementedError, RuntimeError) as error:
+            raise EindiffError(f"PyTorch itself has no derivative of this order here: {error}") from error
 
     return slope
 
