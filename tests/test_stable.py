@@ -274,11 +274,27 @@ def test_sums_and_products_of_no_entries(library):
 
 Y = ed.vector("y", 3)
 M = ed.matrix("M", 2, 2)
+TALL, SHIFT = np.random.default_rng(3).normal(size=(5, 3)), np.array([1.0, -0.5, 0.25, 2.0, 0.75])
+
+
+def residual(x: list, row: np.ndarray, shift: float) -> Any:
+    """An entry of `TALL x - x0 SHIFT`."""
+    return mp.fdot(map(float, row), x) - x[0] * float(shift)
+
+
 NORMS: dict[str, tuple[Expr, Expr, Oracle, int]] = {
     "of a vector": (ed.norm2(Y), Y, lambda x: mp.sqrt(total(a * a for a in x)), 2),
     "as people write it": (ed.sqrt(ed.sum(Y**2)), Y, lambda x: mp.sqrt(total(a * a for a in x)), 2),
     "of a matrix": (ed.norm2(M), M, lambda x: mp.sqrt(total(a * a for a in x)), 2),
     "of a unit vector": ((Y / ed.norm2(Y)) @ ed.ones(3), Y, lambda x: total(x) / mp.sqrt(total(a * a for a in x)), 0),
+    "of two numbers": (ed.sqrt(Y[0] ** 2 + Y[2] ** 2), Y, lambda x: mp.sqrt(x[0] ** 2 + x[2] ** 2), 1),
+    "with weights": (
+        ed.sqrt(2 * ed.sum(Y**2) + 3 * Y[1] ** 2), Y, lambda x: mp.sqrt(2 * total(a * a for a in x) + 3 * x[1] ** 2), 1,
+    ),
+    "of a difference": (
+        ed.norm2(TALL @ Y - Y[0] * SHIFT), Y,
+        lambda x: mp.sqrt(total(residual(x, a, b) ** 2 for a, b in zip(TALL, SHIFT, strict=True))), 1,
+    ),
     "of rows": (
         ed.sum(ed.norm2(M, 1)), M,
         lambda x: mp.sqrt(x[0] ** 2 + x[1] ** 2) + mp.sqrt(x[2] ** 2 + x[3] ** 2), 1,
@@ -306,6 +322,19 @@ def test_norms_over_the_whole_range(library, name, size):
         for value in values:
             scale = np.max(np.abs(expected))
             np.testing.assert_allclose(np.reshape(value, expected.shape) / scale, expected / scale, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_norms_of_two_numbers(library, size):
+    """sqrt(a² + 9 c²) at a = 4, c = 1, and sqrt(a² + 9) at 4: 5, in units of size."""
+    a, c = ed.scalar("a"), ed.scalar("c")
+    f = ed.sqrt(a**2 + 9 * c**2)
+    outputs = [f, ed.gradient(f, a), ed.gradient(f, c), ed.derivative(f, a, a), ed.gradient(ed.sqrt(a**2 + 9), a)]
+    slope = 4 * size / np.hypot(4 * size, 3)
+    arrays = {"a": np.asarray(4 * size), "c": np.asarray(size)}
+    with np.errstate(all="ignore"):
+        for values in (library.values(outputs, arrays), ed.evaluate(outputs, arrays)):
+            np.testing.assert_allclose(values, [5 * size, 4 / 5, 9 / 5, 9 / 125 / size, slope], rtol=1e-13)
 
 
 def test_derivatives_of_norms_that_no_number_can_hold_are_not_numbers(library):

@@ -24,6 +24,7 @@ from eindiff.expr import (
     Variable,
     is_index_map,
     plain,
+    several_squares,
     size_names,
     squares,
     topological,
@@ -184,9 +185,8 @@ class _Interpreter:
                 for term in node.terms:
                     total = total + self.values[term]
                 return total
-            case Map() if node.function.name == "pow" and (found := squares(node.args[0])) is not None:
-                x, axes = found
-                return power_of_squares(self.values[x], axes, self.values[node.args[0]], node.function.parameter)
+            case Map() if node.function.name == "pow" and (norm := self._norm(node.args[0])) is not None:
+                return power_of_norm(norm, self.values[node.args[0]], node.function.parameter)
             case Map():
                 return np.asarray(node.function.value(*(self.values[arg] for arg in node.args)))
             case Apply():
@@ -229,13 +229,23 @@ class _Interpreter:
         """Vectors beside powers of their norms become unit vectors, which are never out of range."""
         if (found := units([node for node, _, _ in arrays])) is None:
             return
-        root, places, x = found
+        root, places = found
         [base], exponent = arrays[root][0].args, arrays[root][0].function.parameter + Fraction(len(places), 2)
-        axes = tuple(range(x.ndim))
-        arrays[root][1] = power_of_squares(self.values[x], axes, self.values[base], exponent)
-        norm = power_of_squares(self.values[x], axes, self.values[base], Fraction(1, 2))
+        norm = self._norm(base)
+        assert norm is not None
+        arrays[root][1] = power_of_norm(norm, self.values[base], exponent)
         for place in places:
             arrays[place][1] = arrays[place][1] / norm
+
+    def _norm(self, total: Expr) -> Array | None:
+        """The root of a sum of squares, without the squares: these may be out of range."""
+        if (one := squares(total)) is not None:
+            return _norm(self.values[one[0]], one[1])
+        if (several := several_squares(total)) is None:
+            return None
+        norms = [1.0 if x is None else _norm(self.values[x], tuple(range(x.ndim))) for _, x in several]
+        weighted = [np.sqrt(float(c)) * norm for (c, _), norm in zip(several, norms, strict=True)]
+        return np.asarray(np.hypot.reduce(np.stack(weighted)))
 
     def _with_maps(
         self, maps: list[tuple[IndexMap, Labels]], operands: list, output: Labels, sizes: dict[int, int]
@@ -307,11 +317,14 @@ class _Interpreter:
             raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix")
 
 
-def power_of_squares(x: Array, axes: tuple[int, ...], total: Array, exponent: Number) -> Array:
-    """A power of the sum of squares of x, through the norm of x: the squares alone may be out of range."""
+def _norm(x: Array, axes: tuple[int, ...]) -> Array:
     top = np.max(np.abs(x), axes, keepdims=True, initial=0)
     top = np.where((top == 0) | ~np.isfinite(top), 1.0, top)
-    norm = np.sqrt(((x / top) ** 2).sum(axes)) * top.reshape(total.shape)
+    return (np.sqrt(((x / top) ** 2).sum(axes, keepdims=True)) * top).squeeze(axes)
+
+
+def power_of_norm(norm: Array, total: Array, exponent: Number) -> Array:
+    """A power of a sum of squares, through its root: the squares alone may be out of range."""
     with np.errstate(all="ignore"):
         ordinary = (total > 1e-280) & (total < 1e280)
         result = np.where(ordinary, np.power(total, float(exponent)), np.power(norm, 2 * float(exponent)))

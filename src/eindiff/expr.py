@@ -427,8 +427,28 @@ def squares(node: Expr) -> tuple[Expr, tuple[int, ...]] | None:
     return x, tuple([axis for axis, label in enumerate(labels) if label not in node.output])
 
 
-def units(operands: Sequence[Expr]) -> tuple[int, list[int], Expr] | None:
-    """Where in a product a power of the norm of x stands beside x itself: the places of both, and x.
+def several_squares(node: Expr) -> list[tuple[Number, Expr | None]] | None:
+    """The numbers c and tensors x whose `c x²` a scalar is the sum of, over all entries; None in place of x is 1."""
+    if not isinstance(node, Add) or node.ndim:
+        return None
+    found: list[tuple[Number, Expr | None]] = []
+    for term in node.terms:
+        coefficient, operands = (term.coefficient, term.operands) if isinstance(term, Einsum) else (1, (term,))
+        if is_contraction(term):
+            coefficient, operands = 1, (term,)
+        if coefficient <= 0 or len(operands) > 2:
+            return None
+        if len(operands) == 1 and (square := squares(operands[0])) is not None:
+            found.append((coefficient, square[0]))
+        elif len(operands) == 1 or len(set(operands)) > 1 or any(operand.ndim for operand in operands):
+            return None
+        else:
+            found.append((coefficient, operands[0] if operands else None))
+    return found
+
+
+def units(operands: Sequence[Expr]) -> tuple[int, list[int]] | None:
+    """Where in a product a power of the norm of x stands beside x itself, or a multiple A x of it: the places of both.
 
     `x x' / ‖x‖³` is `u u' / ‖x‖` with unit vectors u, whose entries are never out of range.
     """
@@ -436,10 +456,12 @@ def units(operands: Sequence[Expr]) -> tuple[int, list[int], Expr] | None:
         if not isinstance(node, Map) or node.function.name != "pow" or node.ndim:
             continue
         twice = -2 * node.function.parameter
-        if twice > 2 and twice % 2 == 1 and (found := squares(node.args[0])) is not None:
-            places = [j for j, other in enumerate(operands) if other is found[0]][: int(twice) - 1]
-            if places:
-                return i, places, found[0]
+        if twice > 2 and twice % 2 == 1:
+            one, several = squares(node.args[0]), several_squares(node.args[0])
+            bases = {one[0]} if one is not None else {x for _, x in several or ()}
+            multiples = [not bases.isdisjoint((x, *(x.operands if isinstance(x, Einsum) else ()))) for x in operands]
+            if places := [j for j, multiple in enumerate(multiples) if multiple][: int(twice) - 1]:
+                return i, places
     return None
 
 

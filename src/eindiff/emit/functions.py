@@ -125,6 +125,16 @@ def norm(x, total, axes, reach=1e280):
     top = np.where((top == 0) | ~np.isfinite(top), 1, top)
     return np.sqrt(np.square(x / top).sum(axes)) * top.reshape(np.shape(total))
 ''',
+    "norm_of_several": '''
+def norm_of_several(total, parts, reach=1e280):
+    """The root of the total of weighted squares of the entries of parts (None: 1), which may be out of range."""
+    if 1 / reach < total < reach:
+        return np.sqrt(total)
+    parts = [(weight, np.ones(()) if x is None else x) for weight, x in parts]
+    top = max([np.max(np.abs(x), initial=0) for _, x in parts])
+    top = top if 0 < top < np.inf else 1
+    return np.sqrt(sum([weight * np.square(x / top).sum() for weight, x in parts])) * top
+''',
     "inverse_power": '''
 def inverse_power(x, n):
     """x**-n; not a number where x is one but its power is out of range."""

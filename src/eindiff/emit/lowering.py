@@ -30,6 +30,7 @@ from eindiff.expr import (
     is_contraction,
     is_index_map,
     number,
+    several_squares,
     squares,
     topological,
     units,
@@ -150,13 +151,25 @@ class Lowering:
     def _norm(self, node: Map, total: Operation) -> Operation | None:
         """The norm whose power a node is: programs that run compute it for squares that are out of range too."""
         exponent = node.function.parameter if node.function.name == "pow" else 1
-        found = squares(node.args[0]) if isinstance(exponent, Fraction) and exponent.denominator == 2 else None
-        if self.costs is None or found is None or len(total.shape) != node.ndim:
+        if self.costs is None or not isinstance(exponent, Fraction) or exponent.denominator != 2:
+            return None
+        narrow = ", 1e30" if self.operations.dtype and not self.operations.functional else ""  # squares of float32
+        if (several := several_squares(node.args[0])) is not None:
+            return self._norm_of_several(several, total, narrow)
+        found = squares(node.args[0])
+        if found is None or len(total.shape) != node.ndim:
             return None
         x = self.arrays.array(self.values[found[0]])
-        narrow = ", 1e30" if self.operations.dtype and not self.operations.functional else ""  # squares of float32
         text = f"norm({{0}}, {{1}}, {found[1]}{narrow})"
         return self.operations.make(text, [x, total], shape=total.shape, speed=FUNCTION)
+
+    def _norm_of_several(self, several: list[tuple[Number, Expr | None]], total: Operation, narrow: str) -> Operation:
+        """The root of a sum of weighted squares of the entries of several tensors, and of numbers."""
+        arrays = [self.arrays.array(self.values[x]) for _, x in several if x is not None]
+        slots = iter(range(1, len(arrays) + 1))
+        parts = ", ".join(f"({float(c)!r}, {'None' if x is None else f'{{{next(slots)}}}'})" for c, x in several)
+        text = f"norm_of_several({{0}}, [{parts}]{narrow})"
+        return self.operations.make(text, [total, *arrays], shape=(), speed=FUNCTION)
 
     def _apply(self, node: Apply) -> Value:
         name = node.function.name
@@ -218,7 +231,7 @@ class Lowering:
         """Vectors beside powers of their norms, which are divided by them first."""
         found = units(operands)
         norm = None if found is None else self.norms.get(operands[found[0]])
-        return (0, [], None) if found is None else (found[0], found[1], norm)
+        return (0, [], None) if found is None else (*found, norm)
 
     def _flat(self, node: Einsum) -> tuple[list[tuple[Expr, Labels]], dict[int, Size]]:
         """Operands, with those of large contractions used only here: a factor is cheaper before than after it."""

@@ -38,6 +38,16 @@ def norm(x, total, axes):
     top = np.where((top == 0) | ~np.isfinite(top), np.ones_like(top), top)
     return np.sqrt(np.sum(np.square(x / top), axes)) * top.reshape(total.shape)
 ''',
+    "norm_of_several": '''
+def norm_of_several(total, parts):
+    """The root of the total of weighted squares of the entries of parts (None: 1), which may be out of range."""
+    parts = [(weight, np.ones_like(total) if x is None else x) for weight, x in parts]
+    top = np.zeros_like(total)
+    for _, x in parts:
+        top = top if 0 in x.shape else np.maximum(top, np.amax(np.abs(x)))
+    top = np.where((top == 0) | ~np.isfinite(top), np.ones_like(top), top)
+    return np.sqrt(sum([weight * np.sum(np.square(x / top)) for weight, x in parts])) * top
+''',
     "inverse_power": '''
 def inverse_power(x, n):
     """x**-n; not a number where x is one but its power is out of range."""

@@ -219,6 +219,16 @@ def norm(x, total, axes):
     top = tf.where(tf.equal(top, 0) | ~tf.math.is_finite(top), tf.ones_like(top), top)
     return tf.sqrt(tf.reduce_sum(tf.square(x / top), axes)) * tf.reshape(top, total.shape)
 ''',
+        "norm_of_several": '''
+def norm_of_several(total, parts):
+    """The root of the total of weighted squares of the entries of parts (None: 1), which may be out of range."""
+    parts = [(weight, tf.ones_like(total) if x is None else x) for weight, x in parts]
+    top = tf.zeros_like(total)
+    for _, x in parts:
+        top = top if 0 in x.shape else tf.maximum(top, tf.reduce_max(tf.abs(x)))
+    top = tf.where(tf.equal(top, 0) | ~tf.math.is_finite(top), tf.ones_like(top), top)
+    return tf.sqrt(sum([weight * tf.reduce_sum(tf.square(x / top)) for weight, x in parts])) * top
+''',
         "inverse_power": '''
 def inverse_power(x, n):
     """x**-n; not a number where x is one but its power is out of range."""
