@@ -77,6 +77,13 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.log(ed.exp(x + y) - ed.exp(y)), lambda x, y, **_: np.log(np.exp(x + y) - np.exp(y))),
     ],
     "log_of_expm1": [(lambda: ed.log(ed.expm1(x)), lambda x, **_: np.log(np.expm1(x)))],
+    "log_of_cosh": [(lambda: ed.log(ed.cosh(x)), lambda x, **_: np.log(np.cosh(x)))],
+    "log_of_sum_with_weights": [
+        (lambda: ed.log(1 + c * ed.exp(x)), lambda x, c, **_: np.log(1 + c * np.exp(x))),
+        (lambda: ed.log(y + c * ed.exp(x)), lambda x, y, c, **_: np.log(y + c * np.exp(x))),
+        (lambda: ed.log(2 * (y @ ed.exp(x)) + c), lambda x, y, c, **_: np.log(2 * (y @ np.exp(x)) + c)),
+        (lambda: ed.log(y * ed.sum(c * ed.exp(x)) + 1), lambda x, y, c, **_: np.log(y * c * np.exp(x).sum() + 1)),
+    ],
     "log_of_sum_of_exponentials": [
         (lambda: ed.log(1 + ed.exp(x)), lambda x, **_: np.log(1 + np.exp(x))),
         (lambda: ed.log(ed.exp(y) + ed.exp(x)), lambda x, y, **_: np.log(np.exp(x) + np.exp(y))),

@@ -5,9 +5,10 @@ Everything here is an Einsum, or a sum of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import isfinite, isinf
+from operator import index
 from typing import Any
 
 from eindiff import construct
@@ -47,6 +48,8 @@ def symmetric(name: str, n: Size, *properties: str) -> Variable:
 
 def tensor(name: str, shape: Sequence[Size], *properties: str) -> Variable:
     """A tensor variable of any order: `tensor("T", ("l", "m", "n"))`."""
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        raise EindiffError(f"tensor {name}: a shape is a tuple of sizes, not {shape!r}")
     return construct.variable(name, tuple(shape), properties)
 
 
@@ -192,6 +195,8 @@ def einsum(spec: str, *operands: Operand, sizes: Mapping[str, Size] | None = Non
 
 def _parse_spec(spec: str, operands: Sequence[Expr]) -> tuple[list[list[str]], list[str]]:
     """The labels of inputs and output; `...` stands for the axes that are not named, aligned from the right."""
+    if not isinstance(spec, str):
+        raise EindiffError(f"einsum begins with text such as 'ij,jk->ik', not with {spec!r}")
     left, arrow, right = spec.replace(" ", "").partition("->")
     terms = left.split(",") if left or operands else []
     if len(terms) != len(operands):
@@ -264,18 +269,28 @@ def transpose(a: Operand, axes: Sequence[int] | None = None) -> Expr:
 def moveaxis(a: Operand, source: int, target: int) -> Expr:
     """One axis moved to another place."""
     a = as_expr(a)
-    [source], [target] = axes_of("moveaxis", a, source), axes_of("moveaxis", a, target)
+    source, target = axis_of("moveaxis", a, source), axis_of("moveaxis", a, target)
     axes = [axis for axis in range(a.ndim) if axis != source]
     return construct.transpose(a, [*axes[:target], source, *axes[target:]])
 
 
 def axes_of(operation: str, a: Expr, axis: int | Sequence[int] | None) -> list[int]:
     """Axes as numbers from 0 on."""
-    given = range(a.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
-    axes = [k + a.ndim if k < 0 else k for k in given]
+    given = range(a.ndim) if axis is None else axis if isinstance(axis, Iterable) else [axis]
+    try:
+        axes = [index(k) + a.ndim if k < 0 else index(k) for k in given]
+    except TypeError:
+        raise EindiffError(f"{operation}: an axis is an integer, not {axis!r}") from None
     if any(not 0 <= k < a.ndim for k in axes) or len(set(axes)) < len(axes):
         raise EindiffError(f"{operation}: axis {axis} of {short(a)}, which has shape {shape_text(a.shape)}")
     return axes
+
+
+def axis_of(operation: str, a: Expr, axis: int) -> int:
+    """One axis as a number from 0 on."""
+    if axis is None or isinstance(axis, Iterable):
+        raise EindiffError(f"{operation} is along one axis, an integer, not {axis!r}")
+    return axes_of(operation, a, axis)[0]
 
 
 def sum(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
@@ -297,7 +312,7 @@ def mean(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
 def cumsum(a: Operand, axis: int = -1) -> Expr:
     """Running sums along an axis."""
     a = as_expr(a)
-    [axis] = axes_of("cumsum", a, axis)
+    axis = axis_of("cumsum", a, axis)
     labels, new = tuple(range(a.ndim)), a.ndim
     lower = constant(Lower(a.shape[axis]))
     output = tuple(new if label == axis else label for label in labels)

@@ -63,7 +63,7 @@ def check(
     wanted = [wrt] if isinstance(wrt, Expr | str) else list(wrt) if wrt is not None else variables(expr)
     chosen = [find_variable(expr, x) for x in wanted]
     bindings = sz.read_given(sizes or {})
-    point = dict(at) if at is not None else random_point([expr], bindings, seed)
+    point = dict(at) if at is not None else random_point([expr, *chosen], bindings, seed)
     errors: dict[tuple[str, ...], float] = {}
     lower: dict[tuple[str, ...], Expr] = {(): expr}
     for k in range(1, order + 1):

@@ -14,7 +14,7 @@ from eindiff import construct
 from eindiff.construct import Factor, add, einsum
 from eindiff.derivation import derived, hiding
 from eindiff.errors import EindiffError, shape_text
-from eindiff.expr import Add, Apply, Einsum, Expr, Map, Variable, plain, topological
+from eindiff.expr import Add, Apply, Einsum, Expr, Map, Variable, expression, plain, topological
 from eindiff.kinks import chain, pullbacks_at_kinks
 from eindiff.labels import Labels
 from eindiff.order import flatten, merge, nest_by_tensor_order
@@ -307,6 +307,7 @@ def find_variable(y: Expr, x: Expr | str) -> Variable:
     """The variable that was asked for, by itself or by name."""
     if isinstance(x, Expr):
         x = plain(x)
+    y = expression(y)
     if isinstance(x, Variable):
         if "orthogonal" in x.properties:
             raise EindiffError(
@@ -364,7 +365,7 @@ def _of_function(kind: str, f: Any, x: Any, mode: str, options: Mapping[str, Any
 
 
 def _scalar(operation: str, f: Expr) -> None:
-    if f.ndim:
+    if expression(f).ndim:
         raise EindiffError(f"{operation} needs a scalar function; {f} has shape {shape_text(f.shape)}")
 
 
@@ -444,7 +445,7 @@ def hessian(f: Any, x: Wrt = None, mode: str = "auto", symmetric: str = "project
 def _direction(operation: str, v: Expr | str, shape: tuple) -> Expr:
     if isinstance(v, str):
         return construct.variable(v, shape)
-    if v.shape != shape:
+    if expression(v).shape != shape:
         raise EindiffError(
             f"{operation}: the direction {v} has shape {shape_text(v.shape)}, it must be {shape_text(shape)}"
         )

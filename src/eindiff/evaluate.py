@@ -52,9 +52,11 @@ def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mappi
     """
     several = isinstance(outputs, list | tuple)
     wanted = flatten(outputs)
-    given = arrays or {}
+    given = {} if arrays is None else arrays
+    if not isinstance(given, Mapping):
+        raise EindiffError(f"evaluate takes arrays by the names of variables, as in {{'x': ...}}, not {arrays!r}")
     inputs = read_inputs(wanted, given)
-    bindings = bind_sizes(inputs, sizes or {})
+    bindings = bind_sizes(inputs, {} if sizes is None else sizes)
     bind_from_unneeded(wanted, given, bindings)
     Ranges(wanted).check(bindings)
     for variable in declared(wanted):

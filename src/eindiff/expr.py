@@ -17,6 +17,7 @@ from eindiff import sizes as sz
 from eindiff.coefficients import Number as Number
 from eindiff.coefficients import number as number
 from eindiff.constants import IndexMap, SizeOf, Structure
+from eindiff.errors import EindiffError
 from eindiff.labels import Labels, Symmetry
 from eindiff.locks import reentrant_lock
 from eindiff.sizes import Shape, Size
@@ -388,6 +389,13 @@ def unlisted(kind: type, digest: bytes, **fields: Any) -> Any:
         object.__setattr__(node, name, value)
     object.__setattr__(node, "digest", digest)
     return node
+
+
+def expression(value: Any) -> Expr:
+    """What is an expression, or an error."""
+    if not isinstance(value, Expr):
+        raise EindiffError(f"{value!r} is no expression: declare a variable, for instance vector('x', 'n')")
+    return value
 
 
 def plain(expr: Expr) -> Expr:

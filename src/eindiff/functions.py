@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eindiff import construct
-from eindiff.arrays import Operand, as_expr, broadcast, coefficient_of, multiply
+from eindiff.arrays import Operand, as_expr, axis_of, broadcast, coefficient_of, multiply
 from eindiff.coefficients import Number, is_whole, number
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr
@@ -371,5 +371,5 @@ def softmax(x: Operand, axis: int = -1) -> Expr:
     from eindiff.reductions import logsumexp
 
     x = as_expr(x)
-    at = axis + x.ndim if axis < 0 else axis
+    at = axis_of("softmax", x, axis)
     return exp(x - logsumexp(x, axis)[(slice(None),) * at + (None,)])

@@ -10,7 +10,7 @@ import numpy as np
 
 from eindiff import construct
 from eindiff import sizes as sz
-from eindiff.arrays import Operand, as_expr, axes_of, outer, short, transpose
+from eindiff.arrays import Operand, as_expr, axis_of, outer, short, transpose
 from eindiff.constants import IndexMap
 from eindiff.construct import Factor, constant
 from eindiff.errors import EindiffError, shape_text
@@ -21,6 +21,7 @@ from eindiff.sizes import Size
 def reshape(a: Operand, shape: Size | Sequence[Size]) -> Expr:
     """The same entries in row-major order with another shape; one size may be -1."""
     a = as_expr(a)
+    shape = shape.tolist() if isinstance(shape, np.ndarray) else shape
     new = list(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else [shape]
     new = [size if size == -1 else sz.read(size) for size in new]
     if -1 in new:
@@ -122,7 +123,7 @@ def _entries(a: Expr, index: Any) -> list[Any]:
     entries[at : at + 1] = [slice(None)] * (a.ndim - len(named))
     axis = 0
     for k, entry in enumerate(entries):
-        if not isinstance(entry, slice) and entry is not None and np.asarray(entry).dtype == bool:
+        if not isinstance(entry, slice) and entry is not None and _as_array(a, entry).dtype == bool:
             size = a.shape[axis]
             if np.ndim(entry) != 1 or (isinstance(size, int) and len(entry) != size):
                 raise EindiffError(
@@ -131,6 +132,13 @@ def _entries(a: Expr, index: Any) -> list[Any]:
             entries[k] = np.flatnonzero(entry)
         axis += entry is not None
     return entries
+
+
+def _as_array(a: Expr, entry: Any) -> np.ndarray:
+    try:
+        return np.asarray(entry)
+    except ValueError:
+        raise EindiffError(f"{short(a)}[{entry!r}]: the rows of an index need one length") from None
 
 
 def _lists_as_one(a: Expr, entries: list[Any]) -> dict[int, np.ndarray]:
@@ -214,20 +222,24 @@ def _slice_map(a: Expr, size: Size, entry: slice) -> IndexMap | None:
 def take(a: Operand, indices: Any, axis: int = 0) -> Expr:
     """The entries at the given indices along an axis."""
     a = as_expr(a)
-    [axis] = axes_of("take", a, axis)
+    axis = axis_of("take", a, axis)
     return getitem(a, (slice(None),) * axis + (np.asarray(indices),))
 
 
 def _several(operation: str, arrays: Sequence[Operand]) -> list[Expr]:
-    if isinstance(arrays, Expr) or len(arrays) == 0:
+    try:
+        given = [] if isinstance(arrays, Expr) else list(arrays)
+    except TypeError:  # a number
+        given = []
+    if not given:
         raise EindiffError(f"{operation} takes a list of at least one array")
-    return [as_expr(array) for array in arrays]
+    return [as_expr(array) for array in given]
 
 
 def concatenate(arrays: Sequence[Operand], axis: int = 0) -> Expr:
     """Arrays joined along an axis."""
     exprs = _several("concatenate", arrays)
-    [axis] = axes_of("concatenate", exprs[0], axis)
+    axis = axis_of("concatenate", exprs[0], axis)
     total: Size = 0
     offsets = []
     for expr in exprs:
@@ -251,7 +263,7 @@ def stack(arrays: Sequence[Operand], axis: int = 0) -> Expr:
     exprs = _several("stack", arrays)
     if len({expr.shape for expr in exprs}) > 1:
         raise EindiffError(f"stack: the shapes {', '.join(shape_text(e.shape) for e in exprs)} differ")
-    at = axis + exprs[0].ndim + 1 if axis < 0 else axis
+    at = axis_of("stack", exprs[0][None], axis)
     grown = [getitem(expr, (slice(None),) * at + (None,)) for expr in exprs]
     return concatenate(grown, at)
 

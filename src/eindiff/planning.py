@@ -181,7 +181,7 @@ def plan(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "
     module = Module(named(exprs), "f")
     if strategy not in STRATEGIES:
         raise EindiffError(f"strategy {strategy!r}: choose one of {', '.join(STRATEGIES)}")
-    sizes = sz.read_given(sizes or {})
+    sizes = sz.read_given({} if sizes is None else sizes)
     if missing := sorted(module.size_names - set(sizes)):
         raise EindiffError(f"plan needs the sizes {', '.join(missing)}: give them as sizes={{'{missing[0]}': ...}}")
     return Plan(module.program(sizes, strategy=strategy), exprs)

@@ -74,6 +74,8 @@ def _read_syntax(node: Any) -> Size:
 
 def read_given(sizes: Mapping[str, Any]) -> dict[str, int]:
     """Values of named sizes, which are whole numbers from 0 on."""
+    if not isinstance(sizes, Mapping):
+        raise EindiffError(f"sizes are numbers by their names, as in {{'n': 3}}, not {sizes!r}")
     found = {}
     for name, value in sizes.items():
         if (size := _whole(value)) is None:

@@ -18,13 +18,12 @@ PROPERTIES = frozenset({"symmetric", "positive", "psd", "orthogonal"})
 
 def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Variable:
     """An input of the given shape. A `symmetric` or `psd` matrix is its transpose, `Q'Q = I` if `orthogonal`."""
-    declared = frozenset(properties)
-    if not name.isidentifier():
+    if not isinstance(name, str) or not name.isidentifier():
         raise EindiffError(f"variable name {name!r}: use letters, digits and underscores")
-    if unknown := sorted(declared - PROPERTIES):
-        raise EindiffError(
-            f"variable {name}: unknown property {unknown[0]!r}; known are {', '.join(sorted(PROPERTIES))}"
-        )
+    for one in properties:
+        if not isinstance(one, str) or one not in PROPERTIES:
+            raise EindiffError(f"variable {name}: unknown property {one!r}; known are {', '.join(sorted(PROPERTIES))}")
+    declared = frozenset(properties)
     for size in shape:
         if not (isinstance(size, str) and size.isidentifier()) and not (isinstance(size, int) and size >= 1):
             raise EindiffError(f"variable {name}: a size is a name or a positive integer, not {size!r}")
@@ -42,7 +41,10 @@ def constant(value: Any) -> Expr:
     """Literal data (numbers become coefficients, uniform arrays ones), or a structured constant."""
     if isinstance(value, Structure):
         return intern(Constant, (repr(value),), value=value, shape=value.shape, symmetries=())
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise EindiffError(f"a constant needs rows of one length, not {value!r}") from None
     if array.dtype.kind not in "biuf":
         raise EindiffError(f"a constant needs real numbers, not {array.dtype}: {value!r}")
     shape = tuple(array.shape)

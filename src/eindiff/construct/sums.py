@@ -9,7 +9,7 @@ from math import gcd, isfinite, lcm
 
 from eindiff.coefficients import Number, number, plus, times
 from eindiff.construct.products import Factor, einsum, filled, parts, product, scale, transpose
-from eindiff.expr import Add, Einsum, Expr, intern
+from eindiff.expr import Add, Einsum, Expr, intern, plain
 from eindiff.labels import Labels, Symmetry, arrangements
 from eindiff.rewrite import rewrite
 from eindiff.sizes import Shape, Size
@@ -40,6 +40,10 @@ def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:
         if isinstance(term, Add):
             stack.extend((coefficient, inner) for inner in term.terms)
             continue
+        if not (isinstance(term, Einsum) and term.is_product):
+            bare = plain(term)
+            collected[bare] = plus(collected[bare], coefficient) if bare in collected else coefficient
+            continue
         own, factors, output, sizes = parts(term)
         if own == 0:
             continue
@@ -48,18 +52,22 @@ def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:
             for inner in inner_add.children:
                 stack.append((times(coefficient, own), einsum(1, [(inner, labels)], output, sizes)))
             continue
-        bare = term if own == 1 else product(1, factors, output, sizes)
-        collected[bare] = plus(collected.get(bare, 0), times(coefficient, own))
+        bare = plain(term) if own == 1 else product(1, factors, output, sizes)
+        total = times(coefficient, own)
+        collected[bare] = plus(collected[bare], total) if bare in collected else total
     return {term: coefficient for term, coefficient in collected.items() if coefficient != 0}
 
 
 def _group(collected: dict[Expr, Number]) -> dict[Expr, Number]:
     """Fact 5: put terms of one pattern of deltas and ones under it, and common factors in front (Lemma 3)."""
     patterns: dict[tuple, list[Expr]] = {}
+    order = tuple(range(next(iter(collected)).ndim))
+    plain_pattern = (order, frozenset(order))
     for term in collected:
-        _, factors, output, _ = parts(term)
-        bound = frozenset(label for _, labels in factors for label in labels)
-        patterns.setdefault((output, bound), []).append(term)
+        pattern = plain_pattern
+        if isinstance(term, Einsum) and term.is_product:
+            pattern = (term.output, frozenset(label for labels in term.labels for label in labels))
+        patterns.setdefault(pattern, []).append(term)
     result: dict[Expr, Number] = {}
     for (output, bound), members in patterns.items():
         weighted = {term: collected[term] for term in members}
@@ -86,12 +94,14 @@ def _under_pattern(terms: dict[Expr, Number], output: Labels, bound: Collection[
 
 def _factor_out(terms: dict[Expr, Number]) -> Expr | None:
     """`x*y + x*z = x*(y + z)`: the factors common to all terms stand in front of the sum of the rest."""
-    views = [(coefficient, parts(term)) for term, coefficient in terms.items()]
-    common: Counter[Factor] = Counter(views[0][1][1])
-    for _, (_, factors, _, _) in views[1:]:
-        common &= Counter(factors)
+    common: Counter[Factor] | None = None
+    for term in terms:
+        factors = parts(term)[1]
+        common = Counter(factors) if common is None else common & Counter(factors)
         if not common:
             return None
+    assert common is not None  # there are terms
+    views = [(coefficient, parts(term)) for term, coefficient in terms.items()]
     _, _, output, sizes = views[0][1]
     rests = [list((Counter(factors) - common).elements()) for _, (_, factors, _, _) in views]
     used = tuple(sorted({label for rest in rests for _, labels in rest for label in labels}))
@@ -143,6 +153,8 @@ def _exact(*values: Number) -> bool:
 
 def _content(coefficients: Sequence[Number]) -> Number:
     """The positive factor common to all coefficients: their content if they are exact, else their size if equal."""
+    if all(type(c) is int for c in coefficients):
+        return gcd(*map(int, coefficients))
     if _exact(*coefficients):
         exact = [Fraction(c) for c in coefficients]
         return number(Fraction(gcd(*(c.numerator for c in exact)), lcm(*(c.denominator for c in exact))))

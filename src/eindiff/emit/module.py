@@ -96,7 +96,8 @@ class Module:
     """The parts of a module for some outputs. Names in `reserved` are left to the caller."""
 
     def __init__(self, outputs: Outputs, name: str, reserved: Sequence[str] = ()) -> None:
-        self.named = {"result": outputs} if isinstance(outputs, Expr) else dict(outputs)
+        several = dict(outputs) if isinstance(outputs, Mapping) else {}
+        self.named = {"result": outputs} if isinstance(outputs, Expr) else several
         if not self.named or not all(isinstance(output, Expr) for output in self.named.values()):
             raise EindiffError("the outputs are an expression, or a dictionary of names and expressions")
         self.name = name

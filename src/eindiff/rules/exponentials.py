@@ -160,12 +160,12 @@ def log_of_expm1(x: Expr) -> Expr | None:
 
 @rule("log")
 def log_of_sum_with_weights(x: Expr) -> Expr | None:
-    """log(a exp(x) + b exp(y) + c) of weights with any sign, as one weighted sum. No exponential is out of range."""
+    """log(a exp(x) + b exp(y) + c) of weights with any sign, as one weighted sum. The log goes away."""
     coefficient, factors, output, sizes = parts(x)
     [(node, labels), *more] = factors or [(x, ())]
     if more or not isinstance(node, Add) or len(set(output)) < len(output):
         return None
-    if not any(map(_has_exponential, node.terms)):
+    if not any(_has_exponential(factor) for term in node.terms for factor, _ in parts(term)[1]):
         return None
     entries = [_entries_of_term(term) for term in node.terms]
     found = [pair for pair in entries if pair is not None]
@@ -310,10 +310,11 @@ def _entries_of_term(term: Expr) -> tuple[Expr, Expr] | None:
     coefficient, factors, output, sizes = parts(term)
     if len(set(output)) < len(output):
         return None
-    inner = [factor for factor in factors if is_contraction(factor[0]) and _has_exponential(factor[0])]
-    exponentials = [factor for factor in factors if _is_exponential(factor[0])]
-    rest = [factor for factor in factors if factor not in inner and factor not in exponentials]
-    logs = [construct.einsum(1, [(log(node), labels)], output, sizes) for node, labels in exponentials]
+    found = [(_logarithm(node), labels) for node, labels in factors]
+    logs = [construct.einsum(1, [(value, labels)], output, sizes) for value, labels in found if value is not None]
+    weights = [factor for factor, (value, _) in zip(factors, found, strict=True) if value is None]
+    inner = [factor for factor in weights if is_contraction(factor[0]) and _has_exponential(factor[0])]
+    rest = [factor for factor in weights if factor not in inner]
     exponent = construct.add([construct.filled(0, term.shape), *logs])[..., None]
     if not inner:
         return exponent, construct.einsum(coefficient, rest, output, sizes)[..., None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 
 from eindiff import construct
@@ -67,9 +68,10 @@ def inverse_of(a: Expr) -> Expr | None:
     if (vector := _diagonal(a)) is not None:
         return construct.einsum(1, [(power(vector, -1), (0,))], (0, 0), {0: a.shape[0]})
     if (chain := _square_chain(a)) is not None:
-        result = inv(chain[0])
+        inverses = {factor: inv(factor) for factor in dict.fromkeys(chain)}  # a power may have the same factor often
+        result = inverses[chain[0]]
         for factor in chain[1:]:
-            result = inv(factor) @ result
+            result = inverses[factor] @ result
         return result
     return None
 
@@ -88,9 +90,9 @@ def determinant_of(a: Expr) -> Expr | None:
     if (vector := _diagonal(a)) is not None:
         return prod(vector)
     if (chain := _square_chain(a)) is not None:
-        result = det(chain[0])
-        for factor in chain[1:]:
-            result = result * det(factor)
+        result = construct.filled(1, ())
+        for factor, count in Counter(chain).items():
+            result = result * power(det(factor), count)
         return result
     return None
 
