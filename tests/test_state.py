@@ -310,3 +310,17 @@ def test_matrix_functions_and_library_functions_in_many_threads() -> None:
             np.testing.assert_allclose(found, c / np.sqrt(1 + (c * entries[0]) ** 2))
 
     in_threads(work)
+
+
+def test_what_is_forgotten_may_use_what_remembers_it() -> None:
+    """A value may run anything when it is freed, for instance ask for another one."""
+
+    class Asking:
+        def __del__(self) -> None:
+            recent.get("other")
+
+    recent: Recent[Asking] = Recent(count=1)
+    for key in ("first", "second"):
+        recent.keep(key, Asking())
+    recent.cache_clear()
+    assert len(recent) == 0

@@ -99,25 +99,27 @@ class Recent(Generic[T]):
 
         What was not used for longest goes if there is too much; the last one stays, however large it is.
         """
-        watched = [ref(x, lambda _: self._forget(key)) for x in alive]
+        entry = _Entry(value, size, [ref(x, lambda _: self._forget(key)) for x in alive])
+        gone: list[_Entry[T] | None] = []  # what is freed after the lock is, since that may run anything
         with self._lock:
-            self._remove(key)
-            self._entries[key] = _Entry(value, size, watched)
+            gone.append(self._remove(key))
+            self._entries[key] = entry
             self._bytes += size
             while len(self._entries) > 1 and (len(self._entries) > self._count or self._bytes > self._size):
-                self._remove(next(iter(self._entries)))
+                gone.append(self._remove(next(iter(self._entries))))
         self._clean()
         return value
 
     def cache_clear(self) -> None:
         """Forget all."""
         with self._lock:
-            self._entries.clear()
-            self._bytes = 0
+            gone, self._entries, self._bytes = self._entries, OrderedDict(), 0
+        gone.clear()
 
-    def _remove(self, key: Hashable) -> None:
+    def _remove(self, key: Hashable) -> _Entry[T] | None:
         if (entry := self._entries.pop(key, None)) is not None:
             self._bytes -= entry.size
+        return entry
 
     def _forget(self, key: Hashable) -> None:
         """An object that a value was remembered for is gone. That may be seen in the midst of anything."""
@@ -126,9 +128,10 @@ class Recent(Generic[T]):
             self._clean()
 
     def _clean(self) -> None:
+        gone: list[_Entry[T] | None] = []
         while self._dead and self._lock.acquire(blocking=False):
             try:
                 while self._dead:
-                    self._remove(self._dead.popleft())
+                    gone.append(self._remove(self._dead.popleft()))
             finally:
                 self._lock.release()
