@@ -337,6 +337,21 @@ def test_norms_of_two_numbers(library, size):
             np.testing.assert_allclose(values, [5 * size, 4 / 5, 9 / 5, 9 / 125 / size, slope], rtol=1e-13)
 
 
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_norms_of_products(library, size):
+    """The square of ‖A x‖ is one contraction of x, A, A, x, whose value is out of range where A x is not."""
+    B = ed.matrix("B", 5, 3)
+    f = ed.sqrt(ed.sum((B @ Y) ** 2))
+    point = np.array([0.5, -0.25, 1.0])
+    arrays = {"B": TALL, "y": point * size}
+    expected = np.linalg.norm(TALL @ point)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(library.values([f], arrays)[0], expected * size, rtol=1e-13)
+        np.testing.assert_allclose(ed.evaluate(f, arrays), expected * size, rtol=1e-13)
+        gradient = ed.evaluate(ed.gradient(f, Y), arrays)
+    np.testing.assert_allclose(gradient, TALL.T @ (TALL @ point) / expected, rtol=1e-12)
+
+
 def test_derivatives_of_norms_that_no_number_can_hold_are_not_numbers(library):
     """Along axes the second derivative of a norm is x x' / norm^3, whose parts are out of range."""
     second = ed.derivative(ed.sum(ed.norm2(M, 1)), M, M)

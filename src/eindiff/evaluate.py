@@ -24,15 +24,13 @@ from eindiff.expr import (
     Variable,
     is_index_map,
     plain,
-    several_squares,
     size_names,
-    squares,
     topological,
-    units,
     variables,
 )
 from eindiff.inputs import check, common_type, real_array
 from eindiff.labels import Labels
+from eindiff.norms import half, several_squares, squares, units
 from eindiff.paths import contraction_path
 from eindiff.ranges import Ranges
 
@@ -243,6 +241,10 @@ class _Interpreter:
         """The root of a sum of squares, without the squares: these may be out of range."""
         if (one := squares(total)) is not None:
             return _norm(self.values[one[0]], one[1])
+        if (found := half(total)) is not None:
+            factors, labels, sizes = found
+            y = self._contract(factors, labels, {label: self.size(size) for label, size in sizes.items()})
+            return _norm(y, tuple(range(y.ndim)))
         if (several := several_squares(total)) is None:
             return None
         norms = [1.0 if x is None else _norm(self.values[x], tuple(range(x.ndim))) for _, x in several]

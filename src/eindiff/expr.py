@@ -6,7 +6,7 @@ what a node is. Python's operators on expressions are those of `arrays.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeGuard
 from weakref import WeakValueDictionary
@@ -422,55 +422,6 @@ def is_index_map(node: Expr) -> TypeGuard[Constant]:
 def is_contraction(node: Expr) -> TypeGuard[Einsum]:
     """Whether a node is a product with a sum over something."""
     return isinstance(node, Einsum) and not node.is_product
-
-
-def squares(node: Expr) -> tuple[Expr, tuple[int, ...]] | None:
-    """`x` and the axes that are summed, if a node is a sum of squares of the entries of x, in the order of its axes."""
-    if not isinstance(node, Einsum) or node.is_product or len(node.operands) != 2 or node.labels[0] != node.labels[1]:
-        return None
-    x, labels = node.operands[0], node.labels[0]
-    kept = tuple([label for label in labels if label in node.output])
-    if x is not node.operands[1] or len(set(labels)) < len(labels) or kept != node.output:
-        return None
-    return x, tuple([axis for axis, label in enumerate(labels) if label not in node.output])
-
-
-def several_squares(node: Expr) -> list[tuple[Number, Expr | None]] | None:
-    """The numbers c and tensors x whose `c x²` a scalar is the sum of, over all entries; None in place of x is 1."""
-    if not isinstance(node, Add) or node.ndim:
-        return None
-    found: list[tuple[Number, Expr | None]] = []
-    for term in node.terms:
-        coefficient, operands = (term.coefficient, term.operands) if isinstance(term, Einsum) else (1, (term,))
-        if is_contraction(term):
-            coefficient, operands = 1, (term,)
-        if coefficient <= 0 or len(operands) > 2:
-            return None
-        if len(operands) == 1 and (square := squares(operands[0])) is not None:
-            found.append((coefficient, square[0]))
-        elif len(operands) == 1 or len(set(operands)) > 1 or any(operand.ndim for operand in operands):
-            return None
-        else:
-            found.append((coefficient, operands[0] if operands else None))
-    return found
-
-
-def units(operands: Sequence[Expr]) -> tuple[int, list[int]] | None:
-    """Where in a product a power of the norm of x stands beside x itself, or a multiple A x of it: the places of both.
-
-    `x x' / ‖x‖³` is `u u' / ‖x‖` with unit vectors u, whose entries are never out of range.
-    """
-    for i, node in enumerate(operands):
-        if not isinstance(node, Map) or node.function.name != "pow" or node.ndim:
-            continue
-        twice = -2 * node.function.parameter
-        if twice > 2 and twice % 2 == 1:
-            one, several = squares(node.args[0]), several_squares(node.args[0])
-            bases = {one[0]} if one is not None else {x for _, x in several or ()}
-            multiples = [not bases.isdisjoint((x, *(x.operands if isinstance(x, Einsum) else ()))) for x in operands]
-            if places := [j for j, multiple in enumerate(multiples) if multiple][: int(twice) - 1]:
-                return i, places
-    return None
 
 
 def variables(*outputs: Expr) -> list[Variable]:

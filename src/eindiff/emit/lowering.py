@@ -30,12 +30,10 @@ from eindiff.expr import (
     is_contraction,
     is_index_map,
     number,
-    several_squares,
-    squares,
     topological,
-    units,
 )
 from eindiff.labels import Labels
+from eindiff.norms import half, several_squares, squares, units
 from eindiff.order import inner_factors
 from eindiff.sizes import Size
 
@@ -156,12 +154,27 @@ class Lowering:
         narrow = ", 1e30" if self.operations.dtype and not self.operations.functional else ""  # squares of float32
         if (several := several_squares(node.args[0])) is not None:
             return self._norm_of_several(several, total, narrow)
-        found = squares(node.args[0])
-        if found is None or len(total.shape) != node.ndim:
+        if (found := squares(node.args[0])) is not None and len(total.shape) == node.ndim:
+            x, axes = self.arrays.array(self.values[found[0]]), found[1]
+        elif found is None and (halved := half(node.args[0])) is not None:
+            x = self._half(*halved)
+            axes = tuple(range(len(x.shape)))
+        else:
             return None
-        x = self.arrays.array(self.values[found[0]])
-        text = f"norm({{0}}, {{1}}, {found[1]}{narrow})"
+        text = f"norm({{0}}, {{1}}, {axes}{narrow})"
         return self.operations.make(text, [x, total], shape=total.shape, speed=FUNCTION)
+
+    def _half(self, factors: list[tuple[Expr, Labels]], output: Labels, sizes: dict[int, Size]) -> Operation:
+        """What a contraction is the sum of squares of."""
+        coefficient: Number = 1
+        tensors = []
+        for operand, labels in factors:
+            own, tensor = self.arrays.tensor(self.values[operand])
+            coefficient = number(coefficient * own)
+            tensors.append(Tensor(tensor.operation, tuple([labels[axis] for axis in tensor.labels])))
+        used = {label: sizes[label] for _, labels in factors for label in labels}
+        term = self.network(coefficient, tensors, [], output, used, output)
+        return self.arrays.array(Value((term,), tuple([sizes[label] for label in output])))
 
     def _norm_of_several(self, several: list[tuple[Number, Expr | None]], total: Operation, narrow: str) -> Operation:
         """The root of a sum of weighted squares of the entries of several tensors, and of numbers."""
