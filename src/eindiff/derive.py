@@ -167,13 +167,11 @@ def pushforwards(y: Expr, x: Expr, seed: Expr) -> dict[Expr, Expr]:
                 terms = pushforward_general(node, dots, extra)
             case _:
                 terms = []
-        if terms:
-            total = add(terms)
-            if not construct.is_zero(total):
-                dots[node] = total
-                record(_THEOREMS[type(node)][0], "pushforward", (node, x), total)
+        if terms and not construct.is_zero(total := add(terms)):
+            dots[node] = total
+            record(_THEOREMS[type(node)][0], "pushforward", (node, x), total)
     for u, bar in pullbacks_at_kinks(y, order, active, unit(y), pullbacks):
-        dots[y] = add([dots[y], chain(bar, dots[u], y.ndim)]) if y in dots else chain(bar, dots[u], y.ndim)
+        dots[y] = add([*([dots[y]] if y in dots else []), chain(bar, dots[u], y.ndim)])
     return dots
 
 
