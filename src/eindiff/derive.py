@@ -303,9 +303,7 @@ def _project(result: Expr, x: Variable, convention: str) -> Expr:
 
 def find_variable(y: Expr, x: Expr | str) -> Variable:
     """The variable that was asked for, by itself or by name."""
-    if isinstance(x, Expr):
-        x = plain(x)
-    y = expression(y)
+    y, x = expression(y), plain(x) if isinstance(x, Expr) else x
     if isinstance(x, Variable):
         if "orthogonal" in x.properties:
             raise EindiffError(
