@@ -1,0 +1,74 @@
+"""Derivatives at the special points of JAX functions are those of JAX, or the subgradients that the README names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import eindiff.jax as ej
+import oracles  # noqa: F401 (double precision)
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*has no closed form here")
+
+ZEROS = jnp.array([0.0, 1.0, -1.0, 0.0])
+TIES = jnp.array([1.0, 1.0, 2.0, 2.0])
+HALVES = jnp.array([0.5, 1.5, -0.5, 2.5])
+
+
+@jax.custom_jvp
+def with_rule(x: Any) -> Any:
+    return x**2
+
+
+with_rule.defjvp(lambda given, tangents: (with_rule(given[0]), 5 * given[0] * tangents[0]))
+
+LIKE_JAX: dict[str, tuple[Callable, Any]] = {
+    "stop_gradient": (lambda x: (x * jax.lax.stop_gradient(x**2)).sum(), TIES),
+    "straight through": (lambda x: ((x + jax.lax.stop_gradient(jnp.round(x) - x)) ** 2).sum(), HALVES),
+    "custom_jvp": (lambda x: (with_rule(x) ** 2).sum(), TIES),
+    "relu": (lambda x: (jax.nn.relu(x) ** 2 + jax.nn.relu(x)).sum(), ZEROS),
+    "hard_tanh": (lambda x: jax.nn.hard_tanh(x).sum(), ZEROS),
+    "max": (jnp.max, TIES),
+    "maximum": (lambda x: jnp.maximum(x, x[::-1]).sum(), ZEROS),
+    "clip": (lambda x: (jnp.clip(x, 0.0, 1.0) ** 2).sum(), ZEROS),
+    "sort": (lambda x: (jnp.sort(x) * jnp.arange(4.0)).sum(), TIES),
+    "median": (jnp.median, TIES),
+    "where": (lambda x: jnp.where(x > 0, x**2, 3 * x).sum(), ZEROS),
+    "sign": (lambda x: (jnp.sign(x) * x).sum(), ZEROS),
+    "floor": (lambda x: (jnp.floor(x) * x).sum(), ZEROS),
+    "round": (lambda x: (jnp.round(x) * x).sum(), HALVES),
+    "norm": (jnp.linalg.norm, jnp.zeros(3)),
+    "power": (lambda x: (x**2.0 + x**0).sum(), ZEROS),
+    "mod": (lambda x: ((x % 1.0) ** 2).sum(), ZEROS),
+    "mod of two": (lambda x: x[0] % x[1], jnp.array([4.0, 2.0])),
+    "abs cubed": (lambda x: (jnp.abs(x) ** 3).sum(), ZEROS),
+    "prod": (jnp.prod, jnp.array([0.0, 0.0, 3.0])),
+    "top_k": (lambda x: (jax.lax.top_k(x, 2)[0] ** 2).sum(), TIES),
+}
+
+
+@pytest.mark.parametrize("case", LIKE_JAX)
+def test_as_in_jax(case: str) -> None:
+    f, x = LIKE_JAX[case]
+    np.testing.assert_allclose(ej.grad(f)(x), jax.grad(f)(x), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(ej.hessian(f)(x), jax.hessian(f)(x), rtol=1e-10, atol=1e-12)
+
+
+def test_subgradients_of_the_documentation() -> None:
+    assert ej.grad(lambda x: jnp.abs(x).sum())(ZEROS).tolist() == [0, 1, -1, 0]
+    assert ej.grad(lambda x: jnp.linalg.norm(x, 1))(ZEROS).tolist() == [0, 1, -1, 0]
+    assert ej.grad(lambda x: jnp.hypot(x[0], x[1]))(jnp.zeros(2)).tolist() == [0, 0]
+
+
+def test_a_rule_for_the_reverse_mode_is_the_derivative_at_each_order() -> None:
+    """JAX differentiates the code of the forward rule instead, which knows nothing of the other."""
+    reverse = jax.custom_vjp(lambda x: x)
+    reverse.defvjp(lambda x: (x, None), lambda _, g: (-g,))
+    f = lambda x: (reverse(x) ** 2).sum()  # noqa: E731
+    assert ej.grad(f)(TIES).tolist() == (-2 * TIES).tolist()
+    assert np.array_equal(ej.hessian(f)(TIES), 2 * np.eye(4))
