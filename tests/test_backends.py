@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import jax
@@ -206,3 +207,15 @@ def test_triangular_systems(library: Library, n: int) -> None:
     check(library, outputs, arrays, evaluate(outputs, arrays))
     source = ed.compile(outputs, backend=library.name).source
     assert ("solve_triangular" in source) == (library.name != "numpy" or n == 70), source
+
+
+def test_a_product_that_is_laid_out_anew_stays_one_operand(foreign: Library) -> None:
+    """What only NumPy needs is left out elsewhere, but not the parentheses that it brings."""
+    y = ed.matrix("y", 3, 3)
+    pairs = y[1:] * y[:2]
+    twice = ed.concatenate([pairs, pairs], 1)
+    f = ed.sum(ed.sin(turned := ed.concatenate([twice[1:], twice[:1]], 0)) * turned)
+    modes = ("reverse", "forward", "cross_country", "auto")
+    for one, other in product(modes, modes):
+        outputs = [f, ed.derivative(f, y, mode=one), ed.derivative(f, y, y, mode=other)]
+        check(foreign, outputs, {"y": np.arange(9.0).reshape(3, 3) / 9})

@@ -162,6 +162,10 @@ class Writer:
     def _expression(self, text: str) -> Expr:
         try:
             expr = eval(text, self.exprs)
+        except ed.EindiffError as error:
+            if "is not defined: its domain is" in str(error):  # of something that is 0 whatever its variables are
+                raise Unfit(str(error)) from error
+            raise FoundError(f"{error}\n{self.program.text}") from error
         except Exception as error:
             raise FoundError(f"{type(error).__name__} while it is made: {error}\n{self.program.text}") from error
         if not isinstance(expr, Expr):

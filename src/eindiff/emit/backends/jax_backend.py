@@ -19,7 +19,7 @@ BACKEND = Backend(
     },
     created=", dtype=np.{dtype}",
     rules=[
-        (r"np\.ascontiguousarray\((.*)\)", r"\1"),
+        (r"np\.ascontiguousarray\((.*)\)", r"(\1)"),
         (r"(.*)\.copy\(\)", r"\1"),
         (r"np\.where\(\{0\} == \{1\}, 1\.0, 0\.0\)", r"np.equal({0}, {1}).astype(DTYPE)"),
         (r"np\.where\(\{0\} > \{1\}, 1\.0, 0\.0\)", r"({0} > {1}).astype(DTYPE)"),

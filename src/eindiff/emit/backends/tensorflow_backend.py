@@ -48,7 +48,7 @@ BACKEND = Backend(
     broadcasts=5,
     copied="tf.identity({0})",
     rules=[
-        (r"np\.ascontiguousarray\((.*)\)", r"\1"),
+        (r"np\.ascontiguousarray\((.*)\)", r"(\1)"),
         (r"\{0\}\.T", r"tf.transpose({0})"),
         (r"\{0\}\.transpose\((.*)\)", r"tf.transpose({0}, (\1))"),
         (r"\{0\}\.reshape\((.*)\)", r"tf.reshape({0}, [\1])"),

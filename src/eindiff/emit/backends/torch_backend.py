@@ -18,7 +18,7 @@ BACKEND = Backend(
     placed=", device={like}.device",
     copied="{0}.clone()",
     rules=[
-        (r"np\.ascontiguousarray\((.*)\)", r"\1"),
+        (r"np\.ascontiguousarray\((.*)\)", r"(\1)"),
         (r"np\.broadcast_to\((\{0\}), (.*)\)\.copy\(\)", r"torch.broadcast_to(\1, shape(\2)).clone()"),
         (r"np\.broadcast_to\((\{0\}), (.*)\)", r"torch.broadcast_to(\1, shape(\2))"),
         (r"np\.logaddexp\(0, \{0\}\)", r"softplus({0})"),
