@@ -19,11 +19,15 @@ def test_threads_at_the_same_time(library: str) -> None:
     programs.stress(programs.WORKS[library](), COUNTS[library])
 
 
-def test_functions_with_own_derivatives_and_checks_of_values_stay_while_another_thread_captures() -> None:
+def test_functions_with_own_derivatives_and_checks_of_values_stay_while_another_thread_captures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A function is traced in one thread, and halts there: nothing of PyTorch is another for this one."""
     import torch
 
     import eindiff.torch
+
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)  # torch.compile turns it off
 
     class Double(torch.autograd.Function):
         @staticmethod

@@ -137,6 +137,8 @@ def _entries(a: Expr, index: Any) -> list[Any]:
 def _as_array(a: Expr, entry: Any) -> np.ndarray:
     try:
         return np.asarray(entry)
+    except EindiffError:  # an expression, which has no values
+        raise
     except ValueError:
         raise EindiffError(f"{short(a)}[{entry!r}]: the rows of an index need one length") from None
 
