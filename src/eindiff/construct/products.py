@@ -145,7 +145,7 @@ class Network:
 
     def occurrences(self) -> Counter[int]:
         """How many axes of factors have each label."""
-        return Counter(label for _, labels in self.factors for label in labels)
+        return Counter([label for _, labels in self.factors for label in labels])
 
     def _enter(self, node: Einsum, labels: Labels) -> list[Factor]:
         """The operands of an operand, in the labels of this network."""
@@ -227,6 +227,8 @@ class Network:
 
     def _groups(self) -> list[list[int]]:
         """Indices of the factors that hang together through summed labels."""
+        if not self.summed:
+            return []
         groups = components([[x for x in labels if x in self.summed] for _, labels in self.factors])
         return [g for g in groups if any(x in self.summed for x in self.factors[g[0]][1])]
 

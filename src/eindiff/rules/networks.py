@@ -70,6 +70,8 @@ def triangles_once(network: Network) -> bool | None:
 @rule("einsum")
 def cholesky_products(network: Network) -> bool | None:
     """With the Cholesky factor L of A: L L' = A, inv(L)' inv(L) = inv(A). One factor less, and no factor to derive."""
+    if not network.summed:
+        return None
     uses = network.occurrences()
     for i, (node, labels) in enumerate(network.factors):
         inverse = is_apply(node, "inv")
@@ -92,6 +94,8 @@ def cholesky_products(network: Network) -> bool | None:
 @rule("einsum")
 def logarithms_of_pivots(network: Network) -> bool | None:
     """The sum of the logarithms of the diagonal of the Cholesky factor of A is logdet(A)/2. Two nodes less."""
+    if not network.summed:
+        return None
     uses = network.occurrences()
     for i, (node, labels) in enumerate(network.factors):
         if not is_map(node, "log") or node.ndim != 1 or labels[0] not in network.summed or uses[labels[0]] > 1:
@@ -115,6 +119,8 @@ def _factorized(factor: Apply) -> Expr:
 @rule("einsum")
 def cancel_inverses(network: Network) -> bool | None:
     """A inv(A) = I, and Q'Q = Q Q' = I for an orthogonal Q. Two factors less."""
+    if not network.summed:
+        return None
     uses = network.occurrences()
     for i, (node, labels) in enumerate(network.factors):
         inverse = is_apply(node, "inv") and node.ndim == 2

@@ -27,6 +27,8 @@ def _argument(node: Apply) -> Expr:
 @rule("einsum")
 def orthonormal_vectors(network: Network) -> bool | None:
     """Q'Q = Q Q' = I for eigenvectors, and U'U = I for singular ones. Two factors less."""
+    if not network.summed:
+        return None
     uses = network.occurrences()
     for i, (node, labels) in enumerate(network.factors):
         if not isinstance(node, Apply) or node.function.name not in ("eigvecs", "svdleft", "svdright"):
@@ -54,6 +56,8 @@ def sums_of_values(network: Network) -> bool | None:
 
     A factorization less.
     """
+    if not network.summed:
+        return None
     uses = network.occurrences()
     for i, (node, labels) in enumerate(network.factors):
         if not isinstance(node, Apply) or node.function.name not in _SIDES or labels[-1] not in network.summed:
