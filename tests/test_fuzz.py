@@ -12,13 +12,8 @@ from fuzz.programs import EINDIFF
 from fuzz.running import outcome
 
 CHUNK = 20  # programs in one test
-CHUNKS = {
-    "printed": 4,
-    "refused": 4,
-    "solvers": 4,
-    "traced": 4,
-}  # of the kinds that take no part in comparing all libraries
-CASES = [(kind, chunk) for kind in KINDS for chunk in range(CHUNKS.get(kind, 16))]
+CHUNKS = dict.fromkeys(("printed", "refused", "solvers", "traced"), 4)  # kinds that do not compare all libraries
+CASES = [(kind, chunk) for kind in KINDS for chunk in range(CHUNKS.get(kind, 15))]
 
 
 @pytest.mark.parametrize(("kind", "chunk"), CASES)
