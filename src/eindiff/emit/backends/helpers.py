@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from eindiff.emit import functions
+
+AS_IN_NUMPY = ("inverse_power", "logdet", "power_derivative", "eigh", "eigvalsh")
+
 HELPERS = {
+    **{name: functions.HELPERS[name] for name in AS_IN_NUMPY},
     "gram": '''
 def gram(X, d):
     """X.T @ diag(d) @ X, of which the block below the diagonal is mirrored: three quarters of the work."""
@@ -48,52 +53,16 @@ def norm_of_several(total, parts):
     top = np.where((top == 0) | ~np.isfinite(top), np.ones_like(top), top)
     return np.sqrt(sum([weight * np.sum(np.square(x / top)) for weight, x in parts])) * top
 ''',
-    "inverse_power": '''
-def inverse_power(x, n):
-    """x**-n; not a number where x is one but its power is out of range."""
-    result = x ** float(-n)
-    return np.where((x > 0) & np.isfinite(x) & ((result == 0) | np.isinf(result)), np.nan, result)
-''',
-    "logdet": '''
-def logdet(A):
-    """The logarithm of the determinant, which has to be positive."""
-    sign, value = np.linalg.slogdet(A)
-    return np.where(sign > 0, value, np.nan)
-''',
     "inverse_or_zero": '''
 def inverse_or_zero(x):
     """1 / x, and 0 at 0."""
     return np.where(x == 0, 0.0, 1 / np.where(x == 0, 1.0, x))
-''',
-    "power_derivative": '''
-def power_derivative(x, y, order, terms):
-    """The derivative of x**y, `order` times by x and some by y; `terms` are powers of log(x), polynomials in y."""
-    x, y = x + 0.0 * y, y + 0.0 * x
-    powers, result = x ** (y - order), 0.0 * x
-    for r, coefficients in terms:
-        factor = 0.0 * y
-        for c in coefficients:
-            factor = factor * y + c
-        none = (x == 0) & (y > order)
-        logs = np.where(none, 0.0, powers * np.log(np.where(none, 1.0, x)) ** r) if r else powers
-        result = result + np.where(factor == 0, 0.0, factor * logs)
-    return result
 ''',
     "argmax": '''
 def argmax(x):
     """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""
     hits = np.where(x == np.amax(x, axis=-1, keepdims=True), np.ones_like(x), np.zeros_like(x))
     return hits / np.sum(hits, axis=-1, keepdims=True)
-''',
-    "eigh": '''
-def eigh(A):
-    """Eigenvalues and eigenvectors of a symmetric matrix, NaN if it has an entry that is not finite."""
-    return np.linalg.eigh(A + 0 * A.sum((-2, -1), keepdims=True))
-''',
-    "eigvalsh": '''
-def eigvalsh(A):
-    """Eigenvalues of a symmetric matrix, NaN if it has an entry that is not finite."""
-    return np.linalg.eigvalsh(A + 0 * A.sum((-2, -1), keepdims=True))
 ''',
     "gaps": '''
 def gaps(x):
