@@ -26,7 +26,7 @@ def test_random_programs(kind: str, chunk: int) -> None:
         if one.word == "failed"
     ]
     assert not failures, "\n".join(failures)
-    assert sum(one.word == "passed" for one in found.values()) > CHUNK * 0.8
+    assert {one.word for one in found.values()} == {"passed"}
 
 
 def test_each_rule_has_a_program():

@@ -22,9 +22,19 @@ class Outcome:
     error: BaseException | None = None
 
 
+ATTEMPTS = 20  # drawings until a program comes about: some have no value, or one beyond all bounds
+
+
 def outcome(kind: str, seed: int, number: int) -> Outcome:
     """Generate a program and check it. Whatever is raised is a failure, but for programs that did not come about."""
-    rng = np.random.default_rng([seed, number, crc32(kind.encode())])
+    for attempt in range(ATTEMPTS):
+        found = _attempted(kind, np.random.default_rng([seed, number, crc32(kind.encode()), attempt]))
+        if found.word != "unfit":
+            break
+    return found
+
+
+def _attempted(kind: str, rng: np.random.Generator) -> Outcome:
     case = None
     try:
         with warnings.catch_warnings():
