@@ -20,7 +20,7 @@ help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
 
 demo: $(VENV)/.demo-ready ## Install the package into .venv and run the demonstration
-	$(PY) -m eindiff.demo
+	$(PY) -m eindiff.apps.demo
 
 serve: $(VENV)/.serve-ready ## Install the page into .venv and open it in the browser
 	$(VENV)/bin/eindiff serve
@@ -29,7 +29,7 @@ test: lint browser ## Lint, type-check and run all tests and doctests
 	$(PY) -m pytest -n $(WORKERS)
 
 fuzz: $(VENV)/.test-ready ## Check random programs for SECONDS from SEED (KIND=..., PROGRAM=... repeat one)
-	@PYTHONPATH=tests $(PY) -m fuzz --seconds $(SECONDS) --seed $(SEED) \
+	@PYTHONPATH=tests:tests/helpers $(PY) -m fuzz --seconds $(SECONDS) --seed $(SEED) \
 	  $(if $(KIND),--kind $(KIND)) $(if $(PROGRAM),--program $(PROGRAM))
 
 lint: $(VENV)/.test-ready ## Run ruff and mypy

@@ -111,7 +111,7 @@ def _functions(library: str) -> dict[str, Make]:
     """The functions of the test tables, with one changed import."""
     from benchmarks import drop_in
 
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path.insert(0, str(ROOT / "tests/helpers"))
     found = {"jax": drop_in._jax, "torch": drop_in._torch}[library]()
     return {name: lambda call=ours: call.make().run for name, (_, ours) in found}
 

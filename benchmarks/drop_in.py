@@ -2,8 +2,7 @@
 
 JAX: `jax.jit(jax.hessian(f))` against `jax.jit(eindiff.jax.hessian(f))`. PyTorch: `torch.func.hessian(f)` against
 `eindiff.torch.hessian(f)`. Functions that give arrays are differentiated once, by `jacfwd`. The functions are those of
-`tests/jax_functions.py`, `tests/jax_models.py` (with axes `--scale` times as long), `tests/torch_functions.py` and
-`tests/torch_models.py`.
+`jax_functions`, `jax_models` (with axes `--scale` times as long), `torch_functions`, `torch_models` in `tests/helpers`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ import numpy as np
 
 from benchmarks.report import duration, markdown
 
-TESTS = Path(__file__).parent.parent / "tests"
+TESTS = Path(__file__).parent.parent / "tests/helpers"
 ROUNDS = 5  # in which both sides take turns
 MOST_CALLS = 200  # in a round
 

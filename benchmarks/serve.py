@@ -28,7 +28,7 @@ from typing import Any
 
 import psutil
 
-from eindiff.serve.examples import GROUPS
+from eindiff.apps.page.examples import GROUPS
 
 USERS = 50
 NUMBERS = count(2)  # of requests, over all loads

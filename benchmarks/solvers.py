@@ -29,8 +29,8 @@ from benchmarks.report import cell, markdown, size, time_text
 from benchmarks.results import ratio, time
 from benchmarks.runner import written
 from benchmarks.solver_problems import SOLVE, SYSTEMS, System
-from eindiff.operators import solver
-from eindiff.operators.iterative import Iterative
+from eindiff.structure.solvers import solver
+from eindiff.structure.solvers.iterative import Iterative
 
 DENSE_ROWS = 10_000  # more are not solved densely
 CG_SECONDS = 20.0

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import eindiff as ed
-from eindiff.compiled import _compiled
-from eindiff.emit import contractions, functions, products, statements
+from eindiff.program.compiled import _compiled
+from eindiff.program.lower import contractions, functions, products
+from eindiff.program.write import statements
 
 RTOL = 1e-10
 

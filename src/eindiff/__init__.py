@@ -3,30 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from eindiff import rules as _rules  # noqa: F401 (importing it registers the rewrite rules)
-from eindiff.arrays import (
-    cumsum,
-    diag,
-    einsum,
-    eye,
-    inner,
-    matmul,
-    matrix,
-    mean,
-    moveaxis,
-    ones,
-    outer,
-    scalar,
-    sum,
-    symmetric,
-    tensor,
-    tr,
-    transpose,
-    vector,
-    zeros,
-)  # fmt: skip
-from eindiff.check import Check, check
-from eindiff.derive import (
+from eindiff.calculus.derive import (  # fmt: skip
     cut,
     derivative,
     gradient,
@@ -38,12 +15,12 @@ from eindiff.derive import (
     laplacian,
     quadratic_form,
     vjp,
-)  # fmt: skip
-from eindiff.errors import EindiffError
-from eindiff.evaluate import evaluate
-from eindiff.expr import Expr, variables
-from eindiff.frechet import expm, logm, sqrtm
-from eindiff.functions import (
+)
+from eindiff.core.errors import EindiffError
+from eindiff.core.nodes import Expr, variables
+from eindiff.core.rewrite import rewrite_log
+from eindiff.functions import rules as _rules  # noqa: F401 (importing it registers the rewrite rules)
+from eindiff.functions.elementwise import (  # fmt: skip
     abs,
     arccos,
     arcsin,
@@ -73,9 +50,10 @@ from eindiff.functions import (
     tan,
     tanh,
     where,
-)  # fmt: skip
-from eindiff.indexing import concatenate, kron, reshape, stack, take, vec
-from eindiff.matrix_functions import (
+)
+from eindiff.functions.frechet import expm, logm, sqrtm
+from eindiff.functions.indexing import concatenate, kron, reshape, stack, take, vec
+from eindiff.functions.matrices import (  # fmt: skip
     adj,
     chol,
     det,
@@ -92,43 +70,67 @@ from eindiff.matrix_functions import (
     svdleft,
     svdright,
     svdvals,
-)  # fmt: skip
-from eindiff.reductions import logsumexp, max, min, norm1, norm2, prod
-from eindiff.rewrite import rewrite_log
-from eindiff.simplify import simplify
+)
+from eindiff.functions.multilinear import (  # fmt: skip
+    cumsum,
+    diag,
+    einsum,
+    eye,
+    inner,
+    matmul,
+    matrix,
+    mean,
+    moveaxis,
+    ones,
+    outer,
+    scalar,
+    sum,
+    symmetric,
+    tensor,
+    tr,
+    transpose,
+    vector,
+    zeros,
+)
+from eindiff.functions.reductions import logsumexp, max, min, norm1, norm2, prod
+from eindiff.planning.simplify import simplify
+from eindiff.program.check import Check, check
+from eindiff.program.interpreter import evaluate
 
 if TYPE_CHECKING:
-    from eindiff.compiled import Compiled, compile, structured
-    from eindiff.emit import to_script, to_source
-    from eindiff.language.parse import parse
-    from eindiff.language.print_expr import to_text
-    from eindiff.language.source import ParseError
-    from eindiff.newton import NewtonStep, Step, newton_step
-    from eindiff.operators import Derivative, SingularError, Term
-    from eindiff.planning import Plan, plan
-    from eindiff.trace.functions import symbolic
+    from eindiff.models.newton import NewtonStep, Step, newton_step
+    from eindiff.program.compiled import Compiled, compile, structured
+    from eindiff.program.plan import Plan, plan
+    from eindiff.program.write.source import to_script, to_source
+    from eindiff.structure.derivative import Derivative
+    from eindiff.structure.solvers.solver import SingularError
+    from eindiff.structure.terms import Term
+    from eindiff.text.read.parse import parse
+    from eindiff.text.read.source import ParseError
+    from eindiff.text.write.print_expr import to_text
+    from eindiff.tracing.numpy.functions import symbolic
 
 __version__ = "0.1.0"
 
 # Text and code are loaded when they are first asked for, so that importing the package stays quick.
 _LATER = {
-    "Compiled": "eindiff.compiled",
-    "Derivative": "eindiff.operators",
-    "NewtonStep": "eindiff.newton",
-    "SingularError": "eindiff.operators",
-    "Step": "eindiff.newton",
-    "Term": "eindiff.operators",
-    "newton_step": "eindiff.newton",
-    "structured": "eindiff.compiled",
-    "Plan": "eindiff.planning",
-    "compile": "eindiff.compiled",
-    "ParseError": "eindiff.language.source",
-    "parse": "eindiff.language.parse",
-    "plan": "eindiff.planning",
-    "symbolic": "eindiff.trace.functions",
-    "to_script": "eindiff.emit",
-    "to_source": "eindiff.emit",
-    "to_text": "eindiff.language.print_expr",
+    "Compiled": "eindiff.program.compiled",
+    "Derivative": "eindiff.structure.derivative",
+    "NewtonStep": "eindiff.models.newton",
+    "SingularError": "eindiff.structure.solvers.solver",
+    "Step": "eindiff.models.newton",
+    "Term": "eindiff.structure.terms",
+    "newton_step": "eindiff.models.newton",
+    "structured": "eindiff.program.compiled",
+    "Plan": "eindiff.program.plan",
+    "compile": "eindiff.program.compiled",
+    "ParseError": "eindiff.text.read.source",
+    "parse": "eindiff.text.read.parse",
+    "plan": "eindiff.program.plan",
+    "symbolic": "eindiff.tracing.numpy.functions",
+    "to_script": "eindiff.program.write.source",
+    "to_source": "eindiff.program.write.source",
+    "to_text": "eindiff.text.write.print_expr",
 }
 
 

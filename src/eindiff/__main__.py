@@ -2,7 +2,7 @@
 
 import sys
 
-from eindiff.language.cli import main
+from eindiff.apps.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -34,12 +34,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from eindiff.evaluate import as_tuples
-from eindiff.newton import NewtonStep, Step
-from eindiff.trace import jax_derivatives as derivatives
-from eindiff.trace.common import Compared, Lowered, Newton, check_tangents, compared, direction_name
-from eindiff.trace.jax_derivatives import ArgNums, Request, Transformed, Valued, lowered
-from eindiff.trace.jax_function import Traced
+from eindiff.models.newton import NewtonStep, Step
+from eindiff.program.interpreter import as_tuples
+from eindiff.tracing.front_ends import Compared, Lowered, Newton, check_tangents, compared, direction_name
+from eindiff.tracing.jax import derivatives
+from eindiff.tracing.jax.derivatives import ArgNums, Request, Transformed, Valued, lowered
+from eindiff.tracing.jax.function import Traced
 
 __all__ = [
     "check", "grad", "hessian", "hessian_diagonal", "hvp", "jacfwd", "jacobian", "jacrev", "lower", "newton_step",

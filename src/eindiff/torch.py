@@ -25,15 +25,15 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from eindiff.errors import EindiffError
-from eindiff.recent import Recent
-from eindiff.trace import torch_programs as programs
-from eindiff.trace.capture import is_discrete, is_real
-from eindiff.trace.common import Compared, Lowered, Newton, check_tangents, compared, direction_name
-from eindiff.trace.fx import Traced, trace
-from eindiff.trace.surroundings import digest
-from eindiff.trace.torch_programs import Argnums, Part, Program, Request, as_array
-from eindiff.trace.torch_surroundings import TorchSurroundings
+from eindiff.core.errors import EindiffError
+from eindiff.core.recent import Recent
+from eindiff.tracing.closures import digest
+from eindiff.tracing.front_ends import Compared, Lowered, Newton, check_tangents, compared, direction_name
+from eindiff.tracing.torch import programs
+from eindiff.tracing.torch.capture import is_discrete, is_real
+from eindiff.tracing.torch.closures import TorchSurroundings
+from eindiff.tracing.torch.fx import Traced, trace
+from eindiff.tracing.torch.programs import Argnums, Part, Program, Request, as_array
 
 __all__ = [
     "Compared", "Lowered", "Newton", "check", "clear_cache", "functional", "grad", "grad_and_value", "hessian",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import eindiff as ed
-from eindiff.expr import Expr, Variable
+from eindiff.core.nodes import Expr, Variable
 from fuzz import libraries
 from fuzz.jets import Array, Jet
 from fuzz.programs import FoundError, Program, Random, Writer

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import eindiff as ed
-from eindiff.expr import Expr
+from eindiff.core.nodes import Expr
 from fuzz.jets import Array
 
 LIBRARIES = ("numpy", "torch", "tensorflow", "jax")

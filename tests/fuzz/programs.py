@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import eindiff as ed
-from eindiff.expr import Expr
+from eindiff.core.nodes import Expr
 from fuzz import oracle
 from fuzz.jets import Array, Jet, Kink, moving
 

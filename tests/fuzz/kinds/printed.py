@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import eindiff as ed
-from eindiff.expr import Expr, variables
+from eindiff.core.nodes import Expr, variables
 from fuzz.checks import Case
 from fuzz.kinds import einsums, matrices, reductions
 from fuzz.programs import Random, Writer
@@ -28,7 +28,7 @@ class Printed(Case):
     def _read(self, text: str, expr: Expr) -> Expr:
         known = {variable.name: variable for variable in variables(expr)}
         if self.notation == "index":
-            from eindiff.language.index_notation import parse_index
+            from eindiff.text.read.index_notation import parse_index
 
             return parse_index(text, known)
         return ed.parse(text, known)

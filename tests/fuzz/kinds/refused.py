@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import eindiff as ed
-from eindiff.expr import Expr
+from eindiff.core.nodes import Expr
 from fuzz import libraries
 from fuzz.jets import Array
 from fuzz.programs import FoundError, Random

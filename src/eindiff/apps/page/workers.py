@@ -1,0 +1,317 @@
+"""A few processes that answer requests, each ended and replaced when a request takes too long or too much memory.
+
+They are forked from a process that has everything imported and warm, so that a new one takes milliseconds. A request
+goes to a free one over a pipe; a thread of the server waits at the other end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+from eindiff.apps.page import limits
+
+STARTING = 60.0  # seconds that a new one may take until it can work
+READY = "ready"
+OVERHEAD = 400  # bytes that keeping an answer takes besides its text
+REQUESTS = 2000  # that a worker answers before it is replaced, so that what it keeps in mind does not grow
+SINGLE = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+PRELOAD = "eindiff.apps.page.warm"
+
+BUSY = "too many requests at the moment; try again soon"
+
+Log = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a request: an HTTP status, and an answer or a `Problem` as JSON."""
+
+    status: int
+    body: bytes
+    lasting: bool = False  # whether the same request gets the same reply again
+
+    @staticmethod
+    def problem(status: int, message: str) -> Reply:
+        """Why there is no answer."""
+        return Reply(status, json.dumps({"message": message}).encode())
+
+    @property
+    def size(self) -> int:
+        """About the memory that it takes to keep it."""
+        return len(self.body) + OVERHEAD
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the JSON says."""
+        found: dict[str, Any] = json.loads(self.body)
+        return found
+
+
+# In the process of a worker
+
+
+def serve(pipe: Connection, memory: int) -> None:
+    """Answer what comes through a pipe until it is closed."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server decides when workers end
+    _limit_memory(memory)
+    pipe.send(READY)
+    while True:
+        try:
+            kind, ask = pipe.recv()
+        except (EOFError, OSError):
+            return
+        pipe.send(respond(kind, ask))
+
+
+def respond(kind: str, ask: Mapping[str, Any]) -> tuple[int, bytes, str]:
+    """Status, JSON, and for the log what went wrong inside: never anything that the user wrote."""
+    status, data, trouble = _answered(kind, ask)
+    body = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")
+    if len(body) > limits.LONGEST_ANSWER:
+        message = f"the answer has more than {limits.LONGEST_ANSWER // 1_000_000} MB, which is the most here"
+        return 422, json.dumps({"message": message, "field": "expression"}).encode(), ""
+    return status, body, trouble
+
+
+def _answered(kind: str, ask: Mapping[str, Any]) -> tuple[int, dict[str, Any], str]:
+    """The same, with data that is not JSON yet."""
+    from eindiff.apps.page.work import RefusedError, answer
+    from eindiff.core.errors import EindiffError
+
+    try:
+        return 200, answer(kind, ask), ""
+    except RefusedError as refused:
+        return 422, refused.problem, ""
+    except EindiffError as error:
+        return 422, {"message": " ".join(str(error).split()), "field": "expression"}, ""
+    except MemoryError:
+        return 422, {"message": "this takes more memory than is allowed here"}, "MemoryError"
+    except RecursionError:
+        return 422, {"message": "this is nested too deep"}, "RecursionError"
+    except Exception as error:
+        return 500, {"message": "an error of eindiff itself"}, f"{type(error).__name__} at {_place(error)}"
+
+
+def _place(error: BaseException) -> str:
+    """Where an error was raised: file and line."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return "" if at is None else f"{os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno}"
+
+
+def _limit_memory(more: int) -> None:
+    """Let this process have no more than that many bytes on top of what it has, where the system can do so."""
+    try:
+        import resource
+
+        with open("/proc/self/statm", encoding="ascii") as file:
+            now = int(file.read().split()[5]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_DATA, (now + more, now + more))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    except (ImportError, OSError, ValueError):
+        return
+
+
+# In the server
+
+
+class Worker:
+    """One process, and the pipe to it."""
+
+    def __init__(self, memory: int) -> None:
+        context = _context()
+        self._pipe, other = context.Pipe()
+        self.process = context.Process(target=serve, args=(other, memory), daemon=True, name="eindiff worker")
+        self.process.start()
+        other.close()
+        self.answered = 0
+        self._is_ready = False
+
+    def wait(self) -> None:
+        """Wait until it can work: the time of a request counts from then on."""
+        if not self._is_ready:
+            self._is_ready = self._pipe.poll(STARTING) and self._pipe.recv() == READY
+            if not self._is_ready:
+                raise EOFError
+
+    def ask(self, kind: str, ask: Mapping[str, Any], seconds: float) -> tuple[int, bytes, str] | None:
+        """The reply; None if there is none in time. A process that ended is an EOFError or an OSError."""
+        self._pipe.send((kind, ask))
+        self.answered += 1
+        return self._pipe.recv() if self._pipe.poll(seconds) else None
+
+    def end(self) -> None:
+        """Kill the process and wait for its end."""
+        self.process.kill()
+        self.process.join(5)
+        self._pipe.close()
+
+
+def _context() -> Any:
+    """Forks of a prepared process where the system has them."""
+    forks = "forkserver" in multiprocessing.get_all_start_methods()
+    context: Any = multiprocessing.get_context("forkserver" if forks else "spawn")
+    if forks:
+        context.set_forkserver_preload([PRELOAD])
+    return context
+
+
+class Workers:
+    """The processes, the requests that wait for them, and the last answers."""
+
+    def __init__(
+        self, count: int, seconds: float = limits.TIME, memory: int = limits.MEMORY, queue: int = limits.QUEUE,
+        log: Log | None = None,
+    ) -> None:  # fmt: skip
+        self.count, self.seconds, self.memory = count, seconds, memory
+        self._most = queue * count
+        self._log = log or (lambda event, **fields: None)
+        self._idle: SimpleQueue[Worker | None] = SimpleQueue()  # None: one that has to be started
+        self._alive: set[Worker] = set()
+        self._threads = ThreadPoolExecutor(count, "eindiff")
+        self._answers: OrderedDict[bytes, Reply] = OrderedDict()
+        self._kept = 0  # bytes of these
+        self._stopped = True
+        self.asked = 0  # requests that wait or are worked on
+
+    @property
+    def is_started(self) -> bool:
+        """Whether there are processes."""
+        return not self._stopped
+
+    @property
+    def busy(self) -> int:
+        """How many are at work."""
+        return min(self.asked, self.count)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for one."""
+        return max(0, self.asked - self.count)
+
+    def start(self) -> None:
+        """Start all of them, and wait until they answer."""
+        self._stopped = False
+        before = {name: os.environ.get(name) for name in SINGLE}
+        os.environ.update(dict.fromkeys(SINGLE, "1"))  # they inherit it: each has one core
+        try:
+            for _ in range(self.count):
+                self._idle.put(self._started())
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+        for worker in list(self._alive):
+            worker.wait()
+
+    def _started(self) -> Worker:
+        if self._stopped:
+            raise EOFError
+        worker = Worker(self.memory)
+        self._alive.add(worker)
+        if self._stopped:  # meanwhile
+            self._ended(worker)
+        return worker
+
+    def _ended(self, worker: Worker) -> None:
+        self._alive.discard(worker)
+        worker.end()
+
+    def stop(self) -> None:
+        """End all of them; requests that are worked on or wait are refused."""
+        self._stopped = True
+        for worker in list(self._alive):
+            self._ended(worker)
+        self._threads.shutdown(wait=False)
+
+    async def ask(self, kind: str, ask: dict[str, Any]) -> Reply:
+        """The reply to a request: at once if it is known or too many wait."""
+        key = sha256(json.dumps([kind, ask], sort_keys=True).encode()).digest()
+        if (known := self._answers.get(key)) is not None:
+            self._answers.move_to_end(key)
+            return known
+        if self._stopped or self.asked >= self._most + self.count:
+            self._log("refused", waiting=self.waiting)
+            return Reply.problem(503, BUSY)
+        self.asked += 1
+        try:
+            reply = await asyncio.get_running_loop().run_in_executor(
+                self._threads, self._reply, kind, ask, time.monotonic()
+            )
+        finally:
+            self.asked -= 1
+        if reply.lasting:
+            self._keep(key, reply)
+        return reply
+
+    def _keep(self, key: bytes, reply: Reply) -> None:
+        """Keep an answer, and forget those that were not asked for lately."""
+        if (before := self._answers.pop(key, None)) is not None:
+            self._kept -= before.size
+        self._answers[key] = reply
+        self._kept += reply.size
+        while self._kept > limits.CACHE:
+            self._kept -= self._answers.popitem(last=False)[1].size
+
+    def _reply(self, kind: str, ask: dict[str, Any], since: float) -> Reply:
+        """Ask a free worker, and put it or another one back."""
+        began = time.monotonic()
+        if self._stopped or began - since > limits.WAIT:
+            self._log("refused", waited=round(began - since, 3))
+            return Reply.problem(503, BUSY)
+        worker = self._idle.get()
+        try:
+            worker = worker or self._started()
+            worker.wait()
+            began = time.monotonic()
+            found = worker.ask(kind, ask, self.seconds)
+        except (EOFError, OSError):
+            if worker is None:
+                self._idle.put(None)
+                self._log("worker missing")
+                return Reply.problem(503, BUSY)
+            self._replace(worker, "died", kind)
+            if self._stopped:
+                return Reply.problem(503, BUSY)
+            return Reply.problem(422, "this is too much here: the process that worked on it ended")
+        if found is None:
+            self._replace(worker, "killed", kind, seconds=round(time.monotonic() - began, 3))
+            return Reply.problem(408, f"this takes longer than {self.seconds:g} s, which is the limit here")
+        status, body, trouble = found
+        if trouble or worker.answered >= REQUESTS:
+            self._replace(worker, "replaced", kind, reason=trouble or "age")
+        else:
+            self._idle.put(worker)
+        return Reply(status, body, lasting=status < 500 and not trouble)
+
+    def _replace(self, worker: Worker, event: str, kind: str, **fields: Any) -> None:
+        pid = worker.process.pid
+        self._ended(worker)
+        self._log(f"worker {event}", kind=kind, pid=pid, **fields)
+        try:
+            self._idle.put(self._started())
+        except (EOFError, OSError):
+            self._idle.put(None)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

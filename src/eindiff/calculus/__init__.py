@@ -1,0 +1,1 @@
+"""Derivatives: pushforward and pullback, one function a theorem, and what is made of them."""

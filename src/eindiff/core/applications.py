@@ -1,0 +1,145 @@
+"""Functions applied to expressions: the constructors of Map and Apply nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from eindiff.core.einsums import einsum, filled, is_number, parts, product, transpose
+from eindiff.core.labels import Labels
+from eindiff.core.nodes import Apply, Einsum, Expr, Map, intern, plain
+from eindiff.core.rewrite import rewrite
+from eindiff.core.sizes import Shape, Size
+
+if TYPE_CHECKING:
+    from eindiff.functions.elementwise import Function
+
+
+def map_(function: Function, args: Sequence[Expr]) -> Expr:
+    """An elementwise function of arguments of one shape, in canonical form.
+
+    Axes along which nothing changes and transpositions are taken out first, so that rules see the bare arguments.
+    """
+    args = tuple([plain(arg) for arg in args])
+    shape = args[0].shape
+    kept = [axis for axis in range(len(shape)) if not all(_is_unbound(arg, axis) for arg in args)]
+    if len(kept) < len(shape):
+        return _spread(map_(function, [_drop(arg, kept) for arg in args]), kept, shape)
+    axes = _orientation(args)
+    if axes != tuple(range(len(shape))):
+        turned = map_(function, [transpose(arg, axes) for arg in args])
+        return transpose(turned, [axes.index(axis) for axis in range(len(shape))])
+    if (rewritten := rewrite(function.name, *function.rule_arguments, *args)) is not None:
+        return rewritten
+    numbers = [arg.coefficient for arg in args if is_number(arg)]
+    if len(numbers) == len(args):
+        return filled(function.fold(numbers), shape)
+    symmetries = tuple((swap, 1) for swap in _swaps(shape) if all(transpose(arg, swap) is arg for arg in args))
+    return intern(
+        Map, (function.identity, [arg.digest for arg in args]), function=function, args=args, shape=shape,
+        symmetries=symmetries if len(symmetries) <= 1 else (),
+    )  # fmt: skip
+
+
+def _orientation(args: tuple[Expr, ...]) -> tuple[int, ...]:
+    """The order of axes in which arguments are stored: that of the first that is one factor, and not symmetric.
+
+    It is the same for all multiples of an argument, so that exp(x) and exp(-x) are stored alike.
+    """
+    identity = tuple(range(args[0].ndim))
+    if len(identity) < 2:
+        return identity
+    for arg in args:
+        _, factors, _, _ = parts(arg)
+        if len(factors) == 1 and sorted(factors[0][1]) == list(identity) and not factors[0][0].symmetries:
+            return factors[0][1]
+    if len(identity) > 2:
+        return identity
+    return min([identity, (1, 0)], key=lambda axes: [_bare_digest(transpose(arg, axes)) for arg in args])
+
+
+def _bare_digest(arg: Expr) -> bytes:
+    _, factors, output, sizes = parts(arg)
+    return product(1, factors, output, sizes).digest
+
+
+def _swaps(shape: Shape) -> list[tuple[int, ...]]:
+    """The exchanges of two axes of equal size."""
+    swaps = []
+    for a in range(len(shape)):
+        for b in range(a + 1, len(shape)):
+            if shape[a] == shape[b]:
+                axes = list(range(len(shape)))
+                axes[a], axes[b] = b, a
+                swaps.append(tuple(axes))
+    return swaps
+
+
+def _is_unbound(arg: Expr, axis: int) -> bool:
+    """Whether an expression is the same all along an axis."""
+    if not isinstance(arg, Einsum) or not arg.is_product:
+        return False
+    label = arg.output[axis]
+    return arg.output.count(label) == 1 and not any(label in labels for labels in arg.labels)
+
+
+def _drop(arg: Expr, kept: Sequence[int]) -> Expr:
+    """An expression without the axes along which it is the same."""
+    coefficient, factors, output, sizes = parts(arg)
+    return product(coefficient, factors, tuple([output[axis] for axis in kept]), sizes)
+
+
+def _spread(expr: Expr, kept: Sequence[int], shape: Shape) -> Expr:
+    """An expression repeated along the axes that `_drop` took away."""
+    return einsum(1, [(expr, tuple(kept))], tuple(range(len(shape))), dict(enumerate(shape)))
+
+
+def apply(function: Function, args: Sequence[Expr], batch: Sequence[Labels] | None = None) -> Expr:
+    """A function of whole tensors, in canonical form. Leading axes beyond the function's core are batch axes."""
+    args = tuple([plain(arg) for arg in args])
+    if batch is None:
+        batch = [tuple(range(arg.ndim - core)) for arg, core in zip(args, function.core, strict=True)]
+    if not any(batch) and (rewritten := rewrite(function.name, *args)) is not None:
+        return rewritten
+    sizes: dict[int, Size] = {}
+    for arg, labels in zip(args, batch, strict=True):
+        sizes.update(zip(labels, arg.shape, strict=False))
+    names = sorted(sizes)
+    kept_labels = [
+        x for x in names if not all(_is_unbound(a, ls.index(x)) for a, ls in zip(args, batch, strict=True) if x in ls)
+    ]
+    if len(kept_labels) < len(names):
+        return _unbatched(function, args, batch, sizes, kept_labels)
+    rename = {label: index for index, label in enumerate(names)}
+    batch = tuple([tuple([rename[x] for x in labels]) for labels in batch])
+    shape = tuple([sizes[x] for x in names]) + function.output_shape(
+        [a.shape[len(ls) :] for a, ls in zip(args, batch, strict=True)]
+    )
+    symmetric = function.keeps_symmetry and all(transpose_core(arg) is arg for arg in args)
+    last = len(shape)
+    swap = (*range(last - 2), last - 1, last - 2)
+    return intern(
+        Apply, (function.identity, [arg.digest for arg in args], batch), function=function, args=args, batch=batch,
+        shape=shape, symmetries=((swap, 1),) if symmetric else (),
+    )  # fmt: skip
+
+
+def transpose_core(expr: Expr) -> Expr:
+    """The last two axes exchanged."""
+    return transpose(expr, (*range(expr.ndim - 2), expr.ndim - 1, expr.ndim - 2))
+
+
+def _unbatched(
+    function: Function, args: tuple, batch: Sequence[Labels], sizes: dict[int, Size], kept: list[int]
+) -> Expr:
+    """The function without the batch axes along which all arguments are the same, repeated along them."""
+    smaller = []
+    for arg, labels in zip(args, batch, strict=True):
+        axes = [axis for axis, label in enumerate(labels) if label in kept]
+        smaller.append(_drop(arg, [*axes, *range(len(labels), arg.ndim)]))
+    inner = apply(function, smaller, [tuple([x for x in labels if x in kept]) for labels in batch])
+    core = range(len(sizes), len(sizes) + inner.ndim - len(kept))
+    names = sorted(sizes)
+    rename = {label: index for index, label in enumerate(names)}
+    shape = tuple([sizes[x] for x in names]) + inner.shape[len(kept) :]
+    return _spread(inner, [*(rename[x] for x in kept), *core], shape)

@@ -1,0 +1,41 @@
+"""The smart constructors: they keep the canonical form, so that equal expressions are the same object.
+
+Facts about every node ever made (Lemmas 1 to 3 of the paper made structural):
+
+1. Labels, operands and terms are in a canonical order and coefficients are folded.
+2. Deltas and ones are absorbed at once: no operand of an Einsum has a repeated or unbound output label.
+3. Products, which sum over nothing, are inlined wherever they are used.
+4. Sums are pushed inward: a contraction holds just the operands that hang together through contracted labels;
+   whatever the contraction does not touch stays outside, in the surrounding product. A contraction of contractions
+   is one contraction (Lemma 1), up to `FLAT_LIMIT` operands and where `inline` allows it.
+5. Adds are flat, like terms are merged, terms of one delta pattern are grouped under it, and what is common to all
+   terms stands in front (Lemma 3).
+6. An Einsum over an Add with delta terms distributes over those terms.
+"""
+
+from eindiff.core.applications import apply, map_, transpose_core
+from eindiff.core.einsums import (  # fmt: skip
+    FLAT_LIMIT,
+    PRODUCT_LIMIT,
+    Factor,
+    Inline,
+    Network,
+    einsum,
+    filled,
+    is_number,
+    is_zero,
+    parts,
+    power_parts,
+    rewrite_power,
+    scale,
+    size_number,
+    transpose,
+)
+from eindiff.core.leaves import PROPERTIES, constant, variable
+from eindiff.core.sums import add
+
+__all__ = [
+    "FLAT_LIMIT", "PRODUCT_LIMIT", "PROPERTIES", "Factor", "Inline", "Network", "add", "apply", "constant",
+    "einsum", "filled", "is_number", "is_zero", "map_", "parts", "power_parts", "rewrite_power", "scale", "size_number",
+    "transpose", "transpose_core", "variable",
+]  # fmt: skip

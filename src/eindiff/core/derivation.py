@@ -1,0 +1,92 @@
+"""What a derivative is, said on the derivative itself: of which function, and by which variables, in order.
+
+One expression may be the derivative of many functions: with T of order 3, T is that of `T x` by x, with two axes of the
+function and one of the variable, and that of `T:M` by M, with one and two. So a derivative is a *twin* of the interned
+node: equal to it, and of its kind, but another object, which has a `derivation`. Constructors put the plain node in the
+place of a twin, so no node is made of twins, and nothing is known of a node because of what somebody derived.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Variable, intern, plain, size_names, variables
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Derivation:
+    """What an expression was made of: the axes of the first source come first, then those of each variable.
+
+    Without variables it is no derivative by them, but something that hides variables of its sources: `x - x` does.
+    """
+
+    expr: Expr  # the plain node
+    sources: tuple[Expr, ...]
+    by: tuple[Variable, ...]
+
+    @property
+    def function(self) -> Expr:
+        """The function of which this is a derivative."""
+        return self.sources[0]
+
+
+class Derived(Expr):
+    """A twin of a node, with its derivation."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(plain(self))
+
+
+_TWINS: dict[type[Expr], type[Expr]] = {
+    kind: type(kind.__name__, (Derived, kind), {"__slots__": ("derivation",), "__doc__": kind.__doc__})
+    for kind in (Variable, Constant, Einsum, Add, Map, Apply)
+}
+
+
+def derived(result: Expr, *sources: Expr, by: Variable | None = None) -> Expr:
+    """The result as the derivative of a function by a variable, or as something that was made of sources."""
+    result = plain(result)
+    xs: tuple[Variable, ...] = (by,) if by is not None else ()
+    if xs and (before := derivation(sources[0])).by:
+        sources, xs = before.sources, before.by + xs
+    return _twin(Derivation(result, sources, xs))
+
+
+def _twin(known: Derivation) -> Expr:
+    node = known.expr
+    kept = {name: getattr(node, name) for kind in type(node).__mro__ for name in _fields(kind)}
+    identity = (node.digest, [source.digest for source in known.sources], [x.digest for x in known.by])
+    return intern(_TWINS[type(node)], ("derived", *identity), **kept, derivation=known)
+
+
+def same_derivative(result: Expr, expr: Expr) -> Expr:
+    """The result, a form of another expression, as the derivative that this is."""
+    known = expr.derivation
+    return result if known is None else _twin(Derivation(plain(result), known.sources, known.by))
+
+
+def _fields(kind: type) -> list[str]:
+    return [name for name in getattr(kind, "__slots__", ()) if not name.startswith("_") and name != "digest"]
+
+
+def derivation(expr: Expr) -> Derivation:
+    """What an expression is a derivative of: of itself, by nothing, if nobody derived it."""
+    return expr.derivation or Derivation(expr, (expr,), ())
+
+
+def hiding(result: Expr, *sources: Expr) -> Expr:
+    """The result, with a note of what it was made of if that alone shows some of its sizes."""
+    shown = {size for x in variables(result) for size in x.shape}
+    return derived(result, *sources) if size_names(result) - shown else result
+
+
+def origins(*outputs: Expr) -> set[Variable]:
+    """The variables of what some expressions were made of and derived by, which may have dropped out of them."""
+    found: set[Variable] = set()
+    for output in outputs:
+        if output.derivation is not None:
+            sources = output.derivation.sources
+            found.update(variables(*sources), origins(*sources), output.derivation.by)
+    return found

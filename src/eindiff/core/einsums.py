@@ -1,0 +1,406 @@
+"""Products and contractions: the constructor of Einsum nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeGuard
+
+from eindiff.core.coefficients import Number, number, times
+from eindiff.core.errors import EindiffError
+from eindiff.core.index_relations import SizeOf
+from eindiff.core.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, intern, is_index_map, plain, topological, unlisted
+from eindiff.core.rewrite import rewrite
+from eindiff.core.sizes import Shape, Size
+
+FLAT_LIMIT = 8  # a contraction takes in the contractions among its operands up to this many operands in all
+DIAGONAL_LIMIT = 60  # nodes; the diagonal of a larger elementwise function is not taken inside it
+PRODUCT_LIMIT = 32  # a product of more factors is computed in parts
+
+Factor = tuple[Expr, Labels]
+Inline = bool | Collection[Expr]
+
+
+def filled(value: Number, shape: Shape) -> Expr:
+    """A tensor with one value everywhere."""
+    labels = tuple(range(len(shape)))
+    return product(number(value), [], labels, dict(zip(labels, shape, strict=True)))
+
+
+def _size(size: Size) -> Expr:
+    value = SizeOf(size)
+    return intern(Constant, (repr(value),), value=value, shape=(), symmetries=())
+
+
+def size_number(size: Size) -> Expr:
+    """The size of an axis as a scalar expression; that of several axes is the product of theirs."""
+    if isinstance(size, int):
+        return filled(size, ())
+    if " " in size:
+        return _size(size)
+    names = [name for name in size.split("*") if not name.isdigit()]
+    factor = int(size.split("*")[0]) if size[0].isdigit() else 1
+    return einsum(factor, [(_size(name), ()) for name in names], (), {})
+
+
+def is_number(expr: Expr) -> TypeGuard[Einsum]:
+    """Whether an expression is one known number everywhere."""
+    return isinstance(expr, Einsum) and not expr.operands and not expr.has_delta
+
+
+def is_zero(expr: Expr) -> TypeGuard[Einsum]:
+    """Whether an expression is known to be zero."""
+    return isinstance(expr, Einsum) and expr.coefficient == 0
+
+
+def scale(factor: Number, expr: Expr) -> Expr:
+    """A multiple of an expression."""
+    if factor == 1:
+        return expr
+    labels = tuple(range(expr.ndim))
+    return einsum(factor, [(expr, labels)], labels, dict(zip(labels, expr.shape, strict=True)))
+
+
+def transpose(expr: Expr, axes: Sequence[int]) -> Expr:
+    """Axis `axes[k]` becomes axis k."""
+    labels = tuple(range(expr.ndim))
+    if tuple(axes) == labels:
+        return expr
+    return einsum(1, [(expr, labels)], tuple(axes), dict(zip(labels, expr.shape, strict=True)))
+
+
+def parts(expr: Expr) -> tuple[Number, list[Factor], Labels, dict[int, Size]]:
+    """Any expression as a product: coefficient, factors, output and sizes."""
+    expr = plain(expr)
+    if isinstance(expr, Einsum) and expr.is_product:
+        return (
+            expr.coefficient,
+            list(zip(expr.operands, expr.labels, strict=True)),
+            expr.output,
+            dict(enumerate(expr.sizes)),
+        )
+    labels = tuple(range(expr.ndim))
+    return 1, [(expr, labels)], labels, dict(enumerate(expr.shape))
+
+
+# Products and contractions
+
+
+def einsum(
+    coefficient: Number, factors: Sequence[Factor], output: Labels, sizes: Mapping[int, Size], inline: Inline = True
+) -> Expr:
+    """`coefficient * sum over the labels not in output of the product of factors`, in canonical form.
+
+    `inline` says which contractions may be taken into a contraction that uses them: derivatives keep theirs apart,
+    because they are shared.
+    """
+    return Network(coefficient, factors, output, sizes, inline).build()
+
+
+class Network:
+    """An Einsum under construction: factors whose labels are united, rewritten and contracted until canonical."""
+
+    def __init__(
+        self, coefficient: Number, factors: Sequence[Factor], output: Labels, sizes: Mapping[int, Size], inline: Inline
+    ) -> None:
+        self.coefficient = coefficient
+        self.factors = [(plain(node), labels) for node, labels in factors]
+        self.output = output
+        self.sizes = dict(sizes)
+        self.inline = inline
+        self.checked = False  # whether another term has the same index maps
+        self.sets = UnionFind()
+        self.summed = {label for _, labels in factors for label in labels}
+
+    def build(self) -> Expr:
+        while True:
+            self._absorb_products()
+            if self.coefficient == 0:
+                return filled(0, tuple([self.sizes[label] for label in self.output]))
+            if (expanded := self._distribute()) is not None:
+                return expanded
+            if self._take_diagonals() or self._gather_powers() or self._flatten() or self._apply_rules():
+                continue
+            if not self._contract():
+                return product(self.coefficient, self.factors, self.output, self.sizes)
+
+    def snapshot(self) -> Expr:
+        """The network as it stands, as a node outside the canonical form, for logs."""
+        names = first_appearance([*(labels for _, labels in self.factors), self.output])
+        sizes = tuple([self.sizes[label] for label in names])
+        labels = tuple([tuple([names[x] for x in ls]) for _, ls in self.factors])
+        output = tuple([names[label] for label in self.output])
+        return unlisted(
+            Einsum, b"", coefficient=self.coefficient, operands=tuple([node for node, _ in self.factors]),
+            labels=labels, output=output, sizes=sizes, shape=tuple([sizes[label] for label in output]), symmetries=(),
+            is_product=not self.summed,
+        )  # fmt: skip
+
+    def unite(self, a: int, b: int) -> None:
+        """Make two labels the same."""
+        if self.sizes[a] != self.sizes[b]:
+            raise EindiffError(f"two axes that must be equal have sizes {self.sizes[a]} and {self.sizes[b]}")
+        self.sets.unite(a, b)
+
+    def occurrences(self) -> Counter[int]:
+        """How many axes of factors have each label."""
+        return Counter([label for _, labels in self.factors for label in labels])
+
+    def _enter(self, node: Einsum, labels: Labels) -> list[Factor]:
+        """The operands of an operand, in the labels of this network."""
+        mapping: dict[int, int] = {}
+        for inner, outer in zip(node.output, labels, strict=True):
+            if inner in mapping:
+                self.unite(mapping[inner], outer)
+            else:
+                mapping[inner] = outer
+        for inner in node.contracted:
+            mapping[inner] = fresh = 1 + max(self.sizes, default=0)
+            self.sizes[fresh] = node.sizes[inner]
+            self.summed.add(fresh)
+        return [(op, tuple([mapping[x] for x in ls])) for op, ls in zip(node.operands, node.labels, strict=True)]
+
+    def _absorb_products(self) -> None:
+        """Facts 2 and 3: inline products, unite what their deltas unite, and sum over what is left unbound."""
+        pending, self.factors = self.factors[::-1], []
+        while pending:
+            node, labels = pending.pop()
+            if isinstance(node, Einsum) and node.is_product:
+                self.coefficient = times(self.coefficient, node.coefficient)
+                pending.extend(self._enter(node, labels))
+            else:
+                self.factors.append((node, labels))
+        find = self.sets.find
+        self.factors = [(node, tuple([find(label) for label in labels])) for node, labels in self.factors]
+        self.output = tuple([find(label) for label in self.output])
+        self.summed = {find(label) for label in self.summed} - set(self.output)
+        bound = {label for _, labels in self.factors for label in labels}
+        unbound = self.summed - bound
+        if unbound:
+            self.summed -= unbound
+            self.factors += [(size_number(self.sizes[label]), ()) for label in sorted(unbound)]
+            self._absorb_products()
+
+    def _distribute(self) -> Expr | None:
+        """Fact 6; and the sum of a sum is the sum of the sums, a slice of a sum the sum of the slices."""
+        from eindiff.core.sums import add
+
+        for index, (node, labels) in enumerate(self.factors):
+            if not isinstance(node, Add):
+                continue
+            others = self.factors[:index] + self.factors[index + 1 :]
+            alone = bool(self.summed) and all(is_index_map(other) for other, _ in others)
+            split = [t for t in node.terms if alone or (isinstance(t, Einsum) and t.has_delta)]
+            if split:
+                rest = [t for t in node.terms if t not in split]
+                pieces = split + ([add(rest)] if rest else [])
+                return add([self._with(others, (piece, labels), len(pieces) > 1) for piece in pieces])
+        return None
+
+    def _with(self, others: list[Factor], factor: Factor, several: bool) -> Expr:
+        network = Network(self.coefficient, [*others, factor], self.output, self.sizes, self.inline)
+        network.checked = self.checked or (several and is_number(factor[0]))
+        return network.build()
+
+    def _take_diagonals(self) -> bool:
+        """A diagonal of a contraction, a sum or an elementwise function is taken inside it, before it is computed."""
+        for index, (node, labels) in enumerate(self.factors):
+            distinct = tuple(dict.fromkeys(labels))
+            if len(distinct) == len(labels):
+                continue
+            if isinstance(node, Einsum):
+                self.factors[index : index + 1] = self._enter(node, labels)
+                return True
+            if isinstance(node, Add) or (isinstance(node, Map) and len(topological([node])) <= DIAGONAL_LIMIT):
+                self.factors[index] = (self._diagonal(node, labels, distinct), distinct)
+                return True
+        return False
+
+    def _diagonal(self, node: Add | Map, labels: Labels, distinct: Labels) -> Expr:
+        from eindiff.core.applications import map_
+        from eindiff.core.sums import add
+
+        sizes = {label: self.sizes[label] for label in labels}
+        inside = [einsum(1, [(child, labels)], distinct, sizes, self.inline) for child in node.children]
+        return add(inside) if isinstance(node, Add) else map_(node.function, inside)
+
+    def _groups(self) -> list[list[int]]:
+        """Indices of the factors that hang together through summed labels."""
+        if not self.summed:
+            return []
+        groups = components([[x for x in labels if x in self.summed] for _, labels in self.factors])
+        return [g for g in groups if any(x in self.summed for x in self.factors[g[0]][1])]
+
+    def _flatten(self) -> bool:
+        """Fact 4: a contraction of contractions is one contraction (Lemma 1).
+
+        Index maps that meet may cancel, so contractions with such are always taken in.
+        """
+        for group in self._groups():
+            inner = {i: node for i in group if isinstance(node := self.factors[i][0], Einsum)}
+            if self.inline is not True:
+                inner = {i: node for i, node in inner.items() if self.inline and node in self.inline}
+            count = sum(len(inner[i].operands) if i in inner else 1 for i in group)
+            if count > FLAT_LIMIT:
+                inner = {}
+            inner |= {i: node for i in self._meeting(group) if isinstance(node := self.factors[i][0], Einsum)}
+            if inner:
+                flat: list[Factor] = []
+                for i, factor in enumerate(self.factors):
+                    flat += self._enter(inner[i], factor[1]) if i in inner else [factor]
+                self.factors = flat
+                return True
+        return False
+
+    def _meeting(self, group: list[int]) -> set[int]:
+        """Factors with index maps into axes that are summed, where they meet index maps of other factors."""
+        found: dict[int, set[int]] = {}
+        for i in group:
+            node, labels = self.factors[i]
+            for axis in [0] if is_index_map(node) else _filled_axes(node):
+                found.setdefault(labels[axis], set()).add(i)
+        return {i for label, factors in found.items() if label in self.summed and len(factors) > 1 for i in factors}
+
+    def _gather_powers(self) -> bool:
+        """`x^p x^q` with the same labels is `x^(p+q)`; a square stays two factors."""
+        groups: dict[Factor, list[Number]] = {}
+        for node, labels in self.factors:
+            base, exponent = power_parts(node)
+            groups.setdefault(_as_symmetric(base, labels), []).append(exponent)
+        if all(len(exponents) == 1 or exponents == [1, 1] for exponents in groups.values()):
+            return False
+        kept = self.factors
+        self.factors = []
+        for node, labels in kept:
+            base, _ = power_parts(node)
+            exponents = groups[_as_symmetric(base, labels)]
+            if len(exponents) == 1 or exponents == [1, 1]:
+                self.factors.append((node, labels))
+            elif exponents:
+                total = number(sum(exponents))
+                if total in (1, 2):
+                    self.factors += [(base, labels)] * int(total)
+                elif total != 0:
+                    self.factors.append((rewrite_power(base, total), labels))
+                exponents.clear()
+        return True
+
+    def _apply_rules(self) -> bool:
+        return bool(rewrite("einsum", self))
+
+    def _contract(self) -> bool:
+        """Make the contraction of each group of factors that hang together; False if there is none."""
+        groups = self._groups()
+        if not groups:
+            return False
+        made: list[Factor] = []
+        for group in groups:
+            members = [self.factors[i] for i in group]
+            free = sorted({x for _, labels in members for x in labels} - self.summed)
+            if len(members) == 1 and isinstance(members[0][0], Add):
+                sizes = {x: self.sizes[x] for x in members[0][1]}
+                made.append((einsum(1, members, tuple(free), sizes, self.inline), tuple(free)))
+            else:
+                sign, node, ordered = _contraction(members, free)
+                self.coefficient *= sign
+                made.append((node, ordered))
+        taken = {i for group in groups for i in group}
+        self.factors = [factor for i, factor in enumerate(self.factors) if i not in taken] + made
+        self.summed = set()
+        return True
+
+
+def _filled_axes(node: Expr) -> list[int]:
+    """The axes of a contraction that an index map puts entries into."""
+    if not isinstance(node, Einsum):
+        return []
+    targets = {labels[0] for operand, labels in zip(node.operands, node.labels, strict=True) if is_index_map(operand)}
+    return [axis for axis, label in enumerate(node.output) if label in targets]
+
+
+def _as_symmetric(node: Expr, labels: Labels) -> Factor:
+    """A factor with its labels in the order that stands for all orders with the same value."""
+    return node, best_arrangement(labels, [(axes, sign) for axes, sign in node.symmetries if sign == 1])[0]
+
+
+def _contraction(factors: list[Factor], free: list[int]) -> tuple[int, Expr, Labels]:
+    """The canonical contraction of connected factors: its sign, the node, and the labels of its axes."""
+    form = canonical(
+        [n.digest for n, _ in factors], [ls for _, ls in factors], [n.symmetries for n, _ in factors], free
+    )
+    operands = tuple([factors[i][0] for i in form.order])
+    size_of: dict[int, Size] = {}
+    for operand, labels in zip(operands, form.labels, strict=True):
+        size_of.update(zip(labels, operand.shape, strict=True))
+    ordered = tuple([size_of[label] for label in range(len(size_of))])
+    node = _intern_einsum(1, operands, tuple(form.labels), form.output, ordered, form.symmetries, False)
+    return form.sign, node, tuple(form.free)
+
+
+def product(coefficient: Number, factors: Sequence[Factor], output: Labels, sizes: Mapping[int, Size]) -> Expr:
+    """The canonical product: labels are named by their first place in the output, which has them all."""
+    if len(factors) > PRODUCT_LIMIT:
+        sign, factors = _sealed(factors)
+        coefficient = number(coefficient * sign)
+    names: dict[int, int] = {}
+    for label in output:
+        names.setdefault(label, len(names))
+    entries = []
+    for node, labels in factors:
+        arranged, sign = best_arrangement(tuple([names[label] for label in labels]), node.symmetries)
+        coefficient = number(coefficient * sign)
+        entries.append((node.digest, arranged, node))
+    shape = tuple([sizes[label] for label in output])
+    output = tuple([names[label] for label in output])
+    if coefficient == 0 and (entries or len(names) < len(output)):
+        return filled(0, shape)
+    if coefficient == 1 and len(entries) == 1 and entries[0][1] == output and len(names) == len(output):
+        return entries[0][2]
+    entries.sort(key=lambda entry: entry[:2])
+    by_name = tuple([sizes[label] for label in names])
+    operands, arranged_labels = tuple([e[2] for e in entries]), tuple([e[1] for e in entries])
+    return _intern_einsum(coefficient, operands, arranged_labels, output, by_name, (), True)
+
+
+def _sealed(factors: Sequence[Factor]) -> tuple[int, list[Factor]]:
+    """A sign, and a long product whose largest group of factors over the same labels is one operand, computed once.
+
+    Without this the derivative of a chain of n elementwise functions would have n factors at every step.
+    """
+    groups: dict[frozenset[int], list[Factor]] = {}
+    for factor in factors:
+        groups.setdefault(frozenset(factor[1]), []).append(factor)
+    labels, group = max(groups.items(), key=lambda item: len(item[1]))
+    sign, node, ordered = _contraction(group, sorted(labels))
+    return sign, [factor for factor in factors if frozenset(factor[1]) != labels] + [(node, ordered)]
+
+
+def _intern_einsum(
+    coefficient: Number, operands: tuple[Expr, ...], labels: tuple[Labels, ...], output: Labels, sizes: Shape,
+    symmetries: tuple[Symmetry, ...], is_product: bool,
+) -> Einsum:  # fmt: skip
+    unbound = [(x, sizes[x]) for x in range(len(sizes)) if not any(x in ls for ls in labels)]
+    identity = (coefficient, [operand.digest for operand in operands], labels, output, unbound)
+    return intern(
+        Einsum, identity, coefficient=coefficient, operands=operands, labels=labels, output=output, sizes=sizes,
+        shape=tuple([sizes[label] for label in output]), symmetries=symmetries, is_product=is_product,
+    )  # fmt: skip
+
+
+# Powers, which products gather
+
+
+def power_parts(node: Expr) -> tuple[Expr, Number]:
+    """Base and exponent of a node: itself and 1 unless it is a power with a known exponent."""
+    if isinstance(node, Map) and node.function.name == "pow":
+        return node.args[0], node.function.parameter
+    return node, 1
+
+
+def rewrite_power(base: Expr, exponent: Number) -> Expr:
+    """`base ** exponent` for a known exponent."""
+    from eindiff.core.applications import map_
+    from eindiff.functions.elementwise import power_function
+
+    return map_(power_function(exponent), (base,))

@@ -1,0 +1,59 @@
+"""Leaves: variables and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from eindiff.core.einsums import filled
+from eindiff.core.errors import EindiffError, shape_text
+from eindiff.core.index_relations import Structure
+from eindiff.core.nodes import Constant, Expr, Variable, intern
+from eindiff.core.sizes import Shape
+
+PROPERTIES = frozenset({"symmetric", "positive", "psd", "orthogonal"})
+
+
+def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Variable:
+    """An input of the given shape. A `symmetric` or `psd` matrix is its transpose, `Q'Q = I` if `orthogonal`."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise EindiffError(f"variable name {name!r}: use letters, digits and underscores")
+    for one in properties:
+        if not isinstance(one, str) or one not in PROPERTIES:
+            raise EindiffError(f"variable {name}: unknown property {one!r}; known are {', '.join(sorted(PROPERTIES))}")
+    declared = frozenset(properties)
+    for size in shape:
+        if not (isinstance(size, str) and size.isidentifier()) and not (isinstance(size, int) and size >= 1):
+            raise EindiffError(f"variable {name}: a size is a name or a positive integer, not {size!r}")
+    if declared - {"positive"} and (len(shape) != 2 or shape[0] != shape[1]):
+        raise EindiffError(
+            f"variable {name}: only a square matrix can be {sorted(declared)[0]}, not {shape_text(shape)}"
+        )
+    symmetric = (((1, 0), 1),) if declared & {"symmetric", "psd"} else ()
+    return intern(
+        Variable, (name, shape, sorted(declared)), name=name, shape=shape, properties=declared, symmetries=symmetric
+    )
+
+
+def constant(value: Any) -> Expr:
+    """Literal data (numbers become coefficients, uniform arrays ones), or a structured constant."""
+    if isinstance(value, Structure):
+        return intern(Constant, (repr(value),), value=value, shape=value.shape, symmetries=())
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise EindiffError(f"a constant needs rows of one length, not {value!r}") from None
+    if array.dtype.kind not in "biuf":
+        raise EindiffError(f"a constant needs real numbers, not {array.dtype}: {value!r}")
+    shape = tuple(array.shape)
+    if array.size == 0:
+        raise EindiffError(f"a constant needs at least one entry; this one has shape {shape}")
+    if array.ndim == 0 or (array == array.flat[0]).all():
+        return filled(array.flat[0].item(), shape)
+    array = np.array(array, dtype=float)
+    array.flags.writeable = False
+    symmetric = array.ndim == 2 and shape[0] == shape[1] <= 512 and bool((array == array.T).all())
+    symmetries = (((1, 0), 1),) if symmetric else ()
+    return intern(Constant, (shape, array.tobytes()), value=array, shape=shape, symmetries=symmetries)

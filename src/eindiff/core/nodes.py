@@ -1,0 +1,445 @@
+"""The six kinds of node of an expression, immutable and interned: equal expressions are the same object.
+
+Nodes are made by the constructors in `construct.py`, which keep the canonical form; the classes here only hold
+what a node is. Python's operators on expressions are those of `arrays.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, TypeGuard
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from eindiff.core import sizes as sz
+from eindiff.core.coefficients import Number as Number
+from eindiff.core.coefficients import number as number
+from eindiff.core.errors import EindiffError
+from eindiff.core.index_relations import IndexMap, SizeOf, Structure
+from eindiff.core.labels import Labels, Symmetry
+from eindiff.core.locks import reentrant_lock
+from eindiff.core.sizes import Shape, Size
+from eindiff.core.traverse import post_order
+
+if TYPE_CHECKING:
+    from eindiff.core.derivation import Derivation
+    from eindiff.functions.elementwise import Function
+
+_interned: WeakValueDictionary[bytes, Expr] = WeakValueDictionary()
+_interning = reentrant_lock()
+
+
+class Expr:
+    """A tensor expression. See `Variable`, `Constant`, `Einsum`, `Add`, `Map` and `Apply`."""
+
+    __slots__ = ("__weakref__", "_facts", "_interval", "_levels", "digest", "shape", "symmetries")
+
+    shape: Shape
+    digest: bytes  # of the structure: the same in every run, and what nodes are interned and ordered by
+    symmetries: tuple[Symmetry, ...]  # permutations of axes that leave the value as it is, up to a sign
+    derivation: Derivation | None = None  # what a derivative is one of
+    _facts: Any  # what `facts` and `semidefinite` have found out already
+    _interval: Any
+    _levels: dict[Any, Any]
+
+    # NumPy's functions, its methods of arrays, and operators with an array on the left are those of `trace`.
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        from eindiff.tracing.numpy import protocol as numpy_protocol
+
+        return numpy_protocol.array_ufunc(ufunc, method, inputs, keywords)
+
+    def __array_function__(self, function: Any, types: Any, args: tuple, keywords: dict[str, Any]) -> Any:
+        from eindiff.tracing.numpy import protocol as numpy_protocol
+
+        return numpy_protocol.array_function(function, args, keywords)
+
+    if not TYPE_CHECKING:  # a type checker knows only what is declared
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(f"expressions have no attribute {name!r}")
+            from eindiff.tracing.numpy import protocol as numpy_protocol
+
+            return numpy_protocol.attribute(self, name)
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        """The expressions that this one is made of."""
+        return ()
+
+    @property
+    def ndim(self) -> int:
+        """The order of the tensor."""
+        return len(self.shape)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("expressions are immutable")
+
+    def __copy__(self) -> Expr:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Expr:
+        return self
+
+    def __eq__(self, other: object) -> Any:
+        """Whether this is the same expression; with numbers and arrays, 1 where entries are equal, else 0."""
+        if self is other:
+            return True
+        if isinstance(other, Expr):
+            return plain(self) is plain(other)
+        from eindiff.tracing.numpy import protocol as numpy_protocol
+
+        return numpy_protocol.compare(self, other)
+
+    def __ne__(self, other: object) -> Any:
+        same = self.__eq__(other)
+        return same if same is NotImplemented else not same if isinstance(same, bool) else 1 - same
+
+    __hash__ = object.__hash__
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        from eindiff.tracing.numpy import protocol as numpy_protocol
+
+        numpy_protocol.convert_to_array(self)
+
+    def __bool__(self) -> bool:
+        from eindiff.tracing.numpy import protocol as numpy_protocol
+
+        numpy_protocol.convert(self, "bool")
+
+    def __float__(self) -> float:
+        from eindiff.tracing.numpy import protocol as numpy_protocol
+
+        numpy_protocol.convert(self, "float")
+
+    def __int__(self) -> int:
+        from eindiff.tracing.numpy import protocol as numpy_protocol
+
+        numpy_protocol.convert(self, "int")
+
+    __index__ = __int__
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        from eindiff.tracing.numpy import protocol as numpy_protocol
+
+        numpy_protocol.convert(self, "setitem")
+
+    def __iter__(self) -> Iterator[Expr]:
+        from eindiff.functions import indexing
+
+        return indexing.iterate(self)
+
+    def __len__(self) -> int:
+        from eindiff.functions import indexing
+
+        return indexing.length(self)
+
+    def __repr__(self) -> str:
+        from eindiff.core.representation import to_text
+
+        return to_text(self)
+
+    def _repr_latex_(self) -> str:
+        from eindiff.text.write.print_expr import repr_latex
+
+        return repr_latex(self)
+
+    def _repr_html_(self) -> str:
+        from eindiff.text.write.print_expr import repr_html
+
+        return repr_html(self)
+
+    def __add__(self, other: Any) -> Expr:
+        from eindiff.functions import multilinear as arrays
+
+        return arrays.add(self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        from eindiff.functions import multilinear as arrays
+
+        return arrays.add(other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        from eindiff.functions import multilinear as arrays
+
+        return arrays.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        from eindiff.functions import multilinear as arrays
+
+        return arrays.subtract(other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        from eindiff.functions import multilinear as arrays
+
+        return arrays.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        from eindiff.functions import multilinear as arrays
+
+        return arrays.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        from eindiff.functions import multilinear as arrays
+
+        return arrays.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        from eindiff.functions import multilinear as arrays
+
+        return arrays.divide(other, self)
+
+    def __pow__(self, other: Any) -> Expr:
+        from eindiff.functions import elementwise as functions
+
+        return functions.power(self, other)
+
+    def __rpow__(self, other: Any) -> Expr:
+        from eindiff.functions import elementwise as functions
+
+        return functions.power(other, self)
+
+    def __matmul__(self, other: Any) -> Expr:
+        from eindiff.functions import multilinear as arrays
+
+        return arrays.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Expr:
+        from eindiff.functions import multilinear as arrays
+
+        return arrays.matmul(other, self)
+
+    def __neg__(self) -> Expr:
+        from eindiff.functions import multilinear as arrays
+
+        return arrays.multiply(-1, self)
+
+    def __pos__(self) -> Expr:
+        return self
+
+    def __abs__(self) -> Expr:
+        from eindiff.functions import elementwise as functions
+
+        return functions.abs(self)
+
+    def __getitem__(self, index: Any) -> Expr:
+        from eindiff.functions import indexing
+
+        return indexing.getitem(self, index)
+
+    def __gt__(self, other: Any) -> Expr:
+        from eindiff.functions import elementwise as functions
+
+        return functions.greater(self, other)
+
+    def __lt__(self, other: Any) -> Expr:
+        from eindiff.functions import elementwise as functions
+
+        return functions.greater(other, self)
+
+    def __ge__(self, other: Any) -> Expr:
+        return 1 - (self < other)
+
+    def __le__(self, other: Any) -> Expr:
+        return 1 - (self > other)
+
+    def __and__(self, other: Any) -> Any:
+        return np.logical_and(self, other)
+
+    def __or__(self, other: Any) -> Any:
+        return np.logical_or(self, other)
+
+    def __xor__(self, other: Any) -> Any:
+        return np.logical_xor(self, other)
+
+    def __invert__(self) -> Any:
+        return np.logical_not(self)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    @property
+    def T(self) -> Expr:
+        """The transpose: all axes in reverse order."""
+        from eindiff.functions import multilinear as arrays
+
+        return arrays.transpose(self)
+
+    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+        """The sum over all axes or the given ones."""
+        result: Any = np.sum(self, axis, keepdims=keepdims)
+        return result
+
+    def reshape(self, *shape: Any) -> Expr:
+        """The same entries, in row-major order, with another shape."""
+        from eindiff.functions import indexing
+
+        return indexing.reshape(self, shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape)
+
+
+class Variable(Expr):
+    """An input, known by its name."""
+
+    __slots__ = ("name", "properties")
+    name: str
+    properties: frozenset[str]
+
+
+class Constant(Expr):
+    """Literal data, or a structured constant."""
+
+    __slots__ = ("value",)
+    value: np.ndarray | Structure
+
+
+class Einsum(Expr):
+    """`coefficient * sum of products of operands`, with labels 0, 1, 2, ... for axes.
+
+    The output may repeat a label (a delta) or name one that no operand has (ones); `sizes` has the size of every label.
+    It is either a *product*, which sums over nothing, or a *contraction*, which has coefficient 1, an output of
+    distinct bound labels, and operands that hang together through the labels it sums over.
+    """
+
+    __slots__ = ("coefficient", "is_product", "labels", "operands", "output", "sizes")
+    coefficient: Number
+    operands: tuple[Expr, ...]
+    labels: tuple[Labels, ...]
+    output: Labels
+    sizes: Shape
+    is_product: bool
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.operands
+
+    @property
+    def has_delta(self) -> bool:
+        """Whether the output repeats a label."""
+        return len(set(self.output)) < len(self.output)
+
+    @property
+    def contracted(self) -> tuple[int, ...]:
+        """The labels that are summed over."""
+        return tuple(label for label in range(len(self.sizes)) if label not in self.output)
+
+
+class Add(Expr):
+    """A sum of two or more terms of the same shape."""
+
+    __slots__ = ("terms",)
+    terms: tuple[Expr, ...]
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.terms
+
+    @property
+    def has_delta(self) -> bool:
+        """Whether some term repeats a label in its output."""
+        return any(isinstance(term, Einsum) and term.has_delta for term in self.terms)
+
+
+class Map(Expr):
+    """A function applied entry by entry to arguments of one shape."""
+
+    __slots__ = ("args", "function")
+    function: Function
+    args: tuple[Expr, ...]
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.args
+
+
+class Apply(Expr):
+    """A function of whole tensors. Its core axes are the last ones; leading axes are batch axes.
+
+    `batch` has the labels of each argument's batch axes; those of the result are 0, 1, 2, ...
+    """
+
+    __slots__ = ("args", "batch", "function")
+    function: Function
+    args: tuple[Expr, ...]
+    batch: tuple[Labels, ...]
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.args
+
+
+def intern(kind: type, identity: tuple, **fields: Any) -> Any:
+    """The one node of this kind and identity, made from `fields` if it does not exist yet."""
+    digest = blake2b(repr((kind.__name__, identity)).encode(), digest_size=16).digest()
+    node = _interned.get(digest)
+    if node is None:
+        made = unlisted(kind, digest, **fields)
+        with _interning:  # another thread may have made it meanwhile
+            node = _interned.get(digest)
+            if node is None:
+                node = _interned[digest] = made
+    return node
+
+
+def unlisted(kind: type, digest: bytes, **fields: Any) -> Any:
+    """A node that is not interned (yet)."""
+    node: Any = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(node, name, value)
+    object.__setattr__(node, "digest", digest)
+    return node
+
+
+def expression(value: Any) -> Expr:
+    """What is an expression, or an error."""
+    if not isinstance(value, Expr):
+        raise EindiffError(f"{value!r} is no expression: declare a variable, for instance vector('x', 'n')")
+    return value
+
+
+def plain(expr: Expr) -> Expr:
+    """The node itself, which is part of larger expressions and does not know whose derivative it is."""
+    return expr if expr.derivation is None else expr.derivation.expr
+
+
+def remember(node: Expr, name: str, found: Any) -> Any:
+    """What was found out about a node, kept on it."""
+    object.__setattr__(node, name, found)
+    return found
+
+
+def topological(outputs: Iterable[Expr]) -> list[Expr]:
+    """All nodes below the outputs, each after its children."""
+    return post_order(map(plain, outputs), lambda node: node.children)
+
+
+def is_index_map(node: Expr) -> TypeGuard[Constant]:
+    """Whether a node is the 0/1 tensor of an index map."""
+    return isinstance(node, Constant) and isinstance(node.value, IndexMap)
+
+
+def is_contraction(node: Expr) -> TypeGuard[Einsum]:
+    """Whether a node is a product with a sum over something."""
+    return isinstance(node, Einsum) and not node.is_product
+
+
+def variables(*outputs: Expr) -> list[Variable]:
+    """The variables of some expressions, by name."""
+    return sorted({n for n in topological(outputs) if isinstance(n, Variable)}, key=lambda v: v.name)
+
+
+def size_names(*outputs: Expr) -> set[str]:
+    """The named sizes that some expressions need."""
+    sizes = {size for node in topological(outputs) for size in sizes_in(node)}
+    return {name for size in sizes for name in sz.names(size)}
+
+
+def sizes_in(node: Expr) -> list[Size]:
+    """The sizes that a node may have to write: of its axes, of labels, and those in structured constants."""
+    sizes = [*node.shape, *(node.sizes if isinstance(node, Einsum) else ())]
+    if isinstance(node, Constant) and isinstance(node.value, SizeOf):
+        sizes.append(node.value.size)
+    if isinstance(node, Constant) and isinstance(node.value, IndexMap):
+        sizes += [node.value.offset, *node.value.strides]
+    return sizes

@@ -1,0 +1,179 @@
+"""Sums: the constructor of Add nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from fractions import Fraction
+from math import gcd, isfinite, lcm
+
+from eindiff.core.coefficients import Number, number, plus, times
+from eindiff.core.einsums import Factor, einsum, filled, parts, product, scale, transpose
+from eindiff.core.labels import Labels, Symmetry, arrangements
+from eindiff.core.nodes import Add, Einsum, Expr, intern, plain
+from eindiff.core.rewrite import rewrite
+from eindiff.core.sizes import Shape, Size
+
+
+def add(terms: Sequence[Expr]) -> Expr:
+    """The sum of terms of one shape, in canonical form."""
+    shape = terms[0].shape
+    collected = _collect(terms)
+    if (rewritten := rewrite("add", collected, shape)) is not None:
+        return rewritten
+    if len(collected) > 1:
+        collected = _group(collected)
+    if not collected:
+        return filled(0, shape)
+    if len(collected) == 1:
+        [(term, coefficient)] = collected.items()
+        return scale(coefficient, term)
+    return _orient(collected, shape)
+
+
+def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:
+    """Flatten sums of sums and merge like terms: each term without its coefficient, and the coefficient."""
+    collected: dict[Expr, Number] = {}
+    stack: list[tuple[Number, Expr]] = [(1, term) for term in reversed(terms)]
+    while stack:
+        coefficient, term = stack.pop()
+        if isinstance(term, Add):
+            stack.extend((coefficient, inner) for inner in term.terms)
+            continue
+        if not (isinstance(term, Einsum) and term.is_product):
+            bare = plain(term)
+            collected[bare] = plus(collected[bare], coefficient) if bare in collected else coefficient
+            continue
+        own, factors, output, sizes = parts(term)
+        if own == 0:
+            continue
+        if len(factors) == 1 and isinstance(factors[0][0], Add):
+            inner_add, labels = factors[0]
+            for inner in inner_add.children:
+                stack.append((times(coefficient, own), einsum(1, [(inner, labels)], output, sizes)))
+            continue
+        bare = plain(term) if own == 1 else product(1, factors, output, sizes)
+        total = times(coefficient, own)
+        collected[bare] = plus(collected[bare], total) if bare in collected else total
+    return {term: coefficient for term, coefficient in collected.items() if coefficient != 0}
+
+
+def _group(collected: dict[Expr, Number]) -> dict[Expr, Number]:
+    """Fact 5: put terms of one pattern of deltas and ones under it, and common factors in front (Lemma 3)."""
+    patterns: dict[tuple, list[Expr]] = {}
+    order = tuple(range(next(iter(collected)).ndim))
+    plain_pattern = (order, frozenset(order))
+    for term in collected:
+        pattern = plain_pattern
+        if isinstance(term, Einsum) and term.is_product:
+            pattern = (term.output, frozenset(label for labels in term.labels for label in labels))
+        patterns.setdefault(pattern, []).append(term)
+    result: dict[Expr, Number] = {}
+    for (output, bound), members in patterns.items():
+        weighted = {term: collected[term] for term in members}
+        trivial = len(set(output)) == len(output) and len(bound) == len(output)
+        if len(members) > 1:
+            combined = _factor_out(weighted) if trivial else _under_pattern(weighted, output, bound)
+            if combined is not None:
+                coefficient, factors, output_labels, sizes = parts(combined)
+                weighted = {product(1, factors, output_labels, sizes): coefficient} if coefficient else {}
+        result.update(weighted)
+    return result
+
+
+def _under_pattern(terms: dict[Expr, Number], output: Labels, bound: Collection[int]) -> Expr:
+    """The sum of terms that share a pattern of deltas and ones: the pattern of the sum of their cores."""
+    core = tuple(label for label in dict.fromkeys(output) if label in bound)
+    cores: list[Expr] = []
+    sizes: dict[int, Size] = {}
+    for term, coefficient in terms.items():
+        own, factors, _, sizes = parts(term)
+        cores.append(einsum(times(coefficient, own), factors, core, sizes))
+    return einsum(1, [(add(cores), core)], output, sizes)
+
+
+def _factor_out(terms: dict[Expr, Number]) -> Expr | None:
+    """`x*y + x*z = x*(y + z)`: the factors common to all terms stand in front of the sum of the rest."""
+    common: Counter[Factor] | None = None
+    for term in terms:
+        factors = parts(term)[1]
+        common = Counter(factors) if common is None else common & Counter(factors)
+        if not common:
+            return None
+    assert common is not None  # there are terms
+    views = [(coefficient, parts(term)) for term, coefficient in terms.items()]
+    _, _, output, sizes = views[0][1]
+    rests = [list((Counter(factors) - common).elements()) for _, (_, factors, _, _) in views]
+    used = tuple(sorted({label for rest in rests for _, labels in rest for label in labels}))
+    inner = add([einsum(c, rest, used, sizes) for (c, _), rest in zip(views, rests, strict=True)])
+    return einsum(1, [*common.elements(), (inner, used)], output, sizes)
+
+
+def _orient(terms: dict[Expr, Number], shape: Shape) -> Expr:
+    """The Add of the terms in canonical orientation, behind the transposition and the factor that undo it.
+
+    The orientations that give the same Add are its symmetries. A sum with deltas stays as it is, since whatever
+    stands around it is distributed over its terms.
+    """
+    identity = tuple(range(len(shape)))
+    if any(isinstance(term, Einsum) and term.has_delta for term in terms):
+        ordered = sorted(terms.items(), key=lambda item: item[0].digest)
+        return _sum_node([scale(c, term) for term, c in ordered], shape, ())
+    content = _content(list(terms.values()))
+    orders = arrangements(_axis_signatures(list(terms), shape)) if len(shape) > 1 else [identity]
+    found = [(_turned(terms, axes, content), axes) for axes in orders]
+    (_, sign, scaled), axes = min(found, key=lambda candidate: candidate[0][0])
+    same = {(tuple([axes.index(a) for a in other]), sign * s) for (_, s, these), other in found if these == scaled}
+    node = _sum_node(scaled, tuple([shape[axis] for axis in axes]), tuple(sorted(same - {(identity, 1)})))
+    return product(number(sign * content), [(node, axes)], identity, dict(enumerate(shape)))
+
+
+def _sum_node(terms: Sequence[Expr], shape: Shape, symmetries: tuple[Symmetry, ...]) -> Add:
+    identity = tuple([term.digest for term in terms])
+    return intern(Add, identity, terms=tuple(terms), shape=shape, symmetries=symmetries)
+
+
+def _turned(terms: dict[Expr, Number], axes: tuple[int, ...], content: Number) -> tuple[tuple, int, tuple[Expr, ...]]:
+    """The terms with axes in another order and without the factor in front: a key to compare, the sign, the terms."""
+    turned = sorted(((transpose(term, axes), c) for term, c in terms.items()), key=lambda pair: pair[0].digest)
+    sign = -1 if turned[0][1] < 0 else 1
+    scaled = [(term, _divide(c, sign * content)) for term, c in turned]
+    return tuple([(term.digest, float(c)) for term, c in scaled]), sign, tuple([scale(c, term) for term, c in scaled])
+
+
+def _divide(a: Number, b: Number) -> Number:
+    if b == 1:
+        return a
+    return number(Fraction(a) / Fraction(b) if _exact(a, b) else a / b)
+
+
+def _exact(*values: Number) -> bool:
+    return not any(isinstance(value, float) for value in values)
+
+
+def _content(coefficients: Sequence[Number]) -> Number:
+    """The positive factor common to all coefficients: their content if they are exact, else their size if equal."""
+    if all(type(c) is int for c in coefficients):
+        return gcd(*map(int, coefficients))
+    if _exact(*coefficients):
+        exact = [Fraction(c) for c in coefficients]
+        return number(Fraction(gcd(*(c.numerator for c in exact)), lcm(*(c.denominator for c in exact))))
+    first = coefficients[0]
+    size = first if first > 0 else -first
+    return size if isfinite(size) and all(c in (size, -size) for c in coefficients) else 1
+
+
+def _axis_signatures(terms: Sequence[Expr], shape: Shape) -> list[tuple]:
+    """What distinguishes the axes of a sum whatever their order: where each occurs in the factors of the terms."""
+    signatures: list[list] = [[] for _ in shape]
+    for term in terms:
+        _, factors, output, _ = parts(term)
+        for axis, label in enumerate(output):
+            where = [(n.digest, orbit(n, a)) for n, labels in factors for a, x in enumerate(labels) if x == label]
+            signatures[axis].append(tuple(sorted(where)))
+    return [(str(size), tuple(sorted(signature))) for size, signature in zip(shape, signatures, strict=True)]
+
+
+def orbit(node: Expr, axis: int) -> int:
+    """The smallest axis that a symmetry of the node takes to this one."""
+    return min([axis, *(permutation[axis] for permutation, _ in node.symmetries)])

@@ -1,0 +1,1 @@
+"""What follows from an expression at every point: bounds, symmetry, definiteness."""

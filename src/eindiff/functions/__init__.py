@@ -1,0 +1,1 @@
+"""The tables of functions, the operators of expressions, and the rules that rewrite them."""

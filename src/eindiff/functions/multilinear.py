@@ -1,0 +1,347 @@
+"""Expressions as arrays: declarations, Python's operators, and the shape-changing functions of NumPy.
+
+Everything here is an Einsum, or a sum of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from math import isfinite, isinf
+from operator import index
+from typing import Any
+
+from eindiff.core import construct
+from eindiff.core import sizes as sz
+from eindiff.core.coefficients import Number, number
+from eindiff.core.construct import Factor, constant, filled
+from eindiff.core.errors import EindiffError, shape_text
+from eindiff.core.index_relations import Lower
+from eindiff.core.labels import Labels
+from eindiff.core.nodes import Einsum, Expr, Variable
+from eindiff.core.sizes import Size
+
+Operand = Any  # an expression, a number, or what np.asarray takes
+
+# Declarations
+
+
+def scalar(name: str, *properties: str) -> Variable:
+    """A scalar variable."""
+    return construct.variable(name, (), properties)
+
+
+def vector(name: str, n: Size, *properties: str) -> Variable:
+    """A vector variable: `vector("x", "n")`, or `vector("x", 3, "positive")`."""
+    return construct.variable(name, (n,), properties)
+
+
+def matrix(name: str, m: Size, n: Size, *properties: str) -> Variable:
+    """A matrix variable: `matrix("A", "m", "n")`, or `matrix("Q", 3, 3, "orthogonal")`."""
+    return construct.variable(name, (m, n), properties)
+
+
+def symmetric(name: str, n: Size, *properties: str) -> Variable:
+    """A symmetric matrix variable: `symmetric("S", "n")`, or `symmetric("S", "n", "psd")`."""
+    return construct.variable(name, (n, n), ("symmetric", *properties))
+
+
+def tensor(name: str, shape: Sequence[Size], *properties: str) -> Variable:
+    """A tensor variable of any order: `tensor("T", ("l", "m", "n"))`."""
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        raise EindiffError(f"tensor {name}: a shape is a tuple of sizes, not {shape!r}")
+    return construct.variable(name, tuple(shape), properties)
+
+
+def as_expr(value: Operand) -> Expr:
+    """An expression as it is; numbers and arrays as constants."""
+    if isinstance(value, Expr):
+        return value
+    if hasattr(type(value), "__eindiff_expression__"):  # an array of a function that is traced
+        return value.__eindiff_expression__
+    if isinstance(value, bool | int | float | Fraction):
+        return filled(value, ())
+    if isinstance(value, str):
+        raise EindiffError(f"{value!r} is text: declare a variable first, for instance vector({value!r}, 'n')")
+    return constant(value)
+
+
+def ones(*shape: Size) -> Expr:
+    """A tensor of ones."""
+    return filled(1, tuple(map(sz.read, shape)))
+
+
+def zeros(*shape: Size) -> Expr:
+    """A tensor of zeros."""
+    return filled(0, tuple(map(sz.read, shape)))
+
+
+def eye(n: Size) -> Expr:
+    """The identity matrix: `einsum("->ii")`."""
+    return construct.einsum(1, [], (0, 0), {0: sz.read(n)})
+
+
+# Elementwise operators, with NumPy's broadcasting
+
+
+def _aligned(operation: str, operands: Sequence[Expr]) -> tuple[list[Factor], Labels, dict[int, Size]]:
+    """Operands with labels that make them broadcast: axes meet from the right, an axis of size 1 meets any."""
+    order = max(operand.ndim for operand in operands)
+    output = tuple(range(order))
+    sizes: dict[int, Size] = {}
+    for operand in operands:
+        for label, size in zip(reversed(output), reversed(operand.shape), strict=False):
+            if sizes.get(label, 1) == 1:
+                sizes[label] = size
+            elif size not in (1, sizes[label]):
+                shapes = " and ".join(f"{short(o)} ({shape_text(o.shape)})" for o in operands)
+                raise EindiffError(
+                    f"{operation}: the shapes of {shapes} do not fit: "
+                    f"an axis of size {size} meets one of size {sizes[label]}"
+                )
+    factors = []
+    for operand in operands:
+        labels = []
+        for label, size in zip(output[order - operand.ndim :], operand.shape, strict=True):
+            if size == sizes[label]:
+                labels.append(label)
+            else:  # an axis of size 1 is summed away, and its place is left unbound
+                labels.append(order + len(sizes))
+                sizes[labels[-1]] = 1
+        factors.append((operand, tuple(labels)))
+    return factors, output, sizes
+
+
+def short(expr: Expr) -> str:
+    """An expression in few characters, for error messages."""
+    text = repr(expr)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def broadcast(operation: str, operands: Sequence[Expr]) -> list[Expr]:
+    """Operands repeated so that they all have the same shape."""
+    factors, output, sizes = _aligned(operation, operands)
+    return [construct.einsum(1, [factor], output, sizes) for factor in factors]
+
+
+def add(*operands: Operand) -> Expr:
+    """The sum of operands."""
+    return construct.add(broadcast("+", [as_expr(operand) for operand in operands]))
+
+
+def subtract(a: Operand, b: Operand) -> Expr:
+    """The difference of two operands."""
+    a, b = broadcast("-", [as_expr(a), as_expr(b)])
+    return construct.add([a, construct.scale(-1, b)])
+
+
+def multiply(*operands: Operand) -> Expr:
+    """The product of operands, entry by entry."""
+    factors, output, sizes = _aligned("*", [as_expr(operand) for operand in operands])
+    return construct.einsum(1, factors, output, sizes)
+
+
+def divide(a: Operand, b: Operand) -> Expr:
+    """The quotient of two operands, entry by entry."""
+    if isinstance(b, int | float | Fraction) and not isinstance(b, bool):
+        if b == 0:
+            raise EindiffError(f"division of {short(as_expr(a))} by zero")
+        if not isinstance(b, float):
+            return construct.scale(number(Fraction(1) / b), as_expr(a))
+        if isfinite(b) and isinf(1 / b):
+            raise EindiffError(f"1 / {b} is too large for a floating-point number")
+        return construct.scale(number(1 / b), as_expr(a))
+    return multiply(a, construct.rewrite_power(as_expr(b), -1))
+
+
+# Products
+
+
+def einsum(spec: str, *operands: Operand, sizes: Mapping[str, Size] | None = None) -> Expr:
+    """Einstein's notation, as `numpy.einsum` has it, with more freedom in the output.
+
+    A label may be repeated in the output (a delta), or be in no operand (ones; give its size).
+
+    >>> x = vector("x", "n")
+    >>> einsum("i->ii", x) is diag(x)
+    True
+    >>> einsum("->ij", sizes={"i": "n", "j": 3}) is ones("n", 3)
+    True
+    """
+    exprs = [as_expr(operand) for operand in operands]
+    inputs, output = _parse_spec(spec, exprs)
+    found: dict[str, Size] = {label: sz.read(size) for label, size in (sizes or {}).items()}
+    where: dict[str, str] = dict.fromkeys(found, "sizes")
+    for expr, labels in zip(exprs, inputs, strict=True):
+        for axis, (label, size) in enumerate(zip(labels, expr.shape, strict=True)):
+            if label[0] == "." and size == 1:  # a stack of one fits to any: its axis is summed away
+                labels[axis] = label = f"{label} of {len(found)}"
+            if found.setdefault(label, size) != size:
+                raise EindiffError(
+                    f"einsum {spec!r}: label {label!r} has size {found[label]} in {where[label]} "
+                    f"and size {size} in {short(expr)} ({shape_text(expr.shape)})"
+                )
+            where.setdefault(label, f"{short(expr)} ({shape_text(expr.shape)})")
+    for label in output:
+        if label not in found:
+            if label[0] != ".":
+                hint = f"output label {label!r} is in no operand: give sizes={{{label!r}: ...}}"
+                raise EindiffError(f"einsum {spec!r}: {hint}")
+            found[label] = 1
+    names = {label: index for index, label in enumerate(found)}
+    factors = [(expr, tuple([names[x] for x in labels])) for expr, labels in zip(exprs, inputs, strict=True)]
+    return construct.einsum(1, factors, tuple([names[x] for x in output]), {names[x]: s for x, s in found.items()})
+
+
+def _parse_spec(spec: str, operands: Sequence[Expr]) -> tuple[list[list[str]], list[str]]:
+    """The labels of inputs and output; `...` stands for the axes that are not named, aligned from the right."""
+    if not isinstance(spec, str):
+        raise EindiffError(f"einsum begins with text such as 'ij,jk->ik', not with {spec!r}")
+    left, arrow, right = spec.replace(" ", "").partition("->")
+    terms = left.split(",") if left or operands else []
+    if len(terms) != len(operands):
+        raise EindiffError(f"einsum {spec!r} names {len(terms)} operands, but {len(operands)} are given")
+    for text in (*terms, right):
+        if not all(c.isalpha() for c in text.replace("...", "", 1)):
+            raise EindiffError(f"einsum {spec!r}: labels are letters, {text!r} has others")
+    inputs = []
+    for term, operand in zip(terms, operands, strict=True):
+        before, dots, after = term.partition("...")
+        rest = operand.ndim - len(before) - len(after)
+        if rest < 0 or (rest and not dots):
+            raise EindiffError(
+                f"einsum {spec!r}: {term!r} names {len(before) + len(after)} axes of {short(operand)}, "
+                f"which has shape {shape_text(operand.shape)}"
+            )
+        inputs.append([*before, *(f".{rest - k}" for k in range(rest)), *after])
+    return inputs, spec_output(inputs, right if arrow else None)
+
+
+def spec_output(inputs: list[list[str]], given: str | None) -> list[str]:
+    """The labels of the output of an einsum: as given, or those that occur once, in order of the alphabet."""
+    dotted = sorted({x for labels in inputs for x in labels if x[0] == "."}, key=lambda x: -int(x[1:]))
+    if given is not None:
+        before, dots, after = given.partition("...")
+        return [*before, *(dotted if dots else []), *after]
+    every = [x for labels in inputs for x in labels if x[0] != "."]
+    return dotted + sorted(x for x in set(every) if every.count(x) == 1)
+
+
+def matmul(a: Operand, b: Operand) -> Expr:
+    """The matrix product, with NumPy's meaning for vectors and stacks of matrices."""
+    a, b = as_expr(a), as_expr(b)
+    if a.ndim == 0 or b.ndim == 0:
+        raise EindiffError(f"{short(a)} @ {short(b)}: a scalar has no matrix product; use *")
+    meets = b.ndim - 1 if b.ndim == 1 else b.ndim - 2
+    if a.shape[-1] != b.shape[meets]:
+        raise EindiffError(
+            f"{short(a)} @ {short(b)}: the last axis of {short(a)} ({shape_text(a.shape)}) has size {a.shape[-1]}, "
+            f"but the axis of {short(b)} ({shape_text(b.shape)}) it meets has size {b.shape[meets]}"
+        )
+    left, right = "i" if a.ndim > 1 else "", "k" if b.ndim > 1 else ""
+    return einsum(f"...{left}j,...j{right}->...{left}{right}", a, b)
+
+
+def outer(a: Operand, b: Operand) -> Expr:
+    """All products of an entry of `a` with one of `b`: the axes of `a` first."""
+    a, b = as_expr(a), as_expr(b)
+    left, right = tuple(range(a.ndim)), tuple(range(a.ndim, a.ndim + b.ndim))
+    return construct.einsum(1, [(a, left), (b, right)], left + right, dict(enumerate(a.shape + b.shape)))
+
+
+def inner(a: Operand, b: Operand) -> Expr:
+    """The sum of the products of entries of two tensors of one shape."""
+    return sum(multiply(a, b))
+
+
+# Axes
+
+
+def transpose(a: Operand, axes: Sequence[int] | None = None) -> Expr:
+    """Axes in another order; reversed if none is given."""
+    a = as_expr(a)
+    axes = tuple(reversed(range(a.ndim))) if axes is None else tuple(axes_of("transpose", a, axes))
+    if sorted(axes) != list(range(a.ndim)):
+        raise EindiffError(f"transpose: {axes} is not an order of the {a.ndim} axes of {short(a)}")
+    return construct.transpose(a, axes)
+
+
+def moveaxis(a: Operand, source: int, target: int) -> Expr:
+    """One axis moved to another place."""
+    a = as_expr(a)
+    source, target = axis_of("moveaxis", a, source), axis_of("moveaxis", a, target)
+    axes = [axis for axis in range(a.ndim) if axis != source]
+    return construct.transpose(a, [*axes[:target], source, *axes[target:]])
+
+
+def axes_of(operation: str, a: Expr, axis: int | Sequence[int] | None) -> list[int]:
+    """Axes as numbers from 0 on."""
+    given = range(a.ndim) if axis is None else axis if isinstance(axis, Iterable) else [axis]
+    try:
+        axes = [index(k) + a.ndim if k < 0 else index(k) for k in given]
+    except TypeError:
+        raise EindiffError(f"{operation}: an axis is an integer, not {axis!r}") from None
+    if any(not 0 <= k < a.ndim for k in axes) or len(set(axes)) < len(axes):
+        raise EindiffError(f"{operation}: axis {axis} of {short(a)}, which has shape {shape_text(a.shape)}")
+    return axes
+
+
+def axis_of(operation: str, a: Expr, axis: int) -> int:
+    """One axis as a number from 0 on."""
+    if axis is None or isinstance(axis, Iterable):
+        raise EindiffError(f"{operation} is along one axis, an integer, not {axis!r}")
+    return axes_of(operation, a, axis)[0]
+
+
+def sum(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
+    """The sum over all axes, or over the given ones."""
+    a = as_expr(a)
+    gone = axes_of("sum", a, axis)
+    labels = tuple(range(a.ndim))
+    kept = tuple(label for label in labels if label not in gone)
+    return construct.einsum(1, [(a, labels)], kept, dict(enumerate(a.shape)))
+
+
+def mean(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
+    """The mean over all axes, or over the given ones."""
+    a = as_expr(a)
+    count = construct.size_number(sz.product(a.shape[k] for k in axes_of("mean", a, axis)))
+    return multiply(sum(a, axis), construct.rewrite_power(count, -1))
+
+
+def cumsum(a: Operand, axis: int = -1) -> Expr:
+    """Running sums along an axis."""
+    a = as_expr(a)
+    axis = axis_of("cumsum", a, axis)
+    labels, new = tuple(range(a.ndim)), a.ndim
+    lower = constant(Lower(a.shape[axis]))
+    output = tuple(new if label == axis else label for label in labels)
+    return construct.einsum(1, [(a, labels), (lower, (new, axis))], output, dict(enumerate((*a.shape, a.shape[axis]))))
+
+
+def tr(a: Operand) -> Expr:
+    """The trace of a square matrix, or of each in a stack."""
+    return einsum("...ii->...", square_matrix("tr", a))
+
+
+def diag(a: Operand) -> Expr:
+    """The diagonal matrix of a vector, or the diagonal of a square matrix."""
+    a = as_expr(a)
+    if a.ndim == 1:
+        return einsum("i->ii", a)
+    if a.ndim != 2:
+        raise EindiffError(f"diag takes a vector or a square matrix; {short(a)} has shape {shape_text(a.shape)}")
+    return einsum("ii->i", square_matrix("diag", a))
+
+
+def square_matrix(operation: str, a: Operand) -> Expr:
+    """The operand, if its last two axes are of one size."""
+    a = as_expr(a)
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise EindiffError(f"{operation} needs a square matrix; {short(a)} has shape {shape_text(a.shape)}")
+    return a
+
+
+def coefficient_of(expr: Expr) -> Number | None:
+    """The number that an expression is everywhere, or None."""
+    return expr.coefficient if isinstance(expr, Einsum) and construct.is_number(expr) else None

@@ -1,0 +1,176 @@
+"""Functions of vectors along an axis: logsumexp, max, prod; and norms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from eindiff.core import construct
+from eindiff.core import sizes as sz
+from eindiff.core.nodes import Expr
+from eindiff.functions.elementwise import TABLE, Function, abs, exp, row, sqrt
+from eindiff.functions.indexing import reshape
+from eindiff.functions.multilinear import Operand, as_expr, axes_of, broadcast, moveaxis, multiply, sum, transpose
+
+
+def _none(shape: tuple) -> tuple:
+    return ()
+
+
+def _same(shape: tuple) -> tuple:
+    return shape
+
+
+def _logsumexp_value(x: np.ndarray) -> np.ndarray:
+    top = x.max(axis=-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    return np.log(np.exp(x - top).sum(axis=-1)) + top[..., 0]
+
+
+def _ties(x: np.ndarray) -> np.ndarray:
+    hits = (x == x.max(axis=-1, keepdims=True)).astype(float)
+    return hits / hits.sum(axis=-1, keepdims=True)
+
+
+_logsumexp: Function = row(
+    "logsumexp", _logsumexp_value, lambda x: exp(x - construct.apply(_logsumexp, (x,))[..., None]),
+    latex=r"\operatorname{logsumexp}", core=(1,), output=_none, flops=lambda n: 3 * n,
+)  # fmt: skip
+
+
+def _weighted(x: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """weights * exp(x - top), and top, the largest x with a weight; entries without one do no harm."""
+    top = np.max(x, axis=-1, keepdims=True, where=weights != 0, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0.0)
+    return weights * np.exp(np.where(weights == 0, -np.inf, x - top)), top
+
+
+def _log_weighted_sum_value(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    entries, top = _weighted(x, weights)
+    return np.log(entries.sum(axis=-1)) + top[..., 0]
+
+
+def _weighted_softmax_value(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    entries, _ = _weighted(x, weights)
+    total = entries.sum(axis=-1, keepdims=True)
+    return entries / np.where(total > 0, total, np.nan)
+
+
+def _per_weight(x: Expr, weights: Expr) -> Expr:
+    """The derivative of log_weighted_sum by a weight, exp(x) over the sum."""
+    return exp(x - construct.apply(_log_weighted_sum, (x, weights))[..., None])
+
+
+def _softmax_change(x: Expr, weights: Expr, slope: Expr) -> Expr:
+    """The derivatives of the entries p of a weighted softmax: diag(s) - p s', where s is the slope of its logarithm."""
+    entries = construct.apply(_weighted_softmax, (x, weights))
+    axes = tuple(range(x.ndim))
+    sizes = dict(enumerate((*x.shape, x.shape[-1])))
+    output = (*axes, x.ndim)
+    products = construct.einsum(-1, [(entries, axes), (slope, (*axes[:-1], x.ndim))], output, sizes)
+    return construct.add([construct.einsum(1, [(slope, axes)], (*axes, axes[-1]), sizes), products])
+
+
+_weighted_softmax: Function = row(
+    "weighted_softmax", _weighted_softmax_value,
+    lambda x, w: _softmax_change(x, w, construct.apply(_weighted_softmax, (x, w))),
+    lambda x, w: _softmax_change(x, w, _per_weight(x, w)),
+    domain="positive", latex=r"\operatorname{weighted\_softmax}", core=(1, 1), output=lambda x, w: x,
+    flops=lambda n: 4 * n,
+)  # fmt: skip
+_log_weighted_sum: Function = row(
+    "log_weighted_sum", _log_weighted_sum_value, lambda x, w: construct.apply(_weighted_softmax, (x, w)), _per_weight,
+    domain="positive", latex=r"\operatorname{log\_weighted\_sum}", core=(1, 1), output=lambda x, w: (),
+    flops=lambda n: 4 * n,
+)  # fmt: skip
+_argmax = row("argmax", _ties, None, latex=r"\operatorname{argmax}", core=(1,), output=_same, flops=lambda n: 2 * n)
+_max = row(
+    "max", lambda x: x.max(axis=-1), lambda x: construct.apply(_argmax, (x,)),
+    domain="distinct entries", latex=r"\max", core=(1,), output=_none, flops=lambda n: n,
+)  # fmt: skip
+
+
+def _products_without(count: int) -> Callable[[np.ndarray], np.ndarray]:
+    def value(x: np.ndarray) -> np.ndarray:
+        n = x.shape[-1]
+        left_out = list(np.ndindex((n,) * count))  # the choices of entries left out
+        factors = np.repeat(x[..., None, :], len(left_out), axis=-2)
+        for place in range(count):
+            factors[..., np.arange(len(left_out)), [choice[place] for choice in left_out]] = 1.0
+        distinct = [len(set(choice)) == count for choice in left_out]
+        return (factors.prod(axis=-1) * distinct).reshape(x.shape[:-1] + (n,) * count)
+
+    return value
+
+
+@lru_cache(maxsize=16)
+def prod_function(left_out: int) -> Function:
+    """The product of the entries of a vector without those at i1, ..., ik, and 0 where two of these are equal.
+
+    Its derivative leaves one more out, so zeros among the entries do no harm.
+    """
+    return Function(
+        "prod", _products_without(left_out), (lambda x: construct.apply(prod_function(left_out + 1), (x,)),),
+        latex=r"\prod", parameter=left_out or None, core=(1,), output=lambda s: s * left_out,
+        flops=lambda n: n ** (left_out + 1),
+    )  # fmt: skip
+
+
+TABLE["prod"] = prod_function(0)
+
+
+def _along(function: Function, a: Operand, axis: int | Sequence[int] | None) -> Expr:
+    """A function of vectors, applied along one axis after the other."""
+    a = as_expr(a)
+    for k in sorted(axes_of(function.name, a, axis), reverse=True):
+        a = construct.apply(function, (moveaxis(a, k, -1),))
+    return a
+
+
+def logsumexp(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
+    """log(sum(exp(a))) over all axes or the given ones, without overflow."""
+    return _along(_logsumexp, a, axis)
+
+
+def log_weighted_sum(x: Operand, weights: Operand) -> Expr:
+    """log(sum(weights * exp(x))) along the last axis, without overflow; weights may have any sign."""
+    return construct.apply(_log_weighted_sum, broadcast("log_weighted_sum", [as_expr(x), as_expr(weights)]))
+
+
+def weighted_softmax(x: Operand, weights: Operand) -> Expr:
+    """weights * exp(x) over their sum along the last axis, which has to be positive."""
+    return construct.apply(_weighted_softmax, broadcast("weighted_softmax", [as_expr(x), as_expr(weights)]))
+
+
+def max(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
+    """The largest entry along all axes or the given ones; equal ones share the derivative evenly."""
+    a = as_expr(a)
+    gone = axes_of("max", a, axis)
+    if len(gone) > 1:  # as one axis, so that equal entries share evenly wherever they are
+        kept = [k for k in range(a.ndim) if k not in gone]
+        count = sz.product(a.shape[k] for k in gone)
+        a = reshape(transpose(a, [*kept, *gone]), (*(a.shape[k] for k in kept), count))
+        gone = [len(kept)]
+    return _along(_max, a, gone)
+
+
+def min(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
+    """The smallest entry along all axes or the given ones; equal ones share the derivative evenly."""
+    return multiply(-1, max(multiply(-1, a), axis))
+
+
+def prod(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
+    """The product of the entries along all axes or the given ones."""
+    return _along(prod_function(0), a, axis)
+
+
+def norm1(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
+    """The sum of absolute values."""
+    return sum(abs(a), axis)
+
+
+def norm2(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
+    """The Euclidean (for matrices: Frobenius) norm."""
+    return sqrt(sum(multiply(a, a), axis))

@@ -1,0 +1,164 @@
+"""Rules for functions of matrices: inverses, determinants, matrix exponential."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+from eindiff.core import construct
+from eindiff.core.coefficients import Number, to_power
+from eindiff.core.construct import parts, scale
+from eindiff.core.nodes import Einsum, Expr, Variable
+from eindiff.core.rewrite import rule
+from eindiff.functions.elementwise import exp, power
+from eindiff.functions.frechet import expm, frechet_function
+from eindiff.functions.matrices import det, inv, logdet
+from eindiff.functions.multilinear import tr
+from eindiff.functions.reductions import prod
+from eindiff.functions.rules.shapes import is_apply
+
+# Inverses and determinants
+
+
+def _wrapped(x: Expr) -> tuple[Number, Expr, bool] | None:
+    """A square matrix as number, matrix and whether it is transposed, if it is a multiple or a transpose of a node."""
+    coefficient, factors, output, _ = parts(x)
+    if len(factors) != 1 or len(output) != 2 or len(set(output)) != 2 or sorted(factors[0][1]) != [0, 1]:
+        return None
+    transposed = factors[0][1] != output
+    return (coefficient, factors[0][0], transposed) if transposed or coefficient != 1 else None
+
+
+def _diagonal(x: Expr) -> Expr | None:
+    """The vector of a diagonal matrix."""
+    if not isinstance(x, Einsum) or x.output != (0, 0):
+        return None
+    return construct.einsum(x.coefficient, list(zip(x.operands, x.labels, strict=True)), (0,), {0: x.sizes[0]})
+
+
+def _square_chain(x: Expr) -> list[Expr] | None:
+    """The factors of a product of square matrices, each transposed as it stands there."""
+    if not isinstance(x, Einsum) or x.is_product or any(s != x.sizes[0] for s in x.sizes) or x.ndim != 2:
+        return None
+    at, end = x.output
+    left, chain = list(zip(x.operands, x.labels, strict=True)), []
+    while left:
+        step = next((f for f in left if len(f[1]) == 2 and at in f[1] and f[1][0] != f[1][1]), None)
+        if step is None:
+            return None
+        left.remove(step)
+        forward = step[1][0] == at
+        chain.append(step[0] if forward else construct.transpose(step[0], (1, 0)))
+        at = step[1][1] if forward else step[1][0]
+    return chain if at == end and len(chain) == len(x.sizes) - 1 else None
+
+
+@rule("inv")
+def inverse_of(a: Expr) -> Expr | None:
+    """inv(inv(A)) = A, inv(c A') = inv(A)'/c, inv(diag(v)) = diag(1/v), inv(A B) = inv(B) inv(A). Smaller arguments."""
+    if is_apply(a, "inv"):
+        return a.args[0]
+    if isinstance(a, Variable) and "orthogonal" in a.properties:
+        return construct.transpose(a, (1, 0))
+    if (wrapped := _wrapped(a)) is not None:
+        coefficient, node, transposed = wrapped
+        result = construct.transpose(inv(node), (1, 0)) if transposed else inv(node)
+        inverse = to_power(coefficient, -1)
+        return None if inverse is None else scale(inverse, result)
+    if (vector := _diagonal(a)) is not None:
+        return construct.einsum(1, [(power(vector, -1), (0,))], (0, 0), {0: a.shape[0]})
+    if (chain := _square_chain(a)) is not None:
+        inverses = {factor: inv(factor) for factor in dict.fromkeys(chain)}  # a power may have the same factor often
+        result = inverses[chain[0]]
+        for factor in chain[1:]:
+            result = inverses[factor] @ result
+        return result
+    return None
+
+
+@rule("det")
+def determinant_of(a: Expr) -> Expr | None:
+    """det(inv(A)) = 1/det(A), det(A') = det(A), det(diag(v)) = prod(v), det(A B) = det(A) det(B). Smaller arguments."""
+    if is_apply(a, "inv"):
+        return power(det(a.args[0]), -1)
+    if (wrapped := _wrapped(a)) is not None:
+        coefficient, node, _ = wrapped
+        if coefficient == 1:
+            return det(node)
+        taken = to_power(coefficient, a.shape[0]) if isinstance(a.shape[0], int) else None
+        return None if taken is None else scale(taken, det(node))
+    if (vector := _diagonal(a)) is not None:
+        return prod(vector)
+    if (chain := _square_chain(a)) is not None:
+        result = construct.filled(1, ())
+        for factor, count in Counter(chain).items():
+            result = result * power(det(factor), count)
+        return result
+    return None
+
+
+@rule("logdet")
+def log_determinant_of(a: Expr) -> Expr | None:
+    """logdet(inv(A)) = -logdet(A), logdet(A') = logdet(A). Smaller arguments."""
+    if is_apply(a, "inv"):
+        return scale(-1, logdet(a.args[0]))
+    wrapped = _wrapped(a)
+    return logdet(wrapped[1]) if wrapped is not None and wrapped[0] == 1 else None
+
+
+def _exponent(a: Expr) -> Expr | None:
+    """The matrix that an expression is the exponential of."""
+    return a.children[0] if is_apply(a, "expm") and len(a.children) == 1 else None
+
+
+@rule("logdet")
+def log_determinant_of_exponential(a: Expr) -> Expr | None:
+    """logdet(expm(A)) = tr(A). One node less."""
+    inner = _exponent(a)
+    return None if inner is None else tr(inner)
+
+
+@rule("det")
+def determinant_of_exponential(a: Expr) -> Expr | None:
+    """det(expm(A)) = exp(tr(A)). The determinant goes away."""
+    inner = _exponent(a)
+    return None if inner is None else exp(tr(inner))
+
+
+@rule("inv")
+def inverse_of_exponential(a: Expr) -> Expr | None:
+    """inv(expm(A)) = expm(-A). One node less."""
+    inner = _exponent(a)
+    return None if inner is None else expm(scale(-1, inner))
+
+
+@rule("expm")
+def exponential_of_logarithm(a: Expr, *directions: Expr) -> Expr | None:
+    """expm(logm(A)) = A. Two nodes less."""
+    return a.children[0] if not directions and is_apply(a, "logm") and len(a.children) == 1 else None
+
+
+@rule("logdet")
+def log_determinant_of_cholesky(a: Expr) -> Expr | None:
+    """logdet(chol(A)) = logdet(A)/2 for a symmetric A. One node less."""
+    if not is_apply(a, "chol") or construct.transpose_core(a.children[0]) is not a.children[0]:
+        return None
+    return scale(Fraction(1, 2), logdet(a.children[0]))
+
+
+def _transpose_rules() -> None:
+    """One rule for each matrix function."""
+    for name in ("expm", "logm", "sqrtm"):
+
+        def function_of_transpose(a: Expr, *directions: Expr, name: str = name) -> Expr | None:
+            """f(A') = f(A)' and D f(A')[E] = D f(A)[E']'. One transposition less inside."""
+            _, factors, output, _ = parts(a)
+            if output != (0, 1) or [labels for _, labels in factors if labels] != [(1, 0)]:
+                return None
+            turned = [construct.transpose(x, (1, 0)) for x in (a, *directions)]
+            return construct.transpose(construct.apply(frechet_function(name, len(directions)), turned), (1, 0))
+
+        rule(name)(function_of_transpose)
+
+
+_transpose_rules()

@@ -1,0 +1,1 @@
+"""Optimization: Newton's method."""

@@ -1,0 +1,1 @@
+"""In which order to compute: nesting and sharing of contractions, common parts."""

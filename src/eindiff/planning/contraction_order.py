@@ -1,0 +1,266 @@
+"""The order of multiplication inside a contraction: which two operands first, and so on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from math import inf
+
+from eindiff.core.labels import Labels, components, first_appearance
+
+Path = tuple[tuple[int, ...], ...]
+
+WRITE = 4.0  # operations that take as long as writing an entry
+STACKED = 2.2  # operations a pair of entries in a stack of matrix products, which are slower than a single one
+BEST_LIMIT = 9  # operands; of more, not all sets are looked at
+FEW = 4  # operands that share a label: they are near each other
+MANY = 1500  # sets of operands that are looked at
+
+
+def contraction_path(
+    inputs: Sequence[Labels],
+    output: Labels,
+    sizes: Mapping[int, int],
+    strategy: str = "auto",
+    operands: Sequence | None = None,
+) -> Path:
+    """Pairs of operands to multiply, one after the other; a pair is taken out and its product put at the end.
+
+    `operands` tells which inputs are the same tensor, so that equal products count once.
+    """
+    names = first_appearance(inputs)
+    renamed = tuple([tuple([names[label] for label in labels]) for labels in inputs])
+    kept = tuple([names[label] for label in output if label in names])
+    which = first_appearance([operands if operands is not None else range(len(inputs))])
+    keys = tuple([which[operand] for operand in operands]) if operands is not None else tuple(range(len(inputs)))
+    return _path(renamed, kept, tuple([sizes[label] for label in names]), strategy, keys)
+
+
+@lru_cache(maxsize=8192)
+def _path(
+    inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], strategy: str, keys: tuple[int, ...]
+) -> Path:
+    if len(inputs) < 2:
+        return ()
+    if len(set(inputs)) == 1 and set(inputs[0]) == set(output):  # elementwise: any order will do
+        return ((0, 1),) * (len(inputs) - 1)
+    rule = tensor_order_path(inputs, output, keys)
+    if strategy == "tensor_order":
+        return rule
+    size_of = dict(enumerate(sizes))
+    best = _best_path(inputs, output, sizes) if len(inputs) <= BEST_LIMIT else _good_path(inputs, output, sizes)
+    return min(best, rule, key=lambda path: path_flops(inputs, output, size_of, path, keys))
+
+
+def _good_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> Path:
+    """A path for many operands: the best one within parts that hang together by labels that few operands have, and then
+    between these parts; by opt_einsum where that is too much."""
+    table = _Subsets(inputs, output, sizes)
+    counts = Counter(label for labels in inputs for label in set(labels))
+    near = sum(1 << label for label, count in counts.items() if count <= FEW)
+    neighbours = [sum(1 << k for k, other in enumerate(table.masks) if other & mask & near) for mask in table.masks]
+    parts = components([[label for label in labels if counts[label] <= FEW] for labels in inputs])
+    tree: dict[int, int] = {}
+    for part in parts:
+        subsets = _connected_subsets(part, neighbours)
+        if subsets is None or len(parts) > BEST_LIMIT:
+            return _heuristic_path(inputs, output, dict(enumerate(sizes)))
+        tree |= table.best(subsets)
+    whole = [sum(1 << k for k in part) for part in parts]
+    unions = [sum(mask for k, mask in enumerate(whole) if chosen >> k & 1) for chosen in range(1, 1 << len(whole))]
+    return _path_of_tree(tree | table.best(unions), len(inputs))
+
+
+def _connected_subsets(part: Sequence[int], neighbours: Sequence[int]) -> list[int] | None:
+    """All sets of operands that hang together, unless there are too many."""
+    found = {1 << k for k in part}
+    grown = list(found)
+    while grown:
+        subset = grown.pop()
+        around = 0
+        for k in part:
+            if subset >> k & 1:
+                around |= neighbours[k]
+        for k in part:
+            if (around & ~subset) >> k & 1 and (larger := subset | 1 << k) not in found:
+                found.add(larger)
+                grown.append(larger)
+        if len(found) > MANY:
+            return None
+    return sorted(found)
+
+
+def _heuristic_path(inputs: tuple[Labels, ...], output: Labels, sizes: Mapping[int, int]) -> Path:
+    import opt_einsum as oe  # only when it is needed: its import takes long
+
+    found = oe.paths.auto([frozenset(labels) for labels in inputs], frozenset(output), sizes)
+    pairs = tuple(tuple(sorted(pair)) for pair in found)
+    return pairs if all(len(pair) == 2 for pair in pairs) else tensor_order_path(inputs, output)
+
+
+def _best_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> Path:
+    """The path of least operations."""
+    tree = _Subsets(inputs, output, sizes).best(range(1, 1 << len(inputs)))
+    return _path_of_tree(tree, len(inputs))
+
+
+class _Subsets:
+    """The best way to multiply sets of operands, from small sets to large ones.
+
+    Sets of operands and sets of labels are bits of integers. Writing a product counts as some operations on each of its
+    entries. Of equal ways, the one with the smaller largest intermediate counts, and then the one that begins with the
+    first operands: so contractions that have these in common share the beginning.
+    """
+
+    def __init__(self, inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> None:
+        self.masks = [sum(1 << label for label in set(labels)) for labels in inputs]
+        self.output = sum(1 << label for label in set(output))
+        self.entries = _sizes_of_masks(sizes)
+        self.found: dict[int, tuple[float, float]] = {}  # the cost of a set, and its largest intermediate
+
+    def labels(self, subset: int) -> int:
+        """The labels of a product of operands: those that the output or another operand has."""
+        inside, outside = 0, self.output
+        for k, mask in enumerate(self.masks):
+            if subset >> k & 1:
+                inside |= mask
+            else:
+                outside |= mask
+        return inside & outside
+
+    def best(self, subsets: Iterable[int]) -> dict[int, int]:
+        """For each set of two or more operands one of the two sets that it is best made of, both given or known."""
+        splits: dict[int, int] = {}
+        wanted = sorted({*subsets, *self.found}, key=int.bit_count)
+        labels = {subset: self.labels(subset) for subset in wanted}
+        complete = len(wanted) == (1 << len(self.masks)) - 1
+        for subset in wanted:
+            if subset in self.found:
+                continue
+            own = self.entries(labels[subset])
+            choice = (0.0, 0.0, 0) if subset & (subset - 1) == 0 else (inf, inf, 0)
+            for first in _submasks(subset) if complete else wanted:
+                second = subset ^ first
+                if first < second or first & subset != first or second not in self.found or first not in self.found:
+                    continue
+                met = labels[first] | labels[second]
+                summed = met != labels[subset]
+                stacked = summed and labels[first] & labels[second] & labels[subset]
+                flops = self.entries(met) * (STACKED if stacked else 2.0 if summed else 1.0) + WRITE * own
+                total = self.found[first][0] + self.found[second][0] + flops
+                largest = max(own, self.found[first][1], self.found[second][1])
+                choice = min(choice, (total, largest, first))
+            if choice[0] < inf:
+                self.found[subset] = choice[:2]
+                if choice[2]:
+                    splits[subset] = choice[2]
+        return splits
+
+
+def _submasks(mask: int) -> Iterator[int]:
+    part = (mask - 1) & mask
+    while part:
+        yield part
+        part = (part - 1) & mask
+
+
+def _sizes_of_masks(sizes: tuple[int, ...]) -> Callable[[int], float]:
+    """The number of entries of a tensor whose labels are the bits of an integer."""
+
+    @cache
+    def entries(mask: int) -> float:
+        total = 1.0
+        for label, size in enumerate(sizes):
+            if mask >> label & 1:
+                total *= size
+        return total
+
+    return entries
+
+
+def _path_of_tree(splits: Mapping[int, int], count: int) -> Path:
+    """How sets of operands split, as pairs of positions."""
+    positions = [1 << k for k in range(count)]
+    order, stack = [], [(1 << count) - 1]
+    while stack:
+        subset = stack.pop()
+        if subset in splits:
+            order.append(subset)
+            stack += [splits[subset], subset ^ splits[subset]]
+    path = []
+    for subset in reversed(order):
+        i, j = sorted((positions.index(splits[subset]), positions.index(subset ^ splits[subset])))
+        path.append((i, j))
+        positions = [p for k, p in enumerate(positions) if k not in (i, j)] + [subset]
+    return tuple(path)
+
+
+class _Terms:
+    """The operands of a contraction while it is carried out: their labels, and keys that tell equal products."""
+
+    def __init__(self, inputs: Sequence[Labels], output: Labels, keys: Sequence[int] | None) -> None:
+        self.labels = list(inputs)
+        self.output = output
+        self.keys: list = list(range(len(inputs)) if keys is None else keys)
+        self.made: set = set()
+
+    def result(self, i: int, j: int) -> Labels:
+        """The labels that the product of two terms keeps: those of the output and of the other terms."""
+        kept = set(self.output).union(*(labels for k, labels in enumerate(self.labels) if k not in (i, j)))
+        return tuple([x for x in dict.fromkeys(self.labels[i] + self.labels[j]) if x in kept])
+
+    def key(self, i: int, j: int) -> tuple:
+        """What the product of two terms is known by: the terms, and how their labels meet."""
+        pair = sorted([(repr(self.keys[i]), self.labels[i]), (repr(self.keys[j]), self.labels[j])])
+        names = first_appearance(labels for _, labels in pair)
+        kept = tuple(sorted(names[x] for x in self.result(i, j)))
+        return (*[(key, tuple([names[x] for x in labels])) for key, labels in pair], kept)
+
+    def multiply(self, i: int, j: int) -> None:
+        result, key = self.result(i, j), self.key(i, j)
+        self.made.add(key)
+        self.labels = [x for k, x in enumerate(self.labels) if k not in (i, j)] + [result]
+        self.keys = [x for k, x in enumerate(self.keys) if k not in (i, j)] + [key]
+
+
+def tensor_order_path(inputs: Sequence[Labels], output: Labels, keys: Sequence[int] | None = None) -> Path:
+    """The paper's rule: multiply vectors first, then matrices, and so on; among equals, the smallest result first.
+
+    A product that was made before comes before all.
+    """
+    terms, path = _Terms(inputs, output, keys), []
+    repeated = keys is not None and len(set(keys)) < len(keys)
+    while (count := len(terms.labels)) > 1:
+        ranked = []
+        for i in range(count):
+            for j in range(i + 1, count):
+                first, second = terms.labels[i], terms.labels[j]
+                apart = not set(first) & set(second)
+                orders = sorted((len(first), len(second)), reverse=True)
+                new = not repeated or terms.key(i, j) not in terms.made
+                ranked.append((new, apart, orders, len(terms.result(i, j)), i, j))
+        *_, i, j = min(ranked)
+        path.append((i, j))
+        terms.multiply(i, j)
+    return tuple(path)
+
+
+def path_flops(
+    inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path, keys: Sequence[int] | None = None
+) -> float:
+    """Operations of a contraction in a given order; equal products count once."""
+    terms, total = _Terms(inputs, output, keys), 0.0
+    for i, j in path:
+        if terms.key(i, j) not in terms.made:
+            total += pair_flops(set(terms.labels[i]) | set(terms.labels[j]), terms.result(i, j), sizes)
+        terms.multiply(i, j)
+    return total
+
+
+def pair_flops(labels: Collection[int], result: Collection[int], sizes: Mapping[int, int]) -> float:
+    """Operations of one product of two tensors: a multiplication an entry, and an addition if there is a sum."""
+    total = 1.0
+    for label in labels:
+        total *= sizes[label]
+    return total if set(labels) == set(result) else 2 * total

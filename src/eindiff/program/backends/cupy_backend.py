@@ -1,0 +1,45 @@
+"""CuPy: NumPy's words on the GPU, with nothing that waits for a value on the host."""
+
+from eindiff.program.backends.backend import Backend
+from eindiff.program.backends.helpers import helpers_of
+from eindiff.program.backends.jax_backend import LOGSUMEXP
+
+_SHARED = helpers_of("cp")
+_OF_ONE_MATRIX = """    values = [function(x)[:n, -n:] for x in block.reshape(-1, *block.shape[-2:])]
+    return cp.stack(values).reshape(*block.shape[:-2], n, n)
+"""
+
+BACKEND = Backend(
+    "cupy",
+    imports={
+        "cp.": "import cupy as cp",
+        "cupyx.": "import cupyx",
+        "linalg.": "from cupyx.scipy import linalg",
+        "special.": "from cupyx.scipy import special",
+    },
+    types="cp.",
+    created=", dtype=cp.{dtype}",
+    copied="{0}.copy()",
+    rules=[(r"np\.where\(\{0\} (>|==) \{1\}, 1\.0, 0\.0\)", r"({0} \1 {1}).astype(DTYPE)")],
+    names={
+        "np.*": "cp.",
+        "linalg.expm": "linalg.expm",
+        "linalg.solve_triangular": "linalg.solve_triangular",
+        "special.erf": "special.erf",
+        "special.expit": "special.expit",
+    },
+    helpers={
+        **_SHARED,
+        "logsumexp": LOGSUMEXP,
+        "matrix_function": _SHARED["matrix_function"].replace(
+            "    return function(block)[..., :n, -n:]\n", _OF_ONE_MATRIX
+        ),
+        "put": '''
+def put(shape, index, value, dtype, base=0):
+    """Zeros, or a base, with a value added at some places."""
+    out = cp.zeros(shape, dtype) + base
+    cupyx.scatter_add(out, index, cp.asarray(value, dtype))
+    return out
+''',
+    },
+)

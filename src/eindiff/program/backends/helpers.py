@@ -1,0 +1,128 @@
+"""Helper functions of programs that change nothing in place, in words that JAX, CuPy and PyTorch have in common."""
+
+from __future__ import annotations
+
+from eindiff.program.lower import functions
+
+AS_IN_NUMPY = ("inverse_power", "logdet", "power_derivative", "eigh", "eigvalsh")
+
+HELPERS = {
+    **{name: functions.HELPERS[name] for name in AS_IN_NUMPY},
+    "gram": '''
+def gram(X, d):
+    """X.T @ diag(d) @ X, of which the block below the diagonal is mirrored: three quarters of the work."""
+    half = X.shape[1] // 2
+    Z = d[:, None] * X
+    top = X[:, :half].T @ Z
+    bottom = np.concatenate([top[:, half:].T, X[:, half:].T @ Z[:, half:]], 1)
+    return np.concatenate([top, bottom])
+''',
+    "log_weighted_sum": '''
+def log_weighted_sum(x, weights):
+    """log(sum(weights * exp(x))) along the last axis, without overflow."""
+    x = np.where(weights == 0, -np.inf, x)
+    top = np.amax(x, axis=-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, np.zeros_like(top))
+    return np.log(np.sum(weights * np.exp(x - top), axis=-1)) + top[..., 0]
+''',
+    "weighted_softmax": '''
+def weighted_softmax(x, weights):
+    """weights * exp(x) over their sum along the last axis, without overflow."""
+    x = np.where(weights == 0, -np.inf, x)
+    top = np.amax(x, axis=-1, keepdims=True)
+    entries = weights * np.exp(x - np.where(np.isfinite(top), top, np.zeros_like(top)))
+    total = np.sum(entries, axis=-1, keepdims=True)
+    return entries / np.where(total > 0, total, np.nan)
+''',
+    "norm": '''
+def norm(x, total, axes):
+    """The root of the total of the squares of x along some axes, where the squares may be out of range."""
+    if 0 in x.shape:
+        return np.sqrt(total)
+    top = np.amax(np.abs(x), axes, keepdims=True)
+    top = np.where((top == 0) | ~np.isfinite(top), np.ones_like(top), top)
+    return np.sqrt(np.sum(np.square(x / top), axes)) * top.reshape(total.shape)
+''',
+    "norm_of_several": '''
+def norm_of_several(total, parts):
+    """The root of the total of weighted squares of the entries of parts (None: 1), which may be out of range."""
+    parts = [(weight, np.ones_like(total) if x is None else x) for weight, x in parts]
+    top = np.zeros_like(total)
+    for _, x in parts:
+        top = top if 0 in x.shape else np.maximum(top, np.amax(np.abs(x)))
+    top = np.where((top == 0) | ~np.isfinite(top), np.ones_like(top), top)
+    return np.sqrt(sum([weight * np.sum(np.square(x / top)) for weight, x in parts])) * top
+''',
+    "inverse_or_zero": '''
+def inverse_or_zero(x):
+    """1 / x, and 0 at 0."""
+    return np.where(x == 0, 0.0, 1 / np.where(x == 0, 1.0, x))
+''',
+    "argmax": '''
+def argmax(x):
+    """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""
+    hits = np.where(x == np.amax(x, axis=-1, keepdims=True), np.ones_like(x), np.zeros_like(x))
+    return hits / np.sum(hits, axis=-1, keepdims=True)
+''',
+    "gaps": '''
+def gaps(x):
+    """x_j - x_i for all pairs along the last axis, NaN for two that are equal up to rounding."""
+    n = x.shape[-1]
+    steps = np.arange(n)
+    gap = x[..., None, :] - x[..., :, None]
+    tied = np.abs(gap) <= 8 * n * np.finfo(x.dtype).eps * np.amax(np.abs(x), axis=-1)[..., None, None]
+    return np.where(tied & (steps[:, None] != steps), np.nan, gap)
+''',
+    "simple": '''
+def simple(x):
+    """1 for each entry along the last axis, NaN for those that equal another one up to rounding."""
+    n = x.shape[-1]
+    steps = np.arange(n)
+    gap = np.abs(x[..., None, :] - x[..., :, None])
+    tied = gap <= 8 * n * np.finfo(x.dtype).eps * np.amax(np.abs(x), axis=-1)[..., None, None]
+    return np.where((tied & (steps[:, None] != steps)).any(-1), np.nan, np.ones_like(x))
+''',
+    "nonzero": '''
+def nonzero(x):
+    """1 for each entry along the last axis, NaN for those that are 0 up to rounding."""
+    least = 8 * x.shape[-1] * np.finfo(x.dtype).eps * np.amax(np.abs(x), axis=-1)[..., None]
+    return np.where(np.abs(x) <= least, np.nan, np.ones_like(x))
+''',
+    "nonzero_pairs": '''
+def nonzero_pairs(x):
+    """1 for each pair of entries along the last axis, NaN where both are 0 up to rounding."""
+    least = 8 * x.shape[-1] * np.finfo(x.dtype).eps * np.amax(np.abs(x), axis=-1)[..., None, None]
+    size = np.abs(x)[..., None, :] + np.abs(x)[..., :, None]
+    return np.where(size <= least, np.nan, np.ones_like(size))
+''',
+    "products_without": '''
+def products_without(x, count):
+    """Products along the last axis without the entries i1, ..., i_count, which become axes; 0 where two are equal."""
+    n = x.shape[-1]
+    steps = np.arange(n)
+    places = np.stack(np.meshgrid(*[steps] * count, indexing="ij"), -1).reshape(-1, count)
+    left_out = (places[:, :, None] == steps).any(1)
+    distinct = left_out.sum(-1) == count
+    factors = np.where(left_out, 1.0, x[..., None, :])
+    return (np.prod(factors, axis=-1) * distinct).reshape(x.shape[:-1] + (n,) * count)
+''',
+    "matrix_function": '''
+def matrix_function(function, A, *directions):
+    """The derivative of a matrix function at A in some directions (its value for none), for stacks of matrices."""
+    n, block = A.shape[-1], A
+    for above in directions:
+        while above.shape[-1] < block.shape[-1]:  # once for each block of the diagonal
+            zero = np.zeros_like(above)
+            rows = [np.concatenate([above, zero], -1), np.concatenate([zero, above], -1)]
+            above = np.concatenate(rows, -2)
+        block, above = block + np.zeros_like(above), above + np.zeros_like(block)  # the same stack
+        lower = np.concatenate([np.zeros_like(block), block], -1)
+        block = np.concatenate([np.concatenate([block, above], -1), lower], -2)
+    return function(block)[..., :n, -n:]
+''',
+}
+
+
+def helpers_of(module: str) -> dict[str, str]:
+    """The helpers with the name of a module for NumPy's."""
+    return {name: text.replace("np.", f"{module}.") for name, text in HELPERS.items()}

@@ -1,0 +1,341 @@
+"""TensorFlow 2: programs run eagerly and inside `tf.function`, under a GradientTape, and need no switch of the library.
+
+Types are never promoted there, so every array is made with its type, and numbers take that of the arrays they meet.
+"""
+
+import re
+
+from eindiff.program.backends.backend import Backend
+
+_MATH = "exp expm1 log log1p abs sign sin cos tan sinh cosh tanh sqrt"
+_LINALG = "inv det pinv cholesky eigh eigvalsh slogdet"
+_NAMES = {
+    **{f"np.{name}": f"tf.math.{name}" for name in _MATH.split()},
+    **{f"np.linalg.{name}": f"tf.linalg.{name}" for name in _LINALG.split()},
+    **{f"np.{name}": f"tf.{name}" for name in ("ones", "zeros", "eye", "float32", "float64", "int64")},
+    "np.where": "tf.where",
+    "np.arcsin": "tf.math.asin",
+    "np.arccos": "tf.math.acos",
+    "np.arctan": "tf.math.atan",
+    "np.trace": "tf.linalg.trace",
+    "np.inf": 'float("inf")',
+    "np.nan": 'float("nan")',
+    "special.erf": "tf.math.erf",
+    "special.expit": "tf.math.sigmoid",
+    "linalg.expm": "tf.linalg.expm",
+    "linalg.sqrtm": "tf.linalg.sqrtm",
+}
+
+SLICED = 8  # axes of arrays that TensorFlow slices
+
+
+def _with_new_axes(found: re.Match) -> str:
+    """An index of `:` and `None`."""
+    index = found[1].split(", ")
+    if len(index) <= SLICED:
+        return found[0]
+    text = "{0}"
+    for axis, entry in enumerate(index):
+        text = f"tf.expand_dims({text}, {axis})" if entry == "None" else text
+    return text
+
+
+BACKEND = Backend(
+    "tensorflow",
+    imports={"tf.": "import tensorflow as tf"},
+    types="tf.",
+    created=", dtype=tf.{dtype}",
+    broadcasts=5,
+    copied="tf.identity({0})",
+    rules=[
+        (r"np\.ascontiguousarray\((.*)\)", r"(\1)"),
+        (r"\{0\}\.T", r"tf.transpose({0})"),
+        (r"\{0\}\.transpose\((.*)\)", r"tf.transpose({0}, (\1))"),
+        (r"\{0\}\.reshape\((.*)\)", r"tf.reshape({0}, [\1])"),
+        (r"\{0\}\.sum\(\)", r"tf.reduce_sum({0})"),
+        (r"\{0\}\.sum\((.+)\)", r"tf.reduce_sum({0}, axis=\1)"),
+        (r"np\.sum\((.*)\)", r"tf.reduce_sum(\1)"),
+        (r"np\.max\((.*)\)", r"tf.reduce_max(\1)"),
+        (r"np\.prod\((.*)\)", r"tf.reduce_prod(\1)"),
+        (r"\{0\} @ \{1\}", r"matmul({0}, {1})"),
+        (r"\{0\}\*\*2", r"tf.square({0})"),
+        (r"\{0\}\[((?:(?:None|:)(?:, )?)+)\]", _with_new_axes),
+        (r"\{0\}\[((?::, )*)\{1\}\]", lambda found: f"tf.gather({{0}}, {{1}}, axis={found[1].count(':')})"),
+        (r"\{0\}\[(\{1\}, .*)\]", r"gathered({0}, \1)"),
+        (r"np\.arange\((.*)\)", r"tf.range(\1)"),
+        (r"np\.array\((.*)\)\.reshape\((.*)\)", r"tf.reshape(tf.constant(\1), [\2])"),
+        (r"np\.array\((.*)\)", r"tf.constant(\1)"),
+        (r"np\.(ones|zeros)\(([^(].*), (dtype=.*)\)", r"tf.\1([\2], \3)"),
+        (r"np\.full\((.*), \{0\}, (dtype=.*)\)", r"filled(\1, {0}, \2)"),
+        (r"np\.tri\((.*), (dtype=.*)\)", r"tf.linalg.band_part(tf.ones([\1, \1], \2), -1, 0)"),
+        (r"np\.broadcast_to\(\{0\}, (\(.*\))\)(?:\.copy\(\))?", r"repeated({0}, \1)"),
+        (r"np\.broadcast_to\(\{0\}, (.*?)\)(?:\.copy\(\))?", r"repeated({0}, [\1])"),
+        (r"np\.swapaxes\((.*), -1, -2\)", r"tf.linalg.matrix_transpose(\1)"),
+        (r"np\.concatenate\(\[(.*)\], axis=(\d+)\)", r"tf.concat([\1], axis=\2)"),
+        (r"np\.concatenate\(\[(.*)\]\)", r"tf.concat([\1], axis=0)"),
+        (r"np\.einsum\((.*?)(?:, optimize=True)?\)", r"tf.einsum(\1)"),
+        (r"np\.outer\(\{0\}, \{1\}\)", r"tf.tensordot({0}, {1}, 0)"),
+        (r"np\.vdot\(\{0\}, \{1\}\)", r"tf.reduce_sum(tf.multiply({0}, {1}))"),
+        (r"np\.diag\(\{0\}\)", r"diagonal({0})"),
+        (r"np\.logaddexp\(0, \{0\}\)", r"tf.math.softplus({0})"),
+        (r"np\.maximum\(\{0\}, 0\.0\)", r"tf.nn.relu({0})"),
+        (
+            r"np\.maximum\(\{0\}, \{1\}\)",
+            r"tf.maximum(tf.convert_to_tensor({0}, DTYPE), tf.convert_to_tensor({1}, DTYPE))",
+        ),
+        (r"np\.heaviside\(\{0\}, 0\.0\)", r"tf.cast({0} > 0, DTYPE)"),
+        (r"np\.heaviside\(\{0\} - \{1\}, 0\.5\)", r"(0.5 + 0.5 * tf.sign({0} - {1}))"),
+        (r"np\.where\(\{0\} > \{1\}, 1\.0, 0\.0\)", r"tf.cast({0} > {1}, DTYPE)"),
+        (r"np\.where\(\{0\} == \{1\}, 1\.0, 0\.0\)", r"tf.cast(tf.equal({0}, {1}), DTYPE)"),
+        (
+            r"np\.where\((.*), (\{\d\}), (\{\d\})\)",
+            r"tf.where(\1, tf.convert_to_tensor(\2, DTYPE), tf.convert_to_tensor(\3, DTYPE))",
+        ),
+        (r"np\.linalg\.solve\(\{0\}, \{1\}\)", r"solved({0}, {1})"),
+        (r"linalg\.solve_triangular\(\{0\}, \{1\}, lower=(.*)\)", r"solve_triangular({0}, {1}, \1)"),
+        (r"np\.linalg\.svd\(\{0\}, compute_uv=False\)", r"tf.linalg.svd({0}, compute_uv=False)"),
+        (r"np\.linalg\.svd\(\{0\}, full_matrices=False\)", r"svd({0})"),
+    ],
+    names=_NAMES,
+    helpers={
+        "gram": '''
+def gram(X, d):
+    """X.T @ diag(d) @ X, of which the block below the diagonal is mirrored: three quarters of the work."""
+    half = X.shape[1] // 2
+    Z = d[:, None] * X
+    top = tf.matmul(X[:, :half], Z, transpose_a=True)
+    bottom = tf.concat([tf.transpose(top[:, half:]), tf.matmul(X[:, half:], Z[:, half:], transpose_a=True)], 1)
+    return tf.concat([top, bottom], 0)
+''',
+        "matmul": '''
+def matmul(A, B):
+    """A @ B; both may be vectors."""
+    if len(A.shape) == 1:
+        return tf.tensordot(A, B, 1) if len(B.shape) == 1 else tf.linalg.matvec(B, A, transpose_a=True)
+    return tf.linalg.matvec(A, B) if len(B.shape) == 1 else tf.matmul(A, B)
+''',
+        "gathered": '''
+def gathered(x, *index):
+    """The entries of an array at some places."""
+    spread = sum(0 * i for i in index)
+    return tf.gather_nd(x, tf.stack([tf.cast(i + spread, tf.int64) for i in index], -1))
+''',
+        "put": '''
+def put(shape, index, value, dtype, base=0):
+    """Zeros, or a base, with a value added at some places."""
+    sizes = shape if isinstance(shape, tuple) else (shape,)
+    places, step, seen = tf.zeros([], tf.int64), 1, 0  # counted through all entries
+    for n, i in zip(sizes[::-1], index[::-1]):
+        if isinstance(i, slice):
+            i = tf.reshape(tf.range(n, dtype=tf.int64)[i], [-1] + [1] * seen)
+            seen += 1
+        places, step = places + step * i, step * n
+    value = tf.convert_to_tensor(value, dtype)
+    value = tf.reshape(value, [1] * (len(places.shape) - len(value.shape)) + value.shape.as_list())
+    for axis, n in enumerate(places.shape):  # TensorFlow itself repeats along a few axes only
+        value = value if value.shape[axis] == n else tf.gather(value, tf.zeros(n, tf.int64), axis=axis)
+    return tf.reshape(tf.math.unsorted_segment_sum(value, places, step), sizes) + tf.cast(base, dtype)
+''',
+        "repeated": '''
+def repeated(x, shape):
+    """An array with axes repeated; TensorFlow itself does that along a few of them only."""
+    x = tf.reshape(x, [1] * (len(shape) - len(x.shape)) + x.shape.as_list())
+    for axis, n in enumerate(shape):
+        x = x if x.shape[axis] == n else tf.gather(x, tf.zeros(n, tf.int64), axis=axis)
+    return x
+''',
+        "filled": '''
+def filled(sizes, value, dtype):
+    """An array with one value everywhere."""
+    return tf.fill(sizes if isinstance(sizes, tuple) else [sizes], tf.convert_to_tensor(value, dtype))
+''',
+        "spread": '''
+def spread(function, *arrays):
+    """A function of arrays that are repeated along more axes than TensorFlow does by itself."""
+    shape = tf.TensorShape([])
+    for x in arrays:
+        shape = tf.broadcast_static_shape(shape, tf.TensorShape(getattr(x, "shape", [])))
+    repeated = []
+    for x in arrays:
+        sizes = [1] * (len(shape) - len(x.shape)) + x.shape.as_list() if tf.is_tensor(x) else []
+        for axis in range(len(sizes)):
+            if sizes[axis] != shape[axis]:
+                after = tf.TensorShape(sizes[axis + 1 :]).num_elements()
+                x = tf.tile(tf.reshape(x, [-1, 1, after]), [1, shape[axis], 1])
+                sizes[axis] = shape[axis]
+        repeated.append(tf.reshape(x, sizes) if sizes else x)
+    return function(*repeated)
+''',
+        "diagonal": '''
+def diagonal(x):
+    """The diagonal of a matrix, or a matrix with this diagonal."""
+    return tf.linalg.diag(x) if len(x.shape) == 1 else tf.linalg.diag_part(x)
+''',
+        "solve_triangular": '''
+def solve_triangular(A, b, lower):
+    """The solution of a triangular system for a vector or a matrix."""
+    columns = b[:, None] if len(b.shape) == 1 else b
+    return tf.reshape(tf.linalg.triangular_solve(A, columns, lower=lower), b.shape)
+''',
+        "solved": '''
+def solved(A, b):
+    """The solution of A x = b, for a vector or a matrix."""
+    return tf.linalg.solve(A, b[:, None])[:, 0] if len(b.shape) == 1 else tf.linalg.solve(A, b)
+''',
+        "svd": '''
+def svd(A):
+    """Left singular vectors, singular values, and right singular vectors as rows."""
+    values, left, right = tf.linalg.svd(A)
+    return left, values, tf.linalg.matrix_transpose(right)
+''',
+        "logsumexp": '''
+def logsumexp(x, axis=-1):
+    """log(sum(exp(x))) along an axis, without overflow."""
+    return tf.reduce_logsumexp(x, axis)
+''',
+        "log_weighted_sum": '''
+def log_weighted_sum(x, weights):
+    """log(sum(weights * exp(x))) along the last axis, without overflow."""
+    x = tf.where(tf.equal(weights, 0), tf.constant(float("-inf"), x.dtype), x)
+    top = tf.reduce_max(x, axis=-1, keepdims=True)
+    top = tf.where(tf.math.is_finite(top), top, tf.zeros_like(top))
+    return tf.math.log(tf.reduce_sum(weights * tf.exp(x - top), axis=-1)) + top[..., 0]
+''',
+        "weighted_softmax": '''
+def weighted_softmax(x, weights):
+    """weights * exp(x) over their sum along the last axis, without overflow."""
+    x = tf.where(tf.equal(weights, 0), tf.constant(float("-inf"), x.dtype), x)
+    top = tf.reduce_max(x, axis=-1, keepdims=True)
+    entries = weights * tf.exp(x - tf.where(tf.math.is_finite(top), top, tf.zeros_like(top)))
+    total = tf.reduce_sum(entries, axis=-1, keepdims=True)
+    return entries / tf.where(total > 0, total, tf.constant(float("nan"), x.dtype))
+''',
+        "norm": '''
+def norm(x, total, axes):
+    """The root of the total of the squares of x along some axes, where the squares may be out of range."""
+    if 0 in x.shape:
+        return tf.sqrt(total)
+    top = tf.reduce_max(tf.abs(x), axes, keepdims=True)
+    top = tf.where(tf.equal(top, 0) | ~tf.math.is_finite(top), tf.ones_like(top), top)
+    return tf.sqrt(tf.reduce_sum(tf.square(x / top), axes)) * tf.reshape(top, total.shape)
+''',
+        "norm_of_several": '''
+def norm_of_several(total, parts):
+    """The root of the total of weighted squares of the entries of parts (None: 1), which may be out of range."""
+    parts = [(weight, tf.ones_like(total) if x is None else x) for weight, x in parts]
+    top = tf.zeros_like(total)
+    for _, x in parts:
+        top = top if 0 in x.shape else tf.maximum(top, tf.reduce_max(tf.abs(x)))
+    top = tf.where(tf.equal(top, 0) | ~tf.math.is_finite(top), tf.ones_like(top), top)
+    return tf.sqrt(sum([weight * tf.reduce_sum(tf.square(x / top)) for weight, x in parts])) * top
+''',
+        "inverse_power": '''
+def inverse_power(x, n):
+    """x**-n; not a number where x is one but its power is out of range."""
+    result = x ** float(-n)
+    lost = (x > 0) & tf.math.is_finite(x) & (tf.equal(result, 0) | tf.math.is_inf(result))
+    return tf.where(lost, tf.constant(float("nan"), x.dtype), result)
+''',
+        "logdet": '''
+def logdet(A):
+    """The logarithm of the determinant, which has to be positive."""
+    sign, value = tf.linalg.slogdet(A)
+    return tf.where(sign > 0, value, tf.constant(float("nan"), A.dtype))
+''',
+        "inverse_or_zero": '''
+def inverse_or_zero(x):
+    """1 / x, and 0 at 0."""
+    return tf.math.reciprocal_no_nan(x)
+''',
+        "power_derivative": '''
+def power_derivative(x, y, order, terms):
+    """The derivative of x**y, `order` times by x and some by y; `terms` are powers of log(x), polynomials in y."""
+    x, y = x + 0.0 * y, y + 0.0 * x
+    powers, result = x ** (y - order), 0.0 * x
+    for r, coefficients in terms:
+        factor = 0.0 * y
+        for c in coefficients:
+            factor = factor * y + c
+        logs = tf.where(tf.equal(x, 0) & (y > order), tf.zeros_like(x), powers * tf.math.log(x) ** r) if r else powers
+        result = result + tf.where(tf.equal(factor, 0), tf.zeros_like(x), factor * logs)
+    return result
+''',
+        "argmax": '''
+def argmax(x):
+    """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""
+    hits = tf.cast(tf.equal(x, tf.reduce_max(x, axis=-1, keepdims=True)), x.dtype)
+    return hits / tf.reduce_sum(hits, axis=-1, keepdims=True)
+''',
+        "eigh": '''
+def eigh(A):
+    """Eigenvalues and eigenvectors of a symmetric matrix, NaN if it has an entry that is not finite."""
+    bad = 0 * tf.reduce_sum(A, axis=(-2, -1), keepdims=True)
+    values, vectors = tf.linalg.eigh(tf.where(tf.math.is_finite(bad), A, tf.zeros_like(A)))
+    return values + bad[..., 0], vectors + bad
+''',
+        "eigvalsh": '''
+def eigvalsh(A):
+    """Eigenvalues of a symmetric matrix, NaN if it has an entry that is not finite."""
+    bad = 0 * tf.reduce_sum(A, axis=(-2, -1), keepdims=True)
+    return tf.linalg.eigvalsh(tf.where(tf.math.is_finite(bad), A, tf.zeros_like(A))) + bad[..., 0]
+''',
+        "gaps": '''
+def gaps(x):
+    """x_j - x_i for all pairs along the last axis, NaN for two that are equal up to rounding."""
+    gap = x[..., None, :] - x[..., :, None]
+    rounding = 8 * x.shape[-1] * (2.0**-52 if x.dtype == tf.float64 else 2.0**-23)
+    tied = tf.abs(gap) <= rounding * tf.reduce_max(tf.abs(x), axis=-1)[..., None, None]
+    tied = tied & ~tf.eye(x.shape[-1], dtype=tf.bool)
+    return tf.where(tied, tf.constant(float("nan"), x.dtype), gap)
+''',
+        "simple": '''
+def simple(x):
+    """1 for each entry along the last axis, NaN for those that equal another one up to rounding."""
+    gap = tf.abs(x[..., None, :] - x[..., :, None])
+    rounding = 8 * x.shape[-1] * (2.0**-52 if x.dtype == tf.float64 else 2.0**-23)
+    tied = gap <= rounding * tf.reduce_max(tf.abs(x), axis=-1)[..., None, None]
+    tied = tf.reduce_any(tied & ~tf.eye(x.shape[-1], dtype=tf.bool), axis=-1)
+    return tf.where(tied, tf.constant(float("nan"), x.dtype), tf.ones_like(x))
+''',
+        "nonzero": '''
+def nonzero(x):
+    """1 for each entry along the last axis, NaN for those that are 0 up to rounding."""
+    rounding = 8 * x.shape[-1] * (2.0**-52 if x.dtype == tf.float64 else 2.0**-23)
+    least = rounding * tf.reduce_max(tf.abs(x), axis=-1)[..., None]
+    return tf.where(tf.abs(x) <= least, tf.constant(float("nan"), x.dtype), tf.ones_like(x))
+''',
+        "nonzero_pairs": '''
+def nonzero_pairs(x):
+    """1 for each pair of entries along the last axis, NaN where both are 0 up to rounding."""
+    rounding = 8 * x.shape[-1] * (2.0**-52 if x.dtype == tf.float64 else 2.0**-23)
+    least = rounding * tf.reduce_max(tf.abs(x), axis=-1)[..., None, None]
+    size = tf.abs(x)[..., None, :] + tf.abs(x)[..., :, None]
+    return tf.where(size <= least, tf.constant(float("nan"), x.dtype), tf.ones_like(size))
+''',
+        "products_without": '''
+def products_without(x, count):
+    """Products along the last axis without the entries i1, ..., i_count, which become axes; 0 where two are equal."""
+    n = x.shape[-1]
+    places = tf.reshape(tf.stack(tf.meshgrid(*[tf.range(n)] * count, indexing="ij"), -1), [-1, count])
+    left_out = tf.reduce_any(tf.equal(places[:, :, None], tf.range(n)), 1)
+    distinct = tf.equal(tf.reduce_sum(tf.cast(left_out, tf.int32), -1), count)
+    factors = tf.where(left_out, tf.ones([], x.dtype), x[..., None, :])
+    products = tf.reduce_prod(factors, axis=-1) * tf.cast(distinct, x.dtype)
+    return tf.reshape(products, [*x.shape[:-1], *[n] * count])
+''',
+        "matrix_function": '''
+def matrix_function(function, A, *directions):
+    """The derivative of a matrix function at A in some directions (its value for none), for stacks of matrices."""
+    n, block = A.shape[-1], A
+    for E in directions:
+        size = block.shape[-1] // n
+        above = tf.einsum("ab,...ij->...aibj", tf.eye(size, dtype=A.dtype), E)
+        above = tf.reshape(above, [*above.shape[:-4], size * n, size * n])
+        block, above = block + tf.zeros_like(above), above + tf.zeros_like(block)
+        lower = tf.concat([tf.zeros_like(block), block], -1)
+        block = tf.concat([tf.concat([block, above], -1), lower], -2)
+    corners = tf.reshape(function(block), [-1, *block.shape[-2:]])[:, :n, -n:]
+    return tf.reshape(corners, [*block.shape[:-2], n, n])
+''',
+    },
+)

@@ -1,0 +1,163 @@
+"""What is given for variables: arrays of real numbers, of one type, held against what the variables are declared to be.
+
+A wrong declaration makes wrong results, so that every array is held against it at every call, at a price that is small
+next to what is computed with it. Entries of a `positive` variable are compared with zero. A matrix is multiplied by one
+fixed random vector: that takes as long as the simplest use of the matrix, and changes with any of its entries. If it is
+the product that a matrix had which passed before, that is all. Else the matrix is tested: `symmetric` by the product of
+its transpose with that vector (entry by entry if these differ), `orthogonal` by `Q'Qu = u`, and `psd` besides by a
+Cholesky factorization. Differences in the size of rounding errors pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from eindiff.core.errors import EindiffError
+from eindiff.core.locks import lock
+from eindiff.core.nodes import Variable
+
+Array = np.ndarray
+
+ACCURATE = 1e-8  # what symmetric and semidefinite matrices may be off, relative to entries in the same rows and columns
+RELATIVE = 1e-5  # and symmetric ones relative to the entry itself
+ORTHOGONAL = 1e-6
+ROUNDING = 100  # times the machine precision: what any float may be off
+REMEMBERED = 256  # matrices
+
+_POSITIVE = frozenset({"positive"})
+
+
+def real_array(name: str, value: Any) -> Array:
+    """What is given for a variable as an array of NumPy with real numbers, or an error that says what it is."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise EindiffError(f"the array for {name} has masked entries: fill them, or leave them out of the expression")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise EindiffError(f"what is given for {name} is no array: {error}") from None
+    if array.dtype.kind not in "biuf":
+        kind = "" if isinstance(value, np.ndarray) else f" (it is given as {type(value).__name__})"
+        raise EindiffError(f"the array for {name} holds {array.dtype}, not real numbers{kind}")
+    return array
+
+
+def type_of(value: Any) -> np.dtype | None:
+    """The type of an array's entries in NumPy's terms, without a look at them; None if NumPy has none like it."""
+    if not hasattr(value, "dtype"):
+        return np.asarray(value).dtype
+    try:
+        return np.dtype(getattr(value.dtype, "name", str(value.dtype)).rpartition(".")[2])
+    except TypeError:
+        return None
+
+
+def common_type(names: Collection[str], arrays: Mapping[str, Any]) -> np.dtype:
+    """The type of results from arrays by name: NumPy's for those that are needed; if none is, for all that are given.
+
+    Integers, and numbers of Python, take the type of the others; alone they are float64.
+    """
+    given = {name: arrays[name] for name in names} or {k: x for k, x in arrays.items() if hasattr(x, "dtype")}
+    types = {name: type_of(x) for name, x in given.items() if type(x) is not float}
+    floats = {name: dtype for name, dtype in types.items() if dtype is not None and dtype.kind == "f"}
+    found = np.result_type(*floats.values()) if floats else np.dtype(np.float64)
+    if found not in (np.float32, np.float64):
+        name = next(name for name, dtype in floats.items() if dtype == found)
+        raise EindiffError(f"the array for {name} holds {found}: use float32 or float64")
+    return found
+
+
+def check(variable: Variable, array: Array) -> None:
+    """Refuse an array that has not the properties which its variable is declared to have.
+
+    The variable may have dropped out of what is computed; then an array of another shape is none of it.
+    """
+    if array.dtype.char not in "fd":
+        array = real_array(variable.name, array).astype(float)
+    if array.ndim != variable.ndim or not array.size:
+        return
+    if "positive" in variable.properties and not (least := array.min()) > 0:
+        _refuse(variable, "positive", f"has the entry {least}")
+    if array.ndim == 2 and array.shape[0] == array.shape[1] and variable.properties != _POSITIVE:
+        _check_matrix(variable, array)
+
+
+_passed: dict[tuple, None] = {}  # products of matrices that had the properties with a fixed vector, oldest first
+_changing = lock()
+
+
+def _check_matrix(variable: Variable, matrix: Array) -> None:
+    probe = _probe(len(matrix), matrix.dtype.char)
+    image = matrix.dot(probe)
+    key = (variable.properties, len(matrix), matrix.dtype.char, hash(image.tobytes()))
+    if key in _passed:
+        return
+    with np.errstate(all="ignore"):
+        if variable.properties & {"symmetric", "psd"}:
+            _check_symmetric(variable, matrix, image, matrix.T.dot(probe))
+        if "psd" in variable.properties:
+            _check_semidefinite(variable, matrix)
+        if "orthogonal" in variable.properties:
+            _check_orthogonal(variable, matrix, image, probe)
+    if np.isfinite(image).all():  # else it does not tell matrices apart
+        with _changing:
+            _passed[key] = None
+            if len(_passed) > REMEMBERED:
+                del _passed[next(iter(_passed))]
+
+
+@lru_cache(maxsize=64)
+def _probe(size: int, dtype: str) -> Array:
+    """A vector that no entry of a matrix drops out of a product with: positive, and without any structure."""
+    return np.random.default_rng(size).uniform(0.5, 1.5, size).astype(dtype)
+
+
+def _check_symmetric(variable: Variable, matrix: Array, image: Array, other: Array) -> None:
+    """Compare the products of the matrix and of its transpose with a vector, and where these differ all entries."""
+    rounding = ROUNDING * np.finfo(matrix.dtype).eps
+    if np.abs(image - other).max() <= rounding * np.abs(image).max():
+        return
+    size = np.abs(matrix)
+    rows = np.sqrt(size.max(axis=1))
+    allowed = max(ACCURATE, rounding) * np.outer(rows, rows) + len(matrix) * rounding * size.max()
+    allowed += max(RELATIVE, 10 * rounding) * np.maximum(size, size.T)
+    if (wrong := np.argwhere((matrix != matrix.T) & ~(np.abs(matrix - matrix.T) <= allowed))).size:
+        i, j = wrong[0]
+        what = "symmetric" if "symmetric" in variable.properties else "psd"
+        entries = f"the entries {i}, {j} and {j}, {i} are {matrix[i, j]} and {matrix[j, i]}"
+        _refuse(variable, what, f"is not symmetric: {entries}" if what == "psd" else f"is not: {entries}")
+
+
+def _check_semidefinite(variable: Variable, matrix: Array) -> None:
+    """Factorize with a small multiple of the identity added; the second time with the diagonal scaled to ones."""
+    rounding = ROUNDING * np.finfo(matrix.dtype).eps
+    diagonal = matrix.diagonal()
+    if _is_definite(matrix, max(len(matrix) * rounding * np.abs(diagonal).max(), np.finfo(matrix.dtype).tiny)):
+        return
+    if (diagonal > 0).all():
+        roots = np.sqrt(diagonal)
+        if _is_definite(matrix / roots / roots[:, None], max(ACCURATE, rounding)):
+            return
+    if not np.isfinite(matrix).all():
+        _refuse(variable, "psd", "has entries that are infinite or no numbers")
+    _refuse(variable, "psd", f"has the eigenvalue {np.linalg.eigvalsh(matrix)[0]:.6g}")
+
+
+def _is_definite(matrix: Array, added: float) -> bool:
+    try:
+        return bool(np.isfinite(np.linalg.cholesky(matrix + added * np.eye(len(matrix), dtype=matrix.dtype))).all())
+    except np.linalg.LinAlgError:
+        return False
+
+
+def _check_orthogonal(variable: Variable, matrix: Array, image: Array, probe: Array) -> None:
+    allowed = max(ORTHOGONAL, ROUNDING * ROUNDING * np.finfo(matrix.dtype).eps) * np.sqrt(len(matrix))
+    if not np.abs(matrix.T.dot(image) - probe).max() <= allowed:
+        _refuse(variable, "orthogonal", f"is not: {variable.name}'{variable.name} is not the identity")
+
+
+def _refuse(variable: Variable, what: str, why: str) -> None:
+    raise EindiffError(f"{variable.name} is declared {what}, but its array {why}")

@@ -1,0 +1,369 @@
+"""The plain NumPy interpreter: one node after the other. What compiled programs are tested against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from eindiff.core import sizes as sz
+from eindiff.core.derivation import origins
+from eindiff.core.errors import EindiffError, shape_text
+from eindiff.core.index_relations import IndexMap
+from eindiff.core.labels import Labels
+from eindiff.core.nodes import (
+    Add,
+    Apply,
+    Constant,
+    Einsum,
+    Expr,
+    Map,
+    Number,
+    Variable,
+    is_index_map,
+    plain,
+    size_names,
+    topological,
+    variables,
+)
+from eindiff.core.ranges import Ranges
+from eindiff.planning.contraction_order import contraction_path
+from eindiff.program.inputs import check, common_type, real_array
+from eindiff.program.norms import half, several_squares, squares, units
+
+Array = np.ndarray
+
+
+def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None) -> Any:
+    """The value of an expression, or of a list of them (which share work), as NumPy arrays.
+
+    Arrays for names that are not needed are ignored. `sizes` is only needed for sizes that no array shows. Numbers are
+    computed in float64; results are float32 if the arrays are.
+
+    >>> import eindiff as ed
+    >>> x = ed.vector("x", "n")
+    >>> float(ed.evaluate(x @ x, {"x": [3.0, 4.0]}))
+    25.0
+    """
+    several = isinstance(outputs, list | tuple)
+    wanted = flatten(outputs)
+    given = {} if arrays is None else arrays
+    if not isinstance(given, Mapping):
+        raise EindiffError(f"evaluate takes arrays by the names of variables, as in {{'x': ...}}, not {arrays!r}")
+    inputs = read_inputs(wanted, given)
+    bindings = bind_sizes(inputs, {} if sizes is None else sizes)
+    bind_from_unneeded(wanted, given, bindings)
+    Ranges(wanted).check(bindings)
+    for variable in declared(wanted):
+        if variable.name in given:
+            check(variable, real_array(variable.name, given[variable.name]))
+    dtype = common_type([v.name for v in inputs], given)
+    with np.errstate(all="ignore"):
+        exact = {v: np.asarray(array, float) for v, array in inputs.items()}
+        values = _Interpreter(exact, bindings).run([plain(output) for output in wanted])
+        results = iter([value.astype(dtype) for value in values])
+    return like(outputs, results) if several else next(results)
+
+
+def flatten(outputs: Any) -> list[Expr]:
+    """Expressions from an expression or (nested) lists of them."""
+    if isinstance(outputs, Expr):
+        return [outputs]
+    if isinstance(outputs, list | tuple):
+        return [expr for output in outputs for expr in flatten(output)]
+    raise EindiffError(f"expected an expression or a list of them, not {outputs!r}")
+
+
+def like(outputs: Any, results: Any) -> Any:
+    """Results one after the other, in (nested) lists like those of the outputs."""
+    return [like(output, results) for output in outputs] if isinstance(outputs, list | tuple) else next(results)
+
+
+def as_tuples(outputs: Any) -> Any:
+    """Nested lists as nested tuples, which can be keys."""
+    return tuple([as_tuples(output) for output in outputs]) if isinstance(outputs, list | tuple) else outputs
+
+
+def read_inputs(outputs: Sequence[Expr], arrays: Mapping[str, Any]) -> dict[Variable, Array]:
+    """The array of each variable, checked."""
+    needed = variables(*outputs)
+    for first, second in pairwise(needed):
+        if first.name == second.name:
+            shapes = f"{shape_text(first.shape)} and {shape_text(second.shape)}"
+            raise EindiffError(f"two variables are named {first.name}, with shapes {shapes}, or different properties")
+    missing = [v.name for v in needed if v.name not in arrays]
+    if missing:
+        listing = ", ".join(f"{v.name} ({shape_text(v.shape)})" for v in needed)
+        raise EindiffError(f"no array is given for {', '.join(missing)}; the inputs are {listing}")
+    inputs = {}
+    for v in needed:
+        array = inputs[v] = real_array(v.name, arrays[v.name])
+        if array.ndim != v.ndim:
+            raise EindiffError(
+                f"{v.name} is declared {shape_text(v.shape)}, but its array has shape {shape_text(array.shape)}"
+            )
+    return inputs
+
+
+def declared(outputs: Sequence[Expr]) -> list[Variable]:
+    """The variables with properties that outputs were made of, also where they have dropped out."""
+    return [v for v in sorted({*variables(*outputs), *origins(*outputs)}, key=lambda v: v.name) if v.properties]
+
+
+def bind_sizes(inputs: Mapping[Variable, Array], given: Mapping[str, int]) -> dict[str, int]:
+    """The named sizes, from the shapes of the arrays and from what is given."""
+    bindings = sz.read_given(given)
+    source = dict.fromkeys(given, "sizes")
+    for variable, array in inputs.items():
+        for size, actual in zip(variable.shape, array.shape, strict=True):
+            known = bindings.setdefault(size, actual) if isinstance(size, str) else size
+            if known != actual:
+                because = f", because {size} = {known} in {source[size]}" if isinstance(size, str) else ""
+                raise EindiffError(
+                    f"{variable.name} is declared {shape_text(variable.shape)}, but its array has shape "
+                    f"{shape_text(array.shape)}: the size {actual} must be {known}{because}"
+                )
+            source.setdefault(str(size), variable.name)
+    return bindings
+
+
+def bind_from_unneeded(outputs: Sequence[Expr], arrays: Mapping[str, Any], bindings: dict[str, int]) -> None:
+    """Named sizes that no input shows, from arrays of variables that dropped out, if these leave no doubt.
+
+    The Hessian of `‖T - U V'‖²` by U has as many blocks as U has rows, but no U in it.
+    """
+    unknown = size_names(*outputs) - set(bindings)
+    found: dict[str, set[int]] = {name: set() for name in unknown}
+    for variable in (origins(*outputs) if unknown else set()).difference(variables(*outputs)):
+        actual: tuple[int, ...] = np.shape(arrays.get(variable.name, 0))
+        shown: dict[str, int] = {}
+        fits = len(variable.shape) == len(actual) and all(
+            (bindings[size] if size in bindings else shown.setdefault(size, n) if isinstance(size, str) else size) == n
+            for size, n in zip(variable.shape, actual, strict=True)
+        )
+        for size, n in shown.items() if fits else ():
+            if size in found:
+                found[size].add(n)
+    bindings.update({name: values.pop() for name, values in found.items() if len(values) == 1})
+
+
+class _Interpreter:
+    """Evaluates nodes in topological order, each once."""
+
+    def __init__(self, inputs: Mapping[Variable, Array], bindings: Mapping[str, int]) -> None:
+        self.values: dict[Expr, Array] = dict(inputs)  # type: ignore[arg-type]
+        self.bindings = bindings
+
+    def run(self, outputs: Sequence[Expr]) -> list[Array]:
+        order = topological(outputs)
+        formed = {child for node in order if not isinstance(node, Einsum) for child in node.children} | set(outputs)
+        for node in order:
+            if node not in self.values and (node in formed or not is_index_map(node)):
+                self.values[node] = self.value(node)
+        for output in outputs:
+            if np.isnan(self.values[output]).any():
+                self._explain_nan(order)
+        return [np.array(self.values[output]) for output in outputs]
+
+    def size(self, size: sz.Size) -> int:
+        return sz.evaluate(size, self.bindings)
+
+    def shape(self, node: Expr) -> tuple[int, ...]:
+        return tuple(self.size(size) for size in node.shape)
+
+    def value(self, node: Expr) -> Array:
+        match node:
+            case Constant():
+                return node.value if isinstance(node.value, np.ndarray) else node.value.to_array(self.bindings)
+            case Einsum():
+                return self._einsum(node)
+            case Add():
+                total = np.zeros(self.shape(node))
+                for term in node.terms:
+                    total = total + self.values[term]
+                return total
+            case Map() if node.function.name == "pow" and (norm := self._norm(node.args[0])) is not None:
+                return power_of_norm(norm, self.values[node.args[0]], node.function.parameter)
+            case Map():
+                return np.asarray(node.function.value(*(self.values[arg] for arg in node.args)))
+            case Apply():
+                return self._apply(node)
+        raise AssertionError(f"a node of unknown kind: {type(node)}")
+
+    def _apply(self, node: Apply) -> Array:
+        """Arguments with their batch axes aligned, so that NumPy's broadcasting does the rest."""
+        count = len({label for labels in node.batch for label in labels})
+        args = []
+        for arg, labels in zip(node.args, node.batch, strict=True):
+            value = self.values[arg]
+            core = value.shape[len(labels) :]
+            order = sorted(range(len(labels)), key=labels.__getitem__)
+            value = value.transpose([*order, *range(len(labels), value.ndim)])
+            present = dict(zip(sorted(labels), value.shape, strict=False))
+            args.append(value.reshape(tuple(present.get(k, 1) for k in range(count)) + core))
+        return np.asarray(node.function.value(*args))
+
+    def _einsum(self, node: Einsum) -> Array:
+        sizes = {label: self.size(size) for label, size in enumerate(node.sizes)}
+        bound = {label for labels in node.labels for label in labels}
+        core = tuple(label for label in dict.fromkeys(node.output) if label in bound)
+        factors = list(zip(node.operands, node.labels, strict=True))
+        value = self._contract(factors, core, sizes)
+        if node.coefficient != 1:
+            value = value * float(node.coefficient)
+        return expand(value, core, node.output, sizes)
+
+    def _contract(self, factors: list[tuple[Expr, Labels]], output: Labels, sizes: dict[int, int]) -> Array:
+        """The sum of products over the labels not in output, index maps by indexing and inverses by solving."""
+        maps = [(x.value, ls) for x, ls in factors if isinstance(x, Constant) and isinstance(x.value, IndexMap)]
+        plain = [(node, labels) for node, labels in factors if not is_index_map(node)]
+        arrays: list[list[Any]] = [[node, self.values[node], labels] for node, labels in plain]
+        self._divide_by_norms(arrays)
+        self._solve_inverses(arrays, {*output, *(x for _, labels in maps for x in labels)})
+        return self._with_maps(maps, [(array, labels) for _, array, labels in arrays], output, sizes)
+
+    def _divide_by_norms(self, arrays: list[list[Any]]) -> None:
+        """Vectors beside powers of their norms become unit vectors, which are never out of range."""
+        if (found := units([node for node, _, _ in arrays])) is None:
+            return
+        root, places = found
+        [base], exponent = arrays[root][0].args, arrays[root][0].function.parameter + Fraction(len(places), 2)
+        norm = self._norm(base)
+        assert norm is not None
+        arrays[root][1] = power_of_norm(norm, self.values[base], exponent)
+        for place in places:
+            arrays[place][1] = arrays[place][1] / norm
+
+    def _norm(self, total: Expr) -> Array | None:
+        """The root of a sum of squares, without the squares: these may be out of range."""
+        if (one := squares(total)) is not None:
+            return _norm(self.values[one[0]], one[1])
+        if (found := half(total)) is not None:
+            factors, labels, sizes = found
+            y = self._contract(factors, labels, {label: self.size(size) for label, size in sizes.items()})
+            return _norm(y, tuple(range(y.ndim)))
+        if (several := several_squares(total)) is None:
+            return None
+        norms = [1.0 if x is None else _norm(self.values[x], tuple(range(x.ndim))) for _, x in several]
+        weighted = [np.sqrt(float(c)) * norm for (c, _), norm in zip(several, norms, strict=True)]
+        return np.asarray(np.hypot.reduce(np.stack(weighted)))
+
+    def _with_maps(
+        self, maps: list[tuple[IndexMap, Labels]], operands: list, output: Labels, sizes: dict[int, int]
+    ) -> Array:
+        """Index maps one after the other: what has the target label is indexed, and an output that has it scattered to.
+
+        A map that meets another one, or itself, is an operand like others.
+        """
+        if not maps:
+            return sum_of_products(operands, output, sizes)
+        (index_map, labels), *rest = maps
+        target, inputs = labels[0], labels[1:]
+        meets = any(target in other for _, other in rest) or len(set(labels)) < len(labels)
+        used = any(target in theirs for _, theirs in operands)
+        if meets or (target in output and set(inputs) & set(output)) or not (used or target in output):
+            return self._with_maps(rest, [*operands, (index_map.to_array(self.bindings), labels)], output, sizes)
+        index = index_map.index_array(self.bindings)
+        taken = []
+        for array, theirs in operands:
+            while target in theirs:
+                axis = theirs.index(target)
+                array, theirs = np.take(array, index, axis=axis), (*theirs[:axis], *inputs, *theirs[axis + 1 :])
+            taken.append((array, theirs))
+        if target not in output:
+            return self._with_maps(rest, taken, output, sizes)
+        others = tuple([label for label in output if label != target])
+        inside = self._with_maps(rest, taken, (*inputs, *others), sizes)
+        total = np.zeros((sizes[target], *inside.shape[len(inputs) :]))
+        np.add.at(total, index.ravel(), inside.reshape(index.size, *total.shape[1:]))
+        return np.moveaxis(total, 0, output.index(target))
+
+    def _solve_inverses(self, arrays: list[list], kept_labels: set[int]) -> None:
+        """`inv(A)` next to something that shares one contracted axis with it becomes a solve."""
+        for entry in list(arrays):
+            node, _, labels = entry
+            if not (
+                isinstance(node, Apply) and node.function.name == "inv" and node.ndim == 2 and labels[0] != labels[1]
+            ):
+                continue
+            for transposed, (kept, gone) in ((False, labels), (True, labels[::-1])):
+                users = [e for e in arrays if e is not entry and gone in e[2]]
+                if gone in kept_labels or len(users) != 1 or kept in users[0][2] or users[0][2].count(gone) != 1:
+                    continue
+                other = users[0]
+                matrix = self.values[node.args[0]].T if transposed else self.values[node.args[0]]
+                axis = other[2].index(gone)
+                right = np.moveaxis(other[1], axis, 0)
+                try:
+                    solved = np.linalg.solve(matrix, right.reshape(right.shape[0], -1)).reshape(right.shape)
+                except np.linalg.LinAlgError:
+                    solved = np.full_like(right, np.nan)
+                other[0], other[1] = None, np.moveaxis(solved, 0, axis)
+                other[2] = tuple(kept if label == gone else label for label in other[2])
+                arrays.remove(entry)
+                break
+
+    def _explain_nan(self, order: Sequence[Expr]) -> None:
+        """Name the first operation that made a NaN out of numbers."""
+        bad = {node for node, value in self.values.items() if np.isnan(value).any()}
+        for node in order:
+            if node not in bad or any(child in bad for child in node.children):
+                continue
+            if isinstance(node, Variable):
+                raise EindiffError(f"the array for {node.name} has NaN entries")
+            if isinstance(node, Map | Apply):
+                raise EindiffError(
+                    f"{node} is not a number here: the domain of {node.function.name} is {node.function.domain}"
+                )
+            raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix")
+
+
+def _norm(x: Array, axes: tuple[int, ...]) -> Array:
+    top = np.max(np.abs(x), axes, keepdims=True, initial=0)
+    top = np.where((top == 0) | ~np.isfinite(top), 1.0, top)
+    return (np.sqrt(((x / top) ** 2).sum(axes, keepdims=True)) * top).squeeze(axes)
+
+
+def power_of_norm(norm: Array, total: Array, exponent: Number) -> Array:
+    """A power of a sum of squares, through its root: the squares alone may be out of range."""
+    with np.errstate(all="ignore"):
+        ordinary = (total > 1e-280) & (total < 1e280)
+        result = np.where(ordinary, np.power(total, float(exponent)), np.power(norm, 2 * float(exponent)))
+        lost = (norm > 0) & np.isfinite(norm) & ((result == 0) | np.isinf(result))
+        return np.where(lost, np.nan, result) if exponent < 0 else result
+
+
+def sum_of_products(operands: list[tuple[Array, Labels]], output: Labels, sizes: Mapping[int, int]) -> Array:
+    """np.einsum along the chosen order; labels of the output that no operand has are ones."""
+    bound = {label for _, labels in operands for label in labels}
+    core = tuple(label for label in output if label in bound)
+    if not operands:
+        return expand(np.asarray(1.0), core, output, sizes)
+    path = contraction_path([labels for _, labels in operands], core, sizes)
+    arguments: list[Any] = []
+    names = {label: k for k, label in enumerate(sorted(bound))}
+    for array, labels in operands:
+        arguments += [array, [names[label] for label in labels]]
+    optimize: Any = ["einsum_path", *path] if len(operands) > 2 else len(operands) == 2
+    value = np.einsum(*arguments, [names[label] for label in core], optimize=optimize)
+    return expand(value, core, output, sizes)
+
+
+def expand(value: Array, core: Labels, output: Labels, sizes: Mapping[int, int]) -> Array:
+    """A value with axes `core` written out to all of `output`: zeros off the deltas, copies along unbound labels."""
+    if output == core:
+        return value
+    distinct = tuple(dict.fromkeys(output))
+    grown = value.transpose([core.index(x) for x in distinct if x in core])
+    grown = grown.reshape([sizes[x] if x in core else 1 for x in distinct])
+    grown = np.broadcast_to(grown, [sizes[x] for x in distinct])
+    if len(distinct) == len(output):
+        return grown
+    dense = np.zeros([sizes[x] for x in output], value.dtype)
+    strides = [sum(s for s, x in zip(dense.strides, output, strict=True) if x == label) for label in distinct]
+    view = np.lib.stride_tricks.as_strided(dense, [sizes[x] for x in distinct], strides)
+    view[...] = grown
+    return dense

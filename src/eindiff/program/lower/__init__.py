@@ -1,0 +1,1 @@
+"""From expressions to operations."""

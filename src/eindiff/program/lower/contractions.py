@@ -1,0 +1,200 @@
+"""The product of two tensors with sums over some of what they share, as one matrix product (or a stack of them).
+
+Labels fall into four kinds: those that are summed, those of both that are kept (a stack), and those of one tensor,
+which are rows or columns. Axes are merged by reshaping, which copies nothing where they lie next to each other already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from eindiff.core import sizes as sz
+from eindiff.core.labels import Labels, subscripts
+from eindiff.core.sizes import Size
+from eindiff.program.costs import Costs
+from eindiff.program.lower.tensors import Tensor, Tensors
+from eindiff.program.operations import ATOMS, BLAS, Operation, Operations
+
+MIRRORED = (2**20, 40)  # entries of a result, and terms in each, that are worth being computed once and mirrored
+GRAM = 40  # a symmetric product is faster than a general one from this size on
+HALVED = 1024  # and of two blocks, in libraries without one, from this size on
+
+
+class Contractions(Tensors):
+    """Multiplies two tensors; results carry their labels in the order that is natural for the operation."""
+
+    def __init__(self, operations: Operations, text: Callable[[Size], str], costs: Costs | None) -> None:
+        super().__init__(operations, text, costs)
+        self.made: dict[tuple, tuple[Operation, Labels]] = {}
+        self.symmetric_axes: dict[Operation, tuple[int, int]] = {}  # axes in which an outer product x x' is symmetric
+
+    def once(self, a: Tensor, b: Tensor, kept: Collection[int], make: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """The product of two tensors, made only once, whatever their labels are called and which comes first."""
+        if a.operation.serial > b.operation.serial:
+            a, b = b, a
+        names: dict[int, int] = {}
+        for label in (*a.labels, *b.labels):
+            names.setdefault(label, len(names))
+        parts = [(x.operation.serial, tuple([names[label] for label in x.labels])) for x in (a, b)]
+        key = (*parts, tuple([names[x] for x in names if x in kept]))
+        if key not in self.made:
+            found = make(a, b)
+            self.made[key] = (found.operation, tuple([names[x] for x in found.labels]))
+        operation, labels = self.made[key]
+        original = list(names)
+        return Tensor(operation, tuple([original[name] for name in labels]))
+
+    def multiply(self, a: Tensor, b: Tensor, kept: Collection[int], order: Labels | None) -> Tensor:
+        """The sum over what both have and is not kept. `order` is how the axes of the result are wanted, if at all."""
+        shared = [label for label in a.labels if label in b.labels]
+        summed = tuple([label for label in shared if label not in kept])
+        if len(self._own(b, shared)) > len(self._own(a, shared)):
+            a, b = b, a
+        left, right = self._own(a, shared), self._own(b, shared)
+        stack = tuple([label for label in shared if label in kept])
+        if not left and not right:
+            return self._inner(a, b, stack)
+        natural = (*stack, *left, *right)
+        if order is None:
+            return self._stacked(a, b, summed, stack, left, right)
+        wanted = tuple([label for label in order if label in natural])
+        in_b = wanted[-1] in right
+        rows_of, columns_of = (a, b) if in_b or wanted[-1] in stack else (b, a)
+        columns = self._run(wanted, columns_of, shared)
+        rows = self._run(wanted[: len(wanted) - len(columns)], rows_of, shared)
+        others = wanted[: len(wanted) - len(columns) - len(rows)]
+        direct = self._seconds(rows_of, columns_of, others, rows, columns, summed)
+        assert self.costs is not None
+        turned = self._seconds(a, b, stack, left, right, summed) + self.costs.copy(self._sizes(a, b, natural))
+        if not stack and (found := self._mirrored(rows_of, columns_of, summed, others, rows, columns)) is not None:
+            return found
+        if others == stack or direct < turned:
+            return self._stacked(rows_of, columns_of, summed, others, rows, columns)
+        return self._stacked(a, b, summed, stack, left, right)
+
+    def _mirrored(
+        self, a: Tensor, b: Tensor, summed: Labels, others: Labels, rows: Labels, columns: Labels
+    ) -> Tensor | None:
+        """`R[i, k, m, l] = Σ A[i, m, s] B[s, k, l]`, where A is symmetric: half of it, if that is much."""
+        if self.operations.functional:
+            return None
+        first, second = others[:1], others[1:]
+        order = (*others, *rows, *columns)
+        shape = self._sizes(a, b, order)
+        axes = self.symmetric_axes.get(self._source(a.operation))
+        if axes is None or {a.labels[axis] for axis in self._turned(a, axes)} != {*first, *rows} or len(rows) != 1:
+            return None
+        if not second or not set(second) <= set(b.labels) or self.entries(shape) < MIRRORED[0]:
+            return None
+        if self.entries(self._sizes(a, b, summed)) < MIRRORED[1]:
+            return None
+        left, right = self._grouped(a, first, rows, summed), self._grouped(b, summed, second, columns)
+        work = sz.product((*shape, *self._sizes(a, b, summed)))
+        made = self.operations.make(
+            "mirrored({0}, {1})", [left, right], shape=(*left.shape[:1], right.shape[1], left.shape[1], right.shape[2]),
+            work=work, speed=BLAS,
+        )  # fmt: skip
+        return Tensor(self.reshape(made, shape), order)
+
+    def _grouped(self, x: Tensor, *groups: Labels) -> Operation:
+        """A tensor with an axis for each group of labels."""
+        turned = self.permute(x, tuple([label for group in groups for label in group]))
+        return self.reshape(turned, [self._length(x, group) for group in groups])
+
+    @staticmethod
+    def _source(x: Operation) -> Operation:
+        return x.role[1] if x.role[:1] == ("permute",) else x
+
+    @staticmethod
+    def _turned(x: Tensor, axes: tuple[int, int]) -> tuple[int, ...]:
+        """Where axes of what a tensor is a view of are in the tensor."""
+        role = x.operation.role
+        return tuple([role[2].index(axis) for axis in axes]) if role[:1] == ("permute",) else axes
+
+    @staticmethod
+    def _own(x: Tensor, shared: Collection[int]) -> Labels:
+        return tuple([label for label in x.labels if label not in shared])
+
+    @staticmethod
+    def _run(wanted: Labels, x: Tensor, shared: Collection[int]) -> Labels:
+        """The labels at the end of the wanted ones that only one tensor has."""
+        start = len(wanted)
+        while start and wanted[start - 1] in x.labels and wanted[start - 1] not in shared:
+            start -= 1
+        return wanted[start:]
+
+    @staticmethod
+    def _sizes(a: Tensor, b: Tensor, labels: Labels) -> list[Size]:
+        return [(a if label in a.labels else b).size(label) for label in labels]
+
+    def _seconds(
+        self, a: Tensor, b: Tensor, stack: Labels, rows: Labels, columns: Labels, summed: Labels
+    ) -> float:  # fmt: skip
+        """What a stack of matrix products takes."""
+        assert self.costs is not None
+        return self.costs.products(*[self.entries(self._sizes(a, b, x)) for x in (stack, rows, columns, summed)])
+
+    def _inner(self, a: Tensor, b: Tensor, stack: Labels) -> Tensor:
+        """Both tensors have the same labels: a sum of products of entries."""
+        if not stack:
+            x, y = a.operation, self.permute(b, a.labels)
+            if len(a.labels) == 1:
+                return Tensor(self.operations.matmul(x, y), ())
+            work = sz.multiply(2, sz.product(x.shape))
+            return Tensor(self.operations.make("np.vdot({0}, {1})", [x, y], shape=(), work=work, speed=BLAS), ())
+        shape = tuple([a.size(label) for label in stack])
+        text = f'np.einsum("{subscripts([a.labels, b.labels], stack)}", {{0}}, {{1}})'
+        return Tensor(self.operations.make(text, [a.operation, b.operation], shape=shape), stack)
+
+    def _flat(self, x: Operation) -> Operation:
+        return self.reshape(x, [sz.product(x.shape)])
+
+    def _stacked(self, a: Tensor, b: Tensor, summed: Labels, others: Labels, rows: Labels, columns: Labels) -> Tensor:
+        """A stack of products of matrices with the given rows and columns; what `others` a tensor lacks is repeated."""
+        if not columns and not (set(others) & set(b.labels)):
+            left, right = self._matrix(a, others, rows, summed), self._vector(b, summed)
+        elif not rows and not (set(others) & set(a.labels)) and len(others) == 0:
+            left, right = self._vector(a, summed), self._matrix(b, others, summed, columns)
+        else:
+            left, right = self._matrix(a, others, rows, summed), self._matrix(b, others, summed, columns)
+        product = self.operations.matmul(left, right)
+        order = (*others, *rows, *columns)
+        return Tensor(self.reshape(product, self._sizes(a, b, order)), order)
+
+    def _vector(self, x: Tensor, summed: Labels) -> Operation:
+        turned = self.permute(x, summed)
+        return turned if len(summed) == 1 else self._flat(turned)
+
+    def _matrix(self, x: Tensor, others: Labels, rows: Labels, columns: Labels) -> Operation:
+        """A stack of matrices of merged rows and columns, one of which lies in memory entry after entry."""
+        present = tuple([label for label in others if label in x.labels])
+        memory = self.memory(x)
+        groups = (rows, columns)
+        adjacent = all(_is_run(group, memory) for group in groups)
+        turned = self.permute(x, (*present, *rows, *columns))
+        inner = memory[-1] in (*rows, *columns) if adjacent else True
+        if not inner:
+            turned = self.operations.make("np.ascontiguousarray({0})", [turned], shape=turned.shape)
+        shape: list[Size] = [x.size(label) for label in present]
+        shape += [self._length(x, rows), self._length(x, columns)]
+        result = self.reshape(turned, shape, copies=not adjacent)
+        if not present:
+            return result
+        shown = others[others.index(present[0]) :]
+        if shown == present:
+            return result
+        index = ", ".join(":" if label in present else "None" for label in shown)
+        lengths = tuple([x.size(label) if label in present else 1 for label in shown]) + result.shape[-2:]
+        return self.operations.make(f"{{0}}[{index}]", [result], [ATOMS], cheap=True, view=True, shape=lengths)
+
+    @staticmethod
+    def _length(x: Tensor, group: Labels) -> Size:
+        return sz.product(x.size(label) for label in group)
+
+
+def _is_run(group: Labels, memory: Labels) -> bool:
+    """Whether labels follow each other in memory."""
+    if not group:
+        return True
+    start = memory.index(group[0])
+    return memory[start : start + len(group)] == group

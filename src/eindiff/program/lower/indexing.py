@@ -1,0 +1,319 @@
+"""Index maps as slices, reshapes, takes and assignments: the 0/1 tensor of a map is never formed.
+
+A map says that a label k is a function of other labels. Where an operand has the axis k it is indexed; where the result
+has it, entries are put at their places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from eindiff.core import sizes as sz
+from eindiff.core.index_relations import IndexMap
+from eindiff.core.labels import Labels
+from eindiff.core.sizes import Shape, Size
+from eindiff.program.lower.products import Products
+from eindiff.program.lower.tensors import Tensor
+from eindiff.program.operations import ANY, ATOM, ATOMS, PLUS, TIMES, Operation, Operations, broadcast
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A place along an axis as a function of labels: `offset + sum of stride * label`, or an array over labels."""
+
+    offset: Size = 0
+    strides: tuple[tuple[int, Size], ...] = ()
+    table: Tensor | None = None
+
+    @property
+    def labels(self) -> Labels:
+        """The labels that it is a function of."""
+        return self.table.labels if self.table is not None else tuple([label for label, _ in self.strides])
+
+    def is_label(self) -> bool:
+        """Whether it is just one label."""
+        return self.table is None and self.offset == 0 and len(self.strides) == 1 and self.strides[0][1] == 1
+
+    def is_backward(self) -> bool:
+        """Whether it is one label that counts down."""
+        if self.table is not None or len(self.strides) != 1:
+            return False
+        return isinstance(self.strides[0][1], int) and self.strides[0][1] < 0
+
+    def turned(self, sizes: Mapping[int, Size]) -> Index:
+        """The same places in opposite order, if it is one label."""
+        [(label, stride)] = self.strides
+        last = sz.add(self.offset, sz.multiply(stride, sz.subtract(sizes[label], 1)))
+        return Index(last, ((label, sz.multiply(-1, stride)),))
+
+
+Axis = int | Index
+
+
+class Indexing:
+    """Indexes tensors, given the sizes of labels and how sizes are written."""
+
+    def __init__(self, operations: Operations, products: Products, text: Callable[[Size], str]) -> None:
+        self.operations = operations
+        self.products = products
+        self.text = text
+
+    def index_of(self, index_map: IndexMap, inputs: Labels) -> Index:
+        """The index that a map stands for, with its inputs named."""
+        if index_map.indices is None:
+            return _affine(index_map.offset, zip(inputs, index_map.strides, strict=True))
+        labels = tuple(dict.fromkeys(inputs))
+        table = np.einsum(index_map.index_array({}), inputs, labels)  # a diagonal, where inputs are the same
+        values = table.ravel().tolist()
+        if not labels:
+            return Index(values[0])
+        steps = {b - a for a, b in pairwise(values)}
+        if len(labels) == 1 and len(steps) == 1:
+            return _affine(values[0], [(labels[0], steps.pop())])
+        return Index(table=Tensor(self._table(values, table.shape), labels))
+
+    def _table(self, values: Sequence[int], shape: Sequence[int]) -> Operation:
+        text = f"np.array([{', '.join(map(str, values))}]{self._integers})"
+        if len(shape) > 1:
+            text += f".reshape({', '.join(map(str, shape))})"
+        return self.operations.make(text, role=("literal", *values), shape=tuple(shape), work=0)
+
+    @property
+    def _integers(self) -> str:
+        """What follows a new array of integers."""
+        created = self.operations.dtype if self.operations.functional else ""
+        return created.replace("float64", "int64").replace("float32", "int64")
+
+    def substitute(self, axis: Index, label: int, inner: Index, sizes: Mapping[int, Size]) -> Index:
+        """The index when one of its labels is itself an index."""
+        if label not in axis.labels:
+            return axis
+        if axis.table is None and inner.table is None:
+            stride = dict(axis.strides)[label]
+            offset = sz.add(axis.offset, sz.multiply(stride, inner.offset))
+            steps = [(other, sz.multiply(stride, step)) for other, step in inner.strides]
+            parts = [steps if name == label else [(name, own)] for name, own in axis.strides]
+            return _affine(offset, [step for part in parts for step in part])
+
+        def place(name: int) -> Index:
+            return inner if name == label else Index(0, ((name, 1),))
+
+        order = tuple(dict.fromkeys([x for name in axis.labels for x in place(name).labels]))
+        if axis.table is not None:
+            places = [self.array(place(name), order, sizes) for name in axis.labels]
+            slots = ", ".join(f"{{{k + 1}}}" for k in range(len(places)))
+            shape = broadcast([x.shape for x in places])
+            allowed = [ATOMS, *[ANY] * len(places)]
+            taken = self.operations.make(f"{{0}}[{slots}]", [axis.table.operation, *places], allowed, shape=shape)
+            return Index(table=Tensor(taken, order))
+        terms = [(stride, self.array(place(name), order, sizes)) for name, stride in axis.strides]
+        return Index(table=Tensor(self._sum(axis.offset, terms), order))
+
+    def array(self, index: Index, order: Labels, sizes: Mapping[int, Size]) -> Operation:
+        """An index as an integer array that broadcasts against axes `order`."""
+        if index.table is not None:
+            return self.products.align(index.table, order)
+        terms = []
+        for label, stride in index.strides:
+            text = f"np.arange({self.text(sizes[label])}{self._integers})"
+            counted = self.operations.make(text, shape=(sizes[label],))
+            steps = Tensor(counted, (label,))
+            terms.append((stride, self.products.align(steps, order)))
+        return self._sum(index.offset, terms)
+
+    def _sum(self, offset: Size, terms: Sequence[tuple[Size, Operation]]) -> Operation:
+        operands = []
+        for stride, steps in terms:
+            if isinstance(stride, int):
+                operands.append((stride, steps))
+            else:
+                operands.append((1, self.operations.times([self.size(stride), steps])))
+        if isinstance(offset, int):
+            operands += [(offset, self.operations.number(1))] if offset or not operands else []
+        else:
+            operands.append((1, self.size(offset)))
+        return self.operations.plus(operands)
+
+    def size(self, size: Size) -> Operation:
+        """A size as an operation."""
+        text = self.text(size)
+        kind = PLUS if " " in text.replace(", ", "") else TIMES if "*" in text else ATOM
+        return self.operations.make(text, kind=kind, cheap=True, role=("size",))
+
+    # Reading
+
+    def gather(self, x: Tensor, target: int, index: Index, sizes: Mapping[int, Size]) -> Tensor:
+        """A tensor with the axis of one label replaced by the axes of the labels that it is a function of."""
+        while target in x.labels:
+            axis = x.labels.index(target)
+            x = self._gather_axis(x, axis, index, sizes, sizes[target])
+        return x
+
+    def _gather_axis(self, x: Tensor, axis: int, index: Index, sizes: Mapping[int, Size], length: Size) -> Tensor:
+        before, after = x.labels[:axis], x.labels[axis + 1 :]
+        colons = ":, " * axis
+        make, old = self.operations.make, x.operation.shape
+        shape = (*old[:axis], *(sizes[label] for label in index.labels), *old[axis + 1 :])
+        if (text := self.slice_text(index, length, sizes)) is not None:
+            if text == ":":
+                return Tensor(x.operation, (*before, *index.labels, *after))
+            taken = make(f"{{0}}[{colons}{text}]", [x.operation], [ATOMS], cheap=True, view=True, shape=shape)
+            return Tensor(taken, (*before, *index.labels, *after))
+        if index.is_backward():
+            return self._flip(self._gather_axis(x, axis, index.turned(sizes), sizes, length), axis)
+        if (order := row_major(index, sizes)) is not None:
+            total = sz.product(sizes[label] for label in order)
+            text = self.slice_text(Index(index.offset, ((-1, 1),)), length, {-1: total})
+            operation = x.operation
+            if text != ":":
+                part = (*old[:axis], total, *old[axis + 1 :])
+                operation = make(f"{{0}}[{colons}{text}]", [operation], [ATOMS], cheap=True, view=True, shape=part)
+            labels = (*before, *order, *after)
+            return Tensor(self.reshape(operation, labels, sizes), labels)
+        places = self.array(index, index.labels, sizes)
+        taken = make(f"{{0}}[{colons}{{1}}]", [x.operation, places], [ATOMS, ANY], shape=shape)
+        return Tensor(taken, (*before, *index.labels, *after))
+
+    def _flip(self, x: Tensor, axis: int) -> Tensor:
+        """A tensor with one axis in opposite order."""
+        text = f"{{0}}[{':, ' * axis}::-1]" if self.operations.slices_backward else f"np.flip({{0}}, {axis})"
+        shape = x.operation.shape
+        return Tensor(self.operations.make(text, [x.operation], [ATOMS], view=True, shape=shape), x.labels)
+
+    def slice_text(self, index: Index, length: Size, sizes: Mapping[int, Size]) -> str | None:
+        """An index of one label (or none) along an axis of the given length as a slice, if it surely is one."""
+        if index.table is not None or len(index.strides) > 1:
+            return None
+        if not index.strides:
+            return self._from_end(index.offset, length)
+        label, stride = index.strides[0]
+        last = sz.add(index.offset, sz.multiply(stride, sz.subtract(sizes[label], 1)))
+        if index.is_backward():
+            surely = isinstance(sizes[label], int) or sz.subtract(length, index.offset) == 1
+            return self._backward(index.offset, last, stride, length) if surely else None
+        if not sz.never_negative(stride):
+            return None
+        left = sz.subtract(length, sz.add(last, 1))
+        stop = sz.add(last, 1 if isinstance(sizes[label], int) else stride)  # where there may be no entry
+        beyond = sz.subtract(stop, length)
+        start = "" if index.offset == 0 else self._from_end(index.offset, length)
+        is_last = left == 0 or (isinstance(left, int) and isinstance(stride, int) and 0 <= left < stride)
+        end = "" if is_last or (isinstance(beyond, int) and beyond >= 0) else self._from_end(stop, length)
+        return f"{start}:{end}" if stride == 1 else f"{start}:{end}:{self.text(stride)}"
+
+    def _backward(self, first: Size, last: Size, stride: Size, length: Size) -> str | None:
+        """A slice that counts down; without entries it would have to begin at the end of the axis."""
+        if not self.operations.slices_backward or not isinstance(stride, int):
+            return None
+        start = "" if sz.subtract(length, first) == 1 else self.text(first)
+        if isinstance(last, int) and last < -stride:
+            return f"{start}::{stride}"
+        return f"{start}:{self.text(sz.subtract(last, 1))}:{stride}" if isinstance(last, int) else None
+
+    def _from_end(self, place: Size, length: Size) -> str:
+        """A place along an axis, counted from the end where that is simpler."""
+        left = sz.subtract(length, place)
+        return f"-{left}" if isinstance(left, int) and not isinstance(place, int) else self.text(place)
+
+    # Writing
+
+    def simplify_places(
+        self, core: Tensor, axes: tuple[Axis, ...], sizes: dict[int, Size], shape: Shape
+    ) -> tuple[Tensor, tuple[Axis, ...]]:
+        """Places that a reshape or a flip of what is put there makes simpler: at best one label along a whole axis."""
+        core, axes = self._merge_axes(core, axes, sizes)
+        uses = Counter(label for axis in axes for label in labels_of(axis))
+        result: list[Axis] = []
+        for axis, length in zip(axes, shape, strict=True):
+            if isinstance(axis, Index) and axis.is_backward() and uses[axis.labels[0]] == 1:
+                [label] = axis.labels
+                core = self._flip(core, core.labels.index(label)) if label in core.labels else core
+                axis = axis.turned(sizes)
+            if isinstance(axis, Index) and axis.is_label() and sizes[axis.labels[0]] == length:
+                axis = axis.labels[0]
+            result.append(axis)
+        return core, tuple(result)
+
+    def _merge_axes(
+        self, core: Tensor, axes: tuple[Axis, ...], sizes: dict[int, Size]
+    ) -> tuple[Tensor, tuple[Axis, ...]]:
+        """Axes that run over several labels row by row get one label instead, of a reshaped core."""
+        uses = Counter(label for axis in axes for label in set(labels_of(axis)))
+        groups: list[Labels] = []
+        names: dict[Labels, int] = {}
+        result: list[Axis] = []
+        for axis in axes:
+            order = None if isinstance(axis, int) else row_major(axis, sizes)
+            if order is None or isinstance(axis, int) or any(uses[x] > 1 or x not in core.labels for x in order):
+                groups += [(label,) for label in labels_of(axis)]
+                result.append(axis)
+            else:
+                groups.append(order)
+                names[order] = merged = max(sizes) + 1
+                sizes[merged] = sz.product(sizes[x] for x in order)
+                result.append(Index(axis.offset, ((merged, 1),)))
+        if not names:
+            return core, axes
+        inside = {x for order in names for x in order}
+        groups += [(x,) for x in core.labels if x not in inside]
+        groups = [group for group in dict.fromkeys(groups) if set(group) <= set(core.labels)]
+        turned = self.products.permute(core, tuple([x for group in groups for x in group]))
+        labels = tuple([names[group] if group in names else group[0] for group in groups])
+        return Tensor(self.reshape(turned, labels, sizes), labels), tuple(result)
+
+    def reshape(self, x: Operation, labels: Labels, sizes: Mapping[int, Size]) -> Operation:
+        """An array with axes of the sizes of some labels; only the last one of several reshapes counts."""
+        if x.role[:1] == ("reshape",):
+            x = x.role[1]
+        lengths = ", ".join(self.text(sizes[label]) for label in labels)
+        shape = tuple([sizes[label] for label in labels])
+        return self.operations.make(
+            f"{{0}}.reshape({lengths})", [x], [ATOMS], view=True, role=("reshape", x), shape=shape
+        )
+
+    def array_of(self, axis: Axis, order: Labels, sizes: Mapping[int, Size]) -> Operation:
+        """An axis of a result as an integer array that broadcasts against axes `order`."""
+        return self.array(Index(0, ((axis, 1),)) if isinstance(axis, int) else axis, order, sizes)
+
+
+def labels_of(axis: Axis) -> Labels:
+    """The labels that a place along an axis is a function of."""
+    return (axis,) if isinstance(axis, int) else axis.labels
+
+
+def renamed(axis: Axis, names: Mapping[int, int]) -> Axis:
+    """A place along an axis with other names for its labels."""
+    if isinstance(axis, int):
+        return names[axis]
+    strides = tuple([(names[label], stride) for label, stride in axis.strides])
+    table = axis.table and Tensor(axis.table.operation, tuple([names[label] for label in axis.table.labels]))
+    return Index(axis.offset, strides, table)
+
+
+def _affine(offset: Size, steps: Iterable[tuple[int, Size]]) -> Index:
+    """The index of an offset and steps along labels; those along one label add up, and may cancel."""
+    strides: dict[int, Size] = {}
+    for label, step in steps:
+        strides[label] = sz.add(strides.get(label, 0), step)
+    return Index(offset, tuple([(label, stride) for label, stride in strides.items() if stride != 0]))
+
+
+def row_major(index: Index, sizes: Mapping[int, Size]) -> Labels | None:
+    """The labels from the slowest to the fastest, if together they run through consecutive places."""
+    if index.table is not None or len(index.strides) < 2:
+        return None
+    left, order = dict(index.strides), []
+    expected: Size = 1
+    while left:
+        found = [label for label, stride in left.items() if stride == expected]
+        if not found:
+            return None
+        order.append(found[0])
+        expected = sz.multiply(expected, sizes[found[0]])
+        del left[found[0]]
+    return tuple(reversed(order))

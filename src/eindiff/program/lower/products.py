@@ -1,0 +1,382 @@
+"""Products and contractions as a person writes them: `*` with broadcasting, `@`, sums, solves, and einsum for the rest.
+
+For known sizes operands are multiplied in the cheapest order, pair by pair, at the speed of matrix products
+(`contractions`). If sizes are not known, they are multiplied in order of increasing tensor order (the paper's rule);
+where that would form something of higher order, one einsum with `optimize=True` chooses the order when it runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from eindiff.core import sizes as sz
+from eindiff.core.labels import Labels, components, subscripts
+from eindiff.core.nodes import Number
+from eindiff.core.sizes import Size
+from eindiff.planning.contraction_order import Path, contraction_path, tensor_order_path
+from eindiff.program.costs import Costs
+from eindiff.program.lower.contractions import GRAM, HALVED, Contractions
+from eindiff.program.lower.tensors import Tensor
+from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, broadcast
+
+TRIANGLE = 64  # rows from which on a triangular system is solved as one
+
+
+class Products(Contractions):
+    """Multiplies tensors; results carry their labels in the order that is natural for the operation."""
+
+    def __init__(
+        self, operations: Operations, text: Callable[[Size], str], costs: Costs | None, strategy: str, exact: bool
+    ) -> None:  # fmt: skip
+        super().__init__(operations, text, costs)
+        self.strategy = strategy
+        self.exact = exact
+        self.elementwise: list[tuple[Counter[Operation], Operation]] = []  # products that were made
+
+    # Elementwise products
+
+    def product(self, factors: Sequence[Tensor], hint: Labels) -> Tensor:
+        """The product without any sum: factors over few labels are multiplied first and then broadcast."""
+        groups: dict[frozenset[int], list[Tensor]] = {}
+        for factor in factors:
+            groups.setdefault(frozenset(factor.labels), []).append(factor)
+        for labels in sorted(groups, key=len):
+            larger = [other for other in groups if labels < other]
+            if larger:
+                home = min(larger, key=len)
+                groups[home] = self._halves(labels, groups.pop(labels)) + groups[home]
+        whole = [self._one_set(labels, group) for labels, group in groups.items()]
+        if len(whole) == 1:
+            return whole[0]
+        order = tuple([label for label in hint if any(label in x.labels for x in whole)])
+        whole.sort(key=lambda x: min([order.index(label) for label in x.labels], default=0))
+        if len(whole) == len(order) == 2:
+            shape = (whole[0].operation.shape[0], whole[1].operation.shape[0])
+            return Tensor(self.operations.make("np.outer({0}, {1})", [x.operation for x in whole], shape=shape), order)
+        if len(order) > 2 and self.costs is None:
+            return self.einsum(whole, order)
+        return self._broadcast(sorted(whole, key=lambda x: -min(order.index(label) for label in x.labels)), order)
+
+    def _broadcast(self, factors: Sequence[Tensor], order: Labels) -> Tensor:
+        aligned = [self.align(x, order) for x in factors]
+        if self.costs is not None and len(aligned) > 2:  # what the others have in common first
+            aligned = [self.operations.times(aligned[:-1]), aligned[-1]]
+        return Tensor(self.operations.times(aligned), order)
+
+    def _halves(self, labels: Collection[int], group: list[Tensor]) -> list[Tensor]:
+        """The numerator and the denominator of factors over one set of labels, each as one factor."""
+        order = _usual_order(labels, group)
+        result = []
+        for half in ([x for x in group if not _is_reciprocal(x)], [x for x in group if _is_reciprocal(x)]):
+            if half:  # it may have fewer labels than both have together
+                own = tuple([label for label in order if any(label in x.labels for x in half)])
+                above, below = self._numerator_and_denominator(half, own)
+                result.append(Tensor(self.operations.quotient(1, above, below), own))
+        return result
+
+    def _one_set(self, labels: Collection[int], group: list[Tensor]) -> Tensor:
+        """The product of factors over (subsets of) one set of labels, in the order that most of them have."""
+        order = _usual_order(labels, group)
+        above, below = self._numerator_and_denominator(group, order)
+        above = self._known_products(above)
+        return Tensor(self.operations.quotient(1, above, below), order)
+
+    def _known_products(self, factors: list[Operation]) -> list[Operation]:
+        """Factors with a product of some of them that was made before in their place."""
+        if self.costs is None or len(factors) < 2:
+            return factors
+        left, result, shape = Counter(factors), [], broadcast([x.shape for x in factors])
+        for known, made in self.elementwise:
+            if len(factors) > known.total() and not known - left and made.shape == shape:
+                left -= known
+                result.append(made)
+        factors = [*result, *left.elements()]
+        if len(factors) > 1:
+            self.elementwise.append((Counter(factors), self.operations.times(factors)))
+        return factors
+
+    def _numerator_and_denominator(self, group: list[Tensor], order: Labels) -> tuple[list[Operation], list[Operation]]:
+        above, below = [], []
+        for x in sorted(group, key=_reading_order):
+            if _is_reciprocal(x):
+                below.append(self.align(Tensor(x.operation.role[1], x.labels), order))
+            else:
+                above.append(self.align(x, order))
+        return above, below
+
+    # Contractions
+
+    def contract(
+        self, coefficient: Number, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]
+    ) -> tuple[Number, Tensor]:
+        """A multiple of the sum of products over the labels that are not in `kept`, the order that is liked best."""
+        scalars = [x for x in factors if not x.labels]
+        if scalars and len(scalars) < len(factors):
+            others = [x for x in factors if x.labels]
+            home = self._smallest(others, kept, sizes)
+            if home is not None and _is_part_of(others[home].labels, kept):
+                others[home] = self.product([*scalars, others[home]], others[home].labels)
+                return self.contract(coefficient, others, kept, sizes)
+            coefficient, tensor = self.contract(coefficient, others, kept, sizes)
+            return coefficient, self.product([*scalars, tensor], kept)
+        factors = self._without_ones(factors, kept)
+        if all(_is_part_of(x.labels, kept) for x in factors):
+            coefficient, factors = self._scaled(coefficient, factors, kept, sizes)
+            return coefficient, self.product(factors, kept)
+        if (found := self._gram(factors, kept)) is not None:
+            return coefficient, found
+        parts = components([x.labels for x in factors]) if self.costs is not None else []
+        if len(parts) > 1:
+            return self._apart([[factors[k] for k in part] for part in parts], coefficient, kept, sizes)
+        terms = self._reduced(self._merged([*factors], kept), kept)
+        place = {label: k for k, label in enumerate(kept)}
+        if self.costs is None:
+            terms.sort(key=lambda x: (len(x.labels), -max([place.get(label, -1) for label in x.labels], default=-1)))
+        else:
+            terms.sort(key=lambda x: x.operation.serial)
+        coefficient, terms = self._scaled(coefficient, terms, kept, sizes)
+        for i, j in self._path([x.labels for x in terms], kept, sizes, [x.operation.serial for x in terms]):
+            rest = [x for k, x in enumerate(terms) if k not in (i, j)]
+            needed = set(kept).union(*(x.labels for x in rest))
+            result = [label for label in {*terms[i].labels, *terms[j].labels} if label in needed]
+            if self.costs is None and rest and len(result) > max(2, len(terms[i].labels), len(terms[j].labels)):
+                return coefficient, self.einsum(terms, kept)
+            terms = [*rest, self.pair(terms[i], terms[j], needed, kept, last=not rest)]
+        return coefficient, terms[0]
+
+    def _apart(
+        self, parts: list[list[Tensor]], coefficient: Number, kept: Labels, sizes: Mapping[int, Size]
+    ) -> tuple[Number, Tensor]:
+        """Factors that have no labels in common with others are multiplied with them in the end."""
+        tensors = []
+        for part in parts:
+            own = {label for x in part for label in x.labels}
+            coefficient, tensor = self.contract(coefficient, part, tuple([x for x in kept if x in own]), sizes)
+            tensors.append(tensor)
+        coefficient, tensors = self._scaled(coefficient, tensors, kept, sizes)
+        return coefficient, self.product(tensors, kept)
+
+    def _without_ones(self, factors: Sequence[Tensor], kept: Labels) -> Sequence[Tensor]:
+        """What is summed over one entry is taken instead."""
+        if not self.exact:
+            return factors
+        single = {x for y in factors for x in y.labels if x not in kept and self._is_one(y.size(x))}
+        return [self.only(x, single) if single and len(set(x.labels)) == len(x.labels) else x for x in factors]
+
+    def _is_one(self, size: Size) -> bool:
+        """Whether a size is 1 for all sizes that share a program with the known ones (n - 1 is not)."""
+        assert self.costs is not None
+        return size == 1 or (isinstance(size, str) and self.costs.known.get(size) == 1)
+
+    def _scaled(
+        self, coefficient: Number, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]
+    ) -> tuple[Number, list[Tensor]]:
+        """A coefficient is multiplied into the smallest factor, if that is smaller than the result."""
+        terms = list(factors)
+        if coefficient == 1 or (smallest := self._smallest(terms, kept, sizes)) is None:
+            return coefficient, terms
+        terms[smallest] = Tensor(self.operations.scale(coefficient, terms[smallest].operation), terms[smallest].labels)
+        return 1, terms
+
+    def _smallest(self, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> int | None:
+        """The factor that numbers are multiplied into; None if none is smaller than the result.
+
+        Factors that occur once come first (x x' stays symmetric), and then those over which nothing is summed
+        (contractions of the others may be there already).
+        """
+        if self.costs is None:
+            return None
+        entries = [self.entries(x.operation.shape) for x in factors]
+        counts = Counter(x.operation for x in factors)
+        inner = [not set(x.labels) <= set(kept) for x in factors]
+        smallest = min(range(len(factors)), key=lambda k: (counts[factors[k].operation] > 1, inner[k], entries[k]))
+        return smallest if 2 * entries[smallest] <= self.entries([sizes[label] for label in kept]) else None
+
+    def _gram(self, factors: Sequence[Tensor], kept: Labels) -> Tensor | None:
+        """X' diag(d) X as a symmetric product, which takes half the work."""
+        if self.costs is None or len(kept) != 2:
+            return None
+        pairs = [x for x in factors if kept[0] in x.labels] + [x for x in factors if kept[1] in x.labels]
+        if len(pairs) != 2 or pairs[0].operation is not pairs[1].operation or len(pairs[0].labels) != 2:
+            return None
+        (x, y), weights = pairs, [z for z in factors if z not in pairs]
+        [row] = [label for label in x.labels if label not in kept] or [-1]
+        if y.labels != tuple([kept[1] if label == kept[0] else label for label in x.labels]):
+            return None
+        least = HALVED if self.operations.functional else GRAM
+        if self.entries([x.size(kept[0])]) < least or any(z.labels != (row,) for z in weights):
+            return None
+        if not weights:
+            return None  # NumPy itself sees that A' A is symmetric
+        shape = (x.size(kept[0]),) * 2
+        work = sz.product((*shape, x.size(row)))
+        operands = [self.permute(x, (row, kept[0])), self.product(weights, (row,)).operation]
+        made = self.operations.make(
+            "gram({0}, {1})", operands, shape=shape, work=work, speed=BLAS, scratch=sz.product(operands[0].shape)
+        )
+        return Tensor(made, kept)
+
+    def _path(self, inputs: Sequence[Labels], kept: Labels, sizes: Mapping[int, Size], keys: Sequence[int]) -> Path:
+        """The order of multiplication: the best one for known sizes, or else by increasing tensor order."""
+        if self.costs is None:
+            return tensor_order_path(inputs, kept)
+        values = {label: self.costs.evaluate(sizes[label]) for labels in inputs for label in labels}
+        return contraction_path(inputs, kept, values, self.strategy, keys)
+
+    def _reduced(self, terms: list[Tensor], kept: Labels) -> list[Tensor]:
+        """What only one tensor has is summed first."""
+        uses = Counter(label for x in terms for label in set(x.labels))
+        return [self.reduce(x, [label for label in x.labels if uses[label] > 1 or label in kept]) for x in terms]
+
+    def _merged(self, terms: list[Tensor], kept: Labels) -> list[Tensor]:
+        """Tensors over the same labels are multiplied first; the last of a sum of vectors stays apart, for `@`."""
+        groups: dict[frozenset[int], list[Tensor]] = {}
+        for x in terms:
+            groups.setdefault(frozenset(x.labels), []).append(x)
+        result = []
+        for labels, group in groups.items():
+            summed = labels - set(kept)
+            alone = summed and not any(summed & other for other in groups if other != labels)
+            if len(group) == 1 or any(len(x.labels) > len(labels) for x in group):
+                result += group
+            elif alone and (len(labels) == 1 or self.costs is not None):
+                result += self._two_vectors(group, kept)
+            else:
+                result.append(self.product(group, kept))
+        return result
+
+    def _two_vectors(self, group: list[Tensor], kept: Labels) -> list[Tensor]:
+        """Vectors as one product and a last one that occurs once, for `a**2 @ b`; or as two equal products."""
+        counts = Counter(group)
+        if self.costs is not None and all(count % 2 == 0 for count in counts.values()):
+            half = self.product([x for x, count in counts.items() for _ in range(count // 2)], kept)
+            return [half, half]
+        last = min(group, key=lambda x: (counts[x], _is_reciprocal(x)))
+        first = [*group]
+        first.remove(last)
+        return [self.product(first, kept), last]
+
+    def pair(self, a: Tensor, b: Tensor, kept: Collection[int], hint: Labels, last: bool = False) -> Tensor:
+        """The product of two tensors with a sum over what they share and is not kept."""
+        return self.once(a, b, kept, lambda x, y: self._pair(x, y, kept, hint, last))
+
+    def _pair(self, a: Tensor, b: Tensor, kept: Collection[int], hint: Labels, last: bool) -> Tensor:
+        shared = set(a.labels) & set(b.labels)
+        summed = shared - set(kept)
+        if not summed:
+            if last or self.costs is None:
+                return self.product([a, b], _extended(hint, a.labels + b.labels))
+            result = self.product([a, b], _inner_order(a.labels, b.labels, hint))
+            apart = [(x, y) for x, y in zip(a.labels, b.labels, strict=False) if x != y]
+            if a.operation is b.operation and len(apart) == 1 and set(apart[0]) <= set(result.labels):
+                x, y = apart[0]
+                self.symmetric_axes[result.operation] = (result.labels.index(x), result.labels.index(y))
+            return result
+        if len(summed) == 1 and shared == summed:
+            if (found := self._solve(a, b, *summed) or self._solve(b, a, *summed)) is not None:
+                return found
+            if len(a.labels) <= 2 and len(b.labels) <= 2:
+                [label] = summed
+                return self._matrix_product(a, b, label, hint)
+        if self.costs is not None:
+            return self.multiply(a, b, kept, hint if last else None)
+        if shared == set(a.labels) == set(b.labels):
+            return self.reduce(self.product([a, b], hint), kept)
+        return self.einsum([a, b], tuple([x for x in _extended(hint, a.labels + b.labels) if x in kept]))
+
+    def einsum(self, terms: Sequence[Tensor], kept: Labels) -> Tensor:
+        """np.einsum of all terms at once."""
+        bound = {label for x in terms for label in x.labels}
+        output = tuple([label for label in kept if label in bound])
+        place = {label: k for k, label in enumerate(output)}
+        first = {x: min([place.get(label, len(place)) for label in x.labels], default=0) for x in terms}
+        terms = sorted(terms, key=lambda x: (first[x], -len(x.labels)))
+        places = ", ".join(f"{{{k}}}" for k in range(len(terms)))
+        optimize = ", optimize=True" if len(bound) > len(output) else ""
+        text = f'np.einsum("{subscripts([x.labels for x in terms], output)}", {places}{optimize})'
+        size_of = {label: x.size(label) for x in terms for label in x.labels}
+        work, shape = sz.product(size_of.values()), tuple([size_of[label] for label in output])
+        return Tensor(self.operations.make(text, [x.operation for x in terms], shape=shape, work=work), output)
+
+    def _solve(self, inverse: Tensor, other: Tensor, summed: int) -> Tensor | None:
+        """`inv(A) @ b` is a solve, which is faster and more accurate."""
+        if inverse.operation.role[:1] != ("inverse",) or len(inverse.labels) != 2 or not 1 <= len(other.labels) <= 2:
+            return None
+        matrix = inverse.operation.role[1]
+        if inverse.labels[0] == summed:
+            matrix = self.operations.transpose(matrix)
+        [free] = [label for label in inverse.labels if label != summed]
+        rest = tuple([label for label in other.labels if label != summed])
+        right = self.permute(other, (summed, *rest))
+        n, half = matrix.shape[0], self._half(matrix)
+
+        def work(evaluate: Callable[[Size], int]) -> float:
+            size = evaluate(n)
+            return (0 if half else 2 / 3 * size**3) + (1 if half else 2) * size * evaluate(sz.product(right.shape))
+
+        text = (
+            f"linalg.solve_triangular({{0}}, {{1}}, lower={half == 'lower'})" if half else "np.linalg.solve({0}, {1})"
+        )
+        solved = self.operations.make(text, [matrix, right], shape=right.shape, work=work, speed=LAPACK)
+        return Tensor(solved, (free, *rest))
+
+    def _half(self, matrix: Operation) -> str:
+        """Which half of a matrix its entries are in for certain; small ones of NumPy are not worth knowing it."""
+        if self.costs is None or (not self.operations.functional and self.entries(matrix.shape[:1]) < TRIANGLE):
+            return ""
+        if matrix.role[:1] == ("transpose",):
+            return {"lower": "upper", "upper": "lower", "": ""}[self._half(matrix.role[1])]
+        if matrix.template.startswith(("np.linalg.cholesky", "np.tri(")):
+            return "lower"
+        return next(filter(None, map(self._half, matrix.operands)), "") if matrix.template == "{0} * {1}" else ""
+
+    def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels) -> Tensor:
+        """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference."""
+        candidates: list[Any] = []
+        for x, y in ((a, b), (b, a)):
+            if len(x.labels) == 1 and len(y.labels) == 2:
+                continue
+            rows = tuple([label for label in x.labels if label != summed])
+            columns = tuple([label for label in y.labels if label != summed])
+            left, right = self.permute(x, (*rows, summed)), self.permute(y, (summed, *columns))
+            turned = sum(z.role[:1] == ("transpose",) for z in (left, right))
+            order = rows + columns
+            liked = order == tuple([label for label in hint if label in order])
+            candidates.append((turned, not liked, len(candidates), left, right, order))
+        _, _, _, left, right, order = min(candidates, key=lambda c: c[:3])
+        return Tensor(self.operations.matmul(left, right), order)
+
+
+def _is_reciprocal(x: Tensor) -> bool:
+    return x.operation.role[:1] == ("reciprocal",)
+
+
+def _is_part_of(labels: Labels, kept: Labels) -> bool:
+    """Whether labels differ from each other, and none is summed over."""
+    return set(labels) <= set(kept) and len(set(labels)) == len(labels)
+
+
+def _usual_order(labels: Collection[int], group: Sequence[Tensor]) -> Labels:
+    """The order of axes of most of the tensors that have them all."""
+    return Counter(x.labels for x in group if len(x.labels) == len(labels)).most_common(1)[0][0]
+
+
+def _inner_order(a: Labels, b: Labels, hint: Labels) -> Labels:
+    """Labels of a product of two tensors that is not the last one: first what both begin with, then what is wanted
+    first in the end, and last what both end with, which is run over fastest."""
+    first, last = (a[:1] if a[:1] == b[:1] else ()), (a[-1:] if a[-1:] == b[-1:] else ())
+    own = [x for x in dict.fromkeys(a + b) if x not in first and x not in last]
+    own.sort(key=lambda x: hint.index(x) if x in hint else len(hint))
+    return tuple(dict.fromkeys((*first, *own, *last)))
+
+
+def _extended(hint: Labels, labels: Labels) -> Labels:
+    return tuple(dict.fromkeys(hint + labels))
+
+
+def _reading_order(x: Tensor) -> tuple:
+    """Scalars and vectors stand before what they are broadcast to, and names, by name, before what is computed."""
+    computed = bool(x.operation.operands)
+    return (len(x.labels), computed, "" if computed else x.operation.template)

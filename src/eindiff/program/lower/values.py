@@ -1,0 +1,323 @@
+"""What a node becomes before it is written: a sum of tensors, each with the places where its entries go.
+
+Deltas, ones and index maps are places, so that a transpose, a factor or a sum around them costs nothing, and an array
+with zeros is only made, and filled in place, where someone needs it as an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+from eindiff.core import sizes as sz
+from eindiff.core.labels import Labels, first_appearance, subscripts
+from eindiff.core.nodes import Number, number
+from eindiff.core.sizes import Shape, Size
+from eindiff.program.lower.indexing import Axis, Indexing, labels_of, renamed
+from eindiff.program.lower.products import Products
+from eindiff.program.lower.tensors import Tensor
+from eindiff.program.operations import ANY, Operation, Operations
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """`result[axes] += coefficient * core`, over all values of the labels."""
+
+    coefficient: Number
+    core: Tensor
+    axes: tuple[Axis, ...]
+    sizes: dict[int, Size]  # of labels
+    injective: bool = True  # no entry of the result is reached twice
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every axis has a label of its own."""
+        return all(isinstance(axis, int) for axis in self.axes) and len(set(self.axes)) == len(self.axes)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A sum of terms of one shape."""
+
+    terms: tuple[Term, ...]
+    shape: Shape
+
+    def scaled(self, factor: Number, order: Sequence[int]) -> Value:
+        """A multiple, with axis `order[k]` as axis k."""
+        terms = []
+        for term in self.terms:
+            axes = tuple([term.axes[axis] for axis in order])
+            terms.append(replace(term, coefficient=number(factor * term.coefficient), axes=axes))
+        return Value(tuple(terms), tuple([self.shape[axis] for axis in order]))
+
+
+class Arrays:
+    """Makes arrays of values."""
+
+    def __init__(self, operations: Operations, products: Products, indexing: Indexing) -> None:
+        self.operations = operations
+        self.products = products
+        self.indexing = indexing
+
+    def value(self, tensor: Tensor, shape: Shape, coefficient: Number = 1) -> Value:
+        """A tensor whose labels are the axes 0, 1, 2, ... of the value."""
+        axes = tuple(range(len(shape)))
+        return Value((Term(coefficient, tensor, axes, dict(enumerate(shape))),), shape)
+
+    def tensor(self, value: Value) -> tuple[Number, Tensor]:
+        """A value as a coefficient and a tensor labelled by axes; it may lack axes along which it is the same."""
+        if len(value.terms) == 1 and value.terms[0].is_plain:
+            term = value.terms[0]
+            axis_of = {label: axis for axis, label in enumerate(term.axes)}
+            return term.coefficient, Tensor(term.core.operation, tuple([axis_of[x] for x in term.core.labels]))
+        return 1, Tensor(self._filled(value), tuple(range(len(value.shape))))
+
+    def array(self, value: Value) -> Operation:
+        """A value as an array of its full shape."""
+        coefficient, tensor = self.tensor(value)
+        return self.full(coefficient, tensor, value.shape)
+
+    def full(self, coefficient: Number, tensor: Tensor, shape: Shape) -> Operation:
+        """A multiple of a tensor as an array of a given shape."""
+        operation = tensor.operation
+        make, dtype = self.operations.make, self.operations.dtype
+        if tensor.labels or not shape:
+            order = tuple(range(len(shape)))
+            result = self.operations.scale(coefficient, self.products.align(tensor, order))
+            if len(tensor.labels) == len(shape):
+                return result
+            return make(f"np.broadcast_to({{0}}, {self.shape_text(shape)}).copy()", [result], shape=shape)
+        if operation.role[:1] != ("number",):
+            filling = self.operations.scale(coefficient, operation)
+            return make(f"np.full({self.shape_text(shape)}, {{0}}{dtype or ', dtype=float'})", [filling], shape=shape)
+        content = number(coefficient * operation.role[1])
+        if content in (0, 1):
+            return make(f"np.{'ones' if content else 'zeros'}({self.shape_text(shape)}{dtype})", shape=shape)
+        filling = self.operations.number(float(content) if isinstance(content, int) else content)
+        return make(f"np.full({self.shape_text(shape)}, {{0}}{dtype})", [filling], shape=shape)
+
+    def shape_text(self, shape: Shape) -> str:
+        """A shape as NumPy's constructors take it."""
+        sizes = [self.indexing.text(size) for size in shape]
+        return sizes[0] if len(sizes) == 1 else f"({', '.join(sizes)})"
+
+    # Sums
+
+    def add(self, values: Sequence[Value], shape: Shape, hint: Labels) -> Value:
+        """The sum of values: plain terms become one tensor, the others keep their places."""
+        plain: list[tuple[Number, Tensor]] = []
+        placed: list[Term] = []
+        for value in values:
+            for term in value.terms:
+                term = self._diagonal(term, shape)
+                if term.is_plain:
+                    plain.append(self.tensor(Value((term,), shape)))
+                else:
+                    placed.append(term)
+        placed = self._gathered(placed)
+        if not plain:
+            return Value(tuple(placed), shape)
+        if len(plain) == 1:
+            dense = self.value(plain[0][1], shape, plain[0][0])
+        else:
+            order = self._order([tensor for _, tensor in plain], hint)
+            total = self._sum(plain, order)
+            dense = self.value(Tensor(total, order), shape)
+        return Value((*dense.terms, *placed), shape)
+
+    def _sum(self, tensors: Sequence[tuple[Number, Tensor]], order: Labels) -> Operation:
+        explicit = len(order) > 2
+        return self.operations.plus([(c, self.products.align(tensor, order, explicit)) for c, tensor in tensors])
+
+    def _gathered(self, terms: Sequence[Term]) -> list[Term]:
+        """Terms that go to the same places as one term, the sum of their cores."""
+        groups: dict[tuple, list[Term]] = {}
+        for term in terms:
+            names = first_appearance(labels_of(axis) for axis in term.axes)
+            axes = tuple([renamed(axis, names) for axis in term.axes])
+            core = Tensor(term.core.operation, tuple([names[x] for x in term.core.labels]))
+            sizes = {names[x]: term.sizes[x] for x in names}
+            same = replace(term, core=core, axes=axes, sizes=sizes)
+            groups.setdefault((axes, tuple(sizes.items()), term.injective), []).append(same)
+        result = []
+        for group in groups.values():
+            if len(group) > 1:
+                tensors = [(term.coefficient, term.core) for term in group]
+                order = self._order([core for _, core in tensors], tuple(group[0].sizes))
+                core = Tensor(self._sum(tensors, order), order)
+                group = [replace(group[0], coefficient=1, core=core)]
+            result += group
+        return result
+
+    def _order(self, tensors: Sequence[Tensor], hint: Labels) -> Labels:
+        """The order of axes in which most of the tensors need no transpose, or else the one that is asked for."""
+        liked = tuple([axis for axis in hint if any(axis in x.labels for x in tensors)])
+        natural = [x.labels for x in tensors if x.operation not in self.operations.symmetric]
+        orders = [liked, *(permutations(liked) if len(liked) <= 4 else natural)]
+        orders = [order for order in orders if len(order) == len(liked)]
+        return max(orders, key=lambda order: sum(_is_within(labels, order) for labels in natural))
+
+    def _diagonal(self, term: Term, shape: Shape) -> Term:
+        """A diagonal matrix, which is simple enough to be written as one."""
+        if len(term.axes) != 2 or term.axes[0] != term.axes[1] or not isinstance(term.axes[0], int):
+            return term
+        if term.core.labels:
+            operation = self.operations.make("np.diag({0})", [term.core.operation], shape=shape)
+        else:
+            eye = self.operations.make(f"np.eye({self.indexing.text(shape[0])}{self.operations.dtype})", shape=shape)
+            core = term.core.operation
+            operation = eye if core.role[:1] == ("number",) else self.operations.times([core, eye])
+            if core.role[:1] == ("number",):
+                term = replace(term, coefficient=number(term.coefficient * core.role[1]))
+        return Term(term.coefficient, Tensor(operation, (0, 1)), (0, 1), dict(enumerate(shape)))
+
+    # Arrays that are filled in place
+
+    def _filled(self, value: Value) -> Operation:
+        shape = value.shape
+        if len(value.terms) == 1 and (diagonal := self._diagonal(value.terms[0], shape)).is_plain:
+            return self.array(Value((diagonal,), shape))
+        if (joined := self._concatenated(value)) is not None:
+            return joined
+        if self.operations.functional:
+            return self._added_up(value)
+        operands: list[Operation] = []
+        lines: list[str] = []
+        dense = [term for term in value.terms if term.is_plain]
+        if dense:
+            operands.append(self.array(Value(tuple(dense), shape)))
+            lines.append("{out} = {0}")
+        else:
+            lines.append(f"{{out}} = np.zeros({self.shape_text(shape)}{self.operations.dtype})")
+        for term in value.terms:
+            if not term.is_plain:
+                lines.append(self._assignment(term, operands, shape, first=len(lines) == 1 and not dense))
+        return self.operations.make(
+            "", operands, [ANY] * len(operands), lines=tuple(lines), fresh=bool(dense), shape=shape,
+            work=sz.total(sz.product(term.sizes[x] for x in term.core.labels) for term in value.terms),
+        )  # fmt: skip
+
+    def _added_up(self, value: Value) -> Operation:
+        """The sum of terms at their places, each as an array of its own: deltas are products with unit matrices."""
+        dense = [term for term in value.terms if term.is_plain]
+        parts = [(number(1), self.array(Value(tuple(dense), value.shape)))] if dense else []
+        placed = []
+        for term in value.terms:
+            if not term.is_plain and all(isinstance(axis, int) for axis in term.axes):
+                parts.append((term.coefficient, self._with_units(term, value.shape)))
+            elif not term.is_plain:
+                placed.append(term)
+        result = self.operations.plus(parts) if parts else None
+        for term in placed:
+            result = self._put(term, value.shape, result)
+        assert result is not None
+        return result
+
+    def _with_units(self, term: Term, shape: Shape) -> Operation:
+        first: dict[int, int] = {}
+        factors = []
+        for place, label in enumerate(term.axes):
+            assert isinstance(label, int)
+            if label in first:
+                text = f"np.eye({self.indexing.text(shape[place])}{self.operations.dtype})"
+                factors.append(Tensor(self.operations.make(text, shape=(shape[place],) * 2), (first[label], place)))
+            first.setdefault(label, place)
+        core = Tensor(term.core.operation, tuple([first[label] for label in term.core.labels]))
+        whole = self.products.product([core, *factors], tuple(range(len(shape))))
+        return self.full(1, whole, shape)
+
+    def _put(self, term: Term, shape: Shape, base: Operation | None) -> Operation:
+        """A term at places that are slices or arrays of indices, added to what is there."""
+        slices, order, places = self._target(term, shape)
+        core = self.operations.scale(term.coefficient, self.products.align(term.core, order))
+        index = ", ".join([_slice(text) for text in slices] or [f"{{{k + 1}}}" for k in range(len(places))])
+        operands = [core, *places] if base is None else [core, *places, base]
+        start = "" if base is None else f", base={{{len(places) + 1}}}"
+        made = f"put({self.shape_text(shape)}, ({index},), {{0}}{self.operations.dtype}{start})"
+        return self.operations.make(made, operands, shape=shape, work=sz.product(shape))
+
+    def _concatenated(self, value: Value) -> Operation | None:
+        """Terms that lie side by side along one axis and together fill it."""
+        starts: dict[Size, Term] = {}
+        axis_of = {axis for term in value.terms for axis, index in enumerate(term.axes) if not isinstance(index, int)}
+        for term in value.terms:
+            labels = [x for axis in term.axes for x in labels_of(axis)]
+            index = term.axes[min(axis_of, default=0)]
+            if len(axis_of) != 1 or isinstance(index, int) or index.table is not None:
+                return None
+            if len(labels) != len(term.axes) or len(labels) != len(set(labels)) or index.strides[0][1] != 1:
+                return None
+            starts[index.offset] = term
+        [axis], parts = axis_of, []
+        size: Size = 0
+        while size in starts:
+            term = starts.pop(size)
+            labels = [labels_of(index)[0] for index in term.axes]
+            shape = tuple([term.sizes[label] for label in labels])
+            parts.append(self.array(Value((replace(term, axes=tuple(labels)),), shape)))
+            size = sz.add(size, shape[axis])
+        if starts or size != value.shape[axis] or len(parts) != len(value.terms):
+            return None
+        slots = ", ".join(f"{{{k}}}" for k in range(len(parts)))
+        along = f", axis={axis}" if axis else ""
+        return self.operations.make(f"np.concatenate([{slots}]{along})", parts, shape=value.shape)
+
+    def _assignment(self, term: Term, operands: list[Operation], shape: Shape, first: bool) -> str:
+        """The statement that puts one term into an array, or adds it to what is there."""
+        coefficient = term.coefficient
+        sign = "=" if first and term.injective else "-=" if coefficient < 0 else "+="
+        coefficient = -coefficient if sign == "-=" else coefficient
+        slices, order, places = self._target(term, shape)
+        number_of = len(operands)
+        core = self.products.align(term.core, order)
+        if not term.injective and term.core.labels and len(term.core.labels) < len(order):
+            # np.add.at of one index array of several axes reads past the end of values that it should broadcast
+            spread = tuple([term.sizes[label] for label in order])
+            lengths = self.shape_text(spread)
+            core = self.operations.make(f"np.broadcast_to({{0}}, {lengths})", [core], view=True, shape=spread)
+        operands.append(self.operations.scale(coefficient, core))
+        operands.extend(places)
+        slots = ", ".join(f"{{{number_of + 1 + k}}}" for k in range(len(places)))
+        if term.injective and not slices and not places:
+            labels = tuple([label for axis in term.axes for label in labels_of(axis)])
+            return f'np.einsum("{subscripts([labels], order)}", {{out}})[...] {sign} {{{number_of}}}'
+        if term.injective:
+            return f"{{out}}[{', '.join(slices) or slots}] {sign} {{{number_of}}}"
+        add = "subtract" if sign == "-=" else "add"
+        return f"np.{add}.at({{out}}, {slots if len(places) == 1 else f'({slots})'}, {{{number_of}}})"
+
+    def _target(self, term: Term, shape: Shape) -> tuple[list[str], Labels, list[Operation]]:
+        """Where a term goes: a slice for each axis, or else index arrays (neither where all axes are labels).
+
+        Between the two, the order of axes in which the term is wanted there.
+        """
+        distinct = tuple(dict.fromkeys([x for axis in term.axes for x in labels_of(axis)]))
+        if term.injective and all(isinstance(axis, int) for axis in term.axes):
+            return [], distinct, []
+        if term.injective and len(distinct) == sum(len(labels_of(axis)) for axis in term.axes):
+            slices = [self._slice_text(axis, size, term) for axis, size in zip(term.axes, shape, strict=True)]
+            if (found := [text for text in slices if text is not None]) == slices:
+                return found, distinct, []
+        return [], distinct, [self.indexing.array_of(axis, distinct, term.sizes) for axis in term.axes]
+
+    def _slice_text(self, axis: Axis, size: Size, term: Term) -> str | None:
+        if isinstance(axis, int):
+            return ":"
+        if self.operations.functional and not axis.labels and axis.table is None:
+            return self.indexing.text(axis.offset)  # helpers count from the start
+        return self.indexing.slice_text(axis, size, term.sizes)
+
+
+def _slice(text: str) -> str:
+    """A slice as an object.
+
+    >>> _slice("1:"), _slice("3"), _slice(":-1:2")
+    ('slice(1, None)', '3', 'slice(None, -1, 2)')
+    """
+    return f"slice({', '.join(part or 'None' for part in text.split(':'))})" if ":" in text else text
+
+
+def _is_within(labels: Labels, order: Labels) -> bool:
+    """Whether labels come in the given order."""
+    return labels == tuple([label for label in order if label in labels])

@@ -1,0 +1,208 @@
+"""A plan: the program for some outputs at known sizes, with what each step costs. Deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eindiff.core import sizes as sz
+from eindiff.core.derivation import derivation
+from eindiff.core.errors import EindiffError, bytes_text, count_text
+from eindiff.core.nodes import Expr
+from eindiff.program.interpreter import flatten
+from eindiff.program.operations import Operation
+from eindiff.program.write.module import Module, Program
+
+STRATEGIES = ("auto", "tensor_order")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation: its source, the shapes of its operands and of its result, operations on numbers, bytes, time."""
+
+    text: str
+    inputs: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+    flops: float
+    bytes: int  # read and written
+    seconds: float  # predicted
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One statement: its source, operations on numbers, bytes read and written, and bytes in use while it runs."""
+
+    lines: tuple[str, ...]
+    flops: float
+    bytes: int
+    live: int
+
+
+class Plan:
+    """What computing some outputs costs.
+
+    Intermediates are the values that are neither inputs nor (parts of) outputs.
+    """
+
+    def __init__(self, program: Program, outputs: Sequence[Expr] = ()) -> None:
+        self._program = program
+        self._outputs = outputs
+        costs = program.costs
+        assert costs is not None
+        self._costs = costs
+        self.steps = tuple([self._step(x) for x in program.operations if costs.moved(x)])
+        inside = [x for x in program.operations if costs.moved(x) and x not in _results(program)]
+        self.largest = max((costs.entries(x.shape) for x in inside), default=0)
+        self.largest_order = max((len(x.shape) for x in inside), default=0)
+
+    def _step(self, x: Operation) -> Step:
+        inputs = [tuple(map(self._costs.evaluate, y.shape)) for y in x.operands]
+        shape = tuple(map(self._costs.evaluate, x.shape))
+        text = x.lines[-1] if x.lines else x.template
+        costs = self._costs
+        return Step(text, tuple(inputs), shape, costs.flops(x), costs.moved(x), costs.seconds(x))
+
+    @property
+    def source(self) -> str:
+        """The program."""
+        return self._program.source
+
+    @property
+    def flops(self) -> float:
+        """Operations on numbers in all."""
+        return sum(step.flops for step in self.steps)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes read and written in all."""
+        return sum(step.bytes for step in self.steps)
+
+    @property
+    def seconds(self) -> float:
+        """The predicted time: good for comparing programs, not to be relied upon otherwise."""
+        return self._program.seconds
+
+    @property
+    def result_bytes(self) -> int:
+        """The bytes of the outputs."""
+        return sum(self._costs.size(x) for x in self._program.outputs)
+
+    @property
+    def peak(self) -> int:
+        """Bytes in use at most, without the inputs."""
+        return max((live for _, live in self._memory()), default=0)
+
+    def _memory(self) -> list[tuple[str, int]]:
+        """For each statement what it makes and the bytes in use while it runs."""
+        costs, rows = self._costs, []
+        live: dict[str, int] = {}
+        made: dict[Operation, str] = {}
+        for statement in self._program.statements:
+            result = statement.result
+            same = [result, *result.operands[:1]] if result.fresh else [result]  # it takes its first operand over
+            others = [costs.size(x) for x in statement.operations if not (x.cheap or x.view or x in same)]
+            others += [costs.itemsize * costs.entries([x.scratch]) for x in statement.operations if x.scratch]
+            own = costs.size(result)
+            kept = {name: size for name, size in live.items() if name != statement.name}
+            if result.fresh:
+                kept.pop(made.get(result.operands[0], ""), None)
+            made[result] = statement.name
+            rows.append((statement.name, sum(kept.values()) + own + max(others, default=0)))
+            live = {**kept, statement.name: own}
+            for name in statement.forgotten:
+                live.pop(name, None)
+        return rows
+
+    def statements(self) -> list[Cost]:
+        """What each statement of the program costs."""
+        return [
+            Cost(
+                tuple(statement.lines),
+                sum(self._costs.flops(x) for x in statement.operations),
+                sum(self._costs.moved(x) for x in statement.operations),
+                live,
+            )
+            for statement, (_, live) in zip(self._program.statements, self._memory(), strict=True)
+        ]
+
+    def explain(self, modes: bool = True) -> str:
+        """The program line by line, each with its operations, the bytes it moves, and the memory in use.
+
+        With `modes`, the totals in each mode of differentiation stand below, if the outputs are derivatives.
+        """
+        rows = [("operations", "moved", "in use", "")]
+        for cost in self.statements():
+            rows.append((count_text(cost.flops), bytes_text(cost.bytes), bytes_text(cost.live), cost.lines[0]))
+            rows += [("", "", "", line) for line in cost.lines[1:]]
+        total = f"{count_text(self.flops)} operations, {bytes_text(self.bytes)} moved"
+        total += f", {bytes_text(self.peak)} in use at most"
+        table = [f"{a:>10}  {b:>9}  {c:>9}  {line}".rstrip() for a, b, c, line in rows]
+        table.append(f"{total}, {bytes_text(self.result_bytes)} of it results")
+        return "\n".join(table + self._compared() if modes else table)
+
+    def modes(self) -> dict[str, Plan]:
+        """The plans of the outputs in each mode of differentiation, if all are derivatives (else none)."""
+        from eindiff.calculus.derive import MODES, derivative
+
+        known = [derivation(output) for output in self._outputs]
+        if not known or not all(found.by for found in known):
+            return {}
+        return {
+            mode: plan([derivative(found.function, *found.by, mode=mode) for found in known], self._costs.known)
+            for mode in MODES
+            if mode != "auto"
+        }
+
+    def _compared(self) -> list[str]:
+        rows = []
+        for mode, other in self.modes().items():
+            figures = f"{count_text(other.flops)} operations, {bytes_text(other.bytes)} moved"
+            figures += f", {bytes_text(other.peak)} in use"
+            ratio = other.seconds / self.seconds
+            rows.append(f"{mode:>14}: {figures}, {ratio:.2f} × the predicted time")
+        return rows
+
+    def __str__(self) -> str:
+        return self.explain(modes=False)
+
+
+def plan(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "auto") -> Plan:
+    """The program that computes the outputs together at the given sizes, and what it costs.
+
+    `strategy` is the order of multiplication inside a contraction: `auto`, or `tensor_order` (the paper's rule).
+
+    >>> import eindiff as ed
+    >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
+    >>> ed.plan(A @ x, {"m": 3, "n": 4}).flops
+    24.0
+    """
+    exprs = flatten(outputs)
+    module = Module(named(exprs), "f")
+    if strategy not in STRATEGIES:
+        raise EindiffError(f"strategy {strategy!r}: choose one of {', '.join(STRATEGIES)}")
+    sizes = sz.read_given({} if sizes is None else sizes)
+    if missing := sorted(module.size_names - set(sizes)):
+        raise EindiffError(f"plan needs the sizes {', '.join(missing)}: give them as sizes={{'{missing[0]}': ...}}")
+    return Plan(module.program(sizes, strategy=strategy), exprs)
+
+
+def named(outputs: list[Expr]) -> dict[str, Expr]:
+    """Outputs with names."""
+    return {"result" if len(outputs) == 1 else f"result{k}": output for k, output in enumerate(outputs, 1)}
+
+
+def _results(program: Program) -> set[Operation]:
+    """The outputs, and the values that are only written into outputs: summed into one, scaled or laid out as one."""
+    uses: dict[Operation, int] = {}
+    for x in program.operations:
+        for y in x.operands:
+            uses[y] = uses.get(y, 0) + 1
+    results: set[Operation] = set()
+    stack = list(program.outputs)
+    while stack:
+        x = stack.pop()
+        results.add(x)
+        if x.view or x.lines or x.kind in ("plus", "negative"):
+            stack.extend(y for y in x.operands if uses.get(y) == 1)
+    return results

@@ -1,0 +1,232 @@
+"""A module of Python source: its imports, constants, helpers and one function, with checked arguments."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from eindiff.core import sizes as sz
+from eindiff.core.errors import EindiffError
+from eindiff.core.nodes import Expr, Variable, plain, size_names, variables
+from eindiff.core.ranges import Condition, Ranges
+from eindiff.core.sizes import Size
+from eindiff.functions import series
+from eindiff.planning.common_parts import distribute, factor, share
+from eindiff.program.backends import Backend, backend
+from eindiff.program.costs import Costs
+from eindiff.program.lower.functions import HELPERS
+from eindiff.program.lower.lowering import Lowering
+from eindiff.program.operations import ARITHMETIC, BLAS, Operation, reachable, tidy
+from eindiff.program.write.statements import Printer, Statement
+
+Outputs = Expr | Mapping[str, Expr]
+
+# What programs in any library use, besides the helpers that NumPy's have.
+RESERVED = ("np", "linalg", "special", "min", "jnp", "cp", "cupyx", "torch", "tf", "put", "shape", "filled",
+            "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "solved",
+            "solve_triangular", "spread", "repeated", "svd", "svdvals", "pinv", "cholesky",
+            *(f"divided_{name}" for name in series.SERIES))  # fmt: skip
+
+
+class Names:
+    """Python names for variables and sizes: their own, unless Python or another one has it."""
+
+    def __init__(
+        self, inputs: Sequence[Variable], sizes: Sequence[str], outputs: Sequence[str], reserved: Sequence[str]
+    ) -> None:
+        self.taken = {*keyword.kwlist, *HELPERS, *RESERVED, *reserved}
+        self.variables = {v.name: self.claim(v.name) for v in inputs}
+        self.sizes = {size: self.claim(size) for size in sizes}
+        self.outputs = {output: self.claim(output) for output in outputs}
+        single = len(outputs) == 1
+        self.buffers = {name: self.claim("out" if single else f"out_{name}") for name in self.outputs.values()}
+
+    def claim(self, name: str) -> str:
+        """A name that is still free."""
+        name = re.sub(r"\W", "_", name)
+        name = name if name.isidentifier() else f"_{name}"
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def size(self, size: Size) -> str:
+        """A size as source."""
+        text = re.sub(r"[^\W\d]\w*", lambda match: self.sizes.get(match[0], match[0]), str(size))
+        return text.replace(",", ", ")
+
+
+@dataclass(slots=True)
+class Program:
+    """Statements in order, what they cost for known sizes, and the whole as source."""
+
+    source: str
+    statements: list[Statement]
+    outputs: list[Operation]
+    costs: Costs | None = None
+
+    @property
+    def operations(self) -> list[Operation]:
+        """All operations that compute something, in the order in which they run."""
+        return [x for x in reachable(self.outputs) if not x.cheap]
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether only sums and products are taken, which warn of nothing but overflow."""
+        return all(x.speed in (ARITHMETIC, BLAS) and "/" not in x.template for x in self.operations)
+
+    @property
+    def seconds(self) -> float:
+        """The predicted time."""
+        assert self.costs is not None
+        return self.costs.total(self.outputs)
+
+
+LONG = 100_000  # characters of a constant that nobody reads
+
+
+class Module:
+    """The parts of a module for some outputs. Names in `reserved` are left to the caller."""
+
+    def __init__(self, outputs: Outputs, name: str, reserved: Sequence[str] = ()) -> None:
+        several = dict(outputs) if isinstance(outputs, Mapping) else {}
+        self.named = {"result": outputs} if isinstance(outputs, Expr) else several
+        if not self.named or not all(isinstance(output, Expr) for output in self.named.values()):
+            raise EindiffError("the outputs are an expression, or a dictionary of names and expressions")
+        self.name = name
+        self.exprs = [plain(output) for output in self.named.values()]
+        self.inputs = variables(*self.exprs)
+        needed = size_names(*self.exprs)
+        shown = {size for v in self.inputs for size in v.shape if isinstance(size, str)}
+        self.size_names = needed | shown
+        self.unseen = sorted(needed - shown)
+        self.ranges = Ranges(self.exprs)
+        self.names = Names(self.inputs, sorted(self.size_names), list(self.named), [name, *reserved])
+
+    def source(self) -> str:
+        """The whole module, for reading: it works for all sizes."""
+        lowering = Lowering(self.names.variables, self.names.size)
+        return self._program(tidy(lowering.operations, lowering.run(self.exprs)), self.checks()).source
+
+    def program(
+        self, known: Mapping[str, int], dtype: str = "float64", exact: bool = False, strategy: str = "auto",
+        library: str = "numpy",
+    ) -> Program:  # fmt: skip
+        """The module that is fastest for the given sizes.
+
+        It works for other sizes too, unless it is `exact`: then sizes of 1 are made use of.
+        """
+        self.ranges.check(known)
+        target = backend(library)
+        created = "" if dtype == "float64" else f", dtype=np.{dtype}"
+        if target.functional:
+            created = target.created.format(dtype=dtype)
+            created += "".join(target.placed.format(like=name) for name in list(self.names.variables.values())[:1])
+        costs = Costs(known, np.dtype(dtype).itemsize)
+        best: list[Operation] = []
+        least = inf
+        variants = [self.exprs, share(self.exprs), share(self.exprs, deep=True), share(distribute(self.exprs))]
+        for exprs in dict.fromkeys(tuple(factor(variant)) for variant in variants):
+            lowering = Lowering(self.names.variables, self.names.size, costs, strategy, exact, created, target)
+            found = tidy(lowering.operations, lowering.run(exprs))
+            if (seconds := costs.total(found)) < least:
+                best, least = found, seconds
+        return self._program(best, self.checks(checked=False), costs, not target.functional, target, dtype)
+
+    def _program(
+        self, found: Sequence[Operation], first: Sequence[str], costs: Costs | None = None, buffers: bool = False,
+        target: Backend | None = None, dtype: str = "float64",
+    ) -> Program:  # fmt: skip
+        target = target or backend("numpy")
+        literals = self._literals(found, target)
+        outputs = list(zip(self.names.outputs.values(), found, strict=True))
+        taken = self.names.taken | {name for name, _ in literals.values()}
+        printer = Printer(
+            outputs, taken, None if target.functional else costs, self.names.buffers if buffers else {}, target, dtype
+        )
+        printer.texts.update(literals)
+        statements = printer.run()
+        body = [*first, *(line for statement in statements for line in statement.lines)]
+        results = ", ".join(printer.results[name] for name, _ in outputs)
+        if body and body[-1].startswith(f"{results} = "):
+            body[-1] = body[-1].replace(f"{results} =", "return", 1)
+        else:
+            body.append(f"return {results}")
+        signature = ", ".join([*self.signature(), *(f"{buffer}=None" for buffer in printer.buffers.values())])
+        text = "\n".join([f"def {self.name}({signature}):", *(f"    {line}" for line in body)])
+        helpers = [x.strip() for name, x in target.helpers.items() if re.search(rf"(?<![\w.]){name}\(", text)]
+        divided = dict.fromkeys(re.findall(r"(?<![\w.])divided_(\w+)\(", text))
+        helpers += [target.translated(series.source(name).strip()) for name in divided]
+        constants = ["\n".join(self.constants)] if self.constants else []
+        imports = target.import_lines("\n".join([text, *constants, *helpers]))
+        parts = ["\n".join(imports) or "pass", *constants, *helpers, text]
+        return Program("\n\n\n".join(parts) + "\n", statements, list(found), costs)
+
+    def _literals(self, outputs: Sequence[Operation], target: Backend) -> dict[Operation, tuple[str, str]]:
+        """Long literal arrays as constants of the module."""
+        self.constants: list[str] = []
+        names: dict[Operation, tuple[str, str]] = {}
+        for operation in reachable(outputs):
+            movable = not target.functional  # others belong to the device, or the trace, they are made in
+            if operation.role[:1] == ("literal",) and len(operation.template) > 40 and movable:
+                name = f"C{len(names)}"
+                while name in self.names.taken:
+                    name += "_"
+                names[operation] = (name, "atom")
+                line = f"{name} = {target.spell(operation.template)}"
+                wrapper = textwrap.TextWrapper(100, subsequent_indent="    ", break_long_words=False)
+                self.constants += wrapper.wrap(line) if len(line) < LONG else [line]
+        return names
+
+    def signature(self) -> list[str]:
+        """The parameters: variables by name, and then sizes that no variable shows, by keyword."""
+        sizes = [self.names.sizes[size] for size in self.unseen]
+        return [*self.names.variables.values(), *(["*", *sizes] if sizes else [])]
+
+    def checks(self, checked: bool = True) -> list[str]:
+        """Statements that give sizes their values, and check the arguments: their shapes, and that places exist."""
+        lines, known = [], set(self.unseen)
+        for v in self.inputs:
+            name = self.names.variables[v.name]
+            new = [size for size in v.shape if isinstance(size, str) and size not in known]
+            known.update(new)
+            if v.ndim and len(new) == v.ndim == len(set(new)):
+                sizes = [self.names.sizes[size] for size in new]
+                left = ", ".join(sizes) if len(sizes) > 1 else f"({sizes[0]},)"
+                lines.append(f"{left} = {name}.shape")
+                continue
+            new = list(dict.fromkeys(new))
+            if len(new) > 1 and tuple(new) == v.shape[: len(new)]:
+                lines.append(f"{', '.join(self.names.sizes[size] for size in new)} = {name}.shape[:{len(new)}]")
+            else:
+                lines += [f"{self.names.sizes[size]} = {name}.shape[{v.shape.index(size)}]" for size in new]
+            if checked:
+                lines.append(_check(name, [self.names.size(size) for size in v.shape]))
+        if checked:
+            symmetric = [self.names.variables[v.name] for v in self.inputs if v.symmetries]
+            lines += [f'assert np.allclose({name}, {name}.T), "{name} must be symmetric"' for name in symmetric]
+            lines += dict.fromkeys([self._in_range(condition) for condition in self.ranges.conditions])
+        return lines
+
+    def _in_range(self, condition: Condition) -> str:
+        """An assertion that some axes, or the places that an index names, exist."""
+        more, less = map(self.names.size, sz.inequality(condition.quantity))
+        empty = "".join(f"{self.names.size(size)} == 0 or " for size in condition.axes)
+        return f"assert {empty}{more} >= {less}, {json.dumps(str(condition), ensure_ascii=False)}"
+
+
+def _check(name: str, sizes: Sequence[str]) -> str:
+    """An assertion on the shape of an argument."""
+    if not sizes:
+        return f'assert np.ndim({name}) == 0, f"{name} must be a number, not an array of shape {{{name}.shape}}"'
+    comma = "," if len(sizes) == 1 else ""
+    shown = ", ".join(size if size.isdigit() else f"{{{size}}}" for size in sizes) + comma
+    message = f'f"{name} must have shape ({shown}), not {{{name}.shape}}"'
+    return f"assert {name}.shape == ({', '.join(sizes)}{comma}), {message}"

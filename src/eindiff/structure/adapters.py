@@ -1,0 +1,180 @@
+"""A derivative's value as a linear operator of SciPy or of lineax, on flat vectors: row-major, variable by variable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from eindiff.core.errors import EindiffError
+from eindiff.core.labels import Labels
+from eindiff.structure.grid import Grid, Shape, starts
+from eindiff.structure.terms import Array, Term
+
+if TYPE_CHECKING:
+    from eindiff.structure.derivative import Derivative
+
+
+# SciPy
+
+
+def to_scipy(derivative: Derivative) -> LinearOperator:
+    """A derivative as an operator of scipy.sparse.linalg; it is also what `scipy.optimize.minimize` takes as `hess`.
+
+    >>> import eindiff as ed
+    >>> x = ed.vector("x", "n")
+    >>> operator = to_scipy(ed.structured(ed.hessian(ed.sum(x**3), x), {"x": np.arange(3.0)}))
+    >>> operator @ np.ones(3)
+    array([ 0.,  6., 12.])
+    """
+    return GridOperator(derivative._grid)
+
+
+class GridOperator(LinearOperator):
+    """Products with a grid of terms and with its transpose, for one vector or for the columns of a matrix."""
+
+    def __init__(self, grid: Grid) -> None:
+        super().__init__(grid.dtype, grid.shape)
+        self._grid = grid
+        self._transposed = grid.transposed()
+
+    def _matvec(self, x: Array) -> Array:
+        return self._grid.apply(x.reshape(-1, 1))[:, 0]
+
+    def _rmatvec(self, x: Array) -> Array:
+        return self._transposed.apply(x.reshape(-1, 1))[:, 0]
+
+    def _matmat(self, X: Array) -> Array:
+        return self._grid.apply(X)
+
+    def _rmatmat(self, X: Array) -> Array:
+        return self._transposed.apply(X)
+
+    def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Any:
+        """`np.dot(operator, x)`, which the trust-region methods of SciPy write and other operators do not answer."""
+        if function is np.dot and not kwargs and len(args) == 2 and args[0] is self:
+            return self.dot(args[1])
+        return NotImplemented
+
+
+# lineax
+
+
+def to_lineax(derivative: Derivative) -> Any:
+    """A derivative as an operator of lineax, which can be solved with inside and outside of jit.
+
+    It has the tags of what is known: symmetric, positive semidefinite, diagonal. Arrays and coefficients are its leaves
+    and all else is static, so operators of one structure share what JAX compiles for the first of them.
+
+    >>> import eindiff as ed
+    >>> x = ed.vector("x", "n")
+    >>> to_lineax(ed.structured(ed.hessian(ed.sum(x**3), x), {"x": np.arange(3.0)})).mv(np.ones(3))
+    Array([ 0.,  6., 12.], dtype=float...)
+    """
+    try:
+        import lineax
+    except ImportError as error:
+        raise EindiffError("an operator of lineax needs that library: pip install lineax") from error
+    import jax
+    import jax.numpy as jnp
+
+    grid = derivative._grid
+    dtype = jax.dtypes.canonicalize_dtype(grid.dtype)
+    arrays = {id(x): x for term in grid.all_terms for x in term.arrays}
+    places = {key: place for place, key in enumerate(arrays)}
+    product = Product(
+        grid.rows, grid.cols,
+        tuple([tuple([tuple([_plan(term, len(rows), places) for term in block]) for block in line])
+               for rows, line in zip(grid.rows, grid.terms, strict=True)]),
+    )  # fmt: skip
+    leaves = [jnp.asarray(x, dtype) for x in arrays.values()]
+    coefficients = jnp.asarray([term.coefficient for term in grid.all_terms], dtype)
+    known = {
+        lineax.symmetric_tag: derivative._facts.symmetric,
+        lineax.positive_semidefinite_tag: derivative._facts.psd,
+        lineax.diagonal_tag: grid.rows == grid.cols and _is_diagonal(grid),
+    }
+    return lineax.FunctionLinearOperator(
+        jax.tree_util.Partial(product, leaves, coefficients),
+        jax.ShapeDtypeStruct((grid.shape[1],), dtype),
+        [tag for tag, holds in known.items() if holds],
+        closure_convert=False,  # the function is a tree already
+    )
+
+
+def _is_diagonal(grid: Grid) -> bool:
+    """Whether the labels say that entries off the diagonal are zero."""
+    return all(
+        i == j and term.output[: len(rows)] == term.output[len(rows) :]
+        for i, rows in enumerate(grid.rows) for j, block in enumerate(grid.terms[i]) for term in block
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The product of a term with a vector as a contraction: which arrays, with which labels.
+
+    Einsum has neither deltas nor unbound labels in its output: those are operands here, identities and ones.
+    """
+
+    arrays: tuple[int, ...]
+    labels: tuple[Labels, ...]
+    vector: Labels
+    output: Labels
+    identities: tuple[tuple[int, Labels], ...]
+    ones: tuple[tuple[int, int], ...]
+
+    def apply(self, arrays: list, part: Any) -> Any:
+        """The product with a tensor of the columns' shape."""
+        import jax.numpy as jnp
+
+        operands = [(arrays[k], labels) for k, labels in zip(self.arrays, self.labels, strict=True)]
+        operands.append((part, self.vector))
+        operands += [(jnp.eye(size, dtype=part.dtype), labels) for size, labels in self.identities]
+        operands += [(jnp.ones(size, part.dtype), (label,)) for size, label in self.ones]
+        interleaved = [x for array, labels in operands for x in (array, labels)]
+        return jnp.einsum(*interleaved, self.output, precision="highest")
+
+
+def _plan(term: Term, split: int, places: dict[int, int]) -> Plan:
+    """The contraction of a term with a vector that has the labels from `split` on."""
+    vector = term.output[split:]
+    bound, fresh = term.bound | set(vector), 1 + max(term.sizes, default=0)
+    output: list[int] = []
+    identities = []
+    for axis, label in enumerate(term.output[:split]):
+        if label in output:
+            identities.append((term.sizes[label], (label, fresh + axis)))
+            label = fresh + axis
+        output.append(label)
+    ones = tuple([(term.sizes[x], x) for x in dict.fromkeys(term.output[:split]) if x not in bound])
+    arrays = tuple([places[id(x)] for x in term.arrays])
+    return Plan(arrays, term.labels, vector, tuple(output), tuple(identities), ones)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A linear map as a function that JAX can trace; equal ones are the same function to it."""
+
+    rows: tuple[Shape, ...]
+    cols: tuple[Shape, ...]
+    plans: tuple[tuple[tuple[Plan, ...], ...], ...]
+
+    def __call__(self, arrays: list, coefficients: Any, vector: Any) -> Any:
+        import jax.numpy as jnp
+
+        vector, places, count = jnp.asarray(vector), starts(self.cols), 0
+        parts = [vector[places[k] : places[k + 1]].reshape(shape) for k, shape in enumerate(self.cols)]
+        total = []
+        for shape, line in zip(self.rows, self.plans, strict=True):
+            values = []
+            for block, part in zip(line, parts, strict=True):
+                for plan in block:
+                    values.append(coefficients[count] * plan.apply(arrays, part))
+                    count += 1
+            row = sum(values[1:], values[0]) if values else jnp.zeros(shape, vector.dtype)
+            total.append(row.reshape(prod(shape)))
+        return jnp.concatenate(total)

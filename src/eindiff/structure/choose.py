@@ -1,0 +1,183 @@
+"""From the labels of an operator's terms to the way to solve with it: all that apply, and the cheapest."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import prod
+
+import numpy as np
+
+from eindiff.structure.axes import Core, Layout
+from eindiff.structure.grid import Grid
+from eindiff.structure.solvers import solver as limits
+from eindiff.structure.solvers.blocks import Blocks, Diagonal, Matrices
+from eindiff.structure.solvers.iterative import Iterative
+from eindiff.structure.solvers.kronecker import kronecker
+from eindiff.structure.solvers.permuted import permuted
+from eindiff.structure.solvers.schur import Schur, Separate
+from eindiff.structure.solvers.solver import Known, Solver, subscript
+from eindiff.structure.solvers.woodbury import LowRank, Woodbury, low_rank, rank
+from eindiff.structure.terms import Array, Term
+
+PENALTY = 4  # a structure is used rather than the matrix, unless it takes this many times as long
+MANY = 6  # variables; of more, only one is eliminated at a time
+
+
+def candidates(grid: Grid, facts: Known) -> list[Solver]:
+    """All ways to solve with a square operator, the best first; those that take too much memory are last."""
+    found = _single(grid, facts) if len(grid.rows) == 1 else _several(grid, facts)
+
+    def order(one: Solver) -> tuple:
+        if isinstance(one, Iterative):
+            return False, True, 0.0
+        return one.nbytes > limits.LIMIT, False, one.flops * (PENALTY if one.is_dense else 1)
+
+    return sorted(found, key=order)
+
+
+def choose(grid: Grid, facts: Known) -> Solver:
+    """The best way to solve with a square operator."""
+    return candidates(grid, facts)[0]
+
+
+# One variable
+
+
+def _single(grid: Grid, facts: Known) -> list[Solver]:
+    [dims], [[terms]] = grid.rows, grid.terms
+    layout = Layout.of(dims, terms)
+    core = layout.core(terms, grid.dtype)
+    if not layout.inner:
+        return [Arranged(layout, Diagonal(core))]
+    found: list[Solver] = [Blocks(core, facts.symmetric)]
+    if not core.stack and len(core.dims) > 1 and (product := kronecker(core) or permuted(core)) is not None:
+        found.append(product)
+    found += _with_low_rank(core)
+    return [*(Arranged(layout, one) for one in found), Iterative(grid, facts)]
+
+
+def _with_low_rank(core: Core) -> list[Solver]:
+    low = [term for term in core.terms if low_rank(term, core.stack) is not None]
+    low = [term for term in low if rank(term, core.stack) < core.size]
+    base = [term for term in core.terms if not any(term is other for other in low)]
+    if not low or sum(rank(term, core.stack) for term in low) >= core.size:
+        return []
+    if not base:
+        return [LowRank(core)]
+    dims = core.stack_sizes + core.dims
+    solver = choose(Grid((dims,), (dims,), ((tuple(core.flat(base)),),), core.dtype), Known())
+    return [] if isinstance(solver, Iterative) else [Woodbury(core, solver, low)]
+
+
+class Arranged(Solver):
+    """A solver for the blocks of an operator: axes are moved so that the stack comes first, and copies last."""
+
+    def __init__(self, layout: Layout, core: Solver) -> None:
+        self.size = prod(layout.dims)
+        self.layout = layout
+        self.core = core
+        self.word, self.formula = _names(layout, core)
+        self.method = core.method
+        self.uses_inverses = core.uses_inverses
+        self.is_dense = isinstance(core, Blocks) and not layout.identity and not layout.stacked
+        self.flops = core.flops
+        self.nbytes = core.nbytes
+
+    @property
+    def is_exact(self) -> bool:  # type: ignore[override]
+        """Whether the core is."""
+        return self.core.is_exact
+
+    def norms(self) -> tuple[float, float]:
+        return self.core.norms()
+
+    def condition(self) -> float:
+        return self.core.condition()
+
+    def sizes_of(self, x: Array) -> Array:
+        blocks = self.layout.to_blocks(x.reshape(*self.layout.dims, x.shape[-1]))
+        sizes = np.linalg.norm(blocks, axis=1).reshape(len(blocks), -1, x.shape[-1])
+        return np.linalg.norm(sizes, axis=1)
+
+    def solve(self, b: Array) -> Array:
+        count = b.shape[-1]
+        blocks = self.layout.to_blocks(b.reshape(*self.layout.dims, count))
+        return self.layout.from_blocks(self.core.solve(blocks), count).reshape(self.size, count)
+
+    def logdet(self) -> tuple[float, float]:
+        sign, value = self.core.logdet()
+        return sign**self.layout.copies, value * self.layout.copies
+
+    def is_definite(self) -> bool:
+        return self.core.is_definite()
+
+    def eigvals(self) -> Array:
+        return np.repeat(self.core.eigvals(), self.layout.copies)
+
+    def inverse(self) -> list[Term]:
+        return [self.layout.whole(term) for term in self.core.inverse()]
+
+    def cholesky(self) -> list[Term]:
+        return [self.layout.whole(term) for term in self.core.cholesky()]
+
+
+def _names(layout: Layout, core: Solver) -> tuple[str, str]:
+    """The word and the formula of a stack of blocks."""
+    if not layout.inner:
+        if layout.stacked and layout.identity:
+            return "identity ⊗ diagonal", f"I{subscript(layout.copies)} ⊗ {core.formula}"
+        return ("diagonal", core.formula) if layout.stacked else ("identity", f"c I{subscript(prod(layout.dims))}")
+    word, formula = core.word, core.formula
+    if layout.stacked:
+        word = "block diagonal" if word == "core" else f"block diagonal ({word})"
+        formula = f"blockdiag({prod(layout.sizes(layout.stacked))} × {formula})"
+    if not layout.identity:
+        return ("dense" if word == "core" else word), formula
+    parts = [("identity", f"I{subscript(layout.copies)}"), (word, f"({formula})" if " " in formula else formula)]
+    if max(layout.inner + layout.stacked) < min(layout.identity):
+        parts.reverse()
+    return f"{parts[0][0]} ⊗ {parts[1][0]}", f"{parts[0][1]} ⊗ {parts[1][1]}"
+
+
+# Several variables
+
+
+def _several(grid: Grid, facts: Known) -> list[Solver]:
+    count = len(grid.rows)
+    diagonal = [choose(grid.block([k], [k]), facts) for k in range(count)]
+    if not any(grid.terms[i][j] for i in range(count) for j in range(count) if i != j):
+        return [Separate(diagonal)]
+    found: list[Solver] = [Whole(grid, facts)]
+    structured = [k for k, one in enumerate(diagonal) if grid.terms[k][k] and one.size > 1 and is_structured(one)]
+    structured += [k for k in range(count) if k not in structured and grid.block([k], [k]).has_inverses]
+    for size in range(1, count if count <= MANY else 2):
+        for first in combinations(structured, size):
+            if not any(grid.terms[i][j] for i in first for j in first if i != j):
+                solver = diagonal[first[0]] if size == 1 else Separate([diagonal[k] for k in first])
+                found.append(Schur(grid, first, solver, facts))
+    near = all(grid.terms[k][k] and not isinstance(one, Iterative) for k, one in enumerate(diagonal))
+    return [*found, Iterative(grid, facts, Separate(diagonal) if near else None)]
+
+
+def is_structured(one: Solver) -> bool:
+    """Whether a way to solve needs neither the whole matrix nor iterations."""
+    return not one.is_dense and not isinstance(one, Iterative)
+
+
+class Whole(Matrices):
+    """The matrix of several variables."""
+
+    word = "dense"
+    is_dense = True
+
+    def __init__(self, grid: Grid, facts: Known) -> None:
+        super().__init__(1, grid.shape[0], grid.dtype, facts.symmetric)
+        self.formula = f"{len(grid.rows)}×{len(grid.cols)} blocks"
+        self._grid = grid
+
+    def dense(self) -> tuple[Array, Array]:
+        matrix, size = self._grid.dense_and_size()
+        return matrix[None], np.array([size])
+
+    def solve(self, b: Array) -> Array:
+        return super().solve(b[None])[0]

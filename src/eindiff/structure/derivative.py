@@ -1,0 +1,456 @@
+"""A derivative's value, kept in the structure that its labels have: a Hessian that can be solved with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import prod
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eindiff.core.errors import EindiffError, bytes_text, shape_text
+from eindiff.structure.choose import Arranged, candidates, is_structured
+from eindiff.structure.grid import Grid, Shape, split, starts
+from eindiff.structure.solvers.iterative import probably_symmetric
+from eindiff.structure.solvers.solver import Known, SingularError, Solver, singular
+from eindiff.structure.solvers.trusted import ALLOWED, Careful
+from eindiff.structure.terms import Array, Term, identity, inner_product
+
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
+
+SMALL = 2**20  # entries of a matrix that may be formed for a more accurate result
+
+
+class Derivative:
+    """The value of a derivative: a sum of terms, none of which is written out, as a linear map.
+
+    The map takes a change of the variable (`cols`) to the change of what is differentiated (`rows`). Several variables
+    make one map with `blocks`. **Tensors are flattened in row-major order, several variables one after the other.**
+    """
+
+    def __init__(self, grid: Grid, facts: Known, name: str = "Derivative") -> None:
+        self._given = grid.changed(lambda terms: [term for term in terms if term.coefficient])
+        self._facts = facts
+        self._solvers: dict[float, Careful] = {}
+        self.name = name
+
+    # What it is
+
+    @cached_property
+    def _grid(self) -> Grid:
+        """The terms with arrays of NumPy, which all computations are done with."""
+        return self._given.changed(lambda terms: [term.in_numpy() for term in terms])
+
+    @property
+    def terms(self) -> list[Term]:
+        """The terms: arrays of the library that computed them, and the pattern of where their products go."""
+        return self._given.all_terms
+
+    @property
+    def rows(self) -> Any:
+        """The shape of what the map gives; for several variables a list."""
+        return self._grid.rows[0] if len(self._grid.rows) == 1 else list(self._grid.rows)
+
+    @property
+    def cols(self) -> Any:
+        """The shape of what the map takes; for several variables a list."""
+        return self._grid.cols[0] if len(self._grid.cols) == 1 else list(self._grid.cols)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape as a tensor; for several variables that of the matrix."""
+        return self._grid.rows[0] + self._grid.cols[0] if self._is_single else self._grid.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of the entries."""
+        return self._grid.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all different arrays in it."""
+        return self._given.nbytes
+
+    @property
+    def dense_nbytes(self) -> int:
+        """The bytes of all entries."""
+        return prod(self._grid.shape) * self.dtype.itemsize
+
+    @property
+    def structure(self) -> str:
+        """The structure in a word or two."""
+        return self._described[0]
+
+    @property
+    def formula(self) -> str:
+        """The structure with its sizes."""
+        return self._described[1]
+
+    @property
+    def blocks(self) -> list[list[Derivative]]:
+        """The derivative by each pair of variables."""
+        return [
+            [Derivative(self._grid.block([i], [j]), self._facts if i == j else Known(), self.name)
+             for j in range(len(self._grid.cols))]
+            for i in range(len(self._grid.rows))
+        ]  # fmt: skip
+
+    @property
+    def T(self) -> Derivative:
+        """The map in the other direction."""
+        return Derivative(self._grid.transposed(), self._facts, self.name)
+
+    @property
+    def core(self) -> Array:
+        """The core of an operator that has one: of `identity ⊗ core`, of blocks along a diagonal, of a diagonal."""
+        solver = self._candidates[0] if self._is_square and self.terms else None
+        if not isinstance(solver, Arranged) or not (solver.layout.identity or solver.layout.stacked):
+            raise EindiffError(f"there is no single core in this structure: {self.structure}; see terms")
+        layout = solver.layout
+        blocks = layout.core(self._grid.terms[0][0], self.dtype).dense()
+        inner = (prod(layout.sizes(layout.inner)),) * 2 if layout.inner else ()
+        return blocks.reshape(layout.sizes(layout.stacked) + inner).copy()
+
+    def __repr__(self) -> str:
+        rows, columns = self._grid.shape
+        size = f"{rows}×{columns}" if self._grid.rows != ((),) else shape_text(self._grid.cols[0])
+        return (
+            f"{self.name} {size} = {self.formula}, {bytes_text(self.nbytes)} instead of {bytes_text(self.dense_nbytes)}"
+        )
+
+    # As a linear map
+
+    def mv(self, v: Any) -> Any:
+        """The product with a vector: a tensor of shape `cols`, a list of these, or all entries in a flat array."""
+        flat, form = self._vector(v, self._grid.cols, "mv")
+        return self._shaped(self._grid.apply(flat), self._grid.rows, form)
+
+    def __matmul__(self, other: Any) -> Any:
+        """The product with a vector (see `mv`), or with each column of a matrix."""
+        if isinstance(other, Derivative):
+            raise EindiffError("the product of two derivatives is not formed: use as_matrix()")
+        flat, form = self._vector(other, self._grid.cols, "@", columns=True)
+        return self._shaped(self._grid.apply(flat), self._grid.rows, form)
+
+    __array_ufunc__ = None  # arrays leave operators to this class
+
+    def __rmatmul__(self, other: Any) -> Any:
+        array = _array(other, "@")
+        return (self.T @ array.T).T if array.ndim == 2 and array.shape not in self._grid.rows else self.T.mv(other)
+
+    def __add__(self, other: Any) -> Derivative:
+        if not isinstance(other, Derivative):
+            raise EindiffError(f"a derivative and {other!r} cannot be added; for a multiple of the identity: damped(μ)")
+        if (self._grid.rows, self._grid.cols) != (other._grid.rows, other._grid.cols):
+            raise EindiffError(f"derivatives of shapes {self._sizes()} and {other._sizes()} cannot be added")
+        terms = tuple(
+            tuple(a + b for a, b in zip(one, two, strict=True))
+            for one, two in zip(self._grid.terms, other._grid.terms, strict=True)
+        )
+        both = Known(
+            True if self._facts.symmetric and other._facts.symmetric else None, self._facts.psd and other._facts.psd
+        )
+        name = self.name if self.name == other.name else "Sum"
+        dtype = np.result_type(self.dtype, other.dtype)
+        return Derivative(replace(self._grid, terms=terms, dtype=dtype), both, name)
+
+    def __mul__(self, factor: Any) -> Derivative:
+        factor = _number(factor, "a derivative is scaled by a number; for products use @")
+        grid = self._grid.changed(lambda terms: [term.scaled(factor) for term in terms])
+        facts = Known(self._facts.symmetric, self._facts.psd and factor >= 0)
+        return Derivative(grid, facts, self.name)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Derivative:
+        return self * -1.0
+
+    def __sub__(self, other: Any) -> Derivative:
+        return self + (-other if isinstance(other, Derivative) else other)
+
+    def __truediv__(self, divisor: Any) -> Derivative:
+        divisor = _number(divisor, "a derivative is divided by a number")
+        if not divisor:
+            raise EindiffError("a derivative cannot be divided by zero")
+        return self * (1 / divisor)
+
+    def damped(self, damping: float) -> Derivative:
+        """With a multiple of the identity added, which keeps the structure."""
+        self._square("damping")
+        damping = _number(damping, "damping is a number")
+        grid = self._grid
+        if damping:
+            for k, shape in enumerate(grid.rows):
+                grid = grid.with_terms(k, k, [identity(shape, damping)])
+        return Derivative(grid, Known(self._facts.symmetric, self._facts.psd and damping >= 0), self.name)
+
+    def operator(self, rows: int) -> Derivative:
+        """The same tensor with its first `rows` axes as rows and the others as columns."""
+        if not self._is_single:
+            raise EindiffError("rows and columns are those of the variables: take one of the blocks")
+        if not 0 <= rows <= len(self.shape):
+            raise EindiffError(f"rows must be a number of axes from 0 to {len(self.shape)}, not {rows}")
+        grid = replace(self._grid, rows=(self.shape[:rows],), cols=(self.shape[rows:],))
+        return Derivative(grid, Known(), self.name)
+
+    # Dense results
+
+    def as_matrix(self) -> Array:
+        """All entries as a matrix."""
+        return self._grid.dense().astype(self.dtype, copy=False)
+
+    def as_tensor(self) -> Array:
+        """All entries as a tensor of shape `(*rows, *cols)`."""
+        if not self._is_single:
+            raise EindiffError("several variables have no common tensor: use as_matrix(), or as_tensor() of a block")
+        return self.as_matrix().reshape(self.shape)
+
+    def diagonal(self) -> Any:
+        """The diagonal, in the shape of the variable."""
+        self._square("diagonal")
+        return self._shaped(self._grid.diagonal()[:, None], self._grid.rows, "tensor")
+
+    def trace(self) -> float:
+        """The sum of the diagonal."""
+        self._square("trace")
+        return float(self._grid.diagonal().sum())
+
+    def frobenius_norm(self) -> float:
+        """The root of the sum of squares of all entries."""
+        if prod(self._grid.shape) <= SMALL:
+            return float(np.linalg.norm(self.as_matrix()))
+        total = 0.0
+        for row in self._grid.terms:
+            for block in row:
+                total += sum(inner_product(one, other) for one in block for other in block)
+        return float(np.sqrt(max(total, 0.0)))
+
+    # Solving
+
+    def solver(self, damping: float = 0.0) -> Solver:
+        """The way to solve with it that is used."""
+        return self._solver(damping).chosen
+
+    def _solver(self, damping: Any) -> Careful:
+        """The ways to solve, kept, so that a factorization is computed once."""
+        self._square("solving")
+        damping = _number(damping, "damping is a number")
+        if damping not in self._solvers:
+            damped = self.damped(damping)
+            if not damped.terms:
+                raise singular(f"the {self.name.lower()} is zero: there is nothing to solve with")
+            if any(not np.isfinite(x).all() for term in damped.terms for x in term.arrays):
+                raise EindiffError(f"the {self.name.lower()} has entries that are infinite or not a number")
+            self._solvers[damping] = Careful(damped._candidates, damped._grid)
+        return self._solvers[damping]
+
+    def solve(self, b: Any, damping: float = 0.0) -> Any:
+        """x with `(H + damping I) x = b`, in the form of b: a tensor, a list of them, a flat vector, or columns."""
+        self._square("solving")
+        flat, form = self._vector(b, self._grid.rows, "solve", columns=True)
+        if not np.isfinite(flat).all():
+            raise EindiffError("solve: the right-hand side has entries that are infinite or not a number")
+        x = self._solver(damping).solve(flat) if flat.size else flat
+        return self._shaped(x.astype(np.result_type(self.dtype, flat.dtype), copy=False), self._grid.cols, form)
+
+    def inverse(self, damping: float = 0.0) -> Derivative:
+        """The inverse, with the same structure."""
+        if not self._grid.shape[0]:
+            return self
+        solver = self._solver(damping)
+        facts = Known(self._facts.symmetric)
+        if self._is_single:
+            terms = tuple(solver.ask(lambda one: one.inverse(), ALLOWED))
+            return Derivative(replace(self._grid, terms=((terms,),)), facts, "Inverse")
+        return _from_matrix(solver.solve(np.eye(self._grid.shape[0], dtype=self.dtype)), self._grid, facts, "Inverse")
+
+    def logdet(self, damping: float = 0.0) -> float:
+        """The logarithm of the determinant, which must be positive (see `slogdet`)."""
+        sign, value = self.slogdet(damping)
+        if sign < 0:
+            raise EindiffError(
+                f"the determinant is negative: the logarithm of its absolute value is {value:g} (slogdet)"
+            )
+        if sign == 0:
+            raise singular("the determinant is zero, so it has no logarithm")
+        return value
+
+    def slogdet(self, damping: float = 0.0) -> tuple[float, float]:
+        """The sign of the determinant, and the logarithm of its absolute value."""
+        if not self._grid.shape[0]:
+            return 1.0, 0.0
+        return self._solver(damping).ask(lambda one: one.logdet())
+
+    def cholesky(self, damping: float = 0.0) -> Derivative:
+        """The lower triangular L with `L L' = H`, with the same structure."""
+        if not self._grid.shape[0]:
+            return self
+        solver = self._solver(damping)
+        if solver.chosen.is_dense and not self._is_single:
+            if not self.is_definite(damping):
+                raise EindiffError("there is no Cholesky factor: the operator is not symmetric and positive definite")
+            factor = np.linalg.cholesky(self.damped(damping).as_matrix())
+            return _from_matrix(factor, self._grid, Known(), "Cholesky factor")
+        terms = tuple(solver.ask(lambda one: one.cholesky()))
+        return Derivative(replace(self._grid, terms=((terms,),)), Known(), "Cholesky factor")
+
+    def eigvals(self) -> Array:
+        """All eigenvalues, in ascending order if they are real."""
+        self._square("eigvals")
+        if not self.terms or not self._grid.shape[0]:
+            return np.zeros(self._grid.shape[0], self.dtype)
+        values = self._solver(0.0).eigvals()
+        return np.sort(values) if not np.iscomplexobj(values) else values
+
+    def is_definite(self, damping: float = 0.0) -> bool:
+        """Whether it is symmetric and positive definite, as its expression says or a factorization finds."""
+        damped = self.damped(damping)
+        if damping > 0 and damped._facts.psd:
+            return True
+        if not damped.terms or not damped._grid.shape[0]:
+            return not damped._grid.shape[0]
+        known = damped._facts.symmetric
+        if not (probably_symmetric(damped._grid) if known is None else known):
+            return False
+        try:
+            return self._solver(damping).ask(lambda one: one.is_definite())
+        except SingularError:
+            return False
+
+    def explain(self, damping: float = 0.0) -> str:
+        """How it is solved with, at which cost, and what else there is."""
+        self._square("solving")
+        lines = [repr(self), f"{'':2}{'method':76}{'operations':>11}{'memory':>10}"]
+        for rank, one in enumerate(self.damped(damping)._candidates):
+            name = f"{'→' if rank == 0 else ' '} {one.word}: {one.method}"
+            lines.append(f"{name:78.78}{one.operations():11.1e}{bytes_text(one.nbytes):>10}")
+        return "\n".join(lines)
+
+    # For other libraries and for the eye
+
+    def to_scipy(self) -> LinearOperator:
+        """As an operator of scipy.sparse.linalg, on flat vectors."""
+        from eindiff.structure.adapters import to_scipy
+
+        return to_scipy(self)
+
+    def to_lineax(self) -> Any:
+        """As an operator of lineax, on flat vectors; lineax must be installed."""
+        from eindiff.structure.adapters import to_lineax
+
+        return to_lineax(self)
+
+    def plot(self, axis: Any = None) -> Any:
+        """Draw where entries are, and the cores; matplotlib must be installed."""
+        from eindiff.structure.picture import plot
+
+        return plot(self, axis)
+
+    # Inside
+
+    @property
+    def _is_single(self) -> bool:
+        return len(self._grid.rows) == len(self._grid.cols) == 1
+
+    @property
+    def _is_square(self) -> bool:
+        return self._grid.rows == self._grid.cols
+
+    def _square(self, what: str) -> None:
+        if not self._is_square:
+            raise EindiffError(f"{what} needs as many rows as columns, of the same shapes; they are {self._sizes()}")
+
+    def _sizes(self) -> str:
+        rows, cols = (", ".join(shape_text(x) for x in shapes) for shapes in (self._grid.rows, self._grid.cols))
+        return f"({rows}) by ({cols})"
+
+    @cached_property
+    def _candidates(self) -> list[Solver]:
+        return candidates(self._grid, self._facts)
+
+    @cached_property
+    def _described(self) -> tuple[str, str]:
+        if not self.terms:
+            return "zero", "0"
+        if structured := [one for one in self._candidates if is_structured(one)] if self._is_square else []:
+            return structured[0].word, structured[0].formula
+        if 2 * self.nbytes > self.dense_nbytes:
+            return "dense", f"core({'×'.join(map(str, self._grid.shape))})"
+        return "sum of products", " + ".join(f"{term.coefficient:g} {term.subscripts}" for term in self.terms)
+
+    def _vector(self, v: Any, shapes: Sequence[Shape], what: str, columns: bool = False) -> tuple[Array, str]:
+        """Any form of a vector as columns of a flat matrix, and which form it was."""
+        size = sum(map(prod, shapes))
+        if isinstance(v, list | tuple) and (len(shapes) > 1 or (len(v) == 1 and isinstance(v[0], np.ndarray))):
+            parts = [_array(x, what) for x in v]
+            if [x.shape for x in parts] != list(shapes):
+                given = ", ".join(shape_text(x.shape) for x in parts)
+                raise EindiffError(f"{what}: the shapes are {given}; they must be {_shapes(shapes)}")
+            flat = np.concatenate([x.reshape(-1) for x in parts])[:, None]
+            return flat.astype(np.result_type(self.dtype, flat.dtype), copy=False), "list"
+        array = _array(v, what)
+        array = array.astype(np.result_type(self.dtype, array.dtype), copy=False)
+        if len(shapes) == 1 and array.shape == shapes[0]:
+            return array.reshape(size, 1), "tensor"
+        if array.shape == (size,):
+            return array[:, None], "flat"
+        if columns and array.ndim == 2 and len(array) == size:
+            return array, "columns"
+        more = f", or ({size}, columns)" if columns else ""
+        given = shape_text(array.shape)
+        raise EindiffError(f"{what}: the shape {given} does not fit; it must be {_shapes(shapes)}, or ({size},){more}")
+
+    @staticmethod
+    def _shaped(flat: Array, shapes: Sequence[Shape], form: str) -> Any:
+        if form == "columns":
+            return flat
+        if form == "flat":
+            return flat[:, 0]
+        parts = [part[..., 0] for part in split(flat, shapes)]
+        return parts if form == "list" or len(parts) > 1 else parts[0]
+
+
+def _array(value: Any, what: str) -> Array:
+    """An array of real numbers."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise EindiffError(
+            f"{what}: an array of numbers is needed; the rows of a list have different lengths"
+        ) from None
+    if array.dtype.kind not in "fiub":
+        raise EindiffError(f"{what}: an array of real numbers is needed, not of type {array.dtype}")
+    return array
+
+
+def _number(value: Any, what: str) -> float:
+    """A finite real number."""
+    try:
+        number = float(value) if isinstance(value, Real) or np.ndim(value) == 0 else np.nan
+    except (TypeError, ValueError, OverflowError):
+        number = np.nan
+    if isinstance(value, str) or not np.isfinite(number):
+        raise EindiffError(f"{what}, which must be finite, not {value!r}")
+    return number
+
+
+def _from_matrix(matrix: Array, grid: Grid, facts: Known, name: str) -> Derivative:
+    """A matrix as a derivative with the variables of another one."""
+    rows, cols = starts(grid.rows), starts(grid.cols)
+    terms = []
+    for i, row_shape in enumerate(grid.rows):
+        line = []
+        for j, col_shape in enumerate(grid.cols):
+            array = matrix[rows[i] : rows[i + 1], cols[j] : cols[j + 1]].reshape(row_shape + col_shape)
+            axes = tuple(range(array.ndim))
+            line.append((Term(1.0, (array,), (axes,), axes, dict(enumerate(array.shape))),))
+        terms.append(tuple(line))
+    return Derivative(replace(grid, terms=tuple(terms)), facts, name)
+
+
+def _shapes(shapes: Sequence[Shape]) -> str:
+    return " and ".join(shape_text(x) for x in shapes)

@@ -1,0 +1,153 @@
+"""A linear map between lists of tensors: a grid of sums of terms, one for each pair of a row and a column variable.
+
+**Tensors are flattened in row-major order (the last axis moves fastest), several variables one after the other.**
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import prod
+
+import numpy as np
+
+from eindiff.structure.terms import Array, Term, nbytes
+
+Shape = tuple[int, ...]
+Terms = tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Terms by row and column variable; a derivative by one variable is a grid of one row and one column."""
+
+    rows: tuple[Shape, ...]
+    cols: tuple[Shape, ...]
+    terms: tuple[tuple[Terms, ...], ...]
+    dtype: np.dtype
+
+    @property
+    def all_terms(self) -> list[Term]:
+        """The terms of all blocks."""
+        return [term for row in self.terms for block in row for term in block]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the matrix."""
+        return sum(map(prod, self.rows)), sum(map(prod, self.cols))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all different arrays in it."""
+        return nbytes(self.all_terms)
+
+    @property
+    def has_inverses(self) -> bool:
+        """Whether some arrays are known to be inverses of others."""
+        return any(x is not None for term in self.all_terms for x in term.inverses)
+
+    @property
+    def flops(self) -> float:
+        """Operations of a product with a vector."""
+        splits = [len(shape) for shape, row in zip(self.rows, self.terms, strict=True) for block in row for _ in block]
+        return sum(term.apply_flops(split) for term, split in zip(self.all_terms, splits, strict=True))
+
+    def apply(self, x: Array) -> Array:
+        """The product with vectors, the columns of x."""
+        parts = split(x, self.cols)
+        total = []
+        for shape, row in zip(self.rows, self.terms, strict=True):
+            value = np.zeros((*shape, x.shape[1]), np.result_type(self.dtype, x.dtype))
+            for block, part in zip(row, parts, strict=True):
+                for term in block:
+                    value += term.apply(part, len(shape))
+            total.append(value.reshape(prod(shape), x.shape[1]))
+        return np.concatenate(total) if len(total) != 1 else total[0]
+
+    def products(self, x: Array) -> list[Array]:
+        """The product of each term with vectors."""
+        places = [(i, j, term) for i, row in enumerate(self.terms) for j, block in enumerate(row) for term in block]
+        empty = replace(self, terms=tuple([((),) * len(self.cols)] * len(self.rows)))
+        return [empty.with_terms(i, j, [term]).apply(x) for i, j, term in places]
+
+    def magnitude(self) -> float:
+        """About the norm, by a few steps of the power method."""
+        x = np.random.default_rng(0).normal(size=(self.shape[1], 1)).astype(self.dtype)
+        best = 0.0
+        for _ in range(3 if self.rows == self.cols else 1):
+            norm = float(np.linalg.norm(x))
+            if not norm:
+                break
+            x = self.apply(x / norm)
+            best = max(best, float(np.linalg.norm(x)))
+        return best
+
+    def diagonal(self) -> Array:
+        """The diagonal of a square map, flat."""
+        total = []
+        for k, shape in enumerate(self.rows):
+            value = np.zeros(shape, self.dtype)
+            for term in self.terms[k][k]:
+                value += term.diagonal(len(shape))
+            total.append(value.reshape(-1))
+        return np.concatenate(total)
+
+    def dense(self) -> Array:
+        """The matrix."""
+        return self.dense_and_size()[0]
+
+    def dense_and_size(self) -> tuple[Array, float]:
+        """The matrix, and the sum of the norms of all terms, which is larger where they cancel."""
+        matrix, size = np.zeros(self.shape, self.dtype), 0.0
+        rows, columns = starts(self.rows), starts(self.cols)
+        for i, row in enumerate(self.terms):
+            for j, block in enumerate(row):
+                for term in block:
+                    part = matrix[rows[i] : rows[i + 1], columns[j] : columns[j + 1]]
+                    value = term.to_dense().reshape(part.shape)
+                    part += value
+                    size += float(np.linalg.norm(value))
+        return matrix, size
+
+    def transposed(self) -> Grid:
+        """The map from row variables to column variables."""
+        terms = tuple(
+            tuple(tuple(term.transposed(len(self.rows[i])) for term in self.terms[i][j]) for i in range(len(self.rows)))
+            for j in range(len(self.cols))
+        )
+        return Grid(self.cols, self.rows, terms, self.dtype)
+
+    def block(self, rows: Sequence[int], cols: Sequence[int]) -> Grid:
+        """Some of the variables."""
+        terms = tuple([tuple([self.terms[i][j] for j in cols]) for i in rows])
+        return Grid(tuple([self.rows[i] for i in rows]), tuple([self.cols[j] for j in cols]), terms, self.dtype)
+
+    def changed(self, change: Callable[[Terms], Sequence[Term]]) -> Grid:
+        """The grid with the terms of each block changed."""
+        return replace(self, terms=tuple([tuple([tuple(change(block)) for block in row]) for row in self.terms]))
+
+    def astype(self, dtype: np.dtype) -> Grid:
+        """The grid with arrays of another type."""
+        return replace(self.changed(lambda terms: [term.astype(dtype) for term in terms]), dtype=dtype)
+
+    def with_terms(self, i: int, j: int, terms: Sequence[Term]) -> Grid:
+        """The grid with more terms in one of its blocks."""
+        changed = [list(row) for row in self.terms]
+        changed[i][j] = (*changed[i][j], *terms)
+        return replace(self, terms=tuple([tuple(row) for row in changed]))
+
+
+def starts(shapes: Sequence[Shape]) -> list[int]:
+    """Where each variable starts in a flat vector, and the end.
+
+    >>> starts([(2, 3), (4,)])
+    [0, 6, 10]
+    """
+    return [0, *accumulate(map(prod, shapes))]
+
+
+def split(x: Array, shapes: Sequence[Shape]) -> list[Array]:
+    """Flat vectors, the columns of x, as tensors of each variable with one more axis."""
+    places = starts(shapes)
+    return [x[places[k] : places[k + 1]].reshape(*shape, x.shape[1]) for k, shape in enumerate(shapes)]

@@ -1,0 +1,228 @@
+"""An expression as a sum of patterns: factors that are cheap to store and to multiply with, and where they go.
+
+Patterns are symbolic; their factors are compiled like any other expressions, and then they are the terms of a value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+from eindiff.core import construct
+from eindiff.core import sizes as sz
+from eindiff.core.labels import Labels
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, Number, is_contraction, is_index_map
+from eindiff.core.sizes import Size
+from eindiff.planning.common_parts import is_outer, multiplied_out
+from eindiff.planning.contraction_order import contraction_path, path_flops
+from eindiff.planning.nesting import inner_factors
+
+EXACT = 6  # tensors that are multiplied in the best order; more are in a good one
+MANY = 30  # terms that are not compared with each other
+Factor = tuple[Expr, Labels]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """`coefficient * product of factors`, summed over what the output does not have; a label there twice is a delta."""
+
+    coefficient: Number
+    factors: tuple[Factor, ...]
+    output: Labels
+    sizes: dict[int, Size]
+
+
+def decompose(expr: Expr, sizes: Mapping[str, int]) -> list[Pattern]:
+    """An expression as patterns, for the given sizes."""
+    patterns: list[Pattern] = []
+    for term in expr.terms if isinstance(expr, Add) else (expr,):
+        if not construct.is_zero(term):
+            choices = [[_pattern(part) for part in parts] for parts in ([term], _spread(term)) if parts]
+            patterns += min(choices, key=lambda choice: sum(_cost(_multiplied(x, sizes), sizes) for x in choice))
+    return _added_up([_multiplied(pattern, sizes) for pattern in _added_up(patterns)])
+
+
+def _spread(term: Expr) -> list[Expr]:
+    """A product over a sum of outer products, multiplied out; nothing if a term is no such product."""
+    if isinstance(term, Einsum) and term.is_product:
+        for place, operand in enumerate(term.operands):
+            if isinstance(operand, Add) and operand.ndim > 2 and any(is_outer(part) for part in operand.terms):
+                return multiplied_out(term, term.operands, place)
+    return []
+
+
+def _pattern(term: Expr) -> Pattern:
+    """A term with the contractions in it opened."""
+    if not isinstance(term, Einsum):
+        axes = tuple(range(term.ndim))
+        return Pattern(1, ((term, axes),), axes, dict(enumerate(term.shape)))
+    sizes: dict[int, Size] = dict(enumerate(term.sizes))
+    factors: list[Factor] = []
+    for operand, labels in zip(term.operands, term.labels, strict=True):
+        if is_contraction(operand) and len(set(labels)) == len(labels):
+            factors += inner_factors(operand, labels, sizes)
+        else:
+            factors.append((operand, labels))
+    return Pattern(term.coefficient, tuple(factors), term.output, sizes)
+
+
+def inverted(factor: Expr) -> Expr | None:
+    """The matrix that a factor is the inverse of: systems with inverses are solved by what is inverted."""
+    if isinstance(factor, Apply) and factor.function.name == "inv" and factor.args[0].ndim == factor.ndim:
+        return factor.args[0]
+    return None
+
+
+# Terms with all but one factor in common
+
+
+def _added_up(patterns: list[Pattern]) -> list[Pattern]:
+    """Patterns of which each two that differ in one factor only are one, with the sum of these factors.
+
+    `Σ_b x_b x_b' ⊗ M_b + Σ_b x_b x_b' ⊗ diag(d_b)` is `Σ_b x_b x_b' ⊗ (M_b + diag(d_b))`, `I ⊗ A + μ I ⊗ I` is
+    `I ⊗ (A + μ I)`.
+    """
+    if len(patterns) > MANY:
+        return patterns
+    done: list[Pattern] = []
+    for pattern in patterns:
+        for k, other in enumerate(done):
+            if (total := _sum(pattern, other) or _sum(other, pattern)) is not None:
+                done[k] = total
+                break
+        else:
+            done.append(pattern)
+    return done if len(done) == len(patterns) else _added_up(done)
+
+
+def _sum(one: Pattern, other: Pattern) -> Pattern | None:
+    """One pattern with another one added to one of its factors; that one may have more deltas."""
+    names: dict[int, int] = {}
+    for mine, theirs in zip(one.output, other.output, strict=True):
+        if names.setdefault(mine, theirs) != theirs:
+            return None
+    nodes = Counter(node for node, _ in one.factors)
+    for k, (node, _) in enumerate(one.factors):
+        rest = [factor for i, factor in enumerate(one.factors) if i != k]
+        if is_index_map(node) or (nodes - Counter([node])) - Counter(x for x, _ in other.factors):
+            continue
+        for known, left in _matches(rest, list(other.factors), names, set(other.output)):
+            if (added := _added(one, k, other, left, known)) is not None:
+                return added
+    return None
+
+
+def _matches(
+    rest: list[Factor], theirs: list[Factor], names: dict[int, int], output: set[int]
+) -> Iterator[tuple[dict[int, int], list[Factor]]]:
+    """All ways to find factors among others: names of labels there, and the factors that are left over."""
+    if not rest:
+        yield names, theirs
+        return
+    node, labels = rest[0]
+    for k, (candidate, own) in enumerate(theirs):
+        if candidate is not node:
+            continue
+        for turned in [own, *(tuple([own[a] for a in axes]) for axes, sign in node.symmetries if sign == 1)]:
+            known = dict(names)
+            used = {x for x in known.values() if x not in output}
+            for mine, other in zip(labels, turned, strict=True):
+                if mine not in known and (other in output or other in used):
+                    break  # a label that is summed over here has to be one there, and a different one
+                if known.setdefault(mine, other) != other:
+                    break
+                used.add(other)
+            else:
+                yield from _matches(rest[1:], theirs[:k] + theirs[k + 1 :], known, output)
+
+
+def _added(one: Pattern, k: int, other: Pattern, left: list[Factor], names: dict[int, int]) -> Pattern | None:
+    """The pattern with what is left of another one added to factor k, if that has all labels that it needs."""
+    node, labels = one.factors[k]
+    if any(is_index_map(x) for x, _ in left) or len(set(labels)) < len(labels):
+        return None
+    if any(inverted(x) is not None for x, _ in [*left, one.factors[k]]):
+        return None
+    same = Counter(names[label] for label in set(one.output) | set(names))
+    joined = [label for label in names if same[names[label]] > 1]
+    summed = [label for label in labels if label not in names]  # over which only this factor is summed
+    if summed or any(label not in labels for label in joined):
+        return None
+    place = tuple([names[label] for label in labels])
+    elsewhere = {x for label in names if label not in labels for x in [names[label]]}
+    if any(x in elsewhere and x not in place for _, ls in left for x in ls):
+        return None
+    added = construct.einsum(other.coefficient, left, place, other.sizes, inline=False)
+    own = construct.scale(one.coefficient, node)
+    factors = (*one.factors[:k], (construct.add([own, added]), labels), *one.factors[k + 1 :])
+    return Pattern(1, factors, one.output, one.sizes)
+
+
+# Which factors are multiplied
+
+
+def _multiplied(pattern: Pattern, sizes: Mapping[str, int]) -> Pattern:
+    """A pattern with those factors multiplied that are cheaper to use so."""
+    groups = [[factor] for factor in pattern.factors]
+    if any(is_index_map(node) for node, _ in pattern.factors):
+        groups = [list(pattern.factors)]
+    groups = _merged(groups, pattern.output, _lengths(pattern, sizes))
+    factors = tuple([_product(group, groups, pattern.output, pattern.sizes) for group in groups])
+    return Pattern(pattern.coefficient, factors, pattern.output, pattern.sizes)
+
+
+def _kept(group: Sequence[Factor], groups: Sequence[Sequence[Factor]], output: Labels) -> Labels:
+    """The labels that the product of some factors keeps: those of the output and of the other factors."""
+    outside = set(output).union(*(labels for other in groups if other is not group for _, labels in other))
+    own = dict.fromkeys(label for _, labels in group for label in labels)
+    return tuple(sorted([x for x in own if x in outside], key=lambda x: output.index(x) if x in output else -1))
+
+
+def _product(group: Sequence[Factor], groups: Sequence[Sequence[Factor]], output: Labels, sizes: dict) -> Factor:
+    """The product of some factors as one expression."""
+    kept = _kept(group, groups, output)
+    if len(group) == 1 and sorted(group[0][1]) == sorted(kept):
+        return group[0]
+    return construct.einsum(1, list(group), kept, sizes, inline=False), kept
+
+
+def _merged(groups: list[list[Factor]], output: Labels, sizes: Mapping[int, int]) -> list[list[Factor]]:
+    """Factors are multiplied, two or all that share a label, as long as that makes the tensor cheaper to use."""
+    best = _use(groups, output, sizes)
+    while len(groups) > 1:
+        choices = {frozenset(pair) for pair in combinations(range(len(groups)), 2)}
+        for label in {x for group in groups for _, labels in group for x in labels}:
+            choices.add(frozenset(k for k, group in enumerate(groups) if any(label in labels for _, labels in group)))
+        candidates: list[tuple[float, int, list[list[Factor]]]] = []
+        for choice in sorted(choices, key=sorted):
+            if len(choice) > 1:
+                rest = [group for k, group in enumerate(groups) if k not in choice]
+                joined = [[factor for k in sorted(choice) for factor in groups[k]], *rest]
+                candidates.append((_use(joined, output, sizes), len(candidates), joined))
+        cost, _, joined = min(candidates)
+        if cost > best:
+            break
+        best, groups = cost, joined
+    return groups
+
+
+def _cost(pattern: Pattern, sizes: Mapping[str, int]) -> float:
+    return _use([[factor] for factor in pattern.factors], pattern.output, _lengths(pattern, sizes))
+
+
+def _lengths(pattern: Pattern, sizes: Mapping[str, int]) -> dict[int, int]:
+    return {label: sz.evaluate(size, sizes) for label, size in pattern.sizes.items()}
+
+
+def _use(groups: Sequence[Sequence[Factor]], output: Labels, sizes: Mapping[int, int]) -> float:
+    """Operations of a product with the tensor along the last half of its axes, and of reading its factors."""
+    half = len(output) // 2
+    kept = [_kept(group, groups, output) for group in groups]
+    bound = {label for labels in kept for label in labels}
+    inputs = [*kept, output[half:]]
+    result = tuple([label for label in dict.fromkeys(output[:half]) if label in bound | set(output[half:])])
+    path = contraction_path(inputs, result, sizes, "auto" if len(inputs) <= EXACT else "tensor_order")
+    return path_flops(inputs, result, sizes, path) + sum(float(prod(sizes[x] for x in labels)) for labels in kept)

@@ -1,0 +1,140 @@
+"""What a compiled function gives: nested lists of expressions and requests, as a flat list of expressions, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eindiff.core.derivation import derivation
+from eindiff.core.errors import EindiffError, shape_text
+from eindiff.core.nodes import Expr
+from eindiff.core.sizes import Shape
+from eindiff.facts.bounds import facts
+from eindiff.models.newton import NewtonStep
+from eindiff.program.interpreter import flatten
+from eindiff.structure.derivative import Derivative
+from eindiff.structure.grid import Grid
+from eindiff.structure.solvers.solver import Known
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What is known of a structured output before it is computed: its name, its rows (in axes), and facts."""
+
+    name: str
+    rows: tuple[int, ...]  # for each row of blocks
+    facts: Known
+
+
+class Outputs:
+    """The outputs of a compiled function, each dense or structured."""
+
+    def __init__(self, outputs: Any, form: str) -> None:
+        self._outputs = outputs
+        self._form = form
+        self.exprs: list[Expr] = []
+        self.structured: list[bool] = []  # for each expression
+        self.frames: list[Frame] = []  # for each structured output
+        self._collect(outputs, form)
+        self.is_array = isinstance(outputs, Expr) and form == "dense"
+
+    def _collect(self, output: Any, form: str) -> None:
+        if isinstance(output, NewtonStep):
+            self._collect(output.gradient, "dense")
+            self._collect(output.hessian, "structured")
+        elif form == "structured" and (isinstance(output, Expr) or _is_grid(output)):
+            exprs = _grid(output)
+            self.frames.append(_frame(exprs))
+            self.exprs += [expr for row in exprs for expr in row]
+            self.structured += [True for row in exprs for _ in row]
+        elif isinstance(output, list | tuple):
+            for part in output:
+                self._collect(part, form)
+        else:
+            self.exprs += flatten(output)
+            self.structured.append(False)
+
+    def assemble(self, values: Sequence[Any], dtype: np.dtype) -> Any:
+        """The outputs from the values of all expressions: arrays, or shapes and terms."""
+        return self._assembled(self._outputs, self._form, iter(values), iter(self.frames), dtype)
+
+    def _assembled(self, output: Any, form: str, values: Iterator, frames: Iterator[Frame], dtype: np.dtype) -> Any:
+        if isinstance(output, NewtonStep):
+            gradient = self._assembled(output.gradient, "dense", values, frames, dtype)
+            return output.solved(gradient, self._assembled(output.hessian, "structured", values, frames, dtype))
+        if form == "structured" and (isinstance(output, Expr) or _is_grid(output)):
+            return _derivative([[next(values) for _ in row] for row in _grid(output)], next(frames), dtype)
+        if isinstance(output, list | tuple):
+            return [self._assembled(part, form, values, frames, dtype) for part in output]
+        return next(values)
+
+
+def _is_grid(output: Any) -> bool:
+    """Whether an output is the blocks of a derivative by several variables: rows of derivatives, all as long."""
+    if not isinstance(output, list | tuple) or not output or not all(isinstance(row, list | tuple) for row in output):
+        return False
+    if not all(len(row) == len(output[0]) > 0 and all(isinstance(x, Expr) for x in row) for row in output):
+        return False
+    return all(derivation(x).by for row in output for x in row)
+
+
+def _grid(output: Any) -> Sequence[Sequence[Expr]]:
+    return [[output]] if isinstance(output, Expr) else output
+
+
+def _derivative(grid: Sequence[Sequence[Any]], frame: Frame, dtype: np.dtype) -> Derivative:
+    """A derivative from the shapes and terms of its blocks."""
+    rows = tuple([row[0][0][:count] for row, count in zip(grid, frame.rows, strict=True)])
+    cols = tuple([shape[frame.rows[0] :] for shape, _ in grid[0]])
+    terms = tuple([tuple([tuple(found) for _, found in row]) for row in grid])
+    return Derivative(Grid(rows, cols, terms, dtype), frame.facts, frame.name)
+
+
+def _frame(exprs: Sequence[Sequence[Expr]]) -> Frame:
+    """The rows of each row of blocks. Blocks on the diagonal of several leave no doubt, so they are looked at last."""
+    rows: list[Shape] = [()] * len(exprs)
+    cols: list[Shape] = [()] * len(exprs[0])
+    square = len(rows) == len(cols) > 1
+    for on_diagonal, i, j in sorted((square and i == j, i, j) for i, row in enumerate(exprs) for j in range(len(row))):
+        shape = exprs[i][j].shape
+        split = len(shape) // 2 if on_diagonal else _split(exprs[i][j])
+        rows[i], cols[j] = shape[:split], shape[split:]
+    for i, row in enumerate(exprs):
+        for j, expr in enumerate(row):
+            if expr.shape != rows[i] + cols[j]:
+                raise EindiffError(
+                    f"blocks need the same rows in a row and the same columns in a column of the grid: {expr} has "
+                    f"shape {shape_text(expr.shape)} instead of {shape_text(rows[i] + cols[j])}"
+                )
+    return Frame(_name(exprs[0][0]), tuple([len(shape) for shape in rows]), _known(exprs))
+
+
+def _split(expr: Expr) -> int:
+    """How many axes of a derivative are rows: all but those of the last variable; of another tensor, half of them."""
+    by = derivation(expr).by
+    return expr.ndim - by[-1].ndim if by else expr.ndim // 2
+
+
+def _name(expr: Expr) -> str:
+    known = derivation(expr)
+    names = {(0, 1): "Gradient", (0, 2): "Hessian", (1, 1): "Jacobian"}
+    order = len(known.by)
+    return names.get((min(known.function.ndim, 1), order), f"Derivative of order {order}") if order else "Tensor"
+
+
+def _known(exprs: Sequence[Sequence[Expr]]) -> Known:
+    """What is known of a derivative: a Hessian is symmetric, and the expression may say that it is semidefinite."""
+    if len(exprs) == len(exprs[0]) == 1:
+        found = facts(exprs[0][0])
+        return Known(found.symmetric or None, found.psd)
+    known = [[derivation(expr) for expr in row] for row in exprs]
+    functions = {found.function for row in known for found in row}
+    is_hessian = len(functions) == 1 and functions.pop().ndim == 0 and len(exprs) == len(exprs[0])
+    by = [row[k].by[:1] for k, row in enumerate(known) if k < len(row)]
+    is_hessian = is_hessian and all(
+        found.by == by[i] + by[j] for i, row in enumerate(known) for j, found in enumerate(row)
+    )
+    return Known(is_hessian or None)

@@ -1,0 +1,1 @@
+"""Ways to solve with a structured derivative, one a file."""

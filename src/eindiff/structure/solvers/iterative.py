@@ -1,0 +1,160 @@
+"""Krylov methods, which need nothing but products with vectors: for what is too large for any factorization."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg, gmres, minres
+
+from eindiff.core.errors import EindiffError
+from eindiff.structure.grid import Grid
+from eindiff.structure.solvers.solver import Known, SingularError, Solver, UnreliableError
+from eindiff.structure.terms import Array
+
+FIRST = 1e-12  # of the first residual, relative to the right-hand side
+ALLOWED = 50.0  # the residual of a solution, in units of rounding errors
+SHARE = 0.00002  # less than about the least part that a random vector has in any direction, in units of ALLOWED
+MINRES = 1e-2
+STEPS = 2000
+PROBES = 50  # steps that look for negative curvature
+ROUNDS = 4  # what is left is solved for again, since the methods only estimate their residual
+
+
+class Iterative(Solver):
+    """Conjugate gradients for a positive definite operator, MINRES for a symmetric one, GMRES for any other."""
+
+    word = formula = "sum"
+    method = "preconditioned conjugate gradients, MINRES or GMRES, on products with vectors"
+
+    def __init__(self, grid: Grid, facts: Known, near: Solver | None = None) -> None:
+        self.size, _ = grid.shape
+        self.nbytes = 10 * self.size * grid.dtype.itemsize
+        self._grid = grid
+        self._facts = facts
+        self._near = near  # solves with a simpler operator
+
+    def operations(self) -> float:
+        return self._grid.flops * STEPS
+
+    @cached_property
+    def _symmetric(self) -> bool:
+        return probably_symmetric(self._grid) if self._facts.symmetric is None else self._facts.symmetric
+
+    @cached_property
+    def _method(self) -> Callable:
+        """Conjugate gradients, if they can be used."""
+        return cg if self._facts.psd or self._is_definite else minres if self._symmetric else gmres
+
+    @cached_property
+    def _precondition(self) -> Callable[[Array], Array]:
+        """The solver of a simpler operator that is positive definite, or else division by the diagonal."""
+        near = self._near
+        if near is not None and _is_definite(near):
+            return lambda x: near.solve(x.reshape(-1, 1))[:, 0]
+        diagonal = np.abs(self._grid.diagonal())
+        diagonal[diagonal == 0] = 1
+        return lambda x: x.reshape(-1) / diagonal
+
+    def _apply(self, x: Array) -> Array:
+        return self._grid.apply(x.reshape(-1, 1))[:, 0]
+
+    def solve(self, b: Array) -> Array:
+        return np.stack([self._column(column) for column in b.T], axis=1)
+
+    def _column(self, b: Array) -> Array:
+        if not b.any():
+            return np.zeros_like(b)
+        eps = float(np.finfo(self._grid.dtype).eps)
+        norm = float(np.linalg.norm(b))
+        x, reached = self._rounds(b, lambda x: eps * (self._magnitude * float(np.linalg.norm(x)) + norm))
+        if not reached <= ALLOWED:
+            raise self._failure(f"a residual of {reached:.0e} times the rounding errors")
+        return x
+
+    def _rounds(self, b: Array, unit: Callable[[Array], float]) -> tuple[Array, float]:
+        """A solution, and its residual in units that depend on it: what is left is solved for again."""
+        x, residual = np.zeros_like(b), b
+        wanted = max(FIRST * float(np.linalg.norm(b)), ALLOWED / 2 * unit(x))
+        for _ in range(ROUNDS):
+            x = x + self._step(residual, wanted)
+            residual, wanted = b - self._apply(x), ALLOWED / 2 * unit(x)
+            if np.linalg.norm(residual) <= 2 * wanted:
+                break
+        return x, float(np.linalg.norm(residual)) / unit(x)
+
+    def _step(self, b: Array, tolerance: float) -> Array:
+        """What the method finds for one right-hand side, until it believes its residual to be small."""
+        shape, dtype = (self.size, self.size), self._grid.dtype
+        matrix, preconditioner = (LinearOperator(shape, f, dtype=dtype) for f in (self._apply, self._precondition))
+        rtol = tolerance / float(np.linalg.norm(b))
+        if self._method is minres:  # its tolerance is relative to norms of operator and solution
+            rtol = max(rtol * MINRES, float(np.finfo(dtype).eps))
+        return self._method(matrix, b, rtol=rtol, maxiter=STEPS, M=preconditioner)[0]
+
+    @cached_property
+    def _magnitude(self) -> float:
+        return self._grid.magnitude()
+
+    def _failure(self, reached: str) -> UnreliableError:
+        return UnreliableError(
+            f"{self._method.__name__} reached {reached} only: the system may be singular or badly conditioned; "
+            "give it damping=..."
+        )
+
+    def norms(self) -> tuple[float, float]:
+        """Of the inverse about, by a system with a random right-hand side.
+
+        Singular systems that happen to have solutions are found out: no solution gets near to the random one.
+        """
+        b = np.random.default_rng(0).normal(size=self.size).astype(self._grid.dtype)
+        x, reached = self._rounds(b, lambda x: SHARE)
+        if not reached <= ALLOWED:
+            raise self._failure(f"a residual of {reached * SHARE:.0e} for a random right-hand side")
+        parts = self._grid.changed(lambda terms: [term.absolute() for term in terms])
+        return parts.magnitude(), float(np.linalg.norm(x))
+
+    def logdet(self) -> tuple[float, float]:
+        raise EindiffError("the operator is too large for its determinant: no structure of it gives one")
+
+    def is_definite(self) -> bool:
+        return self._is_definite
+
+    @cached_property
+    def _is_definite(self) -> bool:
+        """Whether conjugate gradients from a random start meet no direction in which the operator is not positive."""
+        if not self._symmetric:
+            return False
+        residual = np.random.default_rng(0).normal(size=self.size)
+        direction, square = residual, float(residual @ residual)
+        first = square
+        for _ in range(PROBES):
+            image = self._apply(direction)
+            curvature = float(direction @ image)
+            if not curvature > 0:
+                return False
+            residual = residual - square / curvature * image
+            square, before = float(residual @ residual), square
+            if square <= first * np.finfo(self._grid.dtype).eps:
+                break
+            direction = residual + square / before * direction
+        return True
+
+
+def _is_definite(solver: Solver) -> bool:
+    try:
+        return solver.is_definite()
+    except (SingularError, UnreliableError):
+        return False
+
+
+def probably_symmetric(grid: Grid) -> bool:
+    """Whether `u'Hv = v'Hu` for random vectors."""
+    u, v = np.random.default_rng(0).normal(size=(2, grid.shape[0], 2)).astype(grid.dtype)
+    Hu, Hv = grid.apply(u), grid.apply(v)
+    largest = max(np.abs(Hu).max(initial=0.0), np.abs(Hv).max(initial=0.0))
+    if largest and not 1e-100 < largest < 1e100:  # squares of these would be zero or infinite
+        Hu, Hv = Hu / largest, Hv / largest
+    scale = np.linalg.norm(u) * np.linalg.norm(Hv) + np.linalg.norm(v) * np.linalg.norm(Hu)
+    return bool(np.abs(u.T @ Hv - (v.T @ Hu).T).max() <= 1000 * np.finfo(grid.dtype).eps * scale)

@@ -1,0 +1,119 @@
+"""What all solvers have in common: they are made from labels and sizes alone, and work when they are first asked to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from eindiff.core.errors import EindiffError
+from eindiff.structure.terms import Array, Term
+
+LIMIT = 2**31  # bytes that a factorization may take
+
+
+class SingularError(EindiffError):
+    """A system without a solution, or with many."""
+
+    __module__ = "eindiff"
+    is_certain = False  # whether a vector was found that the operator takes to zero
+
+
+class UnreliableError(EindiffError):
+    """What a solver found cannot be trusted; another one may do better."""
+
+
+class NoAnswerError(EindiffError):
+    """A structure does not tell what is asked; another one may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of an operator from its expression; None is unknown."""
+
+    symmetric: bool | None = None
+    psd: bool = False  # positive semidefinite, for certain
+
+
+class Solver(ABC):
+    """One way to solve with a square operator of `size` rows.
+
+    `word` names the structure it uses, `formula` shows it with its sizes; `flops` and `nbytes` are what factorizing and
+    one solve take. The operator is factorized once.
+    """
+
+    size: int
+    word: str
+    formula: str
+    method: str
+    flops: float
+    nbytes: float
+    is_dense = False  # whether the whole matrix is formed
+    uses_inverses = False  # whether arrays that are inverses are solved with as what they are inverses of
+    is_exact = True  # whether the error is that of a backward stable factorization
+
+    def operations(self) -> float:
+        """`flops`, or where they are not needed to choose, what they would be."""
+        return self.flops
+
+    @abstractmethod
+    def solve(self, b: Array) -> Array:
+        """The solutions for right-hand sides, the columns of b; solvers of stacks take a stack of these."""
+
+    @abstractmethod
+    def norms(self) -> tuple[float, float]:
+        """About the norm of its parts, or more, and that of its inverse."""
+
+    def condition(self) -> float:
+        """By how much errors of its parts may be multiplied in a solution."""
+        parts, inverse = self.norms()
+        return parts * inverse
+
+    def sizes_of(self, x: Array) -> Array:
+        """The norms of the columns of x; where systems are separate, one row of them for each."""
+        return np.linalg.norm(x, axis=0)[None]
+
+    @abstractmethod
+    def logdet(self) -> tuple[float, float]:
+        """The sign of the determinant, and the logarithm of its absolute value."""
+
+    @abstractmethod
+    def is_definite(self) -> bool:
+        """Whether the operator is symmetric and positive definite."""
+
+    def eigvals(self) -> Array:
+        """All eigenvalues, in no particular order."""
+        raise NoAnswerError(f"the structure ({self.word}) does not give eigenvalues: take them from as_matrix()")
+
+    def inverse(self) -> list[Term]:
+        """The inverse, as terms."""
+        raise EindiffError(f"the structure ({self.word}) has no inverse to write down: use solve(b)")
+
+    def cholesky(self) -> list[Term]:
+        """A factor L with `L L' = H`, as terms."""
+        raise EindiffError(f"the structure ({self.word}) has no Cholesky factor of its own: take that of as_matrix()")
+
+
+def singular(what: str) -> SingularError:
+    """The error of a singular system."""
+    return SingularError(f"{what}: add a multiple of the identity with damping=..., or change the function")
+
+
+def subscript(number: int) -> str:
+    """A number in small digits.
+
+    >>> subscript(100)
+    '₁₀₀'
+    """
+    return str(number).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+
+
+def logdet_of(values: Array) -> tuple[float, float]:
+    """Sign and logarithm of a product of real numbers.
+
+    >>> logdet_of(np.array([-2.0, 0.5]))
+    (-1.0, 0.0)
+    """
+    with np.errstate(divide="ignore"):
+        return float(np.prod(np.sign(values))), float(np.log(np.abs(values)).sum())

@@ -1,0 +1,231 @@
+"""A term of a derivative's value: small arrays, and a pattern that says where their products go.
+
+The Hessian of a matrix factorization is `jk->ijik` of one k×k core: the identity along i is never formed. The one of a
+net by its first layer is `bj,bkl,bm->jkml`: the product is left factored, because that is smaller and faster to use.
+Whatever is asked of a term (a product with a vector, its diagonal, its transpose) is again a contraction of its arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from eindiff.core.labels import Labels, UnionFind, subscripts
+from eindiff.planning.contraction_order import contraction_path, path_flops
+from eindiff.program.foreign_arrays import to_numpy
+from eindiff.program.interpreter import expand
+
+Array = np.ndarray
+Operand = tuple[Array, Labels]
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """`coefficient * product of arrays`, summed over the labels that are not in the output.
+
+    A label that is in the output twice is a delta; one that no array has is a vector of ones. For arrays that are
+    inverses, `inverses` has what they are inverses of.
+    """
+
+    coefficient: float
+    arrays: tuple[Array, ...]
+    labels: tuple[Labels, ...]
+    output: Labels
+    sizes: Mapping[int, int]
+    inverses: tuple[Array | None, ...] = ()
+
+    @property
+    def subscripts(self) -> str:
+        """The pattern in the notation of einsum."""
+        return subscripts(self.labels, self.output, ALPHABET)
+
+    @property
+    def operands(self) -> list[Operand]:
+        """The arrays with their labels."""
+        return list(zip(self.arrays, self.labels, strict=True))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole term."""
+        return tuple([self.sizes[label] for label in self.output])
+
+    @property
+    def bound(self) -> set[int]:
+        """The labels that arrays have."""
+        return {label for labels in self.labels for label in labels}
+
+    def to_dense(self, output: Labels | None = None) -> Array:
+        """The term as one array (it may be a view), with the axes of its output or other ones."""
+        value = _contract(self.operands, self.output if output is None else output, self.sizes)
+        return value if self.coefficient == 1 else self.coefficient * value
+
+    def apply(self, x: Array, split: int) -> Array:
+        """The product with some vectors: x has the last axes of the term (from `split` on), and one of its own."""
+        fresh = 1 + max(self.sizes, default=0)
+        operands = [*self.operands, (x, (*self.output[split:], fresh))]
+        sizes = {**self.sizes, fresh: x.shape[-1]}
+        return self.coefficient * _contract(operands, (*self.output[:split], fresh), sizes)
+
+    def apply_flops(self, split: int) -> float:
+        """Operations of a product with one vector."""
+        inputs = [*self.labels, self.output[split:]]
+        output = tuple(dict.fromkeys(x for x in self.output[:split] if x in self.bound | set(self.output[split:])))
+        return path_flops(inputs, output, self.sizes, contraction_path(inputs, output, self.sizes))
+
+    def diagonal(self, split: int) -> Array:
+        """The entries whose first axes are the same as the last ones."""
+        united = self.united(zip(self.output[:split], self.output[split:], strict=True))
+        return united.to_dense(united.output[:split])
+
+    def united(self, pairs: Iterable[tuple[int, int]]) -> Term:
+        """The term with some labels made the same."""
+        sets = UnionFind()
+        for a, b in pairs:
+            sets.unite(a, b)
+        return self.renamed({label: sets.find(label) for label in self.sizes})
+
+    def renamed(self, names: Mapping[int, int]) -> Term:
+        """The term with other labels."""
+
+        def rename(labels: Labels) -> Labels:
+            return tuple([names[x] for x in labels])
+
+        sizes = {names[label]: size for label, size in self.sizes.items()}
+        return replace(self, labels=tuple([rename(ls) for ls in self.labels]), output=rename(self.output), sizes=sizes)
+
+    def transposed(self, split: int) -> Term:
+        """The term with its last axes first."""
+        return replace(self, output=self.output[split:] + self.output[:split])
+
+    def part(self, which: Sequence[int], output: Labels) -> Term:
+        """The product of some of the arrays."""
+        inverses = tuple([self.inverses[k] for k in which]) if self.inverses else ()
+        arrays, labels = tuple([self.arrays[k] for k in which]), tuple([self.labels[k] for k in which])
+        return Term(1.0, arrays, labels, output, self.sizes, inverses)
+
+    def in_numpy(self) -> Term:
+        """The term with arrays of NumPy, whatever library they are of."""
+        if all(type(array) is np.ndarray for array in self.arrays):
+            return self
+        inverses = tuple([None if x is None else to_numpy(x) for x in self.inverses])
+        return replace(self, arrays=tuple([to_numpy(array) for array in self.arrays]), inverses=inverses)
+
+    def astype(self, dtype: np.dtype) -> Term:
+        """The term with arrays of another type; inverses are as accurate as that is."""
+        arrays = [array.astype(dtype, copy=False) for array in self.arrays]
+        for k, matrix in enumerate(self.inverses):
+            if matrix is not None:
+                arrays[k] = _refined_inverse(arrays[k], matrix.astype(dtype, copy=False))
+        return replace(self, arrays=tuple(arrays), inverses=())
+
+    def absolute(self) -> Term:
+        """The term with the absolute values of all entries."""
+        arrays = tuple([np.abs(array) for array in self.arrays])
+        return replace(self, coefficient=abs(self.coefficient), arrays=arrays, inverses=())
+
+    def inverted(self) -> Term | None:
+        """The term of which this one is the inverse, up to its coefficient, if it is a matrix that is known to be one.
+
+        There may be more axes, along which there are several.
+        """
+        if len(self.output) != 2 or len(self.arrays) != 1 or not self.inverses or self.inverses[0] is None:
+            return None
+        [labels] = self.labels
+        if set(labels[-2:]) != set(self.output) or len(set(labels)) < len(labels):
+            return None
+        return replace(self, coefficient=1.0, arrays=(self.inverses[0],), inverses=())
+
+    def scaled(self, factor: float) -> Term:
+        """A multiple of the term."""
+        return replace(self, coefficient=self.coefficient * factor)
+
+
+def _refined_inverse(inverse: Array, matrix: Array) -> Array:
+    """An inverse with its error `I − A X` taken out, twice."""
+    for _ in range(2):
+        inverse = inverse + inverse @ (np.eye(matrix.shape[-1], dtype=matrix.dtype) - matrix @ inverse)
+    return inverse
+
+
+def identity(shape: Sequence[int], factor: float = 1.0) -> Term:
+    """A multiple of the identity, for tensors of some shape."""
+    axes = tuple(range(len(shape)))
+    return Term(factor, (), (), axes + axes, dict(enumerate(shape)))
+
+
+def inner_product(one: Term, other: Term) -> float:
+    """The sum of the products of entries of two terms of the same shape."""
+    first = 1 + max(one.sizes, default=0)
+    moved = other.renamed({label: first + k for k, label in enumerate(other.sizes)})
+    labels = one.labels + moved.labels
+    both = Term(1.0, one.arrays + other.arrays, labels, one.output + moved.output, {**one.sizes, **moved.sizes})
+    united = both.united(zip(one.output, moved.output, strict=True))
+    distinct = tuple(dict.fromkeys(united.output))
+    unbound = prod(united.sizes[label] for label in distinct if label not in united.bound)
+    total = _contract(united.operands, (), united.sizes) if united.arrays else np.asarray(1.0)
+    return float(one.coefficient * other.coefficient * unbound * total)
+
+
+def nbytes(terms: Iterable[Term]) -> int:
+    """The bytes of all different arrays of some terms."""
+    return sum({id(x): x.nbytes for term in terms for x in term.arrays}.values())
+
+
+def _contract(operands: Sequence[Operand], output: Labels, sizes: Mapping[int, int]) -> Array:
+    """The sum of products of arrays, pair by pair as matrix products; the output may have deltas and unbound labels."""
+    bound = {label for _, labels in operands for label in labels}
+    core = tuple([label for label in dict.fromkeys(output) if label in bound])
+    remaining = [_without_repeats(*operand) for operand in operands]
+    path = contraction_path([labels for _, labels in remaining], core, sizes)
+    for pair in path:
+        taken = [remaining[k] for k in pair]
+        remaining = [operand for k, operand in enumerate(remaining) if k not in pair]
+        kept = set(core).union(*(labels for _, labels in remaining))
+        remaining.append(_pair(taken[0], taken[1], kept))
+    if not remaining:
+        return expand(np.asarray(1.0), (), output, sizes)
+    array, labels = _summed(*remaining[0], set(core))
+    return expand(array.transpose([labels.index(label) for label in core]), core, output, sizes)
+
+
+def _without_repeats(array: Array, labels: Labels) -> Operand:
+    distinct = tuple(dict.fromkeys(labels))
+    if len(distinct) == len(labels):
+        return array, labels
+    names = {label: k for k, label in enumerate(distinct)}
+    return np.einsum(array, [names[label] for label in labels], list(range(len(distinct)))), distinct
+
+
+def _summed(array: Array, labels: Labels, kept: set[int]) -> Operand:
+    """An array with its sum over the labels that are not kept."""
+    gone = tuple([axis for axis, label in enumerate(labels) if label not in kept])
+    return (array.sum(axis=gone), tuple([label for label in labels if label in kept])) if gone else (array, labels)
+
+
+def _pair(one: Operand, other: Operand, kept: set[int]) -> Operand:
+    """The product of two arrays, summed over what is not kept, as a stack of matrix products."""
+    (a, a_labels), (b, b_labels) = (_summed(*x, kept | set(y[1])) for x, y in ((one, other), (other, one)))
+    stack = tuple([x for x in a_labels if x in b_labels and x in kept])
+    summed = tuple([x for x in a_labels if x in b_labels and x not in kept])
+    left = tuple([x for x in a_labels if x not in b_labels])
+    right = tuple([x for x in b_labels if x not in a_labels])
+    everything = stack + left + right
+    size = dict(zip(a_labels + b_labels, a.shape + b.shape, strict=True))
+
+    def spread(array: Array, labels: Labels) -> Array:
+        turned = array.transpose([labels.index(x) for x in everything if x in labels])
+        return turned.reshape([size[x] if x in labels else 1 for x in everything])
+
+    def matrix(array: Array, labels: Labels, rows: Labels, columns: Labels) -> Array:
+        turned = array.transpose([labels.index(x) for x in stack + rows + columns])
+        return turned.reshape(*(size[x] for x in stack), prod(size[x] for x in rows), prod(size[x] for x in columns))
+
+    if not summed:
+        return spread(a, a_labels) * spread(b, b_labels), everything
+    result = matrix(a, a_labels, left, summed) @ matrix(b, b_labels, summed, right)
+    return result.reshape([size[x] for x in everything]), everything

@@ -1,0 +1,1 @@
+"""The text language: text to expressions, and expressions to text."""

@@ -1,0 +1,1 @@
+"""From text to expressions: source, syntax, kinds and sizes, expression."""

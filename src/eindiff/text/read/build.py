@@ -1,0 +1,277 @@
+"""From typed syntax to the expression: the sizes that were found get names, and every node its constructor."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isfinite, pi
+
+from eindiff.core import construct
+from eindiff.core import sizes as sz
+from eindiff.core.errors import EindiffError
+from eindiff.core.nodes import Einsum, Expr, Number, number
+from eindiff.core.sizes import Size
+from eindiff.functions import elementwise as functions
+from eindiff.functions import indexing
+from eindiff.functions import matrices as matrix_functions
+from eindiff.functions import multilinear as arrays
+from eindiff.text.read.infer import Inference, Use, typed
+from eindiff.text.read.source import ParseError
+from eindiff.text.read.syntax import Node
+from eindiff.text.read.table import TABLE, values
+from eindiff.text.read.unify import Term, Unknown, known, resolve
+
+_SIZE_NAMES = "mnpqklrstuvwhijabcdefg"
+_MOST_WORK = 50_000  # operands of all nodes made on the way
+_CONTRACTION_WORK = 20
+_MOST_FACTORS = 4_000  # in one product
+
+
+def name_sizes(inference: Inference, nodes: list[Node]) -> None:
+    """Give names to the sizes that nothing determines: m, n, p, q, k, ... as they come; n if it is the only one.
+
+    Names that the text or the declarations use for something else are left out.
+    """
+    inference.sizes.settle()
+    unknown: list[Unknown] = []
+    for use in inference.used.values():
+        for axis in use.type.axes:
+            size = resolve(axis)
+            if isinstance(size, Unknown) and not size.derived and size not in unknown:
+                unknown.append(size)
+    taken = _taken(inference, nodes)
+    candidates = [*("n" if len(unknown) == 1 else ""), *_SIZE_NAMES, *(f"n{k}" for k in range(1, len(unknown) + 1))]
+    free = [name for name in dict.fromkeys(candidates) if name not in taken]
+    free += [f"size{k}" for k in range(len(unknown))]
+    for size, name in zip(unknown, free, strict=False):
+        size.link = name
+    inference.sizes.settle()
+
+
+def _taken(inference: Inference, nodes: list[Node]) -> set[str]:
+    """Names of variables, of bound values, and of the sizes that occur."""
+    names = {*inference.used, *inference.bound, *inference.declared}
+    for declaration in inference.declared.values():
+        for size in declaration.shape:
+            names.update(sz.names(size) if isinstance(size, str) else ())
+    names.update(node.value for node in nodes if node.kind == "name")
+    return names
+
+
+def build_variables(inference: Inference) -> dict[str, Expr]:
+    """The variables, with the sizes that were found."""
+    result: dict[str, Expr] = {}
+    for name, use in inference.used.items():
+        shape = [_found(inference, use, axis) for axis in use.type.axes]
+        try:
+            result[name] = use.declaration.build(tuple(shape))
+        except EindiffError as error:
+            raise inference.error(use.node, str(error)) from None
+    return result
+
+
+def _found(inference: Inference, use: Use, axis: Term) -> Size:
+    size = resolve(axis)
+    if isinstance(size, Unknown):
+        inference.fail(use.node, f"the size of {inference.text(use.node)} depends on itself; declare it")
+    if use.declaration.expr is None and isinstance(size, str) and not size.isidentifier():
+        text = inference.text(use.node)
+        inference.fail(
+            use.node,
+            f"{text} would need the size {size}; a variable's size is one name or number: declare the sizes as numbers",
+        )
+    if isinstance(size, int) and size < 1:
+        inference.fail(use.node, f"{inference.text(use.node)} would need the size {size}")
+    return size
+
+
+class Building:
+    """One text on its way from types to the expression."""
+
+    def __init__(self, inference: Inference) -> None:
+        self.inference = inference
+        self.variables = build_variables(inference)
+        self.work = 0
+
+    def visit(self, node: Node) -> None:
+        """Make the expression of a node whose args have theirs."""
+        if node.literal or node.kind == "keyword":
+            return
+        try:
+            node.expr = getattr(self, f"_{node.kind}")(node)
+        except ParseError:
+            raise
+        except ArithmeticError:
+            raise self.inference.error(node, f"`{self.inference.text(node)}` is not a finite number") from None
+        except EindiffError as error:
+            raise self.inference.error(node, str(error)) from None
+        if isinstance(node.expr, Einsum) and not _is_finite(node.expr.coefficient):
+            self.inference.fail(node, f"`{self.inference.text(node)}` is not a finite number")
+        self._spend(node, len(node.expr.children))
+
+    def _spend(self, node: Node, work: int) -> None:
+        """Count work, and stop where a text would take long: an error and no long wait."""
+        self.work += work
+        if self.work > _MOST_WORK:
+            self.inference.fail(node, "the expression is too large")
+
+    def _sizes(self, node: Node, terms: tuple[Term, ...], hint: str) -> tuple[Size, ...]:
+        sizes = known(terms)
+        if sizes is None:
+            self.inference.fail(node, f"the size of `{self.inference.text(node)}` does not follow from its use; {hint}")
+        return sizes
+
+    def _number(self, node: Node) -> Expr:
+        return construct.filled(node.plan, ())
+
+    def _name(self, node: Node) -> Expr:
+        if node.plan == "eye":
+            [n, _] = self._sizes(node, typed(node).axes, "write eye(n) with its size")
+            return arrays.eye(n)
+        if node.plan == "pi":
+            return construct.filled(pi, ())
+        return built(node.plan) if isinstance(node.plan, Node) else self.variables[node.value]
+
+    def _array(self, node: Node) -> Expr:
+        return construct.constant([_floats(entry) for entry in node.plan])
+
+    def _call(self, node: Node) -> Expr:
+        if node.value in ("vector", "matrix"):
+            self._sizes(
+                node,
+                node.plan,
+                f"write {self.inference.text(node.args[0])}*ones({'n' if node.value == 'vector' else 'm, n'})",
+            )
+        if node.value == "einsum":
+            node.plan = (node.plan[0], self._label_sizes(node, node.plan[1]))
+        return TABLE[node.value].build(node, [built(arg) for arg in values(node)])
+
+    def _label_sizes(self, node: Node, sizes: dict[str, Term]) -> dict[str, Size]:
+        hint = f"give the size of label {next(iter(sizes), '')}: einsum(..., {next(iter(sizes), '')}=n)"
+        return dict(zip(sizes, self._sizes(node, tuple(sizes.values()), hint), strict=True))
+
+    def _negative(self, node: Node) -> Expr:
+        return construct.scale(-1, built(node.args[0]))
+
+    def _transpose(self, node: Node) -> Expr:
+        return arrays.transpose(built(node.args[0]))
+
+    def _sum(self, node: Node) -> Expr:
+        terms = [built(node.args[0])]
+        for sign, arg in zip(node.value, node.args[1:], strict=True):
+            terms.append(built(arg) if sign == "PLUS" else construct.scale(-1, built(arg)))
+        return arrays.add(*terms)
+
+    def _compare(self, node: Node) -> Expr:
+        a, b = (built(arg) for arg in node.args)
+        return {">": a.__gt__, "<": a.__lt__}.get(node.value, a.__ge__ if node.value in (">=", "≥") else a.__le__)(b)
+
+    def _product(self, node: Node) -> Expr:
+        """Scalars are collected and multiplied at once: a long chain is one product and not one for each step."""
+        result, scale, scalars = built(node.args[0]), _Coefficient(), list[Expr]()
+        for operator, step, arg in zip(node.value, node.plan, node.args[1:], strict=True):
+            right = built(arg)
+            if step == "scale" or (step == "multiply" and operator in (".*", "⊙") and 0 in (right.ndim, result.ndim)):
+                if result.ndim == 0 and right.ndim and operator not in ("/", "./", "⊘"):
+                    result, right = right, result
+                scale.take(right, operator in ("/", "./", "⊘"), scalars)
+            elif step == "multiply":
+                result = arrays.multiply(result, _inverse(right) if operator in ("./", "⊘") else right)
+            elif step == "kron":
+                result = indexing.kron(result, right)
+            elif isinstance(step, tuple):
+                result = arrays.einsum(step[0], result, right, sizes=self._label_sizes(node, step[1]))
+            else:
+                self._spend(node, _CONTRACTION_WORK)
+                result = _contracted(step, result, right)
+        if len(scalars) > _MOST_FACTORS:
+            raise EindiffError(f"a product of more than {_MOST_FACTORS} factors")
+        known = arrays.coefficient_of(result) if result.ndim == 0 else None
+        return (
+            arrays.multiply(scale.value, *scalars, result)
+            if known is None or scalars
+            else construct.filled(scale.times(known), ())
+        )
+
+    def _power(self, node: Node) -> Expr:
+        base, exponent = (built(arg) for arg in node.args)
+        a, b = arrays.coefficient_of(base), arrays.coefficient_of(exponent)
+        if node.plan == "matrix_power":
+            if not isinstance(b, int) or abs(b) > 2**31:
+                raise EindiffError(
+                    "a matrix has powers with whole numbers only; .^ is entry by entry, sqrtm a function"
+                )
+            return matrix_functions.matrix_power(base, b)
+        if (
+            base.ndim == exponent.ndim == 0
+            and isinstance(a, int | Fraction)
+            and isinstance(b, int)
+            and a != 0
+            and abs(b) <= 64
+        ):
+            return construct.filled(number(Fraction(a) ** b), ())
+        return functions.power(base, exponent)
+
+    def _index(self, node: Node) -> Expr:
+        self._spend(node, _CONTRACTION_WORK)
+        return indexing.getitem(built(node.args[0]), node.plan)
+
+
+def _contracted(spec: str, a: Expr, b: Expr) -> Expr:
+    """A product of two: what `arrays.einsum` makes of it, without its checks, which inference has done."""
+    left, _, rest = spec.partition(",")
+    right, _, output = rest.partition("->")
+    sizes = dict(zip(map(ord, left + right), a.shape + b.shape, strict=True))
+    factors = [(a, tuple(map(ord, left))), (b, tuple(map(ord, right)))]
+    return construct.einsum(1, factors, tuple(map(ord, output)), sizes)
+
+
+class _Coefficient:
+    """The numbers of a product, exact as long as they are."""
+
+    def __init__(self) -> None:
+        self.value: Number = 1
+
+    def times(self, factor: Number) -> Number:
+        return number(self.value * factor)
+
+    def take(self, factor: Expr, inverse: bool, scalars: list[Expr]) -> None:
+        """Multiply by a scalar, or divide by it."""
+        known = arrays.coefficient_of(factor)
+        if known is None:
+            scalars.append(_inverse(factor) if inverse else factor)
+        elif inverse and known == 0:
+            raise EindiffError("division by zero")
+        elif inverse:
+            self.value = self.times(Fraction(1) / known if isinstance(known, int | Fraction) else 1 / known)
+        else:
+            self.value = self.times(known)
+
+
+def _is_finite(value: Number) -> bool:
+    """Whether a number can be computed with as a float."""
+    try:
+        return isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _inverse(expr: Expr) -> Expr:
+    known = arrays.coefficient_of(expr)
+    if known == 0:
+        raise EindiffError("division by zero")
+    if known is not None and isinstance(known, int | Fraction):
+        return construct.filled(Fraction(1) / known, expr.shape)
+    return functions.reciprocal(expr)
+
+
+def _floats(entry: object) -> object:
+    """Entries of an array as NumPy takes them."""
+    if isinstance(entry, list):
+        return [_floats(item) for item in entry]
+    return float(entry) if isinstance(entry, Fraction) else entry
+
+
+def built(node: Node) -> Expr:
+    """The expression of a node that building has been to."""
+    assert node.expr is not None
+    return node.expr

@@ -1,0 +1,463 @@
+"""Index notation read back: `parse_index("[i,j] sum[k] X[k,i]*v[k]*X[k,j]", variables)`.
+
+    text    = (name "=" tensor ";")* tensor
+    tensor  = ["[" label [":" size], ... "]"] sum_
+    sum_    = ["-"] term (("+" | "-") term)*
+    term    = "sum" "[" labels "]" term | power (("*" | "/") power)* ["*" "sum" ...]
+    power   = atom ["^" (number | atom)]
+    atom    = number | "(" sum_ ")" | function "(" arguments ")" ["[" indices "]"]
+            | name ["[" indices "]"] | "delta" "[" a "," b "]"
+
+A sum goes on to the end of its product. The arguments of a function of whole tensors are tensors, those of an
+elementwise one are entries. An index is a label, or `2*i + 1` of labels whose sizes are given.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from eindiff.core import construct
+from eindiff.core import sizes as sz
+from eindiff.core.errors import EindiffError
+from eindiff.core.index_relations import IndexMap, Lower, SizeOf
+from eindiff.core.nodes import Expr, Number, Variable, number
+from eindiff.core.sizes import Size
+from eindiff.functions.divided import divided, divided_base
+from eindiff.functions.elementwise import TABLE, power
+
+_TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([^\W\d]\w*)|(\"[^\"]*\")|(\S))")
+
+Labels = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An expression whose axes are labels, all different."""
+
+    expr: Expr
+    labels: Labels = ()
+
+
+def parse_index(text: str, variables: Iterable[Variable] | Mapping[str, Expr]) -> Expr:
+    """The expression that a text in index notation stands for. `variables` are those that it may use.
+
+    >>> import eindiff as ed
+    >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
+    >>> parse_index("[i] sum[j] A[i,j]*x[j]", [A, x]) is A @ x
+    True
+    """
+    known = dict(variables) if isinstance(variables, Mapping) else {v.name: v for v in variables}
+    try:
+        return _Reader(text, known).read()
+    except RecursionError:
+        raise EindiffError("the text is nested too deeply: name parts of it, t = [i] ...; ...") from None
+
+
+class _Reader:
+    """A recursive-descent parser that builds expressions as it goes."""
+
+    def __init__(self, text: str, known: dict[str, Expr]) -> None:
+        self.text = text
+        self.known = known
+        self.tokens = [(m.group().strip(), m.start(m.lastindex or 0)) for m in _TOKEN.finditer(text)]
+        self.at = 0
+        self.scope: dict[str, Size | None] = {}
+        self.written: frozenset[str] = frozenset()  # labels with a written size: they run over a part of a larger axis
+        self.sizes_known = {name for expr in known.values() for size in expr.shape for name in sz.names(size)}
+
+    # Tokens
+
+    @property
+    def token(self) -> str:
+        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+
+    def ahead(self, count: int) -> str:
+        """A token further on."""
+        return self.tokens[self.at + count][0] if self.at + count < len(self.tokens) else ""
+
+    def take(self, wanted: str = "") -> str:
+        """The next token, which must be the wanted one."""
+        token = self.token
+        if not token or (wanted and token != wanted):
+            raise self.error(f"expected {wanted or 'more'}, found {token or 'the end'}")
+        self.at += 1
+        return token
+
+    def accept(self, token: str) -> bool:
+        """Whether a token is next; then it is taken."""
+        if self.token == token:
+            self.at += 1
+            return True
+        return False
+
+    def error(self, problem: str) -> EindiffError:
+        column = self.tokens[self.at][1] if self.at < len(self.tokens) else len(self.text)
+        start, end = max(0, column - 30), column + 30
+        return EindiffError(f"{problem}\n  {self.text[start:end]}\n  {' ' * (column - start)}^")
+
+    # Grammar
+
+    def read(self) -> Expr:
+        while self.ahead(1) == "=":
+            name = self.take()
+            self.take("=")
+            self.known[name] = self.tensor()
+            self.take(";")
+        result = self.tensor()
+        if self.token:
+            raise self.error(f"did not expect {self.token}")
+        return result
+
+    def tensor(self) -> Expr:
+        outside, self.scope, self.written = (self.scope, self.written), {}, frozenset()
+        labels = self.labels() if self.token == "[" else ()
+        body = self.sum()
+        sizes = dict(zip(body.labels, body.expr.shape, strict=True))
+        for label in labels:
+            if label not in sizes:
+                sizes[label] = self.known_size(label, self.scope[label])
+        if missing := [label for label in body.labels if label not in labels]:
+            raise self.error(f"{missing[0]} is neither an axis nor summed over")
+        self.scope, self.written = outside
+        return _einsum([body], labels, sizes)
+
+    def labels(self) -> Labels:
+        """`[i, j:n]`, put into scope."""
+        self.take("[")
+        found: list[str] = []
+        while not self.accept("]"):
+            found.append(self.take())
+            has_size = self.accept(":")
+            self.scope[found[-1]] = self.size() if has_size else None
+            self.written = self.written | {found[-1]} if has_size else self.written - {found[-1]}
+            self.accept(",")
+        return tuple(found)
+
+    def size(self, until: str = ",]") -> Size:
+        """A size: names and numbers with + - * and brackets."""
+        pieces, depth = [], 0
+        while self.token and (depth or self.token not in until):
+            depth += (self.token in "([") - (self.token in ")]")
+            pieces.append(self.take())
+        return _size(ast.parse("".join(pieces), mode="eval").body)
+
+    def sum(self) -> Value:
+        sign = -1 if self.accept("-") else 1
+        terms = [_scaled(sign, self.term())]
+        while self.token in ("+", "-"):
+            sign = -1 if self.take() == "-" else 1
+            terms.append(_scaled(sign, self.term()))
+        return _added(terms) if len(terms) > 1 else terms[0]
+
+    def term(self) -> Value:
+        if self.is_sum():
+            return self.summed()
+        factors = [self.power()]
+        while self.token in ("*", "/"):
+            if self.take() == "/":
+                factors.append(self.inverse(self.power()))
+            elif self.is_sum():
+                factors.append(self.summed())
+            else:
+                factors.append(self.power())
+        return _multiplied(factors) if len(factors) > 1 else factors[0]
+
+    def is_sum(self) -> bool:
+        """Whether a sum begins here; Σ is one too, for those who have a variable named sum."""
+        return self.token in ("sum", "Σ") and self.token not in self.known and self.ahead(1) == "["
+
+    def summed(self) -> Value:
+        self.take()
+        outside = dict(self.scope), self.written
+        labels = self.labels()
+        body = self.term()
+        sizes = {label: self.scope[label] for label in labels}
+        self.scope, self.written = outside
+        unbound = [Value(construct.size_number(self.known_size(x, sizes[x]))) for x in labels if x not in body.labels]
+        return _einsum_value([body, *unbound], tuple(label for label in body.labels if label not in labels))
+
+    def known_size(self, label: str, size: Size | None) -> Size:
+        """The size that is written with a label, where nothing else shows it."""
+        if size is None:
+            raise self.error(f"the size of {label} is not known: write [{label}:n]")
+        return size
+
+    def inverse(self, value: Value) -> Value:
+        if (known := _known(value)) is not None:
+            return Value(construct.filled(Fraction(1) / known if not isinstance(known, float) else 1 / known, ()))
+        return Value(power(value.expr, -1), value.labels)
+
+    def power(self) -> Value:
+        base = self.atom()
+        if not self.accept("^"):
+            return base
+        exponent = self.atom()
+        if (known := _known(exponent)) is not None:
+            return Value(power(base.expr, known), base.labels)
+        aligned = _aligned([base, exponent])
+        return Value(power(*(value.expr for value in aligned)), aligned[0].labels)
+
+    def atom(self) -> Value:
+        token = self.take()
+        if token == "(":
+            inside = self.sum()
+            self.take(")")
+            return inside
+        if token[0].isdigit() or token[0] == ".":
+            return Value(construct.filled(_number(token), ()))
+        if token in ("delta", "δ") and token not in self.known:
+            self.take("[")
+            a, b = self.take(), (self.take(","), self.take())[1]
+            self.take("]")
+            size = self.known_size(a, self.scope.get(a) or self.scope.get(b))
+            return Value(construct.einsum(1, [], (0, 0), {0: size}), (a, b))
+        if token == "[":
+            self.at -= 1
+            return self.entry(construct.constant(self.array()))
+        if self.token == "(":
+            return self.call(token)
+        if token not in self.known:
+            raise self.error(f"there is no variable {token}")
+        return self.entry(self.known[token])
+
+    # Functions
+
+    def call(self, name: str) -> Value:
+        self.take("(")
+        if name in ("indexmap", "onehot", "lower", "size"):
+            return self.entry(construct.constant(self.structure(name)))
+        if name == "sqrt":
+            value = self.sum()
+            self.take(")")
+            return Value(power(value.expr, Fraction(1, 2)), value.labels)
+        if name not in TABLE:
+            raise self.error(f"there is no function {name}")
+        if not TABLE[name].core:
+            args = _aligned(self.arguments(self.sum))
+            exprs, inner = [arg.expr for arg in args], divided_base(TABLE[name])
+            return Value(divided(inner, exprs) if inner else construct.map_(TABLE[name], exprs), args[0].labels)
+        return self.entry(self.apply(name))
+
+    def arguments(self, read: Any) -> list:
+        """What stands between brackets, up to a named argument."""
+        found = []
+        while not self.accept(")") and self.ahead(1) != "=":
+            found.append(read())
+            self.accept(",")
+        return found
+
+    def whole(self) -> Expr:
+        """A tensor as an argument: by its name, or by its entries."""
+        if self.token in self.known and self.ahead(1) in (",", ")"):
+            return self.known[self.take()]
+        return self.tensor()
+
+    def apply(self, name: str) -> Expr:
+        from eindiff.functions.frechet import frechet_function
+        from eindiff.functions.reductions import prod_function
+
+        args = self.arguments(self.whole)
+        batch = None
+        function = TABLE[name]
+        if len(args) > len(function.core):
+            function = frechet_function(name, len(args) - 1)
+        if self.tokens[self.at - 1][0] != ")":
+            key = self.take()
+            self.take("=")
+            if key == "batch":
+                groups = self.take().strip('"').split(",")
+                letters = sorted({x for group in groups for x in group}, key="ijklmnopqrstuvwxyz".index)
+                batch = [tuple(letters.index(x) for x in group) for group in groups]
+            else:
+                function = prod_function(int(self.take()))
+            self.take(")")
+        return construct.apply(function, args, batch)
+
+    def structure(self, name: str) -> Any:
+        """A structured constant."""
+        if name == "onehot":
+            indices = self.array()
+            self.take(",")
+            size = self.size(")")
+            self.take(")")
+            shape, flat = _flat(indices)
+            return IndexMap(size, shape, indices=tuple(flat))
+        if name == "indexmap":
+            size = self.size(",")
+            self.take(",")
+            inputs = self.sizes()
+            self.take(",")
+            offset = self.size(",")
+            self.take(",")
+            strides = self.sizes()
+            self.take(")")
+            return IndexMap(size, inputs, offset, strides)
+        size = self.size(")")
+        self.take(")")
+        return Lower(size) if name == "lower" else SizeOf(size)
+
+    def sizes(self) -> tuple[Size, ...]:
+        self.take("[")
+        found: list[Size] = []
+        while not self.accept("]"):
+            found.append(self.size())
+            self.accept(",")
+        return tuple(found)
+
+    def array(self) -> list:
+        """An array of numbers."""
+        self.take("[")
+        found: list[Any] = []
+        while not self.accept("]"):
+            negative = self.accept("-")
+            found.append(self.array() if self.token == "[" else float(self.take()) * (-1 if negative else 1))
+            self.accept(",")
+        return found
+
+    # Entries
+
+    def entry(self, tensor: Expr) -> Value:
+        """A tensor at indices: labels, which may repeat, or sums of multiples of them."""
+        if tensor.ndim == 0 and self.token != "[":
+            return Value(tensor)
+        self.take("[")
+        factors: list[tuple[Expr, tuple]] = []
+        labels: list[str] = []
+        for axis, size in enumerate(tensor.shape):
+            label = self.index(tensor, axis, size, factors)
+            labels.append(label)
+            if axis < tensor.ndim - 1:
+                self.take(",")
+        self.take("]")
+        return self._contracted([(tensor, tuple(labels)), *factors], tensor)
+
+    def index(self, tensor: Expr, axis: int, size: Size, factors: list[tuple[Expr, tuple]]) -> str:
+        is_part = self.token in self.written and self.scope[self.token] != size
+        if self.token in self.scope and self.ahead(1) in (",", "]") and not is_part:
+            label = self.take()
+            if self.scope[label] is None:
+                self.scope[label] = size
+            if self.scope[label] != size:
+                raise self.error(f"{label} has size {self.scope[label]}, but the axis {axis} has size {size}")
+            return label
+        begin, depth = self.at, 0
+        while self.token and (depth or self.token not in ",]"):
+            depth += (self.token in "([") - (self.token in ")]")
+            self.take()
+        pieces = "".join(token for token, _ in self.tokens[begin : self.at])
+        offset, strides = self._affine(ast.parse(pieces, mode="eval").body)
+        inputs = [self.scope[label] for label in strides]
+        if None in inputs:
+            raise self.error("an index is computed from labels whose sizes are written, [i:n]")
+        chosen = IndexMap(size, tuple(inputs), offset, tuple(strides.values()))  # type: ignore[arg-type]
+        label = f"#{axis}"
+        factors.append((construct.constant(chosen), (label, *strides)))
+        return label
+
+    def _affine(self, node: ast.expr) -> tuple[Size, dict[str, Size]]:
+        """Offset and strides of an index."""
+        match node:
+            case ast.Name(id=name) if name in self.scope:
+                return 0, {name: 1}
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
+                (a, first), (b, second) = self._affine(left), self._affine(right)
+                sign = 1 if isinstance(op, ast.Add) else -1
+                return sz.add(a, sz.multiply(sign, b)), first | {x: sz.multiply(sign, s) for x, s in second.items()}
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                offset, strides = self._affine(operand)
+                return sz.multiply(-1, offset), {x: sz.multiply(-1, s) for x, s in strides.items()}
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                (a, first), (b, second) = self._affine(left), self._affine(right)
+                if not first:
+                    return sz.multiply(a, b), {x: sz.multiply(a, s) for x, s in second.items()}
+        if unknown := sz.names(offset := _size(node)) - self.sizes_known:
+            raise self.error(f"{min(unknown)} is no label here: it is neither an axis nor summed over")
+        return offset, {}
+
+    def _contracted(self, factors: Sequence[tuple[Expr, tuple]], tensor: Expr) -> Value:
+        kept = tuple(dict.fromkeys(x for _, labels in factors for x in labels if not x.startswith("#")))
+        names = {label: k for k, label in enumerate(dict.fromkeys(x for _, labels in factors for x in labels))}
+        sizes: dict[int, Size] = {}
+        for node, labels in factors:
+            sizes.update({names[label]: size for label, size in zip(labels, node.shape, strict=True)})
+        placed = [(node, tuple(names[label] for label in labels)) for node, labels in factors]
+        return Value(construct.einsum(1, placed, tuple(names[label] for label in kept), sizes), kept)
+
+
+# Values
+
+
+def _einsum(values: Sequence[Value], output: Labels, sizes: Mapping[str, Size]) -> Expr:
+    names = {label: k for k, label in enumerate(sizes)}
+    factors = [(value.expr, tuple(names[x] for x in value.labels)) for value in values]
+    return construct.einsum(1, factors, tuple(names[x] for x in output), {names[x]: size for x, size in sizes.items()})
+
+
+def _sizes(values: Iterable[Value]) -> dict[str, Size]:
+    return {x: size for value in values for x, size in zip(value.labels, value.expr.shape, strict=True)}
+
+
+def _einsum_value(values: Sequence[Value], output: Labels) -> Value:
+    return Value(_einsum(values, output, _sizes(values)), output)
+
+
+def _multiplied(values: Sequence[Value]) -> Value:
+    return _einsum_value(values, tuple(_sizes(values)))
+
+
+def _scaled(factor: Number, value: Value) -> Value:
+    return Value(construct.scale(factor, value.expr), value.labels)
+
+
+def _aligned(values: Sequence[Value]) -> list[Value]:
+    """Values spread over the labels of all of them."""
+    sizes = _sizes(values)
+    return [Value(_einsum([value], tuple(sizes), sizes), tuple(sizes)) for value in values]
+
+
+def _added(values: Sequence[Value]) -> Value:
+    aligned = _aligned(values)
+    return Value(construct.add([value.expr for value in aligned]), aligned[0].labels)
+
+
+def _known(value: Value) -> Number | None:
+    """The number that a value is."""
+    is_number = construct.is_number(value.expr) and not value.labels
+    return value.expr.coefficient if is_number else None  # type: ignore[attr-defined]
+
+
+def _number(token: str) -> Number:
+    return int(token) if token.isdigit() else number(float(token))
+
+
+def _size(node: ast.expr) -> Size:
+    """A size from its syntax."""
+    match node:
+        case ast.Constant(value=int() as value):
+            return value
+        case ast.Name(id=name):
+            return name
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return sz.multiply(-1, _size(operand))
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return sz.add(_size(left), _size(right))
+        case ast.BinOp(left=left, op=ast.Sub(), right=right):
+            return sz.subtract(_size(left), _size(right))
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return sz.multiply(_size(left), _size(right))
+        case ast.Call(func=ast.Name(id="min"), args=[a, b]):
+            return sz.minimum(_size(a), _size(b))
+    raise EindiffError(f"{ast.unparse(node)} is not a size")
+
+
+def _flat(indices: Any) -> tuple[tuple[int, ...], list[int]]:
+    """Shape and entries of nested lists."""
+    if not isinstance(indices, list):
+        return (), [int(indices)]
+    shapes = [_flat(item) for item in indices]
+    return (len(indices), *shapes[0][0]), [k for _, entries in shapes for k in entries]

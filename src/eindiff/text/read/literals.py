@@ -1,0 +1,130 @@
+"""Arguments that are no expressions: sizes, axes, indices and arrays of numbers.
+
+The same syntax means something else there: in `ones(m*n)` the names are sizes, and the product is one of sizes.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isfinite
+from typing import Any
+
+from eindiff.core import sizes as sz
+from eindiff.core.errors import EindiffError
+from eindiff.core.nodes import Number, number
+from eindiff.text.read.source import Source
+from eindiff.text.read.syntax import Node
+
+HIGHEST_ORDER = 32
+_LARGEST = 2**63
+
+
+class Text(str):
+    """A quoted text, as against a size that is a name."""
+
+
+def read_number(source: Source, node: Node) -> Number:
+    """The value of a number in the text."""
+    text = node.value
+    value: Number = int(text) if text.isdigit() and len(text) < 300 else number(float(text))
+    if not isfinite(value):
+        raise source.error("this number is too large", node.start, node.end)
+    return value
+
+
+def fold(source: Source, node: Node) -> Any:
+    """The value of a literal from those of its args: a number, a size, a Text, a list, None or `...`."""
+    args = [arg.plan for arg in node.args]
+    try:
+        value = _folded(source, node, args)
+    except (EindiffError, ArithmeticError, TypeError):
+        raise _no_literal(source, node) from None
+    if (isinstance(value, int) and abs(value) >= _LARGEST) or (isinstance(value, str) and len(value) > 2000):
+        raise source.error("this size is too large", node.start, node.end)
+    return value
+
+
+def _folded(source: Source, node: Node, args: list) -> Any:
+    match node.kind:
+        case "number":
+            return read_number(source, node)
+        case "name":
+            return None if node.value in ("None", "newaxis") else node.value
+        case "text":
+            return Text(node.value[1:-1])
+        case "ellipsis":
+            return ...
+        case "array":
+            return args
+        case "keyword":
+            return args[0]
+        case "slice":
+            bounds: list[Any] = [None, None, None]
+            for place, arg in zip(node.value, args, strict=True):
+                bounds[place] = arg
+            return slice(*bounds)
+        case "negative":
+            return -args[0] if not isinstance(args[0], str) else sz.multiply(-1, _size(args[0]))
+        case "sum":
+            total = _size(args[0])
+            for sign, arg in zip(node.value, args[1:], strict=True):
+                total = sz.add(total, _size(arg)) if sign == "PLUS" else sz.subtract(total, _size(arg))
+                if len(str(total)) > 2000:
+                    break
+            return total
+        case "product":
+            return _product(node.value, args)
+        case "call" if node.value == "min" and len(args) == 2:
+            return sz.minimum(_size(args[0]), _size(args[1]))
+        case _:
+            raise _no_literal(source, node)
+
+
+def _size(value: Any) -> sz.Size:
+    if isinstance(value, Text) or not isinstance(value, int | str):
+        raise TypeError
+    return value
+
+
+def _product(operators: list[str], args: list) -> Any:
+    """A product of sizes, or a fraction of numbers."""
+    result = args[0]
+    for operator, arg in zip(operators, args[1:], strict=True):
+        if operator == "/" and not isinstance(result, str) and not isinstance(arg, str):
+            result = Fraction(result) / Fraction(arg)
+        elif operator == "*":
+            result = sz.multiply(_size(result), _size(arg))
+        else:
+            raise TypeError
+        if len(str(result)) > 2000:
+            break
+    return number(result) if isinstance(result, Fraction) else result
+
+
+def _no_literal(source: Source, node: Node) -> EindiffError:
+    return source.error(
+        "expected a size or a whole number here: names, numbers, and their sums and products", node.start, node.end
+    )
+
+
+def array_shape(source: Source, node: Node) -> tuple[int, ...]:
+    """The shape of an array of numbers, `[[1, 2], [3, 4]]`; its entries must be numbers and its rows equally long."""
+    shape: list[int] = []
+    level: list[Any] = [node.plan]
+    while any(isinstance(item, list) for item in level):
+        lengths = {len(item) if isinstance(item, list) else -1 for item in level}
+        if len(lengths) > 1:
+            raise source.error("the rows of this array differ in length", node.start, node.end)
+        shape.append(lengths.pop())
+        if len(shape) > HIGHEST_ORDER:
+            raise source.error(f"this array has more than {HIGHEST_ORDER} axes", node.start, node.end)
+        level = [entry for item in level for entry in item]
+    if not level:
+        raise source.error("an array needs at least one entry", node.start, node.end)
+    if any(isinstance(entry, str | slice) or entry is None or entry is ... for entry in level):
+        raise source.error(
+            "an array in brackets holds numbers; join expressions with stack(a, b) or concatenate(a, b)",
+            node.start,
+            node.end,
+        )
+    return tuple(shape)

@@ -1,0 +1,147 @@
+"""Matrix notation: `X'*diag(v)*X`, vectors are columns. Everything that has no matrix form is an `einsum` term."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from eindiff.core import construct
+from eindiff.core import sizes as sz
+from eindiff.core.construct import parts, power_parts
+from eindiff.core.index_relations import IndexMap, SizeOf
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_index_map, number
+from eindiff.core.sizes import Size
+from eindiff.text.write.notation_einsum import EinsumNotation, Factor, filled_tree
+from eindiff.text.write.notation_network import Network, size_tree
+from eindiff.text.write.print_tree import Tree, call, literal, product
+
+
+class MatrixNotation(EinsumNotation):
+    """Products and contractions as matrix algebra; the rest as in einsum notation."""
+
+    # Products and contractions
+
+    def einsum_tree(self, node: Einsum, flipped: bool, sign: int) -> Tree:
+        """A product or a contraction as matrix algebra, with the sign where it reads best."""
+        output = node.output[::-1] if flipped else node.output
+        sizes = dict(enumerate(node.sizes))
+        coefficient = number(sign * node.coefficient)
+        if not node.operands:
+            return filled_tree(coefficient, output, sizes)
+        if not flipped and (known := self._known_form(node)) is not None:
+            return product([literal(coefficient), known])
+        factors = sorted(flattened(node, sizes), key=lambda factor: (*self.before(factor[0]), factor[1]))
+        network = Network(output, sizes)
+        value, variants = self.distribute_sign(coefficient, factors)
+        for (operand, labels), variant in zip(factors, variants, strict=True):
+            if isinstance(operand, Constant) and isinstance(operand.value, IndexMap):
+                network.maps.append((operand.value, labels))
+                continue
+            base, exponent = power_parts(operand)
+            if exponent == 1:
+                network.put([self._factor(operand, variant)], labels)
+            else:
+                tops, bottoms = self.power_trees(base, exponent, False)
+                network.put(tops, labels)
+                network.put(bottoms, labels, below=True)
+        return product([literal(value), network.tree()])
+
+    def _factor(self, operand: Expr, sign: int) -> Tree:
+        if isinstance(operand, Constant) and isinstance(operand.value, SizeOf):
+            return call("size", [size_tree(operand.value.size)])
+        return self.reference(operand, False, sign)
+
+    # Forms that are known by a name
+
+    def sum_tree(self, node: Add, flipped: bool, sign: int) -> Tree:
+        """A sum, or what is joined by one."""
+        if (found := joined(node)) is not None:
+            pieces, axis = found
+            axis = node.ndim - 1 - axis if flipped else axis
+            args = [self.scaled_tree(construct.scale(sign, piece), flipped) for piece in pieces]
+            return call("concatenate", args if axis == 0 else [*args, size_tree(f"axis={axis}")], node.ndim)
+        return super().sum_tree(node, flipped, sign)
+
+    def _known_form(self, node: Einsum) -> Tree | None:
+        """norm1, reshaping, Kronecker products: put together again from their parts, they are this node."""
+        import eindiff as ed
+
+        maps = [operand for operand in node.operands if is_index_map(operand)]
+        if node.is_product or len(maps) == len(node.operands):
+            return None
+        first, *more = [operand for operand in node.operands if not is_index_map(operand)]
+        if not more and not maps and node.ndim == 0 and isinstance(first, Map) and first.function.name == "abs":
+            return call("norm1", [self.scaled_tree(first.args[0])]) if ed.norm1(first.args[0]) is node else None
+        if not any(o.ndim > 2 for o in maps) or len(more) > 1:
+            return None
+        if not more:
+            same_count = sz.product(first.shape) == sz.product(node.shape)
+            for candidate in _orientations(first) if same_count else ():
+                if ed.reshape(candidate, node.shape) is node:
+                    sizes = [size_tree(size) for size in node.shape]
+                    return call("reshape", [self.scaled_tree(candidate), *sizes], node.ndim)
+            return None
+        for a, b in ((first, more[0]), (more[0], first)):
+            for left in _orientations(a):
+                for right in _orientations(b):
+                    if left.ndim == right.ndim < 3 and ed.kron(left, right) is node:
+                        return call("kron", [self.scaled_tree(left), self.scaled_tree(right)], node.ndim)
+        return None
+
+
+def joined(node: Add) -> tuple[list[Expr], int] | None:
+    """The parts and the axis if a sum joins parts that are each put in their place along an axis."""
+    import eindiff as ed
+
+    found: dict[Size, tuple[Expr, int]] = {}
+    for term in node.terms:
+        coefficient, factors, output, sizes = parts(term)
+        placed = factors[0][0] if len(factors) == 1 else term
+        maps = [o for o in placed.children if is_index_map(o)]
+        if not isinstance(placed, Einsum) or len(maps) != 1 or maps[0].ndim != 2:
+            return None
+        at = placed.operands.index(maps[0])
+        target, source = placed.labels[at]
+        if target not in placed.output or source in placed.output:
+            return None
+        rest = [f for k, f in enumerate(zip(placed.operands, placed.labels, strict=True)) if k != at]
+        kept = tuple(source if label == target else label for label in placed.output)
+        piece = construct.einsum(1, rest, kept, dict(enumerate(placed.sizes)))
+        sizes.update(zip(factors[0][1], piece.shape, strict=True))
+        turned = construct.einsum(coefficient, [(piece, factors[0][1])], output, sizes)
+        assert isinstance(maps[0].value, IndexMap)
+        found[maps[0].value.offset] = turned, output.index(factors[0][1][placed.output.index(target)])
+    pieces: list[Expr] = []
+    offset: Size = 0
+    axis = next(iter(found.values()))[1]
+    while offset in found:
+        pieces.append(found.pop(offset)[0])
+        offset = sz.add(offset, pieces[-1].shape[axis])
+    same = not found and len({piece.ndim for piece in pieces}) == 1
+    return (pieces, axis) if same and ed.concatenate(pieces, axis) is node else None
+
+
+def flattened(node: Einsum, sizes: dict[int, Size]) -> list[Factor]:
+    """The factors of an Einsum; those of a pattern of one contraction of higher order are the contraction's own.
+
+    So the pattern and the contraction are one `einsum`. Adds the sizes of the contraction's labels.
+    """
+    factors = list(zip(node.operands, node.labels, strict=True))
+    higher = [k for k, (operand, _) in enumerate(factors) if operand.ndim > 2 and isinstance(operand, Einsum)]
+    if not node.is_product or len(higher) != 1:
+        return factors
+    inner, labels = factors.pop(higher[0])
+    assert isinstance(inner, Einsum)
+    mapping = dict(zip(inner.output, labels, strict=True))
+    for label in inner.contracted:
+        mapping[label] = len(sizes)
+        sizes[len(sizes)] = inner.sizes[label]
+    for operand, own in zip(inner.operands, inner.labels, strict=True):
+        factors.append((operand, tuple([mapping[label] for label in own])))
+    return factors
+
+
+def _orientations(node: Expr) -> Iterator[Expr]:
+    """A node, and its transpose if it is a matrix."""
+    yield node
+    if node.ndim == 2:
+        yield node.T

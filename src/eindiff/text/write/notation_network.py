@@ -1,0 +1,364 @@
+"""A network of factors and labels as matrix algebra: chains, `diag`, `.*`, traces and sums.
+
+Vectors with one label are multiplied entry by entry, and so are matrices with the same two labels. Then summed labels
+are taken away one by one: one that a single matrix has makes a matrix times a vector, one that two matrices have a
+product of matrices with a `diag` between them for the vector that is there, a ring of matrices is a trace. What is
+left, where a tensor of order three or more is involved, is an `einsum` of what was found so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from eindiff.core import sizes as sz
+from eindiff.core.index_relations import IndexMap
+from eindiff.core.labels import Labels
+from eindiff.core.nodes import Add
+from eindiff.core.sizes import Size
+from eindiff.text.write.notation_einsum import contraction_tree, filled_tree
+from eindiff.text.write.print_tree import (  # fmt: skip
+    Tree,
+    call,
+    elementwise,
+    fraction,
+    literal,
+    name,
+    power,
+    product,
+    quotient,
+    trace,
+    transposed,
+    transposes,
+)
+
+Pair = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Item:
+    """What is multiplied entry by entry over the same labels: above and below a fraction line."""
+
+    tops: list[Tree] = field(default_factory=list)
+    bottoms: list[Tree] = field(default_factory=list)
+
+    def tree(self) -> Tree:
+        """The item as one tree."""
+        return fraction(self.tops, self.bottoms)
+
+    def turn(self) -> None:
+        """Exchange the labels of a matrix."""
+        self.tops, self.bottoms = [transposed(t) for t in self.tops], [transposed(t) for t in self.bottoms]
+
+
+@dataclass(slots=True)
+class Network:
+    """The factors of an Einsum by their labels, taken apart and put together again as matrix algebra."""
+
+    output: Labels
+    sizes: dict[int, Size]
+    scalars: Item = field(default_factory=Item)
+    vectors: dict[int, Item] = field(default_factory=dict)
+    matrices: dict[Pair, Item] = field(default_factory=dict)
+    tensors: list[tuple[Tree, Labels]] = field(default_factory=list)
+    maps: list[tuple[IndexMap, Labels]] = field(default_factory=list)
+
+    def put(self, trees: Sequence[Tree], labels: Labels, below: bool = False) -> None:
+        """Add a factor. A diagonal of a matrix is a vector; parallel matrices are brought into one orientation."""
+        if len(labels) == 2 and labels[0] == labels[1]:
+            trees, labels = [_diagonal(tree) for tree in trees], labels[:1]
+        if len(labels) > 2:
+            self.tensors += [(fraction([], [tree]) if below else tree, labels) for tree in trees]
+            return
+        item = self._item(labels)
+        if len(labels) == 2 and labels not in self.matrices:
+            trees = [transposed(tree) for tree in trees]
+        (item.bottoms if below else item.tops).extend(trees)
+
+    def _item(self, labels: Labels) -> Item:
+        if not labels:
+            return self.scalars
+        if len(labels) == 1:
+            return self.vectors.setdefault(labels[0], Item())
+        a, b = labels
+        return self.matrices[b, a] if (b, a) in self.matrices else self.matrices.setdefault((a, b), Item())
+
+    def tree(self) -> Tree:
+        """Matrix algebra for all that can be, and an einsum of the rest."""
+        self._slice()
+        while self._eliminate():
+            pass
+        made = self._assemble()
+        tops = [made] if made is not None else []
+        above = product([*self.scalars.tops, *tops]) if self.scalars.tops or tops else literal(1)
+        return quotient(above, product(self.scalars.bottoms), False) if self.scalars.bottoms else above
+
+    # Summed labels
+
+    def _summed(self) -> list[int]:
+        """The labels that are summed over and that no tensor of higher order has."""
+        kept = set(self.output).union(*(labels for _, labels in self.tensors), *(labels for _, labels in self.maps))
+        found = dict.fromkeys([*self.vectors, *(label for pair in self.matrices for label in pair)])
+        return [label for label in found if label not in kept]
+
+    def _pairs(self, label: int) -> list[Pair]:
+        return [pair for pair in self.matrices if label in pair]
+
+    def _eliminate(self) -> bool:
+        """Take one summed label away, the cheapest kind first; False if there is none that can be."""
+        summed = self._summed()
+        for count, act in ((0, self._sum_vector), (1, self._times_vector)):
+            for label in summed:
+                if len(self._pairs(label)) == count and not self._is_closed_pair(label, summed):
+                    act(label)
+                    return True
+        for label in summed:
+            if self._is_closed_pair(label, summed):
+                self._sum_matrix(self._pairs(label)[0])
+                return True
+            if (ring := self._ring(label, summed)) is not None:
+                self._trace(ring)
+                return True
+        for label in summed:
+            if len(self._pairs(label)) == 2:
+                self._times_matrix(label)
+                return True
+        return False
+
+    def _is_closed_pair(self, label: int, summed: Sequence[int]) -> bool:
+        """Whether a label and another one are only in one matrix, or one product of matrices entry by entry."""
+        pairs = self._pairs(label)
+        if len(pairs) != 1 or label in self.vectors:
+            return False
+        [other] = set(pairs[0]) - {label}
+        return other in summed and other not in self.vectors and len(self._pairs(other)) == 1
+
+    def _sum_vector(self, label: int) -> None:
+        item = self.vectors.pop(label)
+        self.put([_summed_vector(item)], ())
+
+    def _times_vector(self, label: int) -> None:
+        """`Σ_k M_jk x_k`: a matrix times a vector, or its row sums."""
+        [pair] = self._pairs(label)
+        matrix, vector = self._take(pair, label, last=True), self.vectors.pop(label, None)
+        [other] = set(pair) - {label}
+        if vector is not None:
+            self.put([product([matrix, vector.tree()])], (other,))
+        elif matrix.kind == "transposed":
+            self.put([call("sum", [transposed(matrix), literal(0)], 1)], (other,))
+        else:
+            self.put([call("sum", [matrix, literal(1)], 1)], (other,))
+
+    def _take(self, pair: Pair, label: int, last: bool) -> Tree:
+        """A matrix, turned so that the label is its last (or first) one, out of the network."""
+        item = self.matrices.pop(pair)
+        if (pair[1] == label) != last:
+            item.turn()
+        return item.tree()
+
+    def _sum_matrix(self, pair: Pair) -> None:
+        """`Σ_ij A_ij B_ij`: a norm, a trace or a sum."""
+        item = self.matrices.pop(pair)
+        if len(item.tops) == 2 and not item.bottoms:
+            a, b = item.tops
+            if a == b:
+                self.put([power(call("norm2", [min(a, transposed(a), key=transposes)]), 2)], ())
+                return
+            if (transposes(a) > 0) != (transposes(b) > 0):
+                self.put([trace([a, transposed(b)] if transposes(b) else [transposed(a), b])], ())
+                return
+        flat = min([item.tree(), transposed(item.tree())], key=transposes)
+        self.put([call("sum", [flat])], ())
+
+    def _ring(self, start: int, summed: Sequence[int]) -> list[int] | None:
+        """The labels around a ring of three or more matrices, if that is where a label is."""
+        ring, at, before = [start], start, None
+        while True:
+            pairs = self._pairs(at)
+            if at not in summed or len(pairs) != 2:
+                return None
+            onward = [pair for pair in pairs if pair != before]
+            before = onward[0]
+            [at] = set(before) - {at}
+            if at == start:
+                return ring if len(ring) > 2 else None
+            ring.append(at)
+
+    def _trace(self, ring: list[int]) -> None:
+        """`tr(A*diag(v)*B*...)`, in the direction with few transposes, starting at the first name."""
+        chain: list[Tree] = []
+        for label, following in zip(ring, [*ring[1:], ring[0]], strict=True):
+            pair = (label, following) if (label, following) in self.matrices else (following, label)
+            vector = self.vectors.pop(label, None)
+            chain += [call("diag", [vector.tree()], 2)] if vector is not None else []
+            chain.append(self._take(pair, following, last=True))
+        self.put([trace(chain)], ())
+
+    def _times_matrix(self, label: int) -> None:
+        """`Σ_k M_ik v_k N_kj`: a product of matrices, with a diagonal one between them."""
+        first, second = self._pairs(label)
+        [a], [b] = set(first) - {label}, set(second) - {label}
+        left, right = self._take(first, label, last=True), self._take(second, label, last=False)
+        vector = self.vectors.pop(label, None)
+        middle = [call("diag", [vector.tree()], 2)] if vector is not None else []
+        self.put([product([left, *middle, right])], (a, b))
+
+    # Index maps
+
+    def _slice(self) -> None:
+        """`Σ_k x_k [k = c + s·i]` is a slice of x; every other index map is a matrix or a tensor."""
+        pending, self.maps = self.maps, []
+        for position, (chosen, labels) in enumerate(pending):
+            self.maps = pending[position + 1 :]
+            if not self._slice_one(chosen, labels):
+                self.put([_map_tree(chosen)], labels)
+        self.maps = []
+
+    def _slice_one(self, chosen: IndexMap, labels: Labels) -> bool:
+        target, inputs = labels[0], labels[1:]
+        entry = slice_text(chosen)
+        in_maps = any(target in others for _, others in self.maps)
+        if target in self.output or entry is None or in_maps or any(target in ls for _, ls in self.tensors):
+            return False
+        pairs = self._pairs(target)
+        if len(pairs) > 1 or (not pairs and target not in self.vectors) or target in inputs:
+            return False
+        item = self.matrices[pairs[0]] if pairs else self.vectors[target]
+        if any(tree.kind == "ref" and isinstance(tree.data.node, Add) for tree in item.tops):
+            return False  # a slice of a sum is the sum of the slices, which would be another expression
+        vector = self.vectors.pop(target, None)
+        if not pairs:
+            assert vector is not None
+            self.put([index_tree(vector.tree(), 0, entry, len(inputs))], inputs)
+            return True
+        [other] = set(pairs[0]) - {target}
+        flat = self._take(pairs[0], target, last=False)
+        if vector is not None:
+            flat = product([call("diag", [vector.tree()], 2), flat])
+        self.put([index_tree(flat, 0, entry, len(inputs))], (*inputs, other))
+        return True
+
+    # The result
+
+    def _assemble(self) -> Tree | None:
+        """The factors that are left, over the labels of the output."""
+        items: list[tuple[Tree, Labels]] = [(item.tree(), (label,)) for label, item in self.vectors.items()]
+        items += [(item.tree(), pair) for pair, item in self.matrices.items()]
+        if not items and not self.tensors and not self.output:
+            return None
+        left = {label for _, labels in [*items, *self.tensors] for label in labels}
+        if not self.tensors and left <= set(self.output) and len(self.output) <= 2:
+            return self._small()
+        return self._einsum(items + self.tensors)
+
+    def _small(self) -> Tree:
+        """A result of order one or two."""
+        if len(set(self.output)) == 1:
+            label = self.output[0]
+            item = self.vectors.get(label)
+            if item is None:
+                return filled_tree(1, self.output, self.sizes)
+            return item.tree() if len(self.output) == 1 else call("diag", [item.tree()], 2)
+        row, column = self.output
+        left, right = self.vectors.get(row), self.vectors.get(column)
+        if not self.matrices:
+            if left is None and right is None:
+                return filled_tree(1, self.output, self.sizes)
+            return product([self._or_ones(left, row), transposed(self._or_ones(right, column))])
+        [pair] = self.matrices
+        chain = [self._take(pair, column, last=True)]
+        chain = chain if left is None else [call("diag", [left.tree()], 2), *chain]
+        return product(chain if right is None else [*chain, call("diag", [right.tree()], 2)])
+
+    def _or_ones(self, item: Item | None, label: int) -> Tree:
+        return filled_tree(1, (label,), self.sizes) if item is None else item.tree()
+
+    def _einsum(self, items: list[tuple[Tree, Labels]]) -> Tree:
+        """What has no matrix form; a product entry by entry, a transpose and a sum over one axis need no einsum."""
+        if not items:
+            return filled_tree(1, self.output, self.sizes)
+        distinct = len(set(self.output)) == len(self.output)
+        if distinct and all(labels == self.output for _, labels in items):
+            return elementwise([tree for tree, _ in items])
+        if len(items) == 1 and distinct:
+            [(tree, labels)] = items
+            gone = [axis for axis, label in enumerate(labels) if label not in self.output]
+            if not gone and len(set(labels)) == len(labels) == len(self.output):
+                axes = [literal(labels.index(label)) for label in self.output]
+                return call("transpose", [tree, *axes], tree.order)
+            if len(gone) == 1 and tuple(x for x in labels if x in self.output) == self.output:
+                return call("sum", [tree, literal(gone[0])], tree.order - 1)
+            if not self.output and len(set(labels)) == len(labels):
+                return call("sum", [tree])
+        return contraction_tree(items, self.output, self.sizes)
+
+
+def _diagonal(tree: Tree) -> Tree:
+    return call("diag", [tree.parts[0] if tree.kind == "transposed" else tree], 1)
+
+
+def _summed_vector(item: Item) -> Tree:
+    """The sum of the entries of a vector: an inner product of two, a norm, a trace, or `sum`."""
+    if len(item.tops) == 2 and not item.bottoms and item.tops[0] == item.tops[1]:
+        [x, _] = item.tops
+        return product([transposed(x), x]) if x.kind == "name" else power(call("norm2", [x]), 2)
+    chains = [tree for tree in item.tops if tree.kind == "product"]
+    if not item.bottoms and len(item.tops) > 1 and (chains or len(item.tops) == 2):
+        last = chains[-1] if chains else item.tops[1]
+        rest = list(item.tops)
+        rest.remove(last)
+        return _inner(elementwise(rest), last)
+    flat = item.tree()
+    if flat.kind == "call" and flat.data == "diag":
+        return call("tr", flat.parts)
+    return call("sum", [flat])
+
+
+def _inner(a: Tree, b: Tree) -> Tree:
+    """`a'*b` or `b'*a`, whichever shows fewer transposes."""
+    return min([product([transposed(a), b]), product([transposed(b), a])], key=lambda t: (transposes(t), len(t.parts)))
+
+
+def slice_text(chosen: IndexMap) -> str | None:
+    """The index or slice that an index map of at most one input stands for."""
+    if len(chosen.inputs) > 1:
+        return None
+    if chosen.indices is not None:
+        return str(list(chosen.indices))
+    if not chosen.inputs:
+        from_end = sz.subtract(chosen.offset, chosen.size)
+        return next((str(k) for k in (chosen.offset, from_end) if isinstance(k, int)), None)
+    [count], [stride] = chosen.inputs, chosen.strides
+    if stride == 1:
+        last = sz.add(chosen.offset, count)
+        return f"{'' if chosen.offset == 0 else chosen.offset}:{'' if last == chosen.size else last}"
+    if stride == -1 and count == chosen.size:
+        return "::-1"
+    if not all(isinstance(s, int) for s in (count, stride, chosen.offset, chosen.size)):
+        return None
+    last = sz.add(chosen.offset, sz.multiply(stride, count))
+    stop = "" if int(last) < 0 or int(last) >= int(chosen.size) else last
+    return f"{'' if chosen.offset == 0 and int(stride) > 0 else chosen.offset}:{stop}:{stride}"
+
+
+def index_tree(tree: Tree, axis: int, entry: str, kept: int) -> Tree:
+    """`tree[..., entry, ...]` along one axis; a transpose stays outside."""
+    if tree.kind == "transposed" or (tree.kind == "ref" and tree.order == 2 and tree.data.flipped):
+        inner = index_tree(transposed(tree), 1 - axis, entry, kept)
+        return transposed(inner) if kept else inner
+    entries = [":"] * tree.order
+    if tree.kind == "indexing" and tree.data[axis] == ":" and tree.order == len(tree.data):
+        entries, tree = list(tree.data), tree.parts[0]
+    entries[axis] = entry
+    return Tree("indexing", (tree,), tuple(entries), tree.order - (0 if kept else 1))
+
+
+def _map_tree(chosen: IndexMap) -> Tree:
+    from eindiff.text.write.notation_einsum import index_map_text
+
+    return Tree("constant", (), index_map_text(chosen), 1 + len(chosen.inputs))
+
+
+def size_tree(size: Size) -> Tree:
+    """A size where a number is expected."""
+    return name(str(size))

@@ -1,0 +1,135 @@
+"""Primitives that call other programs: compiled functions, custom derivatives, loops and branches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eindiff.core.nodes import Expr
+from eindiff.functions.indexing import stack
+from eindiff.tracing.front_ends import Unsupported
+from eindiff.tracing.jax.jaxpr import JAX_SOURCE, Handler, Step, Trace, Value, equations
+
+STEPS = 20  # of a loop that are written out
+EQUATIONS = 330  # of all steps of a loop together
+
+
+def _closed(params: Any) -> Any:
+    return params.get("jaxpr", params.get("call_jaxpr", params.get("fun_jaxpr")))
+
+
+def _library_name(closed: Any) -> str:
+    """The name of a function, if it is one of JAX's own."""
+    info = getattr(closed, "jaxpr", closed).debug_info
+    return info.func_name if info is not None and (info.func_filename or "").startswith(JAX_SOURCE) else ""
+
+
+def _inline(step: Step, args: tuple[Value, ...]) -> list[Value]:
+    return step.trace.run_body(_closed(step.params), args)
+
+
+def call(step: Step, *args: Value) -> list[Value]:
+    """A function that is called as it is; some of JAX's own are known by name."""
+    from eindiff.tracing.jax.tables import LIBRARY
+
+    name = _library_name(_closed(step.params))
+    if name in LIBRARY and any(isinstance(x, Expr) for x in args):
+        step.check_shapes()
+        try:
+            result = LIBRARY[name](step, *args)
+            return list(result) if isinstance(result, tuple) else [result]
+        except Unsupported:
+            pass
+    return _inline(step, args)
+
+
+def custom_call(step: Step, *args: Value) -> list[Value]:
+    """A function with a derivative of its own, which may be another than that of its value: it is left to JAX.
+
+    Only those of JAX's own that are known by name are taken for what they are.
+    """
+    from eindiff.tracing.jax.tables import LIBRARY
+
+    if not step.trace.depends(*args):
+        return _inline(step, args)
+    if _library_name(_closed(step.params)) not in LIBRARY:
+        raise Unsupported
+    return call(step, *args)
+
+
+def scan(step: Step, *args: Value) -> list[Value]:
+    """A loop of a known number of steps, written out; a long one is left to JAX."""
+    length, body = step.params["length"], step.params["jaxpr"]
+    inner = getattr(body, "jaxpr", body)
+    count = sum(x.aval.ndim == y.aval.ndim for x, y in zip(step.eqn.outvars, inner.outvars, strict=True))
+    first = len(args) - sum(x.aval.ndim > y.aval.ndim for x, y in zip(step.eqn.invars, inner.invars, strict=True))
+    constants, carry, sequences = args[: first - count], list(args[first - count : first]), args[first:]
+    if length > STEPS or length * equations(inner) > EQUATIONS:
+        return _long_loop(step, args)
+    order = range(length - 1, -1, -1) if step.params["reverse"] else range(length)
+    collected: dict[int, list[Value]] = {}
+    for k in order:
+        results = step.trace.run_body(body, [*constants, *carry, *(x[k] for x in sequences)])
+        carry, collected[k] = results[:count], results[count:]
+    columns = zip(*(collected[k] for k in range(length)), strict=True)
+    return carry + [_stacked(step.trace, column) for column in columns]
+
+
+def _stacked(trace: Trace, column: tuple[Value, ...]) -> Value:
+    if any(isinstance(x, Expr) for x in column):
+        return stack([trace.expr(x) for x in column])
+    return np.stack(column)
+
+
+def while_loop(step: Step, *args: Value) -> list[Value]:
+    """A loop whose condition is known at each step, written out."""
+    p = step.params
+    a, b = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
+    carry = list(args[b:])
+    for _ in range(STEPS + 1):
+        [going] = step.trace.run_body(p["cond_jaxpr"], [*args[:a], *carry])
+        if isinstance(going, Expr):
+            try:
+                step.trace.known(going)
+            except Unsupported:
+                raise step.refused("how often the loop runs depends on values that are not known") from None
+        if not going:
+            return carry
+        carry = step.trace.run_body(p["body_jaxpr"], [*args[a:b], *carry])
+    return _long_loop(step, args)
+
+
+def _long_loop(step: Step, args: tuple[Value, ...]) -> list[Value]:
+    """A loop that is too long to be written out."""
+    if not any(isinstance(x, Expr) for x in args):
+        from eindiff.tracing.jax.constants import folded
+
+        return folded(step.eqn, args)
+    raise Unsupported
+
+
+def cond(step: Step, which: Value, *args: Value) -> list[Value]:
+    """A choice between programs that is known; others are left to JAX, which runs one branch only."""
+    branches = step.params["branches"]
+    index = int(np.clip(step.trace.known(which), 0, len(branches) - 1))
+    return step.trace.run_body(branches[index], args)
+
+
+def platform_index(step: Step) -> list[Value]:
+    """Which of several ways to compute the same is taken: the last one, which is for all platforms."""
+    return [np.int32(len(step.params["platforms"]) - 1)]
+
+
+CALLS: dict[str, Handler] = {
+    **dict.fromkeys(
+        ("jit", "pjit", "closed_call", "core_call", "remat", "remat2", "checkpoint", "core_closed_call",
+         "custom_lin", "xla_call", "run_state"),
+        call,
+    ),
+    **dict.fromkeys(("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"), custom_call),
+    "scan": scan,
+    "while": while_loop,
+    "cond": cond,
+    "platform_index": platform_index,
+}  # fmt: skip

@@ -1,0 +1,349 @@
+"""Slices, gather and scatter, padding, windows and convolutions: contractions with index maps.
+
+An entry of the result is an entry of the argument whose place along each axis is a function of a few axes of the
+result. So each axis has an index map of its own, and what was a product of axes stays one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jax.lax import GatherScatterMode
+
+from eindiff.core import construct
+from eindiff.core.construct import Factor, constant
+from eindiff.core.index_relations import IndexMap
+from eindiff.core.nodes import Expr
+from eindiff.functions import elementwise as functions
+from eindiff.functions import indexing, reductions
+from eindiff.functions import multilinear as arrays
+from eindiff.tracing.front_ends import Unsupported
+from eindiff.tracing.jax.jaxpr import Handler, Step, Value
+from eindiff.tracing.places import Place, gathered, index_map, scattered
+
+
+def _lines(starts: Sequence[int], counts: Sequence[int], strides: Sequence[int]) -> list[Place]:
+    return [Place((k,), a + s * np.arange(n)) for k, (a, n, s) in enumerate(zip(starts, counts, strides, strict=True))]
+
+
+# Slices
+
+
+def slice_(step: Step, x: Value) -> Expr:
+    """Every so many entries of each axis, from one to another."""
+    shape = step.shape
+    strides = [int(n) for n in step.params["strides"] or (1,) * len(shape)]
+    return gathered(step.trace.expr(x), _lines(step.params["start_indices"], shape, strides), shape)
+
+
+def reverse(step: Step, x: Value) -> Expr:
+    """Some axes backwards."""
+    x = step.trace.expr(x)
+    flipped = step.params["dimensions"]
+    return x[tuple(slice(None, None, -1) if k in flipped else slice(None) for k in range(x.ndim))]
+
+
+def _starts(step: Step, given: Sequence[Value], shape: Sequence[int], counts: Sequence[int]) -> list[int]:
+    """Known starts of a slice, moved so that it fits, as JAX does."""
+    starts = [int(step.trace.known(start)) for start in given]
+    return [min(max(a, 0), n - m) for a, n, m in zip(starts, shape, counts, strict=True)]
+
+
+def dynamic_slice(step: Step, x: Value, *given: Value) -> Expr:
+    """A slice whose start is computed, and known."""
+    x, shape = step.trace.expr(x), step.shape
+    starts = _starts(step, given, step.avals[0].shape, shape)
+    return gathered(x, _lines(starts, shape, (1,) * len(shape)), shape)
+
+
+def dynamic_update_slice(step: Step, x: Value, update: Value, *given: Value) -> Expr:
+    """An array with a slice of it replaced."""
+    shape, counts = step.shape, tuple(map(int, step.avals[1].shape))
+    places = _lines(_starts(step, given, shape, counts), counts, (1,) * len(counts))
+    return _replaced(step, x, step.trace.expr(update), places, shape)
+
+
+def _replaced(step: Step, x: Value, update: Expr, places: Sequence[Place], shape: tuple[int, ...]) -> Expr:
+    """x with the entries at some places replaced, of which no two are the same."""
+    added = scattered(update, places, shape)
+    if not isinstance(x, Expr) and not np.any(x):
+        return added
+    kept = np.ones(shape)
+    kept[_index(places, [int(n) for n in update.shape])] = 0.0
+    return arrays.multiply(step.trace.expr(x), step.trace.expr(kept)) + added
+
+
+def _index(places: Sequence[Place], shape: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """Places as arrays that NumPy can index with."""
+    found = []
+    for place in places:
+        order = np.argsort(place.axes)
+        index = place.index.transpose(order)
+        aligned = [1] * len(shape)
+        for axis, size in zip(sorted(place.axes), index.shape, strict=True):
+            aligned[axis] = size
+        found.append(np.broadcast_to(index.reshape(aligned), tuple(shape)))
+    return tuple(found)
+
+
+# Gather and scatter
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """Windows of an array at places that an array of indices gives, in the terms of XLA.
+
+    An axis of the entries is one of `window_axes`, which run inside a window, or else counts windows.
+    """
+
+    shape: tuple[int, ...]  # of the array
+    entries: tuple[int, ...]  # shape of all windows together
+    window_axes: tuple[int, ...]
+    dropped: tuple[int, ...]  # axes of the array along which a window has one entry, and no axis
+    moved: tuple[int, ...]  # axes of the array that the indices are for
+    batch: tuple[int, ...]  # axes of the array along which window and index go together
+    index_batch: tuple[int, ...]
+
+    def places(self, indices: np.ndarray, sizes: Sequence[int], mode: Any) -> tuple[list[Place], np.ndarray | None]:
+        """The place along each axis of the array, and where windows lie inside of it (None: all do)."""
+        counting = [k for k in range(len(self.entries)) if k not in self.window_axes]
+        inside = iter(self.window_axes)
+        valid = np.ones(indices.shape[:-1], dtype=bool)
+        found = []
+        for axis, (length, size) in enumerate(zip(self.shape, sizes, strict=True)):
+            if axis in self.batch:
+                along = counting[self.index_batch[self.batch.index(axis)]]
+                found.append(Place((along,), np.arange(length)))
+                continue
+            start = np.zeros((), int)
+            axes: tuple[int, ...] = ()
+            if axis in self.moved:
+                start = indices[..., self.moved.index(axis)].astype(int)
+                valid &= (start >= 0) & (start <= length - size)
+                start, axes = np.clip(start, 0, length - size), tuple(counting)
+            if axis not in self.dropped:
+                start, axes = start[..., None] + np.arange(size), (*axes, next(inside))
+            found.append(_shortest(Place(axes, start)))
+        clipped = mode in (GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS) or valid.all()
+        return found, None if clipped else self._spread(valid, counting)
+
+    def _spread(self, valid: np.ndarray, counting: Sequence[int]) -> np.ndarray:
+        shape = [n if k in counting else 1 for k, n in enumerate(self.entries)]
+        return np.broadcast_to(valid.reshape(shape), self.entries)
+
+
+def _shortest(place: Place) -> Place:
+    """A place without the axes along which it is the same."""
+    kept = [k for k, n in enumerate(place.index.shape) if n > 1 and (np.diff(place.index, axis=k) != 0).any()]
+    index = place.index[tuple(slice(None) if k in kept else 0 for k in range(place.index.ndim))]
+    return Place(tuple([place.axes[k] for k in kept]), np.asarray(index))
+
+
+def gather(step: Step, x: Value, indices: Value) -> Expr:
+    """Windows of an array at known indices; windows that do not fit are filled, or moved until they do."""
+    if isinstance(indices, Expr) and step.trace.tracers & step.trace.depends_at_all(indices):
+        return _chosen(step, step.trace.expr(x), indices)
+    indices, p, numbers = np.asarray(step.trace.known(indices)), step.params, step.params["dimension_numbers"]
+    windows = _Windows(
+        tuple(map(int, step.avals[0].shape)), step.shape, tuple(map(int, numbers.offset_dims)),
+        (*map(int, numbers.collapsed_slice_dims), *map(int, numbers.operand_batching_dims)),
+        tuple(map(int, numbers.start_index_map)), tuple(map(int, numbers.operand_batching_dims)),
+        tuple(map(int, numbers.start_indices_batching_dims)),
+    )  # fmt: skip
+    places, valid = windows.places(indices, p["slice_sizes"], GatherScatterMode.from_any(p["mode"]))
+    result = gathered(step.trace.expr(x), places, windows.entries)
+    if valid is None:
+        return result
+    fill = p["fill_value"] if p["fill_value"] is not None else np.nan if step.is_real else 0
+    mask = step.trace.expr(valid.astype(float))
+    return arrays.multiply(result, mask) + arrays.multiply(step.trace.expr(np.asarray(fill, float)), 1 - mask)
+
+
+def _chosen(step: Step, x: Expr, indices: Expr) -> Expr:
+    """Windows at indices that are not known: products with ones where an entry is chosen, and zeros."""
+    numbers, sizes, shape = step.params["dimension_numbers"], step.params["slice_sizes"], step.shape
+    if numbers.operand_batching_dims:
+        raise Unsupported
+    counting = [k for k in range(len(shape)) if k not in numbers.offset_dims]
+    inside = iter(numbers.offset_dims)
+    labels, factors = [], []
+    for axis, (length, size) in enumerate(zip(map(int, x.shape), sizes, strict=True)):
+        index: Expr = construct.filled(0, ())
+        axes: list[int] = []
+        if axis in numbers.start_index_map:
+            index, axes = indices[..., numbers.start_index_map.index(axis)], [*counting]
+            index = _in_range(step, index, length - size)
+        if axis not in numbers.collapsed_slice_dims:
+            index, axes = index[..., None] + step.trace.expr(np.arange(size)), [*axes, next(inside)]
+        labels.append(len(shape) + axis)
+        known = step.trace.constant(index)
+        if known is not None:
+            place = _shortest(Place(tuple(axes), known.astype(int)))
+            factors.append((constant(index_map(length, place)), (labels[-1], *place.axes)))
+        else:
+            chosen = functions.equal(index[..., None], step.trace.expr(np.arange(length)))
+            factors.append((chosen, (*axes, labels[-1])))
+    lengths = dict(enumerate(shape)) | {len(shape) + k: n for k, n in enumerate(x.shape)}
+    return construct.einsum(1, [(x, tuple(labels)), *factors], tuple(range(len(shape))), lengths)
+
+
+def _in_range(step: Step, index: Expr, last: int) -> Expr:
+    """An index that is moved into its range, or counted if it is outside, as the mode says."""
+    mode = GatherScatterMode.from_any(step.params["mode"])
+    first, final = (construct.filled(k, index.shape) for k in (0, last))
+    if mode == GatherScatterMode.CLIP:
+        return functions.maximum(first, -functions.maximum(-final, -index))
+    if mode != GatherScatterMode.PROMISE_IN_BOUNDS and step.trace.constant(index) is None:
+        step.trace.outside.append(arrays.sum(functions.greater(index, final) + functions.greater(first, index)))
+    return index
+
+
+def scatter(step: Step, x: Value, indices: Value, updates: Value) -> Expr:
+    """An array that is changed at known indices: entries added, replaced or multiplied; what is outside is ignored."""
+    indices, numbers = np.asarray(step.trace.known(indices)), step.params["dimension_numbers"]
+    shape, entries = step.shape, tuple(map(int, step.avals[2].shape))
+    dropped = (*map(int, numbers.inserted_window_dims), *map(int, numbers.operand_batching_dims))
+    inside = tuple(map(int, numbers.update_window_dims))
+    sizes = iter([entries[k] for k in inside])
+    windows = _Windows(
+        shape, entries, inside, dropped, tuple(map(int, numbers.scatter_dims_to_operand_dims)),
+        tuple(map(int, numbers.operand_batching_dims)), tuple(map(int, numbers.scatter_indices_batching_dims)),
+    )  # fmt: skip
+    slice_sizes = [1 if k in dropped else next(sizes) for k in range(len(shape))]
+    places, valid = windows.places(indices, slice_sizes, GatherScatterMode.from_any(step.params["mode"]))
+    if valid is not None and step.name != "scatter-add":
+        raise Unsupported
+    update = step.trace.expr(updates)
+    if valid is not None:
+        update = arrays.multiply(update, step.trace.expr(valid.astype(float)))
+    if step.name == "scatter-add":
+        return step.trace.expr(x) + scattered(update, places, shape)
+    hits = np.zeros(shape)
+    np.add.at(hits, _index(places, entries), 1.0)
+    if hits.max() > 1:
+        raise Unsupported
+    if step.name == "scatter":
+        return _replaced(step, x, update, places, shape)
+    return arrays.multiply(step.trace.expr(x), scattered(update - 1, places, shape) + 1)
+
+
+# Padding and windows
+
+
+def padded(x: Expr, value: Expr, config: Sequence[tuple[int, int, int]]) -> Expr:
+    """x with entries before, behind and between; negative numbers take entries away."""
+    config = [(int(low), int(high), int(between)) for low, high, between in config]
+    if not any(map(any, config)):
+        return x
+    shape = [max(0, low) + max(0, high) + n + (n - 1) * between for n, (low, high, between) in _zip(x.shape, config)]
+    starts = [max(0, low) for low, _, _ in config]
+    places = _lines(starts, [int(n) for n in x.shape], [between + 1 for _, _, between in config])
+    result = scattered(x if construct.is_zero(value) else x - value, places, shape) + value
+    cut = [(max(0, -low), n + min(0, high)) for n, (low, high, _) in zip(shape, config, strict=True)]
+    return result[tuple(slice(a, b) for a, b in cut)] if cut else result
+
+
+def _zip(shape: Sequence[Any], config: Sequence[tuple[int, int, int]]) -> list[tuple[int, tuple[int, int, int]]]:
+    return list(zip([int(n) for n in shape], config, strict=True))
+
+
+def pad(step: Step, x: Value, value: Value) -> Expr:
+    """Entries added around and between."""
+    if not isinstance(value, Expr) and not np.isfinite(value):
+        raise Unsupported
+    if 0 in step.avals[0].shape:
+        return arrays.broadcast("pad", [step.trace.expr(value), arrays.zeros(*step.shape)])[0]
+    return padded(step.trace.expr(x), step.trace.expr(value), step.params["padding_config"])
+
+
+def _windowed(
+    x: Expr, axes: Sequence[int], counts: Sequence[int], sizes: Sequence[int], strides: Sequence[int],
+    dilation: Sequence[int],
+) -> tuple[list[int], list[int], list[int], list[Factor], dict[int, Any]]:  # fmt: skip
+    """Each of some axes as a place of a window and a place inside of it: labels of x, of both, maps and sizes."""
+    labels = list(range(x.ndim))
+    sizes_of: dict[int, Any] = dict(enumerate(x.shape))
+    factors: list[Factor] = []
+    places, insides = [], []
+    for axis, count, size, stride, apart in zip(axes, counts, sizes, strides, dilation, strict=True):
+        place, inside = len(sizes_of), len(sizes_of) + 1
+        sizes_of |= {place: count, inside: size}
+        chosen = IndexMap(x.shape[axis], (count, size), 0, (stride, apart))
+        factors.append((constant(chosen), (axis, place, inside)))
+        places.append(place)
+        insides.append(inside)
+    return labels, places, insides, factors, sizes_of
+
+
+def conv(step: Step, x: Value, kernel: Value) -> Expr:
+    """A convolution: x[b, c, s·h + d·k] K[o, c, k], summed over channels c and places k in the window."""
+    p, numbers = step.params, step.params["dimension_numbers"]
+    x = step.trace.expr(x)
+    spatial = list(numbers.lhs_spec[2:])
+    config = [(0, 0, 0)] * x.ndim
+    for axis, (low, high), apart in zip(spatial, p["padding"], p["lhs_dilation"], strict=True):
+        config[axis] = (low, high, apart - 1)
+    x = padded(x, construct.filled(0, ()), config)
+    kernel = arrays.transpose(step.trace.expr(kernel), numbers.rhs_spec)  # out, in, space
+    x = arrays.transpose(x, numbers.lhs_spec)  # batch, in, space
+    groups, out_shape = p["feature_group_count"], [step.shape[k] for k in numbers.out_spec]
+    if p["batch_group_count"] != 1:
+        raise Unsupported
+    x = indexing.reshape(x, (x.shape[0], groups, *_divided(x.shape[1], groups), *x.shape[2:]))
+    kernel = indexing.reshape(kernel, (groups, *_divided(kernel.shape[0], groups), *kernel.shape[1:]))
+    axes = range(3, x.ndim)
+    labels, places, insides, factors, sizes = _windowed(
+        x, axes, out_shape[2:], [int(n) for n in kernel.shape[3:]], p["window_strides"], p["rhs_dilation"]
+    )
+    out = len(sizes)
+    sizes[out] = kernel.shape[1]
+    operands = [(x, tuple(labels)), (kernel, (1, out, 2, *insides)), *factors]
+    result = construct.einsum(1, operands, (0, 1, out, *places), sizes)
+    result = indexing.reshape(result, tuple(out_shape))
+    return arrays.transpose(result, tuple(int(k) for k in np.argsort(numbers.out_spec)))
+
+
+def _divided(size: Any, groups: int) -> tuple[int]:
+    return (int(size) // groups,)
+
+
+def _windows_of(step: Step, x: Value, pad_value: float) -> tuple[Expr, list[int], list[int], list[Factor], dict]:
+    p = step.params
+    if any(n != 1 for n in p["base_dilation"]) or (any(map(any, p["padding"])) and not np.isfinite(pad_value)):
+        raise Unsupported
+    value = construct.filled(pad_value if np.isfinite(pad_value) else 0, ())
+    x = padded(step.trace.expr(x), value, [(low, high, 0) for low, high in p["padding"]])
+    rest = (p["window_dimensions"], p["window_strides"], p["window_dilation"])
+    _, places, insides, factors, sizes = _windowed(x, range(x.ndim), step.shape, *rest)
+    return x, places, insides, factors, sizes
+
+
+def window_sum(step: Step, x: Value) -> Expr:
+    """Sums over windows."""
+    x, places, _, factors, sizes = _windows_of(step, x, 0.0)
+    return construct.einsum(1, [(x, tuple(range(x.ndim))), *factors], tuple(places), sizes)
+
+
+def window_max(step: Step, x: Value) -> Expr:
+    """The largest entry of each window."""
+    x, places, insides, factors, sizes = _windows_of(step, x, -np.inf)
+    kept = [k for k in insides if sizes[k] > 1]
+    spread = construct.einsum(1, [(x, tuple(range(x.ndim))), *factors], (*places, *kept), sizes)
+    return reductions.max(spread, tuple(range(len(places), len(places) + len(kept)))) if kept else spread
+
+
+TABLE: dict[str, Handler] = {
+    "slice": slice_,
+    "rev": reverse,
+    "dynamic_slice": dynamic_slice,
+    "dynamic_update_slice": dynamic_update_slice,
+    "gather": gather,
+    **dict.fromkeys(("scatter", "scatter-add", "scatter_add", "scatter_mul", "scatter-mul"), scatter),
+    "pad": pad,
+    "conv_general_dilated": conv,
+    "reduce_window_sum": window_sum,
+    "reduce_window_max": window_max,
+}

@@ -1,0 +1,1 @@
+"""Functions of NumPy as expressions."""

@@ -1,0 +1,262 @@
+"""Plain NumPy functions as expressions: called once with symbolic arrays in place of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from functools import partial
+from inspect import Parameter, getclosurevars, signature
+from linecache import getline
+from pathlib import Path
+from traceback import walk_tb
+from typing import Any
+
+import numpy as np
+
+from eindiff.core import construct
+from eindiff.core.errors import EindiffError
+from eindiff.core.nodes import Constant, Expr, topological
+from eindiff.functions.multilinear import as_expr
+from eindiff.planning.nesting import with_children
+from eindiff.program.compiled import RESERVED, compile
+from eindiff.tracing.numpy.protocol import NeedsValueError
+from eindiff.tracing.numpy.traced_array import argument, has_traced, joined, unwrapped
+from eindiff.tracing.numpy.views import RANDOM, View, random_states
+from eindiff.tracing.verify import Call, compare
+
+LARGE = 64  # entries from which a captured array is an input of the program, not written into it
+
+# Nested lists, tuples and dictionaries
+
+
+def map_named(
+    function: Callable[[Any, str], Any], tree: Any, name: str, is_leaf: Callable[[Any], bool] = lambda _: False
+) -> Any:
+    """A nested container with each leaf replaced, from the leaf and its name.
+
+    >>> map_named(lambda leaf, name: name, {"W": [1, 2], "b": 3}, "p")
+    {'W': ['p_W0', 'p_W1'], 'b': 'p_b'}
+    """
+    if is_leaf(tree):
+        return function(tree, name)
+    if isinstance(tree, Mapping):
+        return {key: map_named(function, value, f"{name}_{key}", is_leaf) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        fields = zip(tree._fields, tree, strict=True)
+        return type(tree)(*[map_named(function, value, f"{name}_{key}", is_leaf) for key, value in fields])
+    if isinstance(tree, list | tuple):
+        return type(tree)([map_named(function, value, f"{name}{k}", is_leaf) for k, value in enumerate(tree)])
+    return function(tree, name)
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """A nested container with each leaf replaced."""
+    return map_named(lambda leaf, _: function(leaf), tree, "")
+
+
+def leaves_of(tree: Any) -> list[Any]:
+    found: list[Any] = []
+    map_leaves(found.append, tree)
+    return found
+
+
+# Tracing
+
+_ENTRIES = (
+    "a NumPy array cannot take symbolic entries one by one: join them with np.stack, np.concatenate or np.array, "
+    "or make the array with np.zeros_like of a symbolic one"
+)
+_SIZES = "sizes that are names are text: give numbers, if the function computes with them"
+_OBJECTS = "an array that np.array makes of symbolic numbers in a method holds objects: join them with np.stack instead"
+
+# What NumPy and Python say where there is more to say
+_HINTS = {
+    "setting an array element with a sequence": _ENTRIES,
+    "unsupported operand type(s) for": _SIZES,
+    "can only concatenate str": _SIZES,
+    "'str' object cannot be interpreted": _SIZES,
+    "loop of ufunc does not support": _OBJECTS,
+    "dtype('O')": _OBJECTS,
+}
+
+
+def run(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Call a function with traced arrays; gives nested containers of expressions.
+
+    If random numbers were drawn in the meantime (by methods, which see them as they are, or by another thread), it is
+    called again: with the same result, it was not this function, or does not matter.
+    """
+    inputs, named = map_leaves(_fresh, list(args)), map_leaves(_fresh, keywords)
+    states = random_states()
+    found = _run(f, args, keywords)
+    if random_states() != states and not _are_same(found, _run(f, inputs, named)):
+        raise EindiffError(f"{function_name(f)} {RANDOM}")
+    return found
+
+
+def _fresh(leaf: Any) -> Any:
+    return copy(leaf) if has_traced(leaf) else leaf
+
+
+def _are_same(one: Any, two: Any) -> bool:
+    pairs = zip(leaves_of(one), leaves_of(two), strict=True)
+    return all(a is b if isinstance(a, Expr) else repr(a) == repr(b) for a, b in pairs)
+
+
+def _run(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    view = View()
+    function, inputs = view.callable(f), [view.of(value) for value in args]
+    named = {name: view.of(value, name) for name, value in keywords.items()}
+    try:
+        found = function(*inputs, **named)
+    except EindiffError as error:
+        error.args = (f"{error}{user_line(error)}",)
+        raise
+    except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as error:
+        hint = next((f"; {hint}" for text, hint in _HINTS.items() if text in str(error)), "")
+        message = f"{function_name(f)} with symbolic arrays: {type(error).__name__}: {error}{hint}{user_line(error)}"
+        if isinstance(error.__cause__, NeedsValueError):  # NumPy has asked for a value, and says so in its own words
+            raise NeedsValueError(message, error.__cause__.expressions) from error
+        raise UntraceableError(message) from error
+    finally:
+        view.keep()
+    return map_leaves(lambda leaf: unwrapped(joined(leaf)), found)
+
+
+class UntraceableError(EindiffError):
+    """A function fails when it is traced; if it does so with arrays too, that is its own error."""
+
+
+def user_line(error: BaseException) -> str:
+    """The innermost line of an error that is neither NumPy's, SciPy's nor ours, as ` (file.py:12: code)`."""
+    lines = [
+        f" ({Path(frame.f_code.co_filename).name}:{number}: {getline(frame.f_code.co_filename, number).strip()})"
+        for frame, number in walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in ("eindiff", "numpy", "scipy")
+    ]
+    return lines[-1] if lines else ""
+
+
+def output(f: Callable, leaf: Any) -> Expr:
+    """A result as an expression."""
+    try:
+        return as_expr(leaf)
+    except (EindiffError, TypeError):
+        raise EindiffError(f"{function_name(f)} must return numbers or arrays, not {leaf!r}") from None
+
+
+def function_name(f: Callable) -> str:
+    return getattr(f, "__name__", type(f).__name__)
+
+
+def parameters(f: Callable) -> list[Parameter]:
+    try:
+        return list(signature(f).parameters.values())
+    except (TypeError, ValueError):  # some functions written in C
+        return []
+
+
+def argument_names(f: Callable, count: int) -> list[str]:
+    """Names for positional arguments: those of the parameters, numbered where one takes several."""
+    found: list[str] = []
+    for parameter in parameters(f):
+        if parameter.kind == Parameter.VAR_POSITIONAL:
+            found += [f"{parameter.name}{k}" for k in range(count - len(found))]
+        elif parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
+            found.append(parameter.name)
+    return [*found, *(f"x{k}" for k in range(len(found), count))][:count]
+
+
+def unused(name: str, used: set[str]) -> str:
+    """A name for a variable that no other one has."""
+    name = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    while name in used or name in RESERVED:
+        name += "_"
+    used.add(name)
+    return name
+
+
+def symbolic(
+    f: Callable, *shapes: Any, names: Sequence[str] | None = None, verify: bool = True, **keywords: Any
+) -> Any:
+    """The expression that a NumPy function computes, from the shapes of its arguments.
+
+    A shape is a size (of a vector), a tuple of sizes (`()` for a scalar), an array that has it, or an expression, which
+    is taken as it is; lists and dictionaries of these are passed on as such. Sizes are numbers or names. Variables are
+    named after the parameters. Keywords go to the function as they are. Where all shapes are those of arrays, the value
+    of the expression at these is compared with that of a plain call, unless `verify=False`.
+
+    >>> import numpy as np
+    >>> symbolic(lambda A, x: np.sum(np.exp(A @ x)), ("m", "n"), "n")
+    einsum('i->', exp(einsum('ij,j->i', A, x)))
+    """
+    used: set[str] = set()
+    arrays: dict[str, Any] = {}  # by the names of the variables; None where there is none
+    given = argument_names(f, len(shapes)) if names is None else list(names)
+    if len(given) != len(shapes):
+        raise EindiffError(f"symbolic: {len(given)} names are given for {len(shapes)} shapes")
+
+    def declared(shape: Any, name: str) -> Any:
+        if isinstance(shape, Expr):
+            arrays[name] = None
+            return argument(shape)
+        variable = construct.variable(unused(name, used), _sizes_of(shape))
+        arrays[variable.name] = array = shape if isinstance(shape, np.ndarray) else None
+        return argument(variable, array, False)
+
+    args = [map_named(declared, shape, name, _is_shape) for shape, name in zip(shapes, given, strict=True)]
+    result = map_leaves(lambda leaf: output(f, leaf), run(f, args, keywords))
+    if verify and all(array is not None for array in arrays.values()):
+        value = compile(leaves_of(result))
+        compare(f, lambda given: value(**given), arrays, partial(_plain, f, shapes, keywords), containers(result))
+    return result
+
+
+def _plain(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
+    """A call with copies of arrays."""
+    with np.errstate(all="ignore"):
+        result = f(*map_leaves(np.copy, args), **keywords)
+    return Call(leaves_of(result), containers(result))
+
+
+def containers(tree: Any) -> Any:
+    """The lists, tuples and dictionaries of a result, without what is in them."""
+    return map_leaves(lambda _: None, tree)
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(size, int | str) for size in value)
+
+
+def _sizes_of(shape: Any) -> tuple[Any, ...]:
+    """A shape as a tuple: of the one size of a vector, of a list of sizes, of an array that has it."""
+    if isinstance(shape, int | str):
+        return (shape,)
+    return tuple(shape) if _is_shape(shape) else np.shape(shape)
+
+
+# Captured arrays
+
+
+def _captured(f: Callable) -> dict[str, np.ndarray]:
+    """The arrays that a function uses without getting them as arguments, by name."""
+    try:
+        found = getclosurevars(f)
+    except TypeError:
+        return {}
+    return {k: x for k, x in {**found.globals, **found.nonlocals}.items() if isinstance(x, np.ndarray)}
+
+
+def lifted(f: Callable, outputs: Sequence[Expr], used: set[str]) -> tuple[list[Expr], dict[str, np.ndarray]]:
+    """Expressions with variables for large constants, and the arrays for these: programs need not write them down."""
+    done: dict[Expr, Expr] = {}
+    values: dict[str, np.ndarray] = {}
+    captured = _captured(f)
+    for node in topological(outputs):
+        if isinstance(node, Constant) and isinstance(node.value, np.ndarray) and node.value.size > LARGE:
+            alike = (k for k, x in captured.items() if x.shape == node.shape and np.array_equal(x, node.value))
+            name = unused(next(alike, "constant"), used)
+            values[name], done[node] = node.value, construct.variable(name, node.shape)
+        else:
+            done[node] = with_children(node, [done[child] for child in node.children]) if node.children else node
+    return [done[output] for output in outputs], values

@@ -1,0 +1,449 @@
+"""The NumPy protocol of expressions: `np.exp(x)`, `np.linalg.inv(A)`, `np.ones(3) * x` and `x.mean(0)` are expressions.
+
+Functions are found by their names in two tables: `UFUNCS` here, and `FUNCTIONS` of the other modules. What needs the
+values of symbolic arrays is refused with a `NeedsValueError`, which says of what and what to write instead.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from inspect import signature
+from math import log as ln
+from math import pi
+from math import sqrt as root
+from types import FrameType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from eindiff.core.errors import EindiffError
+from eindiff.core.nodes import Expr, Map, variables
+from eindiff.functions import elementwise as functions
+from eindiff.functions import multilinear as arrays
+from eindiff.functions import reductions
+from eindiff.functions.multilinear import Operand, add, as_expr, divide, multiply, short, subtract
+from eindiff.tracing.numpy import rows as numpy_rows
+from eindiff.tracing.numpy.table import FUNCTIONS, Reduce, reduction, vecdot
+
+
+class NeedsValueError(EindiffError):
+    """Something needs the value of a symbolic expression."""
+
+    def __init__(self, message: str, expressions: Sequence[Expr]) -> None:
+        super().__init__(message)
+        self.expressions = tuple(expressions)
+
+
+class NoAttributeError(EindiffError, AttributeError):
+    """NumPy's arrays may have it, symbolic ones have not."""
+
+
+def refuse(operation: str, expressions: Sequence[Expr], hint: str) -> NoReturn:
+    """Refuse what needs values, naming the expression and the variables it depends on."""
+    first = expressions[0]
+    names = ", ".join(x.name for x in variables(*expressions))
+    of = f", a function of {names}" if names and names != repr(first) else ""
+    raise NeedsValueError(f"{operation} needs the value of {short(first)}{of}, which is symbolic: {hint}", expressions)
+
+
+# Elementwise functions
+
+
+def truth(a: Operand) -> Expr:
+    """1 where an entry is not 0, else 0."""
+    a = as_expr(a)
+    return a if _is_truth(a) else functions.where(a, 1, 0)
+
+
+def _is_truth(a: Expr) -> bool:
+    """Whether an expression is known to be 0 or 1."""
+    if isinstance(a, Map) and a.function.name == "where":
+        return all(_is_truth(choice) for choice in a.args[1:])
+    return (isinstance(a, Map) and a.function.name in ("greater", "step")) or arrays.coefficient_of(a) in (0, 1)
+
+
+def _not(a: Operand) -> Expr:
+    return functions.where(a, 0, 1)
+
+
+def _arcsinh(x: Operand) -> Expr:
+    """s log(s x + sqrt(1 + x²)) with the sign s of x, so that nothing cancels; log1p keeps small values accurate."""
+    x = as_expr(x)
+    side = 2 * (x > 0) - 1
+    a = side * x
+    return side * functions.log1p(a + a * a / (1 + functions.sqrt(1 + a * a)))
+
+
+def _arccosh(x: Operand) -> Expr:
+    above = as_expr(x) - 1
+    return functions.log1p(above + functions.sqrt(above * (above + 2)))
+
+
+def _arctanh(x: Operand) -> Expr:
+    x = as_expr(x)
+    return (functions.log1p(x) - functions.log1p(-x)) / 2
+
+
+def _arctan2(y: Operand, x: Operand) -> Expr:
+    """The angle of (x, y), from the smaller over the larger coordinate; unused denominators are 1."""
+    y, x = arrays.broadcast("arctan2", [as_expr(y), as_expr(x)])
+    flat = functions.abs(x) > functions.abs(y)
+    up = 1 - 2 * (y < 0)
+    near = functions.arctan(y / functions.where(flat, x, 1)) + pi * up * (x < 0)
+    far = up * pi / 2 - functions.arctan(x / functions.where(flat, 1, y))
+    return functions.where(flat, near, far)
+
+
+def _hypot(a: Operand, b: Operand) -> Expr:
+    return functions.sqrt(add(functions.square(a), functions.square(b)))
+
+
+def _logaddexp(a: Operand, b: Operand) -> Expr:
+    return add(a, functions.softplus(subtract(b, a)))
+
+
+def _cbrt(x: Operand) -> Expr:
+    x = as_expr(x)
+    return functions.sign(x) * functions.power(functions.abs(x), Fraction(1, 3))
+
+
+def _heaviside(x: Operand, at_zero: Operand) -> Expr:
+    return add(functions.step(x), multiply(at_zero, functions.equal(x, 0)))
+
+
+def _xlogy(a: Operand, b: Operand) -> Expr:
+    """a log(b), and 0 where both are 0."""
+    both = functions.equal(b, 0) if a is b else multiply(functions.equal(a, 0), functions.equal(b, 0))
+    return multiply(a, functions.log(add(b, both)))
+
+
+def _rel_entr(a: Operand, b: Operand) -> Expr:
+    return subtract(_xlogy(a, a), _xlogy(a, b))
+
+
+UFUNCS: dict[str, Callable[..., Expr]] = {
+    # arithmetic
+    "add": add,
+    "subtract": subtract,
+    "multiply": multiply,
+    "divide": divide,
+    "negative": lambda x: multiply(-1, x),
+    "positive": as_expr,
+    "power": functions.power,
+    "float_power": functions.power,
+    "square": functions.square,
+    "sqrt": functions.sqrt,
+    "cbrt": _cbrt,
+    "reciprocal": functions.reciprocal,
+    "absolute": functions.abs,
+    "fabs": functions.abs,
+    "sign": functions.sign,
+    "conjugate": as_expr,
+    "hypot": _hypot,
+    # products
+    "matmul": arrays.matmul,
+    "vecdot": vecdot,
+    "matvec": lambda a, x: arrays.einsum("...ij,...j->...i", a, x),
+    "vecmat": lambda x, a: arrays.einsum("...i,...ij->...j", x, a),
+    # exponentials and logarithms
+    "exp": functions.exp,
+    "exp2": lambda x: functions.exp(multiply(ln(2), x)),
+    "expm1": functions.expm1,
+    "log": functions.log,
+    "log2": lambda x: multiply(1 / ln(2), functions.log(x)),
+    "log10": lambda x: multiply(1 / ln(10), functions.log(x)),
+    "log1p": functions.log1p,
+    "logaddexp": _logaddexp,
+    "logaddexp2": lambda a, b: multiply(1 / ln(2), _logaddexp(multiply(ln(2), a), multiply(ln(2), b))),
+    # angles
+    "sin": functions.sin,
+    "cos": functions.cos,
+    "tan": functions.tan,
+    "arcsin": functions.arcsin,
+    "arccos": functions.arccos,
+    "arctan": functions.arctan,
+    "arctan2": _arctan2,
+    "sinh": functions.sinh,
+    "cosh": functions.cosh,
+    "tanh": functions.tanh,
+    "arcsinh": _arcsinh,
+    "arccosh": _arccosh,
+    "arctanh": _arctanh,
+    "degrees": lambda x: multiply(180 / pi, x),
+    "rad2deg": lambda x: multiply(180 / pi, x),
+    "radians": lambda x: multiply(pi / 180, x),
+    "deg2rad": lambda x: multiply(pi / 180, x),
+    # choices; comparisons are 0 or 1
+    "maximum": functions.maximum,
+    "minimum": functions.minimum,
+    "fmax": functions.maximum,
+    "fmin": functions.minimum,
+    "heaviside": _heaviside,
+    "greater": functions.greater,
+    "less": lambda a, b: functions.greater(b, a),
+    "greater_equal": lambda a, b: 1 - functions.greater(b, a),
+    "less_equal": lambda a, b: 1 - functions.greater(a, b),
+    "equal": functions.equal,
+    "not_equal": lambda a, b: 1 - functions.equal(a, b),
+    "logical_not": _not,
+    "logical_and": lambda a, b: functions.where(a, truth(b), 0),
+    "logical_or": lambda a, b: functions.where(a, 1, truth(b)),
+    "logical_xor": lambda a, b: functions.where(a, _not(b), truth(b)),
+    # constant almost everywhere
+    "floor": numpy_rows.floor,
+    "ceil": numpy_rows.ceil,
+    "trunc": numpy_rows.trunc,
+    "rint": numpy_rows.rint,
+    "floor_divide": numpy_rows.floor_divide,
+    "remainder": numpy_rows.remainder,
+    # scipy.special
+    "gammaln": numpy_rows.gammaln,
+    "psi": numpy_rows.digamma,
+    "expit": functions.sigmoid,
+    "logit": lambda x: subtract(functions.log(x), functions.log1p(multiply(-1, x))),
+    "log_expit": lambda x: multiply(-1, functions.softplus(multiply(-1, x))),
+    "erf": functions.erf,
+    "erfc": lambda x: subtract(1, functions.erf(x)),
+    "ndtr": lambda x: multiply(0.5, add(1, functions.erf(multiply(1 / root(2), x)))),
+    "xlogy": _xlogy,
+    "xlog1py": lambda a, b: multiply(a, functions.log1p(b)),
+    "entr": lambda x: multiply(-1, _xlogy(x, x)),
+    "rel_entr": _rel_entr,
+    "kl_div": lambda a, b: add(_rel_entr(a, b), multiply(-1, a), b),
+}
+UFUNCS |= {f"bitwise_{name}": UFUNCS[f"logical_{name}"] for name in ("and", "or", "xor")}
+UFUNCS["invert"] = UFUNCS["logical_not"]
+
+# ufunc.reduce, along the first axis if none is given
+REDUCTIONS: dict[str, Reduce] = {
+    "add": arrays.sum,
+    "multiply": reductions.prod,
+    "maximum": reductions.max,
+    "minimum": reductions.min,
+    "logaddexp": reductions.logsumexp,
+}
+
+
+# What is refused, and what to write instead
+
+BRANCH = "choose entry by entry with np.where(condition, a, b), np.maximum or np.minimum"
+ORDER = "the order of entries is no smooth function of them; np.max and np.min are there"
+PLACES = "places cannot depend on it; choose with np.where(condition, a, b), or give the places as an argument"
+IN_PLACE = "expressions do not change: make a new one with np.where, np.concatenate or np.stack"
+ROUNDING = "only np.floor, ceil, trunc, rint, round and remainder are there"
+COMPLEX = "only real numbers have derivatives here"
+NO_FORM = "it has no symbolic form; write it with functions that have one"
+NO_FACTOR = "use np.linalg.cholesky, eigh, svd or solve"
+
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(("sort", "argsort", "median", "percentile", "quantile", "partition", "argpartition"), ORDER),
+    **dict.fromkeys(("unique", "searchsorted", "digitize", "histogram", "bincount", "interp"), ORDER),
+    **dict.fromkeys(("argmax", "argmin", "nonzero", "flatnonzero", "argwhere", "extract", "compress"), PLACES),
+    **dict.fromkeys(("any", "all", "allclose", "isclose", "array_equal", "isnan", "isinf", "isfinite"), BRANCH),
+    **dict.fromkeys(("copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis"), IN_PLACE),
+    **dict.fromkeys(("fmod", "divmod", "modf"), ROUNDING),
+    **dict.fromkeys(("fft.fft", "fft.ifft", "fft.rfft", "angle", "linalg.eig", "linalg.eigvals"), COMPLEX),
+    **dict.fromkeys(("linalg.qr", "linalg.lstsq", "linalg.matrix_rank", "linalg.cond"), NO_FACTOR),
+}
+
+# Python functions of SciPy make NumPy arrays of what they get; these are the ones to call for expressions.
+INSTEAD: dict[str, str] = {
+    "logsumexp": "eindiff.logsumexp(x, axis)",
+    "softmax": "eindiff.softmax(x, axis)",
+    "log_softmax": "np.log(eindiff.softmax(x, axis))",
+    "expm": "eindiff.expm(A)",
+    "logm": "eindiff.logm(A)",
+    "sqrtm": "eindiff.sqrtm(A)",
+    **{name: f"np.linalg.{name}" for name in ("inv", "det", "solve", "cholesky", "pinv", "norm")},
+    **{name: f"np.linalg.{name}" for name in ("eigh", "eigvalsh", "svd")},
+    "svdvals": "np.linalg.svd(A, compute_uv=False)",
+    "solve_triangular": "np.linalg.solve(A, b)",
+    "cho_factor": "np.linalg.solve(A, b)",
+    "cho_solve": "np.linalg.solve(A, b)",
+    "lu_factor": "np.linalg.solve(A, b)",
+    "lu_solve": "np.linalg.solve(A, b)",
+    "full": "value * np.ones(shape)",
+    "__getitem__": "np.column_stack or np.concatenate",
+}  # fmt: skip
+
+
+# Dispatch
+
+
+def _expressions(value: Any) -> list[Expr]:
+    """The expressions among arguments, in nested lists too."""
+    if isinstance(value, Expr):
+        return [value]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return [x for part in value for x in _expressions(part)] if isinstance(value, list | tuple) else []
+
+
+# Arguments that say nothing, for functions that do not have them
+DEFAULTS = {"casting": "same_kind", "order": "K", "subok": True}
+
+
+def _is_default(name: str, value: Any, is_parameter: bool) -> bool:
+    """Whether an argument says nothing: not given, or a type of real numbers."""
+    if value is np._NoValue or is_parameter:
+        return value is np._NoValue
+    if value is None or name not in ("dtype", *DEFAULTS):
+        return value is None
+    return np.dtype(value).kind == "f" if name == "dtype" else bool(value == DEFAULTS[name])
+
+
+_signature = lru_cache(maxsize=512)(signature)
+
+
+def call(name: str, function: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Call a row of a table with NumPy's arguments; those it has no parameter for are refused by name."""
+    own = _signature(function)
+    given = {key: value for key, value in keywords.items() if not _is_default(key, value, key in own.parameters)}
+    if given.get("out") is not None:
+        refuse(f"{name} into an array", _expressions([*args, given]) or [as_expr(0)], "use the result it returns")
+    try:
+        bound = own.bind(*args, **given)
+    except TypeError as error:
+        raise EindiffError(f"{name} of symbolic arrays: {error}") from None
+    return function(*bound.args, **bound.kwargs)
+
+
+def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, keywords: dict[str, Any]) -> Any:
+    """A NumPy ufunc (or one of its methods) of expressions."""
+    name = ufunc.__name__
+    home = "np" if getattr(np, name, None) is ufunc else "scipy.special"
+    if home != "np" and getattr(sys.modules.get(home), name, None) is not ufunc:
+        refuse(f"the ufunc {name}", _expressions(inputs), "only those of numpy and scipy.special are known")
+    text = f"{home}.{name}"
+    if keywords.get("out") is not None:
+        hint = "a NumPy array cannot take symbolic values: write a = a + b instead of a += b, and give no out="
+        refuse(f"{text} in place", _expressions(inputs), hint)
+    if name in REFUSED:
+        refuse(text, _expressions(inputs), REFUSED[name])
+    if name not in UFUNCS:
+        refuse(text, _expressions(inputs), NO_FORM)
+    if method == "__call__":
+        return call(text, UFUNCS[name], inputs, keywords)
+    if method == "outer":
+        a, b = as_expr(inputs[0]), as_expr(inputs[1])
+        return UFUNCS[name](a[(..., *[None] * b.ndim)], b)
+    if method == "accumulate" and name == "add":
+        return call(text, FUNCTIONS["cumsum"], inputs, {"axis": 0, **keywords})
+    if method == "reduce" and name in REDUCTIONS:
+        return call(text, reduction(REDUCTIONS[name], name, along=0), inputs, keywords)
+    return refuse(f"{text}.{method}", _expressions(inputs), "only reduce, outer and accumulate of sums are there")
+
+
+def function_name(function: Callable) -> str:
+    """The name of a function inside of `numpy`."""
+    module = function.__module__.removeprefix("numpy").removeprefix(".")
+    return f"{module}.{function.__name__}" if module else function.__name__
+
+
+def array_function(function: Callable, args: tuple, keywords: dict[str, Any]) -> Any:
+    """A NumPy function of expressions."""
+    name = function_name(function)
+    if name in FUNCTIONS:
+        return call(f"np.{name}", FUNCTIONS[name], args, keywords)
+    found = _expressions([args, keywords]) or [as_expr(0)]
+    return refuse(f"np.{name}", found, COMPLEX if name.startswith("fft.") else REFUSED.get(name, NO_FORM))
+
+
+# Attributes and conversions
+
+METHODS: dict[str, str] = {
+    **{name: name for name in ("mean", "prod", "max", "min", "var", "std", "dot", "ravel", "squeeze", "swapaxes")},
+    **{name: name for name in ("copy", "cumsum", "clip", "repeat", "take", "trace", "diagonal")},
+    **{name: name for name in ("argmax", "argmin", "argsort", "sort", "any", "all", "round", "nonzero", "put")},
+    "flatten": "ravel",
+    "conj": "copy",
+    "conjugate": "copy",
+}  # fmt: skip
+ATTRIBUTES: dict[str, Callable[[Expr], Any]] = {
+    "size": FUNCTIONS["size"],
+    "dtype": FUNCTIONS["result_type"],
+    "real": FUNCTIONS["real"],
+    "imag": FUNCTIONS["imag"],
+    "mT": FUNCTIONS["matrix_transpose"],
+    "astype": lambda a: (
+        lambda dtype, **_: a if np.dtype(dtype).kind == "f" else refuse("astype", [a], "it holds real numbers")
+    ),
+    "item": lambda a: lambda *_: refuse("item", [a], "numbers are known only when arrays are given"),
+    "tolist": lambda a: lambda: refuse("tolist", [a], "numbers are known only when arrays are given"),
+    "transpose": lambda a: (
+        lambda *axes: FUNCTIONS["transpose"](
+            a, None if axes in ((), (None,)) else axes[0] if isinstance(axes[0], tuple | list) else axes
+        )
+    ),
+}
+
+
+def attribute(expr: Expr, name: str) -> Any:
+    """What NumPy's arrays have under a name, for an expression."""
+    if name in ATTRIBUTES:
+        return ATTRIBUTES[name](expr)
+    if name not in METHODS:
+        raise NoAttributeError(f"symbolic arrays have no attribute {name!r}")
+    target = METHODS[name]
+
+    def method(*args: Any, **keywords: Any) -> Any:
+        if target in REFUSED:
+            refuse(f"{name}()", [expr], REFUSED[target])
+        return call(f"{name}()", FUNCTIONS[target], (expr, *args), keywords)
+
+    return method
+
+
+_CONVERSIONS = {
+    "bool": ("a branch of Python (if, while, and, or, not)", BRANCH),
+    "float": ("a Python number", "use functions of NumPy instead of those of math"),
+    "int": ("an integer", "sizes, counts and places cannot depend on it; give it as an argument that is an integer"),
+    "setitem": ("an assignment into it", IN_PLACE),
+}
+
+
+def convert(expr: Expr, kind: str) -> NoReturn:
+    """Refuse to make a Python number of an expression, or to change it."""
+    what, hint = _CONVERSIONS[kind]
+    if kind == "bool":
+        hint += f"; {short(expr)} has no truth value"
+    refuse(what, [expr], hint)
+
+
+def compare(a: Expr, b: object) -> Any:
+    """`a == b` where b is a number or an array."""
+    if not isinstance(b, int | float | np.ndarray | np.number | np.bool_ | list):
+        return NotImplemented
+    return functions.equal(a, b)
+
+
+def package(frame: FrameType | None) -> str:
+    """The package that asks for something, through functions of NumPy."""
+    name = "numpy"
+    while frame is not None and name == "numpy":
+        name, frame = frame.f_globals.get("__name__", "").partition(".")[0], frame.f_back
+    return name
+
+
+def convert_to_array(expr: Expr) -> NoReturn:
+    """Refuse to make a NumPy array of an expression; names the function of NumPy or SciPy that asked for it."""
+    frame: FrameType | None = sys._getframe(2)
+    caller = name = ""
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module == "eindiff.functions.indexing":
+            refuse("an index or a mask", [expr], PLACES)
+        if module.partition(".")[0] not in ("numpy", "scipy"):
+            break
+        if not frame.f_code.co_name.startswith("<"):
+            wrapped = frame.f_locals.get("f", None)  # what a decorator of SciPy calls
+            name = getattr(wrapped, "__name__", "") if frame.f_code.co_name == "wrapper" else frame.f_code.co_name
+            caller = ".".join([part for part in module.split(".")[:2] if not part.startswith("_")] + [name])
+        frame = frame.f_back
+    if name in INSTEAD:
+        refuse(caller, [expr], f"for expressions there is {INSTEAD[name]}")
+    hint = "np.stack and np.concatenate join expressions, np.array cannot hold them"
+    refuse(caller or "a NumPy array", [expr], hint)

@@ -1,0 +1,71 @@
+"""What needs the values of a traced array: they are known if it depends on nothing symbolic, else it is refused."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from eindiff.core.nodes import Expr, variables
+from eindiff.program.interpreter import evaluate
+from eindiff.tracing.numpy import protocol
+
+MOST_OBJECTS = 4096  # entries of an array of objects
+
+
+class Values:
+    """The conversions of a traced array to arrays and numbers of NumPy and Python."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def __eindiff_expression__(self) -> Expr: ...
+
+        @property
+        def dtype(self) -> np.dtype: ...
+
+        def _numbers(self) -> np.ndarray | None: ...
+
+        def __getitem__(self, index: Any) -> Any: ...
+
+    def _known(self) -> np.ndarray | None:
+        """The values, if they depend on nothing that is symbolic."""
+        expr = self.__eindiff_expression__
+        known = all(isinstance(size, int) for size in expr.shape) and not variables(expr)
+        return np.asarray(evaluate(expr, {}), self.dtype) if known else None
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        """The values if they are known; else an array of objects, where a function asks that is traced as it is."""
+        known = self._known()
+        if known is not None:
+            return np.asarray(known, dtype)
+        numbers, asks = self._numbers(), protocol.package(sys._getframe(1))
+        is_small = numbers is not None and numbers.size <= MOST_OBJECTS
+        if asks in ("eindiff", "scipy") or dtype not in (None, object) or not is_small:
+            protocol.convert_to_array(self.__eindiff_expression__)
+        entries = np.empty_like(numbers, object)
+        for place in np.ndindex(entries.shape):
+            entries[place] = self[place]
+        return entries
+
+    def __bool__(self) -> bool:
+        known = self._known()
+        return protocol.convert(self.__eindiff_expression__, "bool") if known is None else bool(known)
+
+    def __float__(self) -> float:
+        known = self._known()
+        return protocol.convert(self.__eindiff_expression__, "float") if known is None else float(known)
+
+    def __int__(self) -> int:
+        known = self._known()
+        return protocol.convert(self.__eindiff_expression__, "int") if known is None else int(known)
+
+    def __index__(self) -> int:
+        known = self._known()
+        return protocol.convert(self.__eindiff_expression__, "int") if known is None else known.__index__()
+
+    def __reduce__(self) -> NoReturn:
+        protocol.refuse("pickle", [self.__eindiff_expression__], "symbolic arrays stay in the function that is traced")

@@ -1,0 +1,279 @@
+"""A function as it is traced: the same code, which sees other objects under some of its names.
+
+NumPy's `array` and `asarray` know no protocol for lists of symbolic arrays, sources of random numbers would be frozen
+into the program, and functions of this package give expressions. A traced function finds others in their places; NumPy
+itself, and what other functions and threads see of it, stays as it is.
+"""
+
+from __future__ import annotations
+
+import builtins
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial, wraps
+from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from eindiff.core.errors import EindiffError
+from eindiff.tracing.closures import contents_of, names_of
+from eindiff.tracing.numpy.protocol import refuse
+from eindiff.tracing.numpy.traced_array import TracedArray, expression, has_traced, made, stacked, unwrapped, wrapped
+
+RANDOM = "is random: draw the numbers outside of the function and pass them to it"
+_SOURCES = (np.random.Generator, np.random.RandomState, random.Random)
+_SEEDED = ("default_rng", "RandomState", "Generator", "SeedSequence", "PCG64", "Philox", "MT19937", "SFC64", "Random")
+MOST_PARTS = 64  # of a container that is looked at
+_LIBRARIES = ("eindiff", "numpy", "scipy", "torch", "jax")
+
+# What is put in the place of functions
+
+
+def _array(original: Callable, copies: bool) -> Callable:
+    """`np.array` and its like, for lists of traced arrays too."""
+
+    @wraps(original)
+    def array(value: Any, *args: Any, **keywords: Any) -> Any:
+        if not has_traced(value):
+            return original(value, *args, **keywords)
+        found = value if type(value) is TracedArray else stacked(value)
+        dtype = args[0] if args else keywords.get("dtype")
+        if dtype is not None and np.dtype(dtype).kind != "f":
+            refuse(f"an array of {np.dtype(dtype)}", [expression(found)], "it holds real numbers")
+        is_new = (copies and keywords.get("copy", True)) or keywords.get("copy") or found._is_number
+        found = made(expression(found), found.dtype if dtype is None else np.dtype(dtype)) if is_new else found
+        lead = keywords.get("ndmin", 0) - found.ndim
+        return found[(None,) * lead] if lead > 0 else found
+
+    return array
+
+
+def _random(name: str) -> Callable:
+    def refused(*_: Any, **__: Any) -> NoReturn:
+        raise EindiffError(f"{name} {RANDOM}")
+
+    return refused
+
+
+def random_states() -> tuple[Any, ...]:
+    """The states of the sources of random numbers that all functions share."""
+    _, key, *rest = np.random.get_state()
+    return np.asarray(key).tobytes(), rest, random.getstate()
+
+
+class _Random:
+    """A source of random numbers, which none are drawn from; new ones need a seed."""
+
+    def __init__(self, name: str, source: Any) -> None:
+        self._name, self._source = name, source
+
+    def __getattr__(self, name: str) -> Any:
+        found, text = getattr(self._source, name), f"{self._name}.{name}"
+        if name in _SEEDED:
+            return lambda *args, **keywords: found(*args, **keywords) if args or keywords else _random(text)()
+        return _random(text) if callable(found) else found
+
+
+class _Module:
+    """A module with others in the places of some of its functions."""
+
+    def __init__(self, module: ModuleType, replaced: Mapping[str, Any], other: Callable[[Any], Any]) -> None:
+        self._module, self._replaced, self._other = module, replaced, other
+
+    def __getattr__(self, name: str) -> Any:
+        return self._replaced[name] if name in self._replaced else self._other(getattr(self._module, name))
+
+    def __dir__(self) -> list[str]:
+        return dir(self._module)
+
+
+def _with_expressions(f: Any) -> Any:
+    """A function of this package, for traced arrays."""
+    if not isinstance(f, FunctionType):
+        return f
+
+    @wraps(f)
+    def function(*args: Any, **keywords: Any) -> Any:
+        return wrapped(f(*unwrapped(args), **unwrapped(keywords)))
+
+    return function
+
+
+_ARRAYS = {
+    "array": _array(np.array, True), "asarray": _array(np.asarray, False), "asanyarray": _array(np.asanyarray, False),
+    "ascontiguousarray": _array(np.ascontiguousarray, False),
+}  # fmt: skip
+_FUNCTIONS = {id(getattr(np, name)): function for name, function in _ARRAYS.items()}
+_NUMPY = _Module(np, {**_ARRAYS, "random": _Random("np.random", np.random)}, lambda value: value)
+_MODULES = {"numpy", "random", "eindiff"}  # whose functions are others, also where they are imported inside
+
+
+class _Globals(dict):
+    """The globals of a module as a view shows them; what a function assigns is kept here until it has run."""
+
+    def __init__(self, own: dict[str, Any], view: View) -> None:
+        super().__init__({name: own[name] for name in _OF_MODULES if name in own})
+        self.own, self.view = own, view
+        self["__builtins__"] = {**vars(builtins), "__import__": self._import}
+
+    def __missing__(self, name: str) -> Any:
+        return self.view.of(self.own[name], name)
+
+    def _import(self, name: str, _: Any = None, local: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        return self.view.of(builtins.__import__(name, self.own, local, fromlist, level))
+
+    def keep(self) -> None:
+        """Assign to the globals of the module what was assigned here."""
+        self.own.update({name: value for name, value in self.items() if name not in _OF_MODULES})
+
+
+_OF_MODULES = ("__name__", "__package__", "__spec__", "__loader__", "__file__", "__builtins__")
+
+
+class View:
+    """What the functions of one traced call see."""
+
+    def __init__(self) -> None:
+        self._seen: dict[FunctionType, FunctionType] = {}  # functions, and what is in their places
+        self._globals: dict[int, _Globals] = {}  # by the globals that they show
+
+    def of(self, value: Any, name: str = "") -> Any:
+        """A value as the traced function sees it, under a name."""
+        match value:
+            case FunctionType():
+                return self._function(value)
+            case MethodType() | BuiltinMethodType() if isinstance(value.__self__, _SOURCES):
+                return _random(value.__name__)
+            case MethodType() if isinstance(value.__func__, FunctionType):
+                return MethodType(self._function(value.__func__), value.__self__)
+            case partial():
+                args, keywords = map(self.of, value.args), {k: self.of(x) for k, x in value.keywords.items()}
+                return partial(self.of(value.func), *args, **keywords)
+            case ModuleType():
+                return self._module(value)
+            case list() | tuple() | dict():
+                return self._container(value)
+            case _ if isinstance(value, _SOURCES):
+                return _Random(name or type(value).__name__, value)
+        return _FUNCTIONS.get(id(value), value)
+
+    def _container(self, value: Any) -> Any:
+        """A list, tuple or dictionary of functions; all others are left as they are."""
+        if not _is_replaceable(value):
+            return value
+        parts = [self.of(part) for part in _parts(value)]
+        if all(old is new for old, new in zip(_parts(value), parts, strict=True)):
+            return value
+        return dict(zip(value, parts, strict=True)) if isinstance(value, dict) else type(value)(parts)
+
+    def callable(self, f: Callable) -> Callable:
+        """A function, or an object that is called like one, as it is traced."""
+        call = type(f).__call__
+        return MethodType(self._function(call), f) if isinstance(call, FunctionType) else self.of(f)
+
+    def keep(self) -> None:
+        """Assign the globals that the functions have assigned."""
+        for space in self._globals.values():
+            space.keep()
+
+    def _module(self, module: ModuleType) -> Any:
+        name = module.__name__
+        if module is np:
+            return _NUMPY
+        if name in ("numpy.random", "random"):
+            return _Random(name, module)
+        if name == "eindiff":
+            return _Module(module, {}, _with_expressions)
+        return module if is_library(module) else _Module(module, {}, self.of)
+
+    def _function(self, f: FunctionType) -> FunctionType:
+        if f not in self._seen:
+            self._explore(f)
+        return self._seen[f]
+
+    def _explore(self, f: FunctionType) -> None:
+        """Find the functions that a function may call, and make others of those that see something else."""
+        calls: dict[FunctionType, list[FunctionType]] = {}
+        waiting = [f]
+        while waiting:
+            g = waiting.pop()
+            if g not in calls and g not in self._seen:
+                calls[g] = [value for value in _values(g) if isinstance(value, FunctionType)]
+                waiting += calls[g]
+        changed = {g for g in calls if _sees_other(g)} | {g for g, other in self._seen.items() if g is not other}
+        while more := {g for g, called in calls.items() if g not in changed and not changed.isdisjoint(called)}:
+            changed |= more
+        self._seen |= {g: self._made(g) if g in changed else g for g in calls}
+        for g in calls:
+            self._fill(g)
+
+    def _made(self, f: FunctionType) -> FunctionType:
+        """The same code with other globals; cells are the same where they hold no function or module."""
+        space = self._globals.setdefault(id(f.__globals__), _Globals(f.__globals__, self))
+        cells = tuple([CellType() if _is_replaceable(contents_of(cell)) else cell for cell in f.__closure__ or ()])
+        other = FunctionType(f.__code__, space, f.__name__, f.__defaults__, cells)
+        other.__kwdefaults__, other.__qualname__ = f.__kwdefaults__, f.__qualname__
+        return other
+
+    def _fill(self, f: FunctionType) -> None:
+        """Give cells and defaults of a function what it is to see."""
+        other = self._seen[f]
+        if other is f:
+            return
+        for name, old, new in zip(f.__code__.co_freevars, f.__closure__ or (), other.__closure__ or (), strict=True):
+            if new is not old:
+                new.cell_contents = self.of(old.cell_contents, name)
+        other.__defaults__ = f.__defaults__ and tuple(map(self.of, f.__defaults__))
+        other.__kwdefaults__ = f.__kwdefaults__ and {k: self.of(x, k) for k, x in f.__kwdefaults__.items()}
+
+
+def is_library(module: ModuleType) -> bool:
+    """Whether a module is taken as it is: of Python, or of a library that traced arrays come to no harm in."""
+    name = module.__name__.partition(".")[0]
+    return name in _LIBRARIES or (name in sys.stdlib_module_names and name != "__main__")
+
+
+def _parts(value: Any) -> list[Any]:
+    """The values in a list, tuple or dictionary, if they are few: none for data."""
+    if type(value) not in (list, tuple, dict) or len(value) > MOST_PARTS:
+        return []
+    return list(value.values() if isinstance(value, dict) else value)
+
+
+def _is_replaceable(value: Any) -> bool:
+    """Whether there may be something else for a value, or for what a container holds."""
+    kinds = (FunctionType, MethodType, partial, ModuleType, *_SOURCES)
+    return any(isinstance(part, kinds) or id(part) in _FUNCTIONS for part in (value, *_parts(value)))
+
+
+def _values(f: FunctionType) -> Iterator[Any]:
+    """The values that a function may see: in its globals, closure and defaults, and in modules that it names."""
+    names, space = names_of(f.__code__), f.__globals__
+    found = [space[name] for name in names if name in space]
+    found += [*map(contents_of, f.__closure__ or ()), *(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
+    for value in [part for container in found for part in (container, *_parts(container))]:
+        yield value
+        if isinstance(value, ModuleType) and not is_library(value):
+            yield from [vars(value)[name] for name in names if name in vars(value)]
+        elif isinstance(value, partial | MethodType):
+            yield getattr(value, "func", None) or getattr(value, "__func__", None)
+
+
+def _sees_other(f: FunctionType) -> bool:
+    """Whether a function sees something that there is another for."""
+    if f.__globals__.get("__name__", "").partition(".")[0] in _LIBRARIES:
+        return False
+    names = names_of(f.__code__)
+    if any(name in _MODULES and name not in f.__globals__ for name in names):  # it may be imported there
+        return True
+    of_numpy = any(name in _NUMPY._replaced for name in names)
+    return any(of_numpy if value is np else _has_other(value) for value in _values(f))
+
+
+def _has_other(value: Any) -> bool:
+    if isinstance(value, ModuleType):
+        return value.__name__ in ("numpy.random", "random", "eindiff")
+    is_method = isinstance(value, MethodType | BuiltinMethodType)
+    return isinstance(value.__self__ if is_method else value, _SOURCES) or id(value) in _FUNCTIONS

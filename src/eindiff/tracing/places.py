@@ -1,0 +1,73 @@
+"""Gather and scatter as contractions with index maps, one for each axis.
+
+An entry of the result is an entry of the argument whose place along each axis is a function of a few axes of the
+result. So each axis has an index map of its own, and what was a product of axes stays one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eindiff.core import construct
+from eindiff.core.construct import Factor, constant
+from eindiff.core.index_relations import IndexMap
+from eindiff.core.nodes import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where entries lie along an axis of the argument: an array over some axes of the result."""
+
+    axes: tuple[int, ...]
+    index: np.ndarray
+
+
+def index_map(size: int, place: Place) -> IndexMap:
+    """The index map of a place: affine if it is."""
+    index = place.index
+    first = int(index.flat[0])
+    strides = [int(np.take(index, min(1, n - 1), axis=k).flat[0]) - first for k, n in enumerate(index.shape)]
+    steps = [s * np.arange(n) for s, n in zip(strides, index.shape, strict=True)]
+    affine = first + sum(np.ix_(*steps), np.zeros((), int)) if steps else np.asarray(first)
+    if np.array_equal(affine, index):
+        return IndexMap(size, tuple(index.shape), first, tuple(strides))
+    return IndexMap(size, tuple(index.shape), indices=tuple(index.ravel().tolist()))
+
+
+def _factors(shape: Sequence[int], places: Sequence[Place], total: int) -> tuple[list[int], list[Factor]]:
+    """Labels for the axes of the argument, and the maps between them and those of the result, which are 0 to total."""
+    labels, factors = [], []
+    for axis, (size, place) in enumerate(zip(shape, places, strict=True)):
+        chosen = index_map(size, place)
+        if chosen.is_identity():
+            labels.append(place.axes[0])
+        else:
+            labels.append(total + axis)
+            factors.append((constant(chosen), (total + axis, *place.axes)))
+    return labels, factors
+
+
+def gathered(x: Expr, places: Sequence[Place], shape: Sequence[int]) -> Expr:
+    """The entries of x at some places, in an array of the given shape."""
+    labels, factors = _factors([int(n) for n in x.shape], places, len(shape))
+    sizes = dict(enumerate(shape)) | {len(shape) + k: n for k, n in enumerate(x.shape)}
+    return construct.einsum(1, [(x, tuple(labels)), *factors], tuple(range(len(shape))), sizes)
+
+
+def scattered(x: Expr, places: Sequence[Place], shape: Sequence[int]) -> Expr:
+    """Zeros of the given shape, with the entries of x added at some places."""
+    labels, factors = _factors(shape, places, x.ndim)
+    sizes = dict(enumerate(x.shape)) | {x.ndim + k: n for k, n in enumerate(shape)}
+    return construct.einsum(1, [(x, tuple(range(x.ndim))), *factors], tuple(labels), sizes)
+
+
+def placed(numbers: np.ndarray, shape: Sequence[int]) -> list[Place]:
+    """Where entries lie along each axis of an array, from their numbers in row-major order."""
+    found = []
+    for index in np.unravel_index(numbers, tuple(shape)) if shape else ():
+        axes = tuple([k for k in range(index.ndim) if np.any(index != index.take([0], k))])
+        found.append(Place(axes, index[tuple([slice(None) if k in axes else 0 for k in range(index.ndim)])]))
+    return found

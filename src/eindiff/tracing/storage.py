@@ -1,0 +1,91 @@
+"""What a traced array holds: an expression, and what was written over parts of it since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+from eindiff.core.nodes import Expr
+from eindiff.functions import multilinear as arrays
+from eindiff.tracing.places import gathered, placed, scattered
+
+
+class Storage:
+    """An expression that may change in parts, as the memory of an array does.
+
+    Parts that are written are kept as pieces, and put together when more than one of them is read. So a loop that
+    fills an array entry by entry makes one sum, and what was written is read again as it is. Places are the numbers of
+    entries in row-major order.
+    """
+
+    __slots__ = ("_expr", "_owner", "_pieces", "_slot", "dtype", "shape")
+
+    def __init__(self, expr: Expr, dtype: np.dtype) -> None:
+        self.shape, self.dtype = expr.shape, dtype
+        self._expr = expr
+        self._pieces: list[tuple[np.ndarray, Expr]] = []  # places, and the values there
+        self._owner: np.ndarray | None = None  # the piece that each entry belongs to; None: all are those of `_expr`
+        self._slot = np.zeros(0, int)  # the number of each entry in its piece
+
+    def _sizes(self) -> tuple[int, ...]:
+        return tuple([int(size) for size in self.shape])
+
+    def places(self) -> np.ndarray:
+        """The places of all entries."""
+        shape = self._sizes()
+        return np.arange(prod(shape)).reshape(shape)
+
+    def replace(self, expr: Expr) -> None:
+        """Write all entries."""
+        self._expr, self._owner, self._pieces = expr, None, []
+
+    def write(self, places: np.ndarray, value: Expr) -> None:
+        """Write values, in the shape of their places; of two at one place the last one counts, as in NumPy."""
+        if self._owner is None:
+            everything = self.places()
+            self._pieces = [(everything, self._expr)]
+            self._owner, self._slot = np.zeros(everything.size, int), everything.ravel().copy()
+        self._owner[places] = len(self._pieces)
+        self._slot[places] = np.arange(places.size).reshape(places.shape)
+        self._pieces.append((places, value))
+
+    def read(self, places: np.ndarray | None, view: Callable[[Expr], Expr]) -> Expr:
+        """The entries at some places, which a view of the whole gives too: from one piece if they all belong to it."""
+        if self._owner is not None and places is not None:
+            owner = self._owner[places]
+            if owner.size and (owner == owner.flat[0]).all():
+                return _part(self._pieces[int(owner.flat[0])][1], self._slot[places])
+        return view(self._whole())
+
+    def _whole(self) -> Expr:
+        if self._owner is not None:
+            terms = [self._survivors(k) for k in np.unique(self._owner)]
+            self.replace(arrays.add(*terms))
+        return self._expr
+
+    def _survivors(self, k: int) -> Expr:
+        """What is left of a piece, and zeros elsewhere."""
+        places, value = self._pieces[k]
+        left = np.zeros(places.size, bool)
+        left[self._slot[self._owner == k]] = True
+        kept = np.arange(places.size).reshape(places.shape)
+        if not left.all():
+            kept = _grid(left.reshape(places.shape), kept)
+        shape = self._sizes()
+        return scattered(_part(value, kept), placed(places.ravel()[kept], shape), shape)
+
+
+def _grid(chosen: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The chosen numbers, as a grid of some indices along each axis if they are one, else in a row."""
+    lines = [chosen.any(tuple([k for k in range(chosen.ndim) if k != axis])) for axis in range(chosen.ndim)]
+    grid = np.ix_(*lines) if lines else ()
+    return numbers[grid] if chosen[grid].all() else numbers[chosen]
+
+
+def _part(value: Expr, numbers: np.ndarray) -> Expr:
+    """The entries of a value with some numbers."""
+    if numbers.shape == value.shape and np.array_equal(numbers.ravel(), np.arange(numbers.size)):
+        return value
+    return gathered(value, placed(numbers, [int(size) for size in value.shape]), numbers.shape)

@@ -1,0 +1,168 @@
+"""Rows of the table of ATen's operations: linear algebra and distances."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from eindiff.core import construct
+from eindiff.core.nodes import Expr
+from eindiff.functions import elementwise as functions
+from eindiff.functions import frechet, reductions
+from eindiff.functions import matrices as matrix_functions
+from eindiff.functions import multilinear as arrays
+from eindiff.functions.opaque import log_of_abs_det, sign_of_det
+from eindiff.tracing.front_ends import Unsupported
+from eindiff.tracing.torch.aten import TABLE, op
+from eindiff.tracing.torch.aten_shapes import _tril, _triu
+
+
+def _mirrored(x: Expr) -> Expr:
+    return arrays.einsum("...ij->...ji", x)
+
+
+@op("linalg_cholesky_ex")
+def _cholesky_ex(a: Expr, upper: bool = False, **_: Any) -> tuple:
+    factor = matrix_functions.chol(a)
+    return _mirrored(factor) if upper else factor, None
+
+
+@op("cholesky", "linalg_cholesky")
+def _cholesky(a: Expr, upper: bool = False) -> Expr:
+    return _cholesky_ex(a, upper)[0]
+
+
+@op("linalg_inv_ex")
+def _inv_ex(a: Expr, **_: Any) -> tuple:
+    return matrix_functions.inv(a), None
+
+
+@op("_linalg_det")
+def _det(a: Expr) -> tuple:
+    return matrix_functions.det(a), None, None
+
+
+@op("_linalg_slogdet")
+def _slogdet(a: Expr) -> tuple:
+    return sign_of_det(a), log_of_abs_det(a), None, None
+
+
+@op("_linalg_solve_ex")
+def _solve_ex(a: Expr, b: Expr, left: bool = True, **_: Any) -> tuple:
+    inverse = matrix_functions.inv(a)
+    if b.ndim == 1 or (a.ndim > b.ndim and b.shape == a.shape[:-1]):
+        solved = arrays.einsum("...ij,...j->...i", inverse, b)
+    else:
+        solved = arrays.matmul(inverse, b) if left else arrays.matmul(b, inverse)
+    return solved, None, None, None
+
+
+@op("linalg_solve_triangular")
+def _solve_triangular(a: Expr, b: Expr, upper: bool = False, left: bool = True, unitriangular: bool = False) -> Expr:
+    a = _triu(a) if upper else _triangle(a)
+    if unitriangular:
+        side = int(a.shape[-1])
+        a = a * (1 - arrays.eye(side)) + arrays.eye(side)
+    inverse = matrix_functions.inv(a)
+    return arrays.matmul(inverse, b) if left else arrays.matmul(b, inverse)
+
+
+def _triangle(a: Expr) -> Expr:
+    """The lower triangle; a Cholesky factor is one as it is."""
+    return a if getattr(getattr(a, "function", None), "name", "") == "chol" else _tril(a)
+
+
+@op("triangular_solve")
+def _triangular_solve(
+    b: Expr, a: Expr, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple:
+    factor = _triu(a) if upper else _triangle(a)
+    return arrays.matmul(matrix_functions.inv(_mirrored(factor) if transpose else factor), b), None
+
+
+@op("cholesky_solve")
+def _cholesky_solve(b: Expr, factor: Expr, upper: bool = False) -> Expr:
+    lower = _mirrored(_triu(factor)) if upper else _triangle(factor)
+    inverse = matrix_functions.inv(lower)
+    return arrays.matmul(_mirrored(inverse), arrays.matmul(inverse, b))
+
+
+@op("cholesky_inverse")
+def _cholesky_inverse(factor: Expr, upper: bool = False) -> Expr:
+    inverse = matrix_functions.inv(_mirrored(_triu(factor)) if upper else _triangle(factor))
+    return arrays.matmul(_mirrored(inverse), inverse)
+
+
+@op("_linalg_eigh")
+def _eigh(a: Expr, UPLO: str = "L", compute_v: bool = True) -> tuple:
+    return matrix_functions.eigvals(a), matrix_functions.eigvecs(a)
+
+
+@op("_linalg_svd")
+def _svd(a: Expr, full_matrices: bool = False, compute_uv: bool = True, **_: Any) -> tuple:
+    values = matrix_functions.svdvals(a)
+    if not compute_uv:
+        return None, values, None
+    if full_matrices and a.shape[-1] != a.shape[-2]:
+        raise Unsupported
+    return matrix_functions.svdleft(a), values, _mirrored(matrix_functions.svdright(a))
+
+
+@op("linalg_matrix_exp", "matrix_exp")
+def _matrix_exp(a: Expr) -> Expr:
+    return frechet.expm(a)
+
+
+@op("linalg_pinv")
+def _pinv(a: Expr, *_: Any, **__: Any) -> Expr:
+    return matrix_functions.pinv(a)
+
+
+@op("linalg_cross")
+def _cross(a: Expr, b: Expr, dim: int = -1) -> Expr:
+    roll = TABLE["roll"].function
+    return roll(a, [-1], [dim]) * roll(b, [-2], [dim]) - roll(a, [-2], [dim]) * roll(b, [-1], [dim])
+
+
+# Distances
+
+
+def safe_root(square: Expr) -> Expr:
+    """The square root, whose derivative at 0 is 0: distances of points from themselves."""
+    positive = square > 0
+    return functions.where(positive, functions.sqrt(functions.where(positive, square, 1)), 0)
+
+
+def _difference(a: Expr, b: Expr) -> Expr:
+    return a[..., :, None, :] - b[..., None, :, :]
+
+
+def _length(change: Expr, p: float) -> Expr:
+    """The p-norm along the last axis; that of no change has the derivative 0."""
+    size = functions.abs(change)
+    if p == 2:
+        return safe_root(arrays.sum(change * change, -1))
+    if p == 1:
+        return arrays.sum(size, -1)
+    if p == inf:
+        return reductions.max(size, -1)
+    if p == 0:
+        return arrays.sum(functions.where(size > 0, construct.filled(1, size.shape), 0), -1)
+    moved = size > 0
+    total = arrays.sum(functions.where(moved, functions.where(moved, size, 1) ** p, 0), -1)
+    some = total > 0
+    return functions.where(some, functions.where(some, total, 1) ** (1 / p), 0)
+
+
+@op("_cdist_forward", "_euclidean_dist", "cdist")
+def _cdist(a: Expr, b: Expr, p: float = 2.0, *_: Any) -> Expr:
+    return _length(_difference(a, b), p)
+
+
+@op("_pdist_forward")
+def _pdist(a: Expr, p: float = 2.0) -> Expr:
+    """The distances of all pairs, each once."""
+    first, second = np.triu_indices(int(a.shape[-2]), 1)
+    return _length(a[first] - a[second], p)

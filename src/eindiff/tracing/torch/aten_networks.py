@@ -1,0 +1,376 @@
+"""Rows of the table of ATen's operations: what neural networks are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf, pi, sqrt
+from typing import Any
+
+import numpy as np
+
+from eindiff.core import construct
+from eindiff.core.index_relations import IndexMap
+from eindiff.core.nodes import Expr
+from eindiff.functions import elementwise as functions
+from eindiff.functions import indexing, opaque, reductions
+from eindiff.functions import multilinear as arrays
+from eindiff.functions.multilinear import as_expr
+from eindiff.tracing.front_ends import Unsupported
+from eindiff.tracing.torch.aten import TABLE, greater, less, op
+from eindiff.tracing.torch.aten_shapes import _pad, along
+
+# Activations
+
+
+@op("softplus")
+def _softplus(x: Expr, beta: Any = 1, threshold: Any = 20) -> Expr:
+    """The threshold saves PyTorch an exponential; from 20 on it makes no difference."""
+    smooth = functions.softplus(x) if beta == 1 else functions.softplus(beta * x) / beta
+    return smooth if threshold >= 20 else functions.where(greater(beta * x, threshold), x, smooth)
+
+
+@op("log_sigmoid_forward")
+def _log_sigmoid(x: Expr) -> tuple:
+    return -functions.softplus(-x), None
+
+
+@op("leaky_relu")
+def _leaky_relu(x: Expr, slope: Any = 0.01) -> Expr:
+    return (1 - slope) * functions.relu(x) + slope * x
+
+
+@op("prelu", "_prelu_kernel")
+def _prelu(x: Expr, weight: Expr) -> Expr:
+    return functions.where(greater(x, 0), x, weight * x)
+
+
+@op("threshold")
+def _threshold(x: Expr, threshold: Any, value: Any) -> Expr:
+    return functions.where(greater(x, threshold), x, value)
+
+
+@op("elu")
+def _elu(x: Expr, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Expr:
+    """The exponential of the negative part only, so that it never overflows; 0 belongs to that."""
+    positive = greater(x, 0)
+    negative = functions.where(positive, 0, x)
+    return functions.where(positive, scale * x, scale * alpha * functions.expm1(input_scale * negative))
+
+
+@op("celu")
+def _celu(x: Expr, alpha: Any = 1) -> Expr:
+    return _elu(x, alpha, 1, 1 / alpha)
+
+
+@op("selu")
+def _selu(x: Expr) -> Expr:
+    return _elu(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
+
+
+@op("gelu")
+def _gelu(x: Expr, approximate: str = "none") -> Expr:
+    if approximate == "tanh":
+        return x / 2 * (1 + functions.tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x)))
+    return x / 2 * (1 + functions.erf(x / sqrt(2)))
+
+
+@op("hardtanh")
+def _hardtanh(x: Expr, low: Any = -1, high: Any = 1) -> Expr:
+    return functions.where(greater(x, low), functions.where(less(x, high), x, high), low)
+
+
+@op("glu")
+def _glu(x: Expr, dim: int = -1) -> Expr:
+    half = int(x.shape[dim]) // 2
+    return along(x, dim, slice(0, half)) * functions.sigmoid(along(x, dim, slice(half, None)))
+
+
+@op("_softmax", "softmax", "_safe_softmax")
+def _softmax(x: Expr, dim: int, *_: Any, **__: Any) -> Expr:
+    return functions.softmax(x, dim % x.ndim) if x.ndim else construct.filled(1, ())
+
+
+@op("_log_softmax", "log_softmax")
+def _log_softmax(x: Expr, dim: int, *_: Any, **__: Any) -> Expr:
+    if not x.ndim:
+        return construct.filled(0, ())
+    return x - along(reductions.logsumexp(x, dim)[None], 0, 0)[(slice(None),) * (dim % x.ndim) + (None,)]
+
+
+# Rounding and special functions of several arguments
+
+
+@op("round")
+def _round(x: Expr, decimals: int = 0) -> Expr:
+    return opaque.round_to_even(x * 10**decimals) / 10**decimals
+
+
+@op("atan2")
+def _atan2(y: Expr, x: Expr) -> Expr:
+    return opaque.atan2(*arrays.broadcast("atan2", [as_expr(y), as_expr(x)]))
+
+
+@op("polygamma")
+def _polygamma(order: int, x: Expr) -> Expr:
+    return opaque.polygamma(construct.filled(order, x.shape), x)
+
+
+@op("floor_divide")
+def _floor_divide(a: Any, b: Any) -> Expr:
+    return opaque.floor(arrays.divide(as_expr(a), b))
+
+
+@op("remainder")
+def _remainder(a: Any, b: Any) -> Expr:
+    return as_expr(a) - arrays.multiply(b, _floor_divide(a, b))
+
+
+@op("fmod")
+def _fmod(a: Any, b: Any) -> Expr:
+    return as_expr(a) - arrays.multiply(b, opaque.trunc(arrays.divide(as_expr(a), b)))
+
+
+# Losses: reduction is 0 for none, 1 for the mean, 2 for the sum
+
+
+def _averaged(loss: Expr, reduction: int) -> Expr:
+    return loss if reduction == 0 else arrays.mean(loss) if reduction == 1 else arrays.sum(loss)
+
+
+@op("mse_loss")
+def _mse_loss(a: Expr, b: Any, reduction: int = 1) -> Expr:
+    change = arrays.subtract(a, b)
+    return _averaged(change * change, reduction)
+
+
+@op("huber_loss")
+def _huber_loss(a: Expr, b: Any, reduction: int = 1, delta: Any = 1.0) -> Expr:
+    change = arrays.subtract(a, b)
+    size = functions.abs(change)
+    return _averaged(functions.where(size > delta, delta * (size - delta / 2), change * change / 2), reduction)
+
+
+@op("smooth_l1_loss")
+def _smooth_l1_loss(a: Expr, b: Any, reduction: int = 1, beta: Any = 1.0) -> Expr:
+    return _huber_loss(a, b, reduction, beta) / beta
+
+
+@op("multilabel_margin_loss_forward", known=(1,))
+def _multilabel_margin_loss(x: Expr, target: Any, reduction: int) -> tuple:
+    """Classes that are right, up to the first -1 in a row, should be 1 above all that are not.
+
+    PyTorch's own way to take this apart counts classes after the first -1.
+    """
+    rows, classes = target.reshape(-1, target.shape[-1]).numpy(), int(x.shape[-1])
+    counts = np.zeros(rows.shape)
+    for count, row in zip(counts, rows, strict=True):
+        np.add.at(count, row[: np.argmax(np.append(row, -1) < 0)], 1)
+    pairs = counts[:, :, None] * (counts[:, None, :] == 0)
+    x = indexing.reshape(x, rows.shape)
+    margins = functions.relu(1 - x[:, :, None] + x[:, None, :])
+    losses = arrays.einsum("nij,nij->n", construct.constant(pairs), margins) / classes
+    total = _averaged(losses, reduction) if target.ndim == 2 or reduction else losses[0]
+    return total, None
+
+
+@op("nll_loss_forward", "nll_loss2d_forward", known=(1,))
+def _nll_loss(x: Expr, target: Any, weight: Any, reduction: int, ignored: int) -> tuple:
+    """The negative entries at the targets, with weights of their classes; the axis of classes is the second or only."""
+    labels = target.numpy()
+    counted = (labels != ignored).astype(float)
+    scale = as_expr(counted)
+    safe = np.where(labels == ignored, 0, labels)
+    if weight is not None:
+        scale = scale * as_expr(weight)[safe]
+    loss = -_at_targets(x, safe) * scale
+    total = arrays.sum(scale)
+    if reduction == 0:
+        return loss, total
+    return (arrays.divide(arrays.sum(loss), total) if reduction == 1 else arrays.sum(loss)), total
+
+
+def _at_targets(x: Expr, targets: np.ndarray) -> Expr:
+    """The entries at one class of each sample: classes are the second axis, or the only one."""
+    if x.ndim == 1:
+        return x[int(targets)]
+    if x.ndim == 2:  # the index map shares the label of samples
+        chosen = IndexMap(x.shape[1], (x.shape[0],), indices=tuple(targets.tolist()))
+        factors = [(x, (0, 1)), (construct.constant(chosen), (1, 0))]
+        return construct.einsum(1, factors, (0,), dict(enumerate(x.shape)))
+    grids = np.indices(targets.shape)
+    return x[(grids[0], targets, *grids[1:])]
+
+
+# Normalization
+
+
+def _normalized(x: Expr, axes: Sequence[int], eps: float) -> tuple[Expr, Expr, Expr]:
+    variance, mean = TABLE["var_mean"].function(x, list(axes), 0, True)
+    scale = functions.power(variance + eps, -0.5)
+    return (x - mean) * scale, mean, scale
+
+
+@op("native_layer_norm")
+def _layer_norm(x: Expr, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> tuple:
+    result, mean, scale = _normalized(x, range(x.ndim - len(shape), x.ndim), eps)
+    return _affine(result, weight, bias), mean, scale
+
+
+@op("_fused_rms_norm")
+def _rms_norm(x: Expr, shape: Sequence[int], weight: Any, eps: float | None) -> tuple:
+    axes = list(range(x.ndim - len(shape), x.ndim))
+    square = TABLE["mean"].function(x * x, axes, True)
+    scale = functions.power(square + (np.finfo(float).eps if eps is None else eps), -0.5)
+    return _affine(x * scale, weight, None), scale
+
+
+def _affine(x: Expr, weight: Any, bias: Any) -> Expr:
+    x = x if weight is None else x * weight
+    return x if bias is None else x + bias
+
+
+@op("native_group_norm")
+def _group_norm(x: Expr, weight: Any, bias: Any, batch: int, channels: int, _: int, groups: int, eps: float) -> tuple:
+    parts = indexing.reshape(x, (batch, groups, -1))
+    result, mean, scale = _normalized(parts, [2], eps)
+    shape = (1, channels) + (1,) * (x.ndim - 2)
+    weight, bias = (None if part is None else indexing.reshape(as_expr(part), shape) for part in (weight, bias))
+    return _affine(indexing.reshape(result, x.shape), weight, bias), mean, scale
+
+
+@op("native_batch_norm", "_native_batch_norm_legit_no_training", "_native_batch_norm_legit", "cudnn_batch_norm")
+def _batch_norm(x: Expr, weight: Any, bias: Any, mean: Any, variance: Any, training: Any, *rest: Any) -> tuple:
+    """By running statistics. In train mode these are updated, which is a side effect: refused before it comes here."""
+    eps = rest[-1]
+    shape = (1, int(x.shape[1])) + (1,) * (x.ndim - 2)
+
+    def spread(part: Any) -> Expr | None:
+        return None if part is None else indexing.reshape(as_expr(part), shape)
+
+    if training is True:
+        result, *_ = _normalized(x, [k for k in range(x.ndim) if k != 1], eps)
+    else:
+        result = (x - spread(mean)) * functions.power(spread(as_expr(variance) + eps), -0.5)
+    return _affine(result, spread(weight), spread(bias)), None, None
+
+
+# Convolution and pooling: the places of a window are k = stride * i + dilation * j, an index map
+
+
+def _several(value: Any, count: int) -> list[int]:
+    values = [value] if isinstance(value, int) else list(value)
+    return values * count if len(values) == 1 else values
+
+
+def windows(x: Expr, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Expr:
+    """All windows along the last axes, which become the places of windows; the places in a window come last."""
+    count, labels = len(kernel), list(range(x.ndim))
+    first = x.ndim - count
+    sizes = dict(enumerate(x.shape))
+    factors = [(x, tuple(labels))]
+    outer, inner = [], []
+    for k in range(count):
+        size = int(x.shape[first + k])
+        places = (size - dilation[k] * (kernel[k] - 1) - 1) // stride[k] + 1
+        i, j = x.ndim + 2 * k, x.ndim + 2 * k + 1
+        sizes |= {i: places, j: kernel[k]}
+        chosen = IndexMap(size, (places, kernel[k]), 0, (stride[k], dilation[k]))
+        factors.append((construct.constant(chosen), (first + k, i, j)))
+        outer.append(i)
+        inner.append(j)
+    return construct.einsum(1, factors, (*labels[:first], *outer, *inner), sizes)
+
+
+@op("convolution", "_convolution", "conv1d", "conv2d", "conv3d")
+def _convolution(
+    x: Expr, weight: Expr, bias: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, transposed: bool = False,
+    output_padding: Any = 0, groups: int = 1, *_: Any,
+) -> Expr:  # fmt: skip
+    count = weight.ndim - 2
+    stride, padding, dilation = (_several(v, count) for v in (stride, padding, dilation))
+    kernel = [int(size) for size in weight.shape[2:]]
+    if transposed:
+        if groups != 1:
+            raise Unsupported
+        result = _transposed(x, weight, stride, padding, dilation, _several(output_padding, count))
+    else:
+        padded = _pad(x, [side for width in reversed(padding) for side in (width, width)])
+        result = _contracted(windows(padded, kernel, stride, dilation), weight, groups, count)
+    return result if bias is None else result + indexing.reshape(as_expr(bias), (-1,) + (1,) * count)
+
+
+def _contracted(patches: Expr, weight: Expr, groups: int, count: int) -> Expr:
+    """Patches (batch, channels, places, window) with a kernel (channels out, channels, window)."""
+    places, window = "pqr"[:count], "xyz"[:count]
+    if groups == 1:
+        return arrays.einsum(f"bc{places}{window},oc{window}->bo{places}", patches, weight)
+    patches = indexing.reshape(patches, (patches.shape[0], groups, -1, *patches.shape[2:]))
+    weight = indexing.reshape(weight, (groups, -1, *weight.shape[1:]))
+    result = arrays.einsum(f"bgc{places}{window},goc{window}->bgo{places}", patches, weight)
+    return indexing.reshape(result, (result.shape[0], -1, *result.shape[3:]))
+
+
+def _transposed(
+    x: Expr, weight: Expr, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], more: Sequence[int]
+) -> Expr:
+    """The adjoint of a convolution: entries are spread to the places of windows, the index map read the other way."""
+    count = weight.ndim - 2
+    letters = [(100 + 3 * k, 101 + 3 * k, 102 + 3 * k) for k in range(count)]  # of place, window, result
+    b, c, o = 0, 1, 2
+    sizes: dict[int, Any] = {b: x.shape[0], c: x.shape[1], o: weight.shape[1]}
+    factors = [(x, (b, c, *(i for i, _, _ in letters))), (weight, (c, o, *(j for _, j, _ in letters)))]
+    cuts: list[Any] = [slice(None), slice(None)]
+    for k, (i, j, r) in enumerate(letters):
+        places, window = int(x.shape[2 + k]), int(weight.shape[2 + k])
+        full = (places - 1) * stride[k] + dilation[k] * (window - 1) + 1 + more[k]
+        sizes |= {i: places, j: window, r: full}
+        chosen = IndexMap(full, (places, window), 0, (stride[k], dilation[k]))
+        factors.append((construct.constant(chosen), (r, i, j)))
+        cuts.append(slice(padding[k], full - padding[k]))
+    return construct.einsum(1, factors, (b, o, *(r for _, _, r in letters)), sizes)[tuple(cuts)]
+
+
+def _pooled(reduce: Callable[[Expr, list[int]], Expr], filler: float) -> Callable:
+    """Pooling over windows of the last axes."""
+
+    def row(x: Expr, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, count: int) -> Expr:
+        kernel, padding, dilation = (_several(v, count) for v in (kernel, padding, dilation))
+        stride = _several(stride, count) if stride else kernel
+        if ceil_mode:
+            raise Unsupported
+        widths = [side for width in reversed(padding) for side in (width, width)]
+        padded = _pad(x, widths, filler) if any(widths) else x
+        found = windows(padded, kernel, stride, dilation)
+        return reduce(found, list(range(found.ndim - count, found.ndim)))
+
+    return row
+
+
+_max_pooled = _pooled(lambda x, axes: reductions.max(x, axes), -inf)
+_mean_pooled = _pooled(lambda x, axes: arrays.mean(x, axes), 0)
+
+
+@op("max_pool2d_with_indices", "max_pool3d_with_indices")
+def _max_pool(
+    x: Expr, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> tuple:
+    return _max_pooled(x, kernel, stride, padding, dilation, ceil_mode, len(kernel)), None
+
+
+@op("avg_pool2d", "avg_pool3d", "avg_pool1d")
+def _avg_pool(
+    x: Expr, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, include: bool = True,
+    divisor: int | None = None,
+) -> Expr:  # fmt: skip
+    if divisor is not None or (not include and any(_several(padding, 1))):
+        raise Unsupported
+    return _mean_pooled(x, kernel, stride, padding, 1, ceil_mode, len(kernel))
+
+
+@op("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
+def _adaptive_avg_pool(x: Expr, shape: Sequence[int]) -> Expr:
+    sizes = [int(size) for size in x.shape[x.ndim - len(shape) :]]
+    if any(size % wanted for size, wanted in zip(sizes, shape, strict=True)):
+        raise Unsupported
+    kernel = [size // wanted for size, wanted in zip(sizes, shape, strict=True)]
+    return _avg_pool(x, kernel, kernel)

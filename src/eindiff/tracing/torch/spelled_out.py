@@ -1,0 +1,168 @@
+"""Functions of PyTorch as others of its own: those that look at values, and those whose gradient is another one.
+
+PyTorch differentiates some functions by a rule that is not the derivative of their value: the gradient by the row of an
+embedding with `padding_idx` is 0, for instance. Some of these rules are for reverse mode alone. Two marks in a graph
+say so: what passes through `stop_gradient` is constant for derivatives, and what passes through `stop_reverse` is for
+those in reverse mode.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch.utils._python_dispatch import _disable_current_modes
+
+from eindiff.core.errors import EindiffError
+
+
+def _mark(name: str) -> Any:
+    """An operation that gives its argument, as a mark in a graph."""
+
+    @torch.library.custom_op(f"eindiff::{name}", mutates_args=())
+    def mark(x: Tensor) -> Tensor:
+        return x.clone()
+
+    @mark.register_fake
+    def _(x: Tensor) -> Tensor:
+        return torch.empty_like(x)
+
+    @mark.register_vmap
+    def _(info: Any, in_dims: tuple, x: Tensor) -> tuple:
+        return mark(x), in_dims[0]
+
+    return mark
+
+
+stop_gradient = _mark("stop_gradient")  # of a tensor that is a constant for derivatives
+stop_reverse = _mark("stop_reverse")  # of one that is a constant for derivatives in reverse mode
+
+
+def _gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """As in PyTorch, without its check of values. For its reverse mode the clamping of the variance does not exist."""
+    var = var if isinstance(var, Tensor) else torch.full_like(input, var)
+    if var.size() != input.size() and input.size()[:-1] == var.size():
+        var = var.unsqueeze(-1)
+    fixed = stop_reverse(var)
+    var = fixed.clamp(min=eps) + (var - fixed)
+    loss = 0.5 * (torch.log(var) + (input - target) ** 2 / var) + (0.5 * math.log(2 * math.pi) if full else 0)
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def _cov(input: Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
+    """As in PyTorch, without its check of values."""
+    if fweights is not None or aweights is not None:
+        return torch.cov(input, correction=correction, fweights=fweights, aweights=aweights)
+    centred = input - input.mean(-1, keepdim=True)
+    return (centred @ centred.mT if input.ndim == 2 else centred @ centred) / (input.shape[-1] - correction)
+
+
+def _corrcoef(input: Tensor) -> Tensor:
+    """As in PyTorch, without its check of values."""
+    covariance = _cov(input)
+    if input.ndim < 2:
+        return covariance / covariance
+    scale = covariance.diagonal().sqrt()
+    return (covariance / scale[:, None] / scale[None]).clip(-1, 1)
+
+
+def _values(index: Tensor) -> np.ndarray:
+    """The entries of a tensor of integers, which are known."""
+    with temporarily_clear_interpreter_stack(), _disable_current_modes():
+        return index.cpu().numpy()
+
+
+def _rows(weight: Tensor, index: Tensor, padding: int | None, by_frequency: bool) -> Tensor:
+    """A table whose entries have the gradients of embeddings: none in the row of padding, or shares of them."""
+    fixed = stop_reverse(weight)
+    if by_frequency:
+        counts = (index.reshape(-1) == torch.arange(len(weight), device=index.device)[:, None]).sum(1).clamp(min=1)
+        weight = fixed + (weight - fixed) / counts[:, None]
+    if padding is not None:
+        is_padding = np.arange(len(weight))[:, None] == padding % len(weight)
+        weight = torch.where(torch.tensor(is_padding, device=weight.device), fixed, weight)
+    return weight
+
+
+def _embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    """As in PyTorch, with its gradient. A table that is rescaled in place (`max_norm`) is refused later on."""
+    if max_norm is not None or (padding_idx is None and not scale_grad_by_freq):
+        return torch.nn.functional.embedding(input, weight, None, max_norm, norm_type)
+    return torch.nn.functional.embedding(input, _rows(weight, input, padding_idx, scale_grad_by_freq))
+
+
+def _embedding_of(
+    weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Tensor:
+    """`torch.embedding`, where no padding is -1."""
+    return _embedding(indices, weight, None if padding_idx < 0 else padding_idx, scale_grad_by_freq=scale_grad_by_freq)
+
+
+def _embedding_bag(
+    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
+    norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+    per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Tensor:  # fmt: skip
+    """As in PyTorch: the sum, mean or maximum of the rows of each bag that are no padding; 0 for an empty bag."""
+    if max_norm is not None:
+        return torch.nn.functional.embedding_bag(input, weight, offsets, max_norm, norm_type, mode=mode)
+    if scale_grad_by_freq:
+        raise EindiffError("embedding_bag: PyTorch divides by frequencies of other rows where scale_grad_by_freq=True")
+    values = _values(input)
+    index = values.reshape(-1)
+    bags = _bags(values, None if offsets is None else _values(offsets), include_last_offset)
+    padding = None if padding_idx is None else padding_idx % len(weight)
+    places = [[k for k in bag if index[k] != padding] for bag in bags]
+    rows = weight[index.tolist()]
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.reshape(-1, 1)
+    ways = {"sum": lambda x: x.sum(0), "mean": lambda x: x.mean(0), "max": lambda x: x.max(0).values}
+    empty = weight.new_zeros(weight.shape[1])
+    return torch.stack([ways[mode](rows[place]) if place else empty for place in places])
+
+
+def _bags(index: np.ndarray, offsets: np.ndarray | None, has_last: bool) -> list[range]:
+    """The places of each bag: a row of the index, or what is between two offsets."""
+    if offsets is None:
+        return [range(k * index.shape[1], (k + 1) * index.shape[1]) for k in range(len(index))]
+    ends = offsets if has_last else [*offsets, len(index)]
+    return [range(*pair) for pair in pairwise(ends)]
+
+
+_LEAST = float(np.float32(1e-12))  # in PyTorch too it has single precision
+
+
+def _binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """As in PyTorch, where logarithms are at least -100, and a slope is one by at least 1e-12."""
+    fixed = stop_gradient(input)
+    kept = (fixed * (1 - fixed)).clamp(min=_LEAST)
+    inside = fixed * (1 - fixed) > _LEAST
+    p = torch.where(inside, input, 0.5)
+    smooth = -(target * torch.log(p) + (1 - target) * torch.log(1 - p))
+    at_end = -(target * torch.log(fixed).clamp(min=-100) + (1 - target) * torch.log(1 - fixed).clamp(min=-100))
+    loss = torch.where(inside, smooth, at_end + (fixed - stop_gradient(target)) / kept * (input - fixed))
+    loss = loss if weight is None else loss * weight
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+SPELLED_OUT: dict[Any, Callable] = {
+    torch.nn.functional.gaussian_nll_loss: _gaussian_nll_loss, torch.cov: _cov, torch.corrcoef: _corrcoef,
+    torch.Tensor.cov: _cov, torch.Tensor.corrcoef: _corrcoef, torch.nn.functional.embedding: _embedding,
+    torch.embedding: _embedding_of, torch.nn.functional.embedding_bag: _embedding_bag,
+    torch.nn.functional.binary_cross_entropy: _binary_cross_entropy,
+}  # fmt: skip
+NEED_VALUES = {torch.nn.functional.embedding_bag}  # of tensors of integers

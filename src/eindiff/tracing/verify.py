@@ -1,0 +1,149 @@
+"""A traced function is compared with itself: the value that its expressions have, with that of one plain call.
+
+A trace is one run of a function with symbols in place of numbers. What it did then is taken for what it always does;
+so random numbers, a counter, an array that is changed in place or a mistake of ours would give wrong derivatives
+without a word. The first call for a trace therefore computes the value twice, and any difference is an error.
+
+Two computations of one number differ by rounding. Half of the digits are taken for that. Where more are gone, the
+expressions are computed again at arguments that differ in their last digits: if their own values spread as far, the
+function itself has no more digits there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from eindiff.core.errors import EindiffError, shape_text
+from eindiff.core.nodes import Expr
+from eindiff.program.interpreter import evaluate
+
+TRIALS = 4  # of arguments that differ in their last digits
+LAST_DIGITS = 64  # how far they differ, in units of the last place
+FACTOR = 64  # how much more than their values two computations may differ
+
+_HALF, _SINGLE, _DOUBLE = 2.0**-10, 2.0**-23, 2.0**-52  # the distance of 1 to the next number
+
+OFF = "verify=False turns this comparison off"
+
+Value = Callable[[Mapping[str, Any]], Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a plain call gave: the results that are numbers, their structure, and the arguments that it changed."""
+
+    results: list[Any]
+    structure: Any
+    changed: list[str] = field(default_factory=list)
+    precision: float = 0.0  # of what it computes in between
+
+
+def compare(
+    f: Callable, value: Value, inputs: Mapping[str, Any], plain: Callable[[], Call], structure: Any,
+    on_accelerator: bool = False,
+) -> None:  # fmt: skip
+    """Refuse a function whose expressions have other values than a plain call of it, up to rounding.
+
+    `value` computes the expressions from arrays by name; `structure` is that of the results. Accelerators multiply
+    matrices of single precision with less.
+    """
+    call = plain()
+    with np.errstate(all="ignore"):
+        found, expected = list(map(_numbers, value(inputs))), list(map(_numbers, call.results))
+        problem = _other_form(found, expected) if structure == call.structure else "other containers of results"
+        if problem is None:
+            precision = max([call.precision, *(precision_of(x) for x in (*inputs.values(), *call.results))])
+            precision = _HALF if on_accelerator and precision == _SINGLE else precision
+            allowed: list[Any] = [sqrt(precision) * _largest(y) for y in expected]
+            if _difference(found, expected, allowed) is None:
+                return
+            floor = LAST_DIGITS * precision * max([1.0, *map(_largest, inputs.values())])
+            spread = _spread(value, inputs, found, precision)
+            allowed = [a + floor + FACTOR * s for a, s in zip(allowed, spread, strict=True)]
+            problem = _difference(found, expected, allowed)
+    if problem is not None:
+        name = getattr(f, "__name__", type(f).__name__)
+        raise EindiffError(f"{name}: traced, it gives {problem}. {_reason(call, plain())}; {OFF}")
+
+
+def _numbers(x: Any) -> np.ndarray:
+    """A result of any library as an array of numbers in double precision."""
+    if isinstance(x, Expr):
+        return evaluate(x)
+    return np.asarray(x.detach().double().cpu() if hasattr(x, "detach") else x).astype(float)
+
+
+def precision_of(x: Any) -> float:
+    """The precision of the type of an array, or of anything that has a type; 0 for integers."""
+    kind = str(getattr(x, "dtype", "float64")).removeprefix("torch.")
+    return {"bfloat16": 2.0**-7, "float16": _HALF, "float32": _SINGLE, "float64": _DOUBLE}.get(kind, 0.0)
+
+
+def _largest(x: Any) -> float:
+    numbers = np.abs(_numbers(x))
+    return float(numbers.max(where=np.isfinite(numbers), initial=0.0))
+
+
+def _other_form(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str | None:
+    if len(found) != len(expected):
+        return f"{len(found)} results where a plain call gives {len(expected)}"
+    for x, y in zip(found, expected, strict=True):
+        if x.shape != y.shape:
+            return f"a result of shape {shape_text(x.shape)} where a plain call gives {shape_text(y.shape)}"
+    return None
+
+
+def _difference(found: Sequence[np.ndarray], expected: Sequence[np.ndarray], allowed: Sequence[Any]) -> str | None:
+    """The worst difference in words, None if all are allowed.
+
+    Where a plain call has no number, by overflow for instance, simplified expressions may well have one.
+    """
+    for x, y, bound in zip(found, expected, allowed, strict=True):
+        is_right = np.isnan(y) | (x == y) | (np.isinf(y) & np.isfinite(x)) | (np.abs(x - y) <= bound)
+        if not is_right.all():
+            distance = np.where(is_right, -1.0, np.nan_to_num(np.abs(x - y), nan=np.inf))
+            place = np.unravel_index(np.argmax(distance), x.shape)
+            at = f" at {', '.join(map(str, place))}" if place else ""
+            return f"{x[place]:.8g}{at} where a plain call gives {y[place]:.8g}"
+    return None
+
+
+def _spread(value: Value, inputs: Mapping[str, Any], found: Sequence[np.ndarray], precision: float) -> list[np.ndarray]:
+    """How far the values move when the last digits of the arguments do; whole numbers are taken to be exact."""
+    random = np.random.default_rng(0)
+    spread = [np.zeros(x.shape) for x in found]
+
+    def moved(x: Any) -> Any:
+        if not precision_of(x):
+            return x
+        numbers = _numbers(x)
+        factors = 1 + LAST_DIGITS * precision * random.uniform(-1, 1, numbers.shape)
+        kind = np.float64 if precision_of(x) == _DOUBLE else np.float32
+        return np.where(numbers == np.round(numbers), numbers, factors * numbers).astype(kind)
+
+    for _ in range(TRIALS):
+        values = map(_numbers, value({name: moved(x) for name, x in inputs.items()}))
+        spread = [np.fmax(s, np.abs(x - y)) for s, x, y in zip(spread, values, found, strict=True)]
+    return spread
+
+
+def _reason(call: Call, again: Call) -> str:
+    """Why the values may differ, as far as a second plain call tells."""
+    if call.changed:
+        return f"It changes its argument {', '.join(call.changed)} in place: let it work on a copy"
+    first, second = (list(map(_numbers, x.results)) for x in (call, again))
+    alike = call.structure == again.structure and len(first) == len(second)
+    if not alike or any(not np.array_equal(x, y, equal_nan=True) for x, y in zip(first, second, strict=True)):
+        return (
+            "Two plain calls differ as well: it draws random numbers, or has state that changes with each call (a "
+            "counter, a captured array that it changes in place); give these as arguments"
+        )
+    return (
+        "Plain calls agree with each other, so it does something else with symbols: a branch on values or types, a "
+        "change of an array in place, a first call that differs; or eindiff is wrong, which should be reported"
+    )

@@ -1,0 +1,64 @@
+"""The specification of a canonical expression, checked node by node."""
+
+from __future__ import annotations
+
+from eindiff.core.construct import FLAT_LIMIT, transpose
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, topological
+
+
+def assert_canonical(*exprs: Expr) -> None:
+    """Every node below keeps the facts that the constructors promise (see `eindiff.core.construct`)."""
+    for node in topological(exprs):
+        match node:
+            case Einsum():
+                _check_einsum(node)
+            case Add():
+                _check_add(node)
+            case Map():
+                assert all(arg.shape == node.shape for arg in node.args)
+            case Apply():
+                cores = [arg.shape[len(labels) :] for arg, labels in zip(node.args, node.batch, strict=True)]
+                batched = len({label for labels in node.batch for label in labels})
+                assert node.shape[batched:] == node.function.output_shape(cores)
+        for axes, sign in node.symmetries:
+            turned = transpose(node, axes)
+            assert turned is node if sign == 1 else turned is -node
+
+
+def _check_einsum(node: Einsum) -> None:
+    bound = {label for labels in node.labels for label in labels}
+    for operand, labels in zip(node.operands, node.labels, strict=True):
+        assert operand.shape == tuple(node.sizes[label] for label in labels)
+        assert not (isinstance(operand, Einsum) and operand.is_product), "products are inlined"
+        assert not (isinstance(operand, Add) and operand.has_delta), "sums with deltas are distributed over"
+    assert node.shape == tuple(node.sizes[label] for label in node.output)
+    assert set(range(len(node.sizes))) == bound | set(node.output), "labels are 0, 1, 2, ..."
+    if node.is_product:
+        assert bound <= set(node.output)
+        assert node.coefficient != 0 or not node.operands
+        return
+    assert node.coefficient == 1
+    assert len(set(node.output)) == len(node.output)
+    assert set(node.output) <= bound
+    assert _connected(node), "a contraction holds only what hangs together"
+
+
+def _connected(node: Einsum) -> bool:
+    if not node.contracted:  # a long product that is computed in parts
+        return len(node.operands) > FLAT_LIMIT
+    reached, pending = {0}, [0]
+    while pending:
+        mine = set(node.labels[pending.pop()]) & set(node.contracted)
+        for k, labels in enumerate(node.labels):
+            if k not in reached and mine & set(labels):
+                reached.add(k)
+                pending.append(k)
+    return len(reached) == len(node.operands)
+
+
+def _check_add(node: Add) -> None:
+    assert len(node.terms) > 1
+    assert all(term.shape == node.shape for term in node.terms)
+    bare = [term if not isinstance(term, Einsum) else (term.operands, term.labels, term.output) for term in node.terms]
+    assert len(set(bare)) == len(bare), "like terms are merged"
+    assert not any(isinstance(term, Add) for term in node.terms), "sums are flat"

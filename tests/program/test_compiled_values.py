@@ -1,0 +1,237 @@
+"""Compiled functions give what the interpreter gives, in arrays of their own, and leave their inputs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+from compiling import (
+    A,
+    B,
+    S,
+    X,
+    assert_close,
+    derivatives,
+    leaves,
+    point_of,
+    small,
+    w,
+    x,
+    y,
+)
+from eindiff.core.nodes import Expr
+from eindiff.program.interpreter import evaluate
+from grammar import OPERATIONS, Example, example_outputs, examples, run
+from models import MODELS
+
+# Random expressions
+
+
+def columns_first(array: np.ndarray) -> np.ndarray:
+    return np.array(array, order="F")
+
+
+def every_second(array: np.ndarray) -> np.ndarray:
+    """A view of a larger array."""
+    larger = np.full([2 * size for size in array.shape], np.nan)
+    view = larger[(..., *[slice(None, None, 2)] * array.ndim)]
+    view[...] = array
+    return view
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+LAYOUTS = (np.array, columns_first, every_second, read_only)
+
+
+def check_values(example: Example) -> None:
+    outputs, arrays, expected = example_outputs(example)
+    function = ed.compile(outputs)
+    for layout in LAYOUTS:
+        given = {name: layout(array) for name, array in arrays.items()}
+        context = f"{layout.__name__}\n{function.source}"
+        assert_close(function(**given), expected, context=context)
+        buffers = [np.full(value.shape, np.nan) for value in expected]
+        function(**given, out=buffers)
+        assert_close(buffers, expected, context=f"out, {context}")
+        assert all(np.array_equal(given[name], arrays[name]) for name in arrays), f"inputs changed, {context}"
+
+
+@pytest.mark.usefixtures("tiny_is_large")
+@pytest.mark.parametrize("root", OPERATIONS)
+@pytest.mark.parametrize(("order", "count"), [(0, 25), (1, 40), (2, 15)])
+def test_random_expressions(root: str, order: int, count: int) -> None:
+    run(examples(root, order), count, check_values)
+
+
+def check_memory(example: Example) -> None:
+    outputs, arrays, _ = example_outputs(example)
+    results = ed.compile(outputs)(**arrays)
+    assert_apart(results, arrays)
+
+
+@pytest.mark.usefixtures("tiny_is_large")
+@pytest.mark.parametrize("root", OPERATIONS)
+def test_memory_of_random_expressions(root: str) -> None:
+    run(examples(root, 1), 20, check_memory)
+
+
+# Arrays that are changed in place
+
+IN_PLACE: dict[str, Callable[[], Expr]] = {
+    "a sum": lambda: ed.exp(A) + ed.sin(B) - A,
+    "a difference from the right": lambda: A - ed.exp(B),
+    "a quotient from the right": lambda: A / ed.exp(B),
+    "a chain": lambda: ed.tanh(ed.exp(ed.sin(-A)) * 2 - 1),
+    "its own transpose": lambda: ed.exp(A) + ed.exp(A).T,
+    "a product with a part of it": lambda: ed.exp(A) * ed.exp(A)[0],
+    "a view that is needed later": lambda: (lambda u: ed.sin(u) + u[::-1] * u.T)(ed.exp(A @ B)),
+    "numbers that choose": lambda: ed.where(A > 0, 1, 0) * B / ed.exp(A),
+    "a derivative of a choice": lambda: ed.gradient(ed.sum(ed.where(A > 0, B, A) * ed.exp(A)), B),
+    "a derivative of relu": lambda: ed.gradient(ed.sum(ed.relu(A @ B) * ed.exp(A)), A),
+    "a step, twice": lambda: (lambda u: u + ed.exp(u))(ed.gradient(ed.sum(ed.relu(A) * B), A)),
+    "a derivative of a maximum": lambda: ed.hessian(ed.sum(ed.maximum(x, y) ** 3), x),
+    "a diagonal": lambda: ed.diag(A @ ed.exp(B)[::-1]) * x,
+    "a diagonal of an inverse": lambda: ed.diag(ed.inv(A)) * x + y,
+    "a diagonal of rows": lambda: ed.derivative(ed.diag(ed.square(A)[[1, 0, 1]][:, [0, 1, 1]]), A),
+    "eigenvalues": lambda: 2 * ed.eigvals(S) * x + ed.eigvals(S),
+    "literals": lambda: (x[:2] + np.array([1.0, 2.0])) * np.array([1.0, 2.0]),
+    "a row of a table": lambda: ed.exp(X)[[0, 0, 1]] * ed.exp(X)[[0, 0, 1]],
+    "weights without a sign": lambda: X.T @ ed.diag(w) @ X,
+    "weights on a diagonal": lambda: ed.einsum("ra,rr,rb->ab", B, A, B),
+    "numbers beside an array": lambda: ed.concatenate([X, 2 - A]),
+    "numbers beside an array, derived": lambda: ed.gradient(ed.sum(ed.concatenate([x / 4, 2 - y]) ** 3), y),
+}
+
+
+@pytest.mark.usefixtures("tiny_is_large")
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_changed_in_place(name: str) -> None:
+    output = IN_PLACE[name]()
+    point = point_of(output, {"m": 2, "n": 3})
+    before = {name: array.copy() for name, array in point.items()}
+    function = ed.compile(output)
+    for _ in range(2):
+        assert_close(function(**point), evaluate(output, before), context=function.source)
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_large_arrays(name: str) -> None:
+    output = IN_PLACE[name]()
+    point = point_of(output, {"m": 150, "n": 160})
+    function = ed.compile(output)
+    assert_close(function(**point), evaluate(output, point), context=function.source)
+
+
+def test_large_arrays_are_changed_in_place_and_forgotten() -> None:
+    source = ed.compile(ed.exp(ed.exp(ed.sin(A @ B) + A) @ B) @ A, sizes={"n": 400}).source
+    assert "np.sin(t0, out=t0)" in source and "t0 += A" in source and "del t0" in source
+
+
+# Results are arrays of their own
+
+
+def assert_apart(results: list, arrays: dict[str, np.ndarray]) -> None:
+    for result in results:
+        assert not any(np.shares_memory(result, array) for array in arrays.values())
+        assert not isinstance(result, np.ndarray) or result.flags.writeable
+    assert not any(np.shares_memory(one, other) for one, other in combinations(results, 2))
+
+
+T = ed.tensor("T", ("n", "n", "n"))
+OWN: dict[str, Callable[[], list[Expr]]] = {
+    "the input": lambda: [A],
+    "the input twice": lambda: [A, A],
+    "the input and its transpose": lambda: [x, A, A.T, A],
+    "parts of the input": lambda: [A[0], A[:, 1], A[::-1], A[1:, 1:], A[0, 0]],
+    "shapes of the input": lambda: [ed.vec(A), ed.reshape(A, ("n*n",)), A[:, None], ed.transpose(T, (2, 0, 1))],
+    "diagonals of the input": lambda: [ed.diag(A), ed.einsum("iji->ij", T), ed.einsum("iii->i", T)],
+    "one value twice": lambda: [ed.exp(A), ed.exp(A)],
+    "parts of a value": lambda: (lambda u: [u, u[0], u[::-1], u.T, ed.reshape(u, ("n*n",))])(ed.exp(A @ A)),
+    "parts without the value": lambda: (lambda u: [u[0], u[0], u[:, 0], u.T])(ed.exp(A @ A)),
+    "diagonals of a value": lambda: (lambda u: [u, ed.diag(u)])(A @ A @ A),
+    "an eigenvalue": lambda: [ed.eigvals(S), ed.eigvecs(S), ed.eigvals(S)[0], ed.eigvecs(S).T],
+    "constants": lambda: [np.arange(30.0) * ed.ones(30), np.arange(3.0) * ed.ones(3), ed.eye(3), ed.eye(3)],
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_results_share_no_memory(name: str) -> None:
+    outputs = OWN[name]()
+    point = point_of(outputs, {"n": 3})
+    function = ed.compile(outputs)
+    first, second = function(**point), function(**point)
+    expected = evaluate(outputs, point)
+    assert_apart([*first, *second], point)
+    for result in first:
+        np.asarray(result)[...] = np.nan
+    assert_close(second, expected)
+    assert_close(function(**point), expected)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_each_buffer_is_filled(name: str) -> None:
+    outputs = OWN[name]()
+    point = point_of(outputs, {"n": 3})
+    expected = evaluate(outputs, point)
+    buffers = [np.full(value.shape, np.nan) for value in expected]
+    results = ed.compile(outputs)(**point, out=buffers)
+    assert_close(buffers, expected)
+    assert all(result is buffer for result, buffer in zip(results, buffers, strict=True))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_buffers_of_models(name: str) -> None:
+    outputs = derivatives(name)
+    point, sizes = point_of(outputs, small(name)), small(name)
+    function, expected = ed.compile(outputs), evaluate(outputs, point, sizes)
+    for make in (np.array, columns_first, every_second):
+        buffers = [make(np.full(value.shape, np.nan)) for value in leaves(expected)]
+        function(**point, sizes=sizes, out=buffers)
+        assert_close(buffers, expected)
+
+
+COLUMNS: dict[str, Expr] = {
+    "negative": -x, "multiple": 2 * x, "difference": x - y, "function": ed.exp(x), "product": A @ x, "row": -A[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_of_matrices(name: str) -> None:
+    """`np.negative` of NumPy 2.4 is wrong from column to column of matrices with 8 of them."""
+    output = COLUMNS[name]
+    arrays = point_of(output, {"n": 9})
+    for width in range(1, 18):
+        point = {key: np.repeat(array[..., None], width, -1)[..., 0] for key, array in arrays.items()}
+        out = np.full((9, width), np.nan)[:, 0]
+        ed.compile(output)(**point, out=out)
+        assert_close(out, evaluate(output, point), context=f"{width} columns")
+
+
+@pytest.mark.usefixtures("tiny_is_large")
+@pytest.mark.parametrize("name", [*IN_PLACE, *OWN])
+def test_float32_of_all_kinds_of_expressions(name: str) -> None:
+    outputs = {**IN_PLACE, **OWN}[name]()
+    point = point_of(outputs, {"m": 2, "n": 3})
+    function = ed.compile(outputs, dtype="float32")
+    results = leaves(function(**point))
+    assert {str(np.asarray(result).dtype) for result in results} == {"float32"}
+    assert_close(results, evaluate(outputs, point), rtol=1e-3)
+    buffers = [np.full(np.shape(result), np.nan, np.float32) for result in results]
+    function(**point, out=buffers)
+    assert_close(buffers, results, rtol=1e-6)
+
+
+def test_slices_of_one_start_and_different_lengths() -> None:
+    v = ed.vector("v", 4)
+    hessian = ed.hessian(ed.square(ed.sum(ed.exp(v[0:2]))) + ed.square(ed.sum(ed.exp(v[0:3]))), v)
+    point = {"v": np.arange(4.0)}
+    assert_close(ed.compile(hessian)(**point), ed.evaluate(hessian, point))

@@ -1,0 +1,88 @@
+"""Inside of `jax.jit`: programs in JAX's words, and indices whose values cannot be known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import eindiff.jax as ej
+import oracles
+from jax_functions import CASES as TABLE
+from jax_functions import Case
+from tracing.test_jax import assert_like_jax, order, reference
+
+COMPILED = ("singular values", "nuclear norm", "eigh", "gamma logpdf", "Gaussian process", "cho_solve", "log_ndtr",
+            "custom_jvp", "transformer block", "Kalman filter", "scan", "multivariate normal", "qr")  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [case for case in TABLE if case.name in COMPILED], ids=lambda case: case.name)
+@pytest.mark.filterwarnings("ignore:.*no closed form")
+def test_inside_of_jit(case: Case) -> None:
+    """Programs in JAX's words, which its compiler may round in other ways."""
+    ours, theirs = (ej.hessian, jax.hessian) if order(case) == 2 else (ej.jacrev, jax.jacrev)
+
+    def function(*args: Any) -> Any:  # not the one that other tests have traced
+        return case.function(*args)
+
+    actual = jax.jit(ours(function, case.argnums, case.has_aux))(*case.args)
+    assert_like_jax(actual, reference(theirs, case), case.tolerance)
+
+
+rng = np.random.default_rng(0)
+W, X, T = (jnp.asarray(rng.normal(size=shape)) for shape in ((4, 3), (6, 4), (7, 4)))
+k = jnp.array([0, 1, 2, 2, 1, 0])
+
+CASES: dict[str, tuple[Callable, tuple]] = {
+    "labels": (lambda W, X, k: -jnp.sum(jax.nn.log_softmax(X @ W)[jnp.arange(6), k]), (W, X, k)),
+    "take_along_axis": (lambda W, X, k: jnp.sum(jnp.take_along_axis(jnp.sin(X @ W), k[:, None], 1) ** 2), (W, X, k)),
+    "rows of data": (lambda W, T, k: jnp.sum(jnp.sin(T[k] @ W)), (W, T, k)),
+    "an embedding": (lambda T, k: jnp.sum(jnp.sin(T[k]) ** 2) + jnp.sum(T[-k] ** 3), (T, k)),
+    "windows": (lambda T, k: jnp.sum(T[k[:2, None] + jnp.arange(2)] ** 3), (T, k)),
+    "clipped": (lambda T, k: jnp.sum(jnp.take(T, k + 4, axis=0, mode="clip") ** 3), (T, k)),
+    "filled": (lambda T, k: jnp.sum(jnp.take(T, k, axis=0, mode="fill", fill_value=2.0) ** 3), (T, k)),
+    "a slice": (lambda T, k: jnp.sum(jnp.sin(jax.lax.dynamic_slice(T, (k[1], 0), (2, 4))) ** 3), (T, k)),
+    "added up": (lambda T, k: jnp.sum(jnp.zeros(8).at[k].add(jnp.sin(T[:6, 0])) ** 2), (T, k)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.filterwarnings("ignore:.*no closed form")
+def test_indices_that_are_traced(name: str) -> None:
+    function, args = CASES[name]
+    oracles.assert_close(jax.jit(ej.hessian(function))(*args), jax.hessian(function)(*args), 1e-9)
+
+
+def test_other_indices_need_no_other_trace() -> None:
+    def function(W: jax.Array, X: jax.Array, k: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.sin(X @ W)[jnp.arange(6), k] ** 2)
+
+    hessian = ej.hessian(function)
+    compiled = jax.jit(hessian)
+    for shift in (1, 2):
+        oracles.assert_close(compiled(W, X, (k + shift) % 3), jax.hessian(function)(W, X, (k + shift) % 3), 1e-9)
+    assert hessian.traces == 1
+
+
+def test_known_indices_first() -> None:
+    """A function that was called with known indices can still be compiled, and the other way round."""
+
+    def function(W: jax.Array, k: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.cos(X @ W)[jnp.arange(6), k] ** 2)
+
+    hessian, expected = ej.hessian(function), jax.hessian(function)(W, k)
+    for call in (hessian, jax.jit(hessian), hessian):
+        oracles.assert_close(call(W, k), expected, 1e-9)
+
+
+def test_an_index_out_of_range_is_seen() -> None:
+    """Where JAX fills in what is not a number, the Hessian is not one either."""
+
+    def function(T: jax.Array, k: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.take(T, k, axis=0, mode="fill") ** 3)
+
+    assert np.isnan(np.asarray(jax.jit(ej.hessian(function))(T, k + 6))).all()
