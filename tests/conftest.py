@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import eindiff as ed
-from eindiff.program.compiled import _compiled
 from eindiff.program.lower import contractions, functions, products
 from eindiff.program.write import statements
+from eindiff.structure.compile import _compiled
 
 RTOL = 1e-10
 

@@ -98,11 +98,12 @@ from eindiff.program.check import Check, check
 from eindiff.program.interpreter import evaluate
 
 if TYPE_CHECKING:
-    from eindiff.models.newton import NewtonStep, Step, newton_step
-    from eindiff.program.compiled import Compiled, compile, structured
+    from eindiff.program.compiled import Compiled
     from eindiff.program.plan import Plan, plan
     from eindiff.program.write.source import to_script, to_source
+    from eindiff.structure.compile import compile, structured
     from eindiff.structure.derivative import Derivative
+    from eindiff.structure.newton import NewtonStep, Step, newton_step
     from eindiff.structure.solvers.solver import SingularError
     from eindiff.structure.terms import Term
     from eindiff.text.read.parse import parse
@@ -116,14 +117,14 @@ __version__ = "0.1.0"
 _LATER = {
     "Compiled": "eindiff.program.compiled",
     "Derivative": "eindiff.structure.derivative",
-    "NewtonStep": "eindiff.models.newton",
+    "NewtonStep": "eindiff.structure.newton",
     "SingularError": "eindiff.structure.solvers.solver",
-    "Step": "eindiff.models.newton",
+    "Step": "eindiff.structure.newton",
     "Term": "eindiff.structure.terms",
-    "newton_step": "eindiff.models.newton",
-    "structured": "eindiff.program.compiled",
+    "newton_step": "eindiff.structure.newton",
+    "structured": "eindiff.structure.compile",
     "Plan": "eindiff.program.plan",
-    "compile": "eindiff.program.compiled",
+    "compile": "eindiff.structure.compile",
     "ParseError": "eindiff.text.read.source",
     "parse": "eindiff.text.read.parse",
     "plan": "eindiff.program.plan",

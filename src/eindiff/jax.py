@@ -34,8 +34,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from eindiff.models.newton import NewtonStep, Step
 from eindiff.program.interpreter import as_tuples
+from eindiff.structure.newton import NewtonStep, Step
 from eindiff.tracing.front_ends import Compared, Lowered, Newton, check_tangents, compared, direction_name
 from eindiff.tracing.jax import derivatives
 from eindiff.tracing.jax.derivatives import ArgNums, Request, Transformed, Valued, lowered

@@ -69,7 +69,8 @@ FORK = """
 import os, signal, sys, threading
 import numpy as np
 import eindiff as ed
-from eindiff.program import compiled, inputs
+from eindiff.program import inputs
+from eindiff.structure import compile as compiled
 from eindiff.core import nodes as expr
 
 locks = [expr._interning, compiled._compiling, compiled._compiled._lock, inputs._changing]

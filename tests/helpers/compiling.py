@@ -8,8 +8,9 @@ import numpy as np
 
 import eindiff as ed
 from eindiff.program.check import random_point
-from eindiff.program.compiled import Compiled, _compiled
+from eindiff.program.compiled import Compiled
 from eindiff.program.interpreter import flatten
+from eindiff.structure.compile import _compiled
 from models import MODELS
 
 RTOL = 1e-10

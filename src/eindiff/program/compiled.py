@@ -4,31 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.locks import reentrant_lock
-from eindiff.core.nodes import Constant, Expr, plain, topological, variables
-from eindiff.core.recent import Recent
+from eindiff.core.nodes import Expr, plain, variables
 from eindiff.functions.opaque import REGISTRY
-from eindiff.models.newton import NewtonStep
-from eindiff.program.backends import NAMES, library_of
+from eindiff.program.backends import library_of
 from eindiff.program.foreign_arrays import converter, device_of, known, prepared, stand_ins
 from eindiff.program.inputs import check, common_type, real_array
-from eindiff.program.interpreter import as_tuples, bind_from_unneeded, bind_sizes, declared, flatten, read_inputs
+from eindiff.program.interpreter import bind_from_unneeded, bind_sizes, declared, read_inputs
 from eindiff.program.plan import Plan, named
 from eindiff.program.write.module import Module, Program
-from eindiff.structure.patterns import Pattern, decompose, inverted
-from eindiff.structure.results import Outputs
-from eindiff.structure.terms import Term
 
-FORMS = ("dense", "structured")
-DTYPES = ("float32", "float64")
 RESERVED = ("out", "sizes")  # keywords of a call
+
+
+class Parts(Protocol):
+    """What a program computes in the place of outputs, for sizes of one kind."""
+
+    exprs: list[Expr]
+
+    def collect(self, computed: Sequence[Expr], sizes: Mapping[str, int]) -> Callable[[Sequence[Any], bool], list[Any]]:
+        """What makes values of outputs from those of parts, for some sizes. It is told whether these are NumPy's."""
+        ...
+
+
+class Outputs(Protocol):
+    """What a compiled function gives: expressions, in some form."""
+
+    exprs: list[Expr]
+    is_array: bool  # whether the value of the one expression is all
+
+    def parts(self, exprs: Sequence[Expr], sizes: Mapping[str, int]) -> Parts | None:
+        """What is computed for sizes of this kind, if not the expressions themselves."""
+        ...
+
+    def assemble(self, values: Sequence[Any], dtype: np.dtype) -> Any:
+        """The result from the values of the expressions."""
+        ...
 
 
 class Compiled:
@@ -41,9 +58,9 @@ class Compiled:
     """
 
     def __init__(
-        self, outputs: Any, dtype: str | None, sizes: Mapping[str, int], form: str, backend: str | None
+        self, outputs: Outputs, dtype: str | None, sizes: Mapping[str, int], form: str, backend: str | None
     ) -> None:
-        self._outputs = Outputs(outputs, form)
+        self._outputs = outputs
         self.exprs = self._outputs.exprs
         self.dtype = dtype
         self.form = form
@@ -101,12 +118,12 @@ class Compiled:
         """The program for some sizes, with what it costs; without sizes the one that was made last."""
         if sizes is None and self._built:
             built = [*self._built.values()][-1]
-            return Plan(built.program, () if built.patterns else self.exprs)
+            return Plan(built.program, () if built.parts else self.exprs)
         wanted = {**self._given, **sz.read_given(sizes or {})}
         if missing := sorted(self._module.size_names - set(wanted)):
             raise EindiffError(f"the plan depends on the sizes {', '.join(missing)}: give them, or call it once")
         built = self._build(wanted, self.dtype or "float64", self.backend or "numpy")
-        return Plan(built.program, () if built.patterns else self.exprs)
+        return Plan(built.program, () if built.parts else self.exprs)
 
     @property
     def source(self) -> str:
@@ -130,21 +147,14 @@ class Compiled:
         return self._built[kind]
 
     def _made(self, sizes: Mapping[str, int], dtype: str, library: str) -> _Built:
-        module, patterns = self._module, {}
-        exprs = [plain(expr) for expr in self.exprs]
-        if any(self._outputs.structured):
-            flags = zip(exprs, self._outputs.structured, strict=True)
-            patterns = {expr: decompose(expr, sizes) for expr, structured in flags if structured}
-            factors = [factor for terms in patterns.values() for term in terms for factor, _ in term.factors]
-            factors += [matrix for factor in factors if (matrix := inverted(factor)) is not None]
-            factors += [expr for expr in exprs if expr not in patterns]
-            module = Module(named(list(dict.fromkeys(factors)) or [construct.filled(1, ())]), "f")
+        parts = self._outputs.parts([plain(expr) for expr in self.exprs], sizes)
+        module = self._module if parts is None else Module(named(parts.exprs), "f")
         known = {name: sizes[name] for name in module.size_names}
         program = module.program(known, dtype, exact=True, library=library)
         namespace: dict[str, Any] = dict(REGISTRY)
         exec(program.source, namespace)
         function = prepared(library, namespace["f"], [module.names.sizes[name] for name in module.unseen])
-        return _Built(module, program, function, patterns)
+        return _Built(module, program, function, parts)
 
     def _bind(self, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> _Call:
         """Check the arrays, find their sizes, and what runs for arrays like these."""
@@ -189,12 +199,12 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """What is made for sizes of one kind; for structured outputs the program gives the factors of their patterns."""
+    """What is made for sizes of one kind; the program gives the parts of outputs that are computed in parts."""
 
     module: Module
     program: Program
     function: Callable
-    patterns: dict[Expr, list[Pattern]]
+    parts: Parts | None
 
 
 class _Call:
@@ -218,23 +228,10 @@ class _Call:
         self.quiet = built.program.is_quiet or not self.is_numpy
         self.keywords = {module.names.sizes[name]: sizes[name] for name in module.unseen}
         self.shapes = [shape(x.shape) for x in exprs]
-        self.is_finished = not built.patterns and self.is_typed
+        self.is_finished = built.parts is None and self.is_typed
         self._outputs = list(module.names.outputs.values())
         self._buffers = list(module.names.buffers.values())
-        place = {factor: k for k, factor in enumerate(module.exprs)}
-        self._places = [place.get(expr, 0) for expr in exprs]
-        self._terms = {
-            k: [
-                (
-                    float(term.coefficient), [place[factor] for factor, _ in term.factors],
-                    tuple([labels for _, labels in term.factors]), term.output,
-                    dict(zip(term.sizes, shape(term.sizes.values()), strict=True)),
-                    [None if (x := inverted(factor)) is None else place[x] for factor, _ in term.factors],
-                )
-                for term in built.patterns[expr]
-            ]
-            for k, expr in enumerate(exprs) if expr in built.patterns
-        }  # fmt: skip
+        self._collect = built.parts.collect(module.exprs, sizes) if built.parts else None
 
     def careful(self, *values: Any, **keywords: Any) -> Any:
         """Run what may meet infinite values or singular matrices."""
@@ -249,25 +246,11 @@ class _Call:
         found = [results] if len(self._outputs) == 1 else results
         if not self.is_typed:  # some functions give float64 for float32
             found = [np.asarray(x, self.dtype)[()] for x in found]
-        if not self._terms:
-            return list(found)
-        values: list[Any] = []
-        for k, place in enumerate(self._places):
-            values.append(found[place] if k not in self._terms else self._value(k, found))
-        return values
-
-    def _value(self, k: int, found: Sequence[Any]) -> tuple[tuple[int, ...], list[Term]]:
-        """A structured output: its shape, and its terms with arrays."""
-        terms = []
-        for coefficient, which, labels, output, sizes, inverses in self._terms[k]:
-            arrays = tuple([np.asarray(found[x]) if self.is_numpy else found[x] for x in which])
-            matrices = tuple([None if x is None else found[x] for x in inverses])
-            terms.append(Term(coefficient, arrays, labels, output, sizes, matrices))
-        return self.shapes[k], terms
+        return self._collect(found, self.is_numpy) if self._collect else list(found)
 
     def buffers(self, out: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The arrays that take the outputs, as keywords. They may not be inputs."""
-        if self._terms or not self.is_numpy:
+        if self._collect or not self.is_numpy:
             raise EindiffError("out is for dense results in NumPy: structured ones have arrays of their own")
         given = _arrays(out)
         if len(given) != len(self.shapes):
@@ -301,91 +284,3 @@ def _arrays(out: Any) -> list[np.ndarray]:
 def _kind(size: int) -> int:
     """Sizes of one kind share a program: none, one, and those between powers of two."""
     return size if size < 2 else 1 + size.bit_length()
-
-
-def compile(
-    outputs: Any, backend: str | None = None, dtype: Any = None, sizes: Mapping[str, int] | None = None,
-    form: str = "dense",
-) -> Compiled:  # fmt: skip
-    """A fast function for an expression, or for a list of them (which share work): call it with arrays by name.
-
-    The program is made for the sizes of the arrays of the first call, or at once if all `sizes` are given; and for
-    their library (NumPy, JAX, PyTorch, TensorFlow, CuPy), unless `backend` names one. Without `dtype`, results are
-    float32 if all floats in the arrays are, else float64. Results are arrays (`form="dense"`), or `structured`: a
-    `Derivative` each, and one for a grid of blocks such as a Hessian by several variables. A `newton_step` is solved
-    for in either form.
-    Equal requests give the same function.
-
-    >>> import numpy as np
-    >>> import eindiff as ed
-    >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
-    >>> f = ed.compile(ed.gradient(ed.norm2(A @ x) ** 2, x))
-    >>> f(A=np.eye(2), x=np.array([3.0, 4.0]))
-    array([6., 8.])
-    >>> print(f.source)
-    import numpy as np
-    <BLANKLINE>
-    <BLANKLINE>
-    def f(A, x, out=None):
-        m, n = A.shape
-        return ...
-    """
-    if backend is not None and backend not in NAMES:
-        raise EindiffError(f"backend {backend!r}: choose one of {', '.join(NAMES)}")
-    if form not in FORMS:
-        raise EindiffError(f"form {form!r}: choose one of {', '.join(FORMS)}")
-    try:
-        name = None if dtype is None else np.dtype(dtype).name
-    except TypeError:
-        name = repr(dtype)
-    if name not in (None, *DTYPES):
-        raise EindiffError(f"dtype {name}: choose one of {', '.join(DTYPES)}")
-    key = (_request(outputs), name, tuple(sorted((sizes or {}).items())), form, backend)
-    found = _compiled.get(key)
-    return found if found is not None else _function(key, outputs)
-
-
-def structured(outputs: Any, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None = None) -> Any:
-    """The value of a derivative (or of several), in the structure that it has: a `Derivative`.
-
-    >>> import numpy as np
-    >>> import eindiff as ed
-    >>> T, U, V = ed.matrix("T", "m", "n"), ed.matrix("U", "m", "k"), ed.matrix("V", "n", "k")
-    >>> hessian = ed.hessian(ed.norm2(T - U @ V.T) ** 2, U)
-    >>> ed.structured(hessian, {"U": np.ones((1000, 2)), "V": np.eye(3, 2)})
-    Hessian 2000×2000 = I₁₀₀₀ ⊗ core(2×2), 32 B instead of 32 MB
-    """
-    return compile(outputs, form="structured")(sizes=sizes, **named_arrays(arrays))
-
-
-def named_arrays(arrays: Any) -> Mapping[str, Any]:
-    """Arrays by name, or an error that says so."""
-    if not isinstance(arrays, Mapping) or not all(isinstance(name, str) for name in arrays):
-        kind = type(arrays).__name__
-        raise EindiffError(f"arrays are given in a dictionary, by the names of variables, not as {kind}")
-    return arrays
-
-
-_compiled: Recent[Compiled] = Recent()
-_compiling = reentrant_lock()
-
-
-def _request(output: Any) -> Any:
-    """What tells outputs apart: the digests of expressions, which say what they are derivatives of."""
-    if isinstance(output, Expr):
-        return output.digest
-    if isinstance(output, NewtonStep):
-        return _request(output.gradient), _request(output.hessian), output.damping
-    if isinstance(output, list | tuple):
-        return tuple([_request(part) for part in output])
-    return flatten(output)  # refuses anything that is no expression
-
-
-def _function(key: tuple, outputs: Any) -> Compiled:
-    """A function for a request. It is kept with the literal arrays in it, which its source spells out, too."""
-    _, dtype, sizes, form, backend = key
-    made = Compiled(as_tuples(outputs), dtype, dict(sizes), form, backend)
-    literals = [x.value for x in topological(made.exprs) if isinstance(x, Constant)]
-    size = 10 * sum(value.nbytes for value in literals if isinstance(value, np.ndarray))
-    with _compiling:  # equal requests of several threads give the same function
-        return _compiled.get(key) or _compiled.keep(key, made, size)

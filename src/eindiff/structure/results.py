@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from eindiff.core import construct
 from eindiff.core.derivation import derivation
 from eindiff.core.errors import EindiffError, shape_text
+from eindiff.core.labels import Labels
 from eindiff.core.nodes import Expr
-from eindiff.core.sizes import Shape
+from eindiff.core.sizes import Shape, Size, evaluate
 from eindiff.facts.bounds import facts
-from eindiff.models.newton import NewtonStep
 from eindiff.program.interpreter import flatten
 from eindiff.structure.derivative import Derivative
 from eindiff.structure.grid import Grid
+from eindiff.structure.patterns import Pattern, decompose, inverted
 from eindiff.structure.solvers.solver import Known
+from eindiff.structure.terms import Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,27 @@ class Frame:
     facts: Known
 
 
-class Outputs:
+class Composite:
+    """An output that is made of the values of others, each dense or structured."""
+
+    __slots__ = ()
+
+    @property
+    def parts(self) -> tuple[tuple[Any, str], ...]:
+        """The others, with their forms."""
+        raise NotImplementedError
+
+    @property
+    def key(self) -> Any:
+        """What tells it apart from others of the same parts."""
+        raise NotImplementedError
+
+    def combined(self, *values: Any) -> Any:
+        """What is made of their values."""
+        raise NotImplementedError
+
+
+class Results:
     """The outputs of a compiled function, each dense or structured."""
 
     def __init__(self, outputs: Any, form: str) -> None:
@@ -42,9 +65,9 @@ class Outputs:
         self.is_array = isinstance(outputs, Expr) and form == "dense"
 
     def _collect(self, output: Any, form: str) -> None:
-        if isinstance(output, NewtonStep):
-            self._collect(output.gradient, "dense")
-            self._collect(output.hessian, "structured")
+        if isinstance(output, Composite):
+            for part, its_form in output.parts:
+                self._collect(part, its_form)
         elif form == "structured" and (isinstance(output, Expr) or _is_grid(output)):
             exprs = _grid(output)
             self.frames.append(_frame(exprs))
@@ -57,19 +80,77 @@ class Outputs:
             self.exprs += flatten(output)
             self.structured.append(False)
 
+    def parts(self, exprs: Sequence[Expr], sizes: Mapping[str, int]) -> Factors | None:
+        """The factors of structured outputs, and the dense ones."""
+        return Factors(exprs, self.structured, sizes) if any(self.structured) else None
+
     def assemble(self, values: Sequence[Any], dtype: np.dtype) -> Any:
         """The outputs from the values of all expressions: arrays, or shapes and terms."""
         return self._assembled(self._outputs, self._form, iter(values), iter(self.frames), dtype)
 
     def _assembled(self, output: Any, form: str, values: Iterator, frames: Iterator[Frame], dtype: np.dtype) -> Any:
-        if isinstance(output, NewtonStep):
-            gradient = self._assembled(output.gradient, "dense", values, frames, dtype)
-            return output.solved(gradient, self._assembled(output.hessian, "structured", values, frames, dtype))
+        if isinstance(output, Composite):
+            return output.combined(*[self._assembled(x, of, values, frames, dtype) for x, of in output.parts])
         if form == "structured" and (isinstance(output, Expr) or _is_grid(output)):
             return _derivative([[next(values) for _ in row] for row in _grid(output)], next(frames), dtype)
         if isinstance(output, list | tuple):
             return [self._assembled(part, form, values, frames, dtype) for part in output]
         return next(values)
+
+
+class Factors:
+    """The factors of structured outputs, which a program computes; and how they make terms."""
+
+    def __init__(self, outputs: Sequence[Expr], structured: Sequence[bool], sizes: Mapping[str, int]) -> None:
+        self._outputs = outputs
+        flags = zip(outputs, structured, strict=True)
+        self._patterns = {expr: decompose(expr, sizes) for expr, is_structured in flags if is_structured}
+        factors = [factor for terms in self._patterns.values() for term in terms for factor, _ in term.factors]
+        factors += [matrix for factor in factors if (matrix := inverted(factor)) is not None]
+        factors += [expr for expr in outputs if expr not in self._patterns]
+        self.exprs = list(dict.fromkeys(factors)) or [construct.filled(1, ())]
+
+    def collect(self, computed: Sequence[Expr], sizes: Mapping[str, int]) -> Callable[[Sequence[Any], bool], list[Any]]:
+        """What makes dense outputs, and shapes and terms of structured ones, from arrays of the factors."""
+        place = {factor: k for k, factor in enumerate(computed)}
+
+        def shape(sizes_of_axes: Iterable[Size]) -> tuple[int, ...]:
+            return tuple([evaluate(size, sizes) for size in sizes_of_axes])
+
+        def planned(term: Pattern) -> _Planned:
+            factors = [factor for factor, _ in term.factors]
+            inverses = [inverted(factor) for factor in factors]
+            lengths = dict(zip(term.sizes, shape(term.sizes.values()), strict=True))
+            return _Planned(
+                float(term.coefficient), [place[x] for x in factors], tuple([labels for _, labels in term.factors]),
+                term.output, lengths, [None if x is None else place[x] for x in inverses],
+            )  # fmt: skip
+
+        found: list[int | tuple[tuple[int, ...], list[_Planned]]] = [
+            (shape(expr.shape), [planned(term) for term in self._patterns[expr]])
+            if expr in self._patterns else place[expr]
+            for expr in self._outputs
+        ]  # fmt: skip
+        return lambda arrays, is_numpy: [
+            arrays[one] if isinstance(one, int) else (one[0], [term.made(arrays, is_numpy) for term in one[1]])
+            for one in found
+        ]
+
+
+class _Planned(NamedTuple):
+    """A term whose arrays are not computed yet: where they will be."""
+
+    coefficient: float
+    places: list[int]
+    labels: tuple[Labels, ...]
+    output: Labels
+    sizes: dict[int, int]
+    inverses: list[int | None]
+
+    def made(self, arrays: Sequence[Any], is_numpy: bool) -> Term:
+        found = tuple([np.asarray(arrays[k]) if is_numpy else arrays[k] for k in self.places])
+        matrices = tuple([None if k is None else arrays[k] for k in self.inverses])
+        return Term(self.coefficient, found, self.labels, self.output, self.sizes, matrices)
 
 
 def _is_grid(output: Any) -> bool:

@@ -14,11 +14,11 @@ from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable
 from eindiff.functions import multilinear as arrays
-from eindiff.models.newton import Step
 from eindiff.program.compiled import Compiled
 from eindiff.program.interpreter import flatten
 from eindiff.program.plan import Plan
 from eindiff.structure.derivative import Derivative
+from eindiff.structure.newton import Step
 
 SMALL = 16  # entries up to which an array from outside is written into the expression
 RESERVED = frozenset({"out", "sizes", "np", "linalg", "special"})  # names that programs use themselves

@@ -17,7 +17,7 @@ from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.nodes import Add, Expr, Variable, size_names, variables
 from eindiff.program.check import random_point
-from eindiff.program.compiled import structured
+from eindiff.structure.compile import structured
 from eindiff.structure.derivative import Derivative
 from eindiff.structure.picture import COLOURS, OTHER, PALE
 from eindiff.structure.picture_scheme import Scheme, Side, scheme_of

@@ -18,8 +18,8 @@ from eindiff.core.derivation import same_derivative
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, topological
 from eindiff.core.recent import Recent
-from eindiff.program import compiled as _compiled
 from eindiff.program.interpreter import flatten
+from eindiff.structure.compile import compile
 from eindiff.tracing.front_ends import SMALL, Lowered, hessian_product
 from eindiff.tracing.jax.closures import JaxSurroundings
 from eindiff.tracing.jax.function import Arguments, Traced, plain_call, read_arguments, trace
@@ -126,7 +126,7 @@ class Program:
         """The values of the expressions: by a NumPy program for numbers on the CPU, else by one of JAX."""
         library = "numpy" if all(_is_local(x) for x in arrays.values()) else "jax"
         if library not in self.compiled:
-            self.compiled[library] = _compiled.compile(self.exprs, backend=library, form=self.form)
+            self.compiled[library] = compile(self.exprs, backend=library, form=self.form)
         if library == "numpy":
             arrays = {name: _as_numpy(x) for name, x in arrays.items()}
         else:

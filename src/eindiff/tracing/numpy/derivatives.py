@@ -31,9 +31,10 @@ from eindiff.core import construct
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.nodes import Expr, Variable, variables
 from eindiff.core.recent import Recent, Same
-from eindiff.program.compiled import Compiled, compile
+from eindiff.program.compiled import Compiled
 from eindiff.program.inputs import common_type
 from eindiff.program.plan import Plan
+from eindiff.structure.compile import compile
 from eindiff.tracing.closures import Surroundings, contents, digest, words
 from eindiff.tracing.numpy.functions import (
     UntraceableError,

@@ -18,7 +18,8 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Constant, Expr, topological
 from eindiff.functions.multilinear import as_expr
 from eindiff.planning.nesting import with_children
-from eindiff.program.compiled import RESERVED, compile
+from eindiff.program.compiled import RESERVED
+from eindiff.structure.compile import compile
 from eindiff.tracing.numpy.protocol import NeedsValueError
 from eindiff.tracing.numpy.traced_array import argument, has_traced, joined, unwrapped
 from eindiff.tracing.numpy.views import RANDOM, View, random_states

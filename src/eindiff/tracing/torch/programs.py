@@ -14,8 +14,8 @@ from torch.utils import _pytree as pytree
 from eindiff.calculus import derive
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable
-from eindiff.models import newton
-from eindiff.program import compiled
+from eindiff.structure import newton
+from eindiff.structure.compile import compile
 from eindiff.tracing import front_ends as common
 from eindiff.tracing.front_ends import Lowered, Newton, key_text, positional_names
 from eindiff.tracing.torch.capture import is_real
@@ -271,7 +271,7 @@ class Program:
         """The compiled function, for a look at its source and its plan."""
         form = "dense" if any(part.form == "dense" for part in self.parts) else "structured"
         exprs = [x for part in self.parts if part.form == form for x in part.exprs if not _is_plain(x)]
-        return compiled.compile(exprs if len(exprs) > 1 else exprs[0], form=form)
+        return compile(exprs if len(exprs) > 1 else exprs[0], form=form)
 
 
 def _tensors(traced: Traced, leaves: Sequence[Any]) -> dict[str, torch.Tensor]:
@@ -306,7 +306,7 @@ def _is_plain(x: Any) -> bool:
 
 def runner(exprs: list[Any], form: str, backend: str) -> Runner:
     """A function of arrays by name, compiled."""
-    program = compiled.compile(exprs, backend=backend, form=form)
+    program = compile(exprs, backend=backend, form=form)
     return Runner(backend, lambda arrays: program(**arrays))
 
 

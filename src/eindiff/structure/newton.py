@@ -13,7 +13,9 @@ from eindiff.calculus.derive import gradient, hessian
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
 from eindiff.program.interpreter import as_tuples
+from eindiff.structure.compile import compile, named_arrays
 from eindiff.structure.derivative import Derivative
+from eindiff.structure.results import Composite
 from eindiff.structure.solvers.solver import UnreliableError
 
 AUTO = "auto"
@@ -37,14 +39,24 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class NewtonStep:
+class NewtonStep(Composite):
     """A Newton step that is not computed yet: `ed.compile` makes it a function of arrays."""
 
     gradient: Any  # an expression, or a tuple of them
     hessian: Any  # an expression, or a tuple of rows of them
     damping: float | str = 0.0
 
-    def solved(self, gradient: Any, hessian: Derivative) -> Step:
+    @property
+    def parts(self) -> tuple[tuple[Any, str], ...]:
+        """The gradient as an array, and the Hessian as an operator."""
+        return (self.gradient, "dense"), (self.hessian, "structured")
+
+    @property
+    def key(self) -> float | str:
+        """The damping."""
+        return self.damping
+
+    def combined(self, gradient: Any, hessian: Derivative) -> Step:
         """The step for the values of gradient and Hessian."""
         right = [-g for g in gradient] if isinstance(gradient, list) else -np.asarray(gradient)
         if isinstance(self.damping, str):
@@ -84,8 +96,6 @@ def newton_step(
     request = NewtonStep(as_tuples(gradient(f, x)), as_tuples(hessian(f, x)), damping)
     if arrays is None:
         return request
-    from eindiff.program.compiled import compile, named_arrays
-
     return compile(request)(**named_arrays(arrays))
 
 

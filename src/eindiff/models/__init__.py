@@ -1,1 +1,0 @@
-"""Optimization: Newton's method."""
