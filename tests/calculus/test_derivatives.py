@@ -9,6 +9,7 @@ import pytest
 
 import eindiff as ed
 from eindiff.core import construct
+from eindiff.core.function import Function
 from eindiff.program.check import finite_difference, random_point, relative_error
 from models import MODELS, factorization, logistic, multinomial
 from spec import assert_canonical
@@ -207,9 +208,7 @@ def test_errors_say_what_is_wrong(call, message):
 
 def test_check_reports_a_wrong_derivative():
     """A rule that is wrong is found: the check can fail."""
-    from eindiff.functions import elementwise as functions
-
-    wrong = functions.Function("wrong", np.sin, (lambda t: 2 * ed.cos(t),))
+    wrong = Function("wrong", np.sin, (lambda t: 2 * ed.cos(t),))
     f = ed.sum(construct.map_(wrong, (x,)))
     report = ed.check(f, x, order=1)
     assert not report.passed

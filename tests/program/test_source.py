@@ -14,9 +14,10 @@ import pytest
 
 import eindiff as ed
 from eindiff.core import construct
+from eindiff.core.function import Function
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Expr, Variable, variables
-from eindiff.functions.elementwise import TABLE, Function
+from eindiff.functions.elementwise import TABLE
 from eindiff.program.check import random_point
 from eindiff.program.write.source import to_script, to_source
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from eindiff.core.einsums import einsum, filled, is_number, parts, product, transpose
+from eindiff.core.function import Function
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Apply, Einsum, Expr, Map, intern, plain
 from eindiff.core.rewrite import rewrite
 from eindiff.core.sizes import Shape, Size
-
-if TYPE_CHECKING:
-    from eindiff.functions.elementwise import Function
 
 
 def map_(function: Function, args: Sequence[Expr]) -> Expr:

@@ -17,6 +17,7 @@ from eindiff.core import sizes as sz
 from eindiff.core.coefficients import Number as Number
 from eindiff.core.coefficients import number as number
 from eindiff.core.errors import EindiffError
+from eindiff.core.function import Function
 from eindiff.core.index_relations import IndexMap, SizeOf, Structure
 from eindiff.core.labels import Labels, Symmetry
 from eindiff.core.locks import reentrant_lock
@@ -25,7 +26,6 @@ from eindiff.core.traverse import post_order
 
 if TYPE_CHECKING:
     from eindiff.core.derivation import Derivation
-    from eindiff.functions.elementwise import Function
 
 _interned: WeakValueDictionary[bytes, Expr] = WeakValueDictionary()
 _interning = reentrant_lock()

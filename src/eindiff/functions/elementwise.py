@@ -6,75 +6,22 @@ written. Adding a function is adding a row here (elementwise), or in `matrix_fun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from math import comb, isfinite, isinf, pi
+from math import comb, isfinite, pi
 from math import sqrt as _sqrt
 from typing import Any
 
 import numpy as np
 
 from eindiff.core import construct
-from eindiff.core.coefficients import Number, is_whole, number
-from eindiff.core.errors import EindiffError
+from eindiff.core.coefficients import Number, is_whole
+from eindiff.core.function import Derivative, Function
 from eindiff.core.nodes import Expr
-from eindiff.core.sizes import Shape
 from eindiff.functions.multilinear import Operand, as_expr, axis_of, broadcast, coefficient_of, multiply
 
-Derivative = Callable[..., Expr]
 Elementwise = Callable[[Operand], Expr]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Function:
-    """One row: a function that nodes apply, elementwise (no core) or to whole tensors.
-
-    An elementwise derivative takes the arguments and gives f' entry by entry. That of a function of whole tensors
-    gives f' with the axes of the result first and then those of the argument, as a product of the function's own
-    factors that is never formed; a function whose f' is no such product has `pushforward` and `pullback` instead.
-    """
-
-    name: str
-    value: Callable[..., Any]
-    derivatives: tuple[Derivative | None, ...] = ()  # one an argument; None: locally constant
-    domain: str = "real"
-    latex: str = ""
-    parameter: Any = None
-    core: tuple[int, ...] = ()  # orders of the core of each argument
-    output: Callable[..., Shape] | None = None  # shape of the result's core from the shapes of the arguments' cores
-    keeps_symmetry: bool = False  # a symmetric argument gives a symmetric result
-    pushforward: Callable[..., Expr] | None = None
-    pullback: Callable[..., Expr] | None = None
-    flops: Callable[..., float] | None = None  # of one core, from the sizes of the first argument's core
-    factorization: str = ""  # functions of one argument that share this one pay for it once
-
-    @property
-    def identity(self) -> tuple:
-        """What nodes that apply this function are known by."""
-        return (self.name, self.parameter)
-
-    @property
-    def rule_arguments(self) -> tuple:
-        """What a rewrite rule gets to see before the arguments."""
-        return () if self.parameter is None else (self.parameter,)
-
-    def output_shape(self, cores: Sequence[Shape]) -> Shape:
-        """The shape of the result's core."""
-        assert self.output is not None
-        return self.output(*cores)
-
-    def fold(self, args: Sequence[Number]) -> Number:
-        """The value at known numbers."""
-        with np.errstate(all="ignore"):
-            value = float(self.value(*(float(arg) for arg in args)))
-        if isinf(value) and self.domain == "real":
-            raise EindiffError(f"{self.name}({', '.join(map(str, args))}) is too large for a floating-point number")
-        if not isfinite(value):
-            raise EindiffError(f"{self.name}({', '.join(map(str, args))}) is not defined: its domain is {self.domain}")
-        return number(value)
-
 
 TABLE: dict[str, Function] = {}
 

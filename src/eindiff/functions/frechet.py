@@ -13,9 +13,10 @@ from functools import lru_cache
 import numpy as np
 
 from eindiff.core import construct
+from eindiff.core.function import Function
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Apply, Expr
-from eindiff.functions.elementwise import TABLE, Function
+from eindiff.functions.elementwise import TABLE
 from eindiff.functions.matrices import inv
 from eindiff.functions.multilinear import Operand, eye, square_matrix
 

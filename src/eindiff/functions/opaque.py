@@ -18,9 +18,10 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from eindiff.core import construct
+from eindiff.core.function import Function
 from eindiff.core.nodes import Expr
 from eindiff.core.recent import once
-from eindiff.functions.elementwise import Function, exp, power
+from eindiff.functions.elementwise import exp, power
 from eindiff.functions.matrices import inv
 from eindiff.functions.multilinear import einsum
 

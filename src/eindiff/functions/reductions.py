@@ -9,8 +9,9 @@ import numpy as np
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
+from eindiff.core.function import Function
 from eindiff.core.nodes import Expr
-from eindiff.functions.elementwise import TABLE, Function, abs, exp, row, sqrt
+from eindiff.functions.elementwise import TABLE, abs, exp, row, sqrt
 from eindiff.functions.indexing import reshape
 from eindiff.functions.multilinear import Operand, as_expr, axes_of, broadcast, moveaxis, multiply, sum, transpose
 

@@ -11,8 +11,8 @@ from eindiff.calculus.spectra.kernels import Kernels, UnknownDifferenceError, fr
 from eindiff.calculus.spectra.networks import SPECTRAL, Columns, Joint, Network, is_equivariant, joint_at
 from eindiff.calculus.spectra.squares import in_squares
 from eindiff.core import construct
+from eindiff.core.function import Function
 from eindiff.core.nodes import Apply, Expr, Variable, is_contraction, topological
-from eindiff.functions.elementwise import Function
 from eindiff.planning.nesting import with_children
 
 HALF = Fraction(1, 2)

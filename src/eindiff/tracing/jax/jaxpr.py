@@ -18,9 +18,9 @@ from jax._src import source_info_util
 
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
+from eindiff.core.function import Function
 from eindiff.core.nodes import Expr, Variable, variables
 from eindiff.core.recent import Seen
-from eindiff.functions.elementwise import Function
 from eindiff.functions.multilinear import broadcast
 from eindiff.program.interpreter import evaluate
 from eindiff.tracing.front_ends import Unsupported

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from eindiff.core import construct
+from eindiff.core.function import Function
 from eindiff.core.nodes import Apply, Expr
 from eindiff.core.recent import once
 from eindiff.core.sizes import Shape
-from eindiff.functions.elementwise import Function
 from eindiff.functions.opaque import REGISTRY
 
 Run = Callable[..., Any]  # of JAX arrays, traceable

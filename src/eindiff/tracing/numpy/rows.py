@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from eindiff.core import construct
+from eindiff.core.function import Function
 from eindiff.core.nodes import Expr
-from eindiff.functions.elementwise import Function
 from eindiff.functions.multilinear import Operand, as_expr, divide, multiply, subtract
 from eindiff.functions.opaque import REGISTRY
 

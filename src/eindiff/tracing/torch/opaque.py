@@ -15,10 +15,10 @@ import torch
 
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
+from eindiff.core.function import Function
 from eindiff.core.nodes import Expr
 from eindiff.core.recent import once
 from eindiff.core.sizes import Shape
-from eindiff.functions.elementwise import Function
 from eindiff.functions.opaque import REGISTRY
 
 Run = Callable[..., Any]  # of tensors
