@@ -1,5 +1,6 @@
 """Closed-form derivatives of tensor expressions, of any order, that run as fast as the best hand-written code."""
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from eindiff.calculus.derive import (  # fmt: skip
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
 from eindiff.core.rewrite import rewrite_log
+from eindiff.functions import operators as _operators  # noqa: F401 (importing it installs Python's operators)
 from eindiff.functions import rules as _rules  # noqa: F401 (importing it registers the rewrite rules)
 from eindiff.functions.elementwise import (  # fmt: skip
     abs,
@@ -144,6 +146,24 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     return __all__
 
+
+# So are the methods of expressions by which NumPy, Python's conversions, notebooks and messages ask for something.
+_METHODS_LATER = {
+    ("eindiff.tracing.numpy.protocol", "EXPRESSION_METHODS"): (
+        "__array__", "__array_function__", "__array_ufunc__", "__bool__", "__float__", "__index__", "__int__",
+        "__setitem__", "_compare", "_numpy_attribute",
+    ),
+    ("eindiff.text.write.print_expr", "EXPRESSION_TEXTS"): ("_readable", "_repr_html_", "_repr_latex_"),
+}  # fmt: skip
+
+
+def _method(module: str, table: str, name: str) -> Callable[..., Any]:
+    return lambda *args, **keywords: getattr(import_module(module), table)[name](*args, **keywords)
+
+
+for _table, _names in _METHODS_LATER.items():
+    for _name in _names:
+        setattr(Expr, _name, _method(*_table, _name))
 
 __all__ = [
     "Check",

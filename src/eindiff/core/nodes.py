@@ -1,7 +1,7 @@
 """The six kinds of node of an expression, immutable and interned: equal expressions are the same object.
 
 Nodes are made by the constructors in `construct.py`, which keep the canonical form; the classes here only hold
-what a node is. Python's operators on expressions are those of `arrays.py`.
+what a node is. Python's operators on expressions are installed by `functions/operators.py`.
 """
 
 from __future__ import annotations
@@ -44,26 +44,12 @@ class Expr:
     _interval: Any
     _levels: dict[Any, Any]
 
-    # NumPy's functions, its methods of arrays, and operators with an array on the left are those of `trace`.
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
-        from eindiff.tracing.numpy import protocol as numpy_protocol
-
-        return numpy_protocol.array_ufunc(ufunc, method, inputs, keywords)
-
-    def __array_function__(self, function: Any, types: Any, args: tuple, keywords: dict[str, Any]) -> Any:
-        from eindiff.tracing.numpy import protocol as numpy_protocol
-
-        return numpy_protocol.array_function(function, args, keywords)
-
     if not TYPE_CHECKING:  # a type checker knows only what is declared
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
                 raise AttributeError(f"expressions have no attribute {name!r}")
-            from eindiff.tracing.numpy import protocol as numpy_protocol
-
-            return numpy_protocol.attribute(self, name)
+            return self._numpy_attribute(name)
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -90,9 +76,7 @@ class Expr:
             return True
         if isinstance(other, Expr):
             return plain(self) is plain(other)
-        from eindiff.tracing.numpy import protocol as numpy_protocol
-
-        return numpy_protocol.compare(self, other)
+        return self._compare(other)
 
     def __ne__(self, other: object) -> Any:
         same = self.__eq__(other)
@@ -100,145 +84,8 @@ class Expr:
 
     __hash__ = object.__hash__
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        from eindiff.tracing.numpy import protocol as numpy_protocol
-
-        numpy_protocol.convert_to_array(self)
-
-    def __bool__(self) -> bool:
-        from eindiff.tracing.numpy import protocol as numpy_protocol
-
-        numpy_protocol.convert(self, "bool")
-
-    def __float__(self) -> float:
-        from eindiff.tracing.numpy import protocol as numpy_protocol
-
-        numpy_protocol.convert(self, "float")
-
-    def __int__(self) -> int:
-        from eindiff.tracing.numpy import protocol as numpy_protocol
-
-        numpy_protocol.convert(self, "int")
-
-    __index__ = __int__
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        from eindiff.tracing.numpy import protocol as numpy_protocol
-
-        numpy_protocol.convert(self, "setitem")
-
-    def __iter__(self) -> Iterator[Expr]:
-        from eindiff.functions import indexing
-
-        return indexing.iterate(self)
-
-    def __len__(self) -> int:
-        from eindiff.functions import indexing
-
-        return indexing.length(self)
-
-    def __repr__(self) -> str:
-        from eindiff.core.representation import to_text
-
-        return to_text(self)
-
-    def _repr_latex_(self) -> str:
-        from eindiff.text.write.print_expr import repr_latex
-
-        return repr_latex(self)
-
-    def _repr_html_(self) -> str:
-        from eindiff.text.write.print_expr import repr_html
-
-        return repr_html(self)
-
-    def __add__(self, other: Any) -> Expr:
-        from eindiff.functions import multilinear as arrays
-
-        return arrays.add(self, other)
-
-    def __radd__(self, other: Any) -> Expr:
-        from eindiff.functions import multilinear as arrays
-
-        return arrays.add(other, self)
-
-    def __sub__(self, other: Any) -> Expr:
-        from eindiff.functions import multilinear as arrays
-
-        return arrays.subtract(self, other)
-
-    def __rsub__(self, other: Any) -> Expr:
-        from eindiff.functions import multilinear as arrays
-
-        return arrays.subtract(other, self)
-
-    def __mul__(self, other: Any) -> Expr:
-        from eindiff.functions import multilinear as arrays
-
-        return arrays.multiply(self, other)
-
-    def __rmul__(self, other: Any) -> Expr:
-        from eindiff.functions import multilinear as arrays
-
-        return arrays.multiply(other, self)
-
-    def __truediv__(self, other: Any) -> Expr:
-        from eindiff.functions import multilinear as arrays
-
-        return arrays.divide(self, other)
-
-    def __rtruediv__(self, other: Any) -> Expr:
-        from eindiff.functions import multilinear as arrays
-
-        return arrays.divide(other, self)
-
-    def __pow__(self, other: Any) -> Expr:
-        from eindiff.functions import elementwise as functions
-
-        return functions.power(self, other)
-
-    def __rpow__(self, other: Any) -> Expr:
-        from eindiff.functions import elementwise as functions
-
-        return functions.power(other, self)
-
-    def __matmul__(self, other: Any) -> Expr:
-        from eindiff.functions import multilinear as arrays
-
-        return arrays.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Expr:
-        from eindiff.functions import multilinear as arrays
-
-        return arrays.matmul(other, self)
-
-    def __neg__(self) -> Expr:
-        from eindiff.functions import multilinear as arrays
-
-        return arrays.multiply(-1, self)
-
     def __pos__(self) -> Expr:
         return self
-
-    def __abs__(self) -> Expr:
-        from eindiff.functions import elementwise as functions
-
-        return functions.abs(self)
-
-    def __getitem__(self, index: Any) -> Expr:
-        from eindiff.functions import indexing
-
-        return indexing.getitem(self, index)
-
-    def __gt__(self, other: Any) -> Expr:
-        from eindiff.functions import elementwise as functions
-
-        return functions.greater(self, other)
-
-    def __lt__(self, other: Any) -> Expr:
-        from eindiff.functions import elementwise as functions
-
-        return functions.greater(other, self)
 
     def __ge__(self, other: Any) -> Expr:
         return 1 - (self < other)
@@ -260,23 +107,49 @@ class Expr:
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
-    @property
-    def T(self) -> Expr:
-        """The transpose: all axes in reverse order."""
-        from eindiff.functions import multilinear as arrays
-
-        return arrays.transpose(self)
-
     def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
         """The sum over all axes or the given ones."""
         result: Any = np.sum(self, axis, keepdims=keepdims)
         return result
 
-    def reshape(self, *shape: Any) -> Expr:
-        """The same entries, in row-major order, with another shape."""
-        from eindiff.functions import indexing
+    if TYPE_CHECKING:
+        # Operators are installed by `functions/operators.py`, which defines them.
+        def __add__(self, other: Any) -> Expr: ...
+        def __radd__(self, other: Any) -> Expr: ...
+        def __sub__(self, other: Any) -> Expr: ...
+        def __rsub__(self, other: Any) -> Expr: ...
+        def __mul__(self, other: Any) -> Expr: ...
+        def __rmul__(self, other: Any) -> Expr: ...
+        def __truediv__(self, other: Any) -> Expr: ...
+        def __rtruediv__(self, other: Any) -> Expr: ...
+        def __pow__(self, other: Any) -> Expr: ...
+        def __rpow__(self, other: Any) -> Expr: ...
+        def __matmul__(self, other: Any) -> Expr: ...
+        def __rmatmul__(self, other: Any) -> Expr: ...
+        def __neg__(self) -> Expr: ...
+        def __abs__(self) -> Expr: ...
+        def __gt__(self, other: Any) -> Expr: ...
+        def __lt__(self, other: Any) -> Expr: ...
+        def __getitem__(self, index: Any) -> Expr: ...
+        def __iter__(self) -> Iterator[Expr]: ...
+        def __len__(self) -> int: ...
+        def reshape(self, *shape: Any) -> Expr: ...
+        @property
+        def T(self) -> Expr: ...
 
-        return indexing.reshape(self, shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape)
+        # What NumPy, Python and notebooks ask for, and the text of messages, is installed by `eindiff/__init__.py`.
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray: ...
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any: ...
+        def __array_function__(self, function: Any, types: Any, args: tuple, keywords: dict[str, Any]) -> Any: ...
+        def __bool__(self) -> bool: ...
+        def __float__(self) -> float: ...
+        def __int__(self) -> int: ...
+        def __index__(self) -> int: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+        def _compare(self, other: object) -> Any: ...
+        def _repr_latex_(self) -> str: ...
+        def _repr_html_(self) -> str: ...
+        def _readable(self) -> str: ...
 
 
 class Variable(Expr):

@@ -36,9 +36,7 @@ class Condition:
         return any(sz.evaluate(size, bindings) == 0 for size in self.axes)
 
     def __str__(self) -> str:
-        from eindiff.text.write.print_expr import to_text
-
-        text = to_text(self.node)
+        text = self.node._readable()
         text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
         if isinstance(self.quantity, int):
             return f"{text} reaches outside an axis"

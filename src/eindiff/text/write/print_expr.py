@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from html import escape
 
@@ -77,3 +78,11 @@ def repr_latex(expr: Expr) -> str:
 def repr_html(expr: Expr) -> str:
     """What a page shows where there is no LaTeX: the expression in Unicode, one line a definition."""
     return f"<code>{escape(to_text(expr, style='unicode')).replace(chr(10), '<br>')}</code>"
+
+
+# What `eindiff` gives to the class of expressions
+EXPRESSION_TEXTS: dict[str, Callable[[Expr], str]] = {
+    "_repr_latex_": repr_latex,
+    "_repr_html_": repr_html,
+    "_readable": lambda expr: to_text(expr),
+}

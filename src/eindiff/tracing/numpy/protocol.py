@@ -428,7 +428,7 @@ def package(frame: FrameType | None) -> str:
     return name
 
 
-def convert_to_array(expr: Expr) -> NoReturn:
+def convert_to_array(expr: Expr, dtype: Any = None, copy: Any = None) -> NoReturn:
     """Refuse to make a NumPy array of an expression; names the function of NumPy or SciPy that asked for it."""
     frame: FrameType | None = sys._getframe(2)
     caller = name = ""
@@ -447,3 +447,18 @@ def convert_to_array(expr: Expr) -> NoReturn:
         refuse(caller, [expr], f"for expressions there is {INSTEAD[name]}")
     hint = "np.stack and np.concatenate join expressions, np.array cannot hold them"
     refuse(caller or "a NumPy array", [expr], hint)
+
+
+# What `eindiff` gives to the class of expressions
+EXPRESSION_METHODS: dict[str, Callable[..., Any]] = {
+    "__array_ufunc__": lambda expr, ufunc, method, *inputs, **keywords: array_ufunc(ufunc, method, inputs, keywords),
+    "__array_function__": lambda expr, function, types, args, keywords: array_function(function, args, keywords),
+    "__array__": convert_to_array,
+    "__bool__": lambda expr: convert(expr, "bool"),
+    "__float__": lambda expr: convert(expr, "float"),
+    "__int__": lambda expr: convert(expr, "int"),
+    "__index__": lambda expr: convert(expr, "int"),
+    "__setitem__": lambda expr, index, value: convert(expr, "setitem"),
+    "_numpy_attribute": attribute,
+    "_compare": compare,
+}
