@@ -17,6 +17,7 @@ from backend_libraries import cupy_or_stand_in, every_library  # noqa: F401
 x = ed.vector("x", 3)
 A = np.random.default_rng(5).normal(size=(3, 3))
 W = np.array([[2.0, -1.0, 0.5]])
+PARALLEL = np.outer([1.0, -2.0, 0.5], W)
 ZERO, PARTLY, NOWHERE = np.zeros(3), np.array([0.0, -0.5, 0.25]), np.array([0.75, -0.5, 0.25])
 
 FUNCTIONS: dict[str, tuple[Callable[[Any, Any], Any], np.ndarray]] = {
@@ -35,6 +36,12 @@ FUNCTIONS: dict[str, tuple[Callable[[Any, Any], Any], np.ndarray]] = {
     "logarithms": (lambda m, x: m.sum(m.abs(x) - m.log1p(m.abs(x))), PARTLY),
     "of products": (lambda m, x: m.sum(m.abs(W @ x) - m.log1p(m.abs(W @ x))), np.array([0.5, 2.0, 2.0])),
     "one product": (lambda m, x: m.sum(m.abs(W @ x)) ** 2, np.array([0.5, 2.0, 2.0])),
+    "parallel products": (lambda m, x: m.sum(m.abs(PARALLEL @ x)) ** 2, np.array([0.5, 2.0, 2.0])),
+    "products with a common factor": (lambda m, x: m.abs(x[0]) * m.abs(x[0] * x[1]), PARTLY),
+    "a sum of products squared": (lambda m, x: (m.abs(x[0]) + m.abs(x[0] * x[1]) + m.abs(x[2] * x[0])) ** 2, PARTLY),
+    "vectors of products": (lambda m, x: m.sum(m.abs(x * x[0])) * m.sum(m.abs(x[0] * (PARALLEL @ x))), PARTLY),
+    "a norm and an entry": (lambda m, x: (m.sum(m.abs(x)) + m.abs(x[0]) + m.sum(m.abs(x[1:]))) ** 2, ZERO),
+    "functions of one number": (lambda m, x: m.abs(m.sin(x[0])) * m.abs(x[0] * x[0] - 3 * x[0]) * x[1], PARTLY),
     "larger of two": (lambda m, x: m.sum(m.maximum(x, -x) ** 2) + m.minimum(x[1], -x[1]) ** 2, PARTLY),
     "a logarithm with its sign": (lambda m, x: m.sum((m.sign(x) * m.log1p(m.abs(x))) ** 2), PARTLY),
     "at no kink": (lambda m, x: m.sum(m.abs(x)) ** 2 + m.sum(m.abs(x) ** 2.5) * m.sum(m.sqrt(m.abs(x))), NOWHERE),
@@ -61,6 +68,21 @@ def test_hessians_at_kinks(library, name):
     for values in (library.values(hessians, given), ed.evaluate(hessians, given)):
         for value in values:
             np.testing.assert_allclose(value, expected, atol=2e-3)
+
+
+def test_a_hessian_at_several_kinks_has_the_derivatives_of_the_gradient_along_each_entry(library):
+    """`norm1(A x)²` is no quadratic form, so that these are no second derivatives along other directions."""
+
+    def gradient(at: np.ndarray) -> np.ndarray:
+        return 2 * np.abs(A @ at).sum() * A.T @ np.sign(A @ at)
+
+    expected = np.stack([(gradient(entry) - gradient(-entry)) / 2 for entry in np.eye(3)], -1)
+    hessian = ed.hessian(ed.norm1(A @ x) ** 2, x)
+    for value in (library.values([hessian], {"x": ZERO})[0], ed.evaluate(hessian, {"x": ZERO})):
+        np.testing.assert_allclose(value, expected, rtol=1e-12)
+    direction = np.array([1.0, 2.0, 3.0])
+    product = ed.evaluate(ed.hvp(ed.norm1(A @ x) ** 2, x, ed.vector("v", 3)), {"x": ZERO, "v": direction})
+    np.testing.assert_allclose(product, expected @ direction, rtol=1e-12)
 
 
 def test_products_with_hessians_at_kinks():

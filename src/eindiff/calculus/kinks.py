@@ -1,47 +1,135 @@
 """Derivatives where an absolute value has its kink, and the function of it none.
 
 The derivative of `abs(u)` is `sign(u)`, 0 at 0, and that of `sign(u)` is 0. So the derivative of `abs(u) sign(u)`,
-which is u, would be `sign(u)²`: 1, but 0 at 0. What is missing at u = 0 is how the factor of `sign(u)` grows with
-`abs(u)` of the same entry: in the derivative of the gradient `2 norm1(x) sign(x)` of `norm1(x)²` that is the diagonal.
+which is u, would be `sign(u)²`: 1, but 0 at 0. What is missing where p = 0 and q = 0 is how a factor of `sign(p)` grows
+with `abs(q)`. Along an entry of x, p and q move with their slopes p' and q' by it: `sign(p)` is `sign(p')` on one side
+and its negative on the other, and `abs(q)` grows by `abs(q')` to both sides. So `sign(p) abs(q)` has the derivative
+`sign(p') abs(q')`, which is p' if p and q are the same entry: then it is that of p, whatever x is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from eindiff.core.construct import add, einsum
-from eindiff.core.nodes import Add, Expr, Map
+from eindiff.core import sizes as sz
+from eindiff.core.construct import Factor, add, einsum, filled, is_zero, parts
+from eindiff.core.index_relations import IndexMap
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_index_map
+from eindiff.core.sizes import Size
+from eindiff.functions import elementwise as functions
 
 Pullbacks = Callable[[Expr, Iterable[Expr], Expr], dict[Expr, Expr]]
+Slopes = Callable[[Expr], list[tuple[Expr, Expr]]]  # of a node: nodes that move, and its derivatives by them
 
 
 def pullbacks_at_kinks(
-    y: Expr, order: Sequence[Expr], active: set[Expr], seed: Expr, pullbacks: Pullbacks
+    y: Expr, order: Sequence[Expr], active: set[Expr], seed: Expr, pullbacks: Pullbacks, slopes: Slopes
 ) -> Iterator[tuple[Expr, Expr]]:
-    """Each u that moves and has both `sign(u)` and `abs(u)` among the nodes of y, and what its kink adds to ū."""
+    """Nodes that move, and what kinks of the nodes of y add to their pullbacks; `slopes` has the derivatives of a node.
+
+    Where entries of x move one entry of p each, and p is q, this is a pullback of p, else one of x.
+    """
     pieces = [node for node in order if isinstance(node, Map) and node.function.name in ("abs", "sign")]
-    found = {node.args[0]: node for node in pieces if node.function.name == "abs" and node in active}
-    for node in pieces:
-        if node.function.name == "sign" and (absolute := found.get(node.args[0])) is not None:
-            bar = _pullback_at_kink(y, node, absolute, seed, pullbacks)
-            if bar is not None:
-                yield node.args[0], bar
+    absolutes = [node for node in pieces if node.function.name == "abs" and node in active]
+    signs = [node for node in pieces if node.function.name == "sign" and node.args[0] in active]
+    if not absolutes or not signs:
+        return
+    known = {u: dict(slopes(u)) for u in dict.fromkeys([node.args[0] for node in absolutes + signs])}
+    for sign in signs:
+        theirs = [node for node in absolutes if _may_meet(known[sign.args[0]], known[node.args[0]])]
+        if theirs and (by_sign := pullbacks(y, [sign], seed).get(sign)) is not None:
+            unit = einsum(1, [], (own := tuple(range(by_sign.ndim))) + own, dict(enumerate(by_sign.shape)))
+            both = pullbacks(by_sign, theirs, unit)
+            for absolute in theirs:
+                if absolute in both:
+                    yield from _of_pair(sign, absolute, both[absolute], known)
 
 
-def _pullback_at_kink(y: Expr, sign: Map, absolute: Map, seed: Expr, pullbacks: Pullbacks) -> Expr | None:
-    """`(1 - sign(u)²) ∂²y / ∂sign(u) ∂abs(u)`, where both are at the same entry."""
-    if (by_sign := pullbacks(y, [sign], seed).get(sign)) is None:
-        return None
-    own, sizes = tuple(range(by_sign.ndim)), dict(enumerate(by_sign.shape))
-    both = pullbacks(by_sign, [absolute], einsum(1, [], own + own, sizes)).get(absolute)
-    if both is None:
-        return None
-    entry = own[by_sign.ndim - sign.ndim :]
-    grown = einsum(1, [(both, own + entry)], own, sizes, inline=False)
-    result = [grown]
-    for term in grown.terms if isinstance(grown, Add) else (grown,):  # sign(u)³ = sign(u): such terms cancel
+def _of_pair(sign: Map, absolute: Map, both: Expr, slopes: dict[Expr, dict[Expr, Expr]]) -> Iterator[tuple[Expr, Expr]]:
+    """What a pair of p and q adds, from `∂²y / ∂sign(p) ∂abs(q)`, whose last axes are those of p and q."""
+    p, q = sign.args[0], absolute.args[0]
+    count = both.ndim - p.ndim - q.ndim
+    same: list[Expr] = []
+    apart: list[Expr] = []
+    for term in _terms(both):
+        output = parts(term)[2]
+        diagonal = p is q and output[count : count + p.ndim] == output[count + p.ndim :]
+        (same if diagonal else apart).append(term)
+    if apart and p is q and all(_is_one_to_one(slope, p.ndim) for slope in slopes[p].values()):
+        same, apart = [both], []
+    if same:
+        yield p, _at_same_entry(add(same), sign, count)
+    if apart:
+        for x, slope in slopes[p].items():
+            if x in slopes[q]:
+                yield x, _at_two_entries(add(apart), sign, functions.sign(q), slope, slopes[q][x])
+
+
+def _at_same_entry(both: Expr, sign: Map, count: int) -> Expr:
+    """`(1 - sign(p)²) ∂²y / ∂sign(p) ∂abs(p)`, where both are at the same entry."""
+    own, sizes = tuple(range(count + sign.ndim)), dict(enumerate(both.shape[: count + sign.ndim]))
+    entry = own[count:]
+    return _at_zero(einsum(1, [(both, own + entry)], own, sizes, inline=False), sign, entry)
+
+
+def _at_two_entries(both: Expr, sign: Expr, other: Expr, slope: Expr, other_slope: Expr) -> Expr:
+    """`Σ_pq (1 - sign(p)²) (1 - sign(q)²) ∂²y / ∂sign(p) ∂abs(q) sign(p') abs(q')`, where x is one entry for both."""
+    count = both.ndim - sign.ndim - other.ndim
+    own = tuple(range(both.ndim))
+    entry, place = own[count : count + sign.ndim], own[count + sign.ndim :]
+    moved = tuple(range(both.ndim, both.ndim + slope.ndim - sign.ndim))
+    sizes = dict(enumerate((*both.shape, *slope.shape[sign.ndim :])))
+    zeros = [(_at_zero(filled(1, x.shape), x, tuple(range(x.ndim))), ls) for x, ls in ((sign, entry), (other, place))]
+    turned, grown = _of_factors(functions.sign, slope), _of_factors(functions.abs, other_slope)
+    factors: list[Factor] = [*zeros, (turned, entry + moved), (grown, place + moved)]
+    output = own[:count] + moved
+    terms = [term for term in _terms(both) if not is_zero(_at_zero(_at_zero(term, sign, entry), other, place))]
+    found = [einsum(1, [(term, own), *factors], output, sizes, inline=False) for term in terms]
+    return add([filled(0, tuple([sizes[x] for x in output])), *found])
+
+
+def _at_zero(x: Expr, sign: Expr, entry: tuple[int, ...]) -> Expr:
+    """`(1 - sign(u)²) x`, term by term: sign(u)³ = sign(u) and sign(u)² abs(u) = abs(u), so that such terms cancel."""
+    own, sizes = tuple(range(x.ndim)), dict(enumerate(x.shape))
+    result = [x]
+    for term in _terms(x):
         result.append(einsum(-1, [(term, own), (sign, entry), (sign, entry)], own, sizes, inline=False))
     return add(result)
+
+
+def _terms(x: Expr) -> Sequence[Expr]:
+    return x.terms if isinstance(x, Add) else (x,)
+
+
+def _of_factors(function: Callable[[Expr], Expr], x: Expr) -> Expr:
+    """The sign or the absolute value of a product, factor by factor, so that deltas and index maps stay as they are."""
+    if isinstance(x, Einsum) and x.is_product:
+        factors = [(_of_factors(function, node), labels) for node, labels in zip(x.operands, x.labels, strict=True)]
+        value = einsum(x.coefficient, [], (), {})
+        return einsum(1, [(function(value), ()), *factors], x.output, dict(enumerate(x.sizes)))
+    return x if is_index_map(x) else function(x)
+
+
+def _is_one_to_one(slope: Expr, count: int) -> bool:
+    """Whether an entry of x moves but one entry of p, whose axes are the first of the slope: each is one of x too."""
+    output = parts(slope)[2]
+    return set(output[:count]) <= set(output[count:])
+
+
+def _may_meet(slopes: dict[Expr, Expr], others: dict[Expr, Expr]) -> bool:
+    """Whether an entry of some x may move both p and q: not if they are two entries of x."""
+    for x in slopes.keys() & others.keys():
+        one, two = _place(slopes[x]), _place(others[x])
+        if one is None or two is None or not isinstance(apart := sz.subtract(one, two), int) or apart == 0:
+            return True
+    return False
+
+
+def _place(slope: Expr) -> Size | None:
+    """The entry of a vector that alone moves a number, if it is known by its place."""
+    factors = parts(slope)[1]
+    maps = [node.value for node, _ in factors if isinstance(node, Constant) and isinstance(node.value, IndexMap)]
+    return maps[0].offset if len(maps) == 1 and not maps[0].inputs and maps[0].indices is None else None
 
 
 def chain(bar: Expr, dot: Expr, count: int) -> Expr:
