@@ -9,6 +9,7 @@ disturb the one, and the other is coarse.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import subprocess
@@ -123,6 +124,8 @@ def worker(group: str, every: int) -> None:
     _calls()["value, gradient, Hessian"]()()  # imports what is imported when it is needed
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what programs print goes elsewhere
+    gc.collect()
+    gc.freeze()  # else it is chance in which first call all that is imported is searched for garbage
     print(json.dumps([sys.modules["eindiff"].__file__, list(known)]), file=answers, flush=True)
     for line in sys.stdin:
         name, budget = json.loads(line)

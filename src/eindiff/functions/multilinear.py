@@ -118,6 +118,10 @@ def short(expr: Expr) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+def _with_shape(expr: Expr) -> str:
+    return f"{short(expr)} ({shape_text(expr.shape)})"
+
+
 def broadcast(operation: str, operands: Sequence[Expr]) -> list[Expr]:
     """Operands repeated so that they all have the same shape."""
     factors, output, sizes = _aligned(operation, operands)
@@ -171,17 +175,19 @@ def einsum(spec: str, *operands: Operand, sizes: Mapping[str, Size] | None = Non
     exprs = [as_expr(operand) for operand in operands]
     inputs, output = _parse_spec(spec, exprs)
     found: dict[str, Size] = {label: sz.read(size) for label, size in (sizes or {}).items()}
-    where: dict[str, str] = dict.fromkeys(found, "sizes")
+    where: dict[str, Expr | None] = dict.fromkeys(found)
     for expr, labels in zip(exprs, inputs, strict=True):
         for axis, (label, size) in enumerate(zip(labels, expr.shape, strict=True)):
             if label[0] == "." and size == 1:  # a stack of one fits to any: its axis is summed away
                 labels[axis] = label = f"{label} of {len(found)}"
             if found.setdefault(label, size) != size:
+                known = where[label]
+                first = "sizes" if known is None else _with_shape(known)
                 raise EindiffError(
-                    f"einsum {spec!r}: label {label!r} has size {found[label]} in {where[label]} "
-                    f"and size {size} in {short(expr)} ({shape_text(expr.shape)})"
+                    f"einsum {spec!r}: label {label!r} has size {found[label]} in {first} "
+                    f"and size {size} in {_with_shape(expr)}"
                 )
-            where.setdefault(label, f"{short(expr)} ({shape_text(expr.shape)})")
+            where.setdefault(label, expr)
     for label in output:
         if label not in found:
             if label[0] != ".":

@@ -147,8 +147,10 @@ def _check_semidefinite(variable: Variable, matrix: Array) -> None:
 
 
 def _is_definite(matrix: Array, added: float) -> bool:
+    moved = matrix.copy()
+    moved.flat[:: len(matrix) + 1] += added
     try:
-        return bool(np.isfinite(np.linalg.cholesky(matrix + added * np.eye(len(matrix), dtype=matrix.dtype))).all())
+        return bool(np.isfinite(np.linalg.cholesky(moved).diagonal()).all())
     except np.linalg.LinAlgError:
         return False
 

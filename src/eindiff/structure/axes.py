@@ -55,12 +55,15 @@ class Layout:
         half = len(self.dims)
         inside = []
         for term in terms:
-            names = {label: label for label in term.sizes}
-            names.update({term.output[axis]: stack_label(axis) for axis in self.stacked})
             output = tuple(
                 [term.output[axis] for axis in self.inner] + [term.output[half + axis] for axis in self.inner]
             )
-            inside.append(replace(term.renamed(names), output=tuple([names[label] for label in output])))
+            inner = term.with_output(output)
+            if self.stacked:
+                names = {label: label for label in term.sizes}
+                names.update({term.output[axis]: stack_label(axis) for axis in self.stacked})
+                inner = inner.renamed(names)
+            inside.append(inner)
         stack = tuple([stack_label(axis) for axis in self.stacked])
         return Core(stack, self.sizes(self.stacked), self.sizes(self.inner), tuple(inside), dtype)
 
@@ -90,15 +93,21 @@ class Layout:
 
     def from_blocks(self, y: Array, count: int) -> Array:
         """The reverse of `to_blocks`."""
-        axes = [*self.stacked, *self.inner, *self.identity, len(self.dims)]
-        return y.reshape([*self.sizes(axes[:-1]), count]).transpose(np.argsort(axes))
+        axes = [*self.stacked, *self.inner, *self.identity]
+        back = sorted(range(len(axes)), key=axes.__getitem__)
+        return y.reshape([*self.sizes(axes), count]).transpose([*back, len(axes)])
+
+
+def squares(matrices: Array) -> Array:
+    """The sum of the squares of the entries of each matrix of a stack."""
+    return np.einsum("kij,kij->k", matrices, matrices)
 
 
 def norms(matrices: Array) -> Array:
     """The Frobenius norm of each matrix of a stack."""
     if matrices.shape[1] == 1:
         return np.abs(matrices).reshape(-1)
-    return np.sqrt(np.einsum("kij,kij->k", matrices, matrices))
+    return np.sqrt(squares(matrices))
 
 
 def stack_label(axis: int) -> int:
@@ -141,7 +150,7 @@ class Core:
     def _parts(self) -> list[Array]:
         stack = dict(zip(self.stack, self.stack_sizes, strict=True))
         shape = (self.count, self.size, self.size)
-        parts = [replace(x, sizes={**stack, **x.sizes}).to_dense(self.stack + x.output) for x in self.terms]
+        parts = [x.to_dense(self.stack + x.output, stack) for x in self.terms]
         return [part.astype(self.dtype, copy=False).reshape(shape) for part in parts]
 
     def flat(self, terms: Sequence[Term]) -> list[Term]:

@@ -240,7 +240,7 @@ class Derivative:
         self._square("solving")
         damping = _number(damping, "damping is a number")
         if damping not in self._solvers:
-            damped = self.damped(damping)
+            damped = self.damped(damping) if damping else self
             if not damped.terms:
                 raise singular(f"the {self.name.lower()} is zero: there is nothing to solve with")
             if any(not np.isfinite(x).all() for term in damped.terms for x in term.arrays):

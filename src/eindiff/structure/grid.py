@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 
@@ -68,7 +68,7 @@ class Grid:
     def products(self, x: Array) -> list[Array]:
         """The product of each term with vectors."""
         places = [(i, j, term) for i, row in enumerate(self.terms) for j, block in enumerate(row) for term in block]
-        empty = replace(self, terms=tuple([((),) * len(self.cols)] * len(self.rows)))
+        empty = self.changed(lambda terms: ())
         return [empty.with_terms(i, j, [term]).apply(x) for i, j, term in places]
 
     def magnitude(self) -> float:
@@ -125,17 +125,19 @@ class Grid:
 
     def changed(self, change: Callable[[Terms], Sequence[Term]]) -> Grid:
         """The grid with the terms of each block changed."""
-        return replace(self, terms=tuple([tuple([tuple(change(block)) for block in row]) for row in self.terms]))
+        terms = tuple([tuple([tuple(change(block)) for block in row]) for row in self.terms])
+        return Grid(self.rows, self.cols, terms, self.dtype)
 
     def astype(self, dtype: np.dtype) -> Grid:
         """The grid with arrays of another type."""
-        return replace(self.changed(lambda terms: [term.astype(dtype) for term in terms]), dtype=dtype)
+        changed = self.changed(lambda terms: [term.astype(dtype) for term in terms])
+        return Grid(self.rows, self.cols, changed.terms, dtype)
 
     def with_terms(self, i: int, j: int, terms: Sequence[Term]) -> Grid:
         """The grid with more terms in one of its blocks."""
         changed = [list(row) for row in self.terms]
         changed[i][j] = (*changed[i][j], *terms)
-        return replace(self, terms=tuple([tuple(row) for row in changed]))
+        return Grid(self.rows, self.cols, tuple([tuple(row) for row in changed]), self.dtype)
 
 
 def starts(shapes: Sequence[Shape]) -> list[int]:

@@ -59,9 +59,10 @@ class Term:
         """The labels that arrays have."""
         return {label for labels in self.labels for label in labels}
 
-    def to_dense(self, output: Labels | None = None) -> Array:
-        """The term as one array (it may be a view), with the axes of its output or other ones."""
-        value = _contract(self.operands, self.output if output is None else output, self.sizes)
+    def to_dense(self, output: Labels | None = None, more: Mapping[int, int] | None = None) -> Array:
+        """The term as one array (it may be a view), with the axes of its output or other ones, of sizes in `more`."""
+        sizes = {**more, **self.sizes} if more else self.sizes
+        value = _contract(self.operands, self.output if output is None else output, sizes)
         return value if self.coefficient == 1 else self.coefficient * value
 
     def apply(self, x: Array, split: int) -> Array:
@@ -96,11 +97,16 @@ class Term:
             return tuple([names[x] for x in labels])
 
         sizes = {names[label]: size for label, size in self.sizes.items()}
-        return replace(self, labels=tuple([rename(ls) for ls in self.labels]), output=rename(self.output), sizes=sizes)
+        labels = tuple([rename(ls) for ls in self.labels])
+        return Term(self.coefficient, self.arrays, labels, rename(self.output), sizes, self.inverses)
+
+    def with_output(self, output: Labels) -> Term:
+        """The term with other axes."""
+        return Term(self.coefficient, self.arrays, self.labels, output, self.sizes, self.inverses)
 
     def transposed(self, split: int) -> Term:
         """The term with its last axes first."""
-        return replace(self, output=self.output[split:] + self.output[:split])
+        return self.with_output(self.output[split:] + self.output[:split])
 
     def part(self, which: Sequence[int], output: Labels) -> Term:
         """The product of some of the arrays."""

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import get_lapack_funcs
 
+from eindiff.structure.axes import norms, squares
 from eindiff.structure.solvers.solver import logdet_of
 from eindiff.structure.terms import Array
 
@@ -110,7 +111,7 @@ class StackedCholesky(Triangular):
     def __init__(self, blocks: Array) -> None:
         self.factor = np.linalg.cholesky(blocks)
         self._inverse = _inverse_of_lower(self.factor)
-        self.inverse_norms = np.linalg.norm(self._inverse, axis=(1, 2)) ** 2
+        self.inverse_norms = squares(self._inverse)
 
     def solve(self, b: Array) -> Array:
         return self._inverse.swapaxes(1, 2) @ (self._inverse @ b)
@@ -199,7 +200,7 @@ class StackedInverse(Factorization):
     def __init__(self, blocks: Array) -> None:
         try:
             self._inverse = np.linalg.inv(blocks)
-            self.inverse_norms = np.linalg.norm(self._inverse, axis=(1, 2))
+            self.inverse_norms = norms(self._inverse)
         except np.linalg.LinAlgError:
             u, values, v = np.linalg.svd(blocks)
             least = np.finfo(blocks.dtype).eps * np.where(values[:, :1] > 0, values[:, :1], 1)
