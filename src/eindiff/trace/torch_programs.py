@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from eindiff import compiled, derive, newton
 from eindiff.errors import EindiffError
 from eindiff.expr import Expr, Variable
+from eindiff.recent import Same
 from eindiff.trace import common
 from eindiff.trace.capture import is_real
 from eindiff.trace.common import Lowered, Newton, key_text, positional_names
@@ -48,7 +49,7 @@ class Request:
     @property
     def key(self) -> tuple:
         """What a program depends on. Equal expressions are one object."""
-        aux = (x if isinstance(x, Expr) else id(x) for x in self.aux)
+        aux = (x if isinstance(x, Expr) else Same(x) for x in self.aux)
         return (
             *self.outputs, *self.output_types, self.output_structure, *aux, *self.aux_types, self.aux_structure,
             *self.variables, *self.variable_types, self.variable_structure, *self.stopped_in_reverse.items(),
