@@ -36,6 +36,8 @@ def symmetric(matrix: np.ndarray, shift: float) -> np.ndarray:
 
 
 Case = tuple[Callable[[], ed.Expr], Callable[..., np.ndarray]]  # how it is written, and its value in NumPy
+
+
 def _symmetric(a):
     return (a + a.T) / 2
 
@@ -186,6 +188,10 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.minimum(y - x, x - y), lambda x, y, **_: -np.abs(x - y)),
     ],
     "same_choices": [(lambda: ed.where(x > 1, y, y), lambda y, **_: y)],
+    "known_choice": [
+        (lambda: ed.where(2.5, x, y), lambda x, **_: x),
+        (lambda: ed.where(ed.zeros("n"), x, y), lambda y, **_: y),
+    ],
     "inverse_of": [
         (lambda: ed.inv(ed.inv(A)), lambda A, **_: A),
         (lambda: ed.inv(3 * A.T), lambda A, **_: inv(A).T / 3),

@@ -6,7 +6,7 @@ result. So each axis has an index map of its own, and what was a product of axes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,9 @@ import numpy as np
 from eindiff.core import construct
 from eindiff.core.construct import Factor, constant
 from eindiff.core.index_relations import IndexMap
-from eindiff.core.nodes import Expr
+from eindiff.core.nodes import Add, Constant, Expr, Map
+from eindiff.functions import elementwise as functions
+from eindiff.functions import multilinear as arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +73,34 @@ def placed(numbers: np.ndarray, shape: Sequence[int]) -> list[Place]:
         axes = tuple([k for k in range(index.ndim) if np.any(index != index.take([0], k))])
         found.append(Place(axes, index[tuple([slice(None) if k in axes else 0 for k in range(index.ndim)])]))
     return found
+
+
+def grid(chosen: np.ndarray) -> tuple[np.ndarray, ...] | None:
+    """Chosen entries as some indices along each axis, None if they are no such grid."""
+    lines = [chosen.any(tuple([k for k in range(chosen.ndim) if k != axis])) for axis in range(chosen.ndim)]
+    found = np.ix_(*lines) if lines else ()
+    return found if chosen[found].all() else None
+
+
+def replaced(x: Expr, added: Expr, is_new: np.ndarray, known: Callable[[np.ndarray], Expr] = arrays.as_expr) -> Expr:
+    """x with entries exchanged for those of an array that is 0 elsewhere.
+
+    Old entries are left out, not multiplied by 0 or subtracted: they may be infinite or no numbers. `known` makes an
+    expression of a known array.
+    """
+    if is_new.all():
+        return added
+    new = placed(np.flatnonzero(is_new), is_new.shape)
+
+    def kept(term: Expr) -> Expr:
+        """A term without entries at these places; it stays as it is if it has none there."""
+        if construct.is_zero(gathered(term, new, [int(is_new.sum())])):
+            return term
+        is_old = ~is_new
+        if isinstance(term, Map) and term.function.name == "where" and construct.is_zero(term.args[2]):
+            condition = term.args[0]
+            if isinstance(condition, Constant) and isinstance(condition.value, np.ndarray):
+                is_old, term = is_old & (condition.value != 0), term.args[1]
+        return functions.where(known(is_old), term, 0)
+
+    return arrays.add(*map(kept, x.terms if isinstance(x, Add) else [x]), added)

@@ -9,7 +9,7 @@ import numpy as np
 
 from eindiff.core.nodes import Expr
 from eindiff.functions import multilinear as arrays
-from eindiff.tracing.places import gathered, placed, scattered
+from eindiff.tracing.places import gathered, grid, placed, scattered
 
 
 class Storage:
@@ -72,16 +72,11 @@ class Storage:
         left[self._slot[self._owner == k]] = True
         kept = np.arange(places.size).reshape(places.shape)
         if not left.all():
-            kept = _grid(left.reshape(places.shape), kept)
+            chosen = left.reshape(places.shape)
+            lines = grid(chosen)
+            kept = kept[chosen if lines is None else lines]
         shape = self._sizes()
         return scattered(_part(value, kept), placed(places.ravel()[kept], shape), shape)
-
-
-def _grid(chosen: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The chosen numbers, as a grid of some indices along each axis if they are one, else in a row."""
-    lines = [chosen.any(tuple([k for k in range(chosen.ndim) if k != axis])) for axis in range(chosen.ndim)]
-    grid = np.ix_(*lines) if lines else ()
-    return numbers[grid] if chosen[grid].all() else numbers[chosen]
 
 
 def _part(value: Expr, numbers: np.ndarray) -> Expr:

@@ -110,6 +110,15 @@ def same_choices(condition: Expr, a: Expr, b: Expr) -> Expr | None:
     return a if a is b else None
 
 
+@rule("where")
+def known_choice(condition: Expr, a: Expr, b: Expr) -> Expr | None:
+    """where(c, x, y) is x or y for a number c. One node less."""
+    coefficient, factors, output, _ = parts(condition)
+    if factors or len(set(output)) < len(output):
+        return None
+    return a if coefficient else b
+
+
 # Signs
 
 ODD = ("sin", "tan", "arcsin", "arctan", "sinh", "tanh", "erf", "sign", "inverse_or_zero")

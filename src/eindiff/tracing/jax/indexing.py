@@ -22,7 +22,7 @@ from eindiff.functions import indexing, reductions
 from eindiff.functions import multilinear as arrays
 from eindiff.tracing.front_ends import Unsupported
 from eindiff.tracing.jax.jaxpr import Handler, Step, Value
-from eindiff.tracing.places import Place, gathered, index_map, scattered
+from eindiff.tracing.places import Place, gathered, index_map, replaced, scattered
 
 
 def _lines(starts: Sequence[int], counts: Sequence[int], strides: Sequence[int]) -> list[Place]:
@@ -71,9 +71,9 @@ def _replaced(step: Step, x: Value, update: Expr, places: Sequence[Place], shape
     added = scattered(update, places, shape)
     if not isinstance(x, Expr) and not np.any(x):
         return added
-    kept = np.ones(shape)
-    kept[_index(places, [int(n) for n in update.shape])] = 0.0
-    return arrays.multiply(step.trace.expr(x), step.trace.expr(kept)) + added
+    is_new = np.zeros(shape, bool)
+    is_new[_index(places, [int(n) for n in update.shape])] = True
+    return replaced(step.trace.expr(x), added, is_new, step.trace.expr)
 
 
 def _index(places: Sequence[Place], shape: Sequence[int]) -> tuple[np.ndarray, ...]:
@@ -158,8 +158,7 @@ def gather(step: Step, x: Value, indices: Value) -> Expr:
     if valid is None:
         return result
     fill = p["fill_value"] if p["fill_value"] is not None else np.nan if step.is_real else 0
-    mask = step.trace.expr(valid.astype(float))
-    return arrays.multiply(result, mask) + arrays.multiply(step.trace.expr(np.asarray(fill, float)), 1 - mask)
+    return functions.where(step.trace.expr(valid), result, step.trace.expr(np.asarray(fill, float)))
 
 
 def _chosen(step: Step, x: Expr, indices: Expr) -> Expr:
@@ -218,7 +217,7 @@ def scatter(step: Step, x: Value, indices: Value, updates: Value) -> Expr:
         raise Unsupported
     update = step.trace.expr(updates)
     if valid is not None:
-        update = arrays.multiply(update, step.trace.expr(valid.astype(float)))
+        update = functions.where(step.trace.expr(valid), update, 0)
     if step.name == "scatter-add":
         return step.trace.expr(x) + scattered(update, places, shape)
     hits = np.zeros(shape)

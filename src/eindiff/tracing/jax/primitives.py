@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eindiff.core import construct
-from eindiff.core.nodes import Expr
+from eindiff.core.nodes import Constant, Expr, topological
 from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing, opaque, reductions
 from eindiff.functions import multilinear as arrays
@@ -64,7 +64,7 @@ def is_finite(step: Step, x: Value) -> Expr:
 
 
 def select(step: Step, which: Value, *cases: Value) -> Expr:
-    """One of two cases, entry by entry. A known choice is a product with a mask where the other case is 0."""
+    """One of two cases, entry by entry."""
     if step.avals[0].dtype != bool or len(cases) != 2:
         raise Unsupported
     shape = step.shape
@@ -77,9 +77,16 @@ def select(step: Step, which: Value, *cases: Value) -> Expr:
                 chosen = step.trace.expr(chosen)
                 if step.trace.made.get(chosen, ("",))[0] == "cholesky" and _is_lower(kept):
                     return chosen
-                return multiply(chosen, step.trace.expr(kept))
+                return _masked(chosen, step.trace.expr(kept))
     no, yes = cases
     return where(step.trace.expr(which), step.trace.expr(yes), step.trace.expr(no))
+
+
+def _masked(x: Expr, mask: Expr) -> Expr:
+    """x where a mask is 1, else 0: a product with deltas and triangles, a choice otherwise, as x may be no number."""
+    leaves = [leaf for leaf in topological([mask]) if not leaf.children]
+    is_structured = all(isinstance(leaf, Constant) and not isinstance(leaf.value, np.ndarray) for leaf in leaves)
+    return multiply(x, mask) if is_structured else where(mask, x, 0)
 
 
 def _is_lower(mask: np.ndarray) -> bool:

@@ -17,6 +17,7 @@ from eindiff.functions import indexing
 from eindiff.functions import multilinear as arrays
 from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.front_ends import Unsupported
+from eindiff.tracing.places import placed, replaced, scattered
 from eindiff.tracing.torch.aten import op
 
 # Views
@@ -280,7 +281,7 @@ def _stack(parts: Sequence[Any], dim: int = 0) -> Expr:
     return indexing.stack([as_expr(part) for part in parts], dim)
 
 
-def placed(x: Expr, axis: int, chosen: IndexMap) -> Expr:
+def _put_along(x: Expr, axis: int, chosen: IndexMap) -> Expr:
     """A tensor put at places along an axis, with zeros at all others."""
     labels, new = tuple(range(x.ndim)), x.ndim
     output = tuple(new if label == axis else label for label in labels)
@@ -299,7 +300,7 @@ def _pad(x: Expr, widths: Sequence[int], value: Any = 0, mode: Any = None) -> Ex
         if before or after:
             size = int(x.shape[axis])
             total = before + size + after
-            grown = placed(x, axis, IndexMap(total, (size,), before, (1,)))
+            grown = _put_along(x, axis, IndexMap(total, (size,), before, (1,)))
             if value:
                 inside = np.zeros([total if k == axis else 1 for k in range(x.ndim)])
                 inside[(slice(None),) * axis + (slice(before, before + size),)] = 1
@@ -311,10 +312,22 @@ def _pad(x: Expr, widths: Sequence[int], value: Any = 0, mode: Any = None) -> Ex
 # Scattering: a tensor with other entries at some places
 
 
-def replaced(x: Expr, old: Expr, new: Any, put: Any) -> Expr:
-    """x with the entries `old`, which are at the places that `put` puts entries to, exchanged for `new`."""
-    change = arrays.subtract(arrays.broadcast("set", [as_expr(new), construct.filled(0, old.shape)])[0], old)
-    return x + put(change)
+def _numbers(x: Expr) -> np.ndarray:
+    """The number of each entry in row-major order."""
+    return np.arange(prod(map(int, x.shape))).reshape([int(size) for size in x.shape])
+
+
+def _at_places(x: Expr, places: np.ndarray, values: Any, accumulate: bool = False) -> Expr:
+    """x with values added or put at places, which are counted in row-major order."""
+    if not places.size:
+        return x
+    is_new = np.bincount(places.ravel(), minlength=prod(map(int, x.shape)))
+    if not accumulate and is_new.max() > 1:
+        raise Unsupported
+    new = arrays.broadcast("set", [as_expr(values), construct.filled(0, places.shape)])[0]
+    shape = [int(size) for size in x.shape]
+    added = scattered(new, placed(places, shape), shape)
+    return x + added if accumulate else replaced(x, added, is_new.astype(bool).reshape(shape))
 
 
 @op("copy")
@@ -324,48 +337,26 @@ def _copy(x: Expr, source: Any, *_: Any) -> Expr:
 
 @op("select_scatter")
 def _select_scatter(x: Expr, source: Any, dim: int, index: int) -> Expr:
-    return _slice_scatter(x, as_expr(source)[(slice(None),) * (dim % x.ndim) + (None,)], dim, index % int(x.shape[dim]),
-                          index % int(x.shape[dim]) + 1)  # fmt: skip
+    return _at_places(x, _numbers(x).take(index, dim), source)
 
 
 @op("slice_scatter")
 def _slice_scatter(
     x: Expr, source: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Expr:
-    axis = dim % x.ndim
-    size = int(x.shape[axis])
-    first, last, step = slice(start, end, step).indices(size)
-    if (first, last, step) == (0, size, 1):
-        return _copy(x, source)
-    chosen = IndexMap(size, (len(range(first, last, step)),), first, (step,))
-    return replaced(x, along(x, axis, slice(first, last, step)), source, lambda change: placed(change, axis, chosen))
+    chosen = (slice(None),) * (dim % x.ndim) + (slice(start, end, step),)
+    return _at_places(x, _numbers(x)[chosen], source)
 
 
 @op("diagonal_scatter")
 def _diagonal_scatter(x: Expr, source: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
-    if x.ndim != 2 or x.shape[0] != x.shape[1] or offset:
-        raise Unsupported
-    return replaced(x, _diagonal(x, offset, dim1, dim2), source, arrays.diag)
+    return _at_places(x, _numbers(x).diagonal(offset, dim1, dim2), source)
 
 
 @op("index_put", "_unsafe_index_put", known=(1,))
 def _index_put(x: Expr, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Expr:
     """Entries at places given by index tensors."""
-    index = entries(x, indices)
-    old = x[index]
-    places = np.arange(prod(map(int, x.shape))).reshape([int(size) for size in x.shape])[index]
-    if not accumulate and np.unique(places).size < places.size:
-        raise Unsupported
-    new = arrays.broadcast("set", [as_expr(values), construct.filled(0, old.shape)])[0]
-    return _at_places(x, places, new if accumulate else new - old)
-
-
-def _at_places(x: Expr, places: np.ndarray, change: Expr) -> Expr:
-    """x with something added at places, which are counted in row-major order."""
-    count = prod(map(int, x.shape))
-    chosen = IndexMap(count, (places.size,), indices=tuple(places.ravel().tolist()))
-    moved = placed(indexing.reshape(change, (places.size,)), 0, chosen)
-    return x + indexing.reshape(moved, x.shape)
+    return _at_places(x, _numbers(x)[entries(x, indices)], values, accumulate)
 
 
 @op("scatter_add", known=(2,))
@@ -384,16 +375,16 @@ def _scattered(x: Expr, dim: int, index: Any, source: Any, accumulate: bool) -> 
     new = as_expr(source)
     if new.ndim:
         new = new[tuple(slice(0, size) for size in index.shape)]
-    grids = _places(index, dim % x.ndim)
-    places = np.ravel_multi_index(grids, tuple(int(size) for size in x.shape))
-    if not accumulate and np.unique(places).size < places.size:
-        raise Unsupported
-    new = arrays.broadcast("scatter", [new, construct.filled(0, places.shape)])[0]
-    return _at_places(x, places, new if accumulate else new - x[grids])
+    return _at_places(x, _numbers(x)[_places(index, dim % x.ndim)], new, accumulate)
+
+
+@op("index_copy", known=(2,))
+def _index_copy(x: Expr, dim: int, index: Any, source: Any) -> Expr:
+    return _at_places(x, _numbers(x).take(index.numpy(), dim), source)
 
 
 @op("index_add", known=(2,))
 def _index_add(x: Expr, dim: int, index: Any, source: Any, alpha: Any = 1) -> Expr:
     axis = dim % x.ndim
     chosen = IndexMap(x.shape[axis], (index.numel(),), indices=tuple(index.tolist()))
-    return x + placed(arrays.multiply(alpha, source), axis, chosen)
+    return x + _put_along(arrays.multiply(alpha, source), axis, chosen)

@@ -208,7 +208,7 @@ def decompositions() -> dict:
 def base_name(target: Any) -> str:
     """The name of an operation, without its overload; copies are named as views are."""
     name = getattr(getattr(target, "overloadpacket", target), "__name__", str(target))
-    return name.removesuffix("_copy") if name not in ("lift_fresh_copy", "_to_copy") else name
+    return name.removesuffix("_copy") if name not in ("lift_fresh_copy", "_to_copy", "index_copy") else name
 
 
 def capture(function: Callable, leaves: Sequence[Any], structure: Any) -> Capture:

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from eindiff.calculus import derive
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable
+from eindiff.core.recent import Same
 from eindiff.structure import newton
 from eindiff.structure.compile import compile
 from eindiff.tracing import front_ends as common
@@ -50,7 +51,7 @@ class Request:
     @property
     def key(self) -> tuple:
         """What a program depends on. Equal expressions are one object."""
-        aux = (x if isinstance(x, Expr) else id(x) for x in self.aux)
+        aux = (x if isinstance(x, Expr) else Same(x) for x in self.aux)
         return (
             *self.outputs, *self.output_types, self.output_structure, *aux, *self.aux_types, self.aux_structure,
             *self.variables, *self.variable_types, self.variable_structure, *self.stopped_in_reverse.items(),
