@@ -44,7 +44,6 @@ from eindiff.functions.elementwise import (  # fmt: skip
     sign,
     sin,
     sinh,
-    softmax,
     softplus,
     sqrt,
     square,
@@ -94,7 +93,7 @@ from eindiff.functions.multilinear import (  # fmt: skip
     vector,
     zeros,
 )
-from eindiff.functions.reductions import logsumexp, max, min, norm1, norm2, prod
+from eindiff.functions.reductions import logsumexp, max, min, norm1, norm2, prod, softmax
 from eindiff.planning.simplify import simplify
 from eindiff.program.check import Check, check
 from eindiff.program.interpreter import evaluate

@@ -17,11 +17,10 @@ from eindiff.core.construct import Factor, add, einsum
 from eindiff.core.derivation import derived, hiding
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.labels import Labels
+from eindiff.core.nesting import flatten, merge, nest_by_tensor_order, share
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, Variable, expression, plain, topological
 from eindiff.core.rewrite import record
 from eindiff.core.sizes import Size
-from eindiff.planning.common_parts import share
-from eindiff.planning.nesting import flatten, merge, nest_by_tensor_order
 
 if TYPE_CHECKING:
     from eindiff.tracing.numpy.derivatives import DerivativeOfFunction

@@ -11,6 +11,7 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.index_relations import SizeOf
 from eindiff.core.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, intern, is_index_map, plain, topological, unlisted
+from eindiff.core.powers import known_power, power_parts
 from eindiff.core.rewrite import rewrite
 from eindiff.core.sizes import Shape, Size
 
@@ -184,8 +185,6 @@ class Network:
 
     def _distribute(self) -> Expr | None:
         """Fact 6; and the sum of a sum is the sum of the sums, a slice of a sum the sum of the slices."""
-        from eindiff.core.sums import add
-
         for index, (node, labels) in enumerate(self.factors):
             if not isinstance(node, Add):
                 continue
@@ -194,8 +193,8 @@ class Network:
             split = [t for t in node.terms if alone or (isinstance(t, Einsum) and t.has_delta)]
             if split:
                 rest = [t for t in node.terms if t not in split]
-                pieces = split + ([add(rest)] if rest else [])
-                return add([self._with(others, (piece, labels), len(pieces) > 1) for piece in pieces])
+                pieces = split + ([Add.make(rest)] if rest else [])
+                return Add.make([self._with(others, (piece, labels), len(pieces) > 1) for piece in pieces])
         return None
 
     def _with(self, others: list[Factor], factor: Factor, several: bool) -> Expr:
@@ -218,12 +217,9 @@ class Network:
         return False
 
     def _diagonal(self, node: Add | Map, labels: Labels, distinct: Labels) -> Expr:
-        from eindiff.core.applications import map_
-        from eindiff.core.sums import add
-
         sizes = {label: self.sizes[label] for label in labels}
         inside = [einsum(1, [(child, labels)], distinct, sizes, self.inline) for child in node.children]
-        return add(inside) if isinstance(node, Add) else map_(node.function, inside)
+        return Add.make(inside) if isinstance(node, Add) else Map.make(node.function, inside)
 
     def _groups(self) -> list[list[int]]:
         """Indices of the factors that hang together through summed labels."""
@@ -282,7 +278,7 @@ class Network:
                 if total in (1, 2):
                     self.factors += [(base, labels)] * int(total)
                 elif total != 0:
-                    self.factors.append((rewrite_power(base, total), labels))
+                    self.factors.append((known_power(base, total), labels))
                 exponents.clear()
         return True
 
@@ -386,21 +382,3 @@ def _intern_einsum(
         Einsum, identity, coefficient=coefficient, operands=operands, labels=labels, output=output, sizes=sizes,
         shape=tuple([sizes[label] for label in output]), symmetries=symmetries, is_product=is_product,
     )  # fmt: skip
-
-
-# Powers, which products gather
-
-
-def power_parts(node: Expr) -> tuple[Expr, Number]:
-    """Base and exponent of a node: itself and 1 unless it is a power with a known exponent."""
-    if isinstance(node, Map) and node.function.name == "pow":
-        return node.args[0], node.function.parameter
-    return node, 1
-
-
-def rewrite_power(base: Expr, exponent: Number) -> Expr:
-    """`base ** exponent` for a known exponent."""
-    from eindiff.core.applications import map_
-    from eindiff.functions.elementwise import power_function
-
-    return map_(power_function(exponent), (base,))

@@ -31,6 +31,9 @@ def add(terms: Sequence[Expr]) -> Expr:
     return _orient(collected, shape)
 
 
+Add.make = add
+
+
 def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:
     """Flatten sums of sums and merge like terms: each term without its coefficient, and the coefficient."""
     collected: dict[Expr, Number] = {}

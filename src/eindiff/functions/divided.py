@@ -15,7 +15,8 @@ from math import factorial
 from eindiff.core import construct
 from eindiff.core.function import Function
 from eindiff.core.nodes import Expr
-from eindiff.functions.elementwise import TABLE, log, power, power_function, sqrt
+from eindiff.core.powers import power_function
+from eindiff.functions.elementwise import TABLE, log, power, sqrt
 from eindiff.functions.series import SERIES, divided_value
 
 LARGEST = 12  # the power up to which a divided difference is written as a polynomial

@@ -9,9 +9,9 @@ from eindiff.core.construct import Factor, parts
 from eindiff.core.derivation import same_derivative
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Add, Einsum, Expr, Map, Number, plain
+from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.rewrite import rewrite, rule
 from eindiff.core.sizes import Size
-from eindiff.planning.nesting import rebuild, with_children
 
 
 def simplify(expr: Expr) -> Expr:

@@ -14,11 +14,11 @@ from math import prod
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.labels import Labels
+from eindiff.core.networks import inner_factors
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Number, is_contraction, is_index_map
 from eindiff.core.sizes import Size
 from eindiff.planning.common_parts import is_outer, multiplied_out
 from eindiff.planning.contraction_order import contraction_path, path_flops
-from eindiff.planning.nesting import inner_factors
 
 EXACT = 6  # tensors that are multiplied in the best order; more are in a good one
 MANY = 30  # terms that are not compared with each other

@@ -25,8 +25,8 @@ from eindiff.calculus.derive import (
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, Variable, plain, topological, variables
+from eindiff.core.rebuild import with_children
 from eindiff.core.rewrite import RULES, Applied, rewrite_log
-from eindiff.planning.nesting import with_children
 from eindiff.text.write import print_expr
 from eindiff.text.write.latex import name_latex
 from eindiff.text.write.print_tree import number_text

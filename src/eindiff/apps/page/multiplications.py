@@ -32,7 +32,7 @@ from eindiff.core.nodes import (
     unlisted,
 )
 from eindiff.core.sizes import Size
-from eindiff.planning.contraction_order import tensor_order_path
+from eindiff.core.tensor_order import tensor_order_path
 from eindiff.text.layouts import arrange
 
 Choose = Callable[[Sequence[Factor], Labels], tuple[int, int]]  # which two of some factors are multiplied next

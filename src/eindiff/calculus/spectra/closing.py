@@ -13,7 +13,7 @@ from eindiff.calculus.spectra.squares import in_squares
 from eindiff.core import construct
 from eindiff.core.function import Function
 from eindiff.core.nodes import Apply, Expr, Variable, is_contraction, topological
-from eindiff.planning.nesting import with_children
+from eindiff.core.rebuild import with_children
 
 HALF = Fraction(1, 2)
 

@@ -10,9 +10,9 @@ from eindiff.calculus.spectra.networks import is_equivariant
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Apply, Einsum, Expr, Variable, is_contraction, topological
+from eindiff.core.rebuild import substituted, with_children
 from eindiff.functions.divided import slope
 from eindiff.functions.elementwise import TABLE, power
-from eindiff.planning.nesting import substituted, with_children
 
 HALF = Fraction(1, 2)
 

@@ -11,6 +11,7 @@ import numpy as np
 from eindiff.core import sizes as sz
 from eindiff.core.index_relations import IndexMap, Lower, SizeOf
 from eindiff.core.labels import Labels
+from eindiff.core.networks import inner_factors
 from eindiff.core.nodes import (
     Add,
     Apply,
@@ -26,7 +27,6 @@ from eindiff.core.nodes import (
     topological,
 )
 from eindiff.core.sizes import Size
-from eindiff.planning.nesting import inner_factors
 from eindiff.program.backends.backend import Backend
 from eindiff.program.costs import Costs
 from eindiff.program.lower import functions

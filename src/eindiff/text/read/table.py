@@ -206,7 +206,7 @@ def _along(inference: Inference, node: Node) -> Type:
 TABLE["softmax"] = Row(
     "softmax(x), or softmax(X, axis=0)",
     _along,
-    lambda node, args: functions.softmax(args[0], node.plan),
+    lambda node, args: reductions.softmax(args[0], node.plan),
     1,
     2,
     1,

@@ -87,7 +87,7 @@ def _glu(x: Expr, dim: int = -1) -> Expr:
 
 @op("_softmax", "softmax", "_safe_softmax")
 def _softmax(x: Expr, dim: int, *_: Any, **__: Any) -> Expr:
-    return functions.softmax(x, dim % x.ndim) if x.ndim else construct.filled(1, ())
+    return reductions.softmax(x, dim % x.ndim) if x.ndim else construct.filled(1, ())
 
 
 @op("_log_softmax", "log_softmax")
