@@ -4,19 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from eindiff.calculus.derive import (  # fmt: skip
-    cut,
-    derivative,
-    gradient,
-    hessian,
-    hessian_diagonal,
-    hvp,
-    jacobian,
-    jvp,
-    laplacian,
-    quadratic_form,
-    vjp,
-)
+from eindiff.calculus.contracted import cut, hessian_diagonal, hvp, jvp, laplacian, quadratic_form, vjp
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
 from eindiff.core.rewrite import rewrite_log
@@ -97,6 +85,7 @@ from eindiff.functions.reductions import logsumexp, max, min, norm1, norm2, prod
 from eindiff.planning.simplify import simplify
 from eindiff.program.check import Check, check
 from eindiff.program.interpreter import evaluate
+from eindiff.tracing.dispatch import derivative, gradient, hessian, jacobian
 
 if TYPE_CHECKING:
     from eindiff.models.newton import NewtonStep, Step, newton_step

@@ -13,15 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eindiff.calculus.derive import (
-    derivative,
-    find_variable,
+from eindiff.calculus.chain_rule import (
     pullback,
     pushforward_elementwise,
     pushforward_general,
     pushforward_multiplication,
     unit,
 )
+from eindiff.calculus.derive import derivative, find_variable
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, Variable, plain, topological, variables

@@ -13,7 +13,8 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 from typing import Any
 
-from eindiff.calculus.derive import derivative, pullback_general, unit
+from eindiff.calculus.chain_rule import pullback_general, unit
+from eindiff.calculus.derive import derivative
 from eindiff.core import construct
 from eindiff.core.construct import Factor
 from eindiff.core.labels import Labels, first_appearance
