@@ -8,6 +8,7 @@ from eindiff.calculus.contracted import cut, hessian_diagonal, hvp, jvp, laplaci
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
 from eindiff.core.rewrite import rewrite_log
+from eindiff.facts import rules as _fact_rules  # noqa: F401
 from eindiff.functions import operators as _operators  # noqa: F401 (importing it installs Python's operators)
 from eindiff.functions import rules as _rules  # noqa: F401 (importing it registers the rewrite rules)
 from eindiff.functions.elementwise import (  # fmt: skip

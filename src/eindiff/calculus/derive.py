@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, overload
 
 from eindiff.calculus.chain_rule import pullbacks, pushforwards, unit
-from eindiff.calculus.spectra import swept
+from eindiff.calculus.spectra.closing import swept
 from eindiff.core import construct
 from eindiff.core.construct import add, einsum
 from eindiff.core.derivation import derived
