@@ -10,6 +10,7 @@ from eindiff.core.coefficients import Number, number, times
 from eindiff.core.errors import EindiffError
 from eindiff.core.index_relations import SizeOf
 from eindiff.core.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
+from eindiff.core.networks import Factor, new_label, opened
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, intern, is_index_map, plain, topological, unlisted
 from eindiff.core.powers import known_power, power_parts
 from eindiff.core.rewrite import rewrite
@@ -19,7 +20,6 @@ FLAT_LIMIT = 8  # a contraction takes in the contractions among its operands up 
 DIAGONAL_LIMIT = 60  # nodes; the diagonal of a larger elementwise function is not taken inside it
 PRODUCT_LIMIT = 32  # a product of more factors is computed in parts
 
-Factor = tuple[Expr, Labels]
 Inline = bool | Collection[Expr]
 
 
@@ -148,19 +148,15 @@ class Network:
         """How many axes of factors have each label."""
         return Counter([label for _, labels in self.factors for label in labels])
 
+    def fresh(self, size: Size) -> int:
+        """A new label, which is summed over."""
+        label = new_label(self.sizes, size)
+        self.summed.add(label)
+        return label
+
     def _enter(self, node: Einsum, labels: Labels) -> list[Factor]:
         """The operands of an operand, in the labels of this network."""
-        mapping: dict[int, int] = {}
-        for inner, outer in zip(node.output, labels, strict=True):
-            if inner in mapping:
-                self.unite(mapping[inner], outer)
-            else:
-                mapping[inner] = outer
-        for inner in node.contracted:
-            mapping[inner] = fresh = 1 + max(self.sizes, default=0)
-            self.sizes[fresh] = node.sizes[inner]
-            self.summed.add(fresh)
-        return [(op, tuple([mapping[x] for x in ls])) for op, ls in zip(node.operands, node.labels, strict=True)]
+        return opened(node, labels, self.fresh, self.unite)
 
     def _absorb_products(self) -> None:
         """Facts 2 and 3: inline products, unite what their deltas unite, and sum over what is left unbound."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from eindiff.core import construct
 from eindiff.core.labels import Labels
-from eindiff.core.networks import inner_factors
+from eindiff.core.networks import Factor, fresh_in, matches, opened
 from eindiff.core.nodes import Einsum, Expr, is_contraction, plain, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
@@ -72,37 +72,39 @@ def _nested(node: Einsum, children: Sequence[Expr]) -> Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class _Network:
-    """A contraction with the contractions that only it uses taken in, as operands with labels."""
+class _Opened:
+    """A contraction with the contractions that only it uses taken in."""
 
-    operands: tuple[Expr, ...]
-    labels: tuple[Labels, ...]
+    factors: tuple[Factor, ...]
     output: Labels
     sizes: dict[int, Size]
     inside: frozenset[Expr]  # the contractions taken in
 
     @property
+    def operands(self) -> Counter[Expr]:
+        """How often each operand occurs."""
+        return Counter([operand for operand, _ in self.factors])
+
+    @property
     def contracted(self) -> set[int]:
         """The labels that are summed over."""
-        return {label for labels in self.labels for label in labels} - set(self.output)
+        return {label for _, labels in self.factors for label in labels} - set(self.output)
 
 
-def _network(node: Einsum, uses: Counter[Expr], limit: int) -> _Network:
-    operands: list[Expr] = []
-    places: list[Labels] = []
+def _network(node: Einsum, uses: Counter[Expr], limit: int) -> _Opened:
+    factors: list[Factor] = []
     inside = set()
     sizes: dict[int, Size] = dict(enumerate(node.sizes))
-    stack: list[tuple[Expr, Labels]] = list(zip(node.operands, node.labels, strict=True))
+    stack: list[Factor] = list(zip(node.operands, node.labels, strict=True))
     while stack:
         operand, labels = stack.pop()
         distinct = len(set(labels)) == len(labels)
-        if is_contraction(operand) and distinct and uses[operand] == 1 and len(operands) + len(stack) < limit:
+        if is_contraction(operand) and distinct and uses[operand] == 1 and len(factors) + len(stack) < limit:
             inside.add(operand)
-            stack += inner_factors(operand, labels, sizes)
+            stack += opened(operand, labels, fresh_in(sizes))
         else:
-            operands.append(operand)
-            places.append(labels)
-    return _Network(tuple(operands), tuple(places), node.output, sizes, frozenset(inside))
+            factors.append((operand, labels))
+    return _Opened(tuple(factors), node.output, sizes, frozenset(inside))
 
 
 def share(outputs: Sequence[Expr], deep: bool = False) -> list[Expr]:
@@ -126,56 +128,33 @@ def _operands(outputs: Sequence[Expr]) -> int:
 def _shared(outputs: Sequence[Expr], limit: int) -> list[Expr]:
     order = topological(outputs)
     uses = Counter(child for node in order for child in node.children) + Counter(outputs)
-    networks: dict[Expr, _Network] = {node: _network(node, uses, limit) for node in order if is_contraction(node)}
+    networks: dict[Expr, _Opened] = {node: _network(node, uses, limit) for node in order if is_contraction(node)}
     parts: dict[Expr, list[Expr]] = {}
     for node, network in networks.items():
-        if len(network.operands) > 1:
-            parts.setdefault(network.operands[0], []).append(node)
+        if len(network.factors) > 1:
+            parts.setdefault(network.factors[0][0], []).append(node)
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         network = networks.get(node)
-        if network is not None and len(network.operands) > 2:
-            found = [part for operand in set(network.operands) for part in parts.get(operand, ())]
+        if network is not None and len(network.factors) > 2:
+            found = [part for operand in network.operands for part in parts.get(operand, ())]
             found = [part for part in found if part is not node and part not in network.inside]
-            for part in sorted(found, key=lambda part: (-len(networks[part].operands), part.digest)):
-                if (place := _find_part(network, networks[part])) is not None:
-                    return _with_part(network, part, place)
+            for part in sorted(found, key=lambda part: (-len(networks[part].factors), part.digest)):
+                if (result := _with_part(network, part, networks[part])) is not None:
+                    return result
         return with_children(node, children)
 
     return rebuild(outputs, change)
 
 
-def _with_part(network: _Network, part: Expr, place: tuple[list[int], Labels]) -> Expr:
-    indices, labels = place
-    rest = [f for k, f in enumerate(zip(network.operands, network.labels, strict=True)) if k not in indices]
-    return construct.einsum(1, [*rest, (part, labels)], network.output, network.sizes, inline=False)
-
-
-def _find_part(network: _Network, part: _Network) -> tuple[list[int], Labels] | None:
-    """Where a contraction occurs in another one: the operands it stands for, and the labels of its axes there."""
-    if len(part.operands) >= len(network.operands) or Counter(part.operands) - Counter(network.operands):
+def _with_part(network: _Opened, part: Expr, inner: _Opened) -> Expr | None:
+    """A contraction with another one in the place of the operands that it stands for, if it occurs there."""
+    if len(inner.factors) >= len(network.factors) or inner.operands - network.operands:
         return None
-    stack: list[tuple[list[int], dict[int, int]]] = [([], {})]
-    while stack:
-        indices, names = stack.pop()
-        if len(indices) == len(part.operands):
-            outside = set(network.output).union(*(ls for k, ls in enumerate(network.labels) if k not in indices))
-            if not any(names[label] in outside for label in part.contracted):
-                return indices, tuple([names[label] for label in part.output])
-            continue
-        operand, labels = part.operands[len(indices)], part.labels[len(indices)]
-        for k, (candidate, theirs) in enumerate(zip(network.operands, network.labels, strict=True)):
-            if candidate is operand and k not in indices:
-                for turned in [theirs, *(tuple([theirs[a] for a in p]) for p, sign in operand.symmetries if sign == 1)]:
-                    if (extended := _extend(names, labels, turned)) is not None:
-                        stack.append(([*indices, k], extended))
+    for places, names in matches(inner.factors, network.factors, {}):
+        rest = [factor for k, factor in enumerate(network.factors) if k not in places]
+        outside = set(network.output).union(*(labels for _, labels in rest))
+        if not any(names[label] in outside for label in inner.contracted):
+            labels = tuple([names[label] for label in inner.output])
+            return construct.einsum(1, [*rest, (part, labels)], network.output, network.sizes, inline=False)
     return None
-
-
-def _extend(names: dict[int, int], labels: Labels, theirs: Labels) -> dict[int, int] | None:
-    """A one-to-one naming of labels with more labels, if that is possible."""
-    extended = dict(names)
-    for mine, other in zip(labels, theirs, strict=True):
-        if extended.setdefault(mine, other) != other:
-            return None
-    return extended if len(set(extended.values())) == len(extended) else None

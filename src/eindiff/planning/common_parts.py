@@ -42,10 +42,8 @@ def _factored(node: Add) -> Expr:
         kept = tuple(sorted({axis for rest in rests for _, axes in rest for axis in axes}))
         if not common or len(kept) == node.ndim:
             continue
-        terms = zip((first, second), rests, strict=True)
-        parts = [construct.einsum(term.coefficient, rest, kept, sizes, inline=False) for term, rest in terms]
-        factors = [*common.elements(), (construct.add(parts), kept)]
-        new = construct.einsum(1, factors, whole, sizes, inline=False)
+        terms = [(first.coefficient, rests[0]), (second.coefficient, rests[1])]
+        new = construct.factored(list(common.elements()), terms, kept, whole, sizes, inline=False)
         return construct.add([*(term for term in node.terms if term is not first and term is not second), new])
     return node
 
