@@ -4,22 +4,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from eindiff.calculus.derive import (  # fmt: skip
-    cut,
-    derivative,
-    gradient,
-    hessian,
-    hessian_diagonal,
-    hvp,
-    jacobian,
-    jvp,
-    laplacian,
-    quadratic_form,
-    vjp,
-)
+from eindiff.calculus.contracted import cut, hessian_diagonal, hvp, jvp, laplacian, quadratic_form, vjp
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
 from eindiff.core.rewrite import rewrite_log
+from eindiff.facts import rules as _fact_rules  # noqa: F401
 from eindiff.functions import operators as _operators  # noqa: F401 (importing it installs Python's operators)
 from eindiff.functions import rules as _rules  # noqa: F401 (importing it registers the rewrite rules)
 from eindiff.functions.elementwise import (  # fmt: skip
@@ -44,7 +33,6 @@ from eindiff.functions.elementwise import (  # fmt: skip
     sign,
     sin,
     sinh,
-    softmax,
     softplus,
     sqrt,
     square,
@@ -94,10 +82,11 @@ from eindiff.functions.multilinear import (  # fmt: skip
     vector,
     zeros,
 )
-from eindiff.functions.reductions import logsumexp, max, min, norm1, norm2, prod
+from eindiff.functions.reductions import logsumexp, max, min, norm1, norm2, prod, softmax
 from eindiff.planning.simplify import simplify
 from eindiff.program.check import Check, check
 from eindiff.program.interpreter import evaluate
+from eindiff.tracing.dispatch import derivative, gradient, hessian, jacobian
 
 if TYPE_CHECKING:
     from eindiff.program.compiled import Compiled

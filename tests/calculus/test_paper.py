@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import eindiff as ed
-from eindiff.calculus.derive import pullbacks, pushforwards, unit
+from eindiff.calculus.chain_rule import pullbacks, pushforwards, unit
 from eindiff.core.nodes import Add, Einsum, Map, topological
 from eindiff.program.check import finite_difference, random_point, relative_error
 

@@ -49,13 +49,15 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.svdright(A[:2]).T @ ed.svdright(A[:2]), lambda **_: np.eye(2)),
         (lambda: ed.svdleft(A) @ (ed.svdleft(A).T @ x), lambda x, **_: x),
     ],
+    "singular_values_of_semidefinite": [
+        (lambda: ed.normnuc(A.T @ A), lambda A, **_: np.sum(A**2)),
+    ],
     "sums_of_values": [
         (lambda: ed.sum(ed.eigvals(A)), lambda A, **_: np.trace(A)),
         (lambda: ed.sum(ed.eigvals(A) ** 2), lambda A, **_: np.sum(_symmetric(A) ** 2)),
         (lambda: ed.sum(ed.svdvals(A[:3]) ** 2), lambda A, **_: np.sum(A[:3] ** 2)),
         (lambda: ed.eigvecs(A) @ ed.diag(ed.eigvals(A)) @ ed.eigvecs(A).T, lambda A, **_: _symmetric(A)),
         (lambda: ed.svdleft(A[:2]) @ ed.diag(ed.svdvals(A[:2])) @ ed.svdright(A[:2]).T, lambda A, **_: A[:2]),
-        (lambda: ed.normnuc(A.T @ A), lambda A, **_: np.sum(A**2)),
         (lambda: ed.normnuc(-2 * c * ed.outer(x, y)), lambda x, y, c, **_: 2 * c * np.sqrt((x @ x) * (y @ y))),
     ],
     "largest_value": [

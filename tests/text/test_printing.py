@@ -21,7 +21,7 @@ import models
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable, variables
-from eindiff.planning.nesting import rebuild, with_children
+from eindiff.core.rebuild import rebuild, with_children
 from eindiff.text.read.index_notation import parse_index
 from eindiff.text.read.parse import parse
 from eindiff.text.write.latex import name_latex

@@ -38,6 +38,9 @@ def map_(function: Function, args: Sequence[Expr]) -> Expr:
     )  # fmt: skip
 
 
+Map.make = map_
+
+
 def _orientation(args: tuple[Expr, ...]) -> tuple[int, ...]:
     """The order of axes in which arguments are stored: that of the first that is one factor, and not symmetric.
 

@@ -25,17 +25,16 @@ from eindiff.core.einsums import (  # fmt: skip
     is_number,
     is_zero,
     parts,
-    power_parts,
-    rewrite_power,
     scale,
     size_number,
     transpose,
 )
 from eindiff.core.leaves import PROPERTIES, constant, variable
-from eindiff.core.sums import add
+from eindiff.core.powers import known_power, power_parts
+from eindiff.core.sums import add, factored
 
 __all__ = [
     "FLAT_LIMIT", "PRODUCT_LIMIT", "PROPERTIES", "Factor", "Inline", "Network", "add", "apply", "constant",
-    "einsum", "filled", "is_number", "is_zero", "map_", "parts", "power_parts", "rewrite_power", "scale", "size_number",
-    "transpose", "transpose_core", "variable",
+    "einsum", "factored", "filled", "is_number", "is_zero", "known_power", "map_", "parts", "power_parts", "scale",
+    "size_number", "transpose", "transpose_core", "variable",
 ]  # fmt: skip

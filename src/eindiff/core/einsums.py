@@ -10,7 +10,9 @@ from eindiff.core.coefficients import Number, number, times
 from eindiff.core.errors import EindiffError
 from eindiff.core.index_relations import SizeOf
 from eindiff.core.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
+from eindiff.core.networks import Factor, new_label, opened
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, intern, is_index_map, plain, topological, unlisted
+from eindiff.core.powers import known_power, power_parts
 from eindiff.core.rewrite import rewrite
 from eindiff.core.sizes import Shape, Size
 
@@ -18,7 +20,6 @@ FLAT_LIMIT = 8  # a contraction takes in the contractions among its operands up 
 DIAGONAL_LIMIT = 60  # nodes; the diagonal of a larger elementwise function is not taken inside it
 PRODUCT_LIMIT = 32  # a product of more factors is computed in parts
 
-Factor = tuple[Expr, Labels]
 Inline = bool | Collection[Expr]
 
 
@@ -147,19 +148,15 @@ class Network:
         """How many axes of factors have each label."""
         return Counter([label for _, labels in self.factors for label in labels])
 
+    def fresh(self, size: Size) -> int:
+        """A new label, which is summed over."""
+        label = new_label(self.sizes, size)
+        self.summed.add(label)
+        return label
+
     def _enter(self, node: Einsum, labels: Labels) -> list[Factor]:
         """The operands of an operand, in the labels of this network."""
-        mapping: dict[int, int] = {}
-        for inner, outer in zip(node.output, labels, strict=True):
-            if inner in mapping:
-                self.unite(mapping[inner], outer)
-            else:
-                mapping[inner] = outer
-        for inner in node.contracted:
-            mapping[inner] = fresh = 1 + max(self.sizes, default=0)
-            self.sizes[fresh] = node.sizes[inner]
-            self.summed.add(fresh)
-        return [(op, tuple([mapping[x] for x in ls])) for op, ls in zip(node.operands, node.labels, strict=True)]
+        return opened(node, labels, self.fresh, self.unite)
 
     def _absorb_products(self) -> None:
         """Facts 2 and 3: inline products, unite what their deltas unite, and sum over what is left unbound."""
@@ -184,8 +181,6 @@ class Network:
 
     def _distribute(self) -> Expr | None:
         """Fact 6; and the sum of a sum is the sum of the sums, a slice of a sum the sum of the slices."""
-        from eindiff.core.sums import add
-
         for index, (node, labels) in enumerate(self.factors):
             if not isinstance(node, Add):
                 continue
@@ -194,8 +189,8 @@ class Network:
             split = [t for t in node.terms if alone or (isinstance(t, Einsum) and t.has_delta)]
             if split:
                 rest = [t for t in node.terms if t not in split]
-                pieces = split + ([add(rest)] if rest else [])
-                return add([self._with(others, (piece, labels), len(pieces) > 1) for piece in pieces])
+                pieces = split + ([Add.make(rest)] if rest else [])
+                return Add.make([self._with(others, (piece, labels), len(pieces) > 1) for piece in pieces])
         return None
 
     def _with(self, others: list[Factor], factor: Factor, several: bool) -> Expr:
@@ -218,12 +213,9 @@ class Network:
         return False
 
     def _diagonal(self, node: Add | Map, labels: Labels, distinct: Labels) -> Expr:
-        from eindiff.core.applications import map_
-        from eindiff.core.sums import add
-
         sizes = {label: self.sizes[label] for label in labels}
         inside = [einsum(1, [(child, labels)], distinct, sizes, self.inline) for child in node.children]
-        return add(inside) if isinstance(node, Add) else map_(node.function, inside)
+        return Add.make(inside) if isinstance(node, Add) else Map.make(node.function, inside)
 
     def _groups(self) -> list[list[int]]:
         """Indices of the factors that hang together through summed labels."""
@@ -282,7 +274,7 @@ class Network:
                 if total in (1, 2):
                     self.factors += [(base, labels)] * int(total)
                 elif total != 0:
-                    self.factors.append((rewrite_power(base, total), labels))
+                    self.factors.append((known_power(base, total), labels))
                 exponents.clear()
         return True
 
@@ -386,21 +378,3 @@ def _intern_einsum(
         Einsum, identity, coefficient=coefficient, operands=operands, labels=labels, output=output, sizes=sizes,
         shape=tuple([sizes[label] for label in output]), symmetries=symmetries, is_product=is_product,
     )  # fmt: skip
-
-
-# Powers, which products gather
-
-
-def power_parts(node: Expr) -> tuple[Expr, Number]:
-    """Base and exponent of a node: itself and 1 unless it is a power with a known exponent."""
-    if isinstance(node, Map) and node.function.name == "pow":
-        return node.args[0], node.function.parameter
-    return node, 1
-
-
-def rewrite_power(base: Expr, exponent: Number) -> Expr:
-    """`base ** exponent` for a known exponent."""
-    from eindiff.core.applications import map_
-    from eindiff.functions.elementwise import power_function
-
-    return map_(power_function(exponent), (base,))

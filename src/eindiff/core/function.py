@@ -13,6 +13,7 @@ from eindiff.core.coefficients import Number, number
 from eindiff.core.errors import EindiffError
 from eindiff.core.sizes import Shape
 
+Value = Callable[..., Any]  # of arrays
 Derivative = Callable[..., Any]  # from expressions to an expression
 
 
@@ -26,7 +27,7 @@ class Function:
     """
 
     name: str
-    value: Callable[..., Any]
+    value: Value
     derivatives: tuple[Derivative | None, ...] = ()  # one an argument; None: locally constant
     domain: str = "real"
     latex: str = ""
@@ -38,6 +39,7 @@ class Function:
     pullback: Callable[..., Any] | None = None
     flops: Callable[..., float] | None = None  # of one core, from the sizes of the first argument's core
     factorization: str = ""  # functions of one argument that share this one pay for it once
+    formula: Callable[..., Any] | None = None  # from arguments to what people write for it, where that is no call
 
     @property
     def identity(self) -> tuple:
@@ -63,3 +65,13 @@ class Function:
         if not isfinite(value):
             raise EindiffError(f"{self.name}({', '.join(map(str, args))}) is not defined: its domain is {self.domain}")
         return number(value)
+
+
+def quiet(value: Value) -> Value:
+    """The value without NumPy's warnings: values outside a domain become NaN, which evaluation reports."""
+
+    def silent(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return value(*args)
+
+    return silent

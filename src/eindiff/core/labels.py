@@ -70,6 +70,16 @@ def first_appearance(groups: Iterable[Iterable[Hashable]]) -> dict[Any, int]:
     return names
 
 
+def fresh_labels(count: int, *used: Iterable[int]) -> Labels:
+    """So many labels that are none of those in use.
+
+    >>> fresh_labels(2, (3, 0), (4,))
+    (5, 6)
+    """
+    start = 1 + max((label for labels in used for label in labels), default=-1)
+    return tuple(range(start, start + count))
+
+
 def best_arrangement(labels: Labels, symmetries: Sequence[Symmetry]) -> tuple[Labels, int]:
     """The smallest tuple of labels that names the same tensor, with its sign; sign 0 if both signs reach it.
 

@@ -6,9 +6,9 @@ what a node is. Python's operators on expressions are installed by `functions/op
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -203,6 +203,7 @@ class Add(Expr):
 
     __slots__ = ("terms",)
     terms: tuple[Expr, ...]
+    make: ClassVar[Callable[[Sequence[Expr]], Expr]]  # the constructor, which `sums` installs
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -220,6 +221,7 @@ class Map(Expr):
     __slots__ = ("args", "function")
     function: Function
     args: tuple[Expr, ...]
+    make: ClassVar[Callable[[Function, Sequence[Expr]], Expr]]  # the constructor, which `applications` installs
 
     @property
     def children(self) -> tuple[Expr, ...]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from eindiff.core.construct import power_parts
 from eindiff.core.labels import LETTERS
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Variable
-from eindiff.functions.elementwise import power_formula
+from eindiff.core.powers import power_parts
 
 MOST_NODES = 100  # the rest of an expression is left out
 MOST_OPERANDS = 8
@@ -34,8 +33,8 @@ def _text(expr: Expr, depth: int, budget: list[int]) -> str:
             text = _text(base, depth - 1, budget)
             text = text if _is_atom(base, text) else f"({text})"
             return f"{text}**{exponent if plain else f'({exponent})'}"
-        if expr.function.name == "power_derivative":
-            return _text(power_formula(expr.function.parameter, *expr.children), depth, budget)
+        if expr.function.formula is not None:
+            return _text(expr.function.formula(*expr.children), depth, budget)
         return f"{expr.function.name}({', '.join(_children(expr, depth, budget))})"
     assert isinstance(expr, Einsum)
     return _einsum_text(expr, _children(expr, depth, budget))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from math import gcd, isfinite, lcm
 
 from eindiff.core.coefficients import Number, number, plus, times
-from eindiff.core.einsums import Factor, einsum, filled, parts, product, scale, transpose
+from eindiff.core.einsums import Factor, Inline, einsum, filled, parts, product, scale, transpose
 from eindiff.core.labels import Labels, Symmetry, arrangements
 from eindiff.core.nodes import Add, Einsum, Expr, intern, plain
 from eindiff.core.rewrite import rewrite
@@ -29,6 +29,9 @@ def add(terms: Sequence[Expr]) -> Expr:
         [(term, coefficient)] = collected.items()
         return scale(coefficient, term)
     return _orient(collected, shape)
+
+
+Add.make = add
 
 
 def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:
@@ -103,10 +106,18 @@ def _factor_out(terms: dict[Expr, Number]) -> Expr | None:
     assert common is not None  # there are terms
     views = [(coefficient, parts(term)) for term, coefficient in terms.items()]
     _, _, output, sizes = views[0][1]
-    rests = [list((Counter(factors) - common).elements()) for _, (_, factors, _, _) in views]
-    used = tuple(sorted({label for rest in rests for _, labels in rest for label in labels}))
-    inner = add([einsum(c, rest, used, sizes) for (c, _), rest in zip(views, rests, strict=True)])
-    return einsum(1, [*common.elements(), (inner, used)], output, sizes)
+    rests = [(c, list((Counter(factors) - common).elements())) for c, (_, factors, _, _) in views]
+    used = tuple(sorted({label for _, rest in rests for _, labels in rest for label in labels}))
+    return factored(list(common.elements()), rests, used, output, sizes)
+
+
+def factored(
+    common: Sequence[Factor], rests: Sequence[tuple[Number, Sequence[Factor]]], kept: Labels, output: Labels,
+    sizes: Mapping[int, Size], inline: Inline = True,
+) -> Expr:  # fmt: skip
+    """`x*y + x*z = x*(y + z)`: common factors times the sum of the rests, which keep some labels."""
+    inner = add([einsum(coefficient, rest, kept, sizes, inline) for coefficient, rest in rests])
+    return einsum(1, [*common, (inner, kept)], output, sizes, inline)
 
 
 def _orient(terms: dict[Expr, Number], shape: Shape) -> Expr:

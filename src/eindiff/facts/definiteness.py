@@ -32,7 +32,7 @@ whose power series has no negative coefficient (Schur).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, isfinite
 
@@ -41,6 +41,7 @@ import numpy as np
 from eindiff.core import construct
 from eindiff.core.construct import Factor
 from eindiff.core.labels import Labels
+from eindiff.core.networks import fresh_in, opened
 from eindiff.core.nodes import (
     Add,
     Apply,
@@ -54,6 +55,7 @@ from eindiff.core.nodes import (
     plain,
     remember,
 )
+from eindiff.core.sizes import Size
 
 Level = int | None
 Axes = tuple[int, ...]
@@ -225,12 +227,12 @@ class _Evaluation:
         factors = list(zip(node.operands, node.labels, strict=True))
         found = self._search(factors, mirror, level)
         if found is None and level is not None:
-            found = self._opened(factors, mirror, times(level, 1), len(node.sizes))
+            found = self._opened(factors, mirror, times(level, 1), dict(enumerate(node.sizes)))
         return found
 
-    def _opened(self, factors: list[Factor], mirror: Mirror, level: Level, fresh: int) -> Level:
+    def _opened(self, factors: list[Factor], mirror: Mirror, level: Level, sizes: Mapping[int, Size]) -> Level:
         """The level with the contractions among the operands opened, then with the first sum distributed over."""
-        opened = _without_contractions(factors, fresh)
+        opened = _without_contractions(factors, sizes)
         if len(opened) > _FLAT:
             return None
         found = self._search(opened, mirror, level) if opened != factors else None
@@ -245,7 +247,7 @@ class _Evaluation:
             pieces = [(x, tuple([names[label] for label in ls])) for x, ls in inner]
             own = times(level, level_of(coefficient))
             whole = factors[:at] + factors[at + 1 :] + pieces
-            levels.append(self._search(_without_contractions(whole, fresh), mirror, own))
+            levels.append(self._search(_without_contractions(whole, sizes), mirror, own))
             if plus(levels) is None:
                 return None
         return plus(levels)
@@ -360,17 +362,12 @@ def _splits(
         yield from _splits(labels, mirror, axis + 1, rows, cols)
 
 
-def _without_contractions(factors: list[Factor], fresh: int) -> list[Factor]:
-    """The factors with the operands of contractions in their place, summed over labels from `fresh` on."""
+def _without_contractions(factors: list[Factor], sizes: Mapping[int, Size]) -> list[Factor]:
+    """The factors with the operands of contractions in their place, summed over labels that `sizes` has not."""
     result: list[Factor] = []
+    fresh = fresh_in(dict(sizes))
     for node, labels in factors:
-        if not is_contraction(node):
-            result.append((node, labels))
-            continue
-        names = dict(zip(node.output, labels, strict=True))
-        for label in node.contracted:
-            names[label], fresh = fresh, fresh + 1
-        result += [(x, tuple([names[label] for label in ls])) for x, ls in zip(node.operands, node.labels, strict=True)]
+        result += opened(node, labels, fresh) if is_contraction(node) else [(node, labels)]
     return result
 
 

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from eindiff.core import construct
-from eindiff.core.coefficients import Number, is_whole
 from eindiff.core.function import Derivative, Function
+from eindiff.core.function import quiet as _quiet
 from eindiff.core.nodes import Expr
-from eindiff.functions.multilinear import Operand, as_expr, axis_of, broadcast, coefficient_of, multiply
+from eindiff.core.powers import power_function
+from eindiff.functions.multilinear import Operand, as_expr, broadcast, coefficient_of, multiply
 
 Elementwise = Callable[[Operand], Expr]
 
@@ -55,16 +56,6 @@ def _special(name: str) -> Callable[[Any], Any]:
         return getattr(special, name)(x)
 
     return value
-
-
-def _quiet(value: Callable[..., Any]) -> Callable[..., Any]:
-    """The value without NumPy's warnings: values outside a domain become NaN, which evaluation reports."""
-
-    def quiet(*args: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return value(*args)
-
-    return quiet
 
 
 exp: Elementwise = elementwise("exp", np.exp, lambda x: exp(x), "real", r"\exp", "The exponential of each entry.")
@@ -167,24 +158,6 @@ inverse_or_zero: Elementwise = elementwise(
 # Powers
 
 
-def _power_value(exponent: Number, x: Any) -> Any:
-    if exponent == Fraction(1, 2):
-        return np.sqrt(x)
-    if exponent == -1:
-        return np.divide(1.0, x)
-    return np.power(np.asarray(x, dtype=float), float(exponent))
-
-
-@lru_cache(maxsize=1024)
-def power_function(exponent: Number) -> Function:
-    """The function `x ** exponent` for a known exponent: each exponent is a function of its own."""
-    domain = "positive" if not is_whole(exponent) else "real" if exponent > 0 else "nonzero"
-    return Function(
-        "pow", _quiet(lambda x: _power_value(exponent, x)),
-        (lambda x: construct.scale(exponent, power(x, exponent - 1)),), domain, parameter=exponent,
-    )  # fmt: skip
-
-
 TABLE["pow"] = power_function(Fraction(5, 2))
 
 Terms = tuple[tuple[int, tuple[int, ...]], ...]
@@ -219,6 +192,7 @@ def power_derivative(by_base: int, by_exponent: int) -> Function:
         "power_derivative", _quiet(lambda x, y: _power_derivative_value(x, y, by_base, terms)),
         (_derived_power(by_base + 1, by_exponent), _derived_power(by_base, by_exponent + 1)),
         domain="positive", latex=r"\operatorname{power\_derivative}", parameter=(by_base, by_exponent),
+        formula=lambda x, y: power_formula((by_base, by_exponent), x, y),
     )  # fmt: skip
 
 
@@ -248,7 +222,7 @@ def power(base: Operand, exponent: Operand) -> Expr:
     base, exponent = as_expr(base), as_expr(exponent)
     known = coefficient_of(exponent)
     if known is not None and isfinite(known) and (exponent.ndim == 0 or exponent.shape == base.shape):
-        return construct.map_(power_function(known), (base,))
+        return construct.known_power(base, known)
     return construct.map_(_general_power, broadcast("**", [base, exponent]))
 
 
@@ -311,12 +285,3 @@ def equal(a: Operand, b: Operand) -> Expr:
 def where(condition: Operand, a: Operand, b: Operand) -> Expr:
     """Entries of `a` where the condition holds (is not 0), else of `b`."""
     return construct.map_(_where, broadcast("where", [as_expr(condition), as_expr(a), as_expr(b)]))
-
-
-def softmax(x: Operand, axis: int = -1) -> Expr:
-    """exp(x) divided by its sum along an axis, without overflow."""
-    from eindiff.functions.reductions import logsumexp
-
-    x = as_expr(x)
-    at = axis_of("softmax", x, axis)
-    return exp(x - logsumexp(x, axis)[(slice(None),) * at + (None,)])

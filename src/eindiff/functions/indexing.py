@@ -13,6 +13,8 @@ from eindiff.core import sizes as sz
 from eindiff.core.construct import Factor, constant
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.index_relations import IndexMap
+from eindiff.core.labels import fresh_labels
+from eindiff.core.networks import new_label
 from eindiff.core.nodes import Expr
 from eindiff.core.sizes import Size
 from eindiff.functions.multilinear import Operand, as_expr, axis_of, outer, short, transpose
@@ -32,7 +34,8 @@ def reshape(a: Operand, shape: Size | Sequence[Size]) -> Expr:
             f"which does not have as many entries as {shape_text(tuple(new))}"
         )
     old_axes, new_axes = [k for k in range(a.ndim) if a.shape[k] != 1], [k for k in range(len(new)) if new[k] != 1]
-    output: list[int] = [100 + k for k in range(len(new))]
+    labels = fresh_labels(len(new), range(a.ndim))
+    output = list(labels)
     sizes = dict(enumerate(a.shape)) | dict(zip(output, new, strict=True))
     factors: list[Factor] = [(a, tuple(range(a.ndim)))]
     while old_axes or new_axes:
@@ -43,12 +46,11 @@ def reshape(a: Operand, shape: Size | Sequence[Size]) -> Expr:
             output[split[0]] = merged[0]
             continue
         total = sz.product(a.shape[k] for k in merged)
-        joint = split[0] + 100 if n == 1 else merged[0] if m == 1 else 1000 + merged[0]
-        sizes[joint] = total
+        joint = labels[split[0]] if n == 1 else merged[0] if m == 1 else new_label(sizes, total)
         if m > 1:
             factors.append((_row_major(total, [a.shape[k] for k in merged]), (joint, *merged)))
         if n > 1:
-            factors.append((_row_major(total, [new[k] for k in split]), (joint, *(100 + k for k in split))))
+            factors.append((_row_major(total, [new[k] for k in split]), (joint, *(labels[k] for k in split))))
     return construct.einsum(1, factors, tuple(output), sizes)
 
 

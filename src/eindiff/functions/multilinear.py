@@ -155,7 +155,7 @@ def divide(a: Operand, b: Operand) -> Expr:
         if isfinite(b) and isinf(1 / b):
             raise EindiffError(f"1 / {b} is too large for a floating-point number")
         return construct.scale(number(1 / b), as_expr(a))
-    return multiply(a, construct.rewrite_power(as_expr(b), -1))
+    return multiply(a, construct.known_power(as_expr(b), -1))
 
 
 # Products
@@ -312,7 +312,7 @@ def mean(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
     """The mean over all axes, or over the given ones."""
     a = as_expr(a)
     count = construct.size_number(sz.product(a.shape[k] for k in axes_of("mean", a, axis)))
-    return multiply(sum(a, axis), construct.rewrite_power(count, -1))
+    return multiply(sum(a, axis), construct.known_power(count, -1))
 
 
 def cumsum(a: Operand, axis: int = -1) -> Expr:

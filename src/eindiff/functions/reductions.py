@@ -13,7 +13,17 @@ from eindiff.core.function import Function
 from eindiff.core.nodes import Expr
 from eindiff.functions.elementwise import TABLE, abs, exp, row, sqrt
 from eindiff.functions.indexing import reshape
-from eindiff.functions.multilinear import Operand, as_expr, axes_of, broadcast, moveaxis, multiply, sum, transpose
+from eindiff.functions.multilinear import (
+    Operand,
+    as_expr,
+    axes_of,
+    axis_of,
+    broadcast,
+    moveaxis,
+    multiply,
+    sum,
+    transpose,
+)
 
 
 def _none(shape: tuple) -> tuple:
@@ -175,3 +185,10 @@ def norm1(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
 def norm2(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
     """The Euclidean (for matrices: Frobenius) norm."""
     return sqrt(sum(multiply(a, a), axis))
+
+
+def softmax(x: Operand, axis: int = -1) -> Expr:
+    """exp(x) divided by its sum along an axis, without overflow."""
+    x = as_expr(x)
+    at = axis_of("softmax", x, axis)
+    return exp(x - logsumexp(x, axis)[(slice(None),) * at + (None,)])

@@ -8,8 +8,7 @@ from functools import cache, lru_cache
 from math import inf
 
 from eindiff.core.labels import Labels, components, first_appearance
-
-Path = tuple[tuple[int, ...], ...]
+from eindiff.core.tensor_order import Multiplication, Path, tensor_order_path
 
 WRITE = 4.0  # operations that take as long as writing an entry
 STACKED = 2.2  # operations a pair of entries in a stack of matrix products, which are slower than a single one
@@ -196,61 +195,11 @@ def _path_of_tree(splits: Mapping[int, int], count: int) -> Path:
     return tuple(path)
 
 
-class _Terms:
-    """The operands of a contraction while it is carried out: their labels, and keys that tell equal products."""
-
-    def __init__(self, inputs: Sequence[Labels], output: Labels, keys: Sequence[int] | None) -> None:
-        self.labels = list(inputs)
-        self.output = output
-        self.keys: list = list(range(len(inputs)) if keys is None else keys)
-        self.made: set = set()
-
-    def result(self, i: int, j: int) -> Labels:
-        """The labels that the product of two terms keeps: those of the output and of the other terms."""
-        kept = set(self.output).union(*(labels for k, labels in enumerate(self.labels) if k not in (i, j)))
-        return tuple([x for x in dict.fromkeys(self.labels[i] + self.labels[j]) if x in kept])
-
-    def key(self, i: int, j: int) -> tuple:
-        """What the product of two terms is known by: the terms, and how their labels meet."""
-        pair = sorted([(repr(self.keys[i]), self.labels[i]), (repr(self.keys[j]), self.labels[j])])
-        names = first_appearance(labels for _, labels in pair)
-        kept = tuple(sorted(names[x] for x in self.result(i, j)))
-        return (*[(key, tuple([names[x] for x in labels])) for key, labels in pair], kept)
-
-    def multiply(self, i: int, j: int) -> None:
-        result, key = self.result(i, j), self.key(i, j)
-        self.made.add(key)
-        self.labels = [x for k, x in enumerate(self.labels) if k not in (i, j)] + [result]
-        self.keys = [x for k, x in enumerate(self.keys) if k not in (i, j)] + [key]
-
-
-def tensor_order_path(inputs: Sequence[Labels], output: Labels, keys: Sequence[int] | None = None) -> Path:
-    """The paper's rule: multiply vectors first, then matrices, and so on; among equals, the smallest result first.
-
-    A product that was made before comes before all.
-    """
-    terms, path = _Terms(inputs, output, keys), []
-    repeated = keys is not None and len(set(keys)) < len(keys)
-    while (count := len(terms.labels)) > 1:
-        ranked = []
-        for i in range(count):
-            for j in range(i + 1, count):
-                first, second = terms.labels[i], terms.labels[j]
-                apart = not set(first) & set(second)
-                orders = sorted((len(first), len(second)), reverse=True)
-                new = not repeated or terms.key(i, j) not in terms.made
-                ranked.append((new, apart, orders, len(terms.result(i, j)), i, j))
-        *_, i, j = min(ranked)
-        path.append((i, j))
-        terms.multiply(i, j)
-    return tuple(path)
-
-
 def path_flops(
     inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path, keys: Sequence[int] | None = None
 ) -> float:
     """Operations of a contraction in a given order; equal products count once."""
-    terms, total = _Terms(inputs, output, keys), 0.0
+    terms, total = Multiplication(inputs, output, keys), 0.0
     for i, j in path:
         if terms.key(i, j) not in terms.made:
             total += pair_flops(set(terms.labels[i]) | set(terms.labels[j]), terms.result(i, j), sizes)

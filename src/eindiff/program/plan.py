@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eindiff.calculus.derive import MODES, derivative
 from eindiff.core import sizes as sz
 from eindiff.core.derivation import derivation
 from eindiff.core.errors import EindiffError, bytes_text, count_text
@@ -143,8 +144,6 @@ class Plan:
 
     def modes(self) -> dict[str, Plan]:
         """The plans of the outputs in each mode of differentiation, if all are derivatives (else none)."""
-        from eindiff.calculus.derive import MODES, derivative
-
         known = [derivation(output) for output in self._outputs]
         if not known or not all(found.by for found in known):
             return {}

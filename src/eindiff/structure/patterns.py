@@ -6,7 +6,7 @@ Patterns are symbolic; their factors are compiled like any other expressions, an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -14,15 +14,14 @@ from math import prod
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.labels import Labels
+from eindiff.core.networks import Factor, fresh_in, matches, opened
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Number, is_contraction, is_index_map
 from eindiff.core.sizes import Size
 from eindiff.planning.common_parts import is_outer, multiplied_out
 from eindiff.planning.contraction_order import contraction_path, path_flops
-from eindiff.planning.nesting import inner_factors
 
 EXACT = 6  # tensors that are multiplied in the best order; more are in a good one
 MANY = 30  # terms that are not compared with each other
-Factor = tuple[Expr, Labels]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def _pattern(term: Expr) -> Pattern:
     factors: list[Factor] = []
     for operand, labels in zip(term.operands, term.labels, strict=True):
         if is_contraction(operand) and len(set(labels)) == len(labels):
-            factors += inner_factors(operand, labels, sizes)
+            factors += opened(operand, labels, fresh_in(sizes))
         else:
             factors.append((operand, labels))
     return Pattern(term.coefficient, tuple(factors), term.output, sizes)
@@ -109,34 +108,11 @@ def _sum(one: Pattern, other: Pattern) -> Pattern | None:
         rest = [factor for i, factor in enumerate(one.factors) if i != k]
         if is_index_map(node) or (nodes - Counter([node])) - Counter(x for x, _ in other.factors):
             continue
-        for known, left in _matches(rest, list(other.factors), names, set(other.output)):
+        for places, known in matches(rest, other.factors, names, other.output):
+            left = [factor for place, factor in enumerate(other.factors) if place not in places]
             if (added := _added(one, k, other, left, known)) is not None:
                 return added
     return None
-
-
-def _matches(
-    rest: list[Factor], theirs: list[Factor], names: dict[int, int], output: set[int]
-) -> Iterator[tuple[dict[int, int], list[Factor]]]:
-    """All ways to find factors among others: names of labels there, and the factors that are left over."""
-    if not rest:
-        yield names, theirs
-        return
-    node, labels = rest[0]
-    for k, (candidate, own) in enumerate(theirs):
-        if candidate is not node:
-            continue
-        for turned in [own, *(tuple([own[a] for a in axes]) for axes, sign in node.symmetries if sign == 1)]:
-            known = dict(names)
-            used = {x for x in known.values() if x not in output}
-            for mine, other in zip(labels, turned, strict=True):
-                if mine not in known and (other in output or other in used):
-                    break  # a label that is summed over here has to be one there, and a different one
-                if known.setdefault(mine, other) != other:
-                    break
-                used.add(other)
-            else:
-                yield from _matches(rest[1:], theirs[:k] + theirs[k + 1 :], known, output)
 
 
 def _added(one: Pattern, k: int, other: Pattern, left: list[Factor], names: dict[int, int]) -> Pattern | None:

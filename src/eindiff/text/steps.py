@@ -13,20 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eindiff.calculus.derive import (
-    derivative,
-    find_variable,
+from eindiff.calculus.chain_rule import (
     pullback,
     pushforward_elementwise,
     pushforward_general,
     pushforward_multiplication,
     unit,
 )
+from eindiff.calculus.derive import derivative, find_variable
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, Variable, plain, topological, variables
+from eindiff.core.rebuild import with_children
 from eindiff.core.rewrite import RULES, Applied, rewrite_log
-from eindiff.planning.nesting import with_children
 from eindiff.text.write import print_expr
 from eindiff.text.write.latex import name_latex
 from eindiff.text.write.print_tree import number_text

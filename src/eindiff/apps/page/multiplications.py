@@ -13,7 +13,8 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 from typing import Any
 
-from eindiff.calculus.derive import derivative, pullback_general, unit
+from eindiff.calculus.chain_rule import pullback_general, unit
+from eindiff.calculus.derive import derivative
 from eindiff.core import construct
 from eindiff.core.construct import Factor
 from eindiff.core.labels import Labels, first_appearance
@@ -32,7 +33,7 @@ from eindiff.core.nodes import (
     unlisted,
 )
 from eindiff.core.sizes import Size
-from eindiff.planning.contraction_order import tensor_order_path
+from eindiff.core.tensor_order import tensor_order_path
 from eindiff.text.layouts import arrange
 
 Choose = Callable[[Sequence[Factor], Labels], tuple[int, int]]  # which two of some factors are multiplied next

@@ -7,7 +7,3 @@ their Q and λ are place holders that do not move, and one node beside them know
 are opened again. What is no such contraction, one eigenvalue or an eigenvector, is differentiated through the gaps
 between eigenvalues, which are NaN where there is none.
 """
-
-from eindiff.calculus.spectra.closing import swept
-
-__all__ = ["swept"]

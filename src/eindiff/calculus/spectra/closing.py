@@ -12,8 +12,9 @@ from eindiff.calculus.spectra.networks import SPECTRAL, Columns, Joint, Network,
 from eindiff.calculus.spectra.squares import in_squares
 from eindiff.core import construct
 from eindiff.core.function import Function
+from eindiff.core.labels import Labels, fresh_labels
 from eindiff.core.nodes import Apply, Expr, Variable, is_contraction, topological
-from eindiff.planning.nesting import with_children
+from eindiff.core.rebuild import with_children
 
 HALF = Fraction(1, 2)
 
@@ -97,7 +98,7 @@ def closed(network: Network, terms: dict[tuple[Expr, bool], list[Term]]) -> Expr
             return tangent
         matrix = matrices[index]
         tangent = _symmetrized(tangent, matrix, 0) if symmetric[index] else tangent
-        new = tuple(range(10_000, 10_000 + tangent.ndim - matrix.ndim))
+        new = _beside(terms, tangent.ndim - matrix.ndim)
         more = dict(zip(new, tangent.shape[matrix.ndim :], strict=True))
         return construct.add([
             construct.einsum(
@@ -111,7 +112,7 @@ def closed(network: Network, terms: dict[tuple[Expr, bool], list[Term]]) -> Expr
         if index == len(matrices):
             return bar
         matrix = matrices[index]
-        seed = tuple(range(10_000, 10_000 + bar.ndim - value.ndim))
+        seed = _beside(terms, bar.ndim - value.ndim)
         more = dict(zip(seed, bar.shape, strict=False))
         result = construct.add([
             construct.einsum(
@@ -127,6 +128,11 @@ def closed(network: Network, terms: dict[tuple[Expr, bool], list[Term]]) -> Expr
         output=lambda *shapes: shapes[-1], pushforward=pushforward, pullback=pullback,
     )  # fmt: skip
     return construct.apply(function, [*matrices, value])
+
+
+def _beside(terms: dict[tuple[Expr, bool], list[Term]], count: int) -> Labels:
+    """Labels that no network of the terms has."""
+    return fresh_labels(count, *(term.network.sizes for own in terms.values() for term in own))
 
 
 def _symmetrized(x: Expr, matrix: Expr, start: int) -> Expr:

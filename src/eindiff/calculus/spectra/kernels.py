@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eindiff.calculus.divided import divided, divided_base, quotient
 from eindiff.calculus.spectra.networks import MARKS
 from eindiff.core import construct
 from eindiff.core.construct import Factor
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, Variable, intern
-from eindiff.functions.divided import divided, divided_base, quotient
+from eindiff.core.rebuild import with_children
 from eindiff.functions.elementwise import exp, log, relu
 from eindiff.functions.reductions import prod_function
 from eindiff.functions.series import SERIES
-from eindiff.planning.nesting import with_children
 
 
 class UnknownDifferenceError(Exception):

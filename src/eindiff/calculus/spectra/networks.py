@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from eindiff.core import construct
 from eindiff.core.construct import Factor
-from eindiff.core.labels import Labels
+from eindiff.core.labels import Labels, UnionFind
+from eindiff.core.networks import fresh_in, new_label, opened
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, Number, is_index_map, topological
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import TABLE
@@ -36,9 +37,7 @@ class Network:
 
     def fresh(self, size: Size) -> int:
         """A new label."""
-        label = len(self.sizes)
-        self.sizes[label] = size
-        return label
+        return new_label(self.sizes, size)
 
     def with_factors(self, factors: list[Factor], coefficient: Number = 1) -> Network:
         return replace(self, coefficient=self.coefficient * coefficient, factors=factors)
@@ -99,22 +98,12 @@ def _entered(network: Network, rest: list[Factor], hidden: Expr, labels: Labels)
     """A network with the operands of one of its factors in the place of the factor."""
     if not isinstance(hidden, Einsum):
         return replace(network, factors=[*rest, (hidden, labels)])
-    sizes = dict(network.sizes)
-    names: dict[int, int] = {}
-    united: dict[int, int] = {}
-    for inner, outer in zip(hidden.output, labels, strict=True):
-        outer = united.get(outer, outer)
-        if names.setdefault(inner, outer) != outer:  # a delta
-            united = {k: names[inner] if v == outer else v for k, v in united.items()} | {outer: names[inner]}
-    for inner in hidden.contracted:
-        names[inner] = len(sizes)
-        sizes[len(sizes)] = hidden.sizes[inner]
-    entered = [(x, tuple([names[y] for y in own])) for x, own in zip(hidden.operands, hidden.labels, strict=True)]
+    sizes, sets = dict(network.sizes), UnionFind()
+    entered = opened(hidden, labels, fresh_in(sizes), sets.unite)
     bound = {label for _, own in entered for label in own}
     ones = [(construct.filled(1, (sizes[x],)), (x,)) for x in dict.fromkeys(labels) if x not in bound]
-    factors = [(x, tuple([united.get(y, y) for y in own])) for x, own in [*rest, *entered, *ones]]
-    output = tuple([united.get(y, y) for y in network.output])
-    return Network(network.coefficient * hidden.coefficient, factors, output, sizes)
+    factors = [(x, tuple(map(sets.find, own))) for x, own in [*rest, *entered, *ones]]
+    return Network(network.coefficient * hidden.coefficient, factors, tuple(map(sets.find, network.output)), sizes)
 
 
 @dataclass

@@ -9,7 +9,6 @@ from eindiff.core import construct
 from eindiff.core.nodes import Apply, Expr
 from eindiff.core.rewrite import rule
 from eindiff.functions.elementwise import TABLE
-from eindiff.functions.multilinear import tr
 from eindiff.functions.reductions import norm2
 from eindiff.functions.rules.shapes import is_apply
 
@@ -87,13 +86,9 @@ def sums_of_values(network: Network) -> bool | None:
 
 
 def _nuclear(matrix: Expr) -> Expr | None:
-    """The sum of the singular values of a semidefinite matrix, its trace, or of u v', the product of two norms."""
-    from eindiff.facts.bounds import facts
-
+    """The sum of the singular values of u v', the product of two norms."""
     if matrix.ndim != 2:
         return None
-    if matrix.shape[0] == matrix.shape[1] and facts(matrix).psd:
-        return tr(matrix)
     coefficient, factors, output, sizes = construct.parts(matrix)
     sides = [[factor for factor in factors if factor[1] in places] for places in (((output[0],), ()), (output[1:],))]
     if len(set(output)) < 2 or len(sides[0]) + len(sides[1]) != len(factors):

@@ -11,6 +11,7 @@ import numpy as np
 from eindiff.core import sizes as sz
 from eindiff.core.index_relations import IndexMap, Lower, SizeOf
 from eindiff.core.labels import Labels
+from eindiff.core.networks import fresh_in, opened
 from eindiff.core.nodes import (
     Add,
     Apply,
@@ -26,7 +27,6 @@ from eindiff.core.nodes import (
     topological,
 )
 from eindiff.core.sizes import Size
-from eindiff.planning.nesting import inner_factors
 from eindiff.program.backends.backend import Backend
 from eindiff.program.costs import Costs
 from eindiff.program.lower import functions
@@ -254,7 +254,7 @@ class Lowering:
             if not isinstance(operand, Einsum) or not self._is_inlined(operand, labels, node):
                 result.append((operand, labels))
             else:
-                result += inner_factors(operand, labels, sizes)
+                result += opened(operand, labels, fresh_in(sizes))
         return result, sizes
 
     def _is_inlined(self, operand: Einsum, labels: Labels, node: Einsum) -> bool:

@@ -15,7 +15,8 @@ from eindiff.core import sizes as sz
 from eindiff.core.labels import Labels, components, subscripts
 from eindiff.core.nodes import Number
 from eindiff.core.sizes import Size
-from eindiff.planning.contraction_order import Path, contraction_path, tensor_order_path
+from eindiff.core.tensor_order import Path, tensor_order_path
+from eindiff.planning.contraction_order import contraction_path
 from eindiff.program.costs import Costs
 from eindiff.program.lower.contractions import GRAM, HALVED, Contractions
 from eindiff.program.lower.tensors import Tensor

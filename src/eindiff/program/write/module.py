@@ -14,11 +14,12 @@ import numpy as np
 
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
+from eindiff.core.nesting import share
 from eindiff.core.nodes import Expr, Variable, plain, size_names, variables
 from eindiff.core.ranges import Condition, Ranges
 from eindiff.core.sizes import Size
 from eindiff.functions import series
-from eindiff.planning.common_parts import distribute, factor, share
+from eindiff.planning.common_parts import distribute, factor
 from eindiff.program.backends import Backend, backend
 from eindiff.program.costs import Costs
 from eindiff.program.lower.functions import HELPERS

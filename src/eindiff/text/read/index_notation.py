@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from eindiff.calculus.divided import divided, divided_base
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
 from eindiff.core.index_relations import IndexMap, Lower, SizeOf
 from eindiff.core.nodes import Expr, Number, Variable, number
 from eindiff.core.sizes import Size
-from eindiff.functions.divided import divided, divided_base
 from eindiff.functions.elementwise import TABLE, power
 
 _TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([^\W\d]\w*)|(\"[^\"]*\")|(\S))")

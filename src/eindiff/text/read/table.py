@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from eindiff.calculus import divided
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
 from eindiff.core.sizes import Size
-from eindiff.functions import divided, frechet, reductions
 from eindiff.functions import elementwise as functions
+from eindiff.functions import frechet, reductions
 from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
 from eindiff.text.read.literals import HIGHEST_ORDER, Text
@@ -206,7 +207,7 @@ def _along(inference: Inference, node: Node) -> Type:
 TABLE["softmax"] = Row(
     "softmax(x), or softmax(X, axis=0)",
     _along,
-    lambda node, args: functions.softmax(args[0], node.plan),
+    lambda node, args: reductions.softmax(args[0], node.plan),
     1,
     2,
     1,

@@ -404,7 +404,7 @@ def norm_argument(base: Expr) -> tuple[Expr, list[int]] | None:
 
 def softmax_argument(node: Map) -> tuple[Expr, int] | None:
     """The x and the axis if an expression is softmax(x) along an axis."""
-    from eindiff.functions.elementwise import softmax
+    from eindiff.functions.reductions import softmax
 
     if node.function.name != "exp":
         return None

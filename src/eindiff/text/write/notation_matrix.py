@@ -8,6 +8,7 @@ from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.construct import parts, power_parts
 from eindiff.core.index_relations import IndexMap, SizeOf
+from eindiff.core.networks import fresh_in, opened
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_index_map, number
 from eindiff.core.sizes import Size
 from eindiff.text.write.notation_einsum import EinsumNotation, Factor, filled_tree
@@ -131,13 +132,7 @@ def flattened(node: Einsum, sizes: dict[int, Size]) -> list[Factor]:
         return factors
     inner, labels = factors.pop(higher[0])
     assert isinstance(inner, Einsum)
-    mapping = dict(zip(inner.output, labels, strict=True))
-    for label in inner.contracted:
-        mapping[label] = len(sizes)
-        sizes[len(sizes)] = inner.sizes[label]
-    for operand, own in zip(inner.operands, inner.labels, strict=True):
-        factors.append((operand, tuple([mapping[label] for label in own])))
-    return factors
+    return factors + opened(inner, labels, fresh_in(sizes))
 
 
 def _orientations(node: Expr) -> Iterator[Expr]:

@@ -8,9 +8,8 @@ from html import escape
 
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Map, plain, variables
+from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import names as size_names
-from eindiff.functions.elementwise import power_formula
-from eindiff.planning.nesting import rebuild, with_children
 
 NOTATIONS = ("matrix", "index", "einsum")
 STYLES = ("plain", "unicode", "latex")
@@ -63,8 +62,9 @@ def as_written(expr: Expr) -> Expr:
     """An expression without the functions that only derivatives are made of: with the formulas that people know."""
 
     def change(node: Expr, children: list[Expr]) -> Expr:
-        if isinstance(node, Map) and node.function.name == "power_derivative":
-            return power_formula(node.function.parameter, *children)
+        if isinstance(node, Map) and node.function.formula is not None:
+            written: Expr = node.function.formula(*children)
+            return written
         return with_children(node, children)
 
     return rebuild([expr], change)[0]

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eindiff.calculus import derive
+from eindiff.calculus import contracted, derive
 from eindiff.core.derivation import same_derivative
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, topological
@@ -234,7 +234,7 @@ def gradient_exprs(traced: Traced) -> list[Expr]:
 
 def diagonal_exprs(traced: Traced) -> list[Expr]:
     y = scalar_output(traced, "the diagonal of the Hessian")
-    return traced.finished([derive.hessian_diagonal(y, x) for x in traced.free])
+    return traced.finished([contracted.hessian_diagonal(y, x) for x in traced.free])
 
 
 def product_exprs(traced: Traced) -> list[Expr]:

@@ -15,8 +15,8 @@ import numpy as np
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable, variables
+from eindiff.core.rebuild import substituted
 from eindiff.core.recent import Same, Seen
-from eindiff.planning.nesting import substituted
 from eindiff.tracing.closures import digest
 from eindiff.tracing.front_ends import RESERVED, identifier, key_text, positional_names
 from eindiff.tracing.jax.jaxpr import REFUSED, NeedsValueError, RefusedError, Trace, Value, held, known_or_tracer

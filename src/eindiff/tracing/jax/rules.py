@@ -17,8 +17,8 @@ from eindiff.calculus import derive
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable, topological, variables
+from eindiff.core.rebuild import substituted
 from eindiff.core.recent import once
-from eindiff.planning.nesting import substituted
 from eindiff.tracing.jax.opaque import Run, Signature, is_opaque, zero_tangent
 
 MOST_EQUATIONS = 60  # of a rule that is read

@@ -16,8 +16,8 @@ import numpy as np
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Constant, Expr, topological
+from eindiff.core.rebuild import with_children
 from eindiff.functions.multilinear import as_expr
-from eindiff.planning.nesting import with_children
 from eindiff.program.compiled import RESERVED
 from eindiff.structure.compile import compile
 from eindiff.tracing.numpy.protocol import NeedsValueError

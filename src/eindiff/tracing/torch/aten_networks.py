@@ -87,7 +87,7 @@ def _glu(x: Expr, dim: int = -1) -> Expr:
 
 @op("_softmax", "softmax", "_safe_softmax")
 def _softmax(x: Expr, dim: int, *_: Any, **__: Any) -> Expr:
-    return functions.softmax(x, dim % x.ndim) if x.ndim else construct.filled(1, ())
+    return reductions.softmax(x, dim % x.ndim) if x.ndim else construct.filled(1, ())
 
 
 @op("_log_softmax", "log_softmax")
@@ -315,8 +315,8 @@ def _transposed(
 ) -> Expr:
     """The adjoint of a convolution: entries are spread to the places of windows, the index map read the other way."""
     count = weight.ndim - 2
-    letters = [(100 + 3 * k, 101 + 3 * k, 102 + 3 * k) for k in range(count)]  # of place, window, result
-    b, c, o = 0, 1, 2
+    b, c, o, *others = range(3 + 3 * count)
+    letters = list(zip(others[::3], others[1::3], others[2::3], strict=True))  # of place, window, result
     sizes: dict[int, Any] = {b: x.shape[0], c: x.shape[1], o: weight.shape[1]}
     factors = [(x, (b, c, *(i for i, _, _ in letters))), (weight, (c, o, *(j for _, j, _ in letters)))]
     cuts: list[Any] = [slice(None), slice(None)]

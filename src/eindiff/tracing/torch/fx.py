@@ -17,10 +17,10 @@ from torch.utils import _pytree as pytree
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable, topological
+from eindiff.core.rebuild import substituted
 from eindiff.functions import elementwise as functions
 from eindiff.functions import multilinear as arrays
 from eindiff.functions.opaque import trunc
-from eindiff.planning.nesting import substituted
 from eindiff.tracing.front_ends import SMALL, Unsupported
 from eindiff.tracing.torch import aten, aten_matrices, aten_networks, aten_shapes  # noqa: F401 (they fill the table)
 from eindiff.tracing.torch.aten import CASTS, TABLE

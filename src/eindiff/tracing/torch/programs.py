@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from eindiff.calculus import derive
+from eindiff.calculus import contracted, derive
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable
 from eindiff.core.recent import Same
@@ -205,7 +205,7 @@ def hessian_diagonal(r: Request) -> Part:
     """The diagonal of the Hessian of the one scalar output, in the shapes of the variables."""
     f = scalar(r)
     symmetric(r)
-    return Part([derive.hessian_diagonal(f, x) for x in r.variables], r.variable_types, (r.variable_structure,))
+    return Part([contracted.hessian_diagonal(f, x) for x in r.variables], r.variable_types, (r.variable_structure,))
 
 
 def newton_step(r: Request, damping: float | str) -> Part:

@@ -12,10 +12,12 @@ from fractions import Fraction
 from functools import lru_cache
 from math import factorial
 
+from eindiff.calculus.chain_rule import pushforwards
 from eindiff.core import construct
 from eindiff.core.function import Function
 from eindiff.core.nodes import Expr
-from eindiff.functions.elementwise import TABLE, log, power, power_function, sqrt
+from eindiff.core.powers import power_function
+from eindiff.functions.elementwise import TABLE, log, power, sqrt
 from eindiff.functions.series import SERIES, divided_value
 
 LARGEST = 12  # the power up to which a divided difference is written as a polynomial
@@ -73,8 +75,6 @@ def divided_base(function: Function) -> Function | None:
 
 def slope(y: Expr, x: Expr) -> Expr:
     """The derivative of an elementwise function of x, entry by entry."""
-    from eindiff.calculus.derive import pushforwards
-
     result = pushforwards(y, x, construct.filled(1, x.shape)).get(y)
     return construct.filled(0, y.shape) if result is None else result
 

@@ -1,0 +1,204 @@
+"""The chain rule: the pushforward and the pullback of each kind of node, one function a theorem of the paper.
+
+A derivative has the axes of the function first, then those of the variable. In forward mode every node v gets its
+pushforward v̇ = ∂v/∂x (axes of v, then of x), in reverse mode its pullback v̄ = ∂y/∂v (axes of y, then of v).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from eindiff.calculus.kinks import chain, pullbacks_at_kinks
+from eindiff.core import construct
+from eindiff.core.construct import Factor, add, einsum
+from eindiff.core.labels import Labels, fresh_labels
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, plain, topological
+from eindiff.core.rewrite import record
+from eindiff.core.sizes import Size
+
+# Forward mode
+
+
+def pushforward_multiplication(node: Einsum, dots: Mapping[Expr, Expr], extra: int) -> list[Expr]:
+    """Theorem 5: `Ċ = B *_(s2, s1 s4, s3 s4) Ȧ + A *_(s1, s2 s4, s3 s4) Ḃ`, here for any number of operands."""
+    sizes = dict(enumerate(node.sizes))
+    new = tuple(range(len(sizes), len(sizes) + extra))
+    factors = list(zip(node.operands, node.labels, strict=True))
+    result = []
+    for index, (operand, labels) in enumerate(factors):
+        if operand in dots:
+            sizes.update(zip(new, dots[operand].shape[operand.ndim :], strict=True))
+            moved = [*factors[:index], (dots[operand], labels + new), *factors[index + 1 :]]
+            result.append(einsum(node.coefficient, moved, node.output + new, sizes, inline=False))
+    return result
+
+
+def pushforward_general(node: Apply, dots: Mapping[Expr, Expr], extra: int) -> list[Expr]:
+    """Theorem 6: `Ċ = f'(A) *_(s2 s1, s1 s3, s2 s3) Ȧ`, with the batch axes of f in common."""
+    result = []
+    for index, arg in enumerate(node.args):
+        if arg not in dots:
+            continue
+        if node.function.pushforward is not None:
+            result.append(node.function.pushforward(node, index, dots[arg]))
+        elif (prime := _general_derivative(node, index)) is not None:
+            batch, out, core = _general_labels(node, index)
+            new = fresh_labels(extra, batch, out, core)
+            sizes = _sizes([(prime, batch + out + core), (dots[arg], node.batch[index] + core + new)])
+            factors = [(prime, batch + out + core), (dots[arg], node.batch[index] + core + new)]
+            result.append(einsum(1, factors, batch + out + new, sizes, inline=False))
+    return result
+
+
+def pushforward_elementwise(node: Map, dots: Mapping[Expr, Expr], extra: int) -> list[Expr]:
+    """Theorem 7: `Ċ = f'(A) *_(s1, s1 s2, s1 s2) Ȧ`."""
+    own = tuple(range(node.ndim))
+    new = tuple(range(node.ndim, node.ndim + extra))
+    result = []
+    for index, arg in enumerate(node.args):
+        prime = node.function.derivatives[index]
+        if arg in dots and prime is not None:
+            factors = [(prime(*node.args), own), (dots[arg], own + new)]
+            result.append(einsum(1, factors, own + new, _sizes(factors), inline=False))
+    return result
+
+
+# Reverse mode
+
+
+def pullback_multiplication(node: Einsum, bar: Expr, index: int) -> Expr:
+    """Theorem 8: C contributes `C̄ *_(s4 s3, s2, s4 s1) B` to Ā, here with all the other operands for B."""
+    sizes = dict(enumerate(node.sizes))
+    seed = tuple(range(len(sizes), len(sizes) + bar.ndim - node.ndim))
+    sizes.update(zip(seed, bar.shape, strict=False))
+    others = [f for k, f in enumerate(zip(node.operands, node.labels, strict=True)) if k != index]
+    factors: list[Factor] = [(bar, seed + node.output), *others]
+    return einsum(node.coefficient, factors, seed + node.labels[index], sizes, inline=False)
+
+
+def pullback_general(node: Apply, bar: Expr, index: int) -> Expr | None:
+    """Theorem 9: C contributes `C̄ *_(s3 s2, s2 s1, s3 s1) f'(A)` to Ā, with the batch axes of f in common."""
+    if node.function.pullback is not None:
+        return node.function.pullback(node, index, bar)
+    prime = _general_derivative(node, index)
+    if prime is None:
+        return None
+    batch, out, core = _general_labels(node, index)
+    seed = fresh_labels(bar.ndim - node.ndim, batch, out, core)
+    factors = [(bar, seed + batch + out), (prime, batch + out + core)]
+    return einsum(1, factors, seed + node.batch[index] + core, _sizes(factors), inline=False)
+
+
+def pullback_elementwise(node: Map, bar: Expr, index: int) -> Expr | None:
+    """Theorem 10: C contributes `C̄ *_(s2 s1, s1, s2 s1) f'(A)` to Ā."""
+    prime = node.function.derivatives[index]
+    if prime is None:
+        return None
+    own = tuple(range(node.ndim))
+    seed = tuple(range(node.ndim, bar.ndim))
+    factors = [(bar, seed + own), (prime(*node.args), own)]
+    return einsum(1, factors, seed + own, _sizes(factors), inline=False)
+
+
+def _general_derivative(node: Apply, index: int) -> Expr | None:
+    prime = node.function.derivatives[index]
+    return None if prime is None else prime(*node.args)
+
+
+def _general_labels(node: Apply, index: int) -> tuple[Labels, Labels, Labels]:
+    """Labels of the batch, of the core of the result, and of the core of the argument."""
+    count = node.function.core[index]
+    batched = len({label for labels in node.batch for label in labels})
+    end = node.ndim + count
+    return tuple(range(batched)), tuple(range(batched, node.ndim)), tuple(range(node.ndim, end))
+
+
+def _sizes(factors: Sequence[Factor]) -> dict[int, Size]:
+    return {label: size for node, labels in factors for label, size in zip(labels, node.shape, strict=True)}
+
+
+# The two sweeps
+
+
+def depends(outputs: Iterable[Expr], on: Iterable[Expr]) -> tuple[list[Expr], set[Expr]]:
+    """All nodes in topological order, and those that depend on one of `on`."""
+    order, found = topological(outputs), set(on)
+    for node in order:
+        if node not in found and any(child in found for child in node.children):
+            found.add(node)
+    return order, found
+
+
+_THEOREMS = {  # for pushforwards and for pullbacks
+    Einsum: ("Theorem 5, pushforward of a multiplication", "Theorem 8, pullback of a multiplication"),
+    Apply: ("Theorem 6, pushforward of a general function", "Theorem 9, pullback of a general function"),
+    Map: ("Theorem 7, pushforward of an elementwise function", "Theorem 10, pullback of an elementwise function"),
+    Add: ("pushforward of a sum", "pullback of a sum"),
+}
+
+
+def pushforwards(y: Expr, x: Expr, seed: Expr) -> dict[Expr, Expr]:
+    """Forward mode: `v̇` of every node v of y that depends on x, starting from ẋ = seed."""
+    seed = plain(seed)
+    order, active = depends([y], [x])
+    dots: dict[Expr, Expr] = {x: seed}
+    extra = seed.ndim - x.ndim
+    for node in order:
+        if node in dots or node not in active:
+            continue
+        match node:
+            case Einsum():
+                terms = pushforward_multiplication(node, dots, extra)
+            case Add():
+                terms = [dots[term] for term in node.terms if term in dots]
+            case Map():
+                terms = pushforward_elementwise(node, dots, extra)
+            case Apply():
+                terms = pushforward_general(node, dots, extra)
+            case _:
+                terms = []
+        if terms and not construct.is_zero(total := add(terms)):
+            dots[node] = total
+            record(_THEOREMS[type(node)][0], "pushforward", (node, x), total)
+    for u, bar in pullbacks_at_kinks(y, order, active, [x], unit(y), pullbacks, pushforwards):
+        dots[y] = add([*([dots[y]] if y in dots else []), chain(bar, dots[u], y.ndim)])
+    return dots
+
+
+def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
+    """Reverse mode: `v̄` of every node v of y that depends on one of xs, starting from ȳ = seed."""
+    y = plain(y)
+    order, active = depends([y], xs)
+    terms: dict[Expr, list[Expr]] = {y: [seed]}
+    for u, bar in pullbacks_at_kinks(y, order, active, xs, seed, pullbacks, pushforwards):
+        terms.setdefault(u, []).append(bar)
+    bars: dict[Expr, Expr] = {}
+    for node in reversed(order):
+        if node not in active or node not in terms:
+            continue
+        bar = bars[node] = add(terms.pop(node))
+        if construct.is_zero(bar):
+            continue
+        for index, child in enumerate(node.children):
+            if child in active and (term := pullback(node, bar, index)) is not None:
+                terms.setdefault(child, []).append(term)
+                record(_THEOREMS[type(node)][1], "pullback", (node, child), term)
+    return bars
+
+
+def pullback(node: Expr, bar: Expr, index: int) -> Expr | None:
+    """What a node contributes to the pullback of one of its children."""
+    match node:
+        case Einsum():
+            return pullback_multiplication(node, bar, index)
+        case Map():
+            return pullback_elementwise(node, bar, index)
+        case Apply():
+            return pullback_general(node, bar, index)
+    return bar  # a sum passes its pullback on
+
+
+def unit(x: Expr) -> Expr:
+    """The derivative of a tensor by itself: `-> ijij`, a product that is never formed."""
+    labels = tuple(range(x.ndim))
+    return einsum(1, [], labels + labels, dict(enumerate(x.shape)))

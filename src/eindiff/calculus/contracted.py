@@ -1,0 +1,101 @@
+"""Contractions of derivatives, which are never formed: products with directions, diagonals and traces; and cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eindiff.calculus.chain_rule import depends, pullbacks, pushforwards, unit
+from eindiff.calculus.derive import check_scalar, derivative, find_variable, finished, project, pulled, pushed
+from eindiff.calculus.kinks import chain
+from eindiff.core import construct
+from eindiff.core.construct import add, einsum
+from eindiff.core.derivation import hiding
+from eindiff.core.errors import EindiffError, shape_text
+from eindiff.core.nodes import Expr, expression, plain, topological
+
+
+def _direction(operation: str, v: Expr | str, shape: tuple) -> Expr:
+    if isinstance(v, str):
+        return construct.variable(v, shape)
+    if expression(v).shape != shape:
+        raise EindiffError(
+            f"{operation}: the direction {v} has shape {shape_text(v.shape)}, it must be {shape_text(shape)}"
+        )
+    return v
+
+
+def jvp(y: Expr, x: Expr | str, v: Expr | str) -> Expr:
+    """The derivative of y by x in direction v: forward mode started with ẋ = v."""
+    x = find_variable(y, x)
+    v = _direction("jvp", v, x.shape)
+    if x.symmetries:
+        v = project(v, x, "projected")
+    result = pushed(y, x, v)
+    return hiding(construct.filled(0, y.shape) if result is None else finished([result])[0], y)
+
+
+def vjp(y: Expr, x: Expr | str, u: Expr | str) -> Expr:
+    """The derivative by x of the inner product of y with u: reverse mode started with ȳ = u."""
+    x = find_variable(y, x)
+    [result] = pulled(y, [x], _direction("vjp", u, y.shape))
+    if result is None:
+        return hiding(construct.filled(0, x.shape), y)
+    return hiding(finished([project(result, x, "projected")])[0], y)
+
+
+def hvp(f: Expr, x: Expr | str, v: Expr | str) -> Expr:
+    """The Hessian times a direction, at the cost of a few gradients."""
+    check_scalar("hvp", f)
+    x = find_variable(f, x)
+    return jvp(derivative(f, x), x, v)
+
+
+def quadratic_form(f: Expr, x: Expr | str, v: Expr | str) -> Expr:
+    """`v'Hv`: the second derivative along a direction."""
+    check_scalar("quadratic_form", f)
+    x = find_variable(f, x)
+    v = _direction("quadratic_form", v, x.shape)
+    return jvp(jvp(f, x, v), x, v)
+
+
+def hessian_diagonal(f: Expr, x: Expr | str) -> Expr:
+    """The diagonal of the Hessian, in the shape of x. The Hessian itself is never formed."""
+    check_scalar("hessian_diagonal", f)
+    x = find_variable(f, x)
+    h = derivative(f, x, x)
+    labels = tuple(range(x.ndim))
+    return hiding(einsum(1, [(h, labels + labels)], labels, dict(enumerate(x.shape))), f)
+
+
+def laplacian(f: Expr, x: Expr | str) -> Expr:
+    """The trace of the Hessian, which is never formed."""
+    diagonal = hessian_diagonal(f, x)
+    return hiding(einsum(1, [(diagonal, tuple(range(diagonal.ndim)))], (), dict(enumerate(diagonal.shape))), f)
+
+
+def cut(y: Expr, x: Expr | str, nodes: Sequence[Expr]) -> Expr:
+    """`∂y/∂x = Σ_v v̄ *_(s1 sv, sv s2, s1 s2) v̇` over the nodes of a cut between x and y (section 3.3)."""
+    y, x, nodes = plain(y), find_variable(y, x), [plain(node) for node in nodes]
+    _check_cut(y, x, nodes)
+    bars = pullbacks(y, nodes, unit(y))
+    terms = []
+    for node in dict.fromkeys(nodes):
+        if node in bars and (dot := pushforwards(node, x, unit(x)).get(node)) is not None:
+            terms.append(chain(bars[node], dot, y.ndim))
+    return project(add(terms), x, "projected") if terms else construct.filled(0, y.shape + x.shape)
+
+
+def _check_cut(y: Expr, x: Expr, nodes: Sequence[Expr]) -> None:
+    """Every path from x to y must pass through exactly one node of the cut."""
+    order, active = depends([y], [x])
+    if missing := [node for node in nodes if node not in order]:
+        raise EindiffError(f"cut: {missing[0]} is not part of {y}")
+    for node in nodes:
+        if any(other is not node and other in topological([node]) for other in nodes if other in active):
+            raise EindiffError(f"cut: {node} depends on another node of the cut")
+    reached, chosen = set(), set(nodes)
+    for node in order:
+        if node not in chosen and node in active and (node is x or any(c in reached for c in node.children)):
+            reached.add(node)
+    if y in reached:
+        raise EindiffError(f"cut: a path from {x} to {y} passes through none of the nodes")

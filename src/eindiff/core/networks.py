@@ -1,0 +1,106 @@
+"""The algebra of networks, factors with labels: contractions opened, and factors found among others.
+
+A *factor* is an expression with a label for each of its axes; in a network, labels that are equal are one index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+
+from eindiff.core.labels import Labels
+from eindiff.core.nodes import Einsum, Expr
+from eindiff.core.sizes import Size
+
+Factor = tuple[Expr, Labels]
+Names = dict[int, int]  # of labels of one network in another one
+
+
+def new_label(sizes: dict[int, Size], size: Size) -> int:
+    """A label that is not in use yet, of the given size, which is added to the sizes."""
+    label = 1 + max(sizes, default=-1)
+    sizes[label] = size
+    return label
+
+
+def fresh_in(sizes: dict[int, Size]) -> Callable[[Size], int]:
+    """A source of labels that are not in use yet."""
+    return partial(new_label, sizes)
+
+
+def opened(
+    node: Einsum, labels: Labels, fresh: Callable[[Size], int], unite: Callable[[int, int], None] | None = None
+) -> list[Factor]:
+    """The operands of a product or contraction, in the labels of the network that it is a factor of.
+
+    `fresh` gives a label for each that is summed over; `unite` makes two labels one, as a delta says. Contractions
+    have no deltas. Coefficients and ones are left to the caller.
+    """
+    names: Names = {}
+    for inner, outer in zip(node.output, labels, strict=True):
+        if names.setdefault(inner, outer) != outer and unite is not None:
+            unite(names[inner], outer)
+    if not node.is_product:
+        for inner in node.contracted:
+            names[inner] = fresh(node.sizes[inner])
+    return [(op, tuple([names[x] for x in own])) for op, own in zip(node.operands, node.labels, strict=True)]
+
+
+def arrangements_of(node: Expr, labels: Labels) -> list[Labels]:
+    """The orders of labels in which a factor has the same value."""
+    return [labels, *(tuple([labels[axis] for axis in axes]) for axes, sign in node.symmetries if sign == 1)]
+
+
+def extended(names: Names, labels: Labels, theirs: Labels, fixed: Collection[int] = ()) -> Names | None:
+    """Names of labels with those of one more factor, if these are possible: each label has one name, and those that
+    had none get one that no other has and that is not fixed."""
+    result, taken = dict(names), {*names.values(), *fixed}
+    for mine, other in zip(labels, theirs, strict=True):
+        if mine not in result and other in taken:
+            return None
+        if result.setdefault(mine, other) != other:
+            return None
+        taken.add(other)
+    return result
+
+
+def matches(
+    part: Sequence[Factor], whole: Sequence[Factor], names: Names, fixed: Collection[int] = ()
+) -> Iterator[tuple[list[int], Names]]:
+    """All ways to find the factors of a part in a whole: their places there, and the names of their labels."""
+    stack: list[tuple[list[int], Names]] = [([], names)]
+    while stack:
+        places, known = stack.pop()
+        if len(places) == len(part):
+            yield places, known
+            continue
+        node, labels = part[len(places)]
+        found = []
+        for place, (candidate, theirs) in enumerate(whole):
+            if candidate is node and place not in places:
+                for arranged in arrangements_of(node, theirs):
+                    if (more := extended(known, labels, arranged, fixed)) is not None:
+                        found.append(([*places, place], more))
+        stack += reversed(found)
+
+
+def most_matches(ours: Sequence[Factor], theirs: Sequence[Factor], names: Names) -> tuple[list[tuple[int, int]], Names]:
+    """The most factors that two networks share under one naming of labels: pairs of places, and our names of theirs.
+
+    Each pair of equal factors is tried as a beginning, and extended as it comes.
+    """
+    best: tuple[list[tuple[int, int]], Names] = [], names
+    equal = [(i, j) for i, (x, _) in enumerate(ours) for j, (y, _) in enumerate(theirs) if x is y]
+    for start in equal:
+        pairs: list[tuple[int, int]] = []
+        known = names
+        for i, j in [start, *equal]:
+            if any(i == k or j == l for k, l in pairs):
+                continue
+            ways = (extended(known, arranged, ours[i][1]) for arranged in arrangements_of(*theirs[j]))
+            if (more := next((way for way in ways if way is not None), None)) is not None:
+                pairs.append((i, j))
+                known = more
+        if len(pairs) > len(best[0]):
+            best = pairs, known
+    return best

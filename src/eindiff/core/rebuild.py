@@ -1,0 +1,44 @@
+"""Expressions made anew from the bottom up, with other nodes in the place of some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from eindiff.core.applications import apply, map_
+from eindiff.core.einsums import Inline, einsum
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, plain, topological
+from eindiff.core.sums import add
+
+
+def rebuild(outputs: Sequence[Expr], change: Callable[[Expr, list[Expr]], Expr]) -> list[Expr]:
+    """Expressions made anew from the bottom up: `change` gets a node and its new children."""
+    done: dict[Expr, Expr] = {}
+    for node in topological(outputs):
+        done[node] = change(node, [done[child] for child in node.children]) if node.children else node
+    return [done[plain(output)] for output in outputs]
+
+
+def substituted(outputs: Sequence[Expr], values: Mapping[Expr, Expr]) -> list[Expr]:
+    """Expressions with others of the same shapes in the place of variables, all at once."""
+    done: dict[Expr, Expr] = {}
+    for node in topological(outputs):
+        new = [done[child] for child in node.children]
+        done[node] = with_children(node, new) if new else values.get(node, node)
+    return [done[plain(output)] for output in outputs]
+
+
+def with_children(node: Expr, children: Sequence[Expr], inline: Inline = False) -> Expr:
+    """The same node with other children of the same shapes."""
+    if inline is False and all(new is old for new, old in zip(children, node.children, strict=True)):
+        return node
+    match node:
+        case Einsum():
+            factors = list(zip(children, node.labels, strict=True))
+            return einsum(node.coefficient, factors, node.output, dict(enumerate(node.sizes)), inline)
+        case Add():
+            return add(children)
+        case Map():
+            return map_(node.function, children)
+        case Apply():
+            return apply(node.function, children, node.batch)
+    return node
