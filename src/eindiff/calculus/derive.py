@@ -170,7 +170,7 @@ def pushforwards(y: Expr, x: Expr, seed: Expr) -> dict[Expr, Expr]:
         if terms and not construct.is_zero(total := add(terms)):
             dots[node] = total
             record(_THEOREMS[type(node)][0], "pushforward", (node, x), total)
-    for u, bar in pullbacks_at_kinks(y, order, active, unit(y), pullbacks, lambda node: _slopes(node, [x])):
+    for u, bar in pullbacks_at_kinks(y, order, active, [x], unit(y), pullbacks, pushforwards):
         dots[y] = add([*([dots[y]] if y in dots else []), chain(bar, dots[u], y.ndim)])
     return dots
 
@@ -180,7 +180,7 @@ def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
     y = plain(y)
     order, active = _depends([y], xs)
     terms: dict[Expr, list[Expr]] = {y: [seed]}
-    for u, bar in pullbacks_at_kinks(y, order, active, seed, pullbacks, lambda node: _slopes(node, xs)):
+    for u, bar in pullbacks_at_kinks(y, order, active, xs, seed, pullbacks, pushforwards):
         terms.setdefault(u, []).append(bar)
     bars: dict[Expr, Expr] = {}
     for node in reversed(order):
@@ -194,12 +194,6 @@ def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
                 terms.setdefault(child, []).append(term)
                 record(_THEOREMS[type(node)][1], "pullback", (node, child), term)
     return bars
-
-
-def _slopes(node: Expr, xs: Iterable[Expr]) -> list[tuple[Expr, Expr]]:
-    """Those of xs that a node depends on, and its derivatives by them."""
-    found = [(x, pushforwards(node, x, unit(x)).get(node)) for x in xs]
-    return [(x, slope) for x, slope in found if slope is not None]
 
 
 def pullback(node: Expr, bar: Expr, index: int) -> Expr | None:
