@@ -19,13 +19,14 @@ from eindiff.core.sizes import Size
 from eindiff.functions import elementwise as functions
 
 Pullbacks = Callable[[Expr, Iterable[Expr], Expr], dict[Expr, Expr]]
-Slopes = Callable[[Expr], list[tuple[Expr, Expr]]]  # of a node: nodes that move, and its derivatives by them
+Pushforwards = Callable[[Expr, Expr, Expr], dict[Expr, Expr]]
 
 
 def pullbacks_at_kinks(
-    y: Expr, order: Sequence[Expr], active: set[Expr], seed: Expr, pullbacks: Pullbacks, slopes: Slopes
-) -> Iterator[tuple[Expr, Expr]]:
-    """Nodes that move, and what kinks of the nodes of y add to their pullbacks; `slopes` has the derivatives of a node.
+    y: Expr, order: Sequence[Expr], active: set[Expr], xs: Iterable[Expr], seed: Expr,
+    pullbacks: Pullbacks, pushforwards: Pushforwards,
+) -> Iterator[tuple[Expr, Expr]]:  # fmt: skip
+    """Nodes that move with xs, and what kinks of the nodes of y add to their pullbacks.
 
     Where entries of x move one entry of p each, and p is q, this is a pullback of p, else one of x.
     """
@@ -34,15 +35,26 @@ def pullbacks_at_kinks(
     signs = [node for node in pieces if node.function.name == "sign" and node.args[0] in active]
     if not absolutes or not signs:
         return
-    known = {u: dict(slopes(u)) for u in dict.fromkeys([node.args[0] for node in absolutes + signs])}
+    known = {u: _slopes(u, xs, pushforwards) for u in dict.fromkeys([node.args[0] for node in absolutes + signs])}
     for sign in signs:
         theirs = [node for node in absolutes if _may_meet(known[sign.args[0]], known[node.args[0]])]
         if theirs and (by_sign := pullbacks(y, [sign], seed).get(sign)) is not None:
-            unit = einsum(1, [], (own := tuple(range(by_sign.ndim))) + own, dict(enumerate(by_sign.shape)))
-            both = pullbacks(by_sign, theirs, unit)
+            both = pullbacks(by_sign, theirs, _unit(by_sign))
             for absolute in theirs:
                 if absolute in both:
                     yield from _of_pair(sign, absolute, both[absolute], known)
+
+
+def _slopes(node: Expr, xs: Iterable[Expr], pushforwards: Pushforwards) -> dict[Expr, Expr]:
+    """The derivatives of a node by those of xs that move it."""
+    found = {x: pushforwards(node, x, _unit(x)).get(node) for x in xs}
+    return {x: slope for x, slope in found.items() if slope is not None}
+
+
+def _unit(x: Expr) -> Expr:
+    """The derivative of x by itself."""
+    own = tuple(range(x.ndim))
+    return einsum(1, [], own + own, dict(enumerate(x.shape)))
 
 
 def _of_pair(sign: Map, absolute: Map, both: Expr, slopes: dict[Expr, dict[Expr, Expr]]) -> Iterator[tuple[Expr, Expr]]:

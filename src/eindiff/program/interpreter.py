@@ -23,6 +23,7 @@ from eindiff.core.nodes import (
     Map,
     Number,
     Variable,
+    is_contraction,
     is_index_map,
     plain,
     size_names,
@@ -32,7 +33,7 @@ from eindiff.core.nodes import (
 from eindiff.core.ranges import Ranges
 from eindiff.planning.contraction_order import contraction_path
 from eindiff.program.inputs import check, common_type, real_array
-from eindiff.program.norms import half, several_squares, squares, units
+from eindiff.program.norms import is_root, squares, units
 
 Array = np.ndarray
 
@@ -185,7 +186,7 @@ class _Interpreter:
                 for term in node.terms:
                     total = total + self.values[term]
                 return total
-            case Map() if node.function.name == "pow" and (norm := self._norm(node.args[0])) is not None:
+            case Map() if _is_of_norm(node) and (norm := self._norm(node.args[0])) is not None:
                 return power_of_norm(norm, self.values[node.args[0]], node.function.parameter)
             case Map():
                 return np.asarray(node.function.value(*(self.values[arg] for arg in node.args)))
@@ -227,29 +228,33 @@ class _Interpreter:
 
     def _divide_by_norms(self, arrays: list[list[Any]]) -> None:
         """Vectors beside powers of their norms become unit vectors, which are never out of range."""
-        if (found := units([node for node, _, _ in arrays])) is None:
+        if (found := units([(node, labels) for node, _, labels in arrays])) is None:
             return
         root, places = found
-        [base], exponent = arrays[root][0].args, arrays[root][0].function.parameter + Fraction(len(places), 2)
-        norm = self._norm(base)
+        node, _, labels = arrays[root]
+        exponent = node.function.parameter + Fraction(len(places), 2)
+        norm = self._norm(node.args[0])
         assert norm is not None
-        arrays[root][1] = power_of_norm(norm, self.values[base], exponent)
+        arrays[root][1] = power_of_norm(norm, self.values[node.args[0]], exponent)
+        sizes = dict(zip(labels, norm.shape, strict=True))
         for place in places:
-            arrays[place][1] = arrays[place][1] / norm
+            _, array, theirs = arrays[place]
+            if len(theirs) < len(labels):
+                array, theirs = expand(array, theirs, labels, sizes), labels
+            turned = norm.transpose([labels.index(label) for label in theirs if label in labels])
+            arrays[place][1:] = array / turned.reshape([sizes.get(label, 1) for label in theirs]), theirs
 
     def _norm(self, total: Expr) -> Array | None:
         """The root of a sum of squares, without the squares: these may be out of range."""
-        if (one := squares(total)) is not None:
-            return _norm(self.values[one[0]], one[1])
-        if (found := half(total)) is not None:
-            factors, labels, sizes = found
-            y = self._contract(factors, labels, {label: self.size(size) for label, size in sizes.items()})
-            return _norm(y, tuple(range(y.ndim)))
-        if (several := several_squares(total)) is None:
+        if (found := squares(total)) is None:
             return None
-        norms = [1.0 if x is None else _norm(self.values[x], tuple(range(x.ndim))) for _, x in several]
-        weighted = [np.sqrt(float(c)) * norm for (c, _), norm in zip(several, norms, strict=True)]
-        return np.asarray(np.hypot.reduce(np.stack(weighted)))
+        norms = []
+        for part in found:
+            for node in topological([part.y]):
+                if node not in self.values and not is_index_map(node):
+                    self.values[node] = self.value(node)
+            norms.append(_norm(self.values[part.y], tuple(range(part.y.ndim - part.summed, part.y.ndim))))
+        return np.asarray(np.hypot.reduce(np.stack(norms)))
 
     def _with_maps(
         self, maps: list[tuple[IndexMap, Labels]], operands: list, output: Labels, sizes: dict[int, int]
@@ -319,6 +324,11 @@ class _Interpreter:
                     f"{node} is not a number here: the domain of {node.function.name} is {node.function.domain}"
                 )
             raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix")
+
+
+def _is_of_norm(node: Map) -> bool:
+    """Whether a node may be a power of a norm that is to be told from that of a number out of range."""
+    return is_root(node) or (node.function.name == "pow" and (node.ndim == 0 or is_contraction(node.args[0])))
 
 
 def _norm(x: Array, axes: tuple[int, ...]) -> Array:

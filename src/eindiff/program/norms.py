@@ -2,108 +2,137 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeGuard
 
+from eindiff.core.coefficients import to_power
+from eindiff.core.construct import Factor, einsum, parts, power_parts
+from eindiff.core.index_relations import SizeOf
 from eindiff.core.labels import Labels
-from eindiff.core.nodes import Add, Einsum, Expr, Map, Number, is_contraction, is_index_map
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_contraction
 from eindiff.core.sizes import Size
+from eindiff.functions.elementwise import sqrt
+
+MOST_FACTORS = 12  # of a sum of squares that is looked at
 
 
-def squares(node: Expr) -> tuple[Expr, tuple[int, ...]] | None:
-    """`x` and the axes that are summed, if a node is a sum of squares of the entries of x, in the order of its axes."""
-    if not isinstance(node, Einsum) or node.is_product or len(node.operands) != 2 or node.labels[0] != node.labels[1]:
+@dataclass(frozen=True, slots=True)
+class Squared:
+    """Some y whose squares, summed along its last axes, are a part of a sum of squares."""
+
+    y: Expr
+    summed: int  # how many axes
+
+
+def is_root(node: Expr) -> TypeGuard[Map]:
+    """Whether a node is an odd power of a root."""
+    return isinstance(node, Map) and node.function.name == "pow" and power_of_root(node) % 2 == 1
+
+
+def power_of_root(node: Map) -> int:
+    """k of a power k/2; 0 for others."""
+    exponent = node.function.parameter
+    return int(2 * exponent) if isinstance(exponent, Fraction) and exponent.denominator == 2 else 0
+
+
+def squares(total: Expr) -> list[Squared] | None:
+    """The parts of a sum of squares: `A x` of `x'A'A x`, or x and 2 c of `x x + 4 c c`; None if it is no such sum."""
+    found = [_root_of_term(term) for term in (total.terms if isinstance(total, Add) else (total,))]
+    return [part for part in found if part is not None] if None not in found else None
+
+
+def _root_of_term(term: Expr) -> Squared | None:
+    """y, if a term is the sum of the squares of y along its last axes."""
+    coefficient, factors, output, all_sizes = parts(term)
+    sizes = dict(all_sizes)
+    root = to_power(coefficient, Fraction(1, 2)) if coefficient > 0 else None
+    if root is None or len(set(output)) < len(output):
         return None
-    x, labels = node.operands[0], node.labels[0]
-    kept = tuple([label for label in labels if label in node.output])
-    if x is not node.operands[1] or len(set(labels)) < len(labels) or kept != node.output:
-        return None
-    return x, tuple([axis for axis, label in enumerate(labels) if label not in node.output])
-
-
-Factors = list[tuple[Expr, Labels]]
-
-
-def half(node: Expr) -> tuple[Factors, Labels, dict[int, Size]] | None:
-    """The factors of y, its labels and sizes, if a scalar is the contraction of y with itself: `A x` of `x'A'A x`.
-
-    Contractions inside, such as `A'A x`, are looked into where that is needed.
-    """
-    if not is_contraction(node) or node.ndim:
-        return None
-    sizes: dict[int, Size] = dict(enumerate(node.sizes))
-    factors: Factors = list(zip(node.operands, node.labels, strict=True))
-    for _ in range(3):
-        if (found := _half(factors)) is not None:
-            return (*found, sizes)
+    alone = [factor for factor in factors if factors.count(factor) % 2 == 1 and _has_root(factor[0])]
+    factors = [factor for factor in factors if factor not in alone]
+    for _ in range(4):
+        if len(factors) > MOST_FACTORS:
+            return None
+        if (found := _half(factors, output)) is not None:
+            mine, shared = found
+            summed = tuple([label for label in shared if label not in output])
+            roots = [(sqrt(node), labels) for node, labels in alone]
+            return Squared(einsum(root, [*mine, *roots], (*output, *summed), sizes, inline=False), len(summed))
         factors = [inner for operand, labels in factors for inner in _inside(operand, labels, sizes)]
     return None
 
 
-def _inside(node: Expr, labels: Labels, sizes: dict[int, Size]) -> Factors:
+def _has_root(node: Expr) -> bool:
+    """Whether a factor is a power of a size, or a sum of squares itself."""
+    base, _ = power_parts(node)
+    return (
+        squares(node) is not None
+        if isinstance(node, Add)
+        else isinstance(base, Constant) and isinstance(base.value, SizeOf)
+    )
+
+
+def _inside(node: Expr, labels: Labels, sizes: dict[int, Size]) -> list[Factor]:
     """The factors of a contraction, in labels of what it stands in."""
     if not is_contraction(node):
         return [(node, labels)]
     names = dict(zip(node.output, labels, strict=True))
     for inner in node.contracted:
-        names[inner] = fresh = len(sizes)
+        names[inner] = fresh = 1 + max(sizes, default=0)
         sizes[fresh] = node.sizes[inner]
     return [(x, tuple([names[a] for a in theirs])) for x, theirs in zip(node.operands, node.labels, strict=True)]
 
 
-def _half(factors: Factors) -> tuple[Factors, Labels] | None:
+def _half(factors: list[Factor], output: Labels) -> tuple[list[Factor], Labels] | None:
     """Factors that are the mirror image of the others, and the labels that are their own."""
-    mirror: dict[int, int] = {}
-    mine: Factors = []
-    left = list(factors) if 4 <= len(factors) <= 8 else []
+    mirror: dict[int, int] = {label: label for label in output}
+    mine: list[Factor] = []
+    left = list(factors)
     while left:
         operand, labels = left.pop(0)
         others = [theirs for other, theirs in left if other is operand]
         images = {b for a, b in mirror.items() if a != b}
         pairs = [(x, y) for one in others for x, y in ((labels, one), (one, labels)) if images.isdisjoint(x)]
         pairs = [(x, y) for x, y in pairs if all(mirror.get(a, b) == b for a, b in zip(x, y, strict=True))]
-        if not pairs or len({frozenset(pair) for pair in pairs}) > 1 or is_index_map(operand):
+        if not pairs or len({frozenset(pair) for pair in pairs}) > 1:
             return None
         mirror.update(zip(*pairs[0], strict=True))
         mine.append((operand, pairs[0][0]))
         left.remove((operand, pairs[0][1] if pairs[0][0] == labels else pairs[0][0]))
     shared = tuple([a for a, b in mirror.items() if a == b])
     moved = {b for a, b in mirror.items() if a != b}
-    return (mine, shared) if shared and not moved & set(mirror) and len(moved) + len(shared) == len(mirror) else None
+    return (mine, shared) if not moved & set(mirror) and len(moved) + len(shared) == len(mirror) else None
 
 
-def several_squares(node: Expr) -> list[tuple[Number, Expr | None]] | None:
-    """The numbers c and tensors x whose `c x²` a scalar is the sum of, over all entries; None in place of x is 1."""
-    if not isinstance(node, Add) or node.ndim:
-        return None
-    found: list[tuple[Number, Expr | None]] = []
-    for term in node.terms:
-        coefficient, operands = (term.coefficient, term.operands) if isinstance(term, Einsum) else (1, (term,))
-        if is_contraction(term):
-            coefficient, operands = 1, (term,)
-        if coefficient <= 0 or len(operands) > 2:
-            return None
-        if len(operands) == 1 and (square := squares(operands[0])) is not None:
-            found.append((coefficient, square[0]))
-        elif len(operands) == 1 or len(set(operands)) > 1 or any(operand.ndim for operand in operands):
-            return None
-        else:
-            found.append((coefficient, operands[0] if operands else None))
-    return found
-
-
-def units(operands: Sequence[Expr]) -> tuple[int, list[int]] | None:
-    """Where in a product a power of the norm of x stands beside x itself, or a multiple A x of it: the places of both.
+def units(factors: Sequence[Factor]) -> tuple[int, list[int]] | None:
+    """Where in a product a power of a norm stands beside what it is the norm of, or a multiple: the places of both.
 
     `x x' / ‖x‖³` is `u u' / ‖x‖` with unit vectors u, whose entries are never out of range.
     """
-    for i, node in enumerate(operands):
-        if not isinstance(node, Map) or node.function.name != "pow" or node.ndim:
+    for i, (node, labels) in enumerate(factors):
+        if not is_root(node) or (power := -power_of_root(node)) < 0 or len(factors) < 3:
             continue
-        twice = -2 * node.function.parameter
-        if twice > 2 and twice % 2 == 1:
-            one, several = squares(node.args[0]), several_squares(node.args[0])
-            bases = {one[0]} if one is not None else {x for _, x in several or ()}
-            multiples = [not bases.isdisjoint((x, *(x.operands if isinstance(x, Einsum) else ()))) for x in operands]
-            if places := [j for j, multiple in enumerate(multiples) if multiple][: int(twice) - 1]:
-                return i, places
+        if (found := squares(node.args[0])) is None:
+            continue
+        within = Counter([x for part in found for x in _factors_of(part.y)])
+        common = [(Counter(_factors_of(x)) & within).total() for x, _ in factors]
+        fitting = [j for j, (_, theirs) in enumerate(factors) if j != i and is_one_in_other(labels, theirs)]
+        multiples = sorted([j for j in fitting if common[j]], key=lambda j: -common[j])
+        if places := multiples[: power if len(multiples) > power else power - 1]:
+            return i, sorted(places)
     return None
+
+
+def is_one_in_other(labels: Labels, theirs: Labels) -> bool:
+    """Whether a quotient has as many entries as the larger of the two."""
+    return len(set(theirs)) == len(theirs) and (set(labels) <= set(theirs) or set(theirs) <= set(labels))
+
+
+def _factors_of(x: Expr) -> list[Expr]:
+    """A node with what it, or its terms, are products or contractions of."""
+    if isinstance(x, Add):
+        return [x, *max([_factors_of(term) for term in x.terms], key=len)]
+    return [x, *[inner for operand in x.operands for inner in _factors_of(operand)]] if isinstance(x, Einsum) else [x]

@@ -45,13 +45,15 @@ def norm(x, total, axes):
 ''',
     "norm_of_several": '''
 def norm_of_several(total, parts):
-    """The root of the total of weighted squares of the entries of parts (None: 1), which may be out of range."""
-    parts = [(weight, np.ones_like(total) if x is None else x) for weight, x in parts]
+    """The root of the total of squares of parts, summed along so many last axes; these may be out of range."""
+    parts = [(x if hasattr(x, "shape") else x * np.ones_like(total), tuple(range(-count, 0))) for x, count in parts]
+    parts = [(x, axes) for x, axes in parts if 0 not in x.shape]
     top = np.zeros_like(total)
-    for _, x in parts:
-        top = top if 0 in x.shape else np.maximum(top, np.amax(np.abs(x)))
+    for x, axes in parts:
+        top = np.maximum(top, np.amax(np.abs(x), axes) if axes else np.abs(x))
     top = np.where((top == 0) | ~np.isfinite(top), np.ones_like(top), top)
-    return np.sqrt(sum([weight * np.sum(np.square(x / top)) for weight, x in parts])) * top
+    squares = [np.square(x / top.reshape(top.shape + (1,) * len(axes))) for x, axes in parts]
+    return np.sqrt(sum([np.sum(x, axes) if axes else x for x, (_, axes) in zip(squares, parts)])) * top
 ''',
     "inverse_or_zero": '''
 def inverse_or_zero(x):

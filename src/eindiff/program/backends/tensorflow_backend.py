@@ -221,13 +221,15 @@ def norm(x, total, axes):
 ''',
         "norm_of_several": '''
 def norm_of_several(total, parts):
-    """The root of the total of weighted squares of the entries of parts (None: 1), which may be out of range."""
-    parts = [(weight, tf.ones_like(total) if x is None else x) for weight, x in parts]
+    """The root of the total of squares of parts, summed along so many last axes; these may be out of range."""
+    parts = [(x if hasattr(x, "shape") else x * tf.ones_like(total), list(range(-count, 0))) for x, count in parts]
+    parts = [(x, axes) for x, axes in parts if 0 not in x.shape]
     top = tf.zeros_like(total)
-    for _, x in parts:
-        top = top if 0 in x.shape else tf.maximum(top, tf.reduce_max(tf.abs(x)))
+    for x, axes in parts:
+        top = tf.maximum(top, tf.reduce_max(tf.abs(x), axes))
     top = tf.where(tf.equal(top, 0) | ~tf.math.is_finite(top), tf.ones_like(top), top)
-    return tf.sqrt(sum([weight * tf.reduce_sum(tf.square(x / top)) for weight, x in parts])) * top
+    squares = [tf.square(x / tf.reshape(top, top.shape + [1] * len(axes))) for x, axes in parts]
+    return tf.sqrt(sum([tf.reduce_sum(x, axes) for x, (_, axes) in zip(squares, parts)])) * top
 ''',
         "inverse_power": '''
 def inverse_power(x, n):

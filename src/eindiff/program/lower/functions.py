@@ -127,13 +127,15 @@ def norm(x, total, axes, reach=1e280):
 ''',
     "norm_of_several": '''
 def norm_of_several(total, parts, reach=1e280):
-    """The root of the total of weighted squares of the entries of parts (None: 1), which may be out of range."""
-    if 1 / reach < total < reach:
+    """The root of the total of squares of parts, summed along so many last axes; these may be out of range."""
+    if np.size(total) and 1 / reach < np.min(total) and np.max(total) < reach:
         return np.sqrt(total)
-    parts = [(weight, np.ones(()) if x is None else x) for weight, x in parts]
-    top = max([np.max(np.abs(x), initial=0) for _, x in parts])
-    top = top if 0 < top < np.inf else 1
-    return np.sqrt(sum([weight * np.square(x / top).sum() for weight, x in parts])) * top
+    parts = [(np.asarray(x), tuple(range(-count, 0))) for x, count in parts]
+    top = np.zeros(np.shape(total))
+    for x, axes in parts:
+        top = np.maximum(top, np.max(np.abs(x), axes, initial=0))
+    top = np.where((top == 0) | ~np.isfinite(top), 1, top)
+    return np.sqrt(sum([np.square(x / top[(..., *[None] * len(axes))]).sum(axes) for x, axes in parts])) * top
 ''',
     "inverse_power": '''
 def inverse_power(x, n):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 
 import numpy as np
 
 from eindiff.core import sizes as sz
+from eindiff.core.construct import is_number as is_filled
 from eindiff.core.index_relations import IndexMap, Lower, SizeOf
 from eindiff.core.labels import Labels
 from eindiff.core.networks import fresh_in, opened
@@ -34,8 +34,8 @@ from eindiff.program.lower.indexing import Axis, Index, Indexing, labels_of
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.values import Arrays, Term, Value
-from eindiff.program.norms import half, several_squares, squares, units
-from eindiff.program.operations import FUNCTION, Operation, Operations, is_number, number_text
+from eindiff.program.norms import Squared, is_one_in_other, is_root, power_of_root, squares, units
+from eindiff.program.operations import FACTORS, FUNCTION, TIMES, Operation, Operations, is_number, number_text
 
 SWAP = ((1, 0), 1)
 Sizes = dict[int, Size]
@@ -60,7 +60,7 @@ class Lowering:
         self.indexing = Indexing(self.operations, self.products, text)
         self.arrays = Arrays(self.operations, self.products, self.indexing)
         self.values: dict[Expr, Value] = {}
-        self.norms: dict[Expr, Operation] = {}  # of powers of norms
+        self.norms: dict[Expr, Tensor] = {}  # of powers of norms
         self.factored: set[Expr] = set()
 
     def run(self, outputs: Sequence[Expr]) -> list[Operation]:
@@ -139,50 +139,52 @@ class Lowering:
         labels = {label for _, x in tensors for label in x.labels}
         order = next((x.labels for _, x in tensors if len(x.labels) == len(labels)), tuple(sorted(labels)))
         args = [self.operations.scale(c, self.products.align(x, order)) for c, x in tensors]
-        if (norm := self._norm(node, args[0])) is not None:
+        if (norm := self._norm(node, Tensor(args[0], order))) is not None:
             self.norms[node] = norm
-            power = functions.power_of_norm(self.operations, norm, int(2 * node.function.parameter))
-            return self.arrays.value(Tensor(power, order), node.shape)
+            power = functions.power_of_norm(self.operations, norm.operation, power_of_root(node))
+            return self.arrays.value(Tensor(power, norm.labels), node.shape)
         result = functions.elementwise(self.operations, node, args, self.costs)
         return self.arrays.value(Tensor(result, order), node.shape)
 
-    def _norm(self, node: Map, total: Operation) -> Operation | None:
+    def _norm(self, node: Map, total: Tensor) -> Tensor | None:
         """The norm whose power a node is: programs that run compute it for squares that are out of range too."""
-        exponent = node.function.parameter if node.function.name == "pow" else 1
-        if self.costs is None or not isinstance(exponent, Fraction) or exponent.denominator != 2:
+        if self.costs is None or not is_root(node) or len(total.labels) < node.ndim:
             return None
+        if (found := squares(node.args[0])) is None or (node.ndim and any(is_filled(part.y) for part in found)):
+            return None  # c + x², entry by entry, is not worth the test whether it is in range
         narrow = ", 1e30" if self.operations.dtype and not self.operations.functional else ""  # squares of float32
-        if (several := several_squares(node.args[0])) is not None:
-            return self._norm_of_several(several, total, narrow)
-        if (found := squares(node.args[0])) is not None and len(total.shape) == node.ndim:
-            x, axes = self.arrays.array(self.values[found[0]]), found[1]
-        elif found is None and (halved := half(node.args[0])) is not None:
-            x = self._half(*halved)
-            axes = tuple(range(len(x.shape)))
+        order = tuple(range(node.ndim))
+        whole = self.products.align(total, order)
+        values = [self._value(part.y) for part in found]
+        if len(found) == 1:
+            axes = tuple(range(node.ndim, found[0].y.ndim))
+            text = f"norm({{0}}, {{1}}, {axes}{narrow})"
+            arrays = [self.arrays.array(values[0]), whole]
+            operation = self.operations.make(text, arrays, shape=whole.shape, speed=FUNCTION)
         else:
-            return None
-        text = f"norm({{0}}, {{1}}, {axes}{narrow})"
-        return self.operations.make(text, [x, total], shape=total.shape, speed=FUNCTION)
+            arrays = [self._broadcasting(*pair) for pair in zip(values, found, strict=True)]
+            listed = ", ".join(f"({{{k}}}, {part.summed})" for k, part in enumerate(found, 1))
+            text = f"norm_of_several({{0}}, [{listed}]{narrow})"
+            operation = self.operations.make(text, [whole, *arrays], shape=whole.shape, speed=FUNCTION)
+        return Tensor(operation, order)
 
-    def _half(self, factors: list[tuple[Expr, Labels]], output: Labels, sizes: dict[int, Size]) -> Operation:
-        """What a contraction is the sum of squares of."""
-        coefficient: Number = 1
-        tensors = []
-        for operand, labels in factors:
-            own, tensor = self.arrays.tensor(self.values[operand])
-            coefficient = number(coefficient * own)
-            tensors.append(Tensor(tensor.operation, tuple([labels[axis] for axis in tensor.labels])))
-        used = {label: sizes[label] for _, labels in factors for label in labels}
-        term = self.network(coefficient, tensors, [], output, used, output)
-        return self.arrays.array(Value((term,), tuple([sizes[label] for label in output])))
+    def _broadcasting(self, value: Value, part: Squared) -> Operation:
+        """What is squared, without axes along which it is the same, if it is not summed along these."""
+        coefficient, tensor = self.arrays.tensor(value)
+        order = tuple(range(part.y.ndim))
+        if set(order[part.y.ndim - part.summed :]) <= set(tensor.labels):
+            return self.operations.scale(coefficient, self.products.align(tensor, order))
+        return self.arrays.array(value)
 
-    def _norm_of_several(self, several: list[tuple[Number, Expr | None]], total: Operation, narrow: str) -> Operation:
-        """The root of a sum of weighted squares of the entries of several tensors, and of numbers."""
-        arrays = [self.arrays.array(self.values[x]) for _, x in several if x is not None]
-        slots = iter(range(1, len(arrays) + 1))
-        parts = ", ".join(f"({float(c)!r}, {'None' if x is None else f'{{{next(slots)}}}'})" for c, x in several)
-        text = f"norm_of_several({{0}}, [{parts}]{narrow})"
-        return self.operations.make(text, [total, *arrays], shape=(), speed=FUNCTION)
+    def _value(self, node: Expr) -> Value:
+        """The value of a node that no output has."""
+        order = topological([node])
+        for inner, hint in orientations(order, [node]).items():
+            self.hints.setdefault(inner, hint)
+        for inner in order:
+            if inner not in self.values:
+                self.values[inner] = self._lower(inner)
+        return self.values[node]
 
     def _apply(self, node: Apply) -> Value:
         name = node.function.name
@@ -222,29 +224,40 @@ class Lowering:
             if sorted(labels) == sorted(node.output) and len(set(labels)) == len(labels):
                 return value.scaled(coefficient, [labels.index(label) for label in node.output])
         maps: Maps = []
-        factors: list[Tensor] = []
         operands, sizes = self._flat(node)
-        root, places, norm = self._units([operand for operand, _ in operands])
+        found: dict[int, Tensor] = {}
         for place, (operand, labels) in enumerate(operands):
             if isinstance(operand, Constant) and isinstance(operand.value, IndexMap):
                 maps.append((labels[0], self.indexing.index_of(operand.value, labels[1:])))
             else:
                 own, tensor = self.arrays.tensor(self.values[operand])
-                if norm is not None and place == root:
-                    exponent = int(2 * operand.function.parameter) + len(places)  # type: ignore[attr-defined]
-                    tensor = Tensor(functions.power_of_norm(self.operations, norm, exponent), ())
-                elif norm is not None and place in places:
-                    tensor = Tensor(self.operations.quotient(1, [tensor.operation], [norm]), tensor.labels)
                 coefficient = number(coefficient * own)
-                factors.append(Tensor(tensor.operation, tuple([labels[axis] for axis in tensor.labels])))
+                found[place] = Tensor(tensor.operation, tuple([labels[axis] for axis in tensor.labels]))
+        self._divide_by_norms(operands, found)
+        factors = list(found.values())
         hint = tuple([node.output[axis] for axis in self.hints[node]])
         return Value((self.network(coefficient, factors, maps, node.output, sizes, hint),), node.shape)
 
-    def _units(self, operands: list[Expr]) -> tuple[int, list[int], Operation | None]:
-        """Vectors beside powers of their norms, which are divided by them first."""
-        found = units(operands)
-        norm = None if found is None else self.norms.get(operands[found[0]])
-        return (0, [], None) if found is None else (*found, norm)
+    def _divide_by_norms(self, operands: list[tuple[Expr, Labels]], found: dict[int, Tensor]) -> None:
+        """Vectors beside powers of their norms are divided by them first."""
+        if self.costs is None or (chosen := units(operands)) is None or operands[chosen[0]][0] not in self.norms:
+            return
+        (node, labels), root = operands[chosen[0]], chosen[0]
+        norm = self.norms[node]
+        norm = Tensor(norm.operation, tuple([labels[axis] for axis in norm.labels]))
+        places = [k for k in chosen[1] if k in found and is_one_in_other(norm.labels, found[k].labels)]
+        exponent = power_of_root(node) + len(places)  # type: ignore[arg-type]
+        found[root] = Tensor(functions.power_of_norm(self.operations, norm.operation, exponent), norm.labels)
+        for k in places:
+            order = max(found[k].labels, norm.labels, key=len)
+            above, below = self.products.align(found[k], order), self.products.align(norm, order)
+            found[k] = Tensor(self._unit(above, below), order)
+
+    def _unit(self, x: Operation, norm: Operation) -> Operation:
+        """`x / norm`, for compilers that would make `x / norm / norm` the quotient by a square as a product."""
+        if not self.operations.functional:
+            return self.operations.quotient(1, [x], [norm])
+        return self.operations.times([x, self.operations.make("1 / {0}", [norm], [FACTORS], kind=TIMES)])
 
     def _flat(self, node: Einsum) -> tuple[list[tuple[Expr, Labels]], dict[int, Size]]:
         """Operands, with those of large contractions used only here: a factor is cheaper before than after it."""
