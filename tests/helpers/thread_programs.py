@@ -174,7 +174,9 @@ def _state() -> dict[str, Any]:
     """What other threads could change under a thread: the functions of the libraries, and their settings."""
     found: dict[str, Any] = {f"np.{name}": value for name, value in list(vars(np).items()) if callable(value)}
     found |= {f"np.linalg.{name}": value for name, value in list(vars(np.linalg).items()) if callable(value)}
-    found |= {"filters": list(warnings.filters), "showwarning": warnings.showwarning, "errstate": np.geterr()}
+    found |= {"filters": list(warnings.filters), "errstate": np.geterr()}
+    if not warnings.showwarning.__module__.startswith("torch."):  # its filter while it makes fake tensors
+        found["showwarning"] = warnings.showwarning
     if "torch" in sys.modules:
         import torch
 
@@ -205,7 +207,7 @@ def watched() -> Iterator[list[str]]:
     def watch() -> None:
         while not stop.is_set():
             after = _state()
-            changed.extend(name for name in before if after.get(name) is not before[name] != after.get(name))
+            changed.extend(name for name in before if after.get(name, before[name]) != before[name])
             if (a == a) is not True or (a == b) is not False or (a != b) is not True:
                 changed.append("==")
             if type(np.array([1.0])) is not np.ndarray:

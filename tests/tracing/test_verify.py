@@ -128,6 +128,10 @@ def test_single_precision_in_between() -> None:
     ej.grad(lambda v: (v.astype(jnp.float32).astype(v.dtype) ** 2).sum())(x)
     ej.grad(lambda v: (v.astype(jnp.bfloat16).astype(v.dtype) ** 2).sum())(x)
     et.grad(lambda v: (v.float().double() ** 2).sum())(torch.tensor([1 / 3, 2 / 3], dtype=torch.float64))
+    rounds = lambda v: (v.astype(np.float32).astype(float) ** 2).sum()  # noqa: E731
+    with pytest.raises(ed.EindiffError, match=r"float32 on the way.*verify=False"):
+        ed.gradient(rounds)(np.array([1 / 3, 2 / 3]))
+    assert np.allclose(ed.gradient(rounds, verify=False)(np.array([1 / 3, 2 / 3])), [2 / 3, 4 / 3])
 
 
 def test_inside_of_transformations() -> None:

@@ -84,7 +84,7 @@ class Arranged(Solver):
         self.nbytes = core.nbytes
 
     @property
-    def is_exact(self) -> bool:  # type: ignore[override]
+    def is_exact(self) -> bool:
         """Whether the core is."""
         return self.core.is_exact
 

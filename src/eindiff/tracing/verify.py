@@ -68,7 +68,8 @@ def compare(
             problem = _difference(found, expected, allowed)
     if problem is not None:
         name = getattr(f, "__name__", type(f).__name__)
-        raise EindiffError(f"{name}: traced, it gives {problem}. {_reason(call, plain())}; {OFF}")
+        reason = _reason(call, plain()) or _cause_of_difference(found, expected)
+        raise EindiffError(f"{name}: traced, it gives {problem}. {reason}; {OFF}")
 
 
 def _numbers(x: Any) -> np.ndarray:
@@ -132,8 +133,8 @@ def _spread(value: Value, inputs: Mapping[str, Any], found: Sequence[np.ndarray]
     return spread
 
 
-def _reason(call: Call, again: Call) -> str:
-    """Why the values may differ, as far as a second plain call tells."""
+def _reason(call: Call, again: Call) -> str | None:
+    """Why the values may differ, if a second plain call tells."""
     if call.changed:
         return f"It changes its argument {', '.join(call.changed)} in place: let it work on a copy"
     first, second = (list(map(_numbers, x.results)) for x in (call, again))
@@ -142,6 +143,17 @@ def _reason(call: Call, again: Call) -> str:
         return (
             "Two plain calls differ as well: it draws random numbers, or has state that changes with each call (a "
             "counter, a captured array that it changes in place); give these as arguments"
+        )
+    return None
+
+
+def _cause_of_difference(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str:
+    """Why the values may differ although plain calls agree with each other."""
+    alike = _other_form(found, expected) is None
+    if alike and _difference(found, expected, [sqrt(_SINGLE) * _largest(y) for y in expected]) is None:
+        return (
+            "The digits that agree are those of single precision: if it rounds to float32 on the way, which "
+            "derivatives take no notice of, let it compute in float64"
         )
     return (
         "Plain calls agree with each other, so it does something else with symbols: a branch on values or types, a "

@@ -6,6 +6,7 @@ Types are never promoted there, so every array is made with its type, and number
 import re
 
 from eindiff.program.backends.backend import Backend
+from eindiff.program.lower import functions
 
 _MATH = "exp expm1 log log1p abs sign sin cos tan sinh cosh tanh sqrt"
 _LINALG = "inv det pinv cholesky eigh eigvalsh slogdet"
@@ -38,6 +39,13 @@ def _with_new_axes(found: re.Match) -> str:
     for axis, entry in enumerate(index):
         text = f"tf.expand_dims({text}, {axis})" if entry == "None" else text
     return text
+
+
+def _with_types(text: str) -> str:
+    """A helper of NumPy's; numbers that are chosen from have the type of the array x in graphs too."""
+    for number, array in (("0.0", "tf.zeros_like(x)"), ("1.0", "tf.ones_like(x)")):
+        text = text.replace(f", {number}, ", f", {array}, ")
+    return text.replace("np.where(", "tf.where(").replace("np.log(", "tf.math.log(")
 
 
 BACKEND = Backend(
@@ -249,19 +257,7 @@ def inverse_or_zero(x):
     """1 / x, and 0 at 0."""
     return tf.math.reciprocal_no_nan(x)
 ''',
-        "power_derivative": '''
-def power_derivative(x, y, order, terms):
-    """The derivative of x**y, `order` times by x and some by y; `terms` are powers of log(x), polynomials in y."""
-    x, y = x + 0.0 * y, y + 0.0 * x
-    powers, result = x ** (y - order), 0.0 * x
-    for r, coefficients in terms:
-        factor = 0.0 * y
-        for c in coefficients:
-            factor = factor * y + c
-        logs = tf.where(tf.equal(x, 0) & (y > order), tf.zeros_like(x), powers * tf.math.log(x) ** r) if r else powers
-        result = result + tf.where(tf.equal(factor, 0), tf.zeros_like(x), factor * logs)
-    return result
-''',
+        "power_derivative": _with_types(functions.HELPERS["power_derivative"]),
         "argmax": '''
 def argmax(x):
     """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""

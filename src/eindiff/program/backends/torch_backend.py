@@ -10,6 +10,31 @@ _SAME = (
 
 _HELPERS = {name: text.replace("arange(n)", "arange(n, device=x.device)") for name, text in helpers_of("torch").items()}
 
+_GUARD = '''
+def {name}(A):
+    """{what}, NaN if an entry is not finite."""
+    bad = 0 * A.sum((-2, -1), keepdim=True)
+    A = torch.where(torch.isfinite(bad), A, 0.0)
+{body}
+'''
+_GUARDED = {
+    name: _GUARD.format(name=name, what=what, body=body)
+    for name, what, body in (
+        (
+            "eigh", "Eigenvalues and eigenvectors of a symmetric matrix",
+            "    values, vectors = torch.linalg.eigh(A)\n    return values + bad[..., 0], vectors + bad",
+        ),
+        ("eigvalsh", "Eigenvalues of a symmetric matrix", "    return torch.linalg.eigvalsh(A) + bad[..., 0]"),
+        (
+            "svd", "Left singular vectors, singular values, right singular vectors as rows",
+            "    left, values, right = torch.linalg.svd(A, full_matrices=False)\n"
+            "    return left + bad, values + bad[..., 0], right + bad",
+        ),
+        ("svdvals", "Singular values", "    return torch.linalg.svdvals(A) + bad[..., 0]"),
+        ("pinv", "The pseudo-inverse", "    return torch.linalg.pinv(A) + bad"),
+    )
+}  # fmt: skip
+
 BACKEND = Backend(
     "torch",
     imports={"torch.": "import torch"},
@@ -78,38 +103,7 @@ def solve_triangular(A, b, lower):
         return torch.linalg.solve_triangular(A, b[:, None], upper=not lower)[:, 0]
     return torch.linalg.solve_triangular(A, b, upper=not lower)
 ''',
-        "eigh": '''
-def eigh(A):
-    """Eigenvalues and eigenvectors of a symmetric matrix, NaN if it has an entry that is not finite."""
-    bad = 0 * A.sum((-2, -1), keepdim=True)
-    values, vectors = torch.linalg.eigh(torch.where(torch.isfinite(bad), A, 0.0))
-    return values + bad[..., 0], vectors + bad
-''',
-        "eigvalsh": '''
-def eigvalsh(A):
-    """Eigenvalues of a symmetric matrix, NaN if it has an entry that is not finite."""
-    bad = 0 * A.sum((-2, -1), keepdim=True)
-    return torch.linalg.eigvalsh(torch.where(torch.isfinite(bad), A, 0.0)) + bad[..., 0]
-''',
-        "svd": '''
-def svd(A):
-    """Left singular vectors, singular values, right singular vectors as rows; NaN if an entry is not finite."""
-    bad = 0 * A.sum((-2, -1), keepdim=True)
-    left, values, right = torch.linalg.svd(torch.where(torch.isfinite(bad), A, 0.0), full_matrices=False)
-    return left + bad, values + bad[..., 0], right + bad
-''',
-        "svdvals": '''
-def svdvals(A):
-    """Singular values, NaN if an entry is not finite."""
-    bad = 0 * A.sum((-2, -1), keepdim=True)
-    return torch.linalg.svdvals(torch.where(torch.isfinite(bad), A, 0.0)) + bad[..., 0]
-''',
-        "pinv": '''
-def pinv(A):
-    """The pseudo-inverse, NaN if A has an entry that is not finite."""
-    bad = 0 * A.sum((-2, -1), keepdim=True)
-    return torch.linalg.pinv(torch.where(torch.isfinite(bad), A, 0.0)) + bad
-''',
+        **_GUARDED,
         "cholesky": '''
 def cholesky(A):
     """The lower Cholesky factor, NaN if A is not positive definite."""

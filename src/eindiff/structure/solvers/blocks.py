@@ -43,7 +43,7 @@ class Matrices(Solver):
         return self._dense[0]
 
     @cached_property
-    def is_exact(self) -> bool:  # type: ignore[override]
+    def is_exact(self) -> bool:
         """Whether no digits are lost when the matrices are formed: their parts do not cancel."""
         return self._is_single or bool((self._dense[1] <= CANCELLED * norms(self._blocks)).all())
 

@@ -25,7 +25,11 @@ MANY = 50  # matrices of a stack for which a loop in Python over their rows pays
 class Factorization(ABC):
     """A stack of square matrices, ready to solve with: arrays have the shape (stack, rows, columns)."""
 
-    is_definite = False
+
+    @property
+    def is_definite(self) -> bool:
+        """Whether the matrix is known to be positive definite."""
+        return False
     inverse_norms: Array  # about the norm of each inverse, or a little less
 
     def condition(self, sizes: Array) -> float:

@@ -39,7 +39,7 @@ class Inverse(Factorization):
         return factorize(self._coefficient * self._inverted, None)
 
     @property
-    def is_definite(self) -> bool:  # type: ignore[override]
+    def is_definite(self) -> bool:
         """Whether A is."""
         return self._factorization.is_definite
 
@@ -79,7 +79,7 @@ class InverseSum(Factorization):
         return sign * other_sign, value - other
 
     @cached_property
-    def is_definite(self) -> bool:  # type: ignore[override]
+    def is_definite(self) -> bool:
         """With `A = F F'` it is that of `c I + F' B F`, even where A is nearly singular."""
         if not is_symmetric(self._A) or not is_symmetric(self._B):
             return False

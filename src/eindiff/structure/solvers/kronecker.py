@@ -209,7 +209,7 @@ class KroneckerProduct(Kronecker):
         return [factor.factorization(x[None]) for factor, (x, _) in zip(factors, self._matrices, strict=True)]
 
     @cached_property
-    def is_exact(self) -> bool:  # type: ignore[override]
+    def is_exact(self) -> bool:
         """Whether no digits are lost when the matrices are formed: their parts do not cancel."""
         return all(size <= CANCELLED * np.linalg.norm(x) for x, size in self._matrices)
 

@@ -62,7 +62,7 @@ class Permuted(Solver):
         self.nbytes = product.nbytes
 
     @property
-    def is_exact(self) -> bool:  # type: ignore[override]
+    def is_exact(self) -> bool:
         """Whether the product is."""
         return self._product.is_exact
 

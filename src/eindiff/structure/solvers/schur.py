@@ -31,7 +31,7 @@ class Separate(Solver):
         self.nbytes = sum(one.nbytes for one in solvers)
 
     @property
-    def is_exact(self) -> bool:  # type: ignore[override]
+    def is_exact(self) -> bool:
         """Whether all are."""
         return all(one.is_exact for one in self.solvers)
 

@@ -51,7 +51,11 @@ class Solver(ABC):
     nbytes: float
     is_dense = False  # whether the whole matrix is formed
     uses_inverses = False  # whether arrays that are inverses are solved with as what they are inverses of
-    is_exact = True  # whether the error is that of a backward stable factorization
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the error is that of a backward stable factorization."""
+        return True
 
     def operations(self) -> float:
         """`flops`, or where they are not needed to choose, what they would be."""
