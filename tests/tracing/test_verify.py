@@ -208,3 +208,22 @@ def test_every_public_function_has_the_keyword() -> None:
     et.grad_and_value(with_counter(), verify=False)(v)
     et.functional.hessian(with_counter(), v, verify=False)
     et.functional.jacobian(with_counter(), v, verify=False)
+
+
+def test_what_is_quick_does_not_object() -> None:
+    """It may show that all is well; a difference is one of the program and of the library."""
+    inputs = {"x": np.array([1.5])}
+
+    def refused(value: float, quick: float, plain: float, by_library: float) -> bool:
+        call = Call([np.array(plain)], None, by_library=lambda: [np.array(by_library)])
+        try:
+            compare(len, lambda _: [np.array(value)], inputs, lambda: call, None, False, lambda _: [np.array(quick)])
+        except EindiffError:
+            return True
+        return False
+
+    assert not refused(1.0, 1.0, 1.0, 1.0)
+    assert not refused(1.0, 2.0, 1.0, 1.0)
+    assert not refused(1.0, 1.0, 2.0, 1.0)
+    assert refused(2.0, 2.0, 1.0, 1.0)
+    assert refused(1.0, 1.0, 2.0, 2.0)

@@ -24,7 +24,7 @@ from eindiff.tracing.front_ends import SMALL, Lowered, hessian_product
 from eindiff.tracing.jax.closures import JaxSurroundings
 from eindiff.tracing.jax.function import Arguments, Traced, plain_call, read_arguments, trace
 from eindiff.tracing.jax.opaque import is_opaque_derivative
-from eindiff.tracing.verify import compare
+from eindiff.tracing.verify import compare, interpreter
 
 ArgNums = int | Sequence[int]
 LARGE = 2000  # entries of the Jacobian of an opaque function
@@ -101,7 +101,9 @@ def _verify(f: Callable, record: Record, arguments: Arguments, has_aux: bool) ->
     is_outside = bool(traced.outside) and sum(Program(traced.finished(traced.outside)).run(arrays)) > 0
     if not is_outside:  # else JAX has rules of its own, and derivatives are NaN
         plain = partial(plain_call, f, arguments, traced, has_aux)
-        compare(f, program.run, arrays, plain, traced.structure, not all(map(_is_local, arrays.values())))
+        is_local = all(map(_is_local, arrays.values()))
+        quick = interpreter(traced.values, program.run) if is_local else None
+        compare(f, program.run, arrays, plain, traced.structure, not is_local, quick)
     record.is_verified = True
 
 

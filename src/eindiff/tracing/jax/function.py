@@ -20,8 +20,9 @@ from eindiff.core.recent import Same, Seen
 from eindiff.tracing.closures import digest
 from eindiff.tracing.front_ends import RESERVED, identifier, key_text, positional_names
 from eindiff.tracing.jax.jaxpr import REFUSED, NeedsValueError, RefusedError, Trace, Value, held, known_or_tracer
+from eindiff.tracing.jax.numbers import NoNumbersError, numbers
 from eindiff.tracing.jax.opaque import is_real
-from eindiff.tracing.verify import Call, precision_of
+from eindiff.tracing.verify import FEW, Call, precision_of
 
 # What JAX raises where Python asks for a value that is not known while the function is traced.
 CONCRETE = (
@@ -264,24 +265,39 @@ def _program(f: Callable, arguments: Arguments, moving: Sequence[int], has_aux: 
 
 
 def plain_call(f: Callable, arguments: Arguments, traced: Traced, has_aux: bool) -> Call:
-    """What JAX computes when the function is called again: compiled as a whole, which takes less time than its parts.
+    """What JAX computes when the function is called again: by NumPy where that can, for few numbers, else compiled."""
+    moving = [k for k, _ in traced.inputs]
+    closed, shapes, trees = _program(f, arguments, moving, has_aux)
+    inputs = [arguments.leaves[k].value for k in moving]
+    beside = [x for x, kind in zip(traced.aux, traced.aux_types, strict=True) if kind is not None]
+    count = len(shapes[0])
+
+    def compared(results: Sequence[Any]) -> list[Any]:
+        return [*results[:count], *(x for x, y in zip(results[count:], beside, strict=False) if isinstance(y, Expr))]
+
+    def by_library() -> list[Any]:
+        return compared(_computed(closed, inputs))
+
+    structure = (trees["out"], trees["aux"], [x.dtype for part in shapes for x in part])
+    precision = _least_precision(closed.jaxpr)
+    if _numbers_in(closed.jaxpr) < FEW:
+        try:
+            return Call(compared(numbers(closed, inputs)), structure, [], precision, by_library)
+        except NoNumbersError:
+            pass
+    return Call(by_library(), structure, [], precision)
+
+
+def _computed(closed: Any, inputs: Sequence[Any]) -> Sequence[Any]:
+    """What a program computes, compiled as a whole, which takes less time than its parts.
 
     Arrays that the function finds around it are inputs of this program, as JAX's compiler is slow with constants. What
     is computed once, of few numbers, is not worth any optimization.
     """
-    moving = [k for k, _ in traced.inputs]
-    closed, shapes, trees = _program(f, arguments, moving, has_aux)
     run = jax.jit(lambda constants, given: jax.core.eval_jaxpr(closed.jaxpr, constants, *given))
-    inputs = (closed.consts, [arguments.leaves[k].value for k in moving])
-    program = _compiled(run.lower(*inputs), _numbers_in(closed.jaxpr) < MANY)
+    program = _compiled(run.lower(closed.consts, inputs), _numbers_in(closed.jaxpr) < MANY)
     with jax.ensure_compile_time_eval():
-        results = program(*inputs)
-    beside = [x for x, kind in zip(traced.aux, traced.aux_types, strict=True) if kind is not None]
-    count = len(shapes[0])
-    extra = [x for x, y in zip(results[count:], beside, strict=False) if isinstance(y, Expr)]
-    types = [x.dtype for part in shapes for x in part]
-    structure = (trees["out"], trees["aux"], types)
-    return Call([*results[:count], *extra], structure, precision=_least_precision(closed.jaxpr))
+        return program(closed.consts, inputs)
 
 
 def _compiled(lowered: jax.stages.Lowered, is_small: bool) -> jax.stages.Compiled:

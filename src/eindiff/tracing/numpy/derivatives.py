@@ -39,6 +39,7 @@ from eindiff.tracing.closures import Surroundings, contents, digest, words
 from eindiff.tracing.numpy.functions import (
     UntraceableError,
     argument_names,
+    compare_values,
     containers,
     function_name,
     leaves_of,
@@ -52,7 +53,7 @@ from eindiff.tracing.numpy.functions import (
 )
 from eindiff.tracing.numpy.protocol import NeedsValueError
 from eindiff.tracing.numpy.traced_array import TracedArray, argument, unwrapped
-from eindiff.tracing.verify import Call, compare
+from eindiff.tracing.verify import Call
 
 MOST_TRACES = 256  # of one function that sees the same; the oldest one goes
 MOST_SURROUNDINGS = 16  # that a function is remembered with
@@ -389,8 +390,7 @@ class DerivativeOfFunction:
         constants = {name: np.asarray(value, dtype) for name, value in large.items()}
         if self.verify:
             arrays = {name: leaves[place] for place, name in symbols.names.items()} | constants
-            value = compile(everything, dtype=dtype)
-            compare(f, lambda given: value(**given), arrays, plain, containers((result, extra)))
+            compare_values(f, everything, arrays, plain, containers((result, extra)), dtype)
         each = iter([self._tree(y, xs, by) for y in values])
         derivatives = map_leaves(lambda _: next(each), result)
         outputs = self._outputs(derivatives, rest, values, xs)

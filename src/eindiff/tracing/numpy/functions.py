@@ -17,13 +17,14 @@ from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Constant, Expr, topological
 from eindiff.core.rebuild import with_children
+from eindiff.core.recent import once
 from eindiff.functions.multilinear import as_expr
 from eindiff.program.compiled import RESERVED
 from eindiff.structure.compile import compile
 from eindiff.tracing.numpy.protocol import NeedsValueError
 from eindiff.tracing.numpy.traced_array import argument, has_traced, joined, unwrapped
 from eindiff.tracing.numpy.views import RANDOM, View, random_states
-from eindiff.tracing.verify import Call, compare
+from eindiff.tracing.verify import Call, compare, interpreter
 
 LARGE = 64  # entries from which a captured array is an input of the program, not written into it
 
@@ -208,9 +209,21 @@ def symbolic(
     args = [map_named(declared, shape, name, _is_shape) for shape, name in zip(shapes, given, strict=True)]
     result = map_leaves(lambda leaf: output(f, leaf), run(f, args, keywords))
     if verify and all(array is not None for array in arrays.values()):
-        value = compile(leaves_of(result))
-        compare(f, lambda given: value(**given), arrays, partial(_plain, f, shapes, keywords), containers(result))
+        compare_values(f, leaves_of(result), arrays, partial(_plain, f, shapes, keywords), containers(result))
     return result
+
+
+def compare_values(
+    f: Callable, exprs: list[Expr], arrays: Mapping[str, Any], plain: Callable[[], Call], structure: Any,
+    dtype: Any = None,
+) -> None:  # fmt: skip
+    """Refuse a function whose expressions have other values than a plain call: compiled only if need be."""
+    program = once(partial(compile, exprs, dtype=dtype))
+
+    def value(given: Mapping[str, Any]) -> Sequence[Any]:
+        return program()(**given)
+
+    compare(f, value, arrays, plain, structure, interpreted=interpreter(exprs, value))
 
 
 def _plain(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
