@@ -32,8 +32,9 @@ fuzz: $(VENV)/.test-ready ## Check random programs for SECONDS from SEED (KIND=.
 	@PYTHONPATH=tests:tests/helpers $(PY) -m fuzz --seconds $(SECONDS) --seed $(SEED) \
 	  $(if $(KIND),--kind $(KIND)) $(if $(PROGRAM),--program $(PROGRAM))
 
-lint: $(VENV)/.test-ready ## Run ruff and mypy
+lint: $(VENV)/.test-ready ## Run ruff, the rules of imports, and mypy
 	$(PY) -m ruff check .
+	$(VENV)/bin/lint-imports
 	$(PY) -m mypy
 
 # The tests of the page need a browser, and fail without one. It comes from the system's packages where they can be

@@ -96,13 +96,10 @@ class Compiled:
         elif len(call.names) < len(values):  # some are in no factor of a structured output
             values = [arrays[name] for name in call.names]
         keywords = call.keywords if out is None else call.keywords | call.buffers(out, arrays)
-        if not call.names and not call.is_numpy:
-            with device_of(call.library, arrays.values()):
-                results = call.function(**keywords)
-        elif call.quiet:
+        if call.quiet:
             results = call.function(*values, **keywords)
         else:
-            results = call.careful(*values, **keywords)
+            results = call.careful(arrays, *values, **keywords)
         if self._outputs.is_array and call.is_finished:
             return results
         return self._outputs.assemble(call.finished(results), call.dtype)
@@ -225,7 +222,7 @@ class _Call:
         self.is_numpy = library == "numpy"
         self.is_typed = not self.is_numpy or (dtype == np.float64 and is_typed)
         self.names = [v.name for v in module.inputs]
-        self.quiet = built.program.is_quiet or not self.is_numpy
+        self.quiet = built.program.is_quiet if self.is_numpy else bool(self.names)
         self.keywords = {module.names.sizes[name]: sizes[name] for name in module.unseen}
         self.shapes = [shape(x.shape) for x in exprs]
         self.is_finished = built.parts is None and self.is_typed
@@ -233,8 +230,11 @@ class _Call:
         self._buffers = list(module.names.buffers.values())
         self._collect = built.parts.collect(module.exprs, sizes) if built.parts else None
 
-    def careful(self, *values: Any, **keywords: Any) -> Any:
-        """Run what may meet infinite values or singular matrices."""
+    def careful(self, arrays: Mapping[str, Any], /, *values: Any, **keywords: Any) -> Any:
+        """Run what may meet infinite values or singular matrices, or takes nothing and goes where `arrays` are."""
+        if not self.is_numpy:
+            with device_of(self.library, arrays.values()):
+                return self.function(**keywords)
         try:
             with np.errstate(all="ignore"):
                 return self.function(*values, **keywords)

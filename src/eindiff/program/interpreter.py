@@ -290,26 +290,15 @@ class _Interpreter:
         """`inv(A)` next to something that shares one contracted axis with it becomes a solve."""
         for entry in list(arrays):
             node, _, labels = entry
-            if not (
-                isinstance(node, Apply) and node.function.name == "inv" and node.ndim == 2 and labels[0] != labels[1]
-            ):
+            if not (isinstance(node, Apply) and node.function.name == "inv" and node.ndim == 2):
                 continue
-            for transposed, (kept, gone) in ((False, labels), (True, labels[::-1])):
+            matrix = self.values[node.args[0]]
+            for system, (kept, gone) in ((matrix, labels), (matrix.T, labels[::-1])):
                 users = [e for e in arrays if e is not entry and gone in e[2]]
-                if gone in kept_labels or len(users) != 1 or kept in users[0][2] or users[0][2].count(gone) != 1:
-                    continue
-                other = users[0]
-                matrix = self.values[node.args[0]].T if transposed else self.values[node.args[0]]
-                axis = other[2].index(gone)
-                right = np.moveaxis(other[1], axis, 0)
-                try:
-                    solved = np.linalg.solve(matrix, right.reshape(right.shape[0], -1)).reshape(right.shape)
-                except np.linalg.LinAlgError:
-                    solved = np.full_like(right, np.nan)
-                other[0], other[1] = None, np.moveaxis(solved, 0, axis)
-                other[2] = tuple(kept if label == gone else label for label in other[2])
-                arrays.remove(entry)
-                break
+                alone = kept != gone and gone not in kept_labels and len(users) == 1
+                if alone and _is_solved(users[0], system, kept, gone):
+                    arrays.remove(entry)
+                    break
 
     def _explain_nan(self, order: Sequence[Expr]) -> None:
         """Name the first operation that made a NaN out of numbers."""
@@ -329,6 +318,21 @@ class _Interpreter:
 def _is_of_norm(node: Map) -> bool:
     """Whether a node may be a power of a norm that is to be told from that of a number out of range."""
     return is_root(node) or (node.function.name == "pow" and (node.ndim == 0 or is_contraction(node.args[0])))
+
+
+def _is_solved(other: list, matrix: Array, kept: int, gone: int) -> bool:
+    """Put the solution in the place of a right-hand side that has one axis to solve along, and say whether it has."""
+    _, array, labels = other
+    if kept in labels or labels.count(gone) != 1:
+        return False
+    axis = labels.index(gone)
+    right = np.moveaxis(array, axis, 0)
+    try:
+        solved = np.linalg.solve(matrix, right.reshape(right.shape[0], -1)).reshape(right.shape)
+    except np.linalg.LinAlgError:
+        solved = np.full_like(right, np.nan)
+    other[:] = None, np.moveaxis(solved, 0, axis), tuple(kept if label == gone else label for label in labels)
+    return True
 
 
 def _norm(x: Array, axes: tuple[int, ...]) -> Array:

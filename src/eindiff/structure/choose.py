@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import prod
 
@@ -145,18 +146,27 @@ def _names(layout: Layout, core: Solver) -> tuple[str, str]:
 def _several(grid: Grid, facts: Known) -> list[Solver]:
     count = len(grid.rows)
     diagonal = [choose(grid.block([k], [k]), facts) for k in range(count)]
-    if not any(grid.terms[i][j] for i in range(count) for j in range(count) if i != j):
+    if not _are_coupled(grid, range(count)):
         return [Separate(diagonal)]
-    found: list[Solver] = [Whole(grid, facts)]
-    structured = [k for k, one in enumerate(diagonal) if grid.terms[k][k] and one.size > 1 and is_structured(one)]
-    structured += [k for k in range(count) if k not in structured and grid.block([k], [k]).has_inverses]
-    for size in range(1, count if count <= MANY else 2):
-        for first in combinations(structured, size):
-            if not any(grid.terms[i][j] for i in first for j in first if i != j):
-                solver = diagonal[first[0]] if size == 1 else Separate([diagonal[k] for k in first])
-                found.append(Schur(grid, first, solver, facts))
     near = all(grid.terms[k][k] and not isinstance(one, Iterative) for k, one in enumerate(diagonal))
-    return [*found, Iterative(grid, facts, Separate(diagonal) if near else None)]
+    iterative = Iterative(grid, facts, Separate(diagonal) if near else None)
+    return [Whole(grid, facts), *_schur_complements(grid, diagonal, facts), iterative]
+
+
+def _schur_complements(grid: Grid, diagonal: Sequence[Solver], facts: Known) -> Iterator[Solver]:
+    """Ways that begin with some variables whose blocks are easy to solve with, and not coupled."""
+    count = len(diagonal)
+    easy = [k for k, one in enumerate(diagonal) if grid.terms[k][k] and one.size > 1 and is_structured(one)]
+    easy += [k for k in range(count) if k not in easy and grid.block([k], [k]).has_inverses]
+    for size in range(1, count if count <= MANY else 2):
+        for first in combinations(easy, size):
+            if not _are_coupled(grid, first):
+                solver = diagonal[first[0]] if size == 1 else Separate([diagonal[k] for k in first])
+                yield Schur(grid, first, solver, facts)
+
+
+def _are_coupled(grid: Grid, variables: Sequence[int]) -> bool:
+    return any(grid.terms[i][j] for i in variables for j in variables if i != j)
 
 
 def is_structured(one: Solver) -> bool:

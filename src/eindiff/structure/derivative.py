@@ -386,11 +386,7 @@ class Derivative:
         """Any form of a vector as columns of a flat matrix, and which form it was."""
         size = sum(map(prod, shapes))
         if isinstance(v, list | tuple) and (len(shapes) > 1 or (len(v) == 1 and isinstance(v[0], np.ndarray))):
-            parts = [_array(x, what) for x in v]
-            if [x.shape for x in parts] != list(shapes):
-                given = ", ".join(shape_text(x.shape) for x in parts)
-                raise EindiffError(f"{what}: the shapes are {given}; they must be {_shapes(shapes)}")
-            flat = np.concatenate([x.reshape(-1) for x in parts])[:, None]
+            flat = _joined([_array(x, what) for x in v], shapes, what)
             return flat.astype(np.result_type(self.dtype, flat.dtype), copy=False), "list"
         array = _array(v, what)
         array = array.astype(np.result_type(self.dtype, array.dtype), copy=False)
@@ -412,6 +408,14 @@ class Derivative:
             return flat[:, 0]
         parts = [part[..., 0] for part in split(flat, shapes)]
         return parts if form == "list" or len(parts) > 1 else parts[0]
+
+
+def _joined(parts: list[Array], shapes: Sequence[Shape], what: str) -> Array:
+    """A tensor for each variable as one column."""
+    if [x.shape for x in parts] != list(shapes):
+        given = ", ".join(shape_text(x.shape) for x in parts)
+        raise EindiffError(f"{what}: the shapes are {given}; they must be {_shapes(shapes)}")
+    return np.concatenate([x.reshape(-1) for x in parts])[:, None]
 
 
 def _array(value: Any, what: str) -> Array:

@@ -118,23 +118,27 @@ def _sum(one: Pattern, other: Pattern) -> Pattern | None:
 def _added(one: Pattern, k: int, other: Pattern, left: list[Factor], names: dict[int, int]) -> Pattern | None:
     """The pattern with what is left of another one added to factor k, if that has all labels that it needs."""
     node, labels = one.factors[k]
-    if any(is_index_map(x) for x, _ in left) or len(set(labels)) < len(labels):
+    if any(is_index_map(x) for x, _ in left) or any(inverted(x) is not None for x, _ in [*left, one.factors[k]]):
         return None
-    if any(inverted(x) is not None for x, _ in [*left, one.factors[k]]):
-        return None
-    same = Counter(names[label] for label in set(one.output) | set(names))
-    joined = [label for label in names if same[names[label]] > 1]
-    summed = [label for label in labels if label not in names]  # over which only this factor is summed
-    if summed or any(label not in labels for label in joined):
+    if not _has_labels(labels, one.output, left, names):
         return None
     place = tuple([names[label] for label in labels])
-    elsewhere = {x for label in names if label not in labels for x in [names[label]]}
-    if any(x in elsewhere and x not in place for _, ls in left for x in ls):
-        return None
     added = construct.einsum(other.coefficient, left, place, other.sizes, inline=False)
     own = construct.scale(one.coefficient, node)
     factors = (*one.factors[:k], (construct.add([own, added]), labels), *one.factors[k + 1 :])
     return Pattern(1, factors, one.output, one.sizes)
+
+
+def _has_labels(labels: Labels, output: Labels, left: list[Factor], names: dict[int, int]) -> bool:
+    """Whether a factor with these labels, once each, has all that others need which are added to it."""
+    if len(set(labels)) < len(labels) or not set(labels) <= set(names):  # over some only this factor is summed
+        return False
+    same = Counter(names[label] for label in set(output) | set(names))
+    elsewhere = [label for label in names if label not in labels]
+    if any(same[names[label]] > 1 for label in elsewhere):
+        return False
+    hidden = {names[label] for label in elsewhere} - {names[label] for label in labels}
+    return not any(hidden & set(own) for _, own in left)
 
 
 # Which factors are multiplied

@@ -213,6 +213,13 @@ def _summed(array: Array, labels: Labels, kept: set[int]) -> Operand:
     return (array.sum(axis=gone), tuple([label for label in labels if label in kept])) if gone else (array, labels)
 
 
+def _spread(array: Array, labels: Labels, order: Labels) -> Array:
+    """An array with its axes in some order, and axes of length 1 for the labels that it does not have."""
+    turned = array.transpose([labels.index(x) for x in order if x in labels])
+    lengths = iter(turned.shape)
+    return turned.reshape([next(lengths) if x in labels else 1 for x in order])
+
+
 def _pair(one: Operand, other: Operand, kept: set[int]) -> Operand:
     """The product of two arrays, summed over what is not kept, as a stack of matrix products."""
     (a, a_labels), (b, b_labels) = (_summed(*x, kept | set(y[1])) for x, y in ((one, other), (other, one)))
@@ -221,17 +228,13 @@ def _pair(one: Operand, other: Operand, kept: set[int]) -> Operand:
     left = tuple([x for x in a_labels if x not in b_labels])
     right = tuple([x for x in b_labels if x not in a_labels])
     everything = stack + left + right
+    if not summed:
+        return _spread(a, a_labels, everything) * _spread(b, b_labels, everything), everything
     size = dict(zip(a_labels + b_labels, a.shape + b.shape, strict=True))
-
-    def spread(array: Array, labels: Labels) -> Array:
-        turned = array.transpose([labels.index(x) for x in everything if x in labels])
-        return turned.reshape([size[x] if x in labels else 1 for x in everything])
 
     def matrix(array: Array, labels: Labels, rows: Labels, columns: Labels) -> Array:
         turned = array.transpose([labels.index(x) for x in stack + rows + columns])
         return turned.reshape(*(size[x] for x in stack), prod(size[x] for x in rows), prod(size[x] for x in columns))
 
-    if not summed:
-        return spread(a, a_labels) * spread(b, b_labels), everything
     result = matrix(a, a_labels, left, summed) @ matrix(b, b_labels, summed, right)
     return result.reshape([size[x] for x in everything]), everything

@@ -66,6 +66,7 @@ def compare(
         problem = _problem(value, inputs, call, structure, on_accelerator)
     if problem is not None:
         name = getattr(f, "__name__", type(f).__name__)
+        found, expected = list(map(_numbers, value(inputs))), list(map(_numbers, call.results))
         reason = _reason(call, plain()) or _cause_of_difference(found, expected)
         raise EindiffError(f"{name}: traced, it gives {problem}. {reason}; {OFF}")
 

@@ -109,15 +109,19 @@ def _product(term: Term, groups: Sequence[tuple[int, ...]]) -> Product:
         part = term.part(own, output)
         if not own and all(has_delta(part, axis) for axis in range(len(group))):
             factors.append(Factor((), ()))
-            continue
-        names = first_appearance([*part.labels, output])
-        labels = tuple([tuple([names[x] for x in ls]) for ls in part.labels])
-        key = (tuple([id(x) for x in part.arrays]), labels, tuple([names[x] for x in output]))
-        factors.append(Factor(key, (part,)))
+        else:
+            factors.append(Factor(_key(part), (part,)))
     for members in connected:
         if all(k < count for k in members):  # a number
             coefficient *= float(term.part(sorted(members), ()).to_dense())
     return Product(coefficient, tuple(factors))
+
+
+def _key(part: Term) -> tuple:
+    """What tells factors apart: their arrays, and labels in the order in which they appear."""
+    names = first_appearance([*part.labels, part.output])
+    labels = tuple([tuple([names[x] for x in ls]) for ls in part.labels])
+    return tuple([id(x) for x in part.arrays]), labels, tuple([names[x] for x in part.output])
 
 
 def _sum(one: Product, other: Product) -> Product | None:

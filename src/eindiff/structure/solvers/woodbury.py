@@ -32,17 +32,17 @@ def low_rank(term: Term, stack: Labels) -> tuple[Labels, list[int]] | None:
     touching = [(bool(rows & set(labels)), bool(columns & set(labels))) for labels in term.labels]
     if (True, True) in touching:
         return None
-    best: tuple[int, Labels, list[int]] | None = None
-    for free in (False, True):  # arrays that touch neither go to one side or the other
-        left = [k for k, (row, column) in enumerate(touching) if row or (free and not column)]
-        inside = {x for k in left for x in term.labels[k]} - rows - set(stack)
-        outside = {x for k in range(len(touching)) if k not in left for x in term.labels[k]}
-        meet = tuple(sorted(inside & outside))
-        rank = prod(term.sizes[x] for x in meet)
-        if best is None or rank < best[0]:
-            best = rank, meet, left
-    assert best is not None
-    return best[1:]
+    near = [k for k, (row, _) in enumerate(touching) if row]
+    not_far = [k for k, (_, column) in enumerate(touching) if not column]  # with what touches neither
+    found = [(_meeting(term, left, rows | set(stack)), left) for left in (near, not_far)]
+    return min(found, key=lambda one: prod(term.sizes[x] for x in one[0]))
+
+
+def _meeting(term: Term, left: list[int], outer: set[int]) -> Labels:
+    """The labels that some arrays of a term share with the others."""
+    inside = {x for k in left for x in term.labels[k]} - outer
+    outside = {x for k, labels in enumerate(term.labels) if k not in left for x in labels}
+    return tuple(sorted(inside & outside))
 
 
 def rank(term: Term, stack: Labels) -> int:
