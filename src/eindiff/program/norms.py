@@ -49,8 +49,8 @@ def _root_of_term(term: Expr) -> Squared | None:
     coefficient, factors, output, all_sizes = parts(term)
     sizes = dict(all_sizes)
     root = to_power(coefficient, Fraction(1, 2)) if coefficient > 0 else None
-    if root is None or len(set(output)) < len(output):
-        return None
+    if root is None or len(set(output)) < len(output) or any(node is term and _has_root(node) for node, _ in factors):
+        return None  # the root of a size is no norm
     alone = [factor for factor in factors if factors.count(factor) % 2 == 1 and _has_root(factor[0])]
     factors = [factor for factor in factors if factor not in alone]
     for _ in range(4):
