@@ -9,11 +9,25 @@ import numpy as np
 import pytest
 
 import eindiff as ed
+from eindiff.core import nodes
 from eindiff.program.lower import contractions, functions, products
 from eindiff.program.write import statements
 from eindiff.structure.compile import _compiled
+from spec import assert_canonical_node
 
 RTOL = 1e-10
+
+
+def pytest_configure() -> None:
+    """Each node that any test makes has to be canonical, also those that are made when a module of tests is read."""
+    made = nodes.unlisted
+
+    def checked(kind: type, digest: bytes, **fields: Any) -> Any:
+        node = made(kind, digest, **fields)
+        assert_canonical_node(node)
+        return node
+
+    nodes.unlisted = checked
 
 
 @pytest.fixture(autouse=True)

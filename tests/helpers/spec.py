@@ -5,24 +5,46 @@ from __future__ import annotations
 from eindiff.core.construct import FLAT_LIMIT, transpose
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, topological
 
+GENERATORS = 24  # symmetries that are combined with all others
+
 
 def assert_canonical(*exprs: Expr) -> None:
     """Every node below keeps the facts that the constructors promise (see `eindiff.core.construct`)."""
     for node in topological(exprs):
-        match node:
-            case Einsum():
-                _check_einsum(node)
-            case Add():
-                _check_add(node)
-            case Map():
-                assert all(arg.shape == node.shape for arg in node.args)
-            case Apply():
-                cores = [arg.shape[len(labels) :] for arg, labels in zip(node.args, node.batch, strict=True)]
-                batched = len({label for labels in node.batch for label in labels})
-                assert node.shape[batched:] == node.function.output_shape(cores)
+        assert_canonical_node(node)
         for axes, sign in node.symmetries:
             turned = transpose(node, axes)
             assert turned is node if sign == 1 else turned is -node
+
+
+def assert_canonical_node(node: Expr) -> None:
+    """What can be seen of a node alone. `conftest` looks at each that any test makes."""
+    match node:
+        case Einsum():
+            _check_einsum(node)
+        case Add():
+            _check_add(node)
+        case Map():
+            assert all(arg.shape == node.shape for arg in node.args)
+        case Apply():
+            cores = [arg.shape[len(labels) :] for arg, labels in zip(node.args, node.batch, strict=True)]
+            batched = len({label for labels in node.batch for label in labels})
+            assert node.shape[batched:] == node.function.output_shape(cores)
+    if node.symmetries:
+        _check_symmetries(node)
+
+
+def _check_symmetries(node: Expr) -> None:
+    """Symmetries are a group: the identity, which is left out, and each one after each other one."""
+    axes = tuple(range(node.ndim))
+    group = {*node.symmetries, (axes, 1)}
+    assert len(group) == len(node.symmetries) + 1, "each is there once, and the identity is not"
+    assert (axes, -1) not in group, "what is its own negative is zero"
+    for moved, _ in group:
+        assert sorted(moved) == list(axes)
+        assert all(node.shape[k] == size for k, size in zip(moved, node.shape, strict=True))
+    for p, sign in node.symmetries[:GENERATORS]:
+        assert {(tuple([q[k] for k in p]), sign * other) for q, other in group} == group, "it is closed"
 
 
 def _check_einsum(node: Einsum) -> None:

@@ -317,10 +317,12 @@ def _as_symmetric(node: Expr, labels: Labels) -> Factor:
 
 
 def _contraction(factors: list[Factor], free: list[int]) -> tuple[int, Expr, Labels]:
-    """The canonical contraction of connected factors: its sign, the node, and the labels of its axes."""
+    """The canonical contraction of connected factors: its sign (0 if it vanishes), the node, the labels of its axes."""
     form = canonical(
         [n.digest for n, _ in factors], [ls for _, ls in factors], [n.symmetries for n, _ in factors], free
     )
+    if form.sign == 0:
+        return 0, filled(0, ()), ()
     operands = tuple([factors[i][0] for i in form.order])
     size_of: dict[int, Size] = {}
     for operand, labels in zip(operands, form.labels, strict=True):

@@ -81,7 +81,7 @@ def matches(
                 for arranged in arrangements_of(node, theirs):
                     if (more := extended(known, labels, arranged, fixed)) is not None:
                         found.append(([*places, place], more))
-        stack += reversed(found)
+        stack += found
 
 
 def most_matches(ours: Sequence[Factor], theirs: Sequence[Factor], names: Names) -> tuple[list[tuple[int, int]], Names]:
