@@ -20,9 +20,9 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Apply, Einsum, Expr, Map, Variable, plain, topological, variables
 from eindiff.core.rebuild import with_children
 from eindiff.core.rewrite import RULES, Applied, rewrite_log
-from eindiff.text.write import print_expr
 from eindiff.text.write.latex import name_latex
-from eindiff.text.write.print_tree import number_text
+from eindiff.text.write.to_text import Equations
+from eindiff.text.write.tree import number_text
 
 _LETTERS = "vuzsq"
 _FUNCTIONS = "fgh"
@@ -408,7 +408,7 @@ class Writer:
     letter: str
 
     def expr(self, expr: Expr) -> str:
-        text = print_expr.to_text(expr, self.notation, self.style, names=False)
+        text = Equations.of(expr, self.notation, names=False).text(self.style)
         if self.style == "latex":
             return re.sub(rf"\\mathit\{{{self.letter}(bar|dot)\}}", rf"\\\1{{{self.letter}}}", text)
         return self.marked(text)
