@@ -20,7 +20,7 @@ help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
 
 demo: $(VENV)/.demo-ready ## Install the package into .venv and run the demonstration
-	$(PY) -m eindiff.apps.demo
+	$(PY) examples/demo.py
 
 serve: $(VENV)/.serve-ready ## Install the page into .venv and open it in the browser
 	$(VENV)/bin/eindiff serve

@@ -87,6 +87,7 @@ from eindiff.planning.simplify import simplify
 from eindiff.program.check import Check, check
 from eindiff.program.interpreter import evaluate
 from eindiff.tracing.dispatch import derivative, gradient, hessian, jacobian
+from eindiff.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from eindiff.program.compiled import Compiled
@@ -99,10 +100,8 @@ if TYPE_CHECKING:
     from eindiff.structure.terms import Term
     from eindiff.text.read.parse import parse
     from eindiff.text.read.source import ParseError
-    from eindiff.text.write.print_expr import to_text
+    from eindiff.text.write.to_text import to_text
     from eindiff.tracing.numpy.functions import symbolic
-
-__version__ = "0.1.0"
 
 # Text and code are loaded when they are first asked for, so that importing the package stays quick.
 _LATER = {
@@ -122,7 +121,7 @@ _LATER = {
     "symbolic": "eindiff.tracing.numpy.functions",
     "to_script": "eindiff.program.write.source",
     "to_source": "eindiff.program.write.source",
-    "to_text": "eindiff.text.write.print_expr",
+    "to_text": "eindiff.text.write.to_text",
 }
 
 
@@ -142,7 +141,7 @@ _METHODS_LATER = {
         "__array__", "__array_function__", "__array_ufunc__", "__bool__", "__float__", "__index__", "__int__",
         "__setitem__", "_compare", "_numpy_attribute",
     ),
-    ("eindiff.text.write.print_expr", "EXPRESSION_TEXTS"): ("_readable", "_repr_html_", "_repr_latex_"),
+    ("eindiff.text.write.to_text", "EXPRESSION_TEXTS"): ("_readable", "_repr_html_", "_repr_latex_"),
 }  # fmt: skip
 
 

@@ -16,10 +16,12 @@ import pytest
 
 import eindiff as ed
 from eindiff.apps import cli
+from eindiff.apps import terminal as answering
+from eindiff.apps.terminal import Screen
 from eindiff.core.errors import EindiffError
-from eindiff.text import answer as answers
 from eindiff.text import layouts as layout
-from eindiff.text.answer import Request
+from eindiff.text import question as questions
+from eindiff.text.question import CHOICES, Question
 from eindiff.text.read.parse import parse
 from terminal import Terminal
 
@@ -123,15 +125,15 @@ def test_colours_only_on_a_terminal_that_has_them(terminal, run) -> None:
     assert "\x1b[" in terminal("x'*x", "x", NO_COLOR="")[1]
     assert "\x1b[" not in terminal("x'*x", "x", NO_COLOR="1")[1]
     assert "\x1b[" not in terminal("x'*x", "x", NO_COLOR="", TERM="dumb")[1]
-    assert not cli.Screen.of(io.StringIO()).colour
+    assert not Screen.of(io.StringIO()).colour
 
 
 def test_plain_text_where_there_is_no_unicode() -> None:
     class Ascii(Terminal):
         encoding = "ascii"  # type: ignore[assignment]
 
-    assert cli.Screen.of(Ascii()).style(Request()) == "plain"
-    assert cli.Screen.of(Terminal()).style(Request()) == "unicode"
+    assert Screen.of(Ascii()).style(Question()) == "plain"
+    assert Screen.of(Terminal()).style(Question()) == "unicode"
 
 
 def test_conventions_are_named(terminal) -> None:
@@ -308,24 +310,24 @@ def test_bad_input_for_programs(run) -> None:
 
 
 def test_errors_of_our_own_are_no_tracebacks(run, monkeypatch) -> None:
-    def broken(text: str, request: Request) -> answers.Answer:
+    def broken(text: str, question: Question) -> questions.Answer:
         raise ZeroDivisionError("ouch")
 
-    monkeypatch.setattr(cli, "answer", broken)
+    monkeypatch.setattr(answering, "answer", broken)
     assert run("x", "x") == (70, "", "eindiff: an error of eindiff itself: ZeroDivisionError: ouch\n")
 
 
 def test_interrupt_is_status_130(run, monkeypatch) -> None:
-    def interrupted(text: str, request: Request) -> answers.Answer:
+    def interrupted(text: str, question: Question) -> questions.Answer:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "answer", interrupted)
+    monkeypatch.setattr(answering, "answer", interrupted)
     assert run("x", "x")[0] == 130
 
 
 def test_help_and_version(run) -> None:
     status, out, _ = run("--help")
-    options = [name for name in Request.__dataclass_fields__ if name != "variables"]
+    options = [name for name in Question.__dataclass_fields__ if name != "variables"]
     assert status == 0 and "examples:" in out and all(f"--{name}" in out for name in options)
     assert run("--version")[1] == f"eindiff {ed.__version__}\n"
 
@@ -343,10 +345,10 @@ def test_the_examples_of_the_help_work(run, tmp_path, monkeypatch) -> None:
 
 def test_choices_are_those_of_the_library() -> None:
     from eindiff.calculus.derive import MODES
-    from eindiff.text.write.print_expr import NOTATIONS, STYLES
+    from eindiff.text.write.to_text import NOTATIONS, STYLES
 
-    assert cli.CHOICES["mode"] == MODES and cli.CHOICES["layout"] == layout.LAYOUTS
-    assert cli.CHOICES["notation"] == (*NOTATIONS, "latex") and cli.CHOICES["style"] == ("auto", *STYLES)
+    assert CHOICES["mode"] == MODES and CHOICES["layout"] == layout.LAYOUTS
+    assert CHOICES["notation"] == (*NOTATIONS, "latex") and CHOICES["style"] == ("auto", *STYLES)
     with pytest.raises(EindiffError, match="layout 'odd'"):
         layout.permutation(0, [1], "odd")
 

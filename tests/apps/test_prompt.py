@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import eindiff as ed
-from eindiff.apps import cli
 from eindiff.apps.prompt import COMMANDS, HELP, Prompt, with_history
-from eindiff.text.answer import Request
+from eindiff.apps.terminal import Screen
+from eindiff.text.question import Question
 from terminal import Terminal
 
 
@@ -27,7 +27,7 @@ def talk(*lines: str | type[BaseException]) -> str:
         return line
 
     out = Terminal()
-    assert Prompt(Request(), cli.Screen(out, True, False), read).run() == 0
+    assert Prompt(Question(), Screen(out, True, False), read).run() == 0
     return out.getvalue()
 
 

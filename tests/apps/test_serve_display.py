@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from eindiff.apps.page.work import answer
+from eindiff.apps.page.tasks import answer
 from eindiff.core.nodes import variables
 from eindiff.text.read.parse import parse
 from eindiff.text.write.mathml import name_mathml, number_mathml, size_mathml, whole

@@ -8,7 +8,7 @@ import pytest
 from eindiff.apps.page.examples import GROUPS
 from eindiff.apps.page.multiplications import Multiplications
 from eindiff.apps.page.pictures import graphs
-from eindiff.apps.page.work import derivatives
+from eindiff.apps.page.reading import derivatives
 from eindiff.core.nodes import Einsum, Expr, topological
 from eindiff.program.check import random_point
 from eindiff.program.interpreter import evaluate
@@ -28,15 +28,15 @@ NETS = {
 def both(expression: str, declarations: str, wrt: list[str], order: int, **more: str) -> dict[str, list[Expr]]:
     """The graphs in both modes, after a comparison of their values with those of the derivatives."""
     ask = {"expression": expression, "declarations": declarations, "wrt": wrt, "order": order, **more}
-    reading, result = derivatives(ask)
+    result = derivatives(ask)
     maker = Multiplications()
     layout, symmetric = more.get("layout", "mixed"), more.get("symmetric", "projected")
     found = {
-        mode: [made(reading.function, block.by, layout, symmetric) for block in result.blocks]
+        mode: [made(result.function, block.by, layout, symmetric) for block in result.blocks]
         for mode, made in (("reverse", maker.reverse), ("cross_country", maker.cross_country))
     }
     sizes: dict[str, int] = {}
-    point = random_point([reading.function, *(block.mixed for block in result.blocks)], sizes)
+    point = random_point([result.function, *(block.mixed for block in result.blocks)], sizes)
     expected = evaluate([block.arranged.expr for block in result.blocks], point, sizes)
     for outputs in found.values():
         for node in topological(outputs):

@@ -8,7 +8,8 @@ import pytest
 from apps.test_serve_display import assert_mathml
 from eindiff.apps.page.examples import GROUPS
 from eindiff.apps.page.legend import kronecker
-from eindiff.apps.page.work import Reading, answer
+from eindiff.apps.page.reading import reading
+from eindiff.apps.page.tasks import answer
 from eindiff.calculus.derive import find_variable, hessian
 from eindiff.core import construct
 from eindiff.program.check import random_point
@@ -64,7 +65,7 @@ def test_every_term_of_the_examples_is_told(example):
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.title)
 def test_kronecker_products_have_the_value_of_the_term(example):
-    function = Reading({"expression": example.expression, "declarations": example.declarations}).function
+    function = reading({"expression": example.expression, "declarations": example.declarations}).function
     if function.ndim:
         return
     for name in example.wrt:

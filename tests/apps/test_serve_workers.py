@@ -178,7 +178,7 @@ def test_an_error_inside_says_nothing_of_the_user(monkeypatch):
     def broken(ask: object) -> None:
         raise KeyError("secret")
 
-    monkeypatch.setattr("eindiff.apps.page.work.tasks", lambda: {"derive": broken})
+    monkeypatch.setattr("eindiff.apps.page.tasks.TASKS", {"derive": broken})
     status, body, trouble = respond("derive", QUICK)
     assert status == 500
     assert b"secret" not in body

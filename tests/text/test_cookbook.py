@@ -17,7 +17,7 @@ from eindiff.program.check import finite_difference, random_point, relative_erro
 from eindiff.program.write.source import to_script
 from eindiff.text.read.index_notation import parse_index
 from eindiff.text.read.parse import parse
-from eindiff.text.write.print_expr import as_written, to_text
+from eindiff.text.write.to_text import as_written, to_text
 from make_cookbook_page import PAGE, page, read_sections
 
 

@@ -7,7 +7,7 @@ import pytest
 import eindiff as ed
 from eindiff.core.nodes import Expr
 from eindiff.text.read.parse import parse
-from eindiff.text.write.print_expr import to_text
+from eindiff.text.write.to_text import to_text
 
 DECLARED = """
     x(n); z(n); v(n); w(n); a(n); b(m); y(m); c; A(m,n); X(m,n); T(m,n); W(m,n); B(n,n); C(n,n); U(m,k); V(n,k);

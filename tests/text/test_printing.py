@@ -25,7 +25,7 @@ from eindiff.core.rebuild import rebuild, with_children
 from eindiff.text.read.index_notation import parse_index
 from eindiff.text.read.parse import parse
 from eindiff.text.write.latex import name_latex
-from eindiff.text.write.print_expr import NOTATIONS, STYLES, repr_html, repr_latex, to_text
+from eindiff.text.write.to_text import NOTATIONS, STYLES, repr_html, repr_latex, to_text
 
 SIZES = {"n": 3, "m": 2, "k": 2}
 

@@ -50,7 +50,7 @@ def test_a_second_derivative_is_a_second_chapter() -> None:
 
 def test_a_factor_that_occurs_twice_counts_twice() -> None:
     step = derive("norm2(A*x-b)^2", "x", declarations="b(m)")[0].steps[0]
-    assert step.local is not None and steps.print_expr.to_text(step.local) == "2*v2"
+    assert step.local is not None and ed.to_text(step.local) == "2*v2"
 
 
 @pytest.mark.parametrize("convention", ["projected", "free"])

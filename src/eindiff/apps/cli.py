@@ -11,29 +11,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import isfinite
-from typing import Any, TextIO
 
-from eindiff.core.errors import EindiffError, shape_text
-from eindiff.core.nodes import Expr
-from eindiff.text.answer import Answer, Request, answer
+from eindiff.apps.prompt import Prompt, each_line, with_history
+from eindiff.apps.terminal import Screen, respond
+from eindiff.text.question import CHOICES, Question
+from eindiff.version import __version__
 
-NOTATIONS = ("matrix", "index", "einsum", "latex")
-CHOICES = {
-    "notation": NOTATIONS,
-    "style": ("auto", "plain", "unicode", "latex"),
-    "mode": ("auto", "reverse", "forward", "cross_country"),
-    "layout": ("mixed", "numerator", "denominator"),
-    "symmetric": ("projected", "free"),
-    "code": ("numpy",),
-}
-SYMMETRIC = {
-    "projected": "projected: the symmetric part of the derivative by independent entries",
-    "free": "free: by the entries on and below the diagonal, each of which moves its mirror image too",
-}
-
-DESCRIPTION = """\
+ABOUT = """\
 Closed-form derivatives of tensor expressions, of any order.
 
 An EXPRESSION is in the language of matrixcalculus.org, and more: + - * / ^, entry by entry .* ./ .^, transpose ', and
@@ -61,219 +45,12 @@ examples:
 exit status: 0; 1 if --check fails; 2 for bad input; 130 if interrupted"""
 
 
-# Showing it
-
-
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """Where answers go: for people (with colours, or not), or for programs."""
-
-    out: TextIO
-    people: bool
-    colour: bool
-
-    @staticmethod
-    def of(out: TextIO) -> Screen:
-        """A terminal is for people; it has colours unless NO_COLOR is set or it is a dumb one."""
-        people = out.isatty()
-        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        return Screen(out, people, people and not plain)
-
-    def paint(self, text: str, code: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
-
-    def style(self, request: Request) -> str:
-        """The style of expressions: Unicode for people if the terminal has it."""
-        if request.notation == "latex" or request.style == "latex":
-            return "latex"
-        if request.style != "auto":
-            return request.style
-        return "unicode" if self.people and "utf" in (self.out.encoding or "").lower() else "plain"
-
-
-def show(result: Answer, request: Request, screen: Screen) -> None:
-    """Write an answer."""
-    if request.json:
-        import json
-
-        print(json.dumps(as_data(result, request), ensure_ascii=False), file=screen.out)
-    elif result.code:
-        print(result.code, end="", file=screen.out)
-    elif screen.people:
-        _show_people(result, request, screen)
-    else:
-        _show_plain(result, request, screen)
-    if result.check is not None and (not screen.people or result.code) and not request.json:
-        print(result.check, file=sys.stderr)
-
-
-def written(expr: Expr, request: Request, style: str, row: bool = False) -> str:
-    """An expression in the notation asked for."""
-    from eindiff.text.layouts import as_row
-    from eindiff.text.write.print_expr import to_text
-
-    notation = "matrix" if request.notation == "latex" else request.notation
-    text = to_text(expr, notation, style)
-    return as_row(text, style) if row and notation != "index" else text
-
-
-def _show_plain(result: Answer, request: Request, screen: Screen) -> None:
-    style = screen.style(request)
-    if result.chapters:
-        print(_steps_text(result, request, style) + "\n", file=screen.out)
-    for block in result.blocks:
-        head = f"{block.key}: " if len(result.blocks) > 1 else ""
-        print(head + written(block.arranged.expr, request, style, block.arranged.row), file=screen.out)
-
-
-def _steps_text(result: Answer, request: Request, style: str) -> str:
-    from eindiff.text.steps import to_text
-
-    return to_text(result.chapters, "matrix" if request.notation == "latex" else request.notation, style)
-
-
-def _show_people(result: Answer, request: Request, screen: Screen) -> None:
-    style = screen.style(request)
-    names_style = "plain" if style == "plain" else "unicode"
-    name = next(c for c in ("f", "F", "g", "G", "function") if all(v["name"] != c for v in _variables(result)))
-    rows: list[tuple[str, str]] = [("function", f"{name} = {_inline(written(result.function, request, style))}")]
-    rows.append(("shape", shape_text(result.function.shape)))
-    rows += _table("variables", _variables(result))
-    for convention in _conventions(result, request, name):
-        rows.append(convention)
-    heads = []
-    for block in result.blocks:
-        if block.by:
-            label = block.label(names_style, name)
-            heads.append(label)
-            rows.append((label, screen.paint(block.arranged.shape, "2")))
-            text = written(block.arranged.expr, request, style, block.arranged.row)
-            rows += [("", screen.paint(line, "1")) for line in text.split("\n")]
-    if result.chapters:
-        rows += _lines("steps", _steps_text(result, request, style))
-    if result.check is not None:
-        rows += _lines("check", str(result.check))
-    if request.graph:
-        rows.append(("graph", request.graph))
-    width = max(len(head) for head, _ in rows)
-    for head, text in rows:
-        painted = screen.paint(head, "1;36" if head in heads else "36") if head else ""
-        print((painted + " " * (width - len(head) + 2) + text).rstrip(), file=screen.out)
-
-
-def _lines(head: str, text: str) -> list[tuple[str, str]]:
-    """The rows of a text of several lines."""
-    return [(head if not k else "", line) for k, line in enumerate(text.split("\n"))]
-
-
-def _inline(text: str) -> str:
-    """Definitions and an expression in one line."""
-    return "; ".join(text.split("\n"))
-
-
-def _variables(result: Answer) -> list[dict[str, Any]]:
-    """The variables of the function, and those that it is differentiated by."""
-    from eindiff.core.nodes import variables
-
-    inputs = {v.name: v for v in [*variables(result.function), *(x for block in result.blocks for x in block.by)]}
-    kinds = {0: "scalar", 1: "vector", 2: "matrix"}
-    return [
-        {
-            "name": v.name,
-            "kind": " ".join([*sorted(v.properties), kinds.get(v.ndim, f"tensor of order {v.ndim}")]),
-            "shape": list(v.shape),
-            "declared": v.name in result.declared,
-        }
-        for v in sorted(inputs.values(), key=lambda v: v.name)
-    ]
-
-
-def _table(head: str, entries: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The variables in aligned columns."""
-    columns = []
-    for v in entries:
-        shape = shape_text(tuple(v["shape"])) if v["shape"] else ""
-        columns.append((v["name"], v["kind"], shape, "declared" if v["declared"] else "inferred"))
-    widths = [max((len(row[k]) for row in columns), default=0) for k in range(4)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in columns]
-    return _lines(head, "\n".join(lines) or "none")
-
-
-def _conventions(result: Answer, request: Request, name: str) -> list[tuple[str, str]]:
-    """The layout and, where it matters, what a derivative by a symmetric variable is."""
-    from eindiff.text.layouts import describe
-
-    if not any(block.by for block in result.blocks):
-        return []
-    by = [x.name for x in result.blocks[0].by] if len(result.blocks) == 1 else ["each variable"]
-    rows = [("layout", describe(request.layout, name if result.function.ndim else "", by))]
-    if any(x.symmetries for block in result.blocks for x in block.by):
-        rows.append(("symmetric", SYMMETRIC[request.symmetric]))
-    return rows
-
-
-def as_data(result: Answer, request: Request) -> dict[str, Any]:
-    """An answer for programs."""
-    from eindiff import __version__
-    from eindiff.text.layouts import describe
-
-    data: dict[str, Any] = {
-        "version": __version__,
-        "expression": result.text,
-        "function": {
-            "shape": list(result.function.shape),
-            "text": written(result.function, request, "plain"),
-            "latex": written(result.function, request, "latex"),
-        },
-        "variables": _variables(result),
-        "notation": request.notation,
-        "mode": request.mode,
-        "layout": request.layout,
-        "symmetric": request.symmetric,
-        "derivatives": [],
-    }
-    for block in result.blocks:
-        expr, row = block.arranged.expr, block.arranged.row
-        data["derivatives"].append(
-            {
-                "by": [x.name for x in block.by],
-                "order": len(block.by),
-                "shape": [1, *expr.shape] if row else list(expr.shape),
-                "axes": describe(
-                    request.layout, "the function" if result.function.ndim else "", [x.name for x in block.by]
-                ),
-                **{style: written(expr, request, style, row) for style in ("plain", "unicode", "latex")},
-            }
-        )
-    if result.chapters:
-        data["steps"] = _steps_data(result, request)
-    if result.check is not None:
-        errors = {",".join(names): error if isfinite(error) else None for names, error in result.check.errors.items()}
-        data["check"] = {"passed": result.check.passed, "tolerance": result.check.tolerance, "errors": errors}
-    if result.code:
-        data["code"] = result.code
-    if request.graph:
-        data["graph"] = request.graph
-    return data
-
-
-def _steps_data(result: Answer, request: Request) -> list[dict[str, Any]]:
-    from eindiff.text.steps import as_data
-
-    return as_data(result.chapters, "matrix" if request.notation == "latex" else request.notation)
-
-
-# Running it
-
-
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    from eindiff import __version__
-
     made = argparse.ArgumentParser(
         prog="eindiff",
         usage="eindiff [options] [EXPRESSION [VARIABLE ...]]",
-        description=DESCRIPTION,
+        description=ABOUT,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -289,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
         "symmetric": "derivatives by symmetric variables: projected (default) or by the free entries",
         "code": "a file that computes the function and its derivatives and, when run, checks itself",
     }.items():
-        default = None if name == "code" else getattr(Request(), name)
+        default = None if name == "code" else getattr(Question(), name)
         made.add_argument(f"--{name}", choices=CHOICES[name], default=default, help=text)
     made.add_argument("--steps", action="store_true", help="show the derivation step by step")
     made.add_argument("--check", action="store_true", help="compare with finite differences at a random point")
@@ -347,54 +124,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _serve(words: Sequence[str]) -> int:
     """The page. A variable named serve is differentiated with `eindiff "(serve)"`."""
-    from eindiff.apps.page.main import main as serve
+    from eindiff.apps.page.main import main as serve  # a web server: only when it is asked for
 
     return serve(words)
 
 
 def _run(found: argparse.Namespace) -> int:
     words = found.words
-    options = {name: getattr(found, name) for name in Request.__dataclass_fields__ if name != "variables"}
-    request = Request(variables=tuple(words[1:]), **options)
+    options = {name: getattr(found, name) for name in Question.__dataclass_fields__ if name != "variables"}
+    question = Question(variables=tuple(words[1:]), **options)
     screen = Screen.of(sys.stdout)
     if words and words[0] != "-":
-        return respond(words[0], request, screen)
-    from eindiff.apps.prompt import Prompt, each_line, with_history
-
+        return respond(words[0], question, screen)
     if not words and sys.stdin.isatty() and screen.people:
-        return Prompt(request, screen, with_history()).run()
-    return each_line(sys.stdin, request, screen)
-
-
-def respond(text: str, request: Request, screen: Screen, line: int = 0) -> int:
-    """Answer one expression, or say what is wrong with it; gives the exit status. `line` is its line in a file."""
-    try:
-        result = answer(text, request)
-        show(result, request, screen)
-    except EindiffError as error:
-        return _complain(str(error), error, request, screen, line)
-    except (MemoryError, RecursionError) as error:
-        return _complain("this is too large", error, request, screen, line)
-    except OSError:
-        raise
-    except Exception as error:
-        if sys.flags.dev_mode:
-            raise
-        _complain(f"an error of eindiff itself: {type(error).__name__}: {error}", error, request, screen, line)
-        return 70
-    return 1 if result.check is not None and not result.check.passed else 0
-
-
-def _complain(message: str, error: Exception, request: Request, screen: Screen, line: int) -> int:
-    """One message for people and, if everything is for programs, an object for them."""
-    place = {name: getattr(error, name) for name in ("line", "column") if hasattr(error, name)}
-    if line:
-        message = message.replace("(line 1, ", f"(line {line}, ", 1) if place else f"line {line}: {message}"
-        place["line"] = line
-    print(f"eindiff: {message}", file=sys.stderr)
-    if request.json:
-        import json
-
-        problem = getattr(error, "problem", message)
-        print(json.dumps({"error": {"message": problem, **place}}, ensure_ascii=False), file=screen.out)
-    return 2
+        return Prompt(question, screen, with_history()).run()
+    return each_line(sys.stdin, question, screen)

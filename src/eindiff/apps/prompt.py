@@ -9,12 +9,13 @@ from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from eindiff.text.answer import Request
-
-if TYPE_CHECKING:
-    from eindiff.apps.cli import Screen
+from eindiff.apps.terminal import Screen, respond
+from eindiff.core.errors import EindiffError
+from eindiff.functions.elementwise import TABLE
+from eindiff.text.question import CHOICES, Question
+from eindiff.text.read.declarations import parse_declarations
+from eindiff.version import __version__
 
 MOST_HISTORY = 1000
 
@@ -46,16 +47,14 @@ def split(line: str) -> tuple[str, tuple[str, ...] | None]:
     return (found[1], tuple(found[2].split())) if found else (line, None)
 
 
-def each_line(lines: Iterable[str], request: Request, screen: Screen) -> int:
+def each_line(lines: Iterable[str], question: Question, screen: Screen) -> int:
     """Answer expressions, one a line. Empty lines and comments are skipped; what is wrong with a line is told."""
-    from eindiff.apps.cli import respond
-
     status = 0
     for count, line in enumerate(lines, 1):
         text, variables = split(line.rstrip("\r\n"))
         if not text.partition("#")[0].strip():
             continue
-        asked = request if variables is None else replace(request, variables=variables)
+        asked = question if variables is None else replace(question, variables=variables)
         status = max(status, respond(text, asked, screen, count))
         screen.out.flush()
     return status
@@ -64,7 +63,7 @@ def each_line(lines: Iterable[str], request: Request, screen: Screen) -> int:
 def with_history() -> Callable[[str], str]:
     """`input`, with line editing, completion and a history that is kept where there is a home to keep it."""
     try:
-        import readline
+        import readline  # not on all systems
     except ImportError:
         return input
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
@@ -91,8 +90,6 @@ def with_history() -> Callable[[str], str]:
 
 def _completer() -> Callable[[str, int], str | None]:
     def complete(text: str, state: int) -> str | None:
-        from eindiff.functions.elementwise import TABLE
-
         words = [word for word in [*(f":{name}" for name in COMMANDS), *sorted(TABLE)] if word.startswith(text)]
         return words[state] if state < len(words) else None
 
@@ -100,17 +97,15 @@ def _completer() -> Callable[[str, int], str | None]:
 
 
 class Prompt:
-    """Reads lines and answers them until it is told to stop. Commands, which begin with a colon, change the request."""
+    """Reads lines and answers them until it is told to stop. Commands, after a colon, change what is asked."""
 
-    def __init__(self, request: Request, screen: Screen, read: Callable[[str], str] = input) -> None:
-        self.first = self.request = request
+    def __init__(self, question: Question, screen: Screen, read: Callable[[str], str] = input) -> None:
+        self.first = self.question = question
         self.screen, self.read = screen, read
         self.last: tuple[str, tuple[str, ...]] | None = None
 
     def run(self) -> int:
         """The loop. Ctrl-C drops a line (or what is being computed), Ctrl-D leaves."""
-        from eindiff import __version__
-
         self.say(f"eindiff {__version__}: type an expression, or :help")
         while True:
             try:
@@ -136,19 +131,17 @@ class Prompt:
             return self.command(name, rest.strip())
         if line.partition("#")[0].strip():
             text, variables = split(line)
-            self.last = (text, self.request.variables if variables is None else variables)
-            self.answer(self.request)
+            self.last = (text, self.question.variables if variables is None else variables)
+            self.answer(self.question)
         return True
 
-    def answer(self, request: Request) -> None:
+    def answer(self, question: Question) -> None:
         """Answer the last expression."""
-        from eindiff.apps.cli import respond
-
         if self.last is None:
             self.say("there is no expression yet")
             return
         text, variables = self.last
-        respond(text, replace(request, variables=variables), self.screen)
+        respond(text, replace(question, variables=variables), self.screen)
 
     def command(self, name: str, rest: str) -> bool:
         """Do what a command says; gives whether to go on. The beginning of a name is enough."""
@@ -175,70 +168,65 @@ def _help(prompt: Prompt, name: str, rest: str) -> str:
 
 def _show(prompt: Prompt, name: str, rest: str) -> str:
     shown = {
-        "by": " ".join(prompt.request.variables) or "all variables",
-        "declare": prompt.request.declare or "nothing",
-        "order": prompt.request.order if prompt.request.order is not None else 1,
-        **{key: getattr(prompt.request, key) for key in ("notation", "style", "layout", "symmetric", "mode")},
-        **{key: "on" if getattr(prompt.request, key) else "off" for key in ("steps", "check")},
+        "by": " ".join(prompt.question.variables) or "all variables",
+        "declare": prompt.question.declare or "nothing",
+        "order": prompt.question.order if prompt.question.order is not None else 1,
+        **{key: getattr(prompt.question, key) for key in ("notation", "style", "layout", "symmetric", "mode")},
+        **{key: "on" if getattr(prompt.question, key) else "off" for key in ("steps", "check")},
     }
     return "\n".join(f"{key:<10}  {value}" for key, value in shown.items())
 
 
 def _by(prompt: Prompt, name: str, rest: str) -> str:
-    prompt.request = replace(prompt.request, variables=tuple(rest.split()))
+    prompt.question = replace(prompt.question, variables=tuple(rest.split()))
     return ""
 
 
 def _declare(prompt: Prompt, name: str, rest: str) -> str:
-    from eindiff.core.errors import EindiffError
-    from eindiff.text.read.declarations import parse_declarations
-
     try:
         parse_declarations(rest)
     except EindiffError as error:
         return str(error)
-    prompt.request = replace(prompt.request, declare=rest)
+    prompt.question = replace(prompt.question, declare=rest)
     return ""
 
 
 def _set_order(prompt: Prompt, name: str, rest: str) -> str:
     if not rest.isdecimal():
         return f":order takes a whole number, not {rest!r}"
-    prompt.request = replace(prompt.request, order=int(rest))
+    prompt.question = replace(prompt.question, order=int(rest))
     return ""
 
 
 def _choose(prompt: Prompt, name: str, rest: str) -> str:
-    from eindiff.apps.cli import CHOICES
-
     if rest not in CHOICES[name]:
         return f":{name} takes one of {', '.join(CHOICES[name])}"
-    prompt.request = replace(prompt.request, **{name: rest})  # type: ignore[arg-type]
+    prompt.question = replace(prompt.question, **{name: rest})  # type: ignore[arg-type]
     return ""
 
 
 def _turn(prompt: Prompt, name: str, rest: str) -> str:
-    wanted = {"on": True, "off": False, "": not getattr(prompt.request, name)}.get(rest)
+    wanted = {"on": True, "off": False, "": not getattr(prompt.question, name)}.get(rest)
     if wanted is None:
         return f":{name} is on or off"
-    prompt.request = replace(prompt.request, **{name: wanted})  # type: ignore[arg-type]
+    prompt.question = replace(prompt.question, **{name: wanted})  # type: ignore[arg-type]
     return f"{name} {'on' if wanted else 'off'}"
 
 
 def _code(prompt: Prompt, name: str, rest: str) -> str:
-    prompt.answer(replace(prompt.request, code="numpy", steps=False))
+    prompt.answer(replace(prompt.question, code="numpy", steps=False))
     return ""
 
 
 def _graph(prompt: Prompt, name: str, rest: str) -> str:
     if not rest:
         return ":graph needs a file name that ends in .svg or .dot"
-    prompt.answer(replace(prompt.request, graph=os.path.expanduser(rest)))
+    prompt.answer(replace(prompt.question, graph=os.path.expanduser(rest)))
     return ""
 
 
 def _reset(prompt: Prompt, name: str, rest: str) -> str:
-    prompt.request = prompt.first
+    prompt.question = prompt.first
     return ""
 
 

@@ -6,13 +6,14 @@ pushforward v̇ = ∂v/∂x (axes of v, then of x), in reverse mode its pullback
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from eindiff.calculus.kinks import chain, pullbacks_at_kinks
 from eindiff.core import construct
 from eindiff.core.construct import Factor, add, einsum
 from eindiff.core.labels import Labels, fresh_labels
-from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, plain, topological
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, Number, plain, topological
 from eindiff.core.rewrite import record
 from eindiff.core.sizes import Size
 
@@ -65,15 +66,18 @@ def pushforward_elementwise(node: Map, dots: Mapping[Expr, Expr], extra: int) ->
 
 # Reverse mode
 
+Multiply = Callable[[Number, Sequence[Factor], Labels, dict[int, Size]], Expr]  # what makes a product or a contraction
+nested: Multiply = partial(einsum, inline=False)  # contractions in it stay nested, because they are shared
 
-def pullback_multiplication(node: Einsum, bar: Expr, index: int) -> Expr:
+
+def pullback_multiplication(node: Einsum, bar: Expr, index: int, multiply: Multiply = nested) -> Expr:
     """Theorem 8: C contributes `C̄ *_(s4 s3, s2, s4 s1) B` to Ā, here with all the other operands for B."""
     sizes = dict(enumerate(node.sizes))
     seed = tuple(range(len(sizes), len(sizes) + bar.ndim - node.ndim))
     sizes.update(zip(seed, bar.shape, strict=False))
     others = [f for k, f in enumerate(zip(node.operands, node.labels, strict=True)) if k != index]
     factors: list[Factor] = [(bar, seed + node.output), *others]
-    return einsum(node.coefficient, factors, seed + node.labels[index], sizes, inline=False)
+    return multiply(node.coefficient, factors, seed + node.labels[index], sizes)
 
 
 def pullback_general(node: Apply, bar: Expr, index: int) -> Expr | None:
@@ -89,7 +93,7 @@ def pullback_general(node: Apply, bar: Expr, index: int) -> Expr | None:
     return einsum(1, factors, seed + node.batch[index] + core, _sizes(factors), inline=False)
 
 
-def pullback_elementwise(node: Map, bar: Expr, index: int) -> Expr | None:
+def pullback_elementwise(node: Map, bar: Expr, index: int, multiply: Multiply = nested) -> Expr | None:
     """Theorem 10: C contributes `C̄ *_(s2 s1, s1, s2 s1) f'(A)` to Ā."""
     prime = node.function.derivatives[index]
     if prime is None:
@@ -97,7 +101,7 @@ def pullback_elementwise(node: Map, bar: Expr, index: int) -> Expr | None:
     own = tuple(range(node.ndim))
     seed = tuple(range(node.ndim, bar.ndim))
     factors = [(bar, seed + own), (prime(*node.args), own)]
-    return einsum(1, factors, seed + own, _sizes(factors), inline=False)
+    return multiply(1, factors, seed + own, _sizes(factors))
 
 
 def _general_derivative(node: Apply, index: int) -> Expr | None:
@@ -146,23 +150,27 @@ def pushforwards(y: Expr, x: Expr, seed: Expr) -> dict[Expr, Expr]:
     for node in order:
         if node in dots or node not in active:
             continue
-        match node:
-            case Einsum():
-                terms = pushforward_multiplication(node, dots, extra)
-            case Add():
-                terms = [dots[term] for term in node.terms if term in dots]
-            case Map():
-                terms = pushforward_elementwise(node, dots, extra)
-            case Apply():
-                terms = pushforward_general(node, dots, extra)
-            case _:
-                terms = []
+        terms = pushforward(node, dots, extra)
         if terms and not construct.is_zero(total := add(terms)):
             dots[node] = total
             record(_THEOREMS[type(node)][0], "pushforward", (node, x), total)
     for u, bar in pullbacks_at_kinks(y, order, active, [x], unit(y), pullbacks, pushforwards):
         dots[y] = add([*([dots[y]] if y in dots else []), chain(bar, dots[u], y.ndim)])
     return dots
+
+
+def pushforward(node: Expr, dots: Mapping[Expr, Expr], extra: int) -> list[Expr]:
+    """What the pushforwards of its children contribute to that of a node; `extra` is the order of the variable."""
+    match node:
+        case Einsum():
+            return pushforward_multiplication(node, dots, extra)
+        case Map():
+            return pushforward_elementwise(node, dots, extra)
+        case Apply():
+            return pushforward_general(node, dots, extra)
+        case Add():
+            return [dots[term] for term in node.terms if term in dots]
+    return []
 
 
 def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
@@ -172,6 +180,16 @@ def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
     terms: dict[Expr, list[Expr]] = {y: [seed]}
     for u, bar in pullbacks_at_kinks(y, order, active, xs, seed, pullbacks, pushforwards):
         terms.setdefault(u, []).append(bar)
+    return swept_back(order, active, terms, add, pullback)
+
+
+def swept_back(
+    order: Sequence[Expr], active: set[Expr], terms: dict[Expr, list[Expr]], add: Callable, pullback: Callable
+) -> dict[Expr, Expr]:
+    """Reverse mode over nodes in topological order: `v̄` of the active ones, from the terms that it begins with.
+
+    `add` and `pullback` make the nodes: canonical ones, or those that lay down an order of multiplication.
+    """
     bars: dict[Expr, Expr] = {}
     for node in reversed(order):
         if node not in active or node not in terms:
@@ -186,13 +204,13 @@ def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
     return bars
 
 
-def pullback(node: Expr, bar: Expr, index: int) -> Expr | None:
+def pullback(node: Expr, bar: Expr, index: int, multiply: Multiply = nested) -> Expr | None:
     """What a node contributes to the pullback of one of its children."""
     match node:
         case Einsum():
-            return pullback_multiplication(node, bar, index)
+            return pullback_multiplication(node, bar, index, multiply)
         case Map():
-            return pullback_elementwise(node, bar, index)
+            return pullback_elementwise(node, bar, index, multiply)
         case Apply():
             return pullback_general(node, bar, index)
     return bar  # a sum passes its pullback on

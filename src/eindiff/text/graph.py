@@ -21,7 +21,7 @@ from eindiff.core.construct import power_parts
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Variable, plain, topological
-from eindiff.text.write.print_tree import number_text
+from eindiff.text.write.tree import number_text
 
 LETTERS = "ijklpqrstuvabcdefghmnowxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 HIGH = 4  # the order from which on nodes are red

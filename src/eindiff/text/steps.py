@@ -13,22 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eindiff.calculus.chain_rule import (
-    pullback,
-    pushforward_elementwise,
-    pushforward_general,
-    pushforward_multiplication,
-    unit,
-)
+from eindiff.calculus.chain_rule import pullback, pushforward, unit
 from eindiff.calculus.derive import derivative, find_variable
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, Variable, plain, topological, variables
+from eindiff.core.nodes import Apply, Einsum, Expr, Map, Variable, plain, topological, variables
 from eindiff.core.rebuild import with_children
 from eindiff.core.rewrite import RULES, Applied, rewrite_log
-from eindiff.text.write import print_expr
 from eindiff.text.write.latex import name_latex
-from eindiff.text.write.print_tree import number_text
+from eindiff.text.write.to_text import Equations
+from eindiff.text.write.tree import number_text
 
 _LETTERS = "vuzsq"
 _FUNCTIONS = "fgh"
@@ -291,16 +285,7 @@ def _forward_terms(node: Expr, names: _Names) -> list[Expr]:
             dots[names.of.get(child, child)] = dot
     if type(short) is not type(node) or any(child not in short.children for child in dots):
         return []
-    match short:
-        case Einsum():
-            return pushforward_multiplication(short, dots, names.x.ndim)
-        case Map():
-            return pushforward_elementwise(short, dots, names.x.ndim)
-        case Apply():
-            return pushforward_general(short, dots, names.x.ndim)
-        case Add():
-            return [dots[term] for term in short.terms if term in dots]
-    return []
+    return pushforward(short, dots, names.x.ndim)
 
 
 def _ending(after: Expr, x: Variable, symmetric: str, names: _Names, last: Expr | None) -> list[Step]:
@@ -423,7 +408,7 @@ class Writer:
     letter: str
 
     def expr(self, expr: Expr) -> str:
-        text = print_expr.to_text(expr, self.notation, self.style, names=False)
+        text = Equations.of(expr, self.notation, names=False).text(self.style)
         if self.style == "latex":
             return re.sub(rf"\\mathit\{{{self.letter}(bar|dot)\}}", rf"\\\1{{{self.letter}}}", text)
         return self.marked(text)

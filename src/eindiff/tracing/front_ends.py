@@ -108,7 +108,7 @@ class Lowered:
     @property
     def formula(self) -> str:
         """The derivative as text, one line for each block."""
-        from eindiff.text.write.print_expr import to_text
+        from eindiff.text.write.to_text import to_text
 
         return "\n".join(to_text(x) for x in flatten(self._exprs))
 

@@ -15,10 +15,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, Response
 from starlette.exceptions import HTTPException
 
-from eindiff import __version__
 from eindiff.apps.page import limits, models
-from eindiff.apps.page.examples import GROUPS
+from eindiff.apps.page.examples import GROUPS, functions
 from eindiff.apps.page.workers import Reply, Workers
+from eindiff.version import __version__
 
 STATIC = Path(__file__).parent / "static"
 POLICY = (
@@ -50,7 +50,7 @@ WORDS = {
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": models.Problem, "description": text} for status, text in WORDS.items()
 }
-DESCRIPTION = """Closed-form derivatives of tensor expressions. Every request stands for itself; nothing is stored."""
+SUMMARY = """Closed-form derivatives of tensor expressions. Every request stands for itself; nothing is stored."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -76,7 +76,7 @@ def make_app(workers: Workers, log: Callable[..., None] = log) -> FastAPI:
                 workers.stop()
 
     app = FastAPI(
-        title="eindiff", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None,
+        title="eindiff", version=__version__, description=SUMMARY, docs_url=None, redoc_url=None,
         lifespan=lifespan,
     )  # fmt: skip
     _add_errors(app)
@@ -179,7 +179,6 @@ def _add_tasks(app: FastAPI, workers: Workers) -> None:
 
 def _add_facts(app: FastAPI, workers: Workers) -> None:
     """What is known without work."""
-    from eindiff.apps.page.examples import functions
 
     @app.get("/api/examples", operation_id="examples", summary="Examples to start from")
     async def examples() -> models.Examples:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from eindiff.apps.page.work import derivatives
-from eindiff.calculus.derive import MODES, derivative
+from eindiff.apps.page.reading import derivatives
+from eindiff.calculus.derive import MODES
 from eindiff.core.nodes import Expr, size_names
 from eindiff.program.plan import Plan, plan
+from eindiff.text.question import Answer
 
 TYPICAL = {"m": 1000, "n": 100, "k": 10, "p": 20, "r": 10, "h": 50}
 
@@ -20,31 +22,31 @@ def typical_sizes(names: Iterable[str], given: Mapping[str, int] | None = None) 
 
 def cost(ask: Mapping[str, Any]) -> dict[str, Any]:
     """The model `Cost`."""
-    reading, result = derivatives(ask)
+    result = derivatives(ask)
+    function = result.function
     outputs = [block.arranged.expr for block in result.blocks]
-    sizes = typical_sizes(size_names(reading.function, *outputs, *(x for b in result.blocks for x in b.by)),
-                          ask.get("sizes"))  # fmt: skip
+    sizes = typical_sizes(size_names(function, *outputs, *result.by), ask.get("sizes"))
     made = plan(outputs, sizes)
-    by = [block.by for block in result.blocks]
     return {
         "sizes": sizes,
         **_totals(made),
         "result_bytes": float(made.result_bytes),
         "seconds": made.seconds,
-        "function_flops": plan(reading.function, sizes).flops,
+        "function_flops": plan(function, sizes).flops,
         "highest_order": made.largest_order,
         "steps": _steps(made),
         "modes": [
-            {"mode": mode, **_totals(plan(_all(reading.function, by, mode, ask), sizes))}
+            {"mode": mode, **_totals(plan(_in_mode(result, mode), sizes))}
             for mode in MODES
-            if mode != "auto" and any(by)
+            if mode != "auto" and result.by
         ],
     }
 
 
-def _all(function: Expr, by: list[tuple], mode: str, ask: Mapping[str, Any]) -> list[Expr]:
-    convention = ask.get("symmetric", "projected")
-    return [derivative(function, *xs, mode=mode, symmetric=convention) if xs else function for xs in by]
+def _in_mode(result: Answer, mode: str) -> list[Expr]:
+    """The derivatives of an answer in another mode."""
+    question = replace(result.question, mode=mode)
+    return [question.derivative(result.function, block.by) for block in result.blocks]
 
 
 def _totals(made: Plan) -> dict[str, float]:

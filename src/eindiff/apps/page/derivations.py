@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from eindiff.apps.page.formulas import inline
-from eindiff.apps.page.work import Reading, derivatives
+from eindiff.apps.page.reading import derivatives
 from eindiff.core.nodes import Expr
-from eindiff.core.rewrite import rewrite_log
-from eindiff.text.answer import Request, chapters_of
-from eindiff.text.read.parse import parse
+from eindiff.text.question import chapters_of
 from eindiff.text.steps import Chapter, Step, Writer, shown
 from eindiff.text.write.mathml import (
     APPLY,
@@ -31,15 +29,10 @@ D = '<mo lspace="0" rspace="0">∂</mo>'
 
 def steps(ask: Mapping[str, Any]) -> dict[str, Any]:
     """The model `Steps`."""
-    reading = Reading(ask)
-    with rewrite_log() as log:
-        parse(reading.text, reading.declared)
-    _, result = derivatives(ask, reading)
-    request = Request(mode=ask.get("mode", "auto"), symmetric=ask.get("symmetric", "projected"))
-    notation = ask.get("notation", "matrix")
+    result = derivatives(ask)
     number, chapters = 0, []
-    for chapter in chapters_of(result, request, log) if any(block.by for block in result.blocks) else []:
-        chapters.append(_Typesetter(notation, chapter).data(number))
+    for chapter in chapters_of(result) if result.by else []:
+        chapters.append(_Typesetter(result.question.notation, chapter).data(number))
         number += len(chapter.steps)
     return {"chapters": chapters}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eindiff.apps.page.models import Example, ExampleGroup, Function
+from eindiff.text.read.table import TABLE
 
 
 def _group(title: str, *rows: tuple) -> ExampleGroup:
@@ -95,6 +96,4 @@ GROUPS = [
 
 def functions() -> list[Function]:
     """The functions of the language, in the order of the alphabet."""
-    from eindiff.text.read.table import TABLE
-
     return [Function(name=name, description=row.usage) for name, row in sorted(TABLE.items())]

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from eindiff.apps.page.formulas import lines
 from eindiff.core import construct
 from eindiff.core.errors import shape_text
 from eindiff.core.labels import UnionFind
@@ -16,8 +15,9 @@ from eindiff.structure.picture import COLOURS, OTHER
 from eindiff.structure.picture_scheme import Scheme
 from eindiff.structure.terms import Term
 from eindiff.text.write.mathml import MathmlStyle, name_mathml, whole
-from eindiff.text.write.print_text import POWER, PRODUCT, Piece, UnicodeStyle
-from eindiff.text.write.print_tree import Tree, call, literal, product, split_number
+from eindiff.text.write.plain import POWER, PRODUCT, Piece, UnicodeStyle
+from eindiff.text.write.to_text import Equations
+from eindiff.text.write.tree import Tree, call, literal, product, split_number
 
 LONGEST = 120  # characters of a formula; in a longer one, factors have names
 NAMES = "CDEFGKLMNPQ"
@@ -116,12 +116,12 @@ def written(pattern: Pattern, rows: int) -> Tree:
     whole_term = construct.einsum(pattern.coefficient, list(pattern.factors), pattern.output, pattern.sizes)
     if whole_term.ndim <= 2:
         return _matrix(whole_term)
-    line = lines(whole_term, "index", names=False)[-1]
+    line = Equations.of(whole_term, "index", names=False).lines[-1]
     return Tree("tensor", (line.tree,), line.labels, whole_term.ndim)
 
 
 def _matrix(expr: Expr) -> Tree:
-    return lines(expr, "matrix", names=False)[-1].tree
+    return Equations.of(expr, "matrix", names=False).lines[-1].tree
 
 
 def kronecker(pattern: Pattern, rows: int) -> tuple[Expr, list[Expr]] | None:

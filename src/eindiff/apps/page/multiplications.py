@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from itertools import count
+from math import prod
 from typing import Any
 
-from eindiff.calculus.chain_rule import pullback_general, unit
+from eindiff.calculus.chain_rule import depends, pullback, swept_back, unit
 from eindiff.calculus.derive import derivative
 from eindiff.core import construct
 from eindiff.core.construct import Factor
@@ -61,7 +62,7 @@ class Multiplications:
         if not by:
             return self._result(function)
         lower = derivative(function, *by[:-1], mode="reverse", symmetric=symmetric) if by[1:] else function
-        stand_in = self._stand_in(self.pulled_back(lower, by[-1]))
+        stand_in = self._stand_in(self._pulled_back(lower, by[-1]))
         projected = _projected(stand_in, by[-1], symmetric)
         return self._result(arrange(projected, function.ndim, [x.ndim for x in by], layout).expr)
 
@@ -73,46 +74,24 @@ class Multiplications:
             return made if inner is None else self.multiplied(made.coefficient * inner[0], *inner[1:])
         return made
 
-    def pulled_back(self, y: Expr, x: Variable) -> Expr:
-        """Reverse mode: from `ȳ`, a unit tensor, one theorem after the other."""
+    def _pulled_back(self, y: Expr, x: Variable) -> Expr:
+        """Reverse mode, from a unit tensor."""
         top = self.expanded(plain(y))
-        order = topological([top])
-        active: set[Expr] = {x}
-        for node in order:
-            if any(child in active for child in node.children):
-                active.add(node)
-        terms: dict[Expr, list[Expr]] = {top: [unit(y)]}
-        for node in reversed(order):
-            if node not in terms or node not in active or node is x:
-                continue
-            bar = self.total(terms.pop(node))
-            for index, child in enumerate(node.children):
-                if child in active and (term := self._pullback(node, bar, index)) is not None:
-                    terms.setdefault(child, []).append(term)
-        return self.total(terms[x]) if x in terms else construct.filled(0, y.shape + x.shape)
+        order, active = depends([top], [x])
+        bars = swept_back(order, active, {top: [unit(y)]}, self.total, self._pullback)
+        return bars[x] if x in bars else construct.filled(0, y.shape + x.shape)
 
     def _pullback(self, node: Expr, bar: Expr, index: int) -> Expr | None:
-        match node:
-            case Einsum():
-                sizes = dict(enumerate(node.sizes))
-                seed = tuple(range(len(sizes), len(sizes) + bar.ndim - node.ndim))
-                sizes.update(zip(seed, bar.shape, strict=False))
-                others = [f for k, f in enumerate(zip(node.operands, node.labels, strict=True)) if k != index]
-                factors = [(bar, seed + node.output), *others]
-                return self.product(node.coefficient, factors, seed + node.labels[index], sizes, in_turn)
-            case Map():
-                canonical: Any = self._source.get(node, node)
-                prime = node.function.derivatives[index]
-                if prime is None or construct.is_zero(local := prime(*canonical.args)):
-                    return None
-                own, seed = tuple(range(node.ndim)), tuple(range(node.ndim, bar.ndim))
-                sizes = dict(zip(seed + own, bar.shape, strict=True))
-                return self.product(1, [(bar, seed + own), (self.expanded(local), own)], seed + own, sizes, in_turn)
-            case Apply():
-                canonical = self._source.get(node, node)
-                made = pullback_general(canonical, self._stand_in(bar), index)
-                return None if made is None or construct.is_zero(made) else self.expanded(made)
-        return bar
+        """The theorems of the chain rule, the pullback being the first factor; functions know canonical nodes only."""
+        canonical = self._source.get(node, node)
+        if isinstance(node, Apply):
+            made = pullback(canonical, self._stand_in(bar), index)
+            return None if made is None else self.expanded(made)
+        return pullback(canonical, bar, index, self._in_turn)
+
+    def _in_turn(self, coefficient: Number, factors: Sequence[Factor], output: Labels, sizes: dict[int, Size]) -> Expr:
+        made = [(self.expanded(node), labels) for node, labels in factors]
+        return self.product(coefficient, made, output, sizes, in_turn)
 
     def _stand_in(self, node: Expr) -> Variable:
         """A variable in the place of a node, for functions that make canonical expressions."""
@@ -174,27 +153,20 @@ class Multiplications:
         self, coefficient: Number, factors: Sequence[Factor], output: Labels, sizes: dict[int, Size], choose: Choose
     ) -> Expr:
         """A product of any number of factors; a label that the output has several times is a unit tensor of its own."""
-        for factor in factors:
-            if construct.is_zero(factor[0]):
-                return construct.filled(0, tuple([sizes[label] for label in output]))
+        if any(construct.is_zero(node) for node, _ in factors):
+            return construct.filled(0, tuple([sizes[label] for label in output]))
         coefficient, left = _without_numbers(coefficient, factors, output)
         output, units = _units(output, sizes)
-        inside = (*output, *(label for _, labels in units for label in labels))
-        while len(left) > 2 or (len(left) == 2 and units):
-            i, j = choose(left, inside)
-            pair = [left[i], left[j]]
-            rest = [factor for k, factor in enumerate(left) if k not in (i, j)]
-            kept = _kept(pair, rest, inside)
-            last = not rest
-            left = [(self.multiplied(coefficient if last else 1, pair, kept, sizes), kept), *rest]
-            coefficient = 1 if last else coefficient
-        while units and left:  # unit tensors at the end
-            pair, units = [*left, units[0]], units[1:]
-            kept = _kept(pair, units, output)
-            left = [(self.multiplied(coefficient, pair, output if not units else kept, sizes), kept)]
-            coefficient = 1
-            if not units:
-                return left[0][0]
+        while left and len(left) + len(units) > 2:
+            if len(left) > 1:
+                i, j = choose(left, output)
+                pair, left = [left[i], left[j]], [factor for k, factor in enumerate(left) if k not in (i, j)]
+            else:  # unit tensors at the end
+                pair, left, units = [left[0], units[0]], [], units[1:]
+            kept = _kept(pair, left, output)
+            made = self.multiplied(1 if left else coefficient, pair, kept, sizes)
+            coefficient = coefficient if left else 1
+            left = [(made, kept), *left]
         return self.multiplied(coefficient, [*left, *units], output, sizes)
 
     def multiplied(
@@ -202,7 +174,7 @@ class Multiplications:
     ) -> Expr:
         """One multiplication, transpositions and numbers included; a unit tensor that changes nothing is left out."""
         opened = [_opened(factor) for factor in factors]
-        coefficient = number(coefficient * _times(part for part, _ in opened))
+        coefficient = number(prod((part for part, _ in opened), start=coefficient))
         pair, names = _without_unit([factor for _, factor in opened], output)
         output = tuple([names.get(label, label) for label in output])
         if coefficient == 1 and len(pair) == 1 and pair[0][1] == output:
@@ -219,7 +191,8 @@ class Multiplications:
         """The one node of its kind that is made of these."""
         key = (kind, *key)
         if key not in self._made:
-            self._made[key] = unlisted(kind, b"graph %d" % len(self._made), symmetries=(), **fields)
+            made = self._made[key] = unlisted(kind, b"graph %d" % len(self._made), symmetries=(), **fields)
+            self._expanded[made] = made
         return self._made[key]
 
 
@@ -284,18 +257,18 @@ def _kept(pair: Sequence[Factor], rest: Sequence[Factor], output: Labels) -> Lab
 def _units(output: Labels, sizes: dict[int, Size]) -> tuple[Labels, list[Factor]]:
     """The output with different labels, and a unit tensor for each label that it had several times."""
     fresh = count(1 + max(sizes, default=0))
-    several, changed = {label: [label] for label in output if output.count(label) > 1}, []
-    for k, label in enumerate(output):
-        if label in output[:k]:
-            several[label].append(next(fresh))
-            sizes[several[label][-1]] = sizes[label]
-            changed.append(several[label][-1])
-        else:
-            changed.append(label)
-    units = []
-    for labels in several.values():
-        same = (0,) * len(labels)
-        units.append((construct.einsum(1, [], same, {0: sizes[labels[0]]}), tuple(labels)))
+    several: dict[int, list[int]] = {}
+    changed = []
+    for label in output:
+        own = several.setdefault(label, [])
+        own.append(next(fresh) if own else label)
+        sizes[own[-1]] = sizes[label]
+        changed.append(own[-1])
+    units = [
+        (construct.einsum(1, [], (0,) * len(own), {0: sizes[label]}), tuple(own))
+        for label, own in several.items()
+        if len(own) > 1
+    ]
     return tuple(changed), units
 
 
@@ -349,10 +322,3 @@ def _without_unit(pair: list[Factor], output: Labels) -> tuple[list[Factor], dic
                 if set(gone) <= set(theirs) and not set(gone) & set(output) and not set(stays) & set(theirs):
                     return [(other, tuple([names.get(x, x) for x in theirs]))], names
     return pair, {}
-
-
-def _times(numbers: Any) -> Number:
-    result: Number = 1
-    for one in numbers:
-        result = result * one
-    return result

@@ -11,7 +11,7 @@ import numpy as np
 
 from eindiff.apps.page.legend import legend
 from eindiff.apps.page.multiplications import Multiplications
-from eindiff.apps.page.work import RefusedError, derivatives
+from eindiff.apps.page.reading import ProblemError, derivatives
 from eindiff.calculus.derive import find_variable, hessian
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError, shape_text
@@ -48,13 +48,14 @@ WORDS = {
 
 def graphs(ask: Mapping[str, Any]) -> dict[str, Any]:
     """The model `Graphs`."""
-    reading, result = derivatives(ask)
-    convention, layout = ask.get("symmetric", "projected"), ask.get("layout", "mixed")
-    maker = Multiplications()
+    result = derivatives(ask)
+    question, maker = result.question, Multiplications()
     made: dict[str, dict[str, Expr]] = {}
     for mode, multiplied in (("reverse", maker.reverse), ("cross_country", maker.cross_country)):
         made[mode] = {
-            block.label("unicode", reading.name): multiplied(reading.function, block.by, layout, convention)
+            block.label("unicode", result.name): multiplied(
+                result.function, block.by, question.layout, question.symmetric
+            )
             for block in result.blocks
         }
     return {
@@ -78,18 +79,18 @@ def _graph(mode: str, outputs: Mapping[str, Expr]) -> dict[str, Any]:
 
 def structure(ask: Mapping[str, Any]) -> dict[str, Any]:
     """The model `Structure`."""
-    reading, result = derivatives(ask)
-    by = list(dict.fromkeys(x for block in result.blocks for x in block.by))
-    if ask.get("order") != 2:
+    result = derivatives(ask)
+    function, question = result.function, result.question
+    if question.order != 2:
         return {"available": False, "reason": "Only second derivatives are drawn."}
-    if reading.function.ndim:
+    if function.ndim:
         return {"available": False, "reason": "Only the Hessian of a scalar function is drawn."}
-    wanted = [find_variable(reading.function, x) for x in by]
-    blocks = hessian(reading.function, wanted, ask.get("mode", "auto"), ask.get("symmetric", "projected"))
+    wanted = [find_variable(function, x) for x in result.by]
+    blocks = hessian(function, wanted, question.mode, question.symmetric)
     every = [block for line in blocks for block in line]
     sizes = _sizes(every, wanted, ask.get("sizes") or {})
     try:
-        value = _value(reading.function, blocks if len(wanted) > 1 else blocks[0][0], wanted, sizes)
+        value = _value(function, blocks if len(wanted) > 1 else blocks[0][0], wanted, sizes)
     except EindiffError:
         return {"available": False, "reason": "No point was found at which the Hessian has finite values."}
     scheme, names = scheme_of(value), [x.name for x in wanted]
@@ -113,7 +114,7 @@ def _sizes(exprs: Sequence[Expr], wanted: Sequence[Variable], given: Mapping[str
     sizes = {name: given.get(name, SMALL.get(name, 5)) for name in sorted(names)}
     for v in [*variables(*exprs), *wanted]:
         if prod(sz.evaluate(size, sizes) for size in v.shape) > ENTRIES:
-            raise RefusedError(
+            raise ProblemError(
                 f"{v.name} of shape {shape_text(v.shape)} is too large to be drawn at these sizes", "sizes"
             )
     return sizes

@@ -8,12 +8,12 @@ from typing import Any
 
 from eindiff.apps.page.costs import typical_sizes
 from eindiff.apps.page.formulas import formula
-from eindiff.apps.page.work import Reading, derivatives
+from eindiff.apps.page.reading import derivatives
 from eindiff.core.nodes import Expr, variables
 from eindiff.program.write.module import Module
 from eindiff.program.write.script import RESERVED, Script
-from eindiff.text.answer import Answer, Block
 from eindiff.text.layouts import changes
+from eindiff.text.question import Answer, Block
 from eindiff.text.write.latex import name_latex
 
 CONVERTED = {
@@ -41,39 +41,34 @@ if __name__ == "__main__":
 
 def written(ask: Mapping[str, Any]) -> dict[str, Any]:
     """The model `Code`."""
-    reading, result = derivatives(ask)
+    result = derivatives(ask)
     library = ask.get("library", "numpy")
     if library == "latex":
-        text = _latex(reading, result, ask.get("notation", "matrix"))
+        text = _latex(result)
         return {"library": library, "language": "latex", "filename": "derivative.tex", "code": text}
-    if _is_usual(reading, result, ask):
-        wrt = list(dict.fromkeys(x for block in result.blocks for x in block.by))
+    if _is_usual(result):
         order = max(len(block.by) for block in result.blocks)
-        script = Script(reading.function, wrt, order, "f", {}, ask.get("mode", "auto"), 0)
+        script = Script(result.function, result.by, order, "f", {}, result.question.mode, 0)
         text = script.source() if library == "numpy" else _module(script, library)
     else:
-        text = _plain(_outputs(reading, result), library)
+        text = _plain(_outputs(result), library)
     return {"library": library, "language": "python", "filename": f"derivative_{library}.py", "code": text}
 
 
-def _is_usual(reading: Reading, result: Answer, ask: Mapping[str, Any]) -> bool:
+def _is_usual(result: Answer) -> bool:
     """Whether scripts give these derivatives: in the mixed layout, projected, by variables that are left."""
-    inputs = set(variables(reading.function))
-    layout, free = ask.get("layout", "mixed"), ask.get("symmetric", "projected") == "free"
-    for block in result.blocks:
-        if not block.by or changes(reading.function.ndim, [x.ndim for x in block.by], layout):
-            return False
-        if not inputs.issuperset(block.by):
-            return False
-        if free and any(x.symmetries for x in block.by):
-            return False
-    return True
+    if not set(variables(result.function)).issuperset(result.by):
+        return False
+    if result.has_symmetric and result.question.symmetric == "free":
+        return False
+    order, layout = result.function.ndim, result.question.layout
+    return all(block.by and not changes(order, [x.ndim for x in block.by], layout) for block in result.blocks)
 
 
-def _outputs(reading: Reading, result: Answer) -> dict[str, Expr]:
+def _outputs(result: Answer) -> dict[str, Expr]:
     """The function, and the derivatives as they are shown."""
     named = {"_".join(["derivative", *(x.name for x in block.by)]): block.arranged.expr for block in result.blocks}
-    return {"value": reading.function} | (named if any(block.by for block in result.blocks) else {})
+    return {"value": result.function} | (named if result.by else {})
 
 
 def _plain(outputs: dict[str, Expr], library: str) -> str:
@@ -104,11 +99,12 @@ def _module(script: Script, library: str) -> str:
     return "\n".join(imports) + "\n\n\n" + kept + "\n" + main
 
 
-def _latex(reading: Reading, result: Answer, notation: str) -> str:
+def _latex(result: Answer) -> str:
     """Equations for a document that uses amsmath."""
-    rows = [] if any(not block.by for block in result.blocks) else [_row(reading.name, reading.function, notation)]
+    name, notation = result.name, result.question.notation
+    rows = [_row(name, result.function, notation)] if result.by else []
     for block in result.blocks:
-        rows.append(_row(_label(block, reading.name), block.arranged.expr, notation, block.arranged.row))
+        rows.append(_row(_label(block, name), block.arranged.expr, notation, block.arranged.row))
     return "% \\usepackage{amsmath}\n\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}\n"
 
 

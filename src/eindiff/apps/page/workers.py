@@ -10,6 +10,7 @@ import asyncio
 import json
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections import OrderedDict
@@ -22,6 +23,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from eindiff.apps.page import limits
+from eindiff.apps.page.reading import ProblemError
+from eindiff.core.errors import EindiffError
 
 STARTING = 60.0  # seconds that a new one may take until it can work
 READY = "ready"
@@ -65,8 +68,6 @@ class Reply:
 
 def serve(pipe: Connection, memory: int) -> None:
     """Answer what comes through a pipe until it is closed."""
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server decides when workers end
     _limit_memory(memory)
     pipe.send(READY)
@@ -90,12 +91,11 @@ def respond(kind: str, ask: Mapping[str, Any]) -> tuple[int, bytes, str]:
 
 def _answered(kind: str, ask: Mapping[str, Any]) -> tuple[int, dict[str, Any], str]:
     """The same, with data that is not JSON yet."""
-    from eindiff.apps.page.work import RefusedError, answer
-    from eindiff.core.errors import EindiffError
+    from eindiff.apps.page.tasks import answer  # by workers alone, so that the server itself starts quickly
 
     try:
         return 200, answer(kind, ask), ""
-    except RefusedError as refused:
+    except ProblemError as refused:
         return 422, refused.problem, ""
     except EindiffError as error:
         return 422, {"message": " ".join(str(error).split()), "field": "expression"}, ""
@@ -118,7 +118,7 @@ def _place(error: BaseException) -> str:
 def _limit_memory(more: int) -> None:
     """Let this process have no more than that many bytes on top of what it has, where the system can do so."""
     try:
-        import resource
+        import resource  # not on all systems
 
         with open("/proc/self/statm", encoding="ascii") as file:
             now = int(file.read().split()[5]) * resource.getpagesize()

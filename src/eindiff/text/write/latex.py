@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 from eindiff.core.nodes import Number
-from eindiff.text.write.print_text import ATOM, POSTFIX, POWER, PRODUCT, SUMMED, Piece, PlainStyle, entries, short_array
-from eindiff.text.write.print_tree import Tree
+from eindiff.text.write.plain import ATOM, POSTFIX, POWER, PRODUCT, SUMMED, Piece, PlainStyle, entries, short_array
+from eindiff.text.write.tree import Tree
 
 _GREEK = re.compile(
     "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|upsilon|phi|chi|psi|omega"

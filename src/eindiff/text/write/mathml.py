@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from eindiff.core.nodes import Number
-from eindiff.text.write.print_text import (
+from eindiff.text.write.plain import (
     ATOM,
     POSTFIX,
     POWER,
@@ -25,7 +25,7 @@ from eindiff.text.write.print_text import (
     entries,
     short_array,
 )
-from eindiff.text.write.print_tree import Tree
+from eindiff.text.write.tree import Tree
 
 NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 TIMES = '<mo lspace="0" rspace="0.17em">&#x2062;</mo>'  # invisible, with a thin space

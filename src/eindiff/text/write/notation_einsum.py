@@ -18,7 +18,7 @@ from eindiff.core.index_relations import IndexMap
 from eindiff.core.labels import LETTERS, Labels
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number, topological
 from eindiff.core.sizes import Size
-from eindiff.text.write.print_tree import (  # fmt: skip
+from eindiff.text.write.tree import (  # fmt: skip
     Tree,
     call,
     fraction,
@@ -66,7 +66,7 @@ class EinsumNotation:
         for node in topological([expr]):
             self._weigh(node)
 
-    # What `print_names.document` asks
+    # What `document.document` asks
 
     def reference(self, node: Expr, flipped: bool = False, sign: int = 1) -> Tree:
         """A node where it is used: a variable or a number by itself, everything else as a reference."""

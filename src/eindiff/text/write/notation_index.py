@@ -18,9 +18,9 @@ from eindiff.core.construct import parts, power_parts
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number
 from eindiff.core.sizes import Size
+from eindiff.text.write.document import Document
 from eindiff.text.write.notation_einsum import EinsumNotation, constant_tree, keyword_trees
-from eindiff.text.write.print_names import Document
-from eindiff.text.write.print_tree import (
+from eindiff.text.write.tree import (
     Tree,
     call,
     fraction,
@@ -68,7 +68,7 @@ class IndexNotation(EinsumNotation):
         self.sizes[label] = size
         return label
 
-    # What `print_names.document` asks
+    # What `document.document` asks
 
     def reference(self, node: Expr, *_: Any) -> Tree:
         return self.entry(node, tuple(range(node.ndim)))

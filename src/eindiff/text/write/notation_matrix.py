@@ -11,9 +11,11 @@ from eindiff.core.index_relations import IndexMap, SizeOf
 from eindiff.core.networks import fresh_in, opened
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_index_map, number
 from eindiff.core.sizes import Size
+from eindiff.functions.indexing import concatenate, kron, reshape
+from eindiff.functions.reductions import norm1
 from eindiff.text.write.notation_einsum import EinsumNotation, Factor, filled_tree
 from eindiff.text.write.notation_network import Network, size_tree
-from eindiff.text.write.print_tree import Tree, call, literal, product
+from eindiff.text.write.tree import Tree, call, literal, product
 
 
 class MatrixNotation(EinsumNotation):
@@ -64,35 +66,31 @@ class MatrixNotation(EinsumNotation):
 
     def _known_form(self, node: Einsum) -> Tree | None:
         """norm1, reshaping, Kronecker products: put together again from their parts, they are this node."""
-        import eindiff as ed
-
         maps = [operand for operand in node.operands if is_index_map(operand)]
         if node.is_product or len(maps) == len(node.operands):
             return None
         first, *more = [operand for operand in node.operands if not is_index_map(operand)]
         if not more and not maps and node.ndim == 0 and isinstance(first, Map) and first.function.name == "abs":
-            return call("norm1", [self.scaled_tree(first.args[0])]) if ed.norm1(first.args[0]) is node else None
+            return call("norm1", [self.scaled_tree(first.args[0])]) if norm1(first.args[0]) is node else None
         if not any(o.ndim > 2 for o in maps) or len(more) > 1:
             return None
         if not more:
             same_count = sz.product(first.shape) == sz.product(node.shape)
             for candidate in _orientations(first) if same_count else ():
-                if ed.reshape(candidate, node.shape) is node:
+                if reshape(candidate, node.shape) is node:
                     sizes = [size_tree(size) for size in node.shape]
                     return call("reshape", [self.scaled_tree(candidate), *sizes], node.ndim)
             return None
         for a, b in ((first, more[0]), (more[0], first)):
             for left in _orientations(a):
                 for right in _orientations(b):
-                    if left.ndim == right.ndim < 3 and ed.kron(left, right) is node:
+                    if left.ndim == right.ndim < 3 and kron(left, right) is node:
                         return call("kron", [self.scaled_tree(left), self.scaled_tree(right)], node.ndim)
         return None
 
 
 def joined(node: Add) -> tuple[list[Expr], int] | None:
     """The parts and the axis if a sum joins parts that are each put in their place along an axis."""
-    import eindiff as ed
-
     found: dict[Size, tuple[Expr, int]] = {}
     for term in node.terms:
         coefficient, factors, output, sizes = parts(term)
@@ -118,7 +116,7 @@ def joined(node: Add) -> tuple[list[Expr], int] | None:
         pieces.append(found.pop(offset)[0])
         offset = sz.add(offset, pieces[-1].shape[axis])
     same = not found and len({piece.ndim for piece in pieces}) == 1
-    return (pieces, axis) if same and ed.concatenate(pieces, axis) is node else None
+    return (pieces, axis) if same and concatenate(pieces, axis) is node else None
 
 
 def flattened(node: Einsum, sizes: dict[int, Size]) -> list[Factor]:

@@ -17,7 +17,7 @@ from eindiff.core.labels import Labels
 from eindiff.core.nodes import Add
 from eindiff.core.sizes import Size
 from eindiff.text.write.notation_einsum import contraction_tree, filled_tree
-from eindiff.text.write.print_tree import (  # fmt: skip
+from eindiff.text.write.tree import (  # fmt: skip
     Tree,
     call,
     elementwise,

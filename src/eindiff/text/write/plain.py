@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from eindiff.core.nodes import Number
-from eindiff.text.write.print_tree import Tree, number_text
+from eindiff.text.write.tree import Tree, number_text
 
 SUM, SUMMED, PRODUCT, POWER, POSTFIX, ATOM = range(6)  # how tight a piece of text holds together
 

@@ -1,7 +1,7 @@
 """What a notation writes, before it is text: small trees that every style (plain, Unicode, LaTeX) renders.
 
 A notation turns each node of an expression into one tree whose leaves may be references to other nodes;
-`print_names.py` decides which of these get a name. The functions here build trees and keep them tidy: products are
+`document.py` decides which of these get a name. The functions here build trees and keep them tidy: products are
 flat, numbers stand in front, and a transpose goes inward as far as it can.
 """
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import eindiff as ed
 from eindiff.program.write.source import to_source
-from eindiff.text.write.print_expr import to_text
+from eindiff.text.write.to_text import to_text
 
 
 def main() -> None:

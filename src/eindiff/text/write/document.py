@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from eindiff.core.nodes import Expr
 from eindiff.core.traverse import post_order
-from eindiff.text.write.print_tree import Tree, replace, walk
+from eindiff.text.write.tree import Tree, replace, walk
 
 LARGE = 6  # pieces of text that make an expression worth a name if it occurs more than once
 DEPTH = 16  # nested references beyond which an expression gets a name in any case

@@ -1,0 +1,129 @@
+"""Expressions as text, in three notations (matrix, index, einsum) and three styles (plain, Unicode, LaTeX).
+
+A notation makes a tree of an expression, or several where parts get names; a style writes trees down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from html import escape
+
+from eindiff.core.errors import EindiffError
+from eindiff.core.nodes import Expr, Map, plain, variables
+from eindiff.core.rebuild import rebuild, with_children
+from eindiff.core.sizes import names as size_names
+from eindiff.text.write.document import document
+from eindiff.text.write.latex import LatexStyle
+from eindiff.text.write.notation_einsum import EinsumNotation
+from eindiff.text.write.notation_index import IndexNotation, with_letters
+from eindiff.text.write.notation_matrix import MatrixNotation
+from eindiff.text.write.plain import PlainStyle, UnicodeStyle
+from eindiff.text.write.tree import Tree
+
+NOTATIONS = ("matrix", "index", "einsum")
+STYLES: dict[str, type[PlainStyle]] = {"plain": PlainStyle, "unicode": UnicodeStyle, "latex": LatexStyle}
+
+
+def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: bool = True) -> str:
+    """An expression as text.
+
+    `notation` is `matrix` (`X'*diag(v)*X`), `index` (`[i,j] sum[k] X[k,i]*v[k]*X[k,j]`) or `einsum`; `style` is
+    `plain`, which `parse` and `parse_index` read back, `unicode` or `latex`. What is large and occurs more than once
+    gets a name (`t0 = ...; ...`) unless `names` is False; then an expression that is too long or too deep is cut off.
+
+    >>> import eindiff as ed
+    >>> A, x, b = ed.matrix("A", "m", "n"), ed.vector("x", "n"), ed.vector("b", "m")
+    >>> gradient = ed.gradient(ed.norm2(A @ x - b) ** 2, x)
+    >>> to_text(gradient)
+    "2*A'*(A*x - b)"
+    >>> to_text(gradient, style="unicode")
+    '2·Aᵀ·(A·x − b)'
+    >>> to_text(gradient, "einsum")
+    '2*einsum("ji,j->i", A, einsum("ij,j->i", A, x) - b)'
+    """
+    if notation not in NOTATIONS:
+        raise EindiffError(f"notation {notation!r}: choose one of {', '.join(NOTATIONS)}")
+    if style not in STYLES:
+        raise EindiffError(f"style {style!r}: choose one of {', '.join(STYLES)}")
+    return Equations.of(expr, notation, names).text(style)
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """A named part, or the expression itself (then without a name): its labels in index notation, and its tree."""
+
+    name: str
+    labels: tuple
+    tree: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Equations:
+    """An expression in a notation: the named parts, each before its use, and the expression itself as the last."""
+
+    lines: list[Equation]
+    notation: str
+    taken: frozenset[str]  # names of variables and sizes
+
+    @staticmethod
+    def of(expr: Expr, notation: str, names: bool = True) -> Equations:
+        """The trees of an expression."""
+        expr = as_written(plain(expr))
+        taken = frozenset(_taken(expr))
+        lines: Iterable[tuple]
+        if notation == "index":
+            indices = IndexNotation(expr)
+            lines = with_letters(document(expr, indices, names, taken), indices, expr)
+        else:
+            made = document(expr, MatrixNotation(expr) if notation == "matrix" else EinsumNotation(expr), names, taken)
+            lines = [*((name, (), tree) for name, _, tree in made.definitions), ("", (), made.body)]
+        return Equations([Equation(*line) for line in lines], notation, taken)
+
+    def text(self, style: str) -> str:
+        """All of it in a style."""
+        writer = STYLES[style]()
+        if self.notation == "index":
+            writer = replace(writer, times=" ") if style == "unicode" else writer
+            total, unit = ("Σ" if "sum" in self.taken else "sum"), ("δ" if "delta" in self.taken else "delta")
+            writer = replace(writer, total=total, unit=unit)
+            return writer.equations([writer.equation(x.name, x.labels, writer.text(x.tree)) for x in self.lines])
+        *parts, body = self.lines
+        return writer.document([(writer.define(x.name), writer.text(x.tree)) for x in parts], writer.text(body.tree))
+
+
+def _taken(expr: Expr) -> Iterable[str]:
+    for variable in variables(expr):
+        yield variable.name
+        for size in variable.shape:
+            yield from size_names(size)
+
+
+def as_written(expr: Expr) -> Expr:
+    """An expression without the functions that only derivatives are made of: with the formulas that people know."""
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        if isinstance(node, Map) and node.function.formula is not None:
+            written: Expr = node.function.formula(*children)
+            return written
+        return with_children(node, children)
+
+    return rebuild([expr], change)[0]
+
+
+def repr_latex(expr: Expr) -> str:
+    """What a notebook shows: the expression in matrix notation between dollar signs."""
+    return f"$\\displaystyle {to_text(expr, style='latex')}$"
+
+
+def repr_html(expr: Expr) -> str:
+    """What a page shows where there is no LaTeX: the expression in Unicode, one line a definition."""
+    return f"<code>{escape(to_text(expr, style='unicode')).replace(chr(10), '<br>')}</code>"
+
+
+# What `eindiff` gives to the class of expressions
+EXPRESSION_TEXTS: dict[str, Callable[[Expr], str]] = {
+    "_repr_latex_": repr_latex,
+    "_repr_html_": repr_html,
+    "_readable": lambda expr: to_text(expr),
+}
