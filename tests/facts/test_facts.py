@@ -11,7 +11,7 @@ import pytest
 
 import eindiff as ed
 from eindiff.core import construct
-from eindiff.facts.bounds import ELEMENTWISE, facts
+from eindiff.facts.bounds import facts
 from eindiff.functions.elementwise import TABLE
 from fact_checks import assert_hold_at_points
 from models import net
@@ -121,9 +121,8 @@ def test_nonzero():
     assert not facts(1 / x3 + 1).nonzero
 
 
-def test_every_elementwise_function_has_a_row():
-    elementwise = {name for name, function in TABLE.items() if not function.core}
-    assert set(ELEMENTWISE) == elementwise
+def test_every_elementwise_function_has_bounds():
+    assert [name for name, function in TABLE.items() if not function.core and function.bounds is None] == []
 
 
 @pytest.mark.parametrize("name", [name for name, function in TABLE.items() if len(function.derivatives) == 1])
@@ -140,7 +139,7 @@ def test_range_of_functions(name):
         found = facts(construct.map_(function, (low + (high - low) * ed.sigmoid(x),)))  # the ends are not reached
         inside = values[1:-1][np.isfinite(values[1:-1])]
         assert found.low <= inside.min(initial=inf) and inside.max(initial=-inf) <= found.high
-        if name not in ("sin", "cos") and low > 0:
+        if name not in ("sin", "cos", "gammaln") and low > 0 and np.isfinite(values).all():
             assert (found.low, found.high) == pytest.approx((values.min(), values.max()), rel=1e-12)
 
 

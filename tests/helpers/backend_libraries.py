@@ -58,9 +58,8 @@ def _stand_in_for_cupy() -> dict[str, ModuleType]:
     modules["cupyx.scipy"].linalg = modules["cupyx.scipy.linalg"]  # type: ignore[attr-defined]
     modules["cupyx.scipy"].special = modules["cupyx.scipy.special"]  # type: ignore[attr-defined]
     vars(modules["cupy"]).update({name: value for name, value in vars(np).items() if not name.startswith("__")})
-    vars(modules["cupyx.scipy.special"]).update(
-        erf=scipy.special.erf, expit=scipy.special.expit, logsumexp=scipy.special.logsumexp
-    )
+    names = ("erf", "erfc", "erfinv", "log_ndtr", "gammaln", "digamma", "polygamma", "expit", "logsumexp")
+    vars(modules["cupyx.scipy.special"]).update({name: getattr(scipy.special, name) for name in names})
 
     def scatter_add(array: np.ndarray, index: Any, value: Any) -> None:
         np.add.at(array, index, np.broadcast_to(value, array[index].shape))

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import erf
+from jax.scipy import special as jax_special
 
 import eindiff as ed
 from eindiff.core.nodes import Expr, Variable
@@ -23,6 +23,7 @@ from eindiff.functions.elementwise import TABLE
 
 jax.config.update("jax_enable_x64", True)
 
+SPECIAL = ("erf", "erfc", "erfinv", "log_ndtr", "gammaln", "digamma", "polygamma")
 MODES = ("forward", "reverse", "cross_country", "auto")
 
 # Compiling takes nearly all of the time that JAX needs for the small arrays of tests.
@@ -67,6 +68,10 @@ _ELEMENTWISE: dict[str, Callable[[tuple, np.random.Generator], np.ndarray]] = {
     "nonzero": lambda shape, rng: rng.choice([-1, 1], shape) * rng.uniform(0.5, 1.3, shape),
     "positive": lambda shape, rng: rng.uniform(0.5, 1.5, shape),
     "above -1": lambda shape, rng: rng.uniform(-0.5, 1.5, shape),
+    "above 1": lambda shape, rng: rng.uniform(1.3, 2.5, shape),
+    "anything but 0 and negative integers": lambda shape, rng: (
+        rng.choice([-1, 1], shape) + rng.uniform(0.2, 0.7, shape)
+    ),
     "between -1 and 1": lambda shape, rng: rng.choice([-1, 1], shape) * rng.uniform(0.1, 0.7, shape),
     "distinct entries": lambda shape, rng: rng.permutation(_spaced(prod(shape), rng) - 1).reshape(shape),
     "distinct values, there is no derivative where two are equal": lambda shape, rng: sample(
@@ -188,6 +193,7 @@ def _array_library(xp: Any) -> dict[str, Callable]:
 
     same = (
         *("exp", "expm1", "log", "log1p", "abs", "sign", "sin", "cos", "tan", "arcsin", "arccos", "arctan"),
+        *("arctan2", "arcsinh", "arccosh", "arctanh", "cbrt", "floor", "ceil", "trunc", "rint"),
         *("sinh", "cosh", "tanh", "maximum", "minimum", "power", "sqrt", "square", "reciprocal"),
         *("sum", "mean", "prod", "max", "min", "moveaxis", "transpose", "reshape", "concatenate", "stack"),
         *("kron", "matmul", "eye"),
@@ -262,7 +268,7 @@ NUMPY = SimpleNamespace(**_array_library(np))
 
 JAX = SimpleNamespace(
     **_array_library(jnp) | {"relu": jax.nn.relu},
-    erf=erf,
+    **{name: getattr(jax_special, name) for name in SPECIAL},
     sigmoid=jax.nn.sigmoid,
     softplus=jax.nn.softplus,
     softmax=jax.nn.softmax,

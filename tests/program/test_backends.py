@@ -31,7 +31,7 @@ REFUSED: dict[str, set[str]] = {
     "numpy": set(),
     "jax": {"logm", "sqrtm"},
     "torch": {"logm", "sqrtm"},
-    "tensorflow": {"logm"},
+    "tensorflow": {"logm", "log_ndtr"},
     "cupy": {"logm", "sqrtm"},
 }
 IMPORTS = {"numpy": "numpy|scipy", "jax": "jax", "torch": "torch", "tensorflow": "tensorflow", "cupy": "cupyx?"}

@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from math import factorial
+from math import factorial, inf
 
 from eindiff.calculus.chain_rule import pushforwards
 from eindiff.core import construct
 from eindiff.core.function import Function
+from eindiff.core.intervals import Increasing, within
 from eindiff.core.nodes import Expr
 from eindiff.core.powers import power_function
-from eindiff.functions.elementwise import TABLE, log, power, sqrt
-from eindiff.functions.series import SERIES, divided_value
+from eindiff.functions import special_functions as _special_functions  # noqa: F401 (rows with a series too)
+from eindiff.functions.elementwise import log
+from eindiff.functions.powers import power, sqrt
+from eindiff.functions.series import divided_value
+from eindiff.functions.table import TABLE, add
 
 LARGEST = 12  # the power up to which a divided difference is written as a polynomial
 
@@ -62,8 +66,9 @@ def divided_function(name: str, order: int) -> Function:
         return lambda *points: divided(function, [*points, points[place]])
 
     return Function(
-        f"divided_{name}", divided_value(name), tuple(repeated(place) for place in range(order + 1)), function.domain,
-        latex=rf"\Delta_{{{function.latex}}}",
+        f"divided_{name}", divided_value(function), tuple(repeated(place) for place in range(order + 1)),
+        function.domain, latex=rf"\Delta_{{{function.latex}}}",
+        bounds=within(0 if isinstance(function.bounds, Increasing) else -inf, inf),
     )  # fmt: skip
 
 
@@ -84,5 +89,5 @@ def _derivative(function: Function, x: Expr) -> Expr:
     return construct.filled(0, x.shape) if prime is None else prime(x)
 
 
-for _name in SERIES:
-    TABLE[f"divided_{_name}"] = divided_function(_name, 1)
+for _function in [function for function in TABLE.values() if function.series is not None]:
+    add(divided_function(_function.name, 1))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import isfinite, isinf
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from eindiff.core.coefficients import Number, number
 from eindiff.core.errors import EindiffError
+from eindiff.core.intervals import Interval
 from eindiff.core.sizes import Shape
 
 Value = Callable[..., Any]  # of arrays
@@ -39,7 +40,21 @@ class Function:
     pullback: Callable[..., Any] | None = None
     flops: Callable[..., float] | None = None  # of one core, from the sizes of the first argument's core
     factorization: str = ""  # functions of one argument that share this one pay for it once
+    public: Callable[..., Any] | None = None  # what users call with expressions
     formula: Callable[..., Any] | None = None  # from arguments to what people write for it, where that is no call
+
+    # on each library
+    source: Mapping[str, str] = field(default_factory=dict)  # how it is written there; {0}, {1} are the arguments
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what the library calls it
+    simple: bool = False  # at the speed of memory; all others take some nanoseconds an entry
+
+    # what is known of its values
+    bounds: Callable[..., Interval] | None = None  # from the row itself and the bounds of the arguments
+    parity: int = 0  # -1 for an odd function, 1 for an even one
+    positive: bool = False  # all values are, by the rules that rewrite
+    series: Callable[..., list] | None = None  # Taylor coefficients of degrees 0 to n at t, in words of all libraries
+    kink: bool = False  # linear elsewhere
+    absolutely_monotonic: bool = False  # its power series at 0 has no negative coefficient
 
     @property
     def identity(self) -> tuple:

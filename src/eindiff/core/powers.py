@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from eindiff.core import intervals
 from eindiff.core.coefficients import Number, is_whole, number
 from eindiff.core.function import Function, quiet
 from eindiff.core.nodes import Expr, Map
@@ -21,7 +22,10 @@ def power_function(exponent: Number) -> Function:
     def derivative(x: Expr) -> Expr:
         return exponent * known_power(x, number(exponent - 1))
 
-    return Function("pow", quiet(lambda x: _value(exponent, x)), (derivative,), domain, parameter=exponent)
+    return Function(
+        "pow", quiet(lambda x: _value(exponent, x)), (derivative,), domain, parameter=exponent,
+        bounds=lambda _, x: intervals.power(exponent, x),
+    )  # fmt: skip
 
 
 def _value(exponent: Number, x: Any) -> Any:

@@ -67,7 +67,6 @@ _QUERIES = 2000  # evaluations for one answer
 _MOST = 64  # operands of a product that is searched
 _FLAT = 12  # operands of a contraction whose contractions are looked into
 _LARGEST_LITERAL = 256  # rows of a literal matrix that is examined
-_SERIES = frozenset({"exp", "expm1", "sinh", "cosh"})  # elementwise, with a power series without negative coefficients
 _OF_MATRICES = frozenset({"inv", "pinv", "sqrtm", "expm"})
 
 
@@ -306,7 +305,7 @@ def _possible(node: Expr) -> bool:
             return isinstance(node.value, np.ndarray) and node.ndim == 2
         case Map(function=function):
             whole = function.name == "pow" and isinstance(function.parameter, int) and function.parameter > 0
-            return (whole or function.name in _SERIES) and len(set(node.shape)) < node.ndim
+            return (whole or function.absolutely_monotonic) and len(set(node.shape)) < node.ndim
         case Apply():
             return node.function.name in _OF_MATRICES and node.function.parameter is None
     return len(set(node.shape)) < node.ndim

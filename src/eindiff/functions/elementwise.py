@@ -1,265 +1,339 @@
-"""The table of functions, and its elementwise rows.
+"""Elementwise functions: a row each, with its Taylor series before it where it has one.
 
-A row says everything about a function: its value in NumPy, its derivative as an expression, its domain, how it is
-written. Adding a function is adding a row here (elementwise), or in `matrix_functions.py` (functions of whole tensors).
+A series gives the coefficients of degrees 0 to n at t, for divided differences. Programs have its source in them, with
+another library's words for NumPy's, so it is written with what all libraries have in common.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
-from math import comb, isfinite, pi
-from math import sqrt as _sqrt
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from eindiff.core import construct
-from eindiff.core.function import Derivative, Function
-from eindiff.core.function import quiet as _quiet
+from eindiff.core.function import Function
+from eindiff.core.intervals import Increasing, Interval, absolute, hull, larger, negative, point, within
+from eindiff.core.intervals import reciprocal as reciprocal_interval
 from eindiff.core.nodes import Expr
-from eindiff.core.powers import power_function
-from eindiff.functions.multilinear import Operand, as_expr, broadcast, coefficient_of, multiply
+from eindiff.functions.multilinear import Operand, as_expr, broadcast, multiply
+from eindiff.functions.powers import power as power
+from eindiff.functions.powers import reciprocal as reciprocal
+from eindiff.functions.powers import sqrt as sqrt
+from eindiff.functions.powers import square as square
+from eindiff.functions.series import integral, waves
+from eindiff.functions.table import NAMES, Elementwise, called, elementwise, row, special, written
+from eindiff.functions.table import TABLE as TABLE
 
-Elementwise = Callable[[Operand], Expr]
-
-TABLE: dict[str, Function] = {}
-
-
-def row(name: str, value: Callable[..., Any], *derivatives: Derivative | None, **more: Any) -> Function:
-    """Add a function to the table."""
-    TABLE[name] = function = Function(name, value, derivatives, **more)
-    return function
-
-
-def elementwise(
-    name: str, value: Callable, derivative: Derivative | None, domain: str, latex: str, doc: str
-) -> Elementwise:
-    """Add an elementwise function of one argument to the table; gives the function that users call."""
-    function = row(name, value, derivative, domain=domain, latex=latex)
-
-    def public(x: Operand) -> Expr:
-        return construct.map_(function, (as_expr(x),))
-
-    public.__name__ = public.__qualname__ = name
-    public.__doc__ = doc
-    return public
+Array = Any
+ODD, EVEN = -1, 1
 
 
-def _special(name: str) -> Callable[[Any], Any]:
-    """A function of scipy.special, which is imported when it is first needed: its import takes long."""
-
-    def value(x: Any) -> Any:
-        from scipy import special
-
-        return getattr(special, name)(x)
-
-    return value
+# Exponentials and logarithms
 
 
-exp: Elementwise = elementwise("exp", np.exp, lambda x: exp(x), "real", r"\exp", "The exponential of each entry.")
-expm1: Elementwise = elementwise(
-    "expm1", np.expm1, lambda x: exp(x), "real", r"\operatorname{expm1}", "exp(x) - 1, accurate near 0."
-)
-log: Elementwise = elementwise(
-    "log", _quiet(np.log), lambda x: reciprocal(x), "positive", r"\log", "The natural logarithm of each entry."
-)
-log1p: Elementwise = elementwise(
-    "log1p",
-    _quiet(np.log1p),
-    lambda x: reciprocal(1 + x),
-    "above -1",
-    r"\operatorname{log1p}",
-    "log(1 + x), accurate near 0.",
-)
-abs: Elementwise = elementwise(
-    "abs",
-    np.abs,
-    lambda x: sign(x),
-    "real",
-    r"\operatorname{abs}",
-    "The absolute value of each entry; its derivative at 0 is 0.",
-)
-sign: Elementwise = elementwise(
-    "sign", np.sign, None, "real", r"\operatorname{sign}", "The sign of each entry: -1, 0 or 1."
-)
-sin: Elementwise = elementwise("sin", np.sin, lambda x: cos(x), "real", r"\sin", "The sine of each entry.")
-cos: Elementwise = elementwise("cos", np.cos, lambda x: -sin(x), "real", r"\cos", "The cosine of each entry.")
-tan: Elementwise = elementwise(
-    "tan", np.tan, lambda x: 1 + tan(x) * tan(x), "real", r"\tan", "The tangent of each entry."
-)
-arcsin: Elementwise = elementwise(
-    "arcsin",
-    _quiet(np.arcsin),
-    lambda x: power(1 - x * x, Fraction(-1, 2)),
-    "between -1 and 1",
-    r"\arcsin",
-    "The inverse sine.",
-)
-arccos: Elementwise = elementwise(
-    "arccos",
-    _quiet(np.arccos),
-    lambda x: -power(1 - x * x, Fraction(-1, 2)),
-    "between -1 and 1",
-    r"\arccos",
-    "The inverse cosine.",
-)
-arctan: Elementwise = elementwise(
-    "arctan", np.arctan, lambda x: reciprocal(1 + x * x), "real", r"\arctan", "The inverse tangent."
-)
-sinh: Elementwise = elementwise("sinh", np.sinh, lambda x: cosh(x), "real", r"\sinh", "The hyperbolic sine.")
-cosh: Elementwise = elementwise("cosh", np.cosh, lambda x: sinh(x), "real", r"\cosh", "The hyperbolic cosine.")
-tanh: Elementwise = elementwise(
-    "tanh", np.tanh, lambda x: 1 - tanh(x) * tanh(x), "real", r"\tanh", "The hyperbolic tangent."
-)
-sigmoid: Elementwise = elementwise(
-    "sigmoid",
-    _special("expit"),
-    lambda x: sigmoid(x) * sigmoid(-x),
-    "real",
-    r"\sigma",
-    "1 / (1 + exp(-x)), without overflow.",
-)
-softplus: Elementwise = elementwise(
-    "softplus",
-    lambda x: np.logaddexp(0, x),
-    lambda x: sigmoid(x),
-    "real",
-    r"\operatorname{softplus}",
-    "log(1 + exp(x)), without overflow.",
-)
-relu: Elementwise = elementwise(
-    "relu",
-    lambda x: np.maximum(x, 0),
-    lambda x: step(x),
-    "real",
-    r"\operatorname{relu}",
-    "max(x, 0); its derivative at 0 is 0.",
-)
-step: Elementwise = elementwise(
-    "step", lambda x: np.heaviside(x, 0.0), None, "real", r"\operatorname{step}", "1 where x > 0, else 0."
-)
-erf: Elementwise = elementwise(
-    "erf",
-    _special("erf"),
-    lambda x: 2 / _sqrt(pi) * exp(-(x * x)),
-    "real",
-    r"\operatorname{erf}",
-    "The error function.",
-)
-inverse_or_zero: Elementwise = elementwise(
-    "inverse_or_zero", lambda x: np.divide(1.0, x, out=np.zeros_like(x, dtype=float), where=np.asarray(x) != 0),
-    lambda x: -inverse_or_zero(x) * inverse_or_zero(x), "real", r"\operatorname{inv_0}",
-    "1 / x, and 0 at 0: the pseudo-inverse of a number.",
+def series_exp(t: Array, n: int) -> list:
+    c = [np.exp(t)]
+    for k in range(1, n + 1):
+        c.append(c[-1] / k)
+    return c
+
+
+exp: Elementwise = elementwise(
+    "exp", "np.exp", lambda x: exp(x), "The exponential of each entry.", latex=r"\exp", series=series_exp,
+    bounds=Increasing("none"), positive=True, absolutely_monotonic=True,
 )  # fmt: skip
 
 
-# Powers
+def series_expm1(t: Array, n: int) -> list:
+    return [np.expm1(t), *series_exp(t, n)[1:]]
 
 
-TABLE["pow"] = power_function(Fraction(5, 2))
-
-Terms = tuple[tuple[int, tuple[int, ...]], ...]
-
-
-def power_terms(by_base: int, by_exponent: int) -> Terms:
-    """`∂^m/∂x^m ∂^k/∂y^k x^y / x^(y-m)` as powers of log(x) with their polynomials in y, highest power of y first.
-
-    >>> power_terms(1, 1)
-    ((1, (1, 0)), (0, (1,)))
-    """
-    falling = np.poly1d(np.rint(np.poly(np.arange(by_base))).astype(int))  # y (y - 1) ... (y - m + 1)
-    found = [(by_exponent - j, comb(by_exponent, j) * falling.deriv(j)) for j in range(by_exponent + 1)]
-    return tuple((r, tuple(int(c) for c in np.rint(p.coeffs))) for r, p in found if np.any(p.coeffs))
+expm1: Elementwise = elementwise(
+    "expm1", "np.expm1", lambda x: exp(x), "exp(x) - 1, accurate near 0.", series=series_expm1,
+    bounds=Increasing("same"), absolutely_monotonic=True,
+)  # fmt: skip
 
 
-def _power_derivative_value(x: Any, y: Any, by_base: int, terms: Terms) -> Any:
-    x, y = np.broadcast_arrays(np.asarray(x, float), np.asarray(y, float))
-    powers, result = np.power(x, y - by_base), np.zeros(x.shape)
-    for r, coefficients in terms:
-        factor = np.polyval(coefficients, y)
-        logs = np.where((x == 0) & (y > by_base), 0.0, powers * np.log(x) ** r) if r else powers
-        result = result + np.where(factor == 0, 0.0, factor * logs)
-    return result
+def series_log(t: Array, n: int) -> list:
+    return integral(np.log(t), [(-1) ** k / t ** (k + 1) for k in range(n)])
 
 
-@lru_cache(maxsize=64)
-def power_derivative(by_base: int, by_exponent: int) -> Function:
-    """The derivative of x**y, some times by x and some by y. What is 0 in the limit is 0 for x = 0 too."""
-    terms = power_terms(by_base, by_exponent)
-    return Function(
-        "power_derivative", _quiet(lambda x, y: _power_derivative_value(x, y, by_base, terms)),
-        (_derived_power(by_base + 1, by_exponent), _derived_power(by_base, by_exponent + 1)),
-        domain="positive", latex=r"\operatorname{power\_derivative}", parameter=(by_base, by_exponent),
-        formula=lambda x, y: power_formula((by_base, by_exponent), x, y),
-    )  # fmt: skip
+log: Elementwise = elementwise(
+    "log", "np.log", lambda x: reciprocal(x), "The natural logarithm of each entry.", domain="positive", latex=r"\log",
+    series=series_log, bounds=Increasing(start=0),
+)  # fmt: skip
 
 
-def _derived_power(by_base: int, by_exponent: int) -> Derivative:
-    return lambda x, y: construct.map_(power_derivative(by_base, by_exponent), (x, y))
+def series_log1p(t: Array, n: int) -> list:
+    return integral(np.log1p(t), [(-1) ** k / (1 + t) ** (k + 1) for k in range(n)])
 
 
-def power_formula(parameter: tuple[int, int], x: Expr, y: Expr) -> Expr:
-    """What people write for a derivative of x**y: the same but for x = 0."""
-    by_base, by_exponent = parameter
-    pieces = []
-    for r, coefficients in power_terms(by_base, by_exponent):
-        terms = [construct.scale(c, power(y, n)) for n, c in enumerate(coefficients[::-1]) if c]
-        pieces.append(multiply(power(log(x), r), construct.add(terms)))
-    return multiply(power(x, y - by_base), construct.add(pieces))
+log1p: Elementwise = elementwise(
+    "log1p", "np.log1p", lambda x: reciprocal(1 + x), "log(1 + x), accurate near 0.", domain="above -1",
+    series=series_log1p, bounds=Increasing("same", start=-1),
+)  # fmt: skip
 
 
-TABLE["power_derivative"] = power_derivative(1, 1)
+def series_sigmoid(t: Array, n: int) -> list:
+    c, rest = [special.expit(t)], [special.expit(-t)]
+    for k in range(n):
+        c.append(sum(c[i] * rest[k - i] for i in range(k + 1)) / (k + 1))
+        rest.append(-c[-1])
+    return c
 
-_general_power = row(
-    "power", _quiet(np.power), _derived_power(1, 0), _derived_power(0, 1), domain="positive", latex="{}^{{{}}}"
+
+def _sigmoid_value(x: float) -> float:
+    small = np.exp(-np.abs(x))
+    return (1 if x >= 0 else small) / (1 + small)
+
+
+sigmoid: Elementwise = elementwise(
+    "sigmoid", "special.expit", lambda x: sigmoid(x) * sigmoid(-x), "1 / (1 + exp(-x)), without overflow.",
+    others={"torch": "torch.sigmoid", "tensorflow": "tf.math.sigmoid"}, names={"numpy": "expit", "jax": "logistic"},
+    latex=r"\sigma", series=series_sigmoid, bounds=Increasing("none", value=_sigmoid_value), positive=True,
+)  # fmt: skip
+
+
+def series_softplus(t: Array, n: int) -> list:
+    return integral(np.log1p(np.exp(-np.abs(t))) + (t + np.abs(t)) / 2, series_sigmoid(t, n - 1))
+
+
+softplus: Elementwise = elementwise(
+    "softplus", "np.logaddexp(0, {0})", lambda x: sigmoid(x), "log(1 + exp(x)), without overflow.",
+    lambda x: np.logaddexp(0, x), {"torch": "softplus({0})", "tensorflow": "tf.math.softplus({0})"},
+    {"numpy": "", "jax": ""}, series=series_softplus, bounds=Increasing("none"), positive=True,
+)  # fmt: skip
+
+
+# Angles
+
+
+def series_sin(t: Array, n: int) -> list:
+    return waves([np.sin(t), np.cos(t)], n, -1)
+
+
+sin: Elementwise = elementwise(
+    "sin", "np.sin", lambda x: cos(x), "The sine of each entry.", latex=r"\sin", series=series_sin,
+    bounds=within(-1, 1), parity=ODD,
+)  # fmt: skip
+
+
+def series_cos(t: Array, n: int) -> list:
+    return waves([np.cos(t), -np.sin(t)], n, -1)
+
+
+cos: Elementwise = elementwise(
+    "cos", "np.cos", lambda x: -sin(x), "The cosine of each entry.", latex=r"\cos", series=series_cos,
+    bounds=within(-1, 1), parity=EVEN,
+)  # fmt: skip
+
+
+def series_tan(t: Array, n: int) -> list:
+    c = [np.tan(t)]
+    for k in range(n):
+        c.append((int(k == 0) + sum(c[i] * c[k - i] for i in range(k + 1))) / (k + 1))
+    return c
+
+
+tan: Elementwise = elementwise(
+    "tan", "np.tan", lambda x: 1 + tan(x) * tan(x), "The tangent of each entry.", latex=r"\tan", series=series_tan,
+    bounds=within(-inf, inf), parity=ODD,
+)  # fmt: skip
+
+
+def series_arcsin(t: Array, n: int) -> list:
+    c = [1 / np.sqrt((1 - t) * (1 + t))]
+    for k in range(n - 1):
+        c.append(((2 * k + 1) * t * c[k] + (k * c[k - 1] if k else 0)) * c[0] * c[0] / (k + 1))
+    return integral(np.arcsin(t), c)
+
+
+arcsin: Elementwise = elementwise(
+    "arcsin", "np.arcsin", lambda x: power(1 - x * x, Fraction(-1, 2)), "The inverse sine.",
+    others={"tensorflow": "tf.math.asin"}, names={"jax": "asin", "torch": "asin"},
+    domain="between -1 and 1", latex=r"\arcsin", series=series_arcsin, bounds=Increasing("same", -1, 1), parity=ODD,
+)  # fmt: skip
+
+
+def series_arccos(t: Array, n: int) -> list:
+    return [np.arccos(t), *(-c for c in series_arcsin(t, n)[1:])]
+
+
+_falling_arccos = Increasing("", -1, 1, lambda x: -np.arccos(x))
+arccos: Elementwise = elementwise(
+    "arccos", "np.arccos", lambda x: -power(1 - x * x, Fraction(-1, 2)), "The inverse cosine.",
+    others={"tensorflow": "tf.math.acos"}, names={"jax": "acos", "torch": "acos"}, domain="between -1 and 1",
+    latex=r"\arccos", series=series_arccos, bounds=lambda row, x: negative(_falling_arccos(row, x)),
+)  # fmt: skip
+
+
+def series_arctan(t: Array, n: int) -> list:
+    c = [1 / (1 + t * t)]
+    for k in range(1, n):
+        c.append(-(2 * t * c[k - 1] + (c[k - 2] if k > 1 else 0)) * c[0])
+    return integral(np.arctan(t), c)
+
+
+arctan: Elementwise = elementwise(
+    "arctan", "np.arctan", lambda x: reciprocal(1 + x * x), "The inverse tangent.",
+    others={"tensorflow": "tf.math.atan"}, names={"jax": "atan", "torch": "atan"}, latex=r"\arctan",
+    series=series_arctan, bounds=Increasing("same"), parity=ODD,
+)  # fmt: skip
+
+
+def arctan2(y: Operand, x: Operand) -> Expr:
+    """The angle of the point (x, y), between -pi and pi."""
+    return construct.map_(_arctan2, broadcast("arctan2", [as_expr(y), as_expr(x)]))
+
+
+_arctan2 = row(
+    "arctan2", np.arctan2, lambda y, x: x * reciprocal(x * x + y * y), lambda y, x: -y * reciprocal(x * x + y * y),
+    latex=r"\operatorname{arctan2}", public=arctan2, source=written("np.arctan2", 2, {"tensorflow": "tf.math.atan2"}),
+    names=called("arctan2", {"jax": "atan2", "torch": "atan2"}), bounds=within(-4, 4),
+)  # fmt: skip
+
+
+# Hyperbolic functions
+
+
+def series_sinh(t: Array, n: int) -> list:
+    return waves([np.sinh(t), np.cosh(t)], n, 1)
+
+
+sinh: Elementwise = elementwise(
+    "sinh", "np.sinh", lambda x: cosh(x), "The hyperbolic sine.", latex=r"\sinh", series=series_sinh,
+    bounds=Increasing("same"), parity=ODD, absolutely_monotonic=True,
+)  # fmt: skip
+
+
+def series_cosh(t: Array, n: int) -> list:
+    return waves([np.cosh(t), np.sinh(t)], n, 1)
+
+
+_rising_cosh = Increasing("none", start=0)
+cosh: Elementwise = elementwise(
+    "cosh", "np.cosh", lambda x: sinh(x), "The hyperbolic cosine.", latex=r"\cosh", series=series_cosh,
+    bounds=lambda row, x: _rising_cosh(row, absolute(x)), parity=EVEN, positive=True, absolutely_monotonic=True,
+)  # fmt: skip
+
+
+def series_tanh(t: Array, n: int) -> list:
+    c = [np.tanh(t)]
+    for k in range(n):
+        c.append((int(k == 0) - sum(c[i] * c[k - i] for i in range(k + 1))) / (k + 1))
+    return c
+
+
+tanh: Elementwise = elementwise(
+    "tanh", "np.tanh", lambda x: 1 - tanh(x) * tanh(x), "The hyperbolic tangent.", latex=r"\tanh", series=series_tanh,
+    bounds=Increasing("same"), parity=ODD,
+)  # fmt: skip
+arcsinh: Elementwise = elementwise(
+    "arcsinh", "np.arcsinh", lambda x: power(1 + x * x, Fraction(-1, 2)), "The inverse hyperbolic sine.",
+    others={"tensorflow": "tf.math.asinh"}, names={"jax": "asinh", "torch": "asinh"},
+    bounds=Increasing("same"), parity=ODD,
+)  # fmt: skip
+arccosh: Elementwise = elementwise(
+    "arccosh", "np.arccosh", lambda x: power(x * x - 1, Fraction(-1, 2)), "The inverse hyperbolic cosine.",
+    others={"tensorflow": "tf.math.acosh"}, names={"jax": "acosh", "torch": "acosh"},
+    domain="above 1", bounds=Increasing(start=1),
+)  # fmt: skip
+arctanh: Elementwise = elementwise(
+    "arctanh", "np.arctanh", lambda x: reciprocal(1 - x * x), "The inverse hyperbolic tangent.",
+    others={"tensorflow": "tf.math.atanh"}, names={"jax": "atanh", "torch": "atanh"},
+    domain="between -1 and 1", bounds=Increasing("same", -1, 1), parity=ODD,
+)  # fmt: skip
+cbrt: Elementwise = elementwise(
+    "cbrt", "np.cbrt", lambda x: reciprocal(cbrt(x) * cbrt(x)) / 3, "The cube root of each entry.",
+    others={
+        "torch": "(torch.sign({0}) * torch.abs({0}) ** (1 / 3))",
+        "tensorflow": "(tf.sign({0}) * tf.abs({0}) ** (1 / 3))",
+    },
+    names={"torch": ""}, domain="nonzero", latex=r"\sqrt[3]{{{}}}", bounds=Increasing("same"), parity=ODD,
+)  # fmt: skip
+
+
+# Pieces: signs, steps, rounding
+
+
+def series_abs(t: Array, n: int) -> list:
+    return [np.abs(t), np.sign(t), *[0 * t] * n]
+
+
+abs: Elementwise = elementwise(
+    "abs", "np.abs", lambda x: sign(x), "The absolute value of each entry; its derivative at 0 is 0.",
+    names={"numpy": "absolute fabs"}, series=series_abs, kink=True, simple=True, positive=True,
+    bounds=lambda _, x: absolute(x),
+)  # fmt: skip
+
+
+def series_sign(t: Array, n: int) -> list:
+    return [np.sign(t), *[0 * t] * n]
+
+
+sign: Elementwise = elementwise(
+    "sign", "np.sign", None, "The sign of each entry: -1, 0 or 1.", names={"torch": "sign sgn"},
+    series=series_sign, kink=True, simple=True, bounds=Increasing("same"), parity=ODD,
+)  # fmt: skip
+
+
+def series_relu(t: Array, n: int) -> list:
+    return [(t + np.abs(t)) / 2, np.where(t > 0, 1 + 0 * t, 0 * t), *[0 * t] * n]
+
+
+relu: Elementwise = elementwise(
+    "relu", "np.maximum({0}, 0.0)", lambda x: step(x), "max(x, 0); its derivative at 0 is 0.",
+    lambda x: np.maximum(x, 0), {"torch": "torch.relu({0})", "tensorflow": "tf.nn.relu({0})"},
+    {"numpy": "", "jax": "", "jax.nn": "relu"}, series=series_relu, kink=True, simple=True,
+    bounds=Increasing("up to 0"),
+)  # fmt: skip
+
+
+def series_step(t: Array, n: int) -> list:
+    return [np.where(t > 0, 1 + 0 * t, 0 * t), *[0 * t] * n]
+
+
+step: Elementwise = elementwise(
+    "step", "np.heaviside({0}, 0.0)", None, "1 where x > 0, else 0.", lambda x: np.heaviside(x, 0.0),
+    {"torch": "({0} > 0).to(DTYPE)", "tensorflow": "tf.cast({0} > 0, DTYPE)"}, dict.fromkeys(NAMES, ""),
+    series=series_step, kink=True, bounds=Increasing("up to 0"),
+)  # fmt: skip
+floor: Elementwise = elementwise(
+    "floor", "np.floor", None, "The largest integer that is not above.", simple=True, bounds=Increasing()
 )
+ceil: Elementwise = elementwise(
+    "ceil", "np.ceil", None, "The smallest integer that is not below.", simple=True, bounds=Increasing()
+)
+trunc: Elementwise = elementwise(
+    "trunc", "np.trunc", None, "The integer next to it on the side of 0.",
+    others={"tensorflow": "(tf.sign({0}) * tf.floor(tf.abs({0})))"}, names={"jax": ""}, simple=True,
+    bounds=Increasing(), parity=ODD,
+)  # fmt: skip
+rint: Elementwise = elementwise(
+    "rint", "np.rint", None, "The nearest integer; of two, the even one.", others={"torch": "torch.round"},
+    names={"jax": "", "torch": ""}, simple=True, bounds=Increasing(), parity=ODD,
+)  # fmt: skip
 
 
-def power(base: Operand, exponent: Operand) -> Expr:
-    """`base ** exponent`, entry by entry."""
-    base, exponent = as_expr(base), as_expr(exponent)
-    known = coefficient_of(exponent)
-    if known is not None and isfinite(known) and (exponent.ndim == 0 or exponent.shape == base.shape):
-        return construct.known_power(base, known)
-    return construct.map_(_general_power, broadcast("**", [base, exponent]))
+def _inverse_or_zero_bounds(_: Function, x: Interval) -> Interval:
+    return reciprocal_interval(x) if x.nonzero else hull(reciprocal_interval(x), point(0))
 
 
-def sqrt(x: Operand) -> Expr:
-    """The square root of each entry."""
-    return power(x, Fraction(1, 2))
+def inverse_or_zero(x: Expr) -> Expr:
+    """1 / x, and 0 at 0: the pseudo-inverse of a number."""
+    return construct.map_(_inverse_or_zero, (x,))
 
 
-def square(x: Operand) -> Expr:
-    """The square of each entry."""
-    return power(x, 2)
-
-
-def reciprocal(x: Operand) -> Expr:
-    """One over each entry."""
-    return power(x, -1)
+_inverse_or_zero = row(
+    "inverse_or_zero", lambda x: np.divide(1.0, x, out=np.zeros_like(x, dtype=float), where=np.asarray(x) != 0),
+    lambda x: -inverse_or_zero(x) * inverse_or_zero(x), latex=r"\operatorname{inv_0}",
+    source=written("inverse_or_zero"), simple=True, bounds=_inverse_or_zero_bounds, parity=ODD,
+)  # fmt: skip
 
 
 # Choices
-
-
-_winner = row("winner", lambda a, b: np.heaviside(np.subtract(a, b), 0.5), None, None, latex=r"\operatorname{winner}")
-_maximum = row(
-    "maximum", np.maximum, lambda a, b: construct.map_(_winner, (a, b)), lambda a, b: construct.map_(_winner, (b, a)),
-    latex=r"\max",
-)  # fmt: skip
-_greater = row("greater", lambda a, b: np.greater(a, b).astype(float), None, None, latex="{} > {}")
-_where = row(
-    "where", lambda c, a, b: np.where(np.asarray(c) != 0, a, b), None,
-    lambda c, a, b: _choose(c, construct.filled(1, c.shape), construct.filled(0, c.shape)),
-    lambda c, a, b: _choose(c, construct.filled(0, c.shape), construct.filled(1, c.shape)),
-    latex=r"\operatorname{where}",
-)  # fmt: skip
-
-
-def _choose(condition: Expr, a: Expr, b: Expr) -> Expr:
-    return construct.map_(_where, (condition, a, b))
 
 
 def maximum(a: Operand, b: Operand) -> Expr:
@@ -285,3 +359,41 @@ def equal(a: Operand, b: Operand) -> Expr:
 def where(condition: Operand, a: Operand, b: Operand) -> Expr:
     """Entries of `a` where the condition holds (is not 0), else of `b`."""
     return construct.map_(_where, broadcast("where", [as_expr(condition), as_expr(a), as_expr(b)]))
+
+
+_winner = row(
+    "winner", lambda a, b: np.heaviside(np.subtract(a, b), 0.5), None, None, latex=r"\operatorname{winner}",
+    source=written("np.heaviside({0} - {1}, 0.5)", 2, {
+        "torch": "(0.5 + 0.5 * torch.sign({0} - {1}))", "tensorflow": "(0.5 + 0.5 * tf.sign({0} - {1}))",
+    }),
+    simple=True, bounds=within(0, 1),
+)  # fmt: skip
+_maximum = row(
+    "maximum", np.maximum, lambda a, b: construct.map_(_winner, (a, b)), lambda a, b: construct.map_(_winner, (b, a)),
+    latex=r"\max", public=maximum,
+    names=called("maximum", {"numpy": "maximum fmax", "jax": "", "torch": "maximum fmax"}),
+    source=written("np.maximum", 2, {
+        "torch": "maximum",
+        "tensorflow": "tf.maximum(tf.convert_to_tensor({0}, DTYPE), tf.convert_to_tensor({1}, DTYPE))",
+    }),
+    simple=True, bounds=lambda _, a, b: larger(a, b),
+)  # fmt: skip
+_greater = row(
+    "greater", lambda a, b: np.greater(a, b).astype(float), None, None, latex="{} > {}", public=greater,
+    names=called("greater", {"jax": "gt", "torch": "gt"}),
+    source=written("np.where({0} > {1}, 1.0, 0.0)", 2, {
+        "jax": "({0} > {1}).astype(DTYPE)", "cupy": "({0} > {1}).astype(DTYPE)", "torch": "({0} > {1}).to(DTYPE)",
+        "tensorflow": "tf.cast({0} > {1}, DTYPE)",
+    }),
+    simple=True, bounds=within(0, 1),
+)  # fmt: skip
+_where = row(
+    "where", lambda c, a, b: np.where(np.asarray(c) != 0, a, b), None,
+    lambda c, a, b: where(c, construct.filled(1, c.shape), construct.filled(0, c.shape)),
+    lambda c, a, b: where(c, construct.filled(0, c.shape), construct.filled(1, c.shape)),
+    latex=r"\operatorname{where}", public=where, names={"torch": ["where"]},
+    source=written("np.where({0} != 0, {1}, {2})", 3, {
+        "tensorflow": "tf.where({0} != 0, tf.convert_to_tensor({1}, DTYPE), tf.convert_to_tensor({2}, DTYPE))",
+    }),
+    simple=True, bounds=lambda _, c, a, b: hull(a, b),
+)  # fmt: skip

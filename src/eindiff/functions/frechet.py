@@ -16,9 +16,9 @@ from eindiff.core import construct
 from eindiff.core.function import Function
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Apply, Expr
-from eindiff.functions.elementwise import TABLE
 from eindiff.functions.matrices import inv
 from eindiff.functions.multilinear import Operand, eye, square_matrix
+from eindiff.functions.table import add
 
 
 def _frechet_value(function: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
@@ -159,4 +159,5 @@ def sqrtm(a: Operand) -> Expr:
     return construct.apply(frechet_function("sqrtm", 0), (square_matrix("sqrtm", a),))
 
 
-TABLE.update({name: frechet_function(name, 0) for name in _MATRIX_FUNCTIONS})
+for _name in _MATRIX_FUNCTIONS:
+    add(frechet_function(_name, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.index_relations import Lower
+from eindiff.core.intervals import within
 from eindiff.core.nodes import Expr
-from eindiff.functions.elementwise import inverse_or_zero, reciprocal, row
+from eindiff.functions.elementwise import inverse_or_zero, reciprocal
 from eindiff.functions.multilinear import Operand, as_expr, einsum, eye, multiply, square_matrix, sum
+from eindiff.functions.table import row
 
 HALF = Fraction(1, 2)
 
@@ -285,23 +288,23 @@ _eigvals = row(
 _eigvecs = row(
     "eigvecs", _checked(lambda a: np.linalg.eigh(_symmetrized(a))[1]), _eigvecs_derivative,
     domain="symmetric, distinct eigenvalues", latex=r"\operatorname{eigvecs}", core=(2,), output=_same,
-    flops=lambda n, _: 9 * n**3, factorization="eigh",
+    bounds=within(-1, 1), flops=lambda n, _: 9 * n**3, factorization="eigh",
 )  # fmt: skip
 _svdvals = row(
     "svdvals", _checked(lambda a: np.linalg.svd(a, compute_uv=False)),
     lambda a: einsum("...i,...ki,...li->...ikl", simple(svdvals(a)), svdleft(a), svdright(a)),
     domain="distinct singular values", latex=r"\sigma", core=(2,), output=lambda s: (sz.minimum(*s),),
-    flops=_svd_flops, factorization="svd",
+    bounds=within(0, inf), flops=_svd_flops, factorization="svd",
 )  # fmt: skip
 _svdleft = row(
     "svdleft", _checked(lambda a: np.linalg.svd(a, full_matrices=False)[0]), _left_derivative,
     domain="distinct singular values", latex=r"\operatorname{svdleft}", core=(2,),
-    output=lambda s: (s[0], sz.minimum(*s)), flops=_svd_flops, factorization="svd",
+    output=lambda s: (s[0], sz.minimum(*s)), bounds=within(-1, 1), flops=_svd_flops, factorization="svd",
 )  # fmt: skip
 _svdright = row(
     "svdright", _checked(lambda a: np.swapaxes(np.linalg.svd(a, full_matrices=False)[2], -1, -2)), _right_derivative,
     domain="distinct singular values", latex=r"\operatorname{svdright}", core=(2,),
-    output=lambda s: (s[1], sz.minimum(*s)),
+    output=lambda s: (s[1], sz.minimum(*s)), bounds=within(-1, 1),
     flops=_svd_flops, factorization="svd",
 )  # fmt: skip
 

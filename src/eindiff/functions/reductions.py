@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from math import inf
 
 import numpy as np
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.function import Function
+from eindiff.core.intervals import Interval, bounded, within
 from eindiff.core.nodes import Expr
-from eindiff.functions.elementwise import TABLE, abs, exp, row, sqrt
+from eindiff.functions.elementwise import abs, exp
 from eindiff.functions.indexing import reshape
 from eindiff.functions.multilinear import (
     Operand,
@@ -24,6 +26,8 @@ from eindiff.functions.multilinear import (
     sum,
     transpose,
 )
+from eindiff.functions.powers import sqrt
+from eindiff.functions.table import add, row
 
 
 def _none(shape: tuple) -> tuple:
@@ -96,10 +100,12 @@ _log_weighted_sum: Function = row(
     domain="positive", latex=r"\operatorname{log\_weighted\_sum}", core=(1, 1), output=lambda x, w: (),
     flops=lambda n: 4 * n,
 )  # fmt: skip
-_argmax = row("argmax", _ties, None, latex=r"\operatorname{argmax}", core=(1,), output=_same, flops=lambda n: 2 * n)
+_argmax = row("argmax", _ties, None, latex=r"\operatorname{argmax}", core=(1,), output=_same, flops=lambda n: 2 * n,
+              bounds=within(0, 1))  # fmt: skip
 _max = row(
     "max", lambda x: x.max(axis=-1), lambda x: construct.apply(_argmax, (x,)),
     domain="distinct entries", latex=r"\max", core=(1,), output=_none, flops=lambda n: n,
+    bounds=lambda _, x: x,
 )  # fmt: skip
 
 
@@ -116,6 +122,11 @@ def _products_without(count: int) -> Callable[[np.ndarray], np.ndarray]:
     return value
 
 
+def _product_bounds(function: Function, x: Interval) -> Interval:
+    high = 1.0 if x.low >= -1 and x.high <= 1 else inf
+    return bounded(0 if x.low >= 0 else -high, high, x.nonzero and function.parameter is None)
+
+
 @lru_cache(maxsize=16)
 def prod_function(left_out: int) -> Function:
     """The product of the entries of a vector without those at i1, ..., ik, and 0 where two of these are equal.
@@ -125,11 +136,11 @@ def prod_function(left_out: int) -> Function:
     return Function(
         "prod", _products_without(left_out), (lambda x: construct.apply(prod_function(left_out + 1), (x,)),),
         latex=r"\prod", parameter=left_out or None, core=(1,), output=lambda s: s * left_out,
-        flops=lambda n: n ** (left_out + 1),
+        flops=lambda n: n ** (left_out + 1), bounds=_product_bounds,
     )  # fmt: skip
 
 
-TABLE["prod"] = prod_function(0)
+add(prod_function(0))
 
 
 def _along(function: Function, a: Operand, axis: int | Sequence[int] | None) -> Expr:

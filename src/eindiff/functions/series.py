@@ -1,7 +1,7 @@
-"""Divided differences in numbers, from the Taylor coefficients of elementwise functions.
+"""Divided differences in numbers, from the Taylor coefficients that rows of elementwise functions have.
 
 Programs have the source of these functions in them, with another library's name for NumPy's (`source`): so they are
-written with what all libraries have in common. A `series` gives the coefficients of degrees 0 to n at t.
+written with what all libraries have in common.
 """
 
 from __future__ import annotations
@@ -14,23 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from eindiff.core.function import Function
+
 Array = Any
-
-
-class special:  # noqa: N801 (the name that programs have for it)
-    """SciPy's functions, which are imported when one is first needed: that takes long."""
-
-    @staticmethod
-    def erf(x: Array) -> Array:
-        from scipy import special
-
-        return special.erf(x)
-
-    @staticmethod
-    def expit(x: Array) -> Array:
-        from scipy import special
-
-        return special.expit(x)
 
 
 def integral(first: Array, c: list) -> list:
@@ -38,113 +24,11 @@ def integral(first: Array, c: list) -> list:
     return [first, *(c[k] / (k + 1) for k in range(len(c)))]
 
 
-def series_exp(t: Array, n: int) -> list:
-    c = [np.exp(t)]
-    for k in range(1, n + 1):
-        c.append(c[-1] / k)
-    return c
-
-
-def series_expm1(t: Array, n: int) -> list:
-    return [np.expm1(t), *series_exp(t, n)[1:]]
-
-
-def series_log(t: Array, n: int) -> list:
-    return integral(np.log(t), [(-1) ** k / t ** (k + 1) for k in range(n)])
-
-
-def series_log1p(t: Array, n: int) -> list:
-    return integral(np.log1p(t), [(-1) ** k / (1 + t) ** (k + 1) for k in range(n)])
-
-
 def waves(c: list, n: int, sign: int) -> list:
     """The coefficients of a function that is its own second derivative, up to a sign, from the first two."""
     for k in range(2, n + 1):
         c.append(sign * c[k - 2] / (k * (k - 1)))
     return c
-
-
-def series_sin(t: Array, n: int) -> list:
-    return waves([np.sin(t), np.cos(t)], n, -1)
-
-
-def series_cos(t: Array, n: int) -> list:
-    return waves([np.cos(t), -np.sin(t)], n, -1)
-
-
-def series_sinh(t: Array, n: int) -> list:
-    return waves([np.sinh(t), np.cosh(t)], n, 1)
-
-
-def series_cosh(t: Array, n: int) -> list:
-    return waves([np.cosh(t), np.sinh(t)], n, 1)
-
-
-def series_tan(t: Array, n: int) -> list:
-    c = [np.tan(t)]
-    for k in range(n):
-        c.append((int(k == 0) + sum(c[i] * c[k - i] for i in range(k + 1))) / (k + 1))
-    return c
-
-
-def series_tanh(t: Array, n: int) -> list:
-    c = [np.tanh(t)]
-    for k in range(n):
-        c.append((int(k == 0) - sum(c[i] * c[k - i] for i in range(k + 1))) / (k + 1))
-    return c
-
-
-def series_sigmoid(t: Array, n: int) -> list:
-    c, rest = [special.expit(t)], [special.expit(-t)]
-    for k in range(n):
-        c.append(sum(c[i] * rest[k - i] for i in range(k + 1)) / (k + 1))
-        rest.append(-c[-1])
-    return c
-
-
-def series_softplus(t: Array, n: int) -> list:
-    return integral(np.log1p(np.exp(-np.abs(t))) + (t + np.abs(t)) / 2, series_sigmoid(t, n - 1))
-
-
-def series_erf(t: Array, n: int) -> list:
-    c = [1.1283791670955126 * np.exp(-t * t)]
-    for k in range(n - 1):
-        c.append(-2 * (t * c[k] + (c[k - 1] if k else 0)) / (k + 1))
-    return integral(special.erf(t), c)
-
-
-def series_arctan(t: Array, n: int) -> list:
-    c = [1 / (1 + t * t)]
-    for k in range(1, n):
-        c.append(-(2 * t * c[k - 1] + (c[k - 2] if k > 1 else 0)) * c[0])
-    return integral(np.arctan(t), c)
-
-
-def series_arcsin(t: Array, n: int) -> list:
-    c = [1 / np.sqrt((1 - t) * (1 + t))]
-    for k in range(n - 1):
-        c.append(((2 * k + 1) * t * c[k] + (k * c[k - 1] if k else 0)) * c[0] * c[0] / (k + 1))
-    return integral(np.arcsin(t), c)
-
-
-def series_arccos(t: Array, n: int) -> list:
-    return [np.arccos(t), *(-c for c in series_arcsin(t, n)[1:])]
-
-
-def series_abs(t: Array, n: int) -> list:
-    return [np.abs(t), np.sign(t), *[0 * t] * n]
-
-
-def series_sign(t: Array, n: int) -> list:
-    return [np.sign(t), *[0 * t] * n]
-
-
-def series_relu(t: Array, n: int) -> list:
-    return [(t + np.abs(t)) / 2, np.where(t > 0, 1 + 0 * t, 0 * t), *[0 * t] * n]
-
-
-def series_step(t: Array, n: int) -> list:
-    return [np.where(t > 0, 1 + 0 * t, 0 * t), *[0 * t] * n]
 
 
 def slope(series: Callable, x: Array, y: Array, values: tuple, kink: bool) -> Array:
@@ -193,35 +77,34 @@ def differences(series: Callable, points: tuple, kink: bool) -> Array:
     return found[tuple(range(len(points)))]
 
 
-SERIES: dict[str, Callable] = {
-    name.removeprefix("series_"): value for name, value in list(globals().items()) if name.startswith("series_")
-}
-INNER = frozenset({"integral", "slope", "waves"})  # what the functions above use besides each other
-KINKS = frozenset({"abs", "sign", "relu", "step"})
+INNER = frozenset({"integral", "slope", "waves"})  # what series and differences use besides each other
 
 
-def divided_value(name: str) -> Callable[..., Array]:
+def divided_value(function: Function) -> Callable[..., Array]:
     """The divided difference of a function as a function of arrays."""
 
     def value(*points: Array) -> Array:
+        assert function.series is not None
         with np.errstate(all="ignore"):
             arrays = tuple([np.asarray(point, dtype=float) for point in points])
-            return differences(SERIES[name], arrays, name in KINKS)
+            return differences(function.series, arrays, function.kink)
 
     return value
 
 
-def source(name: str) -> str:
+def source(function: Function) -> str:
     """The definition of `divided_<name>` in a program."""
+    assert function.series is not None
     head = f'''
-def divided_{name}(*points):
-    """The divided difference of {name} over some points, which may be equal."""
-    return differences(series_{name}, points, {name in KINKS})
+def divided_{function.name}(*points):
+    """The divided difference of {function.name} over some points, which may be equal."""
+    return differences({function.series.__name__}, points, {function.kink})
 '''
-    names = ["differences", f"series_{name}"]
-    for one in names:
-        names += [x for x in globals()[one].__code__.co_names if x.startswith("series_") or x in INNER]
-    texts = [_bare(globals()[one]) for one in dict.fromkeys(reversed(names))]
+    found: list[Any] = [differences, function.series]
+    for one in found:
+        inner = [name for name in one.__code__.co_names if name.startswith("series_") or name in INNER]
+        found += [one.__globals__[name] for name in inner]
+    texts = [_bare(one) for one in dict.fromkeys(reversed(found))]
     return "\n\n\n".join(["\nfrom itertools import combinations", *texts, head.strip()]) + "\n"
 
 

@@ -7,8 +7,9 @@ from eindiff.core.coefficients import Number, is_whole, number, to_power
 from eindiff.core.construct import is_number, parts, scale
 from eindiff.core.nodes import Einsum, Expr
 from eindiff.core.rewrite import rule
-from eindiff.functions.elementwise import TABLE, power, power_formula
 from eindiff.functions.elementwise import abs as absolute
+from eindiff.functions.elementwise import relu, sign, step
+from eindiff.functions.powers import power, power_formula
 from eindiff.functions.rules.shapes import bare, is_map, is_positive
 
 # Powers
@@ -86,7 +87,7 @@ def power_of_product(exponent: Number, x: Expr) -> Expr | None:
 def derivative_of_power(order: tuple[int, int], x: Expr, y: Expr) -> Expr | None:
     """The derivative of x^y for positive x is a formula: no case x = 0 is to be told apart. The function goes away."""
     positive = is_positive(x) and not is_map(x, "abs")
-    return power_formula(order, x, y) if positive or (is_number(x) and x.coefficient > 0) else None
+    return power_formula(*order, x, y) if positive or (is_number(x) and x.coefficient > 0) else None
 
 
 @rule("abs")
@@ -121,49 +122,23 @@ def known_choice(condition: Expr, a: Expr, b: Expr) -> Expr | None:
 
 # Signs
 
-ODD = ("sin", "tan", "arcsin", "arctan", "sinh", "tanh", "erf", "sign", "inverse_or_zero")
-EVEN = ("cos", "cosh")
-
-
-def _without_minus(name: str, x: Expr) -> Expr | None:
-    """A function of -x, where the argument is -x for some x with a positive number in front."""
-    coefficient, factors, output, sizes = parts(x)
-    if not factors or coefficient >= 0:
-        return None
-    return construct.map_(TABLE[name], (construct.einsum(-coefficient, factors, output, sizes),))
-
-
-def _sign_rules() -> None:
-    """One rule for each odd and each even function."""
-    for name in ODD + EVEN:
-
-        def sign_of_argument(x: Expr, name: str = name) -> Expr | None:
-            """f(-x) = -f(x) for an odd f, f(-x) = f(x) for an even one. Smaller arguments."""
-            value = _without_minus(name, x)
-            return None if value is None else scale(-1 if name in ODD else 1, value)
-
-        rule(name)(sign_of_argument)
-
-
-_sign_rules()
-
 
 @rule("relu")
 def relu_of_multiple(x: Expr) -> Expr | None:
     """relu(c x) = c relu(x) for c > 0. Smaller arguments."""
     coefficient, rest = bare(x)
-    return scale(coefficient, construct.map_(TABLE["relu"], (rest,))) if coefficient > 0 and coefficient != 1 else None
+    return scale(coefficient, relu(rest)) if coefficient > 0 and coefficient != 1 else None
 
 
 @rule("step")
 def step_of_multiple(x: Expr) -> Expr | None:
     """step(c x) = step(x) for c > 0. Smaller arguments."""
     coefficient, rest = bare(x)
-    return construct.map_(TABLE["step"], (rest,)) if coefficient > 0 and coefficient != 1 else None
+    return step(rest) if coefficient > 0 and coefficient != 1 else None
 
 
 @rule("sign")
 def sign_of_multiple(x: Expr) -> Expr | None:
     """sign(c x) = sign(x) for c > 0. Smaller arguments."""
     coefficient, rest = bare(x)
-    return construct.map_(TABLE["sign"], (rest,)) if coefficient > 0 and coefficient != 1 else None
+    return sign(rest) if coefficient > 0 and coefficient != 1 else None

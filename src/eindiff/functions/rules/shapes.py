@@ -29,4 +29,4 @@ def is_positive(x: Expr) -> bool:
     """Whether the entries of an expression are positive for certain, by its outermost node."""
     if isinstance(x, Variable):
         return "positive" in x.properties
-    return isinstance(x, Map) and x.function.name in ("exp", "sigmoid", "softplus", "cosh", "abs")
+    return isinstance(x, Map) and x.function.positive

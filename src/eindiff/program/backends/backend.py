@@ -1,7 +1,8 @@
 """What a backend says: imports, how it spells operations, and its helper functions.
 
-Operations are written in NumPy's words. A backend has rules, each a pattern of these words and what the library writes
-instead; the first one that fits the whole piece of source is taken, and then single names are exchanged.
+Operations are written in NumPy's words. What a function of the table is in another library, its row says. For all else
+a backend has rules, each a pattern of these words and what the library writes instead; the first one that fits the
+whole piece of source is taken, and then single names are exchanged.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from eindiff.core.errors import EindiffError
+from eindiff.functions.table import SOURCES
 
 Replacement = str | Callable[[re.Match], str]  # as `re.sub` takes it
 
@@ -39,6 +41,8 @@ class Backend:
         >>> Backend("some", {}, rules=rules, names={"np.exp": "lib.exp"}).spell("np.f(np.exp(x))")
         'g(lib.exp(x))'
         """
+        if (row := SOURCES.get(template)) is not None and self.name in row.source:
+            return row.source[self.name].replace("DTYPE", f"{self.types}{dtype}")
         for pattern, replacement in self.rules:
             if (found := re.fullmatch(pattern, template)) is not None:
                 template = found.expand(replacement) if isinstance(replacement, str) else replacement(found)
@@ -55,6 +59,8 @@ class Backend:
             return self.names[word]
         if (whole := self.names.get(f"{found[1]}.*")) is not None:
             return whole + word.removeprefix(f"{found[1]}.")
+        if (row := SOURCES.get(f"{word}({{0}})")) is not None and self.name in row.source:
+            return row.source[self.name].removesuffix("({0})")
         raise EindiffError(f"{word} has no form in {self.name} yet: use another backend")
 
     def import_lines(self, text: str) -> list[str]:

@@ -20,13 +20,11 @@ BACKEND = Backend(
     types="cp.",
     created=", dtype=cp.{dtype}",
     copied="{0}.copy()",
-    rules=[(r"np\.where\(\{0\} (>|==) \{1\}, 1\.0, 0\.0\)", r"({0} \1 {1}).astype(DTYPE)")],
+    rules=[(r"np\.where\(\{0\} == \{1\}, 1\.0, 0\.0\)", r"({0} == {1}).astype(DTYPE)")],
     names={
         "np.*": "cp.",
         "linalg.expm": "linalg.expm",
         "linalg.solve_triangular": "linalg.solve_triangular",
-        "special.erf": "special.erf",
-        "special.expit": "special.expit",
     },
     helpers={
         **_SHARED,

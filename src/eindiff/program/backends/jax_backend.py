@@ -22,7 +22,6 @@ BACKEND = Backend(
         (r"np\.ascontiguousarray\((.*)\)", r"(\1)"),
         (r"(.*)\.copy\(\)", r"\1"),
         (r"np\.where\(\{0\} == \{1\}, 1\.0, 0\.0\)", r"np.equal({0}, {1}).astype(DTYPE)"),
-        (r"np\.where\(\{0\} > \{1\}, 1\.0, 0\.0\)", r"({0} > {1}).astype(DTYPE)"),
         (r"np\.array\((.*), dtype=np\.int64\)(.*)", r"np.asarray(\1)\2"),
     ],
     names={
@@ -33,8 +32,6 @@ BACKEND = Backend(
         "np.int64": "int",
         "linalg.expm": "linalg.expm",
         "linalg.solve_triangular": "linalg.solve_triangular",
-        "special.erf": "special.erf",
-        "special.expit": "special.expit",
     },
     helpers={
         **helpers_of("jnp"),

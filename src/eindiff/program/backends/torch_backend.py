@@ -4,8 +4,8 @@ from eindiff.program.backends.backend import Backend
 from eindiff.program.backends.helpers import helpers_of
 
 _SAME = (
-    "exp expm1 log log1p abs sign sin cos tan arcsin arccos arctan sinh cosh tanh sqrt where einsum outer eye diag "
-    "trace swapaxes broadcast_to full ones zeros arange linalg.inv linalg.det linalg.solve linalg.slogdet inf nan"
+    "sqrt where einsum outer eye diag trace swapaxes broadcast_to full ones zeros arange linalg.inv linalg.det "
+    "linalg.solve linalg.slogdet inf nan"
 )
 
 _HELPERS = {name: text.replace("arange(n)", "arange(n, device=x.device)") for name, text in helpers_of("torch").items()}
@@ -46,14 +46,7 @@ BACKEND = Backend(
         (r"np\.ascontiguousarray\((.*)\)", r"(\1)"),
         (r"np\.broadcast_to\((\{0\}), (.*)\)\.copy\(\)", r"torch.broadcast_to(\1, shape(\2)).clone()"),
         (r"np\.broadcast_to\((\{0\}), (.*)\)", r"torch.broadcast_to(\1, shape(\2))"),
-        (r"np\.logaddexp\(0, \{0\}\)", r"softplus({0})"),
-        (r"np\.maximum\(\{0\}, 0\.0\)", r"torch.relu({0})"),
-        (r"np\.maximum\(\{0\}, \{1\}\)", r"maximum({0}, {1})"),
-        (r"np\.heaviside\(\{0\}, 0\.0\)", r"({0} > 0).to(DTYPE)"),
-        (r"np\.where\(\{0\} (>|==) \{1\}, 1\.0, 0\.0\)", r"({0} \1 {1}).to(DTYPE)"),
-        (r"np\.heaviside\(\{0\} - \{1\}, 0\.5\)", r"(0.5 + 0.5 * torch.sign({0} - {1}))"),
-        (r"special\.expit\(\{0\}\)", r"torch.sigmoid({0})"),
-        (r"special\.erf\(\{0\}\)", r"torch.erf({0})"),
+        (r"np\.where\(\{0\} == \{1\}, 1\.0, 0\.0\)", r"({0} == {1}).to(DTYPE)"),
         (r"\{0\}\.transpose\((.*)\)", r"{0}.permute(\1)"),
         (r"np\.sum\(\{0\}, axis=(.*)\)", r"torch.sum({0}, dim=\1)"),
         (r"np\.sum\(\{0\}\)", r"torch.sum({0})"),
@@ -75,8 +68,7 @@ BACKEND = Backend(
         (r"np\.linalg\.pinv\(\{0\}\)", r"pinv({0})"),
         (r"np\.linalg\.cholesky\(\{0\}\)", r"cholesky({0})"),
     ],
-    names={f"np.{name}": f"torch.{name}" for name in _SAME.split()}
-    | {"linalg.expm": "torch.matrix_exp", "special.erf": "torch.erf", "special.expit": "torch.sigmoid"},
+    names={f"np.{name}": f"torch.{name}" for name in _SAME.split()} | {"linalg.expm": "torch.matrix_exp"},
     slices_backward=False,
     helpers={
         **_HELPERS,

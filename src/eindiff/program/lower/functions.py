@@ -10,8 +10,8 @@ from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Apply, Map
 from eindiff.core.sizes import Size
-from eindiff.functions.elementwise import power_terms
 from eindiff.functions.opaque import REGISTRY
+from eindiff.functions.powers import power_terms
 from eindiff.program.costs import Costs
 from eindiff.program.operations import (  # fmt: skip
     ARITHMETIC,
@@ -28,37 +28,7 @@ from eindiff.program.operations import (  # fmt: skip
     is_number,
 )
 
-ELEMENTWISE = {
-    "exp": "np.exp({0})",
-    "expm1": "np.expm1({0})",
-    "log": "np.log({0})",
-    "log1p": "np.log1p({0})",
-    "abs": "np.abs({0})",
-    "sign": "np.sign({0})",
-    "sin": "np.sin({0})",
-    "cos": "np.cos({0})",
-    "tan": "np.tan({0})",
-    "arcsin": "np.arcsin({0})",
-    "arccos": "np.arccos({0})",
-    "arctan": "np.arctan({0})",
-    "sinh": "np.sinh({0})",
-    "cosh": "np.cosh({0})",
-    "tanh": "np.tanh({0})",
-    "sigmoid": "special.expit({0})",
-    "softplus": "np.logaddexp(0, {0})",
-    "relu": "np.maximum({0}, 0.0)",
-    "step": "np.heaviside({0}, 0.0)",
-    "erf": "special.erf({0})",
-    "inverse_or_zero": "inverse_or_zero({0})",
-    "winner": "np.heaviside({0} - {1}, 0.5)",
-    "maximum": "np.maximum({0}, {1})",
-    "greater": "np.where({0} > {1}, 1.0, 0.0)",
-    "where": "np.where({0} != 0, {1}, {2})",
-}
-
-# At the speed of memory; all others take some nanoseconds an entry.
 MANY = 512  # entries from which comparing is faster than heaviside, and NumPy's exp than SciPy's sigmoid
-SIMPLE = frozenset({"abs", "sign", "relu", "maximum", "greater", "where", "winner", "inverse_or_zero"})
 
 # Of stacks of vectors, along an axis: all axes of a vector need not be named.
 REDUCTIONS = {"logsumexp": "logsumexp", "max": "np.max", "prod": "np.prod"}
@@ -305,16 +275,16 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
         return operations.make(f"power_derivative({{0}}, {{1}}, {by_base}, {terms})", args, speed=FUNCTION)
     if name.startswith("divided_"):
         return _divided(operations, node, args)
-    if name not in ELEMENTWISE:
+    if (source := node.function.source.get("numpy")) is None:
         raise EindiffError(f"{name} cannot be written as source: it has no NumPy form")
     args = [operations.number(float(x.role[1])) if x.role[:1] == ("number",) else x for x in args]
     if name == "greater":
-        return operations.make(ELEMENTWISE[name], args, [FIRST_TERM | {PLUS}] * 2, role=("greater", *args))
+        return operations.make(source, args, [FIRST_TERM | {PLUS}] * 2, role=("greater", *args))
     if name == "where" and args[0].role[:1] == ("greater",):
         operands = [*args[0].role[1:], *args[1:]]
         return operations.make("np.where({0} > {1}, {2}, {3})", operands, [FIRST_TERM | {PLUS}] * 4)
     places = [FIRST_TERM] * len(args) if name in ("winner", "where") else None
-    return operations.make(ELEMENTWISE[name], args, places, speed=ARITHMETIC if name in SIMPLE else FUNCTION)
+    return operations.make(source, args, places, speed=ARITHMETIC if node.function.simple else FUNCTION)
 
 
 def _divided(operations: Operations, node: Map, args: Sequence[Operation]) -> Operation:

@@ -19,6 +19,7 @@ from eindiff.core.nodes import Expr, Variable, plain, size_names, variables
 from eindiff.core.ranges import Condition, Ranges
 from eindiff.core.sizes import Size
 from eindiff.functions import series
+from eindiff.functions.table import TABLE
 from eindiff.planning.common_parts import distribute, factor
 from eindiff.program.backends import Backend, backend
 from eindiff.program.costs import Costs
@@ -33,7 +34,7 @@ Outputs = Expr | Mapping[str, Expr]
 RESERVED = ("np", "linalg", "special", "min", "jnp", "cp", "cupyx", "torch", "tf", "put", "shape", "filled",
             "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "solved",
             "solve_triangular", "spread", "repeated", "svd", "svdvals", "pinv", "cholesky",
-            *(f"divided_{name}" for name in series.SERIES))  # fmt: skip
+            *(name for name in TABLE if name.startswith("divided_")))  # fmt: skip
 
 
 class Names:
@@ -164,7 +165,7 @@ class Module:
         text = "\n".join([f"def {self.name}({signature}):", *(f"    {line}" for line in body)])
         helpers = [x.strip() for name, x in target.helpers.items() if re.search(rf"(?<![\w.]){name}\(", text)]
         divided = dict.fromkeys(re.findall(r"(?<![\w.])divided_(\w+)\(", text))
-        helpers += [target.translated(series.source(name).strip()) for name in divided]
+        helpers += [target.translated(series.source(TABLE[name]).strip()) for name in divided]
         constants = ["\n".join(self.constants)] if self.constants else []
         imports = target.import_lines("\n".join([text, *constants, *helpers]))
         parts = ["\n".join(imports) or "pass", *constants, *helpers, text]

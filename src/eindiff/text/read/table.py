@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from eindiff.calculus import divided
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
+from eindiff.core.function import Function
 from eindiff.core.nodes import Expr
 from eindiff.core.sizes import Size
 from eindiff.functions import elementwise as functions
 from eindiff.functions import frechet, reductions
 from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
+from eindiff.functions.table import Vocabulary
 from eindiff.text.read.literals import HIGHEST_ORDER, Text
 from eindiff.text.read.syntax import Node
 from eindiff.text.read.unify import Term, Type, Unknown
@@ -58,7 +61,7 @@ class Row:
         return self.infer(inference, node)
 
 
-TABLE: dict[str, Row] = {}
+TABLE: Vocabulary[Row] = Vocabulary({}, functions.TABLE, lambda function: _by_row(function))
 
 
 def mark_literals(node: Node) -> None:
@@ -106,42 +109,35 @@ def _type(node: Node) -> Type:
 # Entry by entry
 
 
-def _elementwise(name: str) -> None:
-    function = functions.TABLE[name]
-    count = max(1, len(function.derivatives))
-    letters = ", ".join("xyz"[:count])
-    TABLE[name] = Row(
-        f"{name}({letters})", lambda inference, node: inference.equal_shapes(node, node.args),
-        lambda node, args: construct.map_(function, arrays.broadcast(name, args)), count, count,
-    )  # fmt: skip
-
-
-def _python_elementwise(usage: str, function: Callable[..., Expr], count: int = 1) -> None:
-    TABLE[usage.partition("(")[0]] = Row(
+def _entry_by_entry(usage: str, function: Callable[..., Expr], least: int = 1, most: int = 0) -> Row:
+    return Row(
         usage, lambda inference, node: inference.equal_shapes(node, node.args),
-        lambda node, args: function(*args), count, count,
+        lambda node, args: function(*args), least, most or least,
     )  # fmt: skip
 
 
-def _divided(name: str) -> None:
-    function = divided.divided_base(functions.TABLE[name])
-    assert function is not None
-    TABLE[name] = Row(
-        f"{name}(x, y)", lambda inference, node: inference.equal_shapes(node, node.args),
-        lambda node, args: divided.divided(function, arrays.broadcast(name, args)), 2, 20,
-    )  # fmt: skip
+def _by_row(function: Function) -> Row | None:
+    """An elementwise function as its row in the table of functions says, if it has a name in text."""
+    name = function.name
+    if function.core or function.parameter is not None:
+        return None
+    if (base := divided.divided_base(function)) is not None:
+        differences = partial(divided.divided, base)
+        return _entry_by_entry(f"{name}(x, y)", lambda *args: differences(arrays.broadcast(name, args)), 2, 20)
+    count = len(function.derivatives)
+    build = function.public or (lambda *args: construct.map_(function, arrays.broadcast(name, args)))
+    return _entry_by_entry(f"{name}({', '.join('xyz'[:count])})", build, count)
 
 
-for _name, _function in functions.TABLE.items():
-    if not _function.core and _name not in ("pow", "power_derivative"):
-        (_divided if _name.startswith("divided_") else _elementwise)(_name)
-_python_elementwise("sqrt(x)", functions.sqrt)
-_python_elementwise("square(x)", functions.square)
-_python_elementwise("reciprocal(x)", functions.reciprocal)
-_python_elementwise("power(x, y)", functions.power, 2)
-_python_elementwise("minimum(x, y)", functions.minimum, 2)
-_python_elementwise("maximum(x, y)", functions.maximum, 2)
-_python_elementwise("where(condition, x, y)", functions.where, 3)
+for _row in (
+    _entry_by_entry("sqrt(x)", functions.sqrt),
+    _entry_by_entry("square(x)", functions.square),
+    _entry_by_entry("reciprocal(x)", functions.reciprocal),
+    _entry_by_entry("power(x, y)", functions.power, 2),
+    _entry_by_entry("minimum(x, y)", functions.minimum, 2),
+    _entry_by_entry("where(condition, x, y)", functions.where, 3),
+):
+    TABLE[_row.usage.partition("(")[0]] = _row
 
 
 # Along axes

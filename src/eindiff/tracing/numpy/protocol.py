@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from functools import lru_cache
 from inspect import signature
 from math import log as ln
@@ -23,9 +22,9 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Map, variables
 from eindiff.functions import elementwise as functions
 from eindiff.functions import multilinear as arrays
-from eindiff.functions import reductions
+from eindiff.functions import reductions, special_functions
 from eindiff.functions.multilinear import Operand, add, as_expr, divide, multiply, short, subtract
-from eindiff.tracing.numpy import rows as numpy_rows
+from eindiff.functions.table import NAMES, Vocabulary
 from eindiff.tracing.numpy.table import FUNCTIONS, Reduce, reduction, vecdot
 
 
@@ -69,45 +68,12 @@ def _not(a: Operand) -> Expr:
     return functions.where(a, 0, 1)
 
 
-def _arcsinh(x: Operand) -> Expr:
-    """s log(s x + sqrt(1 + x²)) with the sign s of x, so that nothing cancels; log1p keeps small values accurate."""
-    x = as_expr(x)
-    side = 2 * (x > 0) - 1
-    a = side * x
-    return side * functions.log1p(a + a * a / (1 + functions.sqrt(1 + a * a)))
-
-
-def _arccosh(x: Operand) -> Expr:
-    above = as_expr(x) - 1
-    return functions.log1p(above + functions.sqrt(above * (above + 2)))
-
-
-def _arctanh(x: Operand) -> Expr:
-    x = as_expr(x)
-    return (functions.log1p(x) - functions.log1p(-x)) / 2
-
-
-def _arctan2(y: Operand, x: Operand) -> Expr:
-    """The angle of (x, y), from the smaller over the larger coordinate; unused denominators are 1."""
-    y, x = arrays.broadcast("arctan2", [as_expr(y), as_expr(x)])
-    flat = functions.abs(x) > functions.abs(y)
-    up = 1 - 2 * (y < 0)
-    near = functions.arctan(y / functions.where(flat, x, 1)) + pi * up * (x < 0)
-    far = up * pi / 2 - functions.arctan(x / functions.where(flat, 1, y))
-    return functions.where(flat, near, far)
-
-
 def _hypot(a: Operand, b: Operand) -> Expr:
     return functions.sqrt(add(functions.square(a), functions.square(b)))
 
 
 def _logaddexp(a: Operand, b: Operand) -> Expr:
     return add(a, functions.softplus(subtract(b, a)))
-
-
-def _cbrt(x: Operand) -> Expr:
-    x = as_expr(x)
-    return functions.sign(x) * functions.power(functions.abs(x), Fraction(1, 3))
 
 
 def _heaviside(x: Operand, at_zero: Operand) -> Expr:
@@ -124,7 +90,13 @@ def _rel_entr(a: Operand, b: Operand) -> Expr:
     return subtract(_xlogy(a, a), _xlogy(a, b))
 
 
-UFUNCS: dict[str, Callable[..., Expr]] = {
+def _floor_divide(a: Operand, b: Operand) -> Expr:
+    """The largest integer not above the quotient."""
+    return functions.floor(divide(a, b))
+
+
+# What is no row of the table of functions, which has all others
+_COMPOSED: dict[str, Callable[..., Expr]] = {
     # arithmetic
     "add": add,
     "subtract": subtract,
@@ -136,11 +108,7 @@ UFUNCS: dict[str, Callable[..., Expr]] = {
     "float_power": functions.power,
     "square": functions.square,
     "sqrt": functions.sqrt,
-    "cbrt": _cbrt,
     "reciprocal": functions.reciprocal,
-    "absolute": functions.abs,
-    "fabs": functions.abs,
-    "sign": functions.sign,
     "conjugate": as_expr,
     "hypot": _hypot,
     # products
@@ -149,40 +117,19 @@ UFUNCS: dict[str, Callable[..., Expr]] = {
     "matvec": lambda a, x: arrays.einsum("...ij,...j->...i", a, x),
     "vecmat": lambda x, a: arrays.einsum("...i,...ij->...j", x, a),
     # exponentials and logarithms
-    "exp": functions.exp,
     "exp2": lambda x: functions.exp(multiply(ln(2), x)),
-    "expm1": functions.expm1,
-    "log": functions.log,
     "log2": lambda x: multiply(1 / ln(2), functions.log(x)),
     "log10": lambda x: multiply(1 / ln(10), functions.log(x)),
-    "log1p": functions.log1p,
     "logaddexp": _logaddexp,
     "logaddexp2": lambda a, b: multiply(1 / ln(2), _logaddexp(multiply(ln(2), a), multiply(ln(2), b))),
-    # angles
-    "sin": functions.sin,
-    "cos": functions.cos,
-    "tan": functions.tan,
-    "arcsin": functions.arcsin,
-    "arccos": functions.arccos,
-    "arctan": functions.arctan,
-    "arctan2": _arctan2,
-    "sinh": functions.sinh,
-    "cosh": functions.cosh,
-    "tanh": functions.tanh,
-    "arcsinh": _arcsinh,
-    "arccosh": _arccosh,
-    "arctanh": _arctanh,
     "degrees": lambda x: multiply(180 / pi, x),
     "rad2deg": lambda x: multiply(180 / pi, x),
     "radians": lambda x: multiply(pi / 180, x),
     "deg2rad": lambda x: multiply(pi / 180, x),
     # choices; comparisons are 0 or 1
-    "maximum": functions.maximum,
     "minimum": functions.minimum,
-    "fmax": functions.maximum,
     "fmin": functions.minimum,
     "heaviside": _heaviside,
-    "greater": functions.greater,
     "less": lambda a, b: functions.greater(b, a),
     "greater_equal": lambda a, b: 1 - functions.greater(b, a),
     "less_equal": lambda a, b: 1 - functions.greater(a, b),
@@ -193,29 +140,21 @@ UFUNCS: dict[str, Callable[..., Expr]] = {
     "logical_or": lambda a, b: functions.where(a, 1, truth(b)),
     "logical_xor": lambda a, b: functions.where(a, _not(b), truth(b)),
     # constant almost everywhere
-    "floor": numpy_rows.floor,
-    "ceil": numpy_rows.ceil,
-    "trunc": numpy_rows.trunc,
-    "rint": numpy_rows.rint,
-    "floor_divide": numpy_rows.floor_divide,
-    "remainder": numpy_rows.remainder,
+    "floor_divide": _floor_divide,
+    "remainder": lambda a, b: subtract(a, multiply(b, _floor_divide(a, b))),
     # scipy.special
-    "gammaln": numpy_rows.gammaln,
-    "psi": numpy_rows.digamma,
-    "expit": functions.sigmoid,
     "logit": lambda x: subtract(functions.log(x), functions.log1p(multiply(-1, x))),
     "log_expit": lambda x: multiply(-1, functions.softplus(multiply(-1, x))),
-    "erf": functions.erf,
-    "erfc": lambda x: subtract(1, functions.erf(x)),
-    "ndtr": lambda x: multiply(0.5, add(1, functions.erf(multiply(1 / root(2), x)))),
+    "ndtr": lambda x: multiply(0.5, add(1, special_functions.erf(multiply(1 / root(2), x)))),
     "xlogy": _xlogy,
     "xlog1py": lambda a, b: multiply(a, functions.log1p(b)),
     "entr": lambda x: multiply(-1, _xlogy(x, x)),
     "rel_entr": _rel_entr,
     "kl_div": lambda a, b: add(_rel_entr(a, b), multiply(-1, a), b),
 }
-UFUNCS |= {f"bitwise_{name}": UFUNCS[f"logical_{name}"] for name in ("and", "or", "xor")}
-UFUNCS["invert"] = UFUNCS["logical_not"]
+_COMPOSED |= {f"bitwise_{name}": _COMPOSED[f"logical_{name}"] for name in ("and", "or", "xor")}
+_COMPOSED["invert"] = _COMPOSED["logical_not"]
+UFUNCS: Vocabulary[Callable[..., Expr]] = Vocabulary(_COMPOSED, NAMES["numpy"], lambda function: function.public)
 
 # ufunc.reduce, along the first axis if none is given
 REDUCTIONS: dict[str, Reduce] = {

@@ -17,7 +17,6 @@ from eindiff.functions import indexing, reductions
 from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
 from eindiff.functions.multilinear import Operand, as_expr, multiply, short
-from eindiff.tracing.numpy import rows as numpy_rows
 from eindiff.tracing.numpy.shapes import (
     FUNCTIONS,
     axis_list,
@@ -240,10 +239,10 @@ def sinc(x: Operand) -> Expr:
 @named("round", "around")
 def round(a: Operand, decimals: int = 0) -> Expr:
     """The nearest number with so many decimals; locally constant."""
-    return multiply(10.0**-decimals, numpy_rows.rint(multiply(10.0**decimals, a)))
+    return multiply(10.0**-decimals, functions.rint(multiply(10.0**decimals, a)))
 
 
-FUNCTIONS["fix"] = numpy_rows.trunc
+FUNCTIONS["fix"] = functions.trunc
 
 
 @named("polyval")

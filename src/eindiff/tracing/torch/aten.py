@@ -13,11 +13,14 @@ from math import inf, log, pi, prod
 from typing import Any
 
 from eindiff.core import construct
+from eindiff.core.function import Function
 from eindiff.core.nodes import Expr
 from eindiff.functions import elementwise as functions
-from eindiff.functions import indexing, opaque, reductions
+from eindiff.functions import indexing, reductions
 from eindiff.functions import multilinear as arrays
+from eindiff.functions.elementwise import greater
 from eindiff.functions.multilinear import as_expr
+from eindiff.functions.table import NAMES, Vocabulary
 from eindiff.tracing.front_ends import Unsupported
 
 Axes = int | Sequence[int] | None
@@ -31,7 +34,13 @@ class Row:
     known: tuple[int, ...] = ()  # the places of arguments whose values have to be known: indices
 
 
-TABLE: dict[str, Row] = {}
+def _by_row(function: Function) -> Row | None:
+    """An elementwise function as its row in the table of functions says; other arguments of PyTorch say nothing."""
+    public, count = function.public, len(function.derivatives)
+    return None if public is None else Row(lambda *args, **_: public(*args[:count]))
+
+
+TABLE: Vocabulary[Row] = Vocabulary({}, NAMES["torch"], _by_row)
 
 
 def op(*names: str, known: tuple[int, ...] = ()) -> Callable[[Callable], Callable]:
@@ -71,37 +80,17 @@ def reduced(function: Callable[[Expr, list[int]], Expr]) -> Callable:
     return row
 
 
-# Elementwise functions of one argument
+# Elementwise functions of one argument that are no rows of the table of functions
 
 UNARY: dict[str, Callable[[Expr], Expr]] = {
-    "abs": functions.abs,
-    "acos": functions.arccos,
-    "acosh": opaque.acosh,
-    "asin": functions.arcsin,
-    "asinh": opaque.asinh,
-    "atan": functions.arctan,
-    "atanh": opaque.atanh,
-    "ceil": opaque.ceil,
-    "cos": functions.cos,
-    "cosh": functions.cosh,
-    "digamma": opaque.digamma,
     "deg2rad": lambda x: x * (pi / 180),
-    "erf": functions.erf,
-    "erfc": opaque.erfc,
-    "erfinv": opaque.erf_inv,
-    "exp": functions.exp,
     "exp2": lambda x: functions.exp(x * log(2)),
-    "expm1": functions.expm1,
-    "floor": opaque.floor,
-    "frac": lambda x: x - opaque.trunc(x),
+    "frac": lambda x: x - functions.trunc(x),
     "hardsigmoid": lambda x: _between(x / 6 + 0.5, 0, 1),
     "hardswish": lambda x: x * _between(x / 6 + 0.5, 0, 1),
     "isinf": lambda x: greater(functions.abs(x), 1.7976931348623157e308),
     "isnan": lambda x: construct.filled(0, x.shape),  # what is not a number stays so, and shows
-    "lgamma": opaque.lgamma,
-    "log": functions.log,
     "log10": lambda x: functions.log(x) / log(10),
-    "log1p": functions.log1p,
     "log2": lambda x: functions.log(x) / log(2),
     "logical_not": lambda x: equal(x, 0),
     "bitwise_not": lambda x: 1 - x,
@@ -109,21 +98,11 @@ UNARY: dict[str, Callable[[Expr], Expr]] = {
     "neg": lambda x: -x,
     "rad2deg": lambda x: x * (180 / pi),
     "reciprocal": functions.reciprocal,
-    "relu": functions.relu,
     "relu6": lambda x: _between(x, 0, 6),
     "rsqrt": lambda x: functions.power(x, -0.5),
-    "sgn": functions.sign,
-    "sigmoid": functions.sigmoid,
-    "sign": functions.sign,
     "silu": lambda x: x * functions.sigmoid(x),
-    "sin": functions.sin,
-    "sinh": functions.sinh,
-    "special_log_ndtr": opaque.log_ndtr,
     "sqrt": functions.sqrt,
     "square": functions.square,
-    "tan": functions.tan,
-    "tanh": functions.tanh,
-    "trunc": opaque.trunc,
 }
 
 
@@ -195,11 +174,6 @@ def _lerp(a: Expr, b: Expr, weight: Any) -> Expr:
     return arrays.add(a, arrays.multiply(weight, arrays.subtract(b, a)))
 
 
-@op("maximum", "fmax")
-def _maximum(a: Any, b: Any) -> Expr:
-    return functions.maximum(a, b)
-
-
 @op("minimum", "fmin")
 def _minimum(a: Any, b: Any) -> Expr:
     return functions.minimum(a, b)
@@ -242,12 +216,6 @@ def _clamp_max(x: Expr, high: Any) -> Expr:
 
 
 # Comparisons and logic: tensors of 0 and 1
-
-
-@op("gt")
-def greater(a: Any, b: Any) -> Expr:
-    """1 where a > b."""
-    return functions.greater(a, b)
 
 
 @op("lt")
@@ -296,11 +264,6 @@ def _any(x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
 @op("all")
 def _all(x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
     return 1 - greater(_sum(equal(x, 0), dim, keepdim), 0)
-
-
-@op("where")
-def _where(condition: Any, a: Any, b: Any) -> Expr:
-    return functions.where(condition, a, b)
 
 
 @op("masked_fill")

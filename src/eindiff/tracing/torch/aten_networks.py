@@ -12,11 +12,13 @@ from eindiff.core import construct
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Expr
 from eindiff.functions import elementwise as functions
-from eindiff.functions import indexing, opaque, reductions
+from eindiff.functions import indexing, reductions
 from eindiff.functions import multilinear as arrays
+from eindiff.functions.elementwise import greater
 from eindiff.functions.multilinear import as_expr
+from eindiff.functions.special_functions import erf
 from eindiff.tracing.front_ends import Unsupported
-from eindiff.tracing.torch.aten import TABLE, greater, less, op
+from eindiff.tracing.torch.aten import TABLE, less, op
 from eindiff.tracing.torch.aten_shapes import _pad, along
 
 # Activations
@@ -71,7 +73,7 @@ def _selu(x: Expr) -> Expr:
 def _gelu(x: Expr, approximate: str = "none") -> Expr:
     if approximate == "tanh":
         return x / 2 * (1 + functions.tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x)))
-    return x / 2 * (1 + functions.erf(x / sqrt(2)))
+    return x / 2 * (1 + erf(x / sqrt(2)))
 
 
 @op("hardtanh")
@@ -97,27 +99,17 @@ def _log_softmax(x: Expr, dim: int, *_: Any, **__: Any) -> Expr:
     return x - along(reductions.logsumexp(x, dim)[None], 0, 0)[(slice(None),) * (dim % x.ndim) + (None,)]
 
 
-# Rounding and special functions of several arguments
+# Rounding
 
 
 @op("round")
 def _round(x: Expr, decimals: int = 0) -> Expr:
-    return opaque.round_to_even(x * 10**decimals) / 10**decimals
-
-
-@op("atan2")
-def _atan2(y: Expr, x: Expr) -> Expr:
-    return opaque.atan2(*arrays.broadcast("atan2", [as_expr(y), as_expr(x)]))
-
-
-@op("polygamma")
-def _polygamma(order: int, x: Expr) -> Expr:
-    return opaque.polygamma(construct.filled(order, x.shape), x)
+    return functions.rint(x * 10**decimals) / 10**decimals
 
 
 @op("floor_divide")
 def _floor_divide(a: Any, b: Any) -> Expr:
-    return opaque.floor(arrays.divide(as_expr(a), b))
+    return functions.floor(arrays.divide(as_expr(a), b))
 
 
 @op("remainder")
@@ -127,7 +119,7 @@ def _remainder(a: Any, b: Any) -> Expr:
 
 @op("fmod")
 def _fmod(a: Any, b: Any) -> Expr:
-    return as_expr(a) - arrays.multiply(b, opaque.trunc(arrays.divide(as_expr(a), b)))
+    return as_expr(a) - arrays.multiply(b, functions.trunc(arrays.divide(as_expr(a), b)))
 
 
 # Losses: reduction is 0 for none, 1 for the mean, 2 for the sum

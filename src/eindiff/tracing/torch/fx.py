@@ -20,7 +20,7 @@ from eindiff.core.nodes import Expr, Variable, topological
 from eindiff.core.rebuild import substituted
 from eindiff.functions import elementwise as functions
 from eindiff.functions import multilinear as arrays
-from eindiff.functions.opaque import trunc
+from eindiff.functions.elementwise import trunc
 from eindiff.tracing.front_ends import SMALL, Unsupported
 from eindiff.tracing.torch import aten, aten_matrices, aten_networks, aten_shapes  # noqa: F401 (they fill the table)
 from eindiff.tracing.torch.aten import CASTS, TABLE
