@@ -72,6 +72,7 @@ ELEMENTWISE = [
     unary("log1p", "above -1"),
     unary("arcsin", "between -1 and 1"),
     unary("arccos", "between -1 and 1"),
+    case("isnan", lambda xp, x: x * (1 - xp.isnan(x)), order=3, stack=1, x=("real", 3)),
     *map(unary, ("arcsinh", "floor", "ceil", "trunc", "rint", "erfc", "log_ndtr")),
     unary("arccosh", "above 1"),
     unary("arctanh", "between -1 and 1"),

@@ -29,7 +29,7 @@ DOMAINS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("power", "float_power", "xlogy", "rel_entr", "kl_div"), (P, "positive:3")),
     "arccosh": ("above one",),
     "logit": ("unit",),
-    **dict.fromkeys(("floor", "ceil", "trunc", "rint"), (X,)),
+    **dict.fromkeys(("floor", "ceil", "trunc", "rint", "isnan"), (X,)),
     **dict.fromkeys(("floor_divide", "remainder"), (X, "positive:3")),
     **dict.fromkeys(("gammaln", "psi"), (P,)),
     "heaviside": (X, "real:3"),

@@ -193,7 +193,7 @@ def _array_library(xp: Any) -> dict[str, Callable]:
 
     same = (
         *("exp", "expm1", "log", "log1p", "abs", "sign", "sin", "cos", "tan", "arcsin", "arccos", "arctan"),
-        *("arctan2", "arcsinh", "arccosh", "arctanh", "cbrt", "floor", "ceil", "trunc", "rint"),
+        *("arctan2", "arcsinh", "arccosh", "arctanh", "cbrt", "floor", "ceil", "trunc", "rint", "isnan"),
         *("sinh", "cosh", "tanh", "maximum", "minimum", "power", "sqrt", "square", "reciprocal"),
         *("sum", "mean", "prod", "max", "min", "moveaxis", "transpose", "reshape", "concatenate", "stack"),
         *("kron", "matmul", "eye"),

@@ -92,3 +92,16 @@ def test_a_known_choice_is_no_choice(library: str) -> None:
     x = ed.vector("x", 3)
     run = ed.compile(ed.where(np.array([1.0, 0.0, 1.0]), ed.exp(x), x)[0], backend=library)
     assert np.isclose(float(run(x=np.arange(1.0, 4.0))), np.e)
+
+
+@pytest.mark.parametrize("old", [np.nan, 2.0])
+def test_what_is_not_a_number_is_seen(old: float) -> None:
+    """Also after a call that had none."""
+    functions: list[tuple[Callable, Callable]] = [
+        (ed.gradient(lambda x: np.sum(np.where(np.isnan(x), 0.0, x) ** 2)), np.asarray),
+        (eindiff.jax.grad(lambda x: (jnp.where(jnp.isnan(x), 0.0, x) ** 2).sum()), jnp.asarray),
+        (eindiff.torch.grad(lambda x: (torch.nan_to_num(x) ** 2).sum()), torch.from_numpy),
+    ]
+    for gradient, to_own in functions:
+        for x in (np.arange(1.0, 10.0), point(old)):
+            np.testing.assert_allclose(np.asarray(gradient(to_own(x))), np.where(np.isnan(x), 0.0, 2 * x))

@@ -362,6 +362,11 @@ def xlog1py(step: Step, x: Value, y: Value) -> Expr:
     return x * functions.log1p(y if step.trace.depends(x) else where(x * x, y, arrays.zeros(*y.shape)))
 
 
+def _differ(a: Expr, b: Expr) -> Expr:
+    """Only what is not a number differs from itself."""
+    return functions.isnan(a) if a is b else 1 - functions.equal(a, b)
+
+
 TABLE: dict[str, Handler] = {
     **dict.fromkeys(("copy", "copy_p", "reduce_precision", "pvary", "device_put"), identity),
     "add": elementwise(add), "add_any": elementwise(add), "sub": recorded(subtract), "mul": recorded(multiply),
@@ -374,7 +379,7 @@ TABLE: dict[str, Handler] = {
     "lt": elementwise(lambda a, b: functions.greater(b, a)),
     "ge": elementwise(lambda a, b: 1 - functions.greater(b, a)),
     "le": elementwise(lambda a, b: 1 - functions.greater(a, b)),
-    "eq": elementwise(functions.equal), "ne": elementwise(lambda a, b: 1 - functions.equal(a, b)),
+    "eq": elementwise(functions.equal), "ne": elementwise(_differ),
     "and": _logical(multiply), "or": _logical(lambda a, b: a + b - a * b), "not": _logical(lambda a: 1 - a),
     "xor": _logical(lambda a, b: a + b - 2 * a * b),
     "reduce_sum": reduce_sum, "reduce_max": reduction(reductions.max), "reduce_min": reduction(reductions.min),

@@ -181,7 +181,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("sort", "argsort", "median", "percentile", "quantile", "partition", "argpartition"), ORDER),
     **dict.fromkeys(("unique", "searchsorted", "digitize", "histogram", "bincount", "interp"), ORDER),
     **dict.fromkeys(("argmax", "argmin", "nonzero", "flatnonzero", "argwhere", "extract", "compress"), PLACES),
-    **dict.fromkeys(("any", "all", "allclose", "isclose", "array_equal", "isnan", "isinf", "isfinite"), BRANCH),
+    **dict.fromkeys(("any", "all", "allclose", "isclose", "array_equal", "isinf", "isfinite"), BRANCH),
     **dict.fromkeys(("copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis"), IN_PLACE),
     **dict.fromkeys(("fmod", "divmod", "modf"), ROUNDING),
     **dict.fromkeys(("fft.fft", "fft.ifft", "fft.rfft", "angle", "linalg.eig", "linalg.eigvals"), COMPLEX),

@@ -89,7 +89,6 @@ UNARY: dict[str, Callable[[Expr], Expr]] = {
     "hardsigmoid": lambda x: _between(x / 6 + 0.5, 0, 1),
     "hardswish": lambda x: x * _between(x / 6 + 0.5, 0, 1),
     "isinf": lambda x: greater(functions.abs(x), 1.7976931348623157e308),
-    "isnan": lambda x: construct.filled(0, x.shape),  # what is not a number stays so, and shows
     "log10": lambda x: functions.log(x) / log(10),
     "log2": lambda x: functions.log(x) / log(2),
     "logical_not": lambda x: equal(x, 0),
