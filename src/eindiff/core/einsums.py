@@ -144,6 +144,13 @@ class Network:
             raise EindiffError(f"two axes that must be equal have sizes {self.sizes[a]} and {self.sizes[b]}")
         self.sets.unite(a, b)
 
+    def exchange(self, changes: Mapping[int, Factor | None], gone: Collection[int] = ()) -> bool:
+        """Put other factors at some places, or none; over labels that are `gone` no sum is left. Always True."""
+        kept = [changes.get(place, factor) for place, factor in enumerate(self.factors)]
+        self.factors = [factor for factor in kept if factor is not None]
+        self.summed = self.summed.difference(gone)
+        return True
+
     def occurrences(self) -> Counter[int]:
         """How many axes of factors have each label."""
         return Counter([label for _, labels in self.factors for label in labels])
@@ -337,22 +344,20 @@ def product(coefficient: Number, factors: Sequence[Factor], output: Labels, size
     if len(factors) > PRODUCT_LIMIT:
         sign, factors = _sealed(factors)
         coefficient = number(coefficient * sign)
-    names: dict[int, int] = {}
-    for label in output:
-        names.setdefault(label, len(names))
+    names: dict[int, int] = first_appearance([output])
     entries = []
     for node, labels in factors:
         arranged, sign = best_arrangement(tuple([names[label] for label in labels]), node.symmetries)
         coefficient = number(coefficient * sign)
         entries.append((node.digest, arranged, node))
-    shape = tuple([sizes[label] for label in output])
-    output = tuple([names[label] for label in output])
+    shape = tuple(map(sizes.__getitem__, output))
+    output = tuple(map(names.__getitem__, output))
     if coefficient == 0 and (entries or len(names) < len(output)):
         return filled(0, shape)
     if coefficient == 1 and len(entries) == 1 and entries[0][1] == output and len(names) == len(output):
         return entries[0][2]
     entries.sort(key=lambda entry: entry[:2])
-    by_name = tuple([sizes[label] for label in names])
+    by_name = tuple(map(sizes.__getitem__, names))
     operands, arranged_labels = tuple([e[2] for e in entries]), tuple([e[1] for e in entries])
     return _intern_einsum(coefficient, operands, arranged_labels, output, by_name, (), True)
 

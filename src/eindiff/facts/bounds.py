@@ -168,11 +168,17 @@ def _einsum(node: Einsum) -> Interval:
             result = _repeated(result, node.sizes[label])
     if node.has_delta:
         result = hull(result, point(0))
-    if result.sign is None and (node.contracted or any(len(set(x)) < len(x) for x in node.labels)):
-        level = definiteness(node, (), (), _level)
-        if level is not None:
-            result = bounded(0 if level > 0 else result.low, result.high if level > 0 else 0, abs(level) == 2)
-    return result
+    return _mirrored(node, result) if result.sign is None else result
+
+
+def _mirrored(node: Einsum, result: Interval) -> Interval:
+    """The bounds of a product or contraction with the sign that a mirror shows."""
+    if not node.contracted and all(len(set(labels)) == len(labels) for labels in node.labels):
+        return result
+    level = definiteness(node, (), (), _level)
+    if level is None:
+        return result
+    return bounded(0 if level > 0 else result.low, result.high if level > 0 else 0, abs(level) == 2)
 
 
 def _selections(node: Einsum) -> tuple[set[int], set[int]]:

@@ -137,24 +137,30 @@ class _Subsets:
         for subset in wanted:
             if subset in self.found:
                 continue
-            own = self.entries(labels[subset])
-            choice = (0.0, 0.0, 0) if subset & (subset - 1) == 0 else (inf, inf, 0)
-            for first in _submasks(subset) if complete else wanted:
-                second = subset ^ first
-                if first < second or first & subset != first or second not in self.found or first not in self.found:
-                    continue
-                met = labels[first] | labels[second]
-                summed = met != labels[subset]
-                stacked = summed and labels[first] & labels[second] & labels[subset]
-                flops = self.entries(met) * (STACKED if stacked else 2.0 if summed else 1.0) + WRITE * own
-                total = self.found[first][0] + self.found[second][0] + flops
-                largest = max(own, self.found[first][1], self.found[second][1])
-                choice = min(choice, (total, largest, first))
+            choice = (0.0, 0.0, 0)
+            if subset & (subset - 1):
+                choice = self._choice(subset, _submasks(subset) if complete else wanted, labels)
             if choice[0] < inf:
                 self.found[subset] = choice[:2]
                 if choice[2]:
                     splits[subset] = choice[2]
         return splits
+
+    def _choice(self, subset: int, parts: Iterable[int], labels: Mapping[int, int]) -> tuple[float, float, int]:
+        """The best way to make a set of operands of two: its cost, its largest intermediate, and one of the two."""
+        own, choice = self.entries(labels[subset]), (inf, inf, 0)
+        for first in parts:
+            second = subset ^ first
+            if first < second or first & subset != first or second not in self.found or first not in self.found:
+                continue
+            met = labels[first] | labels[second]
+            summed = met != labels[subset]
+            stacked = summed and labels[first] & labels[second] & labels[subset]
+            flops = self.entries(met) * (STACKED if stacked else 2.0 if summed else 1.0) + WRITE * own
+            total = self.found[first][0] + self.found[second][0] + flops
+            largest = max(own, self.found[first][1], self.found[second][1])
+            choice = min(choice, (total, largest, first))
+        return choice
 
 
 def _submasks(mask: int) -> Iterator[int]:
