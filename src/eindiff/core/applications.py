@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eindiff.core.einsums import einsum, filled, is_number, parts, product, transpose
+from eindiff.core.einsums import einsum, filled, is_number, parts, product, transpose, transpose_core
 from eindiff.core.function import Function
 from eindiff.core.labels import Labels, Symmetry
 from eindiff.core.nodes import Apply, Einsum, Expr, Map, intern, plain
@@ -134,11 +134,6 @@ def _core_swap(function: Function, args: tuple[Expr, ...], order: int) -> tuple[
     if not function.keeps_symmetry or not all(transpose_core(arg) is arg for arg in args):
         return ()
     return (((*range(order - 2), order - 1, order - 2), 1),)
-
-
-def transpose_core(expr: Expr) -> Expr:
-    """The last two axes exchanged."""
-    return transpose(expr, (*range(expr.ndim - 2), expr.ndim - 1, expr.ndim - 2))
 
 
 def _unbatched(

@@ -71,6 +71,11 @@ def transpose(expr: Expr, axes: Sequence[int]) -> Expr:
     return einsum(1, [(expr, labels)], tuple(axes), dict(zip(labels, expr.shape, strict=True)))
 
 
+def transpose_core(expr: Expr) -> Expr:
+    """The last two axes exchanged."""
+    return transpose(expr, (*range(expr.ndim - 2), expr.ndim - 1, expr.ndim - 2))
+
+
 def parts(expr: Expr) -> tuple[Number, list[Factor], Labels, dict[int, Size]]:
     """Any expression as a product: coefficient, factors, output and sizes."""
     expr = plain(expr)

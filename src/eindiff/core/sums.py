@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from math import gcd, isfinite, lcm
 
-from eindiff.core.coefficients import Number, number, plus, times
-from eindiff.core.einsums import Factor, Inline, einsum, filled, parts, product, scale, transpose
+from eindiff.core.coefficients import HALF, Number, number, plus, times
+from eindiff.core.einsums import Factor, Inline, einsum, filled, parts, product, scale, transpose, transpose_core
 from eindiff.core.labels import Labels, Symmetry, arrangements
 from eindiff.core.nodes import Add, Einsum, Expr, intern, plain
 from eindiff.core.rewrite import rewrite
@@ -32,6 +32,12 @@ def add(terms: Sequence[Expr]) -> Expr:
 
 
 Add.make = add
+
+
+def symmetric_part(expr: Expr) -> Expr:
+    """(A + A')/2, for the matrices in the last two axes."""
+    turned = transpose_core(expr)
+    return expr if turned is expr else scale(HALF, add([expr, turned]))
 
 
 def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:

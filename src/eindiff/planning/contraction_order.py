@@ -13,8 +13,8 @@ from eindiff.core.tensor_order import Multiplication, Path, tensor_order_path
 WRITE = 4.0  # operations that take as long as writing an entry
 STACKED = 2.2  # operations a pair of entries in a stack of matrix products, which are slower than a single one
 BEST_LIMIT = 9  # operands; of more, not all sets are looked at
-FEW = 4  # operands that share a label: they are near each other
-MANY = 1500  # sets of operands that are looked at
+NEAR = 4  # operands that share a label: they are near each other
+SUBSETS_LIMIT = 1500  # sets of operands that are looked at
 
 
 def contraction_path(
@@ -57,9 +57,9 @@ def _good_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...
     between these parts; by opt_einsum where that is too much."""
     table = _Subsets(inputs, output, sizes)
     counts = Counter(label for labels in inputs for label in set(labels))
-    near = sum(1 << label for label, count in counts.items() if count <= FEW)
+    near = sum(1 << label for label, count in counts.items() if count <= NEAR)
     neighbours = [sum(1 << k for k, other in enumerate(table.masks) if other & mask & near) for mask in table.masks]
-    parts = components([[label for label in labels if counts[label] <= FEW] for labels in inputs])
+    parts = components([[label for label in labels if counts[label] <= NEAR] for labels in inputs])
     tree: dict[int, int] = {}
     for part in parts:
         subsets = _connected_subsets(part, neighbours)
@@ -85,7 +85,7 @@ def _connected_subsets(part: Sequence[int], neighbours: Sequence[int]) -> list[i
             if (around & ~subset) >> k & 1 and (larger := subset | 1 << k) not in found:
                 found.add(larger)
                 grown.append(larger)
-        if len(found) > MANY:
+        if len(found) > SUBSETS_LIMIT:
             return None
     return sorted(found)
 

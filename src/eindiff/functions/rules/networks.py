@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
-from eindiff.core.coefficients import times
-from eindiff.core.construct import Factor, scale
+from eindiff.core.coefficients import HALF, times
+from eindiff.core.construct import Factor
 from eindiff.core.index_relations import IndexMap, Lower
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Apply, Constant, Expr, Map, Variable
@@ -98,16 +97,14 @@ def logarithms_of_pivots(network: Network) -> bool | None:
             continue
         coefficient, factors, _, _ = construct.parts(node.args[0])
         if coefficient == 1 and len(factors) == 1 and factors[0][1] == (0, 0) and is_apply(factors[0][0], "chol"):
-            network.coefficient = times(network.coefficient, Fraction(1, 2))
+            network.coefficient = times(network.coefficient, HALF)
             return network.exchange({i: (logdet(_factorized(factors[0][0])), ())}, labels)
     return None
 
 
 def _factorized(factor: Apply) -> Expr:
     """The symmetric matrix that a Cholesky factor is of."""
-    [matrix] = factor.args
-    turned = construct.transpose_core(matrix)
-    return matrix if turned is matrix else scale(Fraction(1, 2), construct.add([matrix, turned]))
+    return construct.symmetric_part(factor.args[0])
 
 
 @rule("einsum")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 def _argument(node: Apply) -> Expr:
     """The matrix that a factorization is of: eigenvalues are those of (A + A')/2."""
     [matrix] = node.args
-    turned = construct.transpose_core(matrix) if node.function.factorization == "eigh" else matrix
-    return matrix if turned is matrix else construct.scale(Fraction(1, 2), construct.add([matrix, turned]))
+    return construct.symmetric_part(matrix) if node.function.factorization == "eigh" else matrix
 
 
 @rule("einsum")
