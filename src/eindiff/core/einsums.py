@@ -10,7 +10,7 @@ from eindiff.core.coefficients import Number, number, times
 from eindiff.core.errors import EindiffError
 from eindiff.core.index_relations import SizeOf
 from eindiff.core.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
-from eindiff.core.networks import Factor, new_label, opened
+from eindiff.core.networks import Factor, arranged, new_label, opened
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, intern, is_index_map, plain, topological, unlisted
 from eindiff.core.powers import known_power, power_parts
 from eindiff.core.rewrite import rewrite
@@ -271,14 +271,14 @@ class Network:
         groups: dict[Factor, list[Number]] = {}
         for node, labels in self.factors:
             base, exponent = power_parts(node)
-            groups.setdefault(_as_symmetric(base, labels), []).append(exponent)
+            groups.setdefault(arranged(base, labels), []).append(exponent)
         if all(len(exponents) == 1 or exponents == [1, 1] for exponents in groups.values()):
             return False
         kept = self.factors
         self.factors = []
         for node, labels in kept:
             base, _ = power_parts(node)
-            exponents = groups[_as_symmetric(base, labels)]
+            exponents = groups[arranged(base, labels)]
             if len(exponents) == 1 or exponents == [1, 1]:
                 self.factors.append((node, labels))
             elif exponents:
@@ -323,11 +323,6 @@ def _filled_axes(node: Expr) -> list[int]:
     return [axis for axis, label in enumerate(node.output) if label in targets]
 
 
-def _as_symmetric(node: Expr, labels: Labels) -> Factor:
-    """A factor with its labels in the order that stands for all orders with the same value."""
-    return node, best_arrangement(labels, [(axes, sign) for axes, sign in node.symmetries if sign == 1])[0]
-
-
 def _contraction(factors: list[Factor], free: list[int]) -> tuple[int, Expr, Labels]:
     """The canonical contraction of connected factors: its sign (0 if it vanishes), the node, the labels of its axes."""
     form = canonical(
@@ -352,9 +347,9 @@ def product(coefficient: Number, factors: Sequence[Factor], output: Labels, size
     names: dict[int, int] = first_appearance([output])
     entries = []
     for node, labels in factors:
-        arranged, sign = best_arrangement(tuple([names[label] for label in labels]), node.symmetries)
+        order, sign = best_arrangement(tuple([names[label] for label in labels]), node.symmetries)
         coefficient = number(coefficient * sign)
-        entries.append((node.digest, arranged, node))
+        entries.append((node.digest, order, node))
     shape = tuple(map(sizes.__getitem__, output))
     output = tuple(map(names.__getitem__, output))
     if coefficient == 0 and (entries or len(names) < len(output)):
