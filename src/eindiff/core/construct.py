@@ -32,10 +32,10 @@ from eindiff.core.einsums import (  # fmt: skip
 )
 from eindiff.core.leaves import PROPERTIES, constant, variable
 from eindiff.core.powers import known_power, power_parts
-from eindiff.core.sums import add, factored, symmetric_part
+from eindiff.core.sums import add, factored, in_front, symmetric_part
 
 __all__ = [
     "FLAT_LIMIT", "PRODUCT_LIMIT", "PROPERTIES", "Factor", "Inline", "Network", "add", "apply", "constant",
-    "einsum", "factored", "filled", "is_number", "is_zero", "known_power", "map_", "parts", "power_parts", "scale",
-    "size_number", "symmetric_part", "transpose", "transpose_core", "variable",
+    "einsum", "factored", "filled", "in_front", "is_number", "is_zero", "known_power", "map_", "parts", "power_parts",
+    "scale", "size_number", "symmetric_part", "transpose", "transpose_core", "variable",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from itertools import combinations
 
 from eindiff.core import construct
-from eindiff.core.construct import Factor, factored, parts
+from eindiff.core.construct import Factor, in_front, parts
 from eindiff.core.derivation import same_derivative
 from eindiff.core.labels import Labels
 from eindiff.core.networks import fresh_in, most_matches, new_label, opened
@@ -83,7 +83,7 @@ def _join(first: Expr, second: Expr) -> Expr | None:
     other = [(node, tuple([names[x] for x in labels])) for node, labels in _without(theirs, [j for _, j in pairs])]
     seen = set(output).union(*(labels for _, labels in common))
     joint = [sorted({x for _, labels in rest for x in labels} & seen) for rest in (mine, other)]
-    return factored(common, [(a, mine), (b, other)], tuple(joint[0]), output, sizes) if joint[0] == joint[1] else None
+    return in_front(common, [(a, mine), (b, other)], tuple(joint[0]), output, sizes) if joint[0] == joint[1] else None
 
 
 def _without(factors: Sequence[Factor], places: Collection[int]) -> list[Factor]:
