@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any, overload
 
 from eindiff.calculus.chain_rule import pullbacks, pushforwards, unit
@@ -17,7 +16,9 @@ from eindiff.core.nodes import Expr, Variable, expression, plain, topological
 
 Several = list[Any] | tuple[Any, ...]  # variables or their names
 Wrt = Any  # a variable, its name, or several of them
-SMALL = 50  # nodes; a result of at most so many is written as people would, and what it shares is left to the planner
+WRITTEN_OUT = (
+    50  # nodes; a result of at most so many is written as people would, and what it shares is left to the planner
+)
 MODES = ("auto", "reverse", "forward", "cross_country")
 
 
@@ -58,7 +59,7 @@ def finished(found: list[Expr], mode: str = "auto") -> list[Expr]:
     found = share(merge(found))
     if mode == "cross_country":
         return nest_by_tensor_order(found)
-    return flatten(found) if len(topological(found)) <= SMALL else found
+    return flatten(found) if len(topological(found)) <= WRITTEN_OUT else found
 
 
 def pushed(y: Expr, x: Variable, seed: Expr) -> Expr | None:
@@ -77,9 +78,9 @@ def project(result: Expr, x: Variable, convention: str) -> Expr:
         raise EindiffError(f"symmetric={convention!r}: choose 'projected' or 'free'")
     if not x.symmetries:
         return result
-    mirrored = construct.transpose_core(result)
     if convention == "projected":
-        return construct.scale(Fraction(1, 2), add([result, mirrored]))
+        return construct.symmetric_part(result)
+    mirrored = construct.transpose_core(result)
     count = result.ndim
     labels = tuple(range(count))
     diagonal = (*labels[:-1], labels[-2])

@@ -24,7 +24,7 @@ from eindiff.functions.powers import power, sqrt
 from eindiff.functions.series import divided_value
 from eindiff.functions.table import TABLE, add
 
-LARGEST = 12  # the power up to which a divided difference is written as a polynomial
+LARGEST_POWER = 12  # the power up to which a divided difference is written as a polynomial
 
 
 def quotient(function: Function, x: Expr, y: Expr) -> Expr:
@@ -33,9 +33,9 @@ def quotient(function: Function, x: Expr, y: Expr) -> Expr:
         return _derivative(function, x)
     if function.name == "pow":
         exponent = function.parameter
-        if isinstance(exponent, int) and 0 < exponent <= LARGEST:
+        if isinstance(exponent, int) and 0 < exponent <= LARGEST_POWER:
             return construct.add([power(x, i) * power(y, exponent - 1 - i) for i in range(exponent)])
-        if isinstance(exponent, int) and -LARGEST <= exponent < 0:
+        if isinstance(exponent, int) and -LARGEST_POWER <= exponent < 0:
             return -construct.add([power(x, -1 - i) * power(y, exponent + i) for i in range(-exponent)])
         if exponent == Fraction(1, 2):
             return power(sqrt(x) + sqrt(y), -1)

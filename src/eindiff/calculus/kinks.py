@@ -30,9 +30,9 @@ def pullbacks_at_kinks(
 
     Where entries of x move one entry of p each, and p is q, this is a pullback of p, else one of x.
     """
-    pieces = [node for node in order if isinstance(node, Map) and node.function.name in ("abs", "sign")]
-    absolutes = [node for node in pieces if node.function.name == "abs" and node in active]
-    signs = [node for node in pieces if node.function.name == "sign" and node.args[0] in active]
+    maps = [node for node in order if isinstance(node, Map)]
+    absolutes = [node for node in maps if node.function.name == "abs" and node in active]
+    signs = [node for node in maps if node.function.name == "sign" and node.args[0] in active]
     if not absolutes or not signs:
         return
     known = {u: _slopes(u, xs, pushforwards) for u in dict.fromkeys([node.args[0] for node in absolutes + signs])}
@@ -40,9 +40,8 @@ def pullbacks_at_kinks(
         theirs = [node for node in absolutes if _may_meet(known[sign.args[0]], known[node.args[0]])]
         if theirs and (by_sign := pullbacks(y, [sign], seed).get(sign)) is not None:
             both = pullbacks(by_sign, theirs, _unit(by_sign))
-            for absolute in theirs:
-                if absolute in both:
-                    yield from _of_pair(sign, absolute, both[absolute], known)
+            for absolute in filter(both.__contains__, theirs):
+                yield from _of_pair(sign, absolute, both[absolute], known)
 
 
 def _slopes(node: Expr, xs: Iterable[Expr], pushforwards: Pushforwards) -> dict[Expr, Expr]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eindiff.core.einsums import einsum, filled, is_number, parts, product, transpose
+from eindiff.core.einsums import einsum, filled, is_number, parts, product, transpose, transpose_core
 from eindiff.core.function import Function
-from eindiff.core.labels import Labels
+from eindiff.core.labels import Labels, Symmetry
 from eindiff.core.nodes import Apply, Einsum, Expr, Map, intern, plain
 from eindiff.core.rewrite import rewrite
 from eindiff.core.sizes import Shape, Size
@@ -31,10 +31,9 @@ def map_(function: Function, args: Sequence[Expr]) -> Expr:
     numbers = [arg.coefficient for arg in args if is_number(arg)]
     if len(numbers) == len(args):
         return filled(function.fold(numbers), shape)
-    symmetries = tuple((swap, 1) for swap in _swaps(shape) if all(transpose(arg, swap) is arg for arg in args))
     return intern(
         Map, (function.identity, [arg.digest for arg in args]), function=function, args=args, shape=shape,
-        symmetries=symmetries if len(symmetries) <= 1 else (),
+        symmetries=_common_swap(args),
     )  # fmt: skip
 
 
@@ -61,6 +60,12 @@ def _orientation(args: tuple[Expr, ...]) -> tuple[int, ...]:
 def _bare_digest(arg: Expr) -> bytes:
     _, factors, output, sizes = parts(arg)
     return product(1, factors, output, sizes).digest
+
+
+def _common_swap(args: tuple[Expr, ...]) -> tuple[Symmetry, ...]:
+    """The exchange of two axes that leaves all arguments as they are, if there is one alone: a group of two."""
+    found = [swap for swap in _swaps(args[0].shape) if all(transpose(arg, swap) is arg for arg in args)]
+    return ((found[0], 1),) if len(found) == 1 else ()
 
 
 def _swaps(shape: Shape) -> list[tuple[int, ...]]:
@@ -101,32 +106,34 @@ def apply(function: Function, args: Sequence[Expr], batch: Sequence[Labels] | No
         batch = [tuple(range(arg.ndim - core)) for arg, core in zip(args, function.core, strict=True)]
     if not any(batch) and (rewritten := rewrite(function.name, *args)) is not None:
         return rewritten
+    factors = list(zip(args, batch, strict=True))
     sizes: dict[int, Size] = {}
-    for arg, labels in zip(args, batch, strict=True):
+    for arg, labels in factors:
         sizes.update(zip(labels, arg.shape, strict=False))
     names = sorted(sizes)
-    kept_labels = [
-        x for x in names if not all(_is_unbound(a, ls.index(x)) for a, ls in zip(args, batch, strict=True) if x in ls)
-    ]
-    if len(kept_labels) < len(names):
-        return _unbatched(function, args, batch, sizes, kept_labels)
+    kept = [label for label in names if not _is_same_along(label, factors)]
+    if len(kept) < len(names):
+        return _unbatched(function, args, batch, sizes, kept)
     rename = {label: index for index, label in enumerate(names)}
     batch = tuple([tuple([rename[x] for x in labels]) for labels in batch])
-    shape = tuple([sizes[x] for x in names]) + function.output_shape(
-        [a.shape[len(ls) :] for a, ls in zip(args, batch, strict=True)]
-    )
-    symmetric = function.keeps_symmetry and all(transpose_core(arg) is arg for arg in args)
-    last = len(shape)
-    swap = (*range(last - 2), last - 1, last - 2)
+    cores = [arg.shape[len(labels) :] for arg, labels in factors]
+    shape = tuple([sizes[x] for x in names]) + function.output_shape(cores)
     return intern(
         Apply, (function.identity, [arg.digest for arg in args], batch), function=function, args=args, batch=batch,
-        shape=shape, symmetries=((swap, 1),) if symmetric else (),
+        shape=shape, symmetries=_core_swap(function, args, len(shape)),
     )  # fmt: skip
 
 
-def transpose_core(expr: Expr) -> Expr:
-    """The last two axes exchanged."""
-    return transpose(expr, (*range(expr.ndim - 2), expr.ndim - 1, expr.ndim - 2))
+def _is_same_along(label: int, factors: Sequence[tuple[Expr, Labels]]) -> bool:
+    """Whether all arguments are the same along a batch axis."""
+    return all(_is_unbound(arg, labels.index(label)) for arg, labels in factors if label in labels)
+
+
+def _core_swap(function: Function, args: tuple[Expr, ...], order: int) -> tuple[Symmetry, ...]:
+    """The exchange of the last two axes of the result, if the function keeps that symmetry of its arguments."""
+    if not function.keeps_symmetry or not all(transpose_core(arg) is arg for arg in args):
+        return ()
+    return (((*range(order - 2), order - 1, order - 2), 1),)
 
 
 def _unbatched(

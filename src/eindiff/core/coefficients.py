@@ -10,6 +10,8 @@ from eindiff.core.errors import EindiffError
 
 Number = int | float | Fraction
 
+HALF = Fraction(1, 2)
+
 _LONGEST_NUMBER = 256  # bits; longer exact numbers become floating-point numbers
 _LONGEST_POWER = 512  # bits; longer exact powers are not computed
 _SMALLEST = 2.0**-1022  # with all digits

@@ -13,7 +13,7 @@ Facts about every node ever made (Lemmas 1 to 3 of the paper made structural):
 6. An Einsum over an Add with delta terms distributes over those terms.
 """
 
-from eindiff.core.applications import apply, map_, transpose_core
+from eindiff.core.applications import apply, map_
 from eindiff.core.einsums import (  # fmt: skip
     FLAT_LIMIT,
     PRODUCT_LIMIT,
@@ -28,13 +28,14 @@ from eindiff.core.einsums import (  # fmt: skip
     scale,
     size_number,
     transpose,
+    transpose_core,
 )
 from eindiff.core.leaves import PROPERTIES, constant, variable
 from eindiff.core.powers import known_power, power_parts
-from eindiff.core.sums import add, factored
+from eindiff.core.sums import add, factored, in_front, symmetric_part
 
 __all__ = [
     "FLAT_LIMIT", "PRODUCT_LIMIT", "PROPERTIES", "Factor", "Inline", "Network", "add", "apply", "constant",
-    "einsum", "factored", "filled", "is_number", "is_zero", "known_power", "map_", "parts", "power_parts", "scale",
-    "size_number", "transpose", "transpose_core", "variable",
+    "einsum", "factored", "filled", "in_front", "is_number", "is_zero", "known_power", "map_", "parts", "power_parts",
+    "scale", "size_number", "symmetric_part", "transpose", "transpose_core", "variable",
 ]  # fmt: skip

@@ -30,7 +30,7 @@ class Derivation:
         return self.sources[0]
 
 
-class Derived(Expr):
+class Twin(Expr):
     """A twin of a node, with its derivation."""
 
     __slots__ = ()
@@ -40,7 +40,7 @@ class Derived(Expr):
 
 
 _TWINS: dict[type[Expr], type[Expr]] = {
-    kind: type(kind.__name__, (Derived, kind), {"__slots__": ("derivation",), "__doc__": kind.__doc__})
+    kind: type(kind.__name__, (Twin, kind), {"__slots__": ("derivation",), "__doc__": kind.__doc__})
     for kind in (Variable, Constant, Einsum, Add, Map, Apply)
 }
 

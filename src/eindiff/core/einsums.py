@@ -10,7 +10,7 @@ from eindiff.core.coefficients import Number, number, times
 from eindiff.core.errors import EindiffError
 from eindiff.core.index_relations import SizeOf
 from eindiff.core.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
-from eindiff.core.networks import Factor, new_label, opened
+from eindiff.core.networks import Factor, arranged, new_label, opened
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, intern, is_index_map, plain, topological, unlisted
 from eindiff.core.powers import known_power, power_parts
 from eindiff.core.rewrite import rewrite
@@ -69,6 +69,11 @@ def transpose(expr: Expr, axes: Sequence[int]) -> Expr:
     if tuple(axes) == labels:
         return expr
     return einsum(1, [(expr, labels)], tuple(axes), dict(zip(labels, expr.shape, strict=True)))
+
+
+def transpose_core(expr: Expr) -> Expr:
+    """The last two axes exchanged."""
+    return transpose(expr, (*range(expr.ndim - 2), expr.ndim - 1, expr.ndim - 2))
 
 
 def parts(expr: Expr) -> tuple[Number, list[Factor], Labels, dict[int, Size]]:
@@ -143,6 +148,13 @@ class Network:
         if self.sizes[a] != self.sizes[b]:
             raise EindiffError(f"two axes that must be equal have sizes {self.sizes[a]} and {self.sizes[b]}")
         self.sets.unite(a, b)
+
+    def exchange(self, changes: Mapping[int, Factor | None], gone: Collection[int] = ()) -> bool:
+        """Put other factors at some places, or none; over labels that are `gone` no sum is left. Always True."""
+        kept = [changes.get(place, factor) for place, factor in enumerate(self.factors)]
+        self.factors = [factor for factor in kept if factor is not None]
+        self.summed = self.summed.difference(gone)
+        return True
 
     def occurrences(self) -> Counter[int]:
         """How many axes of factors have each label."""
@@ -259,14 +271,14 @@ class Network:
         groups: dict[Factor, list[Number]] = {}
         for node, labels in self.factors:
             base, exponent = power_parts(node)
-            groups.setdefault(_as_symmetric(base, labels), []).append(exponent)
+            groups.setdefault(arranged(base, labels), []).append(exponent)
         if all(len(exponents) == 1 or exponents == [1, 1] for exponents in groups.values()):
             return False
         kept = self.factors
         self.factors = []
         for node, labels in kept:
             base, _ = power_parts(node)
-            exponents = groups[_as_symmetric(base, labels)]
+            exponents = groups[arranged(base, labels)]
             if len(exponents) == 1 or exponents == [1, 1]:
                 self.factors.append((node, labels))
             elif exponents:
@@ -311,11 +323,6 @@ def _filled_axes(node: Expr) -> list[int]:
     return [axis for axis, label in enumerate(node.output) if label in targets]
 
 
-def _as_symmetric(node: Expr, labels: Labels) -> Factor:
-    """A factor with its labels in the order that stands for all orders with the same value."""
-    return node, best_arrangement(labels, [(axes, sign) for axes, sign in node.symmetries if sign == 1])[0]
-
-
 def _contraction(factors: list[Factor], free: list[int]) -> tuple[int, Expr, Labels]:
     """The canonical contraction of connected factors: its sign (0 if it vanishes), the node, the labels of its axes."""
     form = canonical(
@@ -337,22 +344,20 @@ def product(coefficient: Number, factors: Sequence[Factor], output: Labels, size
     if len(factors) > PRODUCT_LIMIT:
         sign, factors = _sealed(factors)
         coefficient = number(coefficient * sign)
-    names: dict[int, int] = {}
-    for label in output:
-        names.setdefault(label, len(names))
+    names: dict[int, int] = first_appearance([output])
     entries = []
     for node, labels in factors:
-        arranged, sign = best_arrangement(tuple([names[label] for label in labels]), node.symmetries)
+        order, sign = best_arrangement(tuple([names[label] for label in labels]), node.symmetries)
         coefficient = number(coefficient * sign)
-        entries.append((node.digest, arranged, node))
-    shape = tuple([sizes[label] for label in output])
-    output = tuple([names[label] for label in output])
+        entries.append((node.digest, order, node))
+    shape = tuple(map(sizes.__getitem__, output))
+    output = tuple(map(names.__getitem__, output))
     if coefficient == 0 and (entries or len(names) < len(output)):
         return filled(0, shape)
     if coefficient == 1 and len(entries) == 1 and entries[0][1] == output and len(names) == len(output):
         return entries[0][2]
     entries.sort(key=lambda entry: entry[:2])
-    by_name = tuple([sizes[label] for label in names])
+    by_name = tuple(map(sizes.__getitem__, names))
     operands, arranged_labels = tuple([e[2] for e in entries]), tuple([e[1] for e in entries])
     return _intern_einsum(coefficient, operands, arranged_labels, output, by_name, (), True)
 

@@ -14,7 +14,6 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.intervals import Interval
 from eindiff.core.sizes import Shape
 
-Value = Callable[..., Any]  # of arrays
 Derivative = Callable[..., Any]  # from expressions to an expression
 
 
@@ -28,7 +27,7 @@ class Function:
     """
 
     name: str
-    value: Value
+    value: Callable[..., Any]
     derivatives: tuple[Derivative | None, ...] = ()  # one an argument; None: locally constant
     domain: str = "real"
     latex: str = ""
@@ -82,7 +81,7 @@ class Function:
         return number(value)
 
 
-def quiet(value: Value) -> Value:
+def quiet(value: Callable[..., Any]) -> Callable[..., Any]:
     """The value without NumPy's warnings: values outside a domain become NaN, which evaluation reports."""
 
     def silent(*args: Any) -> Any:

@@ -130,14 +130,17 @@ class IndexMap:
         size, _ = mine.pop(axis)
         inputs = mine + [(n, sz.multiply(sign, s)) for n, s in zip(other.inputs, other.strides, strict=True)]
         offset = sz.multiply(sign, sz.subtract(other.offset, self.offset))
-        ends = [sz.multiply(s, sz.subtract(n, 1)) for n, s in inputs]
-        known = [x for x in (size, offset, *ends) if isinstance(x, int)]
+        solved = IndexMap(size, tuple(n for n, _ in inputs), offset, tuple(s for _, s in inputs))
+        return solved if solved._is_known_in_range() else None
+
+    def _is_known_in_range(self) -> bool:
+        """Whether sizes are numbers, and every k is in range."""
+        ends = [sz.multiply(s, sz.subtract(n, 1)) for n, s in zip(self.inputs, self.strides, strict=True)]
+        known = [x for x in (self.size, self.offset, *ends) if isinstance(x, int)]
         if len(known) < len(ends) + 2:
-            return None
+            return False
         least, most = (known[1] + sum(sign * max(sign * x, 0) for x in known[2:]) for sign in (-1, 1))
-        if least < 0 or most >= known[0]:
-            return None
-        return IndexMap(size, tuple(n for n, _ in inputs), offset, tuple(s for _, s in inputs))
+        return least >= 0 and most < known[0]
 
     def needs(self) -> list[Size]:
         """What must not be negative for the inputs to exist, and, if each has an entry, for every k to be in range.

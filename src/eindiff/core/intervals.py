@@ -38,7 +38,7 @@ class Interval:
 
     @property
     def level(self) -> int | None:
-        """The sign as in `semidefinite`: twice as large if no entry is 0."""
+        """The sign as in `facts.definiteness`: twice as large if no entry is 0."""
         return self.sign and (2 if self.nonzero else 1) * self.sign
 
 

@@ -152,6 +152,7 @@ class _Search:
     free: set[int]
     leaves: list[_Leaf] = field(default_factory=list)
     visited: int = 0
+    is_cut_short: bool = False
 
     def result(self) -> Canonical:
         everything = {label for labels in self.labels for label in labels}
@@ -161,6 +162,8 @@ class _Search:
         renamed = [tuple([names[label] for label in labels]) for _, labels in best.certificate]
         free = sorted(self.free, key=lambda label: names[best.names[label]])
         found = {self._symmetry(best, leaf, free) for leaf in self.leaves}
+        if self.is_cut_short:
+            found = _largest_group(found)
         identity = tuple(range(len(free)))
         sign = 0 if best.sign == 0 or (identity, -1) in found else best.sign
         output = tuple([names[best.names[label]] for label in free])
@@ -182,7 +185,9 @@ class _Search:
             self._leaf(colours)
             return
         for label in classes[tied]:
-            if self.visited < LEAF_LIMIT:
+            if self.visited >= LEAF_LIMIT:
+                self.is_cut_short = True
+            else:
                 self._explore({other: 2 * colour + (other != label) for other, colour in colours.items()})
 
     def _refine(self, colours: dict[int, int]) -> dict[int, int]:
@@ -217,6 +222,15 @@ class _Search:
             self.leaves = [leaf]
         elif certificate == self.leaves[0].certificate:
             self.leaves.append(leaf)
+
+
+def _largest_group(found: set[Symmetry]) -> set[Symmetry]:
+    """Those of some symmetries that lead from each of them to another one: they are a group."""
+    return {
+        (moved, sign)
+        for moved, sign in found
+        if all((tuple([other[axis] for axis in moved]), sign * s) in found for other, s in found)
+    }
 
 
 def arrangements(signatures: Sequence[Any], limit: int = 24) -> list[tuple[int, ...]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
-from eindiff.core.labels import Labels
+from eindiff.core.labels import Labels, best_arrangement
 from eindiff.core.nodes import Einsum, Expr
 from eindiff.core.sizes import Size
 
@@ -51,6 +51,11 @@ def arrangements_of(node: Expr, labels: Labels) -> list[Labels]:
     return [labels, *(tuple([labels[axis] for axis in axes]) for axes, sign in node.symmetries if sign == 1)]
 
 
+def arranged(node: Expr, labels: Labels) -> Factor:
+    """A factor with its labels in the order that stands for all orders with the same value."""
+    return node, best_arrangement(labels, [(axes, sign) for axes, sign in node.symmetries if sign == 1])[0]
+
+
 def extended(names: Names, labels: Labels, theirs: Labels, fixed: Collection[int] = ()) -> Names | None:
     """Names of labels with those of one more factor, if these are possible: each label has one name, and those that
     had none get one that no other has and that is not fixed."""
@@ -78,8 +83,8 @@ def matches(
         found = []
         for place, (candidate, theirs) in enumerate(whole):
             if candidate is node and place not in places:
-                for arranged in arrangements_of(node, theirs):
-                    if (more := extended(known, labels, arranged, fixed)) is not None:
+                for order in arrangements_of(node, theirs):
+                    if (more := extended(known, labels, order, fixed)) is not None:
                         found.append(([*places, place], more))
         stack += found
 
@@ -97,7 +102,7 @@ def most_matches(ours: Sequence[Factor], theirs: Sequence[Factor], names: Names)
         for i, j in [start, *equal]:
             if any(i == k or j == l for k, l in pairs):
                 continue
-            ways = (extended(known, arranged, ours[i][1]) for arranged in arrangements_of(*theirs[j]))
+            ways = (extended(known, order, ours[i][1]) for order in arrangements_of(*theirs[j]))
             if (more := next((way for way in ways if way is not None), None)) is not None:
                 pairs.append((i, j))
                 known = more

@@ -1,6 +1,6 @@
 """The six kinds of node of an expression, immutable and interned: equal expressions are the same object.
 
-Nodes are made by the constructors in `construct.py`, which keep the canonical form; the classes here only hold
+Nodes are made by the constructors in `core/construct.py`, which keep the canonical form; the classes here only hold
 what a node is. Python's operators on expressions are installed by `functions/operators.py`.
 """
 
@@ -40,7 +40,7 @@ class Expr:
     digest: bytes  # of the structure: the same in every run, and what nodes are interned and ordered by
     symmetries: tuple[Symmetry, ...]  # permutations of axes that leave the value as it is, up to a sign
     derivation: Derivation | None = None  # what a derivative is one of
-    _facts: Any  # what `facts` and `semidefinite` have found out already
+    _facts: Any  # what `facts` has found out already
     _interval: Any
     _levels: dict[Any, Any]
 

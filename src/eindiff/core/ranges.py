@@ -18,7 +18,7 @@ from eindiff.core.sizes import Size
 
 # Functions of vectors with entries
 OF_SOME = frozenset({"max", "argmax", "logsumexp", "log_weighted_sum", "weighted_softmax"})
-LONGEST = 60  # characters of an expression in a message
+MESSAGE_LENGTH = 60  # characters of an expression in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Condition:
 
     def __str__(self) -> str:
         text = self.node._readable()
-        text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+        text = text if len(text) <= MESSAGE_LENGTH else text[: MESSAGE_LENGTH - 1] + "…"
         if isinstance(self.quantity, int):
             return f"{text} reaches outside an axis"
         return "{} needs {} >= {}".format(text, *sz.inequality(self.quantity))

@@ -6,13 +6,13 @@ from eindiff.core.labels import LETTERS
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Variable
 from eindiff.core.powers import power_parts
 
-MOST_NODES = 100  # the rest of an expression is left out
-MOST_OPERANDS = 8
+SHOWN_NODES = 100  # the rest of an expression is left out
+SHOWN_OPERANDS = 8
 
 
 def to_text(expr: Expr, depth: int = 8) -> str:
     """An expression as text; what lies deeper than `depth`, and what makes it too long, is left out."""
-    return _text(expr, depth, [MOST_NODES])
+    return _text(expr, depth, [SHOWN_NODES])
 
 
 def _text(expr: Expr, depth: int, budget: list[int]) -> str:
@@ -48,8 +48,8 @@ def _is_atom(expr: Expr, text: str) -> bool:
 
 
 def _children(expr: Expr, depth: int, budget: list[int]) -> list[str]:
-    texts = [_text(child, depth - 1, budget) for child in expr.children[:MOST_OPERANDS]]
-    return texts if len(expr.children) <= MOST_OPERANDS else [*texts, "…"]
+    texts = [_text(child, depth - 1, budget) for child in expr.children[:SHOWN_OPERANDS]]
+    return texts if len(expr.children) <= SHOWN_OPERANDS else [*texts, "…"]
 
 
 def _einsum_text(expr: Einsum, operands: list[str]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
-from math import gcd, isfinite, lcm
+from math import gcd, inf, isfinite, lcm
 
-from eindiff.core.coefficients import Number, number, plus, times
-from eindiff.core.einsums import Factor, Inline, einsum, filled, parts, product, scale, transpose
+from eindiff.core.coefficients import HALF, Number, number, plus, times
+from eindiff.core.einsums import Factor, Inline, einsum, filled, parts, product, scale, transpose, transpose_core
 from eindiff.core.labels import Labels, Symmetry, arrangements
 from eindiff.core.nodes import Add, Einsum, Expr, intern, plain
 from eindiff.core.rewrite import rewrite
@@ -32,6 +32,12 @@ def add(terms: Sequence[Expr]) -> Expr:
 
 
 Add.make = add
+
+
+def symmetric_part(expr: Expr) -> Expr:
+    """(A + A')/2, for the matrices in the last two axes."""
+    turned = transpose_core(expr)
+    return expr if turned is expr else scale(HALF, add([expr, turned]))
 
 
 def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:
@@ -76,7 +82,7 @@ def _group(collected: dict[Expr, Number]) -> dict[Expr, Number]:
         weighted = {term: collected[term] for term in members}
         trivial = len(set(output)) == len(output) and len(bound) == len(output)
         if len(members) > 1:
-            combined = _factor_out(weighted) if trivial else _under_pattern(weighted, output, bound)
+            combined = factored(weighted) if trivial else _under_pattern(weighted, output, bound)
             if combined is not None:
                 coefficient, factors, output_labels, sizes = parts(combined)
                 weighted = {product(1, factors, output_labels, sizes): coefficient} if coefficient else {}
@@ -95,27 +101,30 @@ def _under_pattern(terms: dict[Expr, Number], output: Labels, bound: Collection[
     return einsum(1, [(add(cores), core)], output, sizes)
 
 
-def _factor_out(terms: dict[Expr, Number]) -> Expr | None:
-    """`x*y + x*z = x*(y + z)`: the factors common to all terms stand in front of the sum of the rest."""
+def factored(terms: Mapping[Expr, Number], most: float = inf, inline: Inline = True) -> Expr | None:
+    """`x*y + x*z = x*(y + z)`: the factors common to all terms in front of the sum of the rests.
+
+    None if there are none, or if the rests have more than so many labels. Terms have no deltas.
+    """
     common: Counter[Factor] | None = None
     for term in terms:
-        factors = parts(term)[1]
-        common = Counter(factors) if common is None else common & Counter(factors)
+        own = Counter(parts(term)[1])
+        common = own if common is None else common & own
         if not common:
             return None
     assert common is not None  # there are terms
-    views = [(coefficient, parts(term)) for term, coefficient in terms.items()]
-    _, _, output, sizes = views[0][1]
-    rests = [(c, list((Counter(factors) - common).elements())) for c, (_, factors, _, _) in views]
-    used = tuple(sorted({label for _, rest in rests for _, labels in rest for label in labels}))
-    return factored(list(common.elements()), rests, used, output, sizes)
+    products = [(times(coefficient, parts(term)[0]), Counter(parts(term)[1])) for term, coefficient in terms.items()]
+    rests = [(coefficient, list((factors - common).elements())) for coefficient, factors in products]
+    kept = tuple(sorted({label for _, rest in rests for _, labels in rest for label in labels}))
+    _, _, output, sizes = parts(next(iter(terms)))
+    return in_front(list(common.elements()), rests, kept, output, sizes, inline) if len(kept) <= most else None
 
 
-def factored(
+def in_front(
     common: Sequence[Factor], rests: Sequence[tuple[Number, Sequence[Factor]]], kept: Labels, output: Labels,
     sizes: Mapping[int, Size], inline: Inline = True,
 ) -> Expr:  # fmt: skip
-    """`x*y + x*z = x*(y + z)`: common factors times the sum of the rests, which keep some labels."""
+    """Common factors times the sum of the rests, which keep some labels."""
     inner = add([einsum(coefficient, rest, kept, sizes, inline) for coefficient, rest in rests])
     return einsum(1, [*common, (inner, kept)], output, sizes, inline)
 

@@ -17,7 +17,8 @@ from eindiff.core import construct
 from eindiff.core.derivation import derivation
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.intervals import UNKNOWN, Interval, absolute, bounded, hull, point, sum_of, times, total
-from eindiff.core.labels import Labels, best_arrangement
+from eindiff.core.labels import Labels
+from eindiff.core.networks import arranged
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Variable, plain, remember, topological
 from eindiff.core.sizes import Size
 from eindiff.facts.definiteness import Level, definiteness, is_diagonal, is_symmetric
@@ -156,8 +157,7 @@ def _einsum(node: Einsum) -> Interval:
     counts: Counter[tuple[Expr, Labels]] = Counter()
     for index, (operand, labels) in enumerate(zip(node.operands, node.labels, strict=True)):
         if index not in selected:
-            even = [(axes, sign) for axes, sign in operand.symmetries if sign == 1]
-            counts[operand, best_arrangement(labels, even)[0]] += 1
+            counts[arranged(operand, labels)] += 1
     result = point(node.coefficient)
     for (operand, _), count in counts.items():
         own = _known(operand)
@@ -168,11 +168,17 @@ def _einsum(node: Einsum) -> Interval:
             result = _repeated(result, node.sizes[label])
     if node.has_delta:
         result = hull(result, point(0))
-    if result.sign is None and (node.contracted or any(len(set(x)) < len(x) for x in node.labels)):
-        level = definiteness(node, (), (), _level)
-        if level is not None:
-            result = bounded(0 if level > 0 else result.low, result.high if level > 0 else 0, abs(level) == 2)
-    return result
+    return _mirrored(node, result) if result.sign is None else result
+
+
+def _mirrored(node: Einsum, result: Interval) -> Interval:
+    """The bounds of a product or contraction with the sign that a mirror shows."""
+    if not node.contracted and all(len(set(labels)) == len(labels) for labels in node.labels):
+        return result
+    level = definiteness(node, (), (), _level)
+    if level is None:
+        return result
+    return bounded(0 if level > 0 else result.low, result.high if level > 0 else 0, abs(level) == 2)
 
 
 def _selections(node: Einsum) -> tuple[set[int], set[int]]:

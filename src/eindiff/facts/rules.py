@@ -25,7 +25,5 @@ def singular_values_of_semidefinite(network: Network) -> bool | None:
 
         [matrix] = node.args
         if matrix.shape[0] == matrix.shape[1] and facts(matrix).psd:
-            network.summed.discard(labels[0])
-            network.factors[i] = (tr(matrix), ())
-            return True
+            return network.exchange({i: (tr(matrix), ())}, labels)
     return None

@@ -16,14 +16,33 @@ from eindiff.core.index_relations import IndexMap
 from eindiff.core.labels import fresh_labels
 from eindiff.core.networks import new_label
 from eindiff.core.nodes import Expr
-from eindiff.core.sizes import Size
+from eindiff.core.sizes import Shape, Size
 from eindiff.functions.multilinear import Operand, as_expr, axis_of, outer, short, transpose
 
 
 def reshape(a: Operand, shape: Size | Sequence[Size]) -> Expr:
     """The same entries in row-major order with another shape; one size may be -1."""
     a = as_expr(a)
-    shape = shape.tolist() if isinstance(shape, np.ndarray) else shape
+    new = _new_shape(a, shape.tolist() if isinstance(shape, np.ndarray) else shape)
+    labels = fresh_labels(len(new), range(a.ndim))
+    output = list(labels)
+    sizes = dict(enumerate(a.shape)) | dict(zip(output, new, strict=True))
+    factors: list[Factor] = [(a, tuple(range(a.ndim)))]
+    for merged, split in _matching_groups(a.shape, new):
+        if len(merged) == len(split) == 1:
+            output[split[0]] = merged[0]
+            continue
+        total = sz.product([a.shape[k] for k in merged])
+        joint = labels[split[0]] if len(split) == 1 else merged[0] if len(merged) == 1 else new_label(sizes, total)
+        if len(merged) > 1:
+            factors.append((_row_major(total, [a.shape[k] for k in merged]), (joint, *merged)))
+        if len(split) > 1:
+            factors.append((_row_major(total, [new[k] for k in split]), (joint, *(labels[k] for k in split))))
+    return construct.einsum(1, factors, tuple(output), sizes)
+
+
+def _new_shape(a: Expr, shape: Size | Sequence[Size]) -> Shape:
+    """The sizes of a shape that has as many entries as an expression."""
     new = list(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else [shape]
     new = [size if size == -1 else sz.read(size) for size in new]
     if -1 in new:
@@ -33,25 +52,7 @@ def reshape(a: Operand, shape: Size | Sequence[Size]) -> Expr:
             f"reshape: {short(a)} has shape {shape_text(a.shape)}, "
             f"which does not have as many entries as {shape_text(tuple(new))}"
         )
-    old_axes, new_axes = [k for k in range(a.ndim) if a.shape[k] != 1], [k for k in range(len(new)) if new[k] != 1]
-    labels = fresh_labels(len(new), range(a.ndim))
-    output = list(labels)
-    sizes = dict(enumerate(a.shape)) | dict(zip(output, new, strict=True))
-    factors: list[Factor] = [(a, tuple(range(a.ndim)))]
-    while old_axes or new_axes:
-        m, n = _matching_groups([a.shape[k] for k in old_axes], [new[k] for k in new_axes])
-        merged, old_axes = old_axes[:m], old_axes[m:]
-        split, new_axes = new_axes[:n], new_axes[n:]
-        if m == n == 1:
-            output[split[0]] = merged[0]
-            continue
-        total = sz.product(a.shape[k] for k in merged)
-        joint = labels[split[0]] if n == 1 else merged[0] if m == 1 else new_label(sizes, total)
-        if m > 1:
-            factors.append((_row_major(total, [a.shape[k] for k in merged]), (joint, *merged)))
-        if n > 1:
-            factors.append((_row_major(total, [new[k] for k in split]), (joint, *(labels[k] for k in split))))
-    return construct.einsum(1, factors, tuple(output), sizes)
+    return tuple(new)
 
 
 def _missing_size(a: Expr, known: list[Size]) -> Size:
@@ -66,7 +67,16 @@ def _missing_size(a: Expr, known: list[Size]) -> Size:
     return sz.product(left)
 
 
-def _matching_groups(old: list[Size], new: list[Size]) -> tuple[int, int]:
+def _matching_groups(old: Shape, new: Shape) -> Iterator[tuple[list[int], list[int]]]:
+    """The axes of two shapes, without those of size 1, in the smallest groups that have as many entries."""
+    old_axes, new_axes = ([axis for axis, size in enumerate(shape) if size != 1] for shape in (old, new))
+    while old_axes or new_axes:
+        m, n = _first_group([old[axis] for axis in old_axes], [new[axis] for axis in new_axes])
+        yield old_axes[:m], new_axes[:n]
+        old_axes, new_axes = old_axes[m:], new_axes[n:]
+
+
+def _first_group(old: list[Size], new: list[Size]) -> tuple[int, int]:
     """The smallest numbers of leading axes on both sides that have as many entries."""
     for count in range(2, len(old) + len(new) + 1):
         for m in range(max(1, count - len(new)), min(len(old), count - 1) + 1):
@@ -198,29 +208,31 @@ def _as_slice(a: Expr, entry: slice) -> slice:
 
 def _slice_map(a: Expr, size: Size, entry: slice) -> IndexMap | None:
     entry = _as_slice(a, entry)
-    step = entry.step
+    first, count, step = _slice_bounds(a, size, entry)
+    if isinstance(count, int) and count <= 0:
+        raise EindiffError(f"{short(a)}[{entry.start}:{entry.stop}:{step}] is empty: the axis has size {size}")
+    chosen = IndexMap(size, (count,), first, (step,))
+    return None if chosen.is_identity() else chosen
+
+
+def _slice_bounds(a: Expr, size: Size, entry: slice) -> tuple[Size, Size, int]:
+    """Where a slice begins, how many entries it has, and its step."""
     if isinstance(size, int):
         if isinstance(entry.start, str) or isinstance(entry.stop, str):
             raise EindiffError(
                 f"{short(a)}[{entry.start}:{entry.stop}]: the axis has size {size}, so bounds are numbers"
             )
         start, stop, step = entry.indices(size)
-        count: Size = len(range(start, stop, step))
-        first: Size = start
-    elif step == -1 and entry.start is None and entry.stop is None:
-        first, count = sz.subtract(size, 1), size
-    elif step == 1:
-        first, last = (
-            bound if isinstance(bound, str) or bound >= 0 else sz.add(size, bound)
-            for bound in (0 if entry.start is None else entry.start, size if entry.stop is None else entry.stop)
-        )
-        count = sz.subtract(last, first)
-    else:
+        return start, len(range(start, stop, step)), step
+    if entry.step == -1 and entry.start is None and entry.stop is None:
+        return sz.subtract(size, 1), size, -1
+    if entry.step != 1:
         raise EindiffError(f"{short(a)}[{entry}]: a step needs an axis of known size, not {size}")
-    if count == 0 or (isinstance(count, int) and count < 0):
-        raise EindiffError(f"{short(a)}[{entry.start}:{entry.stop}:{step}] is empty: the axis has size {size}")
-    chosen = IndexMap(size, (count,), first, (step,))
-    return None if chosen.is_identity() else chosen
+    first, last = (
+        bound if isinstance(bound, str) or bound >= 0 else sz.add(size, bound)
+        for bound in (0 if entry.start is None else entry.start, size if entry.stop is None else entry.stop)
+    )
+    return first, sz.subtract(last, first), 1
 
 
 def take(a: Operand, indices: Any, axis: int = 0) -> Expr:

@@ -7,7 +7,6 @@ differentiated again and is never formed. Letters: i, j for the axes of the resu
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from math import inf
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
+from eindiff.core.coefficients import HALF
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.index_relations import Lower
 from eindiff.core.intervals import within
@@ -22,8 +22,6 @@ from eindiff.core.nodes import Expr
 from eindiff.functions.elementwise import inverse_or_zero, reciprocal
 from eindiff.functions.multilinear import Operand, as_expr, einsum, eye, multiply, square_matrix, sum
 from eindiff.functions.table import row
-
-HALF = Fraction(1, 2)
 
 
 def _same(shape: tuple) -> tuple:

@@ -174,7 +174,23 @@ def einsum(spec: str, *operands: Operand, sizes: Mapping[str, Size] | None = Non
     """
     exprs = [as_expr(operand) for operand in operands]
     inputs, output = _parse_spec(spec, exprs)
-    found: dict[str, Size] = {label: sz.read(size) for label, size in (sizes or {}).items()}
+    found = _sizes_of_labels(spec, exprs, inputs, sizes or {})
+    for label in output:
+        if label not in found:
+            if label[0] != ".":
+                hint = f"output label {label!r} is in no operand: give sizes={{{label!r}: ...}}"
+                raise EindiffError(f"einsum {spec!r}: {hint}")
+            found[label] = 1
+    names = {label: index for index, label in enumerate(found)}
+    factors = [(expr, tuple([names[x] for x in labels])) for expr, labels in zip(exprs, inputs, strict=True)]
+    return construct.einsum(1, factors, tuple([names[x] for x in output]), {names[x]: s for x, s in found.items()})
+
+
+def _sizes_of_labels(
+    spec: str, exprs: Sequence[Expr], inputs: list[list[str]], given: Mapping[str, Size]
+) -> dict[str, Size]:
+    """The sizes of the labels of an einsum. An axis of a stack of one gets a label of its own among the inputs."""
+    found: dict[str, Size] = {label: sz.read(size) for label, size in given.items()}
     where: dict[str, Expr | None] = dict.fromkeys(found)
     for expr, labels in zip(exprs, inputs, strict=True):
         for axis, (label, size) in enumerate(zip(labels, expr.shape, strict=True)):
@@ -188,15 +204,7 @@ def einsum(spec: str, *operands: Operand, sizes: Mapping[str, Size] | None = Non
                     f"and size {size} in {_with_shape(expr)}"
                 )
             where.setdefault(label, expr)
-    for label in output:
-        if label not in found:
-            if label[0] != ".":
-                hint = f"output label {label!r} is in no operand: give sizes={{{label!r}: ...}}"
-                raise EindiffError(f"einsum {spec!r}: {hint}")
-            found[label] = 1
-    names = {label: index for index, label in enumerate(found)}
-    factors = [(expr, tuple([names[x] for x in labels])) for expr, labels in zip(exprs, inputs, strict=True)]
-    return construct.einsum(1, factors, tuple([names[x] for x in output]), {names[x]: s for x, s in found.items()})
+    return found
 
 
 def _parse_spec(spec: str, operands: Sequence[Expr]) -> tuple[list[list[str]], list[str]]:

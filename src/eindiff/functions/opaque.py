@@ -16,6 +16,7 @@ import numpy as np
 
 from eindiff.core import construct
 from eindiff.core.function import Function
+from eindiff.core.libraries import library_of
 from eindiff.core.nodes import Expr
 from eindiff.core.recent import once
 from eindiff.functions.matrices import inv
@@ -38,8 +39,6 @@ def _registered(name: str, paths: dict[str, str], part: int | None = None) -> Ca
     """The value of a function, or a part of it, by the library of its arguments; known to programs by its name."""
 
     def value(*args: Any) -> Any:
-        from eindiff.program.backends import library_of
-
         library = library_of(args)
         if library == "jax" and len(args) > 1:
             jnp = import_module("jax.numpy")

@@ -35,9 +35,7 @@ class Vocabulary(MutableMapping[str, T]):
     It follows the table: a row that is added later is known too.
     """
 
-    def __init__(
-        self, own: dict[str, T], rows: Mapping[str, Function], adapt: Callable[[Function], T | None]
-    ) -> None:
+    def __init__(self, own: dict[str, T], rows: Mapping[str, Function], adapt: Callable[[Function], T | None]) -> None:
         self.own, self.rows, self.adapt = own, rows, adapt
 
     def __getitem__(self, name: str) -> T:

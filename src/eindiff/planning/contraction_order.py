@@ -13,8 +13,8 @@ from eindiff.core.tensor_order import Multiplication, Path, tensor_order_path
 WRITE = 4.0  # operations that take as long as writing an entry
 STACKED = 2.2  # operations a pair of entries in a stack of matrix products, which are slower than a single one
 BEST_LIMIT = 9  # operands; of more, not all sets are looked at
-FEW = 4  # operands that share a label: they are near each other
-MANY = 1500  # sets of operands that are looked at
+NEAR = 4  # operands that share a label: they are near each other
+SUBSETS_LIMIT = 1500  # sets of operands that are looked at
 
 
 def contraction_path(
@@ -57,9 +57,9 @@ def _good_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...
     between these parts; by opt_einsum where that is too much."""
     table = _Subsets(inputs, output, sizes)
     counts = Counter(label for labels in inputs for label in set(labels))
-    near = sum(1 << label for label, count in counts.items() if count <= FEW)
+    near = sum(1 << label for label, count in counts.items() if count <= NEAR)
     neighbours = [sum(1 << k for k, other in enumerate(table.masks) if other & mask & near) for mask in table.masks]
-    parts = components([[label for label in labels if counts[label] <= FEW] for labels in inputs])
+    parts = components([[label for label in labels if counts[label] <= NEAR] for labels in inputs])
     tree: dict[int, int] = {}
     for part in parts:
         subsets = _connected_subsets(part, neighbours)
@@ -85,7 +85,7 @@ def _connected_subsets(part: Sequence[int], neighbours: Sequence[int]) -> list[i
             if (around & ~subset) >> k & 1 and (larger := subset | 1 << k) not in found:
                 found.add(larger)
                 grown.append(larger)
-        if len(found) > MANY:
+        if len(found) > SUBSETS_LIMIT:
             return None
     return sorted(found)
 
@@ -137,24 +137,30 @@ class _Subsets:
         for subset in wanted:
             if subset in self.found:
                 continue
-            own = self.entries(labels[subset])
-            choice = (0.0, 0.0, 0) if subset & (subset - 1) == 0 else (inf, inf, 0)
-            for first in _submasks(subset) if complete else wanted:
-                second = subset ^ first
-                if first < second or first & subset != first or second not in self.found or first not in self.found:
-                    continue
-                met = labels[first] | labels[second]
-                summed = met != labels[subset]
-                stacked = summed and labels[first] & labels[second] & labels[subset]
-                flops = self.entries(met) * (STACKED if stacked else 2.0 if summed else 1.0) + WRITE * own
-                total = self.found[first][0] + self.found[second][0] + flops
-                largest = max(own, self.found[first][1], self.found[second][1])
-                choice = min(choice, (total, largest, first))
+            choice = (0.0, 0.0, 0)
+            if subset & (subset - 1):
+                choice = self._choice(subset, _submasks(subset) if complete else wanted, labels)
             if choice[0] < inf:
                 self.found[subset] = choice[:2]
                 if choice[2]:
                     splits[subset] = choice[2]
         return splits
+
+    def _choice(self, subset: int, parts: Iterable[int], labels: Mapping[int, int]) -> tuple[float, float, int]:
+        """The best way to make a set of operands of two: its cost, its largest intermediate, and one of the two."""
+        own, choice = self.entries(labels[subset]), (inf, inf, 0)
+        for first in parts:
+            second = subset ^ first
+            if first < second or first & subset != first or second not in self.found or first not in self.found:
+                continue
+            met = labels[first] | labels[second]
+            summed = met != labels[subset]
+            stacked = summed and labels[first] & labels[second] & labels[subset]
+            flops = self.entries(met) * (STACKED if stacked else 2.0 if summed else 1.0) + WRITE * own
+            total = self.found[first][0] + self.found[second][0] + flops
+            largest = max(own, self.found[first][1], self.found[second][1])
+            choice = min(choice, (total, largest, first))
+        return choice
 
 
 def _submasks(mask: int) -> Iterator[int]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from itertools import combinations
 
 from eindiff.core import construct
-from eindiff.core.construct import Factor, factored, parts
+from eindiff.core.construct import Factor, in_front, parts
 from eindiff.core.derivation import same_derivative
 from eindiff.core.labels import Labels
-from eindiff.core.networks import fresh_in, most_matches, opened
+from eindiff.core.networks import fresh_in, most_matches, new_label, opened
 from eindiff.core.nodes import Add, Expr, Map, Number, is_contraction, plain
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.rewrite import rewrite, rule
@@ -73,22 +74,20 @@ def _join(first: Expr, second: Expr) -> Expr | None:
     """The sum of two products as one: what they have in common, times the sum of what is left of each."""
     a, ours, output, sizes = _flat(first)
     b, theirs, output2, sizes2 = _flat(second)
-    if output != output2:
+    pairs, names = most_matches(ours, theirs, dict(zip(output, output, strict=True)))
+    if output != output2 or not pairs or len(pairs) in (len(ours), len(theirs)):
         return None
-    pairs, names = most_matches(ours, theirs, {label: label for label in output})
     common = [ours[i] for i, _ in pairs]
-    mine = [factor for i, factor in enumerate(ours) if i not in {i for i, _ in pairs}]
-    fresh = {label: len(sizes) + label for label in sizes2}
-    sizes |= {fresh[label]: size for label, size in sizes2.items()}
-    other = [
-        (node, tuple([names.get(x, fresh[x]) for x in labels]))
-        for j, (node, labels) in enumerate(theirs) if j not in {j for _, j in pairs}
-    ]  # fmt: skip
+    mine = _without(ours, [i for i, _ in pairs])
+    names = {label: new_label(sizes, size) for label, size in sizes2.items()} | names
+    other = [(node, tuple([names[x] for x in labels])) for node, labels in _without(theirs, [j for _, j in pairs])]
     seen = set(output).union(*(labels for _, labels in common))
     joint = [sorted({x for _, labels in rest for x in labels} & seen) for rest in (mine, other)]
-    if not common or not mine or not other or joint[0] != joint[1]:
-        return None
-    return factored(common, [(a, mine), (b, other)], tuple(joint[0]), output, sizes)
+    return in_front(common, [(a, mine), (b, other)], tuple(joint[0]), output, sizes) if joint[0] == joint[1] else None
+
+
+def _without(factors: Sequence[Factor], places: Collection[int]) -> list[Factor]:
+    return [factor for place, factor in enumerate(factors) if place not in places]
 
 
 def _flat(term: Expr) -> tuple[Number, list[Factor], Labels, dict[int, Size]]:

@@ -10,10 +10,10 @@ import numpy as np
 
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError, shape_text
+from eindiff.core.libraries import library_of
 from eindiff.core.locks import reentrant_lock
 from eindiff.core.nodes import Expr, plain, variables
 from eindiff.functions.opaque import REGISTRY
-from eindiff.program.backends import library_of
 from eindiff.program.foreign_arrays import converter, device_of, known, prepared, stand_ins
 from eindiff.program.inputs import check, common_type, real_array
 from eindiff.program.interpreter import bind_from_unneeded, bind_sizes, declared, read_inputs

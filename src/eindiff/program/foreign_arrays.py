@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eindiff.core.errors import EindiffError
-from eindiff.program.backends import library_of
+from eindiff.core.libraries import library_of
 from eindiff.program.inputs import real_array, type_of
 
 

@@ -12,6 +12,7 @@ from eindiff.core.coefficients import to_power
 from eindiff.core.construct import Factor, einsum, parts, power_parts
 from eindiff.core.index_relations import SizeOf
 from eindiff.core.labels import Labels
+from eindiff.core.networks import fresh_in, opened
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_contraction
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import sqrt
@@ -77,13 +78,7 @@ def _has_root(node: Expr) -> bool:
 
 def _inside(node: Expr, labels: Labels, sizes: dict[int, Size]) -> list[Factor]:
     """The factors of a contraction, in labels of what it stands in."""
-    if not is_contraction(node):
-        return [(node, labels)]
-    names = dict(zip(node.output, labels, strict=True))
-    for inner in node.contracted:
-        names[inner] = fresh = 1 + max(sizes, default=0)
-        sizes[fresh] = node.sizes[inner]
-    return [(x, tuple([names[a] for a in theirs])) for x, theirs in zip(node.operands, node.labels, strict=True)]
+    return opened(node, labels, fresh_in(sizes)) if is_contraction(node) else [(node, labels)]
 
 
 def _half(factors: list[Factor], output: Labels) -> tuple[list[Factor], Labels] | None:

@@ -17,8 +17,8 @@ from eindiff.core.labels import Labels
 from eindiff.core.networks import Factor, fresh_in, matches, opened
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Number, is_contraction, is_index_map
 from eindiff.core.sizes import Size
-from eindiff.planning.common_parts import is_outer, multiplied_out
 from eindiff.planning.contraction_order import contraction_path, path_flops
+from eindiff.planning.factoring import is_outer, multiplied_out
 
 EXACT = 6  # tensors that are multiplied in the best order; more are in a good one
 MANY = 30  # terms that are not compared with each other

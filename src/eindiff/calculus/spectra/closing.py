@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 
-from eindiff.calculus.spectra.joints import Term, joint_terms
+from eindiff.calculus.spectra.joints import JointTerm, joint_terms
 from eindiff.calculus.spectra.kernels import Kernels, UnknownDifferenceError, frozen
-from eindiff.calculus.spectra.networks import SPECTRAL, Columns, Joint, Network, is_equivariant, joint_at
+from eindiff.calculus.spectra.networks import SPECTRAL, Columns, Joint, SpectralNetwork, is_equivariant, joint_at
 from eindiff.calculus.spectra.squares import in_squares
 from eindiff.core import construct
+from eindiff.core.coefficients import HALF
 from eindiff.core.function import Function
 from eindiff.core.labels import Labels, fresh_labels
 from eindiff.core.nodes import Apply, Expr, Variable, is_contraction, topological
 from eindiff.core.rebuild import with_children
-
-HALF = Fraction(1, 2)
 
 
 class Closing:
@@ -55,13 +53,13 @@ class Closing:
         self.held[holder] = node
         return holder
 
-    def _network(self, network: Network) -> Expr:
+    def _network(self, network: SpectralNetwork) -> Expr:
         """The network with place holders, and its derivative by the matrices beside it."""
         labels = sorted(set(network.sizes) - set(network.output))
         joints = [joint for joint in (joint_at(network, label) for label in labels) if joint is not None]
         while joints:
             still = self._frozen(network, joints)
-            terms: dict[tuple[Expr, bool], list[Term]] = {}
+            terms: dict[tuple[Expr, bool], list[JointTerm]] = {}
             for place, joint in enumerate(joints):
                 key = (self.done[joint.matrix], joint.family.function.name == "eigvals")
                 try:
@@ -73,7 +71,7 @@ class Closing:
                 return closed(still, {key: own for key, own in terms.items() if own})
         return replace(network, factors=[(self.done.get(x, x), own) for x, own in network.factors]).build()
 
-    def _frozen(self, network: Network, joints: Sequence[Joint]) -> Network:
+    def _frozen(self, network: SpectralNetwork, joints: Sequence[Joint]) -> SpectralNetwork:
         factors = list(network.factors)
         for joint in joints:
             kernels = Kernels(joint.family, self._hold(joint.family), self.done)
@@ -86,7 +84,7 @@ class Closing:
         return replace(network, factors=[(self.done.get(x, x), labels) for x, labels in factors])
 
 
-def closed(network: Network, terms: dict[tuple[Expr, bool], list[Term]]) -> Expr:
+def closed(network: SpectralNetwork, terms: dict[tuple[Expr, bool], list[JointTerm]]) -> Expr:
     """A node with the value of a network, and by each matrix, symmetric or not, the derivative that the terms say."""
     value = network.build()
     matrices, symmetric = [matrix for matrix, _ in terms], [flag for _, flag in terms]
@@ -130,7 +128,7 @@ def closed(network: Network, terms: dict[tuple[Expr, bool], list[Term]]) -> Expr
     return construct.apply(function, [*matrices, value])
 
 
-def _beside(terms: dict[tuple[Expr, bool], list[Term]], count: int) -> Labels:
+def _beside(terms: dict[tuple[Expr, bool], list[JointTerm]], count: int) -> Labels:
     """Labels that no network of the terms has."""
     return fresh_labels(count, *(term.network.sizes for own in terms.values() for term in own))
 
@@ -165,7 +163,7 @@ def settled(outputs: Sequence[Expr]) -> list[Expr]:
     return [done[output] for output in outputs]
 
 
-def _unmarked(network: Network) -> Network:
+def _unmarked(network: SpectralNetwork) -> SpectralNetwork:
     """A network without the marks that it does not need."""
     needed = []
     for place, (mark, labels) in enumerate(network.factors):

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from eindiff.calculus.spectra.kernels import Kernels, both
-from eindiff.calculus.spectra.networks import Joint, Network
+from eindiff.calculus.spectra.networks import Joint, SpectralNetwork
 from eindiff.core import construct
+from eindiff.core.coefficients import HALF
 from eindiff.core.construct import Factor
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Expr, Number, Variable
 from eindiff.functions.elementwise import TABLE, power
 from eindiff.functions.matrices import nonzero, nonzero_pairs
 
-HALF = Fraction(1, 2)
 Hold = Callable[[Expr], Variable]  # a place holder for a node
 
 
 @dataclass
-class Term:
+class JointTerm:
     """One term of the derivative: a network without the direction, whose axes have labels here."""
 
-    network: Network
+    network: SpectralNetwork
     direction: Labels
 
 
-def joint_terms(network: Network, joint: Joint, hold: Hold) -> list[Term]:
+def joint_terms(network: SpectralNetwork, joint: Joint, hold: Hold) -> list[JointTerm]:
     """The derivative of a network through one of its joints."""
     used = {*joint.legs, *joint.kernels}
     others = [factor for k, factor in enumerate(network.factors) if k not in used]
@@ -41,15 +40,15 @@ def joint_terms(network: Network, joint: Joint, hold: Hold) -> list[Term]:
 
 
 def _eigen_terms(
-    network: Network, joint: Joint, kernels: Kernels, product: list[Factor], legs: list[Factor]
-) -> list[Term]:
+    network: SpectralNetwork, joint: Joint, kernels: Kernels, product: list[Factor], legs: list[Factor]
+) -> list[JointTerm]:
     """Q_ip Q_ja k[λ_p, λ_a] Q_kp Q_la for Q_ia Q_ja k(λ_a), with the direction E_kl."""
     (vectors, first), (_, second) = legs
     a, batch = joint.label, first[:-2]
     p, k, l = (network.fresh(network.sizes[a]) for _ in range(3))
     legs = [(vectors, (*batch, first[-2], p)), (vectors, second), (vectors, (*batch, k, p)), (vectors, (*batch, l, a))]
     return [
-        Term(network.with_factors([*network.factors, *legs, *factors]), (*batch, k, l))
+        JointTerm(network.with_factors([*network.factors, *legs, *factors]), (*batch, k, l))
         for factors in kernels.differences(product, a, p)
     ]
 
@@ -64,7 +63,9 @@ class _Singular:
         V_ia V_ja k(σ_a):  V_ip V_ja (P_pa σ_p + P_ap σ_a) k[σ_a, σ_p] / (σ_a + σ_p)
     """
 
-    def __init__(self, network: Network, joint: Joint, kernels: Kernels, product: list[Factor], hold: Hold) -> None:
+    def __init__(
+        self, network: SpectralNetwork, joint: Joint, kernels: Kernels, product: list[Factor], hold: Hold
+    ) -> None:
         left, right = (
             construct.apply(TABLE[name], joint.family.args, joint.family.batch) for name in ("svdleft", "svdright")
         )
@@ -75,7 +76,7 @@ class _Singular:
         )
         self.batch: Labels = ()
 
-    def terms(self, legs: list[Factor]) -> list[Term]:
+    def terms(self, legs: list[Factor]) -> list[JointTerm]:
         """All terms of the derivative."""
         (first, own), (second, theirs) = sorted(legs, key=lambda leg: leg[0] is self.vectors["V"])
         self.batch = own[:-2]
@@ -91,9 +92,9 @@ class _Singular:
         """P_pa, but for the direction."""
         return [self._leg("U", self.k, p), self._leg("V", self.l, a)]
 
-    def _term(self, coefficient: Number, *factors: Factor) -> Term:
+    def _term(self, coefficient: Number, *factors: Factor) -> JointTerm:
         whole = self.network.with_factors([*self.network.factors, *factors], coefficient)
-        return Term(whole, (*self.batch, self.k, self.l))
+        return JointTerm(whole, (*self.batch, self.k, self.l))
 
     def _value(self, label: int) -> Factor:
         return self.kernels.slot, (*self.batch, label)
@@ -103,7 +104,7 @@ class _Singular:
         here, there = both(slot, slot.ndim - 1)
         return [(power(here + there, -1), labels), (nonzero_pairs(slot), labels)]
 
-    def _of_both(self, i: int, j: int) -> list[Term]:
+    def _of_both(self, i: int, j: int) -> list[JointTerm]:
         a, p = self.a, self.p
         legs = [self._leg("U", i, p), self._leg("V", j, a)]
         moved = [(x, tuple([p if label == a else label for label in own])) for x, own in self.product]
@@ -115,7 +116,7 @@ class _Singular:
                 result.append(self._term(sign * HALF, *legs, *projected, *kernel, *self._inverse_sum()))
         return result
 
-    def _of_one(self, kind: str, i: int, j: int) -> list[Term]:
+    def _of_one(self, kind: str, i: int, j: int) -> list[JointTerm]:
         a, p = self.a, self.p
         legs = [self._leg(kind, i, p), self._leg(kind, j, a)]
         first, second = (a, p) if kind == "U" else (p, a)
@@ -125,7 +126,7 @@ class _Singular:
             for projected, value in ((self._projected(p, a), first), (self._projected(a, p), second))
         ]
 
-    def _outside(self, kind: str, i: int, other: str, j: int) -> list[Term]:
+    def _outside(self, kind: str, i: int, other: str, j: int) -> list[JointTerm]:
         """The part of dU (or dV) outside of its range, (I - U U') E V diag(1/σ), at the row i of this kind."""
         vectors = self.vectors[kind]
         if vectors.shape[-1] == vectors.shape[-2]:

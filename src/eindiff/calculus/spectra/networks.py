@@ -24,7 +24,7 @@ def is_vectors(node: Expr) -> bool:
 
 
 @dataclass
-class Network:
+class SpectralNetwork:
     """A contraction, with what is inside those of its factors that eigenvectors reach into."""
 
     coefficient: Number
@@ -39,7 +39,7 @@ class Network:
         """A new label."""
         return new_label(self.sizes, size)
 
-    def with_factors(self, factors: list[Factor], coefficient: Number = 1) -> Network:
+    def with_factors(self, factors: list[Factor], coefficient: Number = 1) -> SpectralNetwork:
         return replace(self, coefficient=self.coefficient * coefficient, factors=factors)
 
 
@@ -74,10 +74,10 @@ class Columns:
                 return every, isinstance(node, Add) and any(self.known[term][1] for term in node.terms)
         return [], False
 
-    def networks(self, node: Einsum) -> list[Network]:
+    def networks(self, node: Einsum) -> list[SpectralNetwork]:
         """The contraction as a sum of networks in which no summed column is inside of a contraction or a sum."""
         factors = list(zip(node.operands, node.labels, strict=True))
-        pending, done = [Network(node.coefficient, factors, node.output, dict(enumerate(node.sizes)))], []
+        pending, done = [SpectralNetwork(node.coefficient, factors, node.output, dict(enumerate(node.sizes)))], []
         while pending:
             network = pending.pop()
             place = next((k for k, factor in enumerate(network.factors) if self._hides(factor, network.output)), None)
@@ -94,7 +94,7 @@ class Columns:
         return isinstance(node, Einsum | Add) and any(labels[axis] not in output for axis in self(node))
 
 
-def _entered(network: Network, rest: list[Factor], hidden: Expr, labels: Labels) -> Network:
+def _entered(network: SpectralNetwork, rest: list[Factor], hidden: Expr, labels: Labels) -> SpectralNetwork:
     """A network with the operands of one of its factors in the place of the factor."""
     if not isinstance(hidden, Einsum):
         return replace(network, factors=[*rest, (hidden, labels)])
@@ -103,7 +103,9 @@ def _entered(network: Network, rest: list[Factor], hidden: Expr, labels: Labels)
     bound = {label for _, own in entered for label in own}
     ones = [(construct.filled(1, (sizes[x],)), (x,)) for x in dict.fromkeys(labels) if x not in bound]
     factors = [(x, tuple(map(sets.find, own))) for x, own in [*rest, *entered, *ones]]
-    return Network(network.coefficient * hidden.coefficient, factors, tuple(map(sets.find, network.output)), sizes)
+    return SpectralNetwork(
+        network.coefficient * hidden.coefficient, factors, tuple(map(sets.find, network.output)), sizes
+    )
 
 
 @dataclass
@@ -120,7 +122,7 @@ class Joint:
         return self.family.children[0]
 
 
-def joint_at(network: Network, label: int) -> Joint | None:
+def joint_at(network: SpectralNetwork, label: int) -> Joint | None:
     """The joint at a label, if it is one."""
     places = [k for k, (_, labels) in enumerate(network.factors) if label in labels]
     legs = [k for k in places if is_vectors(network.factors[k][0])]

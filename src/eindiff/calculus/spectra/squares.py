@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from eindiff.calculus.divided import slope
 from eindiff.calculus.spectra.kernels import Kernels, frozen
 from eindiff.calculus.spectra.networks import is_equivariant
 from eindiff.core import construct
+from eindiff.core.coefficients import HALF
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Apply, Einsum, Expr, Variable, is_contraction, topological
 from eindiff.core.rebuild import substituted, with_children
 from eindiff.functions.elementwise import TABLE, power
-
-HALF = Fraction(1, 2)
 
 
 def in_squares(outputs: Sequence[Expr]) -> list[Expr]:

@@ -18,7 +18,7 @@ from eindiff.core.index_relations import Lower, SizeOf
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, Number, is_contraction, is_index_map
 from eindiff.core.rewrite import rule
-from eindiff.core.sizes import Size, product
+from eindiff.core.sizes import Shape, Size, product
 from eindiff.functions.elementwise import exp, expm1, log, power, sigmoid, softplus
 from eindiff.functions.indexing import concatenate, reshape, stack
 from eindiff.functions.matrices import logdet
@@ -252,19 +252,21 @@ def _exponent_and_weights(x: Einsum) -> tuple[Labels, Expr, list[Factor]] | None
     An operand must have all labels, so that nothing gets larger than what there is. Index maps are taken inside.
     """
     factors = _gathered(x)
-    everything = {label for _, ls in factors for label in ls}
     dense = [ls for node, ls in factors if not (isinstance(node, Constant) and isinstance(node.value, Lower))]
     labels = max(dense, key=len, default=())
-    if (
-        not any(_is_exponential(node) for node, _ in factors)
-        or len(labels) < len(everything)
-        or any(len(set(ls)) < len(ls) or is_index_map(node) for node, ls in factors)
-    ):
+    if len(labels) < len({label for _, ls in factors for label in ls}) or not _are_exponentials(factors):
         return None
     sizes = {label: size for node, ls in factors for label, size in zip(ls, node.shape, strict=True)}
     logs = [(_log_if_positive(node), ls) for node, ls in factors]
     known = [construct.einsum(1, [(value, ls)], labels, sizes) for value, ls in logs if value is not None]
     return labels, construct.add(known), [f for f, (value, _) in zip(factors, logs, strict=True) if value is None]
+
+
+def _are_exponentials(factors: Sequence[Factor]) -> bool:
+    """Whether there is an exponential among factors, without diagonals and index maps."""
+    if any(len(set(labels)) < len(labels) or is_index_map(node) for node, labels in factors):
+        return False
+    return any(_is_exponential(node) for node, _ in factors)
 
 
 def _log_if_positive(node: Expr) -> Expr | None:
@@ -278,17 +280,23 @@ def _log_if_positive(node: Expr) -> Expr | None:
 def _gathered(x: Einsum) -> list[Factor]:
     """The operands of a contraction, where entries that an index map picks from an exponential are picked inside it."""
     factors = list(zip(x.operands, x.labels, strict=True))
-    for node, labels in zip(x.operands, x.labels, strict=True):
-        users = [f for f in factors if labels[0] in f[1]] if is_index_map(node) else []
-        others = [f for f in users if f[0] is not node]
-        if labels[:1] and labels[0] not in x.output and len(users) == 2 and len(others) == 1:
-            [(other, theirs)] = others
-            if is_map(other, "exp") and theirs.count(labels[0]) == 1 and not set(labels[1:]) & set(theirs):
-                output = tuple([y for z in theirs for y in (labels[1:] if z == labels[0] else (z,))])
-                sizes = dict(enumerate(x.sizes))
-                picked = construct.einsum(1, [(other.args[0], theirs), (node, labels)], output, sizes)
-                factors = [f for f in factors if f not in users] + [(exp(picked), output)]
+    for chosen in zip(x.operands, x.labels, strict=True):
+        if is_index_map(chosen[0]) and chosen[1][0] not in x.output:
+            users = [factor for factor in factors if chosen[1][0] in factor[1]]
+            others = [factor for factor in users if factor[0] is not chosen[0]]
+            if len(users) == 2 and len(others) == 1 and (picked := _picked(chosen, others[0], x.sizes)) is not None:
+                factors = [factor for factor in factors if factor not in users] + [picked]
     return factors
+
+
+def _picked(chosen: Factor, factor: Factor, sizes: Shape) -> Factor | None:
+    """The entries of an exponential that an index map picks, picked inside it."""
+    (target, *inputs), (node, labels) = chosen[1], factor
+    if not is_map(node, "exp") or labels.count(target) != 1 or set(inputs) & set(labels):
+        return None
+    output = tuple([y for z in labels for y in (inputs if z == target else (z,))])
+    inside = construct.einsum(1, [(node.args[0], labels), chosen], output, dict(enumerate(sizes)))
+    return exp(inside), output
 
 
 def _entries(
@@ -373,9 +381,7 @@ def exp_times_sigmoid(network: Network) -> bool | None:
         mirrored = scale(-1, node.args[0])
         for j, (other, other_labels) in enumerate(network.factors):
             if is_map(other, "exp") and other.args[0] is mirrored and other_labels == labels:
-                network.factors[i] = (sigmoid(mirrored), labels)
-                del network.factors[j]
-                return True
+                return network.exchange({i: (sigmoid(mirrored), labels), j: None})
     return None
 
 
@@ -388,9 +394,8 @@ def exp_over_sum_of_exp(network: Network) -> bool | None:
             continue
         for j, (other, theirs) in enumerate(network.factors):
             if i != j and (divided := _divided(other, theirs, base, labels)) is not None:
-                network.factors[j] = (divided, theirs)
-                network.factors[i : i + 1] = [(power(base, exponent + 1), labels)] if exponent != -1 else []
-                return True
+                left = (power(base, exponent + 1), labels) if exponent != -1 else None
+                return network.exchange({i: left, j: (divided, theirs)})
     return None
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
-from eindiff.core.coefficients import times
-from eindiff.core.construct import scale
+from eindiff.core.coefficients import HALF, times
+from eindiff.core.construct import Factor
 from eindiff.core.index_relations import IndexMap, Lower
+from eindiff.core.labels import Labels
 from eindiff.core.nodes import Apply, Constant, Expr, Map, Variable
 from eindiff.core.rewrite import rule
 from eindiff.functions.elementwise import abs as absolute
@@ -27,15 +29,13 @@ _PIECES = {("relu", "step"): "relu", ("step", "step"): "step", ("abs", "sign"): 
 @rule("einsum")
 def squares_of_absolute_values(network: Network) -> bool | None:
     """abs(x)^2 = x^2, x sign(x) = abs(x). Fewer functions."""
-    for i, (node, labels) in enumerate(network.factors):
-        if is_map(node, "abs") and network.factors.count((node, labels)) > 1:
-            j = network.factors.index((node, labels), i + 1)
-            network.factors[i] = network.factors[j] = (node.args[0], labels)
-            return True
-        if is_map(node, "sign") and (node.args[0], labels) in network.factors:
-            network.factors[i] = (absolute(node.args[0]), labels)
-            network.factors.remove((node.args[0], labels))
-            return True
+    factors = network.factors
+    for i, (node, labels) in enumerate(factors):
+        if is_map(node, "abs") and factors.count((node, labels)) > 1:
+            bare = (node.args[0], labels)
+            return network.exchange({i: bare, factors.index((node, labels), i + 1): bare})
+        if is_map(node, "sign") and (node.args[0], labels) in factors:
+            return network.exchange({i: (absolute(node.args[0]), labels), factors.index((node.args[0], labels)): None})
     return None
 
 
@@ -48,21 +48,18 @@ def products_of_pieces(network: Network) -> bool | None:
                 continue
             key = (node.function.name, other.function.name)
             if key in _PIECES and node.args[0] is other.args[0]:
-                network.factors[i] = (node if _PIECES[key] else node.args[0], labels)
-                del network.factors[j]
-                return True
+                return network.exchange({i: (node if _PIECES[key] else node.args[0], labels), j: None})
     return None
 
 
 @rule("einsum")
 def triangles_once(network: Network) -> bool | None:
     """The entries of a triangle of ones are their own squares. One factor less."""
-    seen: set[tuple[Expr, tuple[int, ...]]] = set()
+    seen: set[Factor] = set()
     for i, (node, labels) in enumerate(network.factors):
         if isinstance(node, Constant) and isinstance(node.value, Lower):
             if (node, labels) in seen:
-                del network.factors[i]
-                return True
+                return network.exchange({i: None})
             seen.add((node, labels))
     return None
 
@@ -84,10 +81,8 @@ def cholesky_products(network: Network) -> bool | None:
                 continue
             if labels[joint] in network.summed and uses[labels[joint]] == 2:
                 matrix = _factorized(factor)
-                network.summed.discard(labels[joint])
-                network.factors[i] = (inv(matrix) if inverse else matrix, (labels[1 - joint], other_labels[1 - joint]))
-                del network.factors[j]
-                return True
+                whole = (inv(matrix) if inverse else matrix, (labels[1 - joint], other_labels[1 - joint]))
+                return network.exchange({i: whole, j: None}, [labels[joint]])
     return None
 
 
@@ -102,18 +97,14 @@ def logarithms_of_pivots(network: Network) -> bool | None:
             continue
         coefficient, factors, _, _ = construct.parts(node.args[0])
         if coefficient == 1 and len(factors) == 1 and factors[0][1] == (0, 0) and is_apply(factors[0][0], "chol"):
-            network.summed.discard(labels[0])
-            network.coefficient = times(network.coefficient, Fraction(1, 2))
-            network.factors[i] = (logdet(_factorized(factors[0][0])), ())
-            return True
+            network.coefficient = times(network.coefficient, HALF)
+            return network.exchange({i: (logdet(_factorized(factors[0][0])), ())}, labels)
     return None
 
 
 def _factorized(factor: Apply) -> Expr:
     """The symmetric matrix that a Cholesky factor is of."""
-    [matrix] = factor.args
-    turned = construct.transpose_core(matrix)
-    return matrix if turned is matrix else scale(Fraction(1, 2), construct.add([matrix, turned]))
+    return construct.symmetric_part(factor.args[0])
 
 
 @rule("einsum")
@@ -122,41 +113,52 @@ def cancel_inverses(network: Network) -> bool | None:
     if not network.summed:
         return None
     uses = network.occurrences()
+    joints = {label for label in network.summed if uses[label] == 2}
     for i, (node, labels) in enumerate(network.factors):
-        inverse = is_apply(node, "inv") and node.ndim == 2
-        if not inverse and not (isinstance(node, Variable) and "orthogonal" in node.properties):
+        partner = _inverse_of(node)
+        if partner is None or len(set(labels)) < 2:
             continue
-        for j, (other, other_labels) in enumerate(network.factors):
-            if i == j or other is not (node.children[0] if inverse else node) or len(set(labels)) < 2:
+        for j, (other, theirs) in enumerate(network.factors):
+            if i == j or other is not partner:
                 continue
-            turned = [(tuple([other_labels[k] for k in axes]), sign) for axes, sign in other.symmetries]
-            candidates = [(other_labels, 1), *turned] if inverse else [(other_labels[::-1], 1)]
-            for candidate, sign in candidates:
-                for joint, mine, theirs in ((1, 0, 1), (0, 1, 0)):
-                    x = labels[joint]
-                    if candidate[1 - joint] == x and x in network.summed and uses[x] == 2:
-                        network.summed.discard(x)
-                        network.coefficient = times(network.coefficient, sign)
-                        return _cancel(network, i, j, labels[mine], candidate[theirs])
+            for a, b, joint, sign in _meetings(labels, theirs, other if partner is not node else None):
+                if joint in joints:
+                    network.coefficient = times(network.coefficient, sign)
+                    network.exchange({i: None, j: None}, [joint])
+                    network.unite(a, b)
+                    return True
     return None
 
 
-def _cancel(network: Network, i: int, j: int, a: int, b: int) -> bool:
-    """Take out two factors that make a delta of labels a and b."""
-    network.factors = [factor for k, factor in enumerate(network.factors) if k not in (i, j)]
-    network.unite(a, b)
-    return True
+def _inverse_of(node: Expr) -> Expr | None:
+    """The matrix that a factor is the inverse of; an orthogonal one is that of its transpose."""
+    if is_apply(node, "inv") and node.ndim == 2:
+        return node.args[0]
+    return node if isinstance(node, Variable) and "orthogonal" in node.properties else None
+
+
+def _meetings(labels: Labels, theirs: Labels, matrix: Expr | None) -> Iterator[tuple[int, int, int, int]]:
+    """How an inverse may meet its matrix, or an orthogonal one (None) itself: the labels that a delta unites, the
+    label in which both meet, and a sign."""
+    orders = [(theirs[::-1], 1)]
+    if matrix is not None:
+        orders = [(theirs, 1), *((tuple([theirs[axis] for axis in axes]), sign) for axes, sign in matrix.symmetries)]
+    for order, sign in orders:
+        for joint in (1, 0):
+            if order[1 - joint] == labels[joint]:
+                yield labels[1 - joint], order[joint], labels[joint], sign
 
 
 # Index maps
 
 
-def _maps(network: Network) -> list[tuple[int, IndexMap, tuple[int, ...]]]:
-    return [
-        (i, node.value, labels)
-        for i, (node, labels) in enumerate(network.factors)
-        if isinstance(node, Constant) and isinstance(node.value, IndexMap)
-    ]
+class _Placed(NamedTuple):
+    """An index map among the factors of a network."""
+
+    place: int
+    map: IndexMap
+    target: int
+    inputs: Labels
 
 
 @rule("einsum")
@@ -167,48 +169,33 @@ def simplify_index_maps(network: Network) -> bool | None:
 
     None of this may lose a place that does not exist for some sizes, and so has to be refused.
     """
-    maps = _maps(network)
+    maps = [
+        _Placed(place, node.value, labels[0], labels[1:])
+        for place, (node, labels) in enumerate(network.factors)
+        if isinstance(node, Constant) and isinstance(node.value, IndexMap)
+    ]
     if not maps:
         return None
     uses = network.occurrences()
-    for i, outer, labels in maps:
-        if 1 in outer.inputs:
-            kept = [k for k, size in enumerate(outer.inputs) if size != 1]
-            network.factors[i] = (construct.constant(outer.keep(kept)), (labels[0], *(labels[k + 1] for k in kept)))
+    for one in maps:
+        others = [other for other in maps if other is not one]
+        if _simpler(network, one, uses) or any(_joined(network, one, other, uses) for other in others):
             return True
-        if outer.is_identity():
-            network.unite(*labels)
-            del network.factors[i]
-            return True
-        if labels[0] in network.summed and uses[labels[0]] == 1 and (network.checked or _is_certain(outer)):
-            network.summed.discard(labels[0])
-            del network.factors[i]
-            return True
-        for j, other, other_labels in maps:
-            if i != j and labels[0] == other_labels[0] and _meet(network, i, j, outer, labels, other, other_labels):
-                return True
-            stay = labels[0] not in network.summed and other_labels[0] not in network.summed
-            if i != j and stay and labels[1:] == other_labels[1:] and outer == other:
-                network.unite(labels[0], other_labels[0])
-                del network.factors[j]
-                return True
-            if (
-                i != j
-                and other_labels[0] in network.summed
-                and uses[other_labels[0]] == 2
-                and other_labels[0] in labels[1:]
-            ):
-                axis = labels[1:].index(other_labels[0])
-                composed = outer.compose(axis, other)
-                if composed is not None and composed.implies(outer) and composed.implies(other):
-                    network.summed.discard(other_labels[0])
-                    network.factors[i] = (
-                        construct.constant(composed),
-                        (*labels[: axis + 1], *other_labels[1:], *labels[axis + 2 :]),
-                    )
-                    del network.factors[j]
-                    return True
     return None
+
+
+def _simpler(network: Network, one: _Placed, uses: Counter[int]) -> bool:
+    """A map alone: with an input of size 1, the identity, or one whose target is summed away."""
+    if 1 in one.map.inputs:
+        kept = [k for k, size in enumerate(one.map.inputs) if size != 1]
+        smaller = construct.constant(one.map.keep(kept))
+        return network.exchange({one.place: (smaller, (one.target, *(one.inputs[k] for k in kept)))})
+    if one.map.is_identity():
+        network.unite(one.target, *one.inputs)
+        return network.exchange({one.place: None})
+    if one.target in network.summed and uses[one.target] == 1 and (network.checked or _is_certain(one.map)):
+        return network.exchange({one.place: None}, [one.target])
+    return False
 
 
 def _is_certain(chosen: IndexMap) -> bool:
@@ -216,25 +203,38 @@ def _is_certain(chosen: IndexMap) -> bool:
     return all(sz.add(need, 1) in sz.names(need) for need in chosen.needs())
 
 
-def _meet(
-    network: Network, i: int, j: int, outer: IndexMap, labels: tuple, other: IndexMap, other_labels: tuple
-) -> bool:
-    """Two maps with one target: the same one twice, two that never meet, or two that say where an input of one is."""
-    if outer == other and outer.injective:
-        for a, b in zip(labels[1:], other_labels[1:], strict=True):
-            network.unite(a, b)
-        del network.factors[j]
+def _joined(network: Network, one: _Placed, other: _Placed, uses: Counter[int]) -> bool:
+    """Two maps with one target, the same one twice, or a map of a map."""
+    if one.target == other.target and _meet(network, one, other, uses):
         return True
-    if outer.disjoint(other):
+    stay = one.target not in network.summed and other.target not in network.summed
+    if stay and one.inputs == other.inputs and one.map == other.map:
+        network.unite(one.target, other.target)
+        return network.exchange({other.place: None})
+    if other.target in network.summed and uses[other.target] == 2 and other.target in one.inputs:
+        axis = one.inputs.index(other.target)
+        composed = one.map.compose(axis, other.map)
+        if composed is not None and composed.implies(one.map) and composed.implies(other.map):
+            labels = (one.target, *one.inputs[:axis], *other.inputs, *one.inputs[axis + 1 :])
+            changes = {one.place: (construct.constant(composed), labels), other.place: None}
+            return network.exchange(changes, [other.target])
+    return False
+
+
+def _meet(network: Network, one: _Placed, other: _Placed, uses: Counter[int]) -> bool:
+    """Two maps with one target: the same one twice, two that never meet, or two that say where an input of one is."""
+    if one.map == other.map and one.map.injective:
+        for a, b in zip(one.inputs, other.inputs, strict=True):
+            network.unite(a, b)
+        return network.exchange({other.place: None})
+    if one.map.disjoint(other.map):
         network.coefficient = 0
         return True
-    if labels[0] not in network.summed or network.occurrences()[labels[0]] > 2:
+    if one.target not in network.summed or uses[one.target] > 2:
         return False
-    for axis, label in enumerate(other_labels[1:]):
-        if (solved := other.solve(axis, outer)) is not None:
-            rest = (*other_labels[1 : axis + 1], *other_labels[axis + 2 :])
-            network.summed.discard(labels[0])
-            network.factors[j] = (construct.constant(solved), (label, *rest, *labels[1:]))
-            del network.factors[i]
-            return True
+    for axis, label in enumerate(other.inputs):
+        if (solved := other.map.solve(axis, one.map)) is not None:
+            labels = (label, *other.inputs[:axis], *other.inputs[axis + 1 :], *one.inputs)
+            changes = {other.place: (construct.constant(solved), labels), one.place: None}
+            return network.exchange(changes, [one.target])
     return False

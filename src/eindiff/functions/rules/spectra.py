@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from eindiff.core import construct
+from eindiff.core.labels import Labels
 from eindiff.core.nodes import Apply, Expr
 from eindiff.core.rewrite import rule
 from eindiff.functions.elementwise import TABLE
@@ -13,14 +14,13 @@ from eindiff.functions.reductions import norm2
 from eindiff.functions.rules.shapes import is_apply
 
 if TYPE_CHECKING:
-    from eindiff.core.construct import Network
+    from eindiff.core.construct import Factor, Network
 
 
 def _argument(node: Apply) -> Expr:
     """The matrix that a factorization is of: eigenvalues are those of (A + A')/2."""
     [matrix] = node.args
-    turned = construct.transpose_core(matrix) if node.function.factorization == "eigh" else matrix
-    return matrix if turned is matrix else construct.scale(Fraction(1, 2), construct.add([matrix, turned]))
+    return construct.symmetric_part(matrix) if node.function.factorization == "eigh" else matrix
 
 
 @rule("einsum")
@@ -38,11 +38,9 @@ def orthonormal_vectors(network: Network) -> bool | None:
                 continue
             for joint, left in ((-2, -1), (-1, -2))[: 1 + square]:
                 if labels[joint] == theirs[joint] in network.summed and uses[labels[joint]] == 2:
-                    network.summed.discard(labels[joint])
-                    ones = (construct.filled(1, node.shape[:-2]), labels[:-2])
-                    network.factors = [x for k, x in enumerate(network.factors) if k not in (i, j)] + [ones]
                     network.unite(labels[left], theirs[left])
-                    return True
+                    ones = (construct.filled(1, node.shape[:-2]), labels[:-2])
+                    return network.exchange({i: ones, j: None}, [labels[joint]])
     return None
 
 
@@ -61,27 +59,28 @@ def sums_of_values(network: Network) -> bool | None:
     for i, (node, labels) in enumerate(network.factors):
         if not isinstance(node, Apply) or node.function.name not in _SIDES or labels[-1] not in network.summed:
             continue
-        label, batch, matrix = labels[-1], labels[:-1], _argument(node)
-        beside = [(k, other, own) for k, (other, own) in enumerate(network.factors) if k != i and label in own]
-        if uses[label] == 1 and node.function.name == "eigvals":
-            new = [(matrix, (*batch, label, label))]
-        elif uses[label] == 1 and (norm := _nuclear(matrix)) is not None:
-            network.summed.discard(label)
-            new = [(norm, ())]
-        elif uses[label] == 2 and beside[0][1] is node and beside[0][2] == labels:
-            rows, columns = max(network.sizes) + 1, max(network.sizes) + 2
-            network.sizes |= {rows: matrix.shape[-2], columns: matrix.shape[-1]}
-            network.summed |= {rows, columns}
-            network.summed.discard(label)
-            new = [(matrix, (*batch, rows, columns))] * 2
-        elif uses[label] == 3 and (whole := _reassembled(node, labels, beside, matrix)) is not None:
-            network.summed.discard(label)
-            new = [whole]
-        else:
-            continue
-        gone = {i, *(k for k, _, _ in beside)}
-        network.factors = [factor for k, factor in enumerate(network.factors) if k not in gone] + new
-        return True
+        beside = {k: f for k, f in enumerate(network.factors) if k != i and labels[-1] in f[1]}
+        new = _without_values(network, node, labels, list(beside.values()), uses[labels[-1]])
+        if new is not None:
+            places = [i, *beside]
+            gone = [] if labels[-1] in new[0][1] else [labels[-1]]
+            return network.exchange(dict(zip_longest(places, new)), gone)
+    return None
+
+
+def _without_values(
+    network: Network, values: Apply, labels: Labels, beside: list[Factor], uses: int
+) -> list[Factor] | None:
+    """What takes the place of eigenvalues or singular values, and of the factors beside them, in a sum over them."""
+    matrix, batch = _argument(values), labels[:-1]
+    if uses == 1 and values.function.name == "eigvals":
+        return [(matrix, (*batch, labels[-1], labels[-1]))]
+    if uses == 1 and (norm := _nuclear(matrix)) is not None:
+        return [(norm, ())]
+    if uses == 2 and beside == [(values, labels)]:
+        return [(matrix, (*batch, network.fresh(matrix.shape[-2]), network.fresh(matrix.shape[-1])))] * 2
+    if uses == 3 and (whole := _reassembled(values, labels, beside, matrix)) is not None:
+        return [whole]
     return None
 
 
@@ -98,12 +97,12 @@ def _nuclear(matrix: Expr) -> Expr | None:
     return size * norm2(vectors[0]) * norm2(vectors[1])
 
 
-def _reassembled(values: Apply, labels: tuple, beside: list, matrix: Expr) -> tuple[Expr, tuple] | None:
+def _reassembled(values: Apply, labels: Labels, beside: list[Factor], matrix: Expr) -> Factor | None:
     """The matrix in the place of its factors, and its labels, if two of the factors are its vectors."""
     if len(beside) != 2:
         return None
     vectors = [construct.apply(TABLE[name], values.args, values.batch) for name in _SIDES[values.function.name]]
-    for (_, first, ours), (_, second, theirs) in (beside, beside[::-1]):
+    for (first, ours), (second, theirs) in (beside, beside[::-1]):
         fits = first is vectors[0] and second is vectors[1] and ours[:-2] == theirs[:-2] == labels[:-1]
         if fits and ours[-1] == theirs[-1] == labels[-1] and labels[-1] not in (ours[-2], theirs[-2]):
             return matrix, (*labels[:-1], ours[-2], theirs[-2])

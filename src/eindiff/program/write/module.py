@@ -20,7 +20,7 @@ from eindiff.core.ranges import Condition, Ranges
 from eindiff.core.sizes import Size
 from eindiff.functions import series
 from eindiff.functions.table import TABLE
-from eindiff.planning.common_parts import distribute, factor
+from eindiff.planning.factoring import distribute, factor
 from eindiff.program.backends import Backend, backend
 from eindiff.program.costs import Costs
 from eindiff.program.lower.functions import HELPERS

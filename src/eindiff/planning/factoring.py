@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 
 from eindiff.core import construct
-from eindiff.core.labels import Labels
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction
 from eindiff.core.rebuild import rebuild, with_children
 
@@ -31,32 +29,17 @@ def factor(outputs: Sequence[Expr]) -> list[Expr]:
 
 def _factored(node: Add) -> Expr:
     """A sum with two of its terms as one, if they have factors in common."""
-    sizes = dict(enumerate(node.shape))
-    whole = tuple(sizes)
-    products = [(term, _factors(term)) for term in node.terms if isinstance(term, Einsum) and _is_plain_product(term)]
+    products = [term for term in node.terms if isinstance(term, Einsum) and _is_plain_product(term)]
     if len(products) > TERMS_LIMIT:
         return node
-    for (first, one), (second, other) in combinations(products, 2):
-        common = one & other
-        rests = [list((factors - common).elements()) for factors in (one, other)]
-        kept = tuple(sorted({axis for rest in rests for _, axes in rest for axis in axes}))
-        if not common or len(kept) == node.ndim:
-            continue
-        terms = [(first.coefficient, rests[0]), (second.coefficient, rests[1])]
-        new = construct.factored(list(common.elements()), terms, kept, whole, sizes, inline=False)
-        return construct.add([*(term for term in node.terms if term is not first and term is not second), new])
+    for pair in combinations(products, 2):
+        if (joined := construct.factored(dict.fromkeys(pair, 1), node.ndim - 1, inline=False)) is not None:
+            return construct.add([*(term for term in node.terms if term not in pair), joined])
     return node
 
 
 def _is_plain_product(term: Einsum) -> bool:
-    return term.is_product and len(term.operands) > 1 and len(set(term.output)) == term.ndim
-
-
-def _factors(term: Einsum) -> Counter[tuple[Expr, Labels]]:
-    """The operands of a product, with the axes of its result that they run along."""
-    axis = {label: k for k, label in enumerate(term.output)}
-    pairs = zip(term.operands, term.labels, strict=True)
-    return Counter((operand, tuple([axis[label] for label in labels])) for operand, labels in pairs)
+    return term.is_product and len(term.operands) > 1 and not term.has_delta
 
 
 def distribute(outputs: Sequence[Expr]) -> list[Expr]:
