@@ -62,8 +62,7 @@ def _folded(source: Source, node: Node, args: list) -> Any:
         case "array" | "keyword":
             return args if node.kind == "array" else args[0]
         case "slice":
-            bounds = dict(zip(node.value, args, strict=True))
-            return slice(*(bounds.get(place) for place in range(3)))
+            return slice(*map(dict(zip(node.value, args, strict=True)).get, range(3)))
         case "negative":
             return sz.multiply(-1, _size(args[0])) if isinstance(args[0], str) else -args[0]
         case "sum":
