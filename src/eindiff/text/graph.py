@@ -23,7 +23,7 @@ from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Variable, plain, topological
 from eindiff.text.write.tree import number_text
 
-LETTERS = "ijklpqrstuvabcdefghmnowxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LABELS = "ijklpqrstuvabcdefghmnowxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 HIGH = 4  # the order from which on nodes are red
 MOST_NODES = 800
 
@@ -122,22 +122,21 @@ def _constant(node: Constant) -> str:
 
 def _einsum(node: Einsum) -> Box:
     """`*_(ij,j,i)` for two operands as in the paper; with an arrow before the result for any other number."""
-    texts = ["".join(LETTERS[x % len(LETTERS)] for x in labels) for labels in (*node.labels, node.output)]
-    edges: dict[Expr, str] = {}
-    for operand, text in zip(node.operands, texts, strict=False):
-        edges[operand] = f"{edges[operand]}, {text}" if operand in edges else text
-    prefix = "" if node.coefficient == 1 else "−" if node.coefficient == -1 else f"{number_text(node.coefficient)} "
-    prefix = prefix.replace("-", "−")
-    same = all(labels == node.output for labels in node.labels) and not node.has_delta
+    *inputs, output = ["".join(LABELS[x % len(LABELS)] for x in labels) for labels in (*node.labels, node.output)]
+    number = number_text(node.coefficient).replace("-", "−")
+    number = {"1": "", "−1": "−"}.get(number, number + " ")
     if not node.operands:
         ones = "δ" if node.has_delta else "1"
-        return Box(node, prefix + ones if node.output else number_text(node.coefficient), f"({texts[-1]})")
-    if same:  # entry by entry: the labels say nothing more
-        label = "⊙" if len(node.operands) > 1 else "·"
-        return Box(node, prefix + label, edges=dict.fromkeys(node.operands, ""))
-    inputs = ",".join(texts[:-1])
-    below = f"({inputs},{texts[-1]})" if len(node.operands) == 2 else f"({inputs} → {texts[-1] or '·'})"
-    return Box(node, prefix + "∗", below, edges=edges if len(node.operands) > 1 else dict.fromkeys(edges, ""))
+        return Box(node, number + ones if node.output else number_text(node.coefficient), f"({output})")
+    edges = dict.fromkeys(node.operands, "")
+    if set(node.labels) == {node.output} and not node.has_delta:  # entry by entry: the labels say nothing more
+        return Box(node, number + ("⊙" if len(node.operands) > 1 else "·"), edges=edges)
+    if len(node.operands) == 1:
+        return Box(node, number + "∗", f"({inputs[0]} → {output or '·'})", edges=edges)
+    for operand in edges:
+        edges[operand] = ", ".join(text for own, text in zip(node.operands, inputs, strict=True) if own is operand)
+    result = f",{output}" if len(node.operands) == 2 else f" → {output or '·'}"
+    return Box(node, number + "∗", f"({','.join(inputs)}{result})", edges=edges)
 
 
 # Positions
@@ -145,16 +144,25 @@ def _einsum(node: Einsum) -> Box:
 
 def place(found: Sequence[Box]) -> list[list[tuple[float, float]]]:
     """Give every box its position; the corners of each edge, in the order of the boxes and their edges."""
+    number = {box.node: k for k, box in enumerate(found)}
+    edges = [(number[box.node], number[child]) for box in found for child in box.edges]
+    position, after = _layers(edges, {k: box.width for k, box in enumerate(found)})
+    for k, box in enumerate(found):
+        box.x, box.y = position[k]
+    return [_path(edge, after, position, len(found)) for edge in edges]
+
+
+def _layers(
+    edges: list[tuple[int, int]], width: Mapping[int, float]
+) -> tuple[dict[int, tuple[float, float]], dict[int, list[int]]]:
+    """Where boxes of these widths are, and the places that long edges bend at; and from where edges lead to where."""
     try:
-        from fast_sugiyama import from_edges
+        from fast_sugiyama import from_edges  # only those who draw need it
     except ImportError:
         raise EindiffError("drawing needs fast-sugiyama (pip install fast-sugiyama); a .dot file does not") from None
 
-    number = {box.node: k for k, box in enumerate(found)}
-    edges = [(number[box.node], number[child]) for box in found for child in box.edges]
-    width = {k: box.width for k, box in enumerate(found)}
-    position: dict[int, list[float]] = {}
-    bends: list[tuple[int, int]] = []
+    position: dict[int, tuple[float, float]] = {}
+    after: dict[int, list[int]] = {}
     left = 0.0
     unit = max(70.0, 0.6 * sum(width.values()) / len(width))
     layouts: Any = from_edges(edges, vertex_spacing=1, dummy_vertices=True, dummy_size=0.2) if edges else []
@@ -163,20 +171,15 @@ def place(found: Sequence[Box]) -> list[list[tuple[float, float]]]:
         top = max(y for _, y in positions.values())
         _spread(positions, width, unit)
         start = min(x - width.get(k, 0) / 2 for k, (x, _) in positions.items())
-        for k, (x, y) in positions.items():
-            position[k] = [x - start + left, (top - y) * LAYER]
+        position |= {k: (x - start + left, (top - y) * LAYER) for k, (x, y) in positions.items()}
         left = max(x + width.get(k, 0) / 2 for k, (x, _) in position.items()) + 2 * GAP
-        bends += between or []
-    for k in range(len(found)):
+        for begin, end in between or []:
+            after.setdefault(begin, []).append(end)
+    for k in width:
         if k not in position:  # alone
-            position[k] = [left + width[k] / 2, 0.0]
+            position[k] = (left + width[k] / 2, 0.0)
             left += width[k] + GAP
-    for k, box in enumerate(found):
-        box.x, box.y = position[k]
-    after: dict[int, list[int]] = {}
-    for start, end in bends:
-        after.setdefault(start, []).append(end)
-    return [_path(edge, after, position, len(found)) for edge in edges]
+    return position, after
 
 
 def _spread(positions: dict[int, Any], width: Mapping[int, float], unit: float) -> None:

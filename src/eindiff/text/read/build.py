@@ -14,10 +14,12 @@ from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing
 from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
-from eindiff.text.read.infer import Inference, Use, typed
+from eindiff.text.read.function_rows import values
+from eindiff.text.read.infer import Inference
+from eindiff.text.read.shapes import Use, typed
 from eindiff.text.read.source import ParseError
 from eindiff.text.read.syntax import Node
-from eindiff.text.read.table import TABLE, values
+from eindiff.text.read.table import TABLE
 from eindiff.text.read.unify import Term, Unknown, known, resolve
 
 _SIZE_NAMES = "mnpqklrstuvwhijabcdefg"
@@ -169,28 +171,31 @@ class Building:
         """Scalars are collected and multiplied at once: a long chain is one product and not one for each step."""
         result, scale, scalars = built(node.args[0]), _Coefficient(), list[Expr]()
         for operator, step, arg in zip(node.value, node.plan, node.args[1:], strict=True):
-            right = built(arg)
-            if step == "scale" or (step == "multiply" and operator in (".*", "⊙") and 0 in (right.ndim, result.ndim)):
-                if result.ndim == 0 and right.ndim and operator not in ("/", "./", "⊘"):
-                    result, right = right, result
-                scale.take(right, operator in ("/", "./", "⊘"), scalars)
-            elif step == "multiply":
-                result = arrays.multiply(result, _inverse(right) if operator in ("./", "⊘") else right)
-            elif step == "kron":
-                result = indexing.kron(result, right)
-            elif isinstance(step, tuple):
-                result = arrays.einsum(step[0], result, right, sizes=self._label_sizes(node, step[1]))
-            else:
-                self._spend(node, _CONTRACTION_WORK)
-                result = _contracted(step, result, right)
+            right, inverse = built(arg), operator in ("/", "./", "⊘")
+            scales = step == "scale" or (step == "multiply" and not inverse and 0 in (right.ndim, result.ndim))
+            if not scales:
+                result = self._multiplied(node, step, result, _inverse(right) if inverse else right)
+                continue
+            if result.ndim == 0 and right.ndim and not inverse:
+                result, right = right, result
+            scale.take(right, inverse, scalars)
         if len(scalars) > _MOST_FACTORS:
             raise EindiffError(f"a product of more than {_MOST_FACTORS} factors")
-        known = arrays.coefficient_of(result) if result.ndim == 0 else None
-        return (
-            arrays.multiply(scale.value, *scalars, result)
-            if known is None or scalars
-            else construct.filled(scale.times(known), ())
-        )
+        known = arrays.coefficient_of(result) if result.ndim == 0 and not scalars else None
+        if known is not None:
+            return construct.filled(scale.times(known), ())
+        return arrays.multiply(scale.value, *scalars, result)
+
+    def _multiplied(self, node: Node, step: str | tuple[str, dict[str, Term]], left: Expr, right: Expr) -> Expr:
+        """One step of a product that does not only scale."""
+        if step == "multiply":
+            return arrays.multiply(left, right)
+        if step == "kron":
+            return indexing.kron(left, right)
+        if isinstance(step, tuple):
+            return arrays.einsum(step[0], left, right, sizes=self._label_sizes(node, step[1]))
+        self._spend(node, _CONTRACTION_WORK)
+        return _contracted(step, left, right)
 
     def _power(self, node: Node) -> Expr:
         base, exponent = (built(arg) for arg in node.args)
@@ -201,13 +206,8 @@ class Building:
                     "a matrix has powers with whole numbers only; .^ is entry by entry, sqrtm a function"
                 )
             return matrix_functions.matrix_power(base, b)
-        if (
-            base.ndim == exponent.ndim == 0
-            and isinstance(a, int | Fraction)
-            and isinstance(b, int)
-            and a != 0
-            and abs(b) <= 64
-        ):
+        scalars = base.ndim == exponent.ndim == 0
+        if scalars and isinstance(a, int | Fraction) and isinstance(b, int) and a != 0 and abs(b) <= 64:
             return construct.filled(number(Fraction(a) ** b), ())
         return functions.power(base, exponent)
 

@@ -122,25 +122,10 @@ def _read(text: str) -> dict[str, Declaration]:
 
 def _declaration(source: Source, name: Any, sizes: list | None, words: list) -> Declaration:
     """One declaration from its tokens."""
-    for word in words:
-        if word not in _WORDS:
-            near = get_close_matches(word, _WORDS, 1)
-            known = f"did you mean {near[0]}?" if near else f"known are {', '.join(_WORDS)}"
-            raise source.error(f"unknown property {word[:50]}; {known}", word.start_pos, word.end_pos)
-    shape: tuple[Size | None, ...] = tuple(_size(source, size) for size in sizes or ())
-    orders = [_ORDERS[word] for word in words if word in _ORDERS]
+    _refuse_unknown(source, words)
     diagonal = "diagonal" in words
     properties = tuple(dict.fromkeys(str(word) for word in words if word in PROPERTIES))
-    square = diagonal or bool(_SQUARE.intersection(properties))
-    if sizes is None and (orders or square):
-        shape = (None,) * (orders[0] if orders else 2)
-    if (
-        any(order != len(shape) for order in orders)
-        or (square and len(shape) != 2)
-        or (diagonal and shape[0] != shape[1])
-    ):
-        shown = "×".join("?" if size is None else str(size) for size in shape) or "scalar"
-        raise source.error(f"{name} cannot be {' and '.join(words)}: it is {shown}", name.start_pos, words[-1].end_pos)
+    shape = _shape(source, name, sizes, words)
     if diagonal:  # a diagonal matrix is symmetric anyway; positive is said of its diagonal
         properties = ("positive",) if "positive" in properties else ()
     declaration = Declaration(str(name), shape, properties, diagonal)
@@ -149,6 +134,27 @@ def _declaration(source: Source, name: Any, sizes: list | None, words: list) -> 
     except EindiffError as error:
         raise source.error(str(error), name.start_pos, name.end_pos) from None
     return declaration
+
+
+def _shape(source: Source, name: Any, sizes: list | None, words: list) -> tuple[Size | None, ...]:
+    """The sizes that are given, or as many unknown ones as the words say; both must go together."""
+    shape: tuple[Size | None, ...] = tuple(_size(source, size) for size in sizes or ())
+    orders = [_ORDERS[word] for word in words if word in _ORDERS]
+    orders += [2] if _SQUARE.union({"diagonal"}).intersection(words) else []
+    if sizes is None and orders:
+        shape = (None,) * orders[0]
+    if any(order != len(shape) for order in orders) or ("diagonal" in words and shape[0] != shape[1]):
+        shown = "×".join("?" if size is None else str(size) for size in shape) or "scalar"
+        raise source.error(f"{name} cannot be {' and '.join(words)}: it is {shown}", name.start_pos, words[-1].end_pos)
+    return shape
+
+
+def _refuse_unknown(source: Source, words: list) -> None:
+    for word in words:
+        if word not in _WORDS:
+            near = get_close_matches(word, _WORDS, 1)
+            known = f"did you mean {near[0]}?" if near else f"known are {', '.join(_WORDS)}"
+            raise source.error(f"unknown property {word[:50]}; {known}", word.start_pos, word.end_pos)
 
 
 def _size(source: Source, token: Any) -> Size:

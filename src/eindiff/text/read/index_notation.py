@@ -29,6 +29,8 @@ from eindiff.core.index_relations import IndexMap, Lower, SizeOf
 from eindiff.core.nodes import Expr, Number, Variable, number
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import TABLE, power
+from eindiff.functions.frechet import frechet_function
+from eindiff.functions.reductions import prod_function
 
 _TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([^\W\d]\w*)|(\"[^\"]*\")|(\S))")
 
@@ -258,9 +260,6 @@ class _Reader:
         return self.tensor()
 
     def apply(self, name: str) -> Expr:
-        from eindiff.functions.frechet import frechet_function
-        from eindiff.functions.reductions import prod_function
-
         args = self.arguments(self.whole)
         batch = None
         function = TABLE[name]

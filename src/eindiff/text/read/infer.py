@@ -6,16 +6,19 @@ unknown, and using them unites them: `A*x` makes the columns of A and the length
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NoReturn
 
 from eindiff.core import sizes as sz
+from eindiff.core.errors import EindiffError
+from eindiff.core.sizes import Size
 from eindiff.text.read import literals
-from eindiff.text.read.declarations import Declaration, by_name
-from eindiff.text.read.source import ParseError, Source
+from eindiff.text.read.declarations import by_name
+from eindiff.text.read.shapes import Shapes, Use, typed
 from eindiff.text.read.syntax import Node
-from eindiff.text.read.unify import SCALAR, Sizes, Term, Type, Unknown, resolve
+from eindiff.text.read.table import TABLE
+from eindiff.text.read.table_functions import contract
+from eindiff.text.read.unify import SCALAR, Term, Type, Unknown, resolve
 
 # What `*` means for the kinds of its sides: an einsum, and whether the result lies down. The sizes of a label agree.
 _PRODUCTS: dict[tuple[str, str], tuple[str, bool]] = {
@@ -34,24 +37,8 @@ _THIN_PRODUCTS: dict[tuple[str, str], tuple[str, bool, tuple[int, int], str]] = 
 }  # fmt: skip
 
 
-@dataclass(slots=True)
-class Use:
-    """A variable of the text: what is declared about it, its type, and where it is first used."""
-
-    declaration: Declaration
-    type: Type
-    node: Node
-
-
-class Inference:
-    """One text on its way from syntax to types."""
-
-    def __init__(self, source: Source, declared: dict[str, Declaration]) -> None:
-        self.source = source
-        self.declared = declared
-        self.sizes = Sizes(source)
-        self.bound: dict[str, Node] = {}
-        self.used: dict[str, Use] = {}
+class Inference(Shapes):
+    """One text on its way from syntax to types: a method for each kind of syntax."""
 
     def visit(self, node: Node) -> None:
         """Type a node whose args are typed; a literal gets its value instead."""
@@ -61,30 +48,6 @@ class Inference:
         node.type = getattr(self, f"_{node.kind}")(node)
         if node.type.order > literals.HIGHEST_ORDER:
             self.fail(node, f"a tensor of order {node.type.order}; the most is {literals.HIGHEST_ORDER}")
-
-    # Messages
-
-    def error(self, node: Node, problem: str) -> ParseError:
-        return self.source.error(problem, node.start, node.end)
-
-    def fail(self, node: Node, problem: str) -> NoReturn:
-        raise self.source.error(problem, node.start, node.end)
-
-    def text(self, node: Node) -> str:
-        return self.source.snippet(node.start, node.end)
-
-    def shape_of(self, node: Node, shape: Type | None = None) -> str:
-        """`A is m×n`, with where the sizes came from if they were found elsewhere."""
-        shape = shape or typed(node)
-        why = shape.reason()
-        came = "" if why is None or why.start <= node.start <= node.end <= why.end else f" (from `{self.text(why)}`)"
-        guessed = node.kind == "name" and node.value in self.used and self.used[node.value].declaration.guessed
-        kind = {"scalar": " by its name", "column": " (a vector by its name)", "matrix": " (a matrix by its name)"}
-        return f"{self.text(node)} {shape.words()}{came or (kind.get(shape.kind, '') if guessed else '')}"
-
-    def _part(self, node: Node, count: int) -> Node:
-        """The first operands of a sum or product as a node of its own, for its place in the text."""
-        return node.args[0] if count == 1 else Node(node.kind, node.start, node.args[count - 1].end)
 
     # Leaves
 
@@ -110,8 +73,6 @@ class Inference:
         return self.used[name].type
 
     def _special_name(self, node: Node) -> Type | None:
-        from eindiff.text.read.table import TABLE
-
         if node.value == "eye":
             size = Unknown()
             node.plan = "eye"
@@ -130,8 +91,6 @@ class Inference:
         return Type(literals.array_shape(self.source, node))
 
     def _call(self, node: Node) -> Type:
-        from eindiff.text.read.table import TABLE
-
         row = TABLE.get(node.value)
         if row is None:
             self._unknown_function(node, list(TABLE))
@@ -154,6 +113,14 @@ class Inference:
 
     # Operators
 
+    def _part(self, node: Node, count: int, type_: Type) -> Node:
+        """The first operands of a product as a node of its own."""
+        if count == 1:
+            return node.args[0]
+        part = Node(node.kind, node.start, node.args[count - 1].end)
+        part.type = type_
+        return part
+
     def _negative(self, node: Node) -> Type:
         return typed(node.args[0])
 
@@ -164,38 +131,6 @@ class Inference:
             hint = f"' transposes vectors and matrices; write transpose({text}, 2, 0, 1) with the order of axes"
             self.fail(node, f"{self.shape_of(node.args[0])}: {hint}")
         return Type(shape.axes[::-1], shape.order == 1 and not shape.row)
-
-    def equal_shapes(self, node: Node, args: list[Node], operator: str = "") -> Type:
-        """The common type of operands that meet entry by entry; scalars fit to any."""
-        first: Node | None = None
-        for arg in args:
-            if typed(arg).order == 0:
-                continue
-            if first is None:
-                first = arg
-            elif not self._unite_types(first, arg, node):
-                place = Node("", args[0].start, arg.end) if operator else node
-                self.fail(place, f"`{self.text(place)}`: {self._mismatch(first, arg, operator)}")
-        return typed(first) if first is not None else SCALAR
-
-    def _unite_types(self, a: Node, b: Node, why: Node) -> bool:
-        s, t = typed(a), typed(b)
-        if s.order != t.order or s.row != t.row:
-            return False
-        why = Node(why.kind, min(a.start, b.start), max(a.end, b.end)) if why.kind in ("sum", "product") else why
-        united = [self.sizes.unite(m, n, why) for m, n in zip(s.axes, t.axes, strict=True)]
-        return all(united)
-
-    def _mismatch(self, a: Node, b: Node, operator: str) -> str:
-        kinds = {typed(a).kind, typed(b).kind}
-        if kinds == {"row", "column"}:
-            hint = "transpose one of them"
-        elif kinds == {"column", "matrix"} and operator in (".*", "⊙"):
-            v, m = (a, b) if typed(a).kind == "column" else (b, a)
-            hint = f"the shapes must be equal; diag({self.text(v)})*{self.text(m)} scales the rows"
-        else:
-            hint = "the shapes must be equal"
-        return f"{self.shape_of(a)}, {self.shape_of(b)}; {hint}"
 
     def _sum(self, node: Node) -> Type:
         return self.equal_shapes(node, node.args, "+")
@@ -214,86 +149,59 @@ class Inference:
             elif operator == "*" and left.order == 0:
                 node.plan.append("scale")
                 left = right
-            elif operator == "*":
-                left = self._times(node, count, left, arg)
-            elif operator == "/":
-                self._no_quotient(node, count, left, arg)
             elif operator == "⊗":
                 node.plan.append("kron")
                 left = self.kron(node, left, right)
-            elif operator.startswith("*_"):
-                left = self._paper_product(node, operator, left, arg, count)
             else:
-                part = self._part(node, count)
-                part.type = left
-                left = self.equal_shapes(node, [part, arg], operator)
-                node.plan.append("multiply")
+                part = self._part(node, count, left)
+                if operator in ("*", "/"):
+                    whole = Node("product", part.start, arg.end)
+                    left = (self._times if operator == "*" else self._no_quotient)(node, whole, part, arg)
+                elif operator.startswith("*_"):
+                    left = self._paper_product(node, operator, part, arg)
+                else:
+                    left = self.equal_shapes(node, [part, arg], operator)
+                    node.plan.append("multiply")
         return left
 
-    def _times(self, node: Node, count: int, left: Type, arg: Node) -> Type:
-        part, right = self._part(node, count), typed(arg)
-        whole = Node("product", part.start, arg.end)
+    def _times(self, node: Node, whole: Node, part: Node, arg: Node) -> Type:
+        left, right = typed(part), typed(arg)
         kinds = (left.kind, right.kind)
-
-        def fail(hint: str) -> NoReturn:
-            self.fail(whole, f"`{self.text(whole)}`: {self.shape_of(part, left)}, {self.shape_of(arg)}; {hint}")
-
         if "tensor" in kinds:
-            fail('a tensor of order above 2 is multiplied with einsum("ijk,k->ij", T, x)')
+            hint = 'a tensor of order above 2 is multiplied with einsum("ijk,k->ij", T, x)'
+            self.fail_together(whole, [part, arg], hint)
         if kinds in _THIN_PRODUCTS:
             spec, row, (side, axis), hint = _THIN_PRODUCTS[kinds]
             if resolve((left, right)[side].axes[axis]) != 1:
                 b = self.text(arg) if right.kind != "row" else self._upright(arg)
-                fail(hint.format(a=self.text(part), b=b))
-            node.plan.append(spec)
-            return self._contracted(spec, row, left, right)
-        spec, row = _PRODUCTS[kinds]
-        if kinds != ("column", "row") and not self.sizes.unite(left.axes[-1], right.axes[0], whole):
-            fail(f"{resolve(left.axes[-1])} and {resolve(right.axes[0])} must be equal")
+                self.fail_together(whole, [part, arg], hint.format(a=self.text(part), b=b))
+        else:
+            spec, row = _PRODUCTS[kinds]
+            if kinds != ("column", "row") and not self.sizes.unite(left.axes[-1], right.axes[0], whole):
+                hint = f"{resolve(left.axes[-1])} and {resolve(right.axes[0])} must be equal"
+                self.fail_together(whole, [part, arg], hint)
         node.plan.append(spec)
-        return self._contracted(spec, row, left, right)
+        inputs, _, output = spec.partition("->")
+        found = dict(zip(inputs.replace(",", ""), left.axes + right.axes, strict=True))
+        return Type(tuple(found[label] for label in output), row)
 
     def _upright(self, arg: Node) -> str:
         """A row's text without the transpose that made it one."""
         return self.text(arg.args[0]) if arg.kind == "transpose" else f"{self.text(arg)}'"
 
-    def _contracted(self, spec: str, row: bool, left: Type, right: Type) -> Type:
-        inputs, _, output = spec.partition("->")
-        found = dict(zip(inputs.replace(",", ""), left.axes + right.axes, strict=True))
-        return Type(tuple(found[label] for label in output), row)
-
-    def _no_quotient(self, node: Node, count: int, left: Type, arg: Node) -> NoReturn:
-        part = self._part(node, count)
-        whole = Node("product", part.start, arg.end)
+    def _no_quotient(self, node: Node, whole: Node, part: Node, arg: Node) -> NoReturn:
         a, b = self.text(part), self.text(arg)
-        hint = (
-            f"write {a}*inv({b}) or, entry by entry, {a}./{b}"
-            if typed(arg).kind == "matrix"
-            else f"write {a}./{b} to divide entry by entry"
-        )
-        self.fail(
-            whole,
-            f"`{self.text(whole)}`: {self.shape_of(part, left)}, {self.shape_of(arg)}; / divides by a scalar; {hint}",
-        )
+        inverse = f"{a}*inv({b}) or, entry by entry, {a}./{b}"
+        hint = inverse if typed(arg).kind == "matrix" else f"{a}./{b} to divide entry by entry"
+        self.fail_together(whole, [part, arg], f"/ divides by a scalar; write {hint}")
 
-    def kron(self, node: Node, left: Type, right: Type) -> Type:
-        """The Kronecker product of two vectors or two matrices."""
-        if left.order != right.order or left.order not in (1, 2):
-            self.fail(node, "a Kronecker product is one of two vectors or of two matrices")
-        sizes = [self.sizes.derive(node, sz.multiply, m, n) for m, n in zip(left.axes, right.axes, strict=True)]
-        return Type(tuple(sizes), left.row and right.row)
-
-    def _paper_product(self, node: Node, operator: str, left: Type, arg: Node, count: int) -> Type:
+    def _paper_product(self, node: Node, operator: str, part: Node, arg: Node) -> Type:
         """The paper's `A *_(s1,s2,s3) B`."""
-        from eindiff.text.read.table import contract
-
         labels = ["".join(part.split()) for part in operator.strip("*_({)} \t").split(",")]
-        part = self._part(node, count)
         whole = Node("product", part.start, arg.end)
         if len(labels) != 3:
             self.fail(whole, f"`{operator}` needs three groups of labels, like *_(ij,jk,ik)")
         spec = f"{labels[0]},{labels[1]}->{labels[2]}"
-        part.type = left
         result, sizes = contract(self, whole, spec, [part, arg], {})
         node.plan.append((spec, sizes))
         return result
@@ -316,31 +224,19 @@ class Inference:
             return shape
         a, b = self.text(base), self.text(exponent)
         hint = f"^ takes a scalar or a square matrix; write {a}.^{b} entry by entry"
-        self.fail(node, f"`{self.text(node)}`: {self.shape_of(base)}, {self.shape_of(exponent)}; {hint}")
-
-    def square(self, node: Node, arg: Node) -> None:
-        """The last two axes of a matrix, or of a stack of them, have one size."""
-        m, n = typed(arg).axes[-2:]
-        if not self.sizes.unite(m, n, node):
-            self.fail(node, f"`{self.text(node)}`: {self.shape_of(arg)}, and needs to be square")
+        self.fail_together(node, node.args, hint)
 
     # Indexing
 
     def _index(self, node: Node) -> Type:
         base, entries = node.args[0], [arg.plan for arg in node.args[1:]]
         shape = typed(base)
+        self._refuse_indices(node, entries, shape.order)
         places = list(zip(entries, node.args[1:], strict=True))
-        named = sum(entry is not None and entry is not ... for entry in entries)
-        if named > shape.order or entries.count(...) > 1:
-            self.fail(node, f"`{self.text(node)}` has {named} indices; {self.shape_of(base)}")
-        chosen = [k for k, entry in enumerate(entries) if isinstance(entry, list | int)]
-        lists = sum(isinstance(entry, list) for entry in entries)
-        if lists > 1 or (lists and chosen[-1] - chosen[0] >= len(chosen)):
-            self.fail(node, f"`{self.text(node)}`: a list stands alone; index in two steps, as in A[[0,2],:][:,1]")
         if ... not in entries:
             places.append((..., node))
         at = next(k for k, (entry, _) in enumerate(places) if entry is ...)
-        places[at : at + 1] = [(slice(None), node)] * (shape.order - named)
+        places[at : at + 1] = [(slice(None), node)] * (shape.order - _named(entries))
         axes: list[Term] = []
         left = list(shape.axes)
         for entry, place in places:
@@ -348,10 +244,18 @@ class Inference:
         node.plan = tuple(entries)
         return Type(tuple(axes), shape.row and len(axes) == 1 and shape.order == 1)
 
+    def _refuse_indices(self, node: Node, entries: list, order: int) -> None:
+        """There are not more indices than axes, and at most one list, which no slice parts from numbers."""
+        if _named(entries) > order or entries.count(...) > 1:
+            count, shape = _named(entries), self.shape_of(node.args[0])
+            self.fail(node, f"`{self.text(node)}` has {count} indices; {shape}")
+        chosen = [k for k, entry in enumerate(entries) if isinstance(entry, list | int)]
+        lists = sum(isinstance(entry, list) for entry in entries)
+        if lists > 1 or (lists and chosen[-1] - chosen[0] >= len(chosen)):
+            self.fail(node, f"`{self.text(node)}`: a list stands alone; index in two steps, as in A[[0,2],:][:,1]")
+
     def _indexed(self, node: Node, place: Node, entry: object, size: Term) -> list[Term]:
         """The axes that one index leaves of an axis."""
-        from eindiff.text.read.table import slice_size
-
         if isinstance(entry, slice):
             if entry in (slice(None), slice(None, None, 1), slice(None, None, -1)):
                 return [size]
@@ -367,7 +271,29 @@ class Inference:
         return []
 
 
-def typed(node: Node) -> Type:
-    """The type of a node that inference has been to."""
-    assert node.type is not None
-    return node.type
+def _named(entries: list) -> int:
+    """How many indices name an axis."""
+    return sum(entry is not None and entry is not ... for entry in entries)
+
+
+def slice_size(entry: slice, n: Size) -> Size:
+    """How many entries of an axis a slice takes."""
+    step = 1 if entry.step is None else entry.step
+    bounds = [bound for bound in (entry.start, entry.stop, step) if bound is not None]
+    if not all(map(literals.is_size, bounds)) or not isinstance(step, int) or step == 0:
+        raise EindiffError("the bounds of a slice are whole numbers, its step is not 0")
+    if isinstance(n, int) and not any(isinstance(bound, str) for bound in bounds):
+        count: Size = len(range(*entry.indices(n)))
+    elif step == 1:
+        count = sz.subtract(_bound(entry.stop, n, n), _bound(entry.start, 0, n))
+    else:
+        raise EindiffError(f"a slice with a step needs an axis of known size, not {n}")
+    if isinstance(count, int) and count < 1:
+        raise EindiffError(f"this slice is empty: the axis has size {n}")
+    return count
+
+
+def _bound(bound: Size | None, default: Size, n: Size) -> Size:
+    """A bound of a slice, counted from the beginning."""
+    bound = default if bound is None else bound
+    return bound if isinstance(bound, str) or bound >= 0 else sz.add(n, bound)

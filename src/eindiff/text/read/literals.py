@@ -19,8 +19,13 @@ HIGHEST_ORDER = 32
 _LARGEST = 2**63
 
 
-class Text(str):
+class Quoted(str):
     """A quoted text, as against a size that is a name."""
+
+
+def is_size(value: Any) -> bool:
+    """Whether a literal is a whole number, a name, or a formula of these."""
+    return isinstance(value, int | str) and not isinstance(value, Quoted)
 
 
 def read_number(source: Source, node: Node) -> Number:
@@ -33,7 +38,7 @@ def read_number(source: Source, node: Node) -> Number:
 
 
 def fold(source: Source, node: Node) -> Any:
-    """The value of a literal from those of its args: a number, a size, a Text, a list, None or `...`."""
+    """The value of a literal from those of its args: a number, a size, a Quoted, a list, None or `...`."""
     args = [arg.plan for arg in node.args]
     try:
         value = _folded(source, node, args)
@@ -51,39 +56,38 @@ def _folded(source: Source, node: Node, args: list) -> Any:
         case "name":
             return None if node.value in ("None", "newaxis") else node.value
         case "text":
-            return Text(node.value[1:-1])
+            return Quoted(node.value[1:-1])
         case "ellipsis":
             return ...
-        case "array":
-            return args
-        case "keyword":
-            return args[0]
+        case "array" | "keyword":
+            return args if node.kind == "array" else args[0]
         case "slice":
-            bounds: list[Any] = [None, None, None]
-            for place, arg in zip(node.value, args, strict=True):
-                bounds[place] = arg
-            return slice(*bounds)
+            return slice(*map(dict(zip(node.value, args, strict=True)).get, range(3)))
         case "negative":
-            return -args[0] if not isinstance(args[0], str) else sz.multiply(-1, _size(args[0]))
+            return sz.multiply(-1, _size(args[0])) if isinstance(args[0], str) else -args[0]
         case "sum":
-            total = _size(args[0])
-            for sign, arg in zip(node.value, args[1:], strict=True):
-                total = sz.add(total, _size(arg)) if sign == "PLUS" else sz.subtract(total, _size(arg))
-                if len(str(total)) > 2000:
-                    break
-            return total
+            return _sum(node.value, args)
         case "product":
             return _product(node.value, args)
         case "call" if node.value == "min" and len(args) == 2:
             return sz.minimum(_size(args[0]), _size(args[1]))
-        case _:
-            raise _no_literal(source, node)
+    raise _no_literal(source, node)
 
 
 def _size(value: Any) -> sz.Size:
-    if isinstance(value, Text) or not isinstance(value, int | str):
+    if not is_size(value):
         raise TypeError
-    return value
+    size: sz.Size = value
+    return size
+
+
+def _sum(signs: list[str], args: list) -> sz.Size:
+    total = _size(args[0])
+    for sign, arg in zip(signs, args[1:], strict=True):
+        total = sz.add(total, _size(arg)) if sign == "PLUS" else sz.subtract(total, _size(arg))
+        if len(str(total)) > 2000:
+            break
+    return total
 
 
 def _product(operators: list[str], args: list) -> Any:
@@ -122,9 +126,6 @@ def array_shape(source: Source, node: Node) -> tuple[int, ...]:
     if not level:
         raise source.error("an array needs at least one entry", node.start, node.end)
     if any(isinstance(entry, str | slice) or entry is None or entry is ... for entry in level):
-        raise source.error(
-            "an array in brackets holds numbers; join expressions with stack(a, b) or concatenate(a, b)",
-            node.start,
-            node.end,
-        )
+        problem = "an array in brackets holds numbers; join expressions with stack(a, b) or concatenate(a, b)"
+        raise source.error(problem, node.start, node.end)
     return tuple(shape)

@@ -23,8 +23,12 @@ from typing import Any
 from eindiff.core.derivation import derived
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
+from eindiff.text.read.build import Building, built, name_sizes
+from eindiff.text.read.declarations import declared
+from eindiff.text.read.infer import Inference
 from eindiff.text.read.source import Source
 from eindiff.text.read.syntax import Node, postorder, read
+from eindiff.text.read.table import mark_literals
 
 
 def parse(text: str, declarations: str | Mapping[str, Any] | None = None) -> Expr:
@@ -39,11 +43,6 @@ def parse(text: str, declarations: str | Mapping[str, Any] | None = None) -> Exp
     >>> parse("norm2(A*x - b)^2").shape
     ()
     """
-    from eindiff.text.read.build import Building, built, name_sizes
-    from eindiff.text.read.declarations import declared
-    from eindiff.text.read.infer import Inference
-    from eindiff.text.read.table import mark_literals
-
     if not isinstance(text, str):
         raise EindiffError(f"parse takes text, not {type(text).__name__}")
     source = Source(text)
@@ -67,7 +66,7 @@ def parse(text: str, declarations: str | Mapping[str, Any] | None = None) -> Exp
     return derived(expr, *written) if len(variables(*written)) > len(variables(expr)) else expr
 
 
-def _bind(inference: Any, source: Source, name: Any, root: Node) -> None:
+def _bind(inference: Inference, source: Source, name: Any, root: Node) -> None:
     if str(name) in inference.declared or str(name) in inference.used or str(name) in inference.bound:
         raise source.error(f"{name} already has a meaning; bind another name", name.start_pos, name.end_pos)
     inference.bound[str(name)] = root

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from typing import Protocol
 
 from eindiff.core.errors import EindiffError
 
@@ -50,6 +51,13 @@ def _pointed(line: str, at: int, width: int) -> str:
 def _columns(text: str) -> int:
     """How many columns a text takes on a terminal."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+class Span(Protocol):
+    """Something that stands from `start` to `end` of a text."""
+
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)

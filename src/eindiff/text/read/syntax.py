@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from eindiff.core.nodes import Expr
 from eindiff.text.read.source import ParseError, Source, prepare
+from eindiff.text.read.unify import Type
 
 if TYPE_CHECKING:
     from lark import Lark, Token
     from lark.exceptions import UnexpectedInput
-
-    from eindiff.text.read.unify import Type
 
 
 class Node:
@@ -103,13 +102,8 @@ class _Builder:
         return self.negative(parts) if parts[0].type == "MINUS" else self.positive(parts)
 
     def product(self, parts: list) -> Node:
-        return Node(
-            "product",
-            parts[0].start,
-            parts[-1].end,
-            parts[::2],
-            ["*" if token.type == "STAR" else str(token) for token in parts[1::2]],
-        )
+        operators = ["*" if token.type == "STAR" else str(token) for token in parts[1::2]]
+        return Node("product", parts[0].start, parts[-1].end, parts[::2], operators)
 
     def sum(self, parts: list) -> Node:
         return Node("sum", parts[0].start, parts[-1].end, parts[::2], [token.type for token in parts[1::2]])
@@ -168,8 +162,8 @@ def postorder(root: Node) -> list[Node]:
 
 @lru_cache(maxsize=1)
 def _parser() -> Lark:
-    """The parser, made on first use: lark is not imported before."""
-    from lark import Lark
+    """The parser, made on first use."""
+    from lark import Lark  # slow to load: not before something is read
 
     grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
     return Lark(grammar, parser="lalr", start=["program", "declarations"], transformer=_Builder())
@@ -177,9 +171,9 @@ def _parser() -> Lark:
 
 def read(source: Source, start: str) -> Any:
     """The syntax of a `program` or of `declarations`."""
-    text = prepare(source, breaks_matter=start == "declarations")
-    from lark.exceptions import UnexpectedInput
+    from lark.exceptions import UnexpectedInput  # as late as lark itself
 
+    text = prepare(source, breaks_matter=start == "declarations")
     try:
         return _parser().parse(text, start=start)
     except UnexpectedInput as error:
@@ -204,34 +198,38 @@ _INSTEAD: dict[str, str] = {
 
 def _syntax_error(source: Source, text: str, error: UnexpectedInput) -> ParseError:
     """The error in words: what stands there, and what could."""
-    token = getattr(error, "token", None)
+    token, end = getattr(error, "token", None), len(text.rstrip())
     at = error.pos_in_stream if token is None else token.start_pos
-    at = len(text.rstrip()) if at is None or (token is not None and token.type == "$END") else at
-    expected = set(
-        getattr(error, "accepts", None) or getattr(error, "expected", None) or getattr(error, "allowed", None) or ()
-    )
-    wants_operand = "NUMBER" in expected and "NAME" in expected
-    if text.strip() and at >= len(text.rstrip()) and "_SEPARATOR" in expected and "$END" not in expected:
-        return source.error("the last statement is the result and has no name, like t = X*w; exp(t)", at)
-    if at >= len(text.rstrip()):
-        missing = "there is nothing to read" if not text.strip() else "the text ends too early"
-        return source.error(f"{missing}: expected {_wanted(expected)}", at)
-    end = at + (len(token) if token is not None else 1)
+    at = end if at is None or (token is not None and token.type == "$END") else at
+    found = (getattr(error, name, None) for name in ("accepts", "expected", "allowed"))
+    expected = set(next((names for names in found if names), ()))
+    if at >= end:
+        return source.error(_ends_early(text, expected), at)
+    after = at + (len(token) if token is not None else 1)
+    return source.error(_cannot_stand(text, at, after, token, expected), at, after)
+
+
+def _ends_early(text: str, expected: set[str]) -> str:
+    if not text.strip():
+        return f"there is nothing to read: expected {_wanted(expected)}"
+    if "_SEPARATOR" in expected and "$END" not in expected:
+        return "the last statement is the result and has no name, like t = X*w; exp(t)"
+    return f"the text ends too early: expected {_wanted(expected)}"
+
+
+def _cannot_stand(text: str, at: int, end: int, token: Token | None, expected: set[str]) -> str:
+    """Why what stands at a place cannot stand there."""
     found = text[at:end]
-    hint = next(
-        (_INSTEAD[s] for s in (text[max(0, at - 1) : at + 1], text[at : at + 2], text[at]) if s in _INSTEAD), ""
-    )
-    if token is None and not hint:
-        return source.error(f"the character {found!r} (U+{ord(found):04X}) is not part of the language", at)
-    if hint:
-        return source.error(f"`{found}` cannot stand here: {hint}", at, end)
+    around = (text[max(0, at - 1) : at + 1], text[at : at + 2], text[at])
+    if hint := next((_INSTEAD[part] for part in around if part in _INSTEAD), ""):
+        return f"`{found}` cannot stand here: {hint}"
+    if token is None:
+        return f"the character {found!r} (U+{ord(found):04X}) is not part of the language"
     if expected == {"$END"}:
-        return source.error(
-            "only the last statement has no name: bind the ones before it, like t = X*w; exp(t)", at, end
-        )
-    if not wants_operand and token is not None and token.type in ("NAME", "NUMBER", "LPAR", "LSQB", "TEXT"):
-        return source.error(f"expected {_wanted(expected)} before `{found}`; a product is written with *", at, end)
-    return source.error(f"`{found}` cannot stand here: expected {_wanted(expected)}", at, end)
+        return "only the last statement has no name: bind the ones before it, like t = X*w; exp(t)"
+    if not {"NUMBER", "NAME"} <= expected and token.type in ("NAME", "NUMBER", "LPAR", "LSQB", "TEXT"):
+        return f"expected {_wanted(expected)} before `{found}`; a product is written with *"
+    return f"`{found}` cannot stand here: expected {_wanted(expected)}"
 
 
 _WORDS: list[tuple[str, str]] = [
@@ -243,11 +241,7 @@ _WORDS: list[tuple[str, str]] = [
 def _wanted(expected: set[str]) -> str:
     """The tokens that could stand at a place, in words."""
     if {"NUMBER", "NAME", "LPAR"} <= expected:
-        words = ["a name, a number or ("]
-    else:
-        words = [
-            word
-            for token, word in _WORDS
-            if token in expected and not (token in ("$END", "_SEPARATOR") and "STAR" in expected)
-        ]
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1] if words else "something else"
+        return "a name, a number or ("
+    hidden = ("$END", "_SEPARATOR") if "STAR" in expected else ()
+    words = [word for token, word in _WORDS if token in expected and token not in hidden]
+    return " or ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words) or "something else"

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from eindiff.core.errors import EindiffError
 from eindiff.core.sizes import Shape, Size
-
-if TYPE_CHECKING:
-    from eindiff.text.read.source import Source
-    from eindiff.text.read.syntax import Node
+from eindiff.text.read.source import Source, Span
 
 
 class Unknown:
@@ -25,7 +21,7 @@ class Unknown:
 
     def __init__(self, derived: bool = False) -> None:
         self.link: Term | None = None
-        self.why: Node | None = None
+        self.why: Span | None = None
         self.derived = derived  # computed by a rule, so not to be given a name
 
 
@@ -35,7 +31,7 @@ Term = Size | Unknown
 def resolve(term: Term) -> Term:
     """What is known about a size: the size itself, or the unknown that stands for all that were united."""
     path: list[Unknown] = []
-    why: Node | None = None
+    why: Span | None = None
     while isinstance(term, Unknown) and term.link is not None:
         path.append(term)
         why = term.why or why
@@ -75,7 +71,7 @@ class Type:
             return f"is a row of length {shape}" if self.row else f"has length {shape}"
         return f"is {shape}" if self.order == 2 else f"has shape {shape}" if self.order else "is a scalar"
 
-    def reason(self) -> Node | None:
+    def reason(self) -> Span | None:
         """The place that settled the sizes, if they were found by unification."""
         for axis in self.axes:
             if isinstance(axis, Unknown) and not isinstance(resolve(axis), Unknown) and axis.why is not None:
@@ -91,7 +87,7 @@ class _Rule:
     output: Unknown
     inputs: tuple[Term, ...]
     compute: Callable[..., Size]
-    node: Node
+    node: Span
 
 
 class Sizes:
@@ -101,7 +97,7 @@ class Sizes:
         self.source = source
         self.rules: list[_Rule] = []
 
-    def unite(self, a: Term, b: Term, why: Node) -> bool:
+    def unite(self, a: Term, b: Term, why: Span) -> bool:
         """Make two sizes equal; False if they are known to differ."""
         a, b = resolve(a), resolve(b)
         if isinstance(a, Unknown) and a is not b:
@@ -112,7 +108,7 @@ class Sizes:
             b.link, b.why = a, why
         return a == b or isinstance(a, Unknown) or isinstance(b, Unknown)
 
-    def derive(self, node: Node, compute: Callable[..., Size], *inputs: Term) -> Term:
+    def derive(self, node: Span, compute: Callable[..., Size], *inputs: Term) -> Term:
         """A size that is computed from others, at once or when they are known."""
         sizes = known(inputs)
         if sizes is not None:
@@ -121,7 +117,7 @@ class Sizes:
         self.rules.append(_Rule(output, inputs, compute, node))
         return output
 
-    def _computed(self, node: Node, compute: Callable[..., Size], sizes: Shape) -> Size:
+    def _computed(self, node: Span, compute: Callable[..., Size], sizes: Shape) -> Size:
         try:
             size = compute(*sizes)
         except EindiffError as error:
@@ -144,11 +140,8 @@ class Sizes:
                     node, why = rule.node, rule.output.why
                     other = f" (from `{self.source.snippet(why.start, why.end)}`)" if why is not None else ""
                     text = self.source.snippet(node.start, node.end)
-                    raise self.source.error(
-                        f"`{text}` has an axis of size {size}, which meets one of size {before}{other}",
-                        node.start,
-                        node.end,
-                    )
+                    problem = f"`{text}` has an axis of size {size}, which meets one of size {before}{other}"
+                    raise self.source.error(problem, node.start, node.end)
             if len(waiting) == len(self.rules):
                 return
             self.rules = waiting

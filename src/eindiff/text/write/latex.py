@@ -9,7 +9,19 @@ from fractions import Fraction
 from typing import Any
 
 from eindiff.core.nodes import Number
-from eindiff.text.write.plain import ATOM, POSTFIX, POWER, PRODUCT, SUMMED, Piece, PlainStyle, entries, short_array
+from eindiff.functions.elementwise import TABLE
+from eindiff.text.write.plain import (
+    ATOM,
+    POSTFIX,
+    POWER,
+    PRODUCT,
+    SUMMED,
+    Piece,
+    PlainStyle,
+    entries,
+    short_array,
+    whole_number,
+)
 from eindiff.text.write.tree import Tree
 
 _GREEK = re.compile(
@@ -94,7 +106,7 @@ class LatexStyle(PlainStyle):
             return short_array(rows).replace("…", r"\ldots"), ATOM
         if tree.order == 1:
             rows = tuple((entry,) for entry in rows)
-        inside = r" \\ ".join(" & ".join(number_latex(_whole(entry)) for entry in row) for row in rows)
+        inside = r" \\ ".join(" & ".join(number_latex(whole_number(entry)) for entry in row) for row in rows)
         return rf"\begin{{bmatrix}} {inside} \end{{bmatrix}}", ATOM
 
     def quotient(self, tree: Tree) -> Piece:
@@ -143,8 +155,6 @@ class LatexStyle(PlainStyle):
 
     def _function(self, tree: Tree, args: list[str]) -> Piece:
         """A function as its row of the table says: a name, or a format with places for the arguments."""
-        from eindiff.functions.elementwise import TABLE
-
         row = TABLE.get(tree.data)
         form = row.latex if row is not None and row.latex else _NAMES.get(tree.data, "")
         if "{}" in form:
@@ -203,5 +213,3 @@ class LatexStyle(PlainStyle):
         return r"\begin{aligned} " + r" \\ ".join(lines) + r" \end{aligned}"
 
 
-def _whole(entry: float) -> Number:
-    return int(entry) if entry == int(entry) else entry

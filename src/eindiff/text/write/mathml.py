@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
-from typing import Any
 
 from eindiff.core.nodes import Number
 from eindiff.text.write.plain import (
@@ -24,6 +23,7 @@ from eindiff.text.write.plain import (
     PlainStyle,
     entries,
     short_array,
+    whole_number,
 )
 from eindiff.text.write.tree import Tree
 
@@ -179,7 +179,7 @@ class MathmlStyle(PlainStyle):
             return token("mtext", short_array(rows)), ATOM
         if tree.order == 1:
             rows = tuple((entry,) for entry in rows)
-        cells = ["".join(f"<mtd>{number_mathml(_whole(entry))}</mtd>" for entry in line) for line in rows]
+        cells = ["".join(f"<mtd>{number_mathml(whole_number(entry))}</mtd>" for entry in line) for line in rows]
         return fenced("<mtable>" + "".join(f"<mtr>{line}</mtr>" for line in cells) + "</mtable>", "[", "]"), ATOM
 
     # Operators
@@ -304,7 +304,3 @@ class MathmlStyle(PlainStyle):
 
     def tensor(self, tree: Tree) -> Piece:
         return below(fenced(self.text(tree.parts[0]), "[", "]"), letters([label for label, _ in tree.data])), POSTFIX
-
-
-def _whole(entry: Any) -> Number:
-    return int(entry) if entry == int(entry) else entry

@@ -18,6 +18,7 @@ from eindiff.core.index_relations import IndexMap
 from eindiff.core.labels import LETTERS, Labels
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number, topological
 from eindiff.core.sizes import Size
+from eindiff.functions.reductions import softmax
 from eindiff.text.write.tree import (  # fmt: skip
     Tree,
     call,
@@ -404,8 +405,6 @@ def norm_argument(base: Expr) -> tuple[Expr, list[int]] | None:
 
 def softmax_argument(node: Map) -> tuple[Expr, int] | None:
     """The x and the axis if an expression is softmax(x) along an axis."""
-    from eindiff.functions.reductions import softmax
-
     if node.function.name != "exp":
         return None
     coefficient, factors, output, sizes = parts(node.args[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product as product_of
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
@@ -67,25 +68,34 @@ class MatrixNotation(EinsumNotation):
     def _known_form(self, node: Einsum) -> Tree | None:
         """norm1, reshaping, Kronecker products: put together again from their parts, they are this node."""
         maps = [operand for operand in node.operands if is_index_map(operand)]
-        if node.is_product or len(maps) == len(node.operands):
+        rest = [operand for operand in node.operands if not is_index_map(operand)]
+        if node.is_product or not rest:
             return None
-        first, *more = [operand for operand in node.operands if not is_index_map(operand)]
-        if not more and not maps and node.ndim == 0 and isinstance(first, Map) and first.function.name == "abs":
-            return call("norm1", [self.scaled_tree(first.args[0])]) if norm1(first.args[0]) is node else None
-        if not any(o.ndim > 2 for o in maps) or len(more) > 1:
+        if len(rest) == 1 and not maps:
+            return self._norm1(node, rest[0])
+        if len(rest) > 2 or not any(operand.ndim > 2 for operand in maps):
             return None
-        if not more:
-            same_count = sz.product(first.shape) == sz.product(node.shape)
-            for candidate in _orientations(first) if same_count else ():
-                if reshape(candidate, node.shape) is node:
-                    sizes = [size_tree(size) for size in node.shape]
-                    return call("reshape", [self.scaled_tree(candidate), *sizes], node.ndim)
+        return self._reshaped(node, rest[0]) if len(rest) == 1 else self._kronecker(node, *rest)
+
+    def _norm1(self, node: Einsum, operand: Expr) -> Tree | None:
+        if node.ndim or not isinstance(operand, Map) or operand.function.name != "abs":
             return None
-        for a, b in ((first, more[0]), (more[0], first)):
-            for left in _orientations(a):
-                for right in _orientations(b):
-                    if left.ndim == right.ndim < 3 and kron(left, right) is node:
-                        return call("kron", [self.scaled_tree(left), self.scaled_tree(right)], node.ndim)
+        [inner] = operand.args
+        return call("norm1", [self.scaled_tree(inner)]) if norm1(inner) is node else None
+
+    def _reshaped(self, node: Einsum, operand: Expr) -> Tree | None:
+        same_count = sz.product(operand.shape) == sz.product(node.shape)
+        for candidate in _orientations(operand) if same_count else ():
+            if reshape(candidate, node.shape) is node:
+                sizes = [size_tree(size) for size in node.shape]
+                return call("reshape", [self.scaled_tree(candidate), *sizes], node.ndim)
+        return None
+
+    def _kronecker(self, node: Einsum, first: Expr, second: Expr) -> Tree | None:
+        for a, b in ((first, second), (second, first)):
+            for left, right in product_of(_orientations(a), _orientations(b)):
+                if left.ndim == right.ndim < 3 and kron(left, right) is node:
+                    return call("kron", [self.scaled_tree(left), self.scaled_tree(right)], node.ndim)
         return None
 
 
@@ -93,22 +103,9 @@ def joined(node: Add) -> tuple[list[Expr], int] | None:
     """The parts and the axis if a sum joins parts that are each put in their place along an axis."""
     found: dict[Size, tuple[Expr, int]] = {}
     for term in node.terms:
-        coefficient, factors, output, sizes = parts(term)
-        placed = factors[0][0] if len(factors) == 1 else term
-        maps = [o for o in placed.children if is_index_map(o)]
-        if not isinstance(placed, Einsum) or len(maps) != 1 or maps[0].ndim != 2:
+        if (placed := _placed(term)) is None:
             return None
-        at = placed.operands.index(maps[0])
-        target, source = placed.labels[at]
-        if target not in placed.output or source in placed.output:
-            return None
-        rest = [f for k, f in enumerate(zip(placed.operands, placed.labels, strict=True)) if k != at]
-        kept = tuple(source if label == target else label for label in placed.output)
-        piece = construct.einsum(1, rest, kept, dict(enumerate(placed.sizes)))
-        sizes.update(zip(factors[0][1], piece.shape, strict=True))
-        turned = construct.einsum(coefficient, [(piece, factors[0][1])], output, sizes)
-        assert isinstance(maps[0].value, IndexMap)
-        found[maps[0].value.offset] = turned, output.index(factors[0][1][placed.output.index(target)])
+        found[placed[0]] = placed[1:]
     pieces: list[Expr] = []
     offset: Size = 0
     axis = next(iter(found.values()))[1]
@@ -117,6 +114,26 @@ def joined(node: Add) -> tuple[list[Expr], int] | None:
         offset = sz.add(offset, pieces[-1].shape[axis])
     same = not found and len({piece.ndim for piece in pieces}) == 1
     return (pieces, axis) if same and concatenate(pieces, axis) is node else None
+
+
+def _placed(term: Expr) -> tuple[Size, Expr, int] | None:
+    """From where on along which axis a term is put, and what: the place, the part, the axis."""
+    coefficient, factors, output, sizes = parts(term)
+    placed = factors[0][0] if len(factors) == 1 else term
+    maps = [o for o in placed.children if is_index_map(o)]
+    if not isinstance(placed, Einsum) or len(maps) != 1 or maps[0].ndim != 2:
+        return None
+    at = placed.operands.index(maps[0])
+    target, source = placed.labels[at]
+    if target not in placed.output or source in placed.output:
+        return None
+    rest = [f for k, f in enumerate(zip(placed.operands, placed.labels, strict=True)) if k != at]
+    kept = tuple(source if label == target else label for label in placed.output)
+    piece = construct.einsum(1, rest, kept, dict(enumerate(placed.sizes)))
+    sizes.update(zip(factors[0][1], piece.shape, strict=True))
+    turned = construct.einsum(coefficient, [(piece, factors[0][1])], output, sizes)
+    assert isinstance(maps[0].value, IndexMap)
+    return maps[0].value.offset, turned, output.index(factors[0][1][placed.output.index(target)])
 
 
 def flattened(node: Einsum, sizes: dict[int, Size]) -> list[Factor]:

@@ -16,7 +16,7 @@ from eindiff.core.index_relations import IndexMap
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Add
 from eindiff.core.sizes import Size
-from eindiff.text.write.notation_einsum import contraction_tree, filled_tree
+from eindiff.text.write.notation_einsum import contraction_tree, filled_tree, index_map_text
 from eindiff.text.write.tree import (  # fmt: skip
     Tree,
     call,
@@ -216,16 +216,9 @@ class Network:
 
     def _slice_one(self, chosen: IndexMap, labels: Labels) -> bool:
         target, inputs = labels[0], labels[1:]
-        entry = slice_text(chosen)
-        in_maps = any(target in others for _, others in self.maps)
-        if target in self.output or entry is None or in_maps or any(target in ls for _, ls in self.tensors):
+        entry, pairs = slice_text(chosen), self._pairs(target)
+        if entry is None or target in inputs or not self._can_slice(target, pairs):
             return False
-        pairs = self._pairs(target)
-        if len(pairs) > 1 or (not pairs and target not in self.vectors) or target in inputs:
-            return False
-        item = self.matrices[pairs[0]] if pairs else self.vectors[target]
-        if any(tree.kind == "ref" and isinstance(tree.data.node, Add) for tree in item.tops):
-            return False  # a slice of a sum is the sum of the slices, which would be another expression
         vector = self.vectors.pop(target, None)
         if not pairs:
             assert vector is not None
@@ -237,6 +230,19 @@ class Network:
             flat = product([call("diag", [vector.tree()], 2), flat])
         self.put([index_tree(flat, 0, entry, len(inputs))], (*inputs, other))
         return True
+
+    def _can_slice(self, target: int, pairs: list[Pair]) -> bool:
+        """Whether a label is only in a vector or a matrix, neither of which is a sum.
+
+        A slice of a sum is the sum of the slices, which would be another expression.
+        """
+        others = [*self.maps, *self.tensors]
+        if target in self.output or any(target in labels for _, labels in others) or len(pairs) > 1:
+            return False
+        if not pairs and target not in self.vectors:
+            return False
+        item = self.matrices[pairs[0]] if pairs else self.vectors[target]
+        return not any(tree.kind == "ref" and isinstance(tree.data.node, Add) for tree in item.tops)
 
     # The result
 
@@ -280,17 +286,18 @@ class Network:
         distinct = len(set(self.output)) == len(self.output)
         if distinct and all(labels == self.output for _, labels in items):
             return elementwise([tree for tree, _ in items])
-        if len(items) == 1 and distinct:
-            [(tree, labels)] = items
-            gone = [axis for axis, label in enumerate(labels) if label not in self.output]
-            if not gone and len(set(labels)) == len(labels) == len(self.output):
-                axes = [literal(labels.index(label)) for label in self.output]
-                return call("transpose", [tree, *axes], tree.order)
-            if len(gone) == 1 and tuple(x for x in labels if x in self.output) == self.output:
-                return call("sum", [tree, literal(gone[0])], tree.order - 1)
-            if not self.output and len(set(labels)) == len(labels):
-                return call("sum", [tree])
-        return contraction_tree(items, self.output, self.sizes)
+        alone = self._turned_or_summed(*items[0]) if len(items) == 1 and distinct else None
+        return contraction_tree(items, self.output, self.sizes) if alone is None else alone
+
+    def _turned_or_summed(self, tree: Tree, labels: Labels) -> Tree | None:
+        """A single tensor with its axes in another order, or summed over one axis or all."""
+        kept = tuple(label for label in labels if label in self.output)
+        if len(set(labels)) == len(labels) == len(kept) == len(self.output):
+            return call("transpose", [tree, *(literal(labels.index(label)) for label in self.output)], tree.order)
+        if len(kept) == len(labels) - 1 and kept == self.output:
+            gone = next(axis for axis, label in enumerate(labels) if label not in self.output)
+            return call("sum", [tree, literal(gone)], tree.order - 1)
+        return call("sum", [tree]) if not self.output and len(set(labels)) == len(labels) else None
 
 
 def _diagonal(tree: Tree) -> Tree:
@@ -329,16 +336,17 @@ def slice_text(chosen: IndexMap) -> str | None:
         from_end = sz.subtract(chosen.offset, chosen.size)
         return next((str(k) for k in (chosen.offset, from_end) if isinstance(k, int)), None)
     [count], [stride] = chosen.inputs, chosen.strides
+    first = "" if chosen.offset == 0 else chosen.offset
     if stride == 1:
         last = sz.add(chosen.offset, count)
-        return f"{'' if chosen.offset == 0 else chosen.offset}:{'' if last == chosen.size else last}"
+        return f"{first}:{'' if last == chosen.size else last}"
     if stride == -1 and count == chosen.size:
         return "::-1"
     if not all(isinstance(s, int) for s in (count, stride, chosen.offset, chosen.size)):
         return None
-    last = sz.add(chosen.offset, sz.multiply(stride, count))
-    stop = "" if int(last) < 0 or int(last) >= int(chosen.size) else last
-    return f"{'' if chosen.offset == 0 and int(stride) > 0 else chosen.offset}:{stop}:{stride}"
+    last = int(sz.add(chosen.offset, sz.multiply(stride, count)))
+    stop = last if 0 <= last < int(chosen.size) else ""
+    return f"{first if int(stride) > 0 else chosen.offset}:{stop}:{stride}"
 
 
 def index_tree(tree: Tree, axis: int, entry: str, kept: int) -> Tree:
@@ -354,8 +362,6 @@ def index_tree(tree: Tree, axis: int, entry: str, kept: int) -> Tree:
 
 
 def _map_tree(chosen: IndexMap) -> Tree:
-    from eindiff.text.write.notation_einsum import index_map_text
-
     return Tree("constant", (), index_map_text(chosen), 1 + len(chosen.inputs))
 
 

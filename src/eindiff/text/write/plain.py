@@ -116,9 +116,8 @@ class PlainStyle:
         sign = ".^" if tree.order else "^"
         base = self.text(tree.parts[0], POSTFIX)
         if tree.data is None:
-            return f"{base} {sign} {self.text(tree.parts[1], POSTFIX)}" if base[-1].isdigit() else (
-                base + sign + self.text(tree.parts[1], POSTFIX)
-            ), POWER
+            sign = f" {sign} " if base[-1].isdigit() else sign
+            return base + sign + self.text(tree.parts[1], POSTFIX), POWER
         exponent = self.number_text(tree.data)
         return base + sign + (exponent if isinstance(tree.data, int) and tree.data >= 0 else f"({exponent})"), POWER
 
@@ -175,7 +174,12 @@ class PlainStyle:
 def _array_text(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_array_text, value))}]"
-    return repr(int(value)) if value == int(value) and abs(value) < 2**53 else repr(value)
+    return repr(whole_number(value) if abs(value) < 2**53 else value)
+
+
+def whole_number(entry: Any) -> Number:
+    """An entry of an array, without a decimal point if it is whole."""
+    return int(entry) if entry == int(entry) else entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +194,6 @@ class UnicodeStyle(PlainStyle):
 
     def define(self, name: str) -> str:
         return name[0] + name[1:].translate(_SUBSCRIPTS)
-
-    def constant(self, tree: Tree) -> Piece:
-        return tree.data, ATOM
 
     def array(self, tree: Tree) -> Piece:
         return short_array(tree.data), ATOM

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from eindiff.core.nodes import Number, number
+from eindiff.functions.elementwise import TABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,30 +172,34 @@ LINEAR_CALLS = ("diag", "sum", "tr")
 
 def transposed(tree: Tree) -> Tree:
     """The transpose, as far inside as it goes: `(A*B)'` is `B'*A'`."""
-    if tree.order == 0 or tree.symmetric or (tree.kind == "call" and tree.data in SYMMETRIC_CALLS and tree.order == 2):
+    if tree.order == 0 or _is_symmetric(tree):
         return tree
     match tree.kind:
         case "transposed":
             return tree.parts[0]
-        case "ref":
-            if tree.order == 2:
-                return Tree("ref", (), tree.data.turned(), 2)
+        case "ref" if tree.order == 2:
+            return Tree("ref", (), tree.data.turned(), 2)
         case "product":
             scalars = [part for part in tree.parts if part.order == 0]
             return product([*scalars, *(transposed(p) for p in reversed(tree.parts) if p.order)])
         case "quotient" if tree.order == 2 or not tree.data:
             return quotient(transposed(tree.parts[0]), transposed(tree.parts[1]), tree.data)
-        case "call" if tree.order == 2 and is_elementwise(tree.data):
-            return Tree("call", tuple(transposed(part) for part in tree.parts), tree.data, 2)
-        case "elementwise" | "sum" | "power" if tree.order == 2:
-            return Tree(tree.kind, tuple(transposed(part) for part in tree.parts), tree.data, 2)
+    if tree.order == 2 and _is_by_entry(tree):
+        return Tree(tree.kind, tuple(transposed(part) for part in tree.parts), tree.data, 2)
     return Tree("transposed", (tree,), None, tree.order)
+
+
+def _is_symmetric(tree: Tree) -> bool:
+    return tree.symmetric or (tree.kind == "call" and tree.data in SYMMETRIC_CALLS and tree.order == 2)
+
+
+def _is_by_entry(tree: Tree) -> bool:
+    """Whether the transpose of a tree is that of its parts."""
+    return tree.kind in ("elementwise", "sum", "power") or (tree.kind == "call" and is_elementwise(tree.data))
 
 
 def is_elementwise(function: str) -> bool:
     """Whether a function works entry by entry."""
-    from eindiff.functions.elementwise import TABLE
-
     return function == "sqrt" or (function in TABLE and not TABLE[function].core)
 
 
