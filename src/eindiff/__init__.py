@@ -93,6 +93,7 @@ from eindiff.functions.multilinear import (  # fmt: skip
 )
 from eindiff.functions.reductions import logsumexp, max, min, norm1, norm2, prod, softmax
 from eindiff.functions.special_functions import digamma, erf, erfc, erfinv, gammaln, log_ndtr, polygamma
+from eindiff.functions.table import TABLE as _TABLE
 from eindiff.planning.simplify import simplify
 from eindiff.program.check import Check, check
 from eindiff.program.interpreter import evaluate
@@ -138,6 +139,8 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
+    if name in _TABLE and _TABLE[name].public is not None:  # a row that was added
+        return _TABLE[name].public
     raise AttributeError(f"module 'eindiff' has no attribute {name!r}")
 
 

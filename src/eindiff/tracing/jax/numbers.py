@@ -11,9 +11,9 @@ from typing import Any
 
 import jax.extend.core as jex
 import numpy as np
-from scipy import special
 
 from eindiff.core.errors import EindiffError
+from eindiff.functions.table import NAMES, Vocabulary
 
 Array = np.ndarray
 Primitive = Callable[..., Any]  # of its arrays, and its parameters by name
@@ -200,25 +200,18 @@ def _rounded(x: Array, *, rounding_method: Any) -> Array:
     return np.round(x)
 
 
-PRIMITIVES: dict[str, Primitive] = {
-    **{
-        name: _of_arrays(function)
-        for name, function in {
-            "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative,
-            "max": np.maximum, "min": np.minimum, "pow": np.power, "square": np.square, "abs": np.abs,
-            "sign": np.sign, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "cbrt": np.cbrt, "exp": np.exp,
-            "exp2": np.exp2, "log": np.log, "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos,
-            "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin, "acos": np.arccos,
-            "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "atan2": np.arctan2,
-            "logistic": special.expit, "erf": special.erf, "erfc": special.erfc, "erf_inv": special.erfinv,
-            "lgamma": special.gammaln, "digamma": special.digamma, "floor": np.floor, "ceil": np.ceil,
-            "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-            "ge": np.greater_equal, "stop_gradient": np.asarray, "copy": np.asarray, "copy_p": np.asarray,
-            "select_n": _select, "is_finite": np.isfinite,
-            "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert, "rem": np.fmod,
-            "clamp": lambda least, x, most: np.minimum(np.maximum(x, least), most),
-        }.items()
-    },
+_OF_ARRAYS: dict[str, Callable[..., Any]] = {
+    "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative,
+    "max": np.maximum, "min": np.minimum, "pow": np.power, "square": np.square, "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "exp2": np.exp2,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "ge": np.greater_equal,
+    "stop_gradient": np.asarray, "copy": np.asarray, "copy_p": np.asarray,
+    "select_n": _select, "is_finite": np.isfinite,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert, "rem": np.fmod,
+    "clamp": lambda least, x, most: np.minimum(np.maximum(x, least), most),
+}  # fmt: skip
+_OWN: dict[str, Primitive] = {
+    **{name: _of_arrays(function) for name, function in _OF_ARRAYS.items()},
     **{
         name: _over_axes(function)
         for name, function in {
@@ -242,3 +235,4 @@ PRIMITIVES: dict[str, Primitive] = {
     "argmax": lambda x, *, axes, **_: np.argmax(x, axes[0]),
     "argmin": lambda x, *, axes, **_: np.argmin(x, axes[0]),
 }  # fmt: skip
+PRIMITIVES: Vocabulary[Primitive] = Vocabulary(_OWN, NAMES["jax"], lambda function: _of_arrays(function.value))
