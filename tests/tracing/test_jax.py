@@ -21,7 +21,8 @@ from eindiff.core.errors import EindiffError
 from eindiff.functions import opaque
 from eindiff.tracing.jax import opaque as jax_opaque
 from eindiff.tracing.jax import tables as jax_tables
-from eindiff.tracing.jax.function import read_arguments, trace
+from eindiff.tracing.jax.function import trace
+from eindiff.tracing.jax.library import JAX as LIBRARY
 from jax_functions import CASES, Case, X, clipped_slope, normal, w4, x5
 from jax_models import labels
 
@@ -103,11 +104,11 @@ INTERPRETED = ("erfc", "gammaln", "sort", "stop_gradient", "convolution, same", 
 @pytest.mark.parametrize("case", [case for case in CASES if case.name in INTERPRETED], ids=lambda case: case.name)
 def test_interpreter(case: Case) -> None:
     """`ed.evaluate` has the values of functions that JAX computes (and `conftest.py` compares it with programs)."""
-    arguments = read_arguments(case.function, case.argnums, case.args, {})
-    traced, _ = trace(case.function, arguments, frozenset(), False, {})
-    arrays = {name: np.asarray(arguments.leaves[k].value) for k, name in traced.inputs} | traced.hidden
-    [y], [x] = traced.outputs, traced.free
-    hessian = ed.evaluate(traced.finished([ed.derivative(y, x, x)])[0], arrays)
+    arguments = LIBRARY.read(ej.hessian(case.function, case.argnums), case.args, {})
+    traced = trace(case.function, arguments, [0])
+    arrays = {v.name: np.asarray(arguments.leaves[k]) for k, v in traced.inputs.items()} | traced.captured
+    [y], x = traced.outputs, traced.inputs[0]
+    hessian = ed.evaluate(traced.stops.put_in([ed.derivative(y, x, x)])[0], arrays)
     oracles.assert_close(hessian, reference(jax.hessian, case), 1e-9)
 
 
@@ -467,7 +468,7 @@ def test_every_primitive_is_in_a_program_of_the_table() -> None:
         found |= (
             _primitives(jax.make_jaxpr(at)(*(case.args[k] for k in moving)).jaxpr) if _is_traceable(case) else set()
         )
-    unused = set(jax_tables.TABLE) - found - OTHER_VERSIONS
+    unused = set(jax_tables.TABLES.primitives) - found - OTHER_VERSIONS
     assert not unused, sorted(unused)
 
 

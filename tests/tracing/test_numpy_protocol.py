@@ -18,8 +18,8 @@ import scipy.special
 import eindiff as ed
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
-from eindiff.tracing.numpy.functions import leaves_of
 from eindiff.tracing.numpy.protocol import ATTRIBUTES, FUNCTIONS, METHODS, REDUCTIONS, REFUSED, UFUNCS
+from eindiff.tracing.numpy.trees import leaves_of
 from numpy_cases import CASES, DOMAINS, EXACT, FLOOR, arrays_of
 from oracles import assert_close, finite_difference
 

@@ -29,11 +29,23 @@ import numpy as np
 from eindiff.core.recent import Same
 
 DEPTH = 6
+MOST_WRITTEN = 16  # entries up to which an array from outside is written into the expression
 PLAIN = (bool, int, float, complex, str, bytes, type(None), Enum, np.generic, np.dtype)
 _PACKAGE = "eindiff."
 _BUILT_IN = sys.stdlib_module_names - {"__main__"}
 _OWN = str(Path(__file__).parent.parent)
 _INSTALLED = ("site-packages", "dist-packages", sysconfig.get_paths()["stdlib"])
+
+
+class HashedOnce(tuple):
+    """A key that is looked up often."""
+
+    _hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = super().__hash__()
+        return self._hash
 
 
 class Surroundings:
@@ -43,18 +55,21 @@ class Surroundings:
     """
 
     plain: tuple[type, ...] = PLAIN
+    rechecks = True  # whether arrays that are the same objects may have become others
 
     def __init__(self, function: Any) -> None:
         self.arrays: dict[int, tuple[str, Any]] = {}  # by identity
+        self.calls: dict[Any, Any] = {}  # what was found for calls while all of this holds, by their arguments
+        self._array_keys: list[tuple[Any, Any]] = []
         self._seen: dict[int, int] = {}
         self._modules: set[tuple[int, tuple[str, ...]]] = set()  # and the names that were looked up in them
         self._functions: list[tuple[FunctionType, CodeType, Any, Any, int]] = []  # with code, defaults, attributes
         self._found: list[tuple[Callable[[Any], Any], Any, Any]] = []  # how to look up names, and what was there
         self._sizes: list[tuple[Any, int]] = []  # of containers
-        self.key = tuple(self.walk(function, "", 0))
+        self.key = HashedOnce(self.walk(function, "", 0))
 
     def holds(self) -> bool:
-        """Whether all that the function sees is the same as it was, but for the entries of arrays."""
+        """Whether all that the function sees is the same as it was."""
         for function, code, defaults, named, size in self._functions:
             if function.__code__ is not code or function.__defaults__ is not defaults:
                 return False
@@ -63,10 +78,10 @@ class Surroundings:
         for container, size in self._sizes:
             if len(container) != size:
                 return False
-        for get, names, values in self._found:  # noqa: SIM110 (a generator takes longer)
+        for get, names, values in self._found:
             if not all(map(is_, map(get, names), values)):
                 return False
-        return True
+        return all(self.array_key(array) == key for array, key in self._array_keys)
 
     def array_key(self, value: Any) -> Any:
         """What an array is known by; None for what is no array."""
@@ -82,6 +97,8 @@ class Surroundings:
             yield (type(value), value)
         elif (key := self.array_key(value)) is not None:
             self.arrays.setdefault(id(value), (path, value))
+            if self.rechecks:
+                self._array_keys.append((value, key))
             yield key
         elif id(value) in self._seen:
             yield ("again", self._seen[id(value)])
@@ -96,9 +113,11 @@ class Surroundings:
         self._sizes.append((container, len(container)))
         self._found.append((get, names, values))
 
-    def named(self, parts: Mapping[Any, Any], path: str, depth: int) -> Iterator[Any]:
-        """The parts of the key that values with names give."""
-        items = list(parts.items())
+    def named(
+        self, parts: Mapping[Any, Any], path: str, depth: int, chosen: Callable[[str], bool] = lambda _: True
+    ) -> Iterator[Any]:
+        """The parts of the key that values with names give, or those with some of the names."""
+        items = [(name, part) for name, part in parts.items() if chosen(name)]
         self._noted(parts, parts.get, [name for name, _ in items], [part for _, part in items])
         for name, part in items:
             yield name if isinstance(name, self.plain) else Same(name)

@@ -194,3 +194,37 @@ def _cause_of_difference(found: Sequence[np.ndarray], expected: Sequence[np.ndar
         "Plain calls agree with each other, so it does something else with symbols: a branch on values or types, a "
         "change of an array in place, a first call that differs; or eindiff is wrong, which should be reported"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How far a Hessian is from that of its framework, relative to the largest entry."""
+
+    error: float
+    tolerance: float
+    opaque: dict[str, str]
+    reference: str  # what it is compared with
+
+    @property
+    def passed(self) -> bool:
+        """Whether the two are equal up to rounding."""
+        return self.error <= self.tolerance
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __str__(self) -> str:
+        lines = [f"relative error {self.error:.1e} against {self.reference}: {'passed' if self.passed else 'FAILED'}"]
+        lines += [f"{name} at {place} is computed by the framework" for name, place in self.opaque.items()]
+        return "\n".join(lines)
+
+
+def compared(
+    found: Sequence[np.ndarray], expected: Sequence[np.ndarray], opaque: dict[str, str], reference: str
+) -> Compared:
+    """How far arrays are from others, relative to the largest entry of all."""
+    scale = max((float(np.abs(y).max()) for y in expected), default=0.0) or 1.0
+    pairs = zip(found, expected, strict=True)
+    errors = [float(np.abs(np.asarray(x, float) - np.asarray(y, float)).max()) for x, y in pairs]
+    precise = all(x.dtype == np.float64 for x in found)
+    return Compared(max(errors, default=0.0) / scale, 1e-9 if precise else 1e-3, opaque, reference)

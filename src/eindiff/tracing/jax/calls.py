@@ -8,11 +8,13 @@ import numpy as np
 
 from eindiff.core.nodes import Expr
 from eindiff.functions.indexing import stack
-from eindiff.tracing.front_ends import Unsupported
-from eindiff.tracing.jax.jaxpr import JAX_SOURCE, Handler, Step, Trace, Value, equations
+from eindiff.tracing.jax.constants import folded
+from eindiff.tracing.jax.jaxpr import Handler, Step, Trace, Value
+from eindiff.tracing.jax.refusals import JAX_SOURCE, equations
+from eindiff.tracing.unsupported import Unsupported
 
-STEPS = 20  # of a loop that are written out
-EQUATIONS = 330  # of all steps of a loop together
+MOST_STEPS = 20  # of a loop that are written out
+MOST_IN_LOOP = 330  # of all steps of a loop together
 
 
 def _closed(params: Any) -> Any:
@@ -31,13 +33,11 @@ def _inline(step: Step, args: tuple[Value, ...]) -> list[Value]:
 
 def call(step: Step, *args: Value) -> list[Value]:
     """A function that is called as it is; some of JAX's own are known by name."""
-    from eindiff.tracing.jax.tables import LIBRARY
-
-    name = _library_name(_closed(step.params))
-    if name in LIBRARY and any(isinstance(x, Expr) for x in args):
+    name, library = _library_name(_closed(step.params)), step.trace.tables.library
+    if name in library and any(isinstance(x, Expr) for x in args):
         step.check_shapes()
         try:
-            result = LIBRARY[name](step, *args)
+            result = library[name](step, *args)
             return list(result) if isinstance(result, tuple) else [result]
         except Unsupported:
             pass
@@ -49,11 +49,9 @@ def custom_call(step: Step, *args: Value) -> list[Value]:
 
     Only those of JAX's own that are known by name are taken for what they are.
     """
-    from eindiff.tracing.jax.tables import LIBRARY
-
     if not step.trace.depends(*args):
         return _inline(step, args)
-    if _library_name(_closed(step.params)) not in LIBRARY:
+    if _library_name(_closed(step.params)) not in step.trace.tables.library:
         raise Unsupported
     return call(step, *args)
 
@@ -65,7 +63,7 @@ def scan(step: Step, *args: Value) -> list[Value]:
     count = sum(x.aval.ndim == y.aval.ndim for x, y in zip(step.eqn.outvars, inner.outvars, strict=True))
     first = len(args) - sum(x.aval.ndim > y.aval.ndim for x, y in zip(step.eqn.invars, inner.invars, strict=True))
     constants, carry, sequences = args[: first - count], list(args[first - count : first]), args[first:]
-    if length > STEPS or length * equations(inner) > EQUATIONS:
+    if length > MOST_STEPS or length * equations(inner) > MOST_IN_LOOP:
         return _long_loop(step, args)
     order = range(length - 1, -1, -1) if step.params["reverse"] else range(length)
     collected: dict[int, list[Value]] = {}
@@ -87,7 +85,7 @@ def while_loop(step: Step, *args: Value) -> list[Value]:
     p = step.params
     a, b = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
     carry = list(args[b:])
-    for _ in range(STEPS + 1):
+    for _ in range(MOST_STEPS + 1):
         [going] = step.trace.run_body(p["cond_jaxpr"], [*args[:a], *carry])
         if isinstance(going, Expr):
             try:
@@ -103,8 +101,6 @@ def while_loop(step: Step, *args: Value) -> list[Value]:
 def _long_loop(step: Step, args: tuple[Value, ...]) -> list[Value]:
     """A loop that is too long to be written out."""
     if not any(isinstance(x, Expr) for x in args):
-        from eindiff.tracing.jax.constants import folded
-
         return folded(step.eqn, args)
     raise Unsupported
 

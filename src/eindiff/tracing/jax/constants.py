@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import jax.extend.core as jex
 import numpy as np
 
 from eindiff.core import construct
 from eindiff.core.index_relations import Lower
 from eindiff.core.nodes import Expr
-from eindiff.tracing.front_ends import SMALL
+from eindiff.tracing.closures import MOST_WRITTEN
 
 Fold = Callable[..., Any]
 
@@ -74,8 +76,6 @@ FOLDS: dict[str, Fold] = {
 
 def folded(eqn: Any, values: Sequence[Any]) -> list[Any]:
     """What an equation gives for known values."""
-    import jax
-
     fold = FOLDS.get(eqn.primitive.name)
     if fold is not None and all(isinstance(x, np.ndarray | np.generic) for x in values):
         with np.errstate(all="ignore"):
@@ -88,8 +88,6 @@ def folded(eqn: Any, values: Sequence[Any]) -> list[Any]:
 
 def as_function(eqn: Any) -> Callable[..., list[Any]]:
     """One equation of a program as a function of the values of its arguments, which JAX can differentiate."""
-    import jax.extend.core as jex
-
     arguments = list(dict.fromkeys(x for x in eqn.invars if not isinstance(x, jex.Literal)))
     places = [eqn.invars.index(x) for x in arguments]
     info = jex.DebugInfo("equation", eqn.primitive.name, None, None)
@@ -99,8 +97,6 @@ def as_function(eqn: Any) -> Callable[..., list[Any]]:
 
 def as_known(value: Any) -> Any:
     """A known value as a NumPy array; what NumPy cannot hold, such as a key of random numbers, stays as it is."""
-    import jax
-
     if isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.extended):
         return value
     return np.asarray(value)
@@ -131,7 +127,7 @@ def _core(array: np.ndarray, hidden: Callable[[np.ndarray], Expr]) -> Expr:
         return construct.filled(array.item(), ())
     if array.ndim == 2 and array.shape[0] == array.shape[1] and (structure := _structured(array)) is not None:
         return structure
-    return construct.constant(array) if array.size <= SMALL else hidden(array)
+    return construct.constant(array) if array.size <= MOST_WRITTEN else hidden(array)
 
 
 def _structured(array: np.ndarray) -> Expr | None:

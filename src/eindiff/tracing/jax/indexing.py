@@ -20,9 +20,9 @@ from eindiff.core.nodes import Expr
 from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing, reductions
 from eindiff.functions import multilinear as arrays
-from eindiff.tracing.front_ends import Unsupported
 from eindiff.tracing.jax.jaxpr import Handler, Step, Value
 from eindiff.tracing.places import Place, gathered, index_map, replaced, scattered
+from eindiff.tracing.unsupported import Unsupported
 
 
 def _lines(starts: Sequence[int], counts: Sequence[int], strides: Sequence[int]) -> list[Place]:
@@ -334,7 +334,7 @@ def window_max(step: Step, x: Value) -> Expr:
     return reductions.max(spread, tuple(range(len(places), len(places) + len(kept)))) if kept else spread
 
 
-TABLE: dict[str, Handler] = {
+PLACED: dict[str, Handler] = {
     "slice": slice_,
     "rev": reverse,
     "dynamic_slice": dynamic_slice,

@@ -6,9 +6,8 @@ What depends on no input is computed on the way. Each primitive has a function i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -23,46 +22,30 @@ from eindiff.core.nodes import Expr, Variable, variables
 from eindiff.core.recent import Seen
 from eindiff.functions.multilinear import broadcast
 from eindiff.program.interpreter import evaluate
-from eindiff.tracing.front_ends import Unsupported
 from eindiff.tracing.jax import constants as jax_constants
 from eindiff.tracing.jax import rules as jax_rules
 from eindiff.tracing.jax.opaque import Signature, is_real, opaque
+from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError, primitives
+from eindiff.tracing.unsupported import Unsupported
 
 Value = Any  # an expression, or a known array
 Handler = Callable[..., Any]
 
-JAX_SOURCE = str(Path(jax.__file__).parent)
 
-# What cannot be differentiated or must not be done at a time of our choosing, and why.
-REFUSED = {
-    **dict.fromkeys(
-        ("random_bits", "random_seed", "random_wrap", "random_unwrap", "random_fold_in", "random_split", "threefry2x32",
-         "random_gamma", "random_clone", "rng_bit_generator", "rng_uniform"),
-        "it draws random numbers from a key that is an argument: draw them outside, and give them as an argument",
-    ),
-    **dict.fromkeys(
-        ("debug_callback", "debug_print", "io_callback", "pure_callback", "infeed", "outfeed", "print"),
-        "it calls Python or has side effects",
-    ),
-}  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """How equations are read."""
 
-
-class RefusedError(EindiffError):
-    """A program that cannot be read, with the reason. JAX itself may still run it."""
-
-
-class NeedsValueError(Exception):
-    """The values of some inputs are needed while the program is read, for instance because they are indices."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        super().__init__()
-        self.names = frozenset(names)
+    primitives: Mapping[str, Handler]  # those that have a constructor
+    calls: Mapping[str, Handler]  # those that call other programs
+    library: Mapping[str, Handler]  # functions of JAX that are known by name
 
 
 @dataclass(slots=True)
 class Trace:
     """What is found while a program is read."""
 
+    tables: Tables
     free: frozenset[str]  # the variables that are differentiated by
     taken: set[str] = field(default_factory=set)  # names of variables
     hidden: dict[str, Any] = field(default_factory=dict)  # arrays of constants that are inputs of the expression
@@ -143,7 +126,7 @@ class Trace:
         names = self.depends_at_all(value) - set(self.hidden)
         if names & (self.free | self.tracers) or not names:
             raise Unsupported
-        raise NeedsValueError(names)
+        raise NeedsInputsError(names)
 
     def constant(self, value: Expr) -> np.ndarray | None:
         """The entries of an expression that is a constant."""
@@ -176,16 +159,13 @@ class Trace:
 
     def step(self, eqn: Any, args: list[Value]) -> list[Value]:
         """The results of one equation."""
-        from eindiff.tracing.jax.calls import CALLS
-        from eindiff.tracing.jax.tables import TABLE
-
-        name = eqn.primitive.name
+        name, calls, handlers = eqn.primitive.name, self.tables.calls, self.tables.primitives
         step = Step(self, eqn)
-        if eqn.effects and name not in CALLS:
+        if eqn.effects and name not in calls:
             raise step.refused(REFUSED.get(name, "it has side effects"))
         try:
-            if name in CALLS:
-                return self.call(CALLS[name], step, args)
+            if name in calls:
+                return self.call(calls[name], step, args)
             if not any(isinstance(x, Expr | jax.core.Tracer) for x in args):
                 return jax_constants.folded(eqn, args)
             if name in REFUSED:
@@ -193,8 +173,8 @@ class Trace:
             step.check_shapes()
             if all(0 in x.aval.shape for x in eqn.outvars):
                 return [np.zeros(x.aval.shape, x.aval.dtype) for x in eqn.outvars]
-            if name in TABLE:
-                result = TABLE[name](step, *args)
+            if name in handlers:
+                result = handlers[name](step, *args)
                 return list(result) if isinstance(result, tuple) else [result]
         except Unsupported:
             pass
@@ -361,22 +341,6 @@ def _hashable(key: tuple) -> tuple:
     except TypeError:
         return ()
     return key
-
-
-def primitives(eqn: Any) -> set[str]:
-    """All primitives in the programs that an equation calls."""
-    found: set[str] = set()
-    stack = list(jex.jaxprs_in_params(eqn.params))
-    while stack:
-        for inner in stack.pop().eqns:
-            found.add(inner.primitive.name)
-            stack += jex.jaxprs_in_params(inner.params)
-    return found
-
-
-def equations(jaxpr: Any) -> int:
-    """How many equations a program has, with those of the programs that it calls."""
-    return sum(1 + sum(map(equations, jex.jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
 
 
 def _runner(eqn: Any, args: Sequence[Value], moving: Sequence[int], index: int) -> Callable[..., Any]:

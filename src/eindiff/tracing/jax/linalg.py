@@ -10,8 +10,9 @@ from eindiff.functions import multilinear as arrays
 from eindiff.functions import opaque
 from eindiff.functions.frechet import expm
 from eindiff.functions.matrices import chol, det, eigvals, eigvecs, inv, logdet, pinv, svdleft, svdright, svdvals
-from eindiff.tracing.front_ends import Unsupported
-from eindiff.tracing.jax.jaxpr import Handler, Step, Value, primitives
+from eindiff.tracing.jax.jaxpr import Handler, Step, Value
+from eindiff.tracing.jax.refusals import primitives
+from eindiff.tracing.unsupported import Unsupported
 
 
 def _is_symmetric(a: Expr) -> bool:
@@ -112,14 +113,14 @@ def exponential(step: Step, a: Value) -> Expr:
     return expm(step.trace.expr(a))
 
 
-TABLE: dict[str, Handler] = {
+FACTORS: dict[str, Handler] = {
     "cholesky": cholesky,
     "triangular_solve": triangular_solve,
     "eigh": eigh,
     "svd": svd,
 }
 
-LIBRARY: dict[str, Handler] = {
+SOLVERS: dict[str, Handler] = {
     "solve": solve,
     "_solve": solve,
     "inv": inverse,

@@ -15,9 +15,9 @@ from eindiff.functions import indexing, reductions
 from eindiff.functions import multilinear as arrays
 from eindiff.functions.elementwise import exp, power, softplus, where
 from eindiff.functions.multilinear import add, multiply, subtract
-from eindiff.tracing.front_ends import Unsupported
 from eindiff.tracing.jax.jaxpr import Handler, Step, Value
 from eindiff.tracing.jax.opaque import is_real
+from eindiff.tracing.unsupported import Unsupported
 
 
 def elementwise(function: Callable[..., Expr]) -> Handler:
@@ -367,7 +367,7 @@ def _differ(a: Expr, b: Expr) -> Expr:
     return functions.isnan(a) if a is b else 1 - functions.equal(a, b)
 
 
-TABLE: dict[str, Handler] = {
+PRIMITIVES: dict[str, Handler] = {
     **dict.fromkeys(("copy", "copy_p", "reduce_precision", "pvary", "device_put"), identity),
     "add": elementwise(add), "add_any": elementwise(add), "sub": recorded(subtract), "mul": recorded(multiply),
     "neg": elementwise(lambda x: -x), "exp": recorded(exp), "abs": recorded(functions.abs), "log": logarithm,
@@ -389,7 +389,7 @@ TABLE: dict[str, Handler] = {
     "transpose": transpose, "concatenate": concatenate, "split": split, "stack": stack, "tile": tile,
 }  # fmt: skip
 
-LIBRARY: dict[str, Handler] = {
+BY_NAME: dict[str, Handler] = {
     "relu6": relu6,
     "logit": logit,
     "_xlogx": xlogx,

@@ -20,6 +20,7 @@ from eindiff.core.nodes import Expr, Variable, topological, variables
 from eindiff.core.rebuild import substituted
 from eindiff.core.recent import once
 from eindiff.tracing.jax.opaque import Run, Signature, is_opaque, zero_tangent
+from eindiff.tracing.jax.refusals import NeedsInputsError, equations
 
 MOST_EQUATIONS = 60  # of a rule that is read
 
@@ -49,8 +50,6 @@ def _derivative(trace: Trace, run: Run, signature: Signature, index: int) -> Cal
 
 def _read(trace: Trace, run: Run, signature: Signature, index: int) -> tuple[list[Variable], Expr] | None:
     """Variables that stand for the arguments, and the Jacobian by one of them."""
-    from eindiff.tracing.jax.jaxpr import NeedsValueError, equations
-
     along = signature.shape if signature.reverse else signature.shapes[index]
     linear = _backwards(run, index) if signature.reverse else _forwards(run, index)
     dtype = signature.dtype if signature.reverse else signature.dtypes[index]
@@ -62,7 +61,7 @@ def _read(trace: Trace, run: Run, signature: Signature, index: int) -> tuple[lis
         if equations(closed.jaxpr) > MOST_EQUATIONS:
             return None
         [found] = inner.run_closed(closed, places)
-    except (EindiffError, NeedsValueError):
+    except (EindiffError, NeedsInputsError):
         return None
     value = inner.expr(found)
     if inner.stopped or any(is_opaque(x) and places[0] in variables(x) for x in topological([value])):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
-from inspect import Parameter, getclosurevars, signature
+from inspect import getclosurevars
 from linecache import getline
 from pathlib import Path
 from traceback import walk_tb
@@ -19,48 +19,15 @@ from eindiff.core.nodes import Constant, Expr, topological
 from eindiff.core.rebuild import with_children
 from eindiff.core.recent import once
 from eindiff.functions.multilinear import as_expr
-from eindiff.program.compiled import RESERVED
 from eindiff.structure.compile import compile
+from eindiff.tracing.names import VariableNames, argument_names, function_name
 from eindiff.tracing.numpy.protocol import NeedsValueError
 from eindiff.tracing.numpy.traced_array import argument, has_traced, joined, unwrapped
+from eindiff.tracing.numpy.trees import flatten, leaves_of, map_leaves, map_named
 from eindiff.tracing.numpy.views import RANDOM, View, random_states
 from eindiff.tracing.verify import Call, compare, interpreter
 
 LARGE = 64  # entries from which a captured array is an input of the program, not written into it
-
-# Nested lists, tuples and dictionaries
-
-
-def map_named(
-    function: Callable[[Any, str], Any], tree: Any, name: str, is_leaf: Callable[[Any], bool] = lambda _: False
-) -> Any:
-    """A nested container with each leaf replaced, from the leaf and its name.
-
-    >>> map_named(lambda leaf, name: name, {"W": [1, 2], "b": 3}, "p")
-    {'W': ['p_W0', 'p_W1'], 'b': 'p_b'}
-    """
-    if is_leaf(tree):
-        return function(tree, name)
-    if isinstance(tree, Mapping):
-        return {key: map_named(function, value, f"{name}_{key}", is_leaf) for key, value in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        fields = zip(tree._fields, tree, strict=True)
-        return type(tree)(*[map_named(function, value, f"{name}_{key}", is_leaf) for key, value in fields])
-    if isinstance(tree, list | tuple):
-        return type(tree)([map_named(function, value, f"{name}{k}", is_leaf) for k, value in enumerate(tree)])
-    return function(tree, name)
-
-
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """A nested container with each leaf replaced."""
-    return map_named(lambda leaf, _: function(leaf), tree, "")
-
-
-def leaves_of(tree: Any) -> list[Any]:
-    found: list[Any] = []
-    map_leaves(found.append, tree)
-    return found
-
 
 # Tracing
 
@@ -147,37 +114,6 @@ def output(f: Callable, leaf: Any) -> Expr:
         raise EindiffError(f"{function_name(f)} must return numbers or arrays, not {leaf!r}") from None
 
 
-def function_name(f: Callable) -> str:
-    return getattr(f, "__name__", type(f).__name__)
-
-
-def parameters(f: Callable) -> list[Parameter]:
-    try:
-        return list(signature(f).parameters.values())
-    except (TypeError, ValueError):  # some functions written in C
-        return []
-
-
-def argument_names(f: Callable, count: int) -> list[str]:
-    """Names for positional arguments: those of the parameters, numbered where one takes several."""
-    found: list[str] = []
-    for parameter in parameters(f):
-        if parameter.kind == Parameter.VAR_POSITIONAL:
-            found += [f"{parameter.name}{k}" for k in range(count - len(found))]
-        elif parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
-            found.append(parameter.name)
-    return [*found, *(f"x{k}" for k in range(len(found), count))][:count]
-
-
-def unused(name: str, used: set[str]) -> str:
-    """A name for a variable that no other one has."""
-    name = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
-    while name in used or name in RESERVED:
-        name += "_"
-    used.add(name)
-    return name
-
-
 def symbolic(
     f: Callable, *shapes: Any, names: Sequence[str] | None = None, verify: bool = True, **keywords: Any
 ) -> Any:
@@ -192,7 +128,7 @@ def symbolic(
     >>> symbolic(lambda A, x: np.sum(np.exp(A @ x)), ("m", "n"), "n")
     einsum('i->', exp(einsum('ij,j->i', A, x)))
     """
-    used: set[str] = set()
+    used = VariableNames()
     arrays: dict[str, Any] = {}  # by the names of the variables; None where there is none
     given = argument_names(f, len(shapes)) if names is None else list(names)
     if len(given) != len(shapes):
@@ -202,40 +138,29 @@ def symbolic(
         if isinstance(shape, Expr):
             arrays[name] = None
             return argument(shape)
-        variable = construct.variable(unused(name, used), _sizes_of(shape))
+        variable = construct.variable(used.unused(name), _sizes_of(shape))
         arrays[variable.name] = array = shape if isinstance(shape, np.ndarray) else None
         return argument(variable, array, False)
 
     args = [map_named(declared, shape, name, _is_shape) for shape, name in zip(shapes, given, strict=True)]
     result = map_leaves(lambda leaf: output(f, leaf), run(f, args, keywords))
     if verify and all(array is not None for array in arrays.values()):
-        compare_values(f, leaves_of(result), arrays, partial(_plain, f, shapes, keywords), containers(result))
+        exprs, structure = flatten(result)
+        program = once(partial(compile, exprs))
+
+        def value(given: Mapping[str, Any]) -> Sequence[Any]:
+            return program()(**given)
+
+        plain = partial(_plain, f, shapes, keywords)
+        compare(f, value, arrays, plain, structure, interpreted=interpreter(exprs, value))
     return result
-
-
-def compare_values(
-    f: Callable, exprs: list[Expr], arrays: Mapping[str, Any], plain: Callable[[], Call], structure: Any,
-    dtype: Any = None,
-) -> None:  # fmt: skip
-    """Refuse a function whose expressions have other values than a plain call: compiled only if need be."""
-    program = once(partial(compile, exprs, dtype=dtype))
-
-    def value(given: Mapping[str, Any]) -> Sequence[Any]:
-        return program()(**given)
-
-    compare(f, value, arrays, plain, structure, interpreted=interpreter(exprs, value))
 
 
 def _plain(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
     """A call with copies of arrays."""
     with np.errstate(all="ignore"):
         result = f(*map_leaves(np.copy, args), **keywords)
-    return Call(leaves_of(result), containers(result))
-
-
-def containers(tree: Any) -> Any:
-    """The lists, tuples and dictionaries of a result, without what is in them."""
-    return map_leaves(lambda _: None, tree)
+    return Call(*flatten(result))
 
 
 def _is_shape(value: Any) -> bool:
@@ -261,7 +186,7 @@ def _captured(f: Callable) -> dict[str, np.ndarray]:
     return {k: x for k, x in {**found.globals, **found.nonlocals}.items() if isinstance(x, np.ndarray)}
 
 
-def lifted(f: Callable, outputs: Sequence[Expr], used: set[str]) -> tuple[list[Expr], dict[str, np.ndarray]]:
+def lifted(f: Callable, outputs: Sequence[Expr], used: VariableNames) -> tuple[list[Expr], dict[str, np.ndarray]]:
     """Expressions with variables for large constants, and the arrays for these: programs need not write them down."""
     done: dict[Expr, Expr] = {}
     values: dict[str, np.ndarray] = {}
@@ -269,7 +194,7 @@ def lifted(f: Callable, outputs: Sequence[Expr], used: set[str]) -> tuple[list[E
     for node in topological(outputs):
         if isinstance(node, Constant) and isinstance(node.value, np.ndarray) and node.value.size > LARGE:
             alike = (k for k, x in captured.items() if x.shape == node.shape and np.array_equal(x, node.value))
-            name = unused(next(alike, "constant"), used)
+            name = used.unused(next(alike, "constant"))
             values[name], done[node] = node.value, construct.variable(name, node.shape)
         else:
             done[node] = with_children(node, [done[child] for child in node.children]) if node.children else node

@@ -21,33 +21,33 @@ from eindiff.functions import multilinear as arrays
 from eindiff.functions.elementwise import greater
 from eindiff.functions.multilinear import as_expr
 from eindiff.functions.table import NAMES, Vocabulary
-from eindiff.tracing.front_ends import Unsupported
+from eindiff.tracing.unsupported import Unsupported
 
 Axes = int | Sequence[int] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AtenRow:
     """How an operation is written as an expression."""
 
     function: Callable[..., Any]
     known: tuple[int, ...] = ()  # the places of arguments whose values have to be known: indices
 
 
-def _by_row(function: Function) -> Row | None:
+def _by_row(function: Function) -> AtenRow | None:
     """An elementwise function as its row in the table of functions says; other arguments of PyTorch say nothing."""
     public, count = function.public, len(function.derivatives)
-    return None if public is None else Row(lambda *args, **_: public(*args[:count]))
+    return None if public is None else AtenRow(lambda *args, **_: public(*args[:count]))
 
 
-TABLE: Vocabulary[Row] = Vocabulary({}, NAMES["torch"], _by_row)
+ATEN: Vocabulary[AtenRow] = Vocabulary({}, NAMES["torch"], _by_row)
 
 
 def op(*names: str, known: tuple[int, ...] = ()) -> Callable[[Callable], Callable]:
     """Add a function to the table, under some names."""
 
     def add(function: Callable) -> Callable:
-        TABLE.update(dict.fromkeys(names, Row(function, known)))
+        ATEN.update(dict.fromkeys(names, AtenRow(function, known)))
         return function
 
     return add

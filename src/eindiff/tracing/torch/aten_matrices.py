@@ -14,9 +14,9 @@ from eindiff.functions import frechet, reductions
 from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
 from eindiff.functions.opaque import log_of_abs_det, sign_of_det
-from eindiff.tracing.front_ends import Unsupported
-from eindiff.tracing.torch.aten import TABLE, op
+from eindiff.tracing.torch.aten import ATEN, op
 from eindiff.tracing.torch.aten_shapes import _tril, _triu
+from eindiff.tracing.unsupported import Unsupported
 
 
 def _mirrored(x: Expr) -> Expr:
@@ -122,7 +122,7 @@ def _pinv(a: Expr, *_: Any, **__: Any) -> Expr:
 
 @op("linalg_cross")
 def _cross(a: Expr, b: Expr, dim: int = -1) -> Expr:
-    roll = TABLE["roll"].function
+    roll = ATEN["roll"].function
     return roll(a, [-1], [dim]) * roll(b, [-2], [dim]) - roll(a, [-2], [dim]) * roll(b, [-1], [dim])
 
 

@@ -17,9 +17,9 @@ from eindiff.functions import multilinear as arrays
 from eindiff.functions.elementwise import greater
 from eindiff.functions.multilinear import as_expr
 from eindiff.functions.special_functions import erf
-from eindiff.tracing.front_ends import Unsupported
-from eindiff.tracing.torch.aten import TABLE, less, op
+from eindiff.tracing.torch.aten import ATEN, less, op
 from eindiff.tracing.torch.aten_shapes import _pad, along
+from eindiff.tracing.unsupported import Unsupported
 
 # Activations
 
@@ -197,7 +197,7 @@ def _at_targets(x: Expr, targets: np.ndarray) -> Expr:
 
 
 def _normalized(x: Expr, axes: Sequence[int], eps: float) -> tuple[Expr, Expr, Expr]:
-    variance, mean = TABLE["var_mean"].function(x, list(axes), 0, True)
+    variance, mean = ATEN["var_mean"].function(x, list(axes), 0, True)
     scale = functions.power(variance + eps, -0.5)
     return (x - mean) * scale, mean, scale
 
@@ -211,7 +211,7 @@ def _layer_norm(x: Expr, shape: Sequence[int], weight: Any, bias: Any, eps: floa
 @op("_fused_rms_norm")
 def _rms_norm(x: Expr, shape: Sequence[int], weight: Any, eps: float | None) -> tuple:
     axes = list(range(x.ndim - len(shape), x.ndim))
-    square = TABLE["mean"].function(x * x, axes, True)
+    square = ATEN["mean"].function(x * x, axes, True)
     scale = functions.power(square + (np.finfo(float).eps if eps is None else eps), -0.5)
     return _affine(x * scale, weight, None), scale
 

@@ -16,9 +16,9 @@ from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing
 from eindiff.functions import multilinear as arrays
 from eindiff.functions.multilinear import as_expr
-from eindiff.tracing.front_ends import Unsupported
 from eindiff.tracing.places import placed, replaced, scattered
 from eindiff.tracing.torch.aten import op
+from eindiff.tracing.unsupported import Unsupported
 
 # Views
 

@@ -31,7 +31,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from eindiff.core.errors import EindiffError
 from eindiff.core.locks import reentrant_lock
-from eindiff.tracing.torch.aten import TABLE
+from eindiff.tracing.torch.aten import ATEN
 from eindiff.tracing.torch.spelled_out import NEED_VALUES, SPELLED_OUT, stop_gradient
 
 _OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
@@ -89,33 +89,48 @@ class _Watch(TorchFunctionMode):
         self.line = user_line(sys._getframe(1)) or self.line
         fx_traceback.current_meta["stack_trace"] = self.line
         name = getattr(func, "__name__", "")
-        leaves = pytree.tree_leaves((args, kwargs))
-        if any(isinstance(x, torch.Generator) for x in leaves):
-            refuse(f"{name} {RANDOM}", self.line)
-        tensors = [x for x in leaves if isinstance(x, Tensor)]
-        if func == _DATA and not is_real(args[0]):
-            refuse("x.data is constant for some derivatives of PyTorch only: use x.detach()", self.line)
-        if name in _LEAVING and any(not is_real(x) for x in tensors):
-            refuse(f"{name}: the values of a tensor leave PyTorch, where nothing can be traced", self.line)
-        if func is torch.Tensor.detach or func is torch.detach:
+        tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor | torch.Generator)]
+        is_traced = self._is_traced(func, name, tensors)
+        if func in (torch.Tensor.detach, torch.detach):
             return self._stopped(func(*args, **kwargs))
-        if tensors and all(is_real(x) and is_discrete(x) for x in tensors) and name not in ("requires_grad_",):
+        if tensors and not is_traced and all(map(is_discrete, tensors)) and name != "requires_grad_":
             return self._computed(func, name, tensors, args, kwargs)
-        if name in ("__getitem__", "__setitem__"):
-            args = (args[0], self._places(args[1]), *args[2:])
-        elif name == "masked_select" and len(args) == 2 and is_real(args[1]) and args[0].shape == args[1].shape:
-            func, args = torch.Tensor.__getitem__, (args[0], self._places(args[1]))
-        discrete = [x for x in tensors if is_discrete(x)] if func in NEED_VALUES else []
-        if func in SPELLED_OUT and all(map(is_real, discrete)):
-            func = SPELLED_OUT[func]
-            for x in discrete:
-                self._guard(x)
+        func, args = self._with_places(func, name, args)
+        func = self._spelled_out(func, [x for x in tensors if is_discrete(x)])
         args, kwargs = pytree.tree_map_only(Tensor, self._lift, (args, kwargs))
         with _math_only() if name in _ATTENTION else nullcontext():
             result = func(*args, **kwargs)
-        if not torch.is_grad_enabled() and any(not is_real(x) for x in tensors):
+        if not torch.is_grad_enabled() and is_traced:
             self._check_constant(name, result)
         return result
+
+    def _is_traced(self, func: Callable, name: str, tensors: list[Any]) -> bool:
+        """Whether a call is part of the graph. What a graph cannot say is refused."""
+        if any(isinstance(x, torch.Generator) for x in tensors):
+            refuse(f"{name} {RANDOM}", self.line)
+        is_traced = not all(map(is_real, tensors))
+        if func == _DATA and is_traced:
+            refuse("x.data is constant for some derivatives of PyTorch only: use x.detach()", self.line)
+        if name in _LEAVING and is_traced:
+            refuse(f"{name}: the values of a tensor leave PyTorch, where nothing can be traced", self.line)
+        return is_traced
+
+    def _with_places(self, func: Callable, name: str, args: tuple) -> tuple[Callable, tuple]:
+        """A call with places for known masks."""
+        if name in ("__getitem__", "__setitem__"):
+            return func, (args[0], self._places(args[1]), *args[2:])
+        if name == "masked_select" and len(args) == 2 and is_real(args[1]) and args[0].shape == args[1].shape:
+            return torch.Tensor.__getitem__, (args[0], self._places(args[1]))
+        return func, args
+
+    def _spelled_out(self, func: Callable, discrete: list[Tensor]) -> Callable:
+        """Another function that does the same, where PyTorch's own looks at values or has another derivative."""
+        needed = discrete if func in NEED_VALUES else []
+        if func not in SPELLED_OUT or not all(map(is_real, needed)):
+            return func
+        for x in needed:
+            self._guard(x)
+        return SPELLED_OUT[func]
 
     def _lift(self, x: Tensor) -> Tensor:
         """A tensor from outside as one that functionalization knows, so that what is made of it may change in place."""
@@ -199,10 +214,10 @@ def _is_check(frame: Any) -> bool:
 @lru_cache(maxsize=1)
 def decompositions() -> dict:
     """PyTorch's ways to take operations apart, for those that the table does not have."""
-    from torch._decomp import core_aten_decompositions
+    from torch._decomp import core_aten_decompositions  # slow to import, and needed for the first trace only
 
     found = core_aten_decompositions()
-    return {op: way for op, way in found.items() if base_name(op) not in TABLE}
+    return {op: way for op, way in found.items() if base_name(op) not in ATEN}
 
 
 def base_name(target: Any) -> str:

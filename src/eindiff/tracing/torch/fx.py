@@ -5,10 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from keyword import iskeyword
 from typing import Any
-from weakref import ref
 
 import numpy as np
 import torch
@@ -16,43 +13,31 @@ from torch.utils import _pytree as pytree
 
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Expr, Variable, topological
-from eindiff.core.rebuild import substituted
+from eindiff.core.nodes import Expr, topological
+from eindiff.core.recent import Seen
 from eindiff.functions import elementwise as functions
 from eindiff.functions import multilinear as arrays
 from eindiff.functions.elementwise import trunc
-from eindiff.tracing.front_ends import SMALL, Unsupported
+from eindiff.tracing.closures import MOST_WRITTEN
+from eindiff.tracing.library import Stops, Traced
+from eindiff.tracing.names import VariableNames
 from eindiff.tracing.torch import aten, aten_matrices, aten_networks, aten_shapes  # noqa: F401 (they fill the table)
-from eindiff.tracing.torch.aten import CASTS, TABLE
+from eindiff.tracing.torch.aten import ATEN, CASTS
 from eindiff.tracing.torch.capture import RANDOM, Capture, base_name, capture, is_discrete, refuse
 from eindiff.tracing.torch.opaque import opaque
+from eindiff.tracing.unsupported import Unsupported
 from eindiff.tracing.verify import precision_of
 
 _RANDOM = torch.Tag.nondeterministic_seeded
 _ZEROS = ("empty", "empty_strided", "empty_permuted", "_efficientzerotensor")  # what is not set yet is taken as zero
-_CHECKS = ("_linalg_check_errors", "_assert_tensor_metadata", "_assert_async", "_assert_scalar", "is_same_size",
+_CHECKING = ("_linalg_check_errors", "_assert_tensor_metadata", "_assert_async", "_assert_scalar", "is_same_size",
            "_has_same_storage_numel")  # fmt: skip
 _BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm")
+_READS = {
+    name: f"{name}: the values of a tensor decide what is computed"
+    for name in ("_local_scalar_dense", "nonzero", "unique_dim", "_unique2", "masked_select")
+} | {"as_strided": "as_strided reads memory, not the entries of a tensor"}
 _MISSING = object()  # a result that has no expression; it may go unused
-
-
-@dataclass
-class Traced:
-    """A function as expressions of variables, and where the values of the variables come from."""
-
-    outputs: list[Any]  # expressions, and what the function returns beside tensors
-    dtypes: list[Any]  # of the outputs that are tensors
-    structure: Any
-    inputs: list[Variable]  # one for each tensor of real numbers among the leaves of the arguments
-    captured: dict[str, Callable[[], torch.Tensor]]  # tensors from outside
-    stopped: dict[str, Expr]  # variables that stand for expressions which are constant for derivatives
-    stopped_in_reverse: dict[Expr, Expr]  # those that are so in reverse mode only
-    opaque: dict[str, str]  # operations without a row in the table, with the lines they stand in
-    holds: Callable[[], bool]  # whether what was read while tracing is as it was
-    moved: Callable[[], list[torch.Tensor]]  # the tensors that were written as constants and have changed
-    precision: float  # the least of all numbers that are computed
-    nbytes: int  # of the tensors that are kept alive by this, and not by the function
-    is_verified: bool = False  # whether its values were compared with those of a plain call
 
 
 def trace(
@@ -91,29 +76,41 @@ class _Translation:
         self.moving = {id(x) for x in moving}
         self.values: dict[torch.fx.Node, Any] = {}
         self.kept: dict[int, torch.Tensor] = {}
-        self.captured: dict[str, Callable[[], torch.Tensor]] = {}
+        self.captured: dict[str, torch.Tensor | Seen] = {}
         self.stopped: dict[str, Expr] = {}
         self.stopped_in_reverse: dict[Expr, Expr] = {}
         self.opaque: dict[str, str] = {}
-        self.taken: set[str] = {"out", "sizes"}
+        self.taken = VariableNames()
         self.written: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # small tensors that became constants
         real = [isinstance(x, torch.Tensor) and not is_discrete(x) for x in leaves]
-        pairs = [(name, x) for name, x, is_input in zip(names, leaves, real, strict=True) if is_input]
-        self.inputs = [construct.variable(self.name(name), tuple(x.shape)) for name, x in pairs]
-        self.placeholders = iter(self.inputs)
+        self.inputs = {
+            k: construct.variable(self.taken.unused(name), tuple(x.shape))
+            for k, (name, x) in enumerate(zip(names, leaves, strict=True))
+            if real[k]
+        }
+        self.placeholders = iter(self.inputs.values())
         self.variables: dict[int, Expr] = {}
 
-    def name(self, wanted: str) -> str:
-        """A name of a variable that nothing else has."""
-        clean = "".join(c if c.isalnum() and c.isascii() else "_" for c in wanted).strip("_") or "x"
-        clean = f"v{clean}" if clean[0].isdigit() else f"{clean}_" if iskeyword(clean) else clean
-        name, number = clean, 2
-        while name in self.taken:
-            name, number = f"{clean}_{number}", number + 1
-        self.taken.add(name)
-        return name
-
     def run(self) -> Traced:
+        self.evaluate()
+        nodes = [leaf if isinstance(leaf, torch.fx.Node) else None for leaf in self.capture.leaves]
+        leaves = zip(self.capture.leaves, nodes, strict=True)
+        outputs = [leaf if node is None else self.expr(self.values[node], node) for leaf, node in leaves]
+        types = [None if node is None else node.meta["val"].dtype for node in nodes]
+        if self.opaque:
+            self.warn()
+        guards = [(self.held(x), values) for x, values in self.capture.guards]
+        written = [(self.held(x), values) for x, values in self.written.values()]
+        kept = sum(x.nbytes for x in self.kept.values()) + sum(values.nbytes for _, values in guards)
+        stops = Stops(in_reverse=self.stopped_in_reverse, apart=self.stopped)
+        return Traced(
+            outputs, types, self.capture.structure, self.inputs, self.captured, self.opaque, stops,
+            precision=self.precision(), nbytes=kept, holds=lambda: not _changed([*guards, *written]),
+            moved=lambda: _changed(written),
+        )  # fmt: skip
+
+    def evaluate(self) -> None:
+        """Find the values of all nodes."""
         for node in self.capture.graph.nodes:
             if node in self.capture.outside:
                 self.values[node] = self.from_outside(self.capture.outside[node])
@@ -121,38 +118,18 @@ class _Translation:
                 self.values[node] = next(self.placeholders)
             elif node.op == "call_function":
                 self.values[node] = self.call(node)
-        outputs, dtypes = [], []
-        for leaf in self.capture.leaves:
-            is_tensor = isinstance(leaf, torch.fx.Node)
-            outputs.append(self.expr(self.values[leaf], leaf) if is_tensor else leaf)
-            dtypes.append(leaf.meta["val"].dtype if is_tensor else None)
-        if self.opaque:
-            self.warn()
-        guards = [(self.held(x), values) for x, values in self.capture.guards]
-        written = [(self.held(x), values) for x, values in self.written.values()]
-
-        def moved() -> list[torch.Tensor]:
-            return [get() for get, values in written if not torch.equal(get(), values)]
-
-        return Traced(
-            outputs, dtypes, self.capture.structure, self.inputs, self.captured, self.stopped,
-            self.stopped_in_reverse, self.opaque,
-            lambda: all(torch.equal(get(), values) for get, values in guards) and not moved(), moved, self.precision(),
-            sum(x.nbytes for x in self.kept.values()) + sum(values.nbytes for _, values in guards),
-        )  # fmt: skip
 
     def precision(self) -> float:
         """That of the numbers with the fewest digits in the graph."""
         found = [pytree.tree_leaves(node.meta.get("val")) for node in self.capture.graph.nodes]
         return max([0.0, *(precision_of(x) for leaves in found for x in leaves)])
 
-    def held(self, x: torch.Tensor) -> Callable[[], torch.Tensor]:
+    def held(self, x: torch.Tensor) -> torch.Tensor | Seen:
         """A tensor from outside. One that the function can see is alive as long as the function is, and not longer."""
-        if id(x) not in self.known:
-            self.kept[id(x)] = x
-            return lambda: x
-        found: Callable[[], Any] = ref(x)
-        return found
+        if id(x) in self.known:
+            return Seen(x)
+        self.kept[id(x)] = x
+        return x
 
     def warn(self) -> None:
         listing = "; ".join(f"{name} ({line})" if line else name for name, line in self.opaque.items())
@@ -166,7 +143,7 @@ class _Translation:
             return x
         _check_tensor("a tensor from outside of the function", x)
         if id(x) not in self.variables:
-            if x.numel() <= SMALL and not x.requires_grad and id(x) not in self.moving:
+            if x.numel() <= MOST_WRITTEN and not x.requires_grad and id(x) not in self.moving:
                 values = x.detach().clone()
                 self.written[id(x)] = (x, values)
                 return values
@@ -174,7 +151,7 @@ class _Translation:
         return self.variables[id(x)]
 
     def bound(self, x: torch.Tensor, wanted: str) -> Expr:
-        name = self.name(wanted)
+        name = self.taken.unused(wanted)
         self.captured[name] = self.held(x)
         return construct.variable(name, tuple(x.shape))
 
@@ -190,7 +167,7 @@ class _Translation:
         if id(value) in self.variables:
             return self.variables[id(value)]
         array = value.detach().to("cpu", torch.float64).numpy()
-        if array.size <= SMALL or (array == array.flat[0]).all():
+        if array.size <= MOST_WRITTEN or (array == array.flat[0]).all():
             return construct.constant(array)
         if array.ndim == 2 and array.shape[0] == array.shape[1] and np.array_equal(array, np.eye(len(array))):
             return arrays.eye(len(array))
@@ -206,7 +183,7 @@ class _Translation:
             value = None if args[0][0] is _MISSING else args[0][0][args[0][1]]
             return _MISSING if value is None else value
         name = base_name(node.target)
-        if name in _CHECKS:
+        if name in _CHECKING:
             return None
         if isinstance(value := node.meta.get("val"), torch.Tensor) and value.device.type == "meta":
             return torch.zeros(tuple(value.shape))  # only its shape is asked for
@@ -220,7 +197,7 @@ class _Translation:
             return self.stop(args[0][0], name == "stop_reverse")
         if name in CASTS:
             return self.cast(node, args[0][0])
-        if name in TABLE:
+        if name in ATEN:
             try:
                 return self.row(node, name, *args)
             except Unsupported:
@@ -229,19 +206,8 @@ class _Translation:
 
     def check(self, node: torch.fx.Node, name: str) -> None:
         """Refuse what is no function of its arguments."""
-        target: Any = node.target
-        if not isinstance(target, torch._ops.OpOverload):
-            refuse(f"{name} is no operation on tensors", line_of(node))
-        if _RANDOM in target.tags:
-            refuse(f"{name} {RANDOM}", line_of(node))
-        if target._schema.is_mutable and name not in _BATCH_NORMS:
-            refuse(f"{name} changes a tensor from outside of the function in place", line_of(node))
-        if name in _BATCH_NORMS and node.args[5] is True and node.args[3] is not None:
-            refuse("batch normalization in train mode updates its running statistics: use eval()", line_of(node))
-        if name in ("_local_scalar_dense", "nonzero", "unique_dim", "_unique2", "masked_select"):
-            refuse(f"{name}: the values of a tensor decide what is computed", line_of(node))
-        if name == "as_strided":
-            refuse("as_strided reads memory, not the entries of a tensor", line_of(node))
+        if (problem := _no_function(node, name) or _READS.get(name)) is not None:
+            refuse(problem, line_of(node))
         for value in pytree.tree_leaves(node.meta.get("val")):
             if isinstance(value, torch.Tensor) and any(not isinstance(size, int) for size in value.shape):
                 refuse(f"{name}: the shape of its result depends on the values of a tensor", line_of(node))
@@ -258,27 +224,30 @@ class _Translation:
 
     def row(self, node: torch.fx.Node, name: str, args: tuple, kwargs: dict) -> Any:
         """An operation by its row in the table."""
-        row, kind = TABLE[name], _kind(node)
+        row, kind = ATEN[name], _kind(node)
         if kind == "integer" and any(_kind(source) == "real" for source in node.all_input_nodes):
             raise Unsupported
         if name.startswith("bitwise") and kind != "truth":
             refuse(f"{name} of integers that depend on the values of the inputs", line_of(node))
         if name == "index_put" and (found := self.masked_put(node, *args)) is not None:
             return found
-        given: list[Any] = []
-        for place, arg in enumerate(args):
-            if place in row.known:
-                if any(isinstance(leaf, Expr) for leaf in pytree.tree_leaves(arg)):
-                    refuse(f"{name}: the indices depend on the values of the inputs", line_of(node))
-                given.append(pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, arg))
-            else:
-                given.append(pytree.tree_map_only(torch.Tensor, lambda x: self.expr(x, node), arg))
-        named = {key: pytree.tree_map_only(torch.Tensor, lambda x: self.expr(x, node), x) for key, x in kwargs.items()}
+        given = [self.index(node, name, x) if k in row.known else self.exprs(node, x) for k, x in enumerate(args)]
+        named = {key: self.exprs(node, x) for key, x in kwargs.items()}
         try:
             result = row.function(*given, **named)
             return aten.not_equal(result, 0) if name in ("add", "sum") and kind == "truth" else result
         except (EindiffError, TypeError, AttributeError, IndexError) as error:
             raise EindiffError(f"{name}: {error} ({line_of(node)})") from error
+
+    def index(self, node: torch.fx.Node, name: str, arg: Any) -> Any:
+        """An argument whose values have to be known."""
+        if any(isinstance(leaf, Expr) for leaf in pytree.tree_leaves(arg)):
+            refuse(f"{name}: the indices depend on the values of the inputs", line_of(node))
+        return pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, arg)
+
+    def exprs(self, node: torch.fx.Node, arg: Any) -> Any:
+        """An argument with expressions for tensors."""
+        return pytree.tree_map_only(torch.Tensor, lambda x: self.expr(x, node), arg)
 
     def masked_put(
         self, node: torch.fx.Node, x: Any, indices: Any, value: Any, accumulate: bool = False
@@ -303,11 +272,11 @@ class _Translation:
 
     def stop(self, x: Expr, in_reverse: bool) -> Expr:
         """A variable that stands for an expression: a constant for derivatives, or for those in reverse mode."""
-        inputs = {*self.inputs, *self.stopped_in_reverse}
+        inputs = {*self.inputs.values(), *self.stopped_in_reverse}
         if not any(node in inputs for node in topological([x])):
             return x
-        variable = construct.variable(self.name("detached"), x.shape)
-        [value] = finished([x], self.stopped_in_reverse)
+        variable = construct.variable(self.taken.unused("detached"), x.shape)
+        [value] = Stops(in_reverse=self.stopped_in_reverse).put_in([x])
         if in_reverse:
             self.stopped_in_reverse[variable] = value
         else:
@@ -349,9 +318,24 @@ class _Translation:
         return construct.apply(function, exprs)
 
 
-def finished(exprs: list[Expr], stopped: Mapping[Expr, Expr]) -> list[Expr]:
-    """Expressions with what was constant put in."""
-    return substituted(exprs, stopped) if stopped else exprs
+def _changed(held: Sequence[tuple[torch.Tensor | Seen, torch.Tensor]]) -> list[torch.Tensor]:
+    """The tensors that have other values now."""
+    now = [(x.get() if isinstance(x, Seen) else x, values) for x, values in held]
+    return [x for x, values in now if not torch.equal(x, values)]
+
+
+def _no_function(node: torch.fx.Node, name: str) -> str | None:
+    """Why an operation does more than to compute something from its arguments."""
+    target: Any = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return f"{name} is no operation on tensors"
+    if _RANDOM in target.tags:
+        return f"{name} {RANDOM}"
+    if target._schema.is_mutable and name not in _BATCH_NORMS:
+        return f"{name} changes a tensor from outside of the function in place"
+    if name in _BATCH_NORMS and node.args[5] is True and node.args[3] is not None:
+        return "batch normalization in train mode updates its running statistics: use eval()"
+    return None
 
 
 def _kind(node: torch.fx.Node) -> str:

@@ -1,0 +1,137 @@
+"""Programs for what is asked of traced functions, and what they give to the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eindiff.core.nodes import Expr
+from eindiff.program.compiled import Compiled
+from eindiff.program.interpreter import flatten
+from eindiff.program.plan import Plan
+from eindiff.structure.compile import compile
+from eindiff.text.write.to_text import to_text
+from eindiff.tracing.derivatives import Kind, Options, Part, Selection, auxiliary, is_bare, nested, value
+from eindiff.tracing.library import Library
+
+
+class Programs:
+    """Expressions, compiled for each library whose arrays are given."""
+
+    def __init__(self, exprs: list[Any], form: str = "dense", dtype: Any = None) -> None:
+        self.exprs, self._form, self._dtype = exprs, form, dtype
+        self._made: dict[str, Compiled] = {}
+
+    def __call__(self, library: Library, arrays: Mapping[str, Any]) -> list[Any]:
+        """The values, in the library of their choice."""
+        backend, given = library.inputs(arrays, self._form)
+        program = self._made.get(backend) or self.compiled(backend)
+        results = program(**given)
+        return results if len(self.exprs) > 1 else [results]
+
+    def compiled(self, backend: str | None = None) -> Compiled:
+        """The program of a library; without one that which was made last."""
+        backend = backend or next(reversed(self._made), "numpy")
+        if backend not in self._made:
+            exprs = self.exprs if len(self.exprs) > 1 else self.exprs[0]
+            self._made[backend] = compile(exprs, backend=backend, dtype=self._dtype, form=self._form)
+        return self._made[backend]
+
+
+class Computation:
+    """Parts of a result, compiled together. It serves all traces that are the same expressions."""
+
+    def __init__(self, kind: Kind, s: Selection, options: Options) -> None:
+        self.parts = [part(s, options) for part in kind.parts]
+        if s.aux_structure is not None:
+            self.parts.append(auxiliary(s))
+        self._value_at = kind.parts.index(value) if value in kind.parts else None
+        self._outside = s.outside
+        self.is_better_elsewhere: bool | None = None  # whether the library had better compute it; None: not looked at
+        self._programs: dict[str, Programs] = {}
+        for form in ("dense", "structured"):
+            exprs = [x for part in self.parts if part.form == form for x in part.exprs if not _is_plain(x)]
+            if exprs:
+                more = self._outside if form == "dense" else []
+                self._programs[form] = Programs([*exprs, *more], form, s.dtype)
+        [first, *others] = self.parts
+        is_single = not others and not first.finish and len(first.exprs) == 1 and is_bare(first.structures)
+        self._single = self._programs[first.form] if is_single and not self._outside else None
+
+    def run(self, s: Selection, arrays: Mapping[str, Any]) -> Any:
+        """The result for the arrays of all variables."""
+        arrays = s.library.completed(arrays, s.stops.apart) if s.stops.apart else arrays
+        if self._single is not None:
+            return s.library.typed(self._single(s.library, arrays)[0], self.parts[0].types[0], arrays)
+        found = {form: programs(s.library, arrays) for form, programs in self._programs.items()}
+        outside = sum(found["dense"][-len(self._outside) :]) if self._outside and "dense" in found else None
+        values = {form: iter(results) for form, results in found.items()}
+        results = [self._assembled(s, part, values, arrays, outside) for part in self.parts]
+        if s.aux_structure is None:
+            return results[0] if len(results) == 1 else tuple(results)
+        *results, aux = results
+        if self._value_at is None:
+            return (*results, aux)
+        results[self._value_at] = (results[self._value_at], aux)
+        return tuple(results)
+
+    def _assembled(
+        self, s: Selection, part: Part, values: Mapping[str, Any], arrays: Mapping[str, Any], outside: Any
+    ) -> Any:
+        is_aux = s.aux_structure is not None and part is self.parts[-1]
+        numbers = [x if _is_plain(x) else next(values[part.form]) for x in (s.aux if is_aux else part.exprs)]
+        if part.finish is not None:
+            return nested(map(part.finish, numbers), part.structures)
+        typed = [s.library.typed(x, dtype, arrays) for x, dtype in zip(numbers, part.types, strict=True)]
+        if outside is not None and not is_aux and part.form == "dense":
+            typed = [s.library.spoiled(x, outside) for x in typed]
+        return nested(iter(typed), part.structures)
+
+    def lowered(self, s: Selection, opaque: Mapping[str, str]) -> Lowered:
+        """What runs, to be read."""
+        part = self.parts[-1 if s.aux_structure is None else -2]
+        whole = s.output_structure.unflatten(s.stops.put_in(s.outputs))
+        program = self._programs[part.form].compiled()
+        expression = nested(iter(part.exprs), part.structures)
+        return Lowered(whole, expression, dict(opaque), part.exprs, program, s.library.formula)
+
+    @property
+    def exprs(self) -> list[Expr]:
+        """All that is computed."""
+        return [x for programs in self._programs.values() for x in flatten(programs.exprs)]
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether an auxiliary result is neither an expression nor made of them: it is given back as it is."""
+    return not isinstance(x, Expr | list) and not hasattr(x, "parts")
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What runs for a function and arguments of certain shapes, to be read."""
+
+    function: Any  # itself as an expression; in the structure of what it gives if there are several
+    expression: Any  # the derivative as an expression, or several in their structure
+    opaque: dict[str, str]  # the parts that the library computes and differentiates, and where they are
+    exprs: Any
+    program: Compiled
+    text: Callable[[Any], str] | None
+
+    @property
+    def formula(self) -> str:
+        """The derivative as text, one line for each block."""
+        return self.text(self.expression) if self.text else "\n".join(map(to_text, flatten(self.exprs)))
+
+    @property
+    def source(self) -> str:
+        """The program that runs."""
+        return self.program.source
+
+    @property
+    def plan(self) -> Plan:
+        """What each line of the program costs."""
+        return self.program.plan()
+
+    def __repr__(self) -> str:
+        return self.formula

@@ -1,0 +1,180 @@
+"""PyTorch's tensors for traced functions: trees, types, what a function sees, and what PyTorch does itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from eindiff.core.errors import EindiffError
+from eindiff.core.nodes import Expr
+from eindiff.core.recent import Same
+from eindiff.tracing.closures import DEPTH, PLAIN, Surroundings, digest
+from eindiff.tracing.computation import Programs
+from eindiff.tracing.library import Arguments, Library, Traced
+from eindiff.tracing.names import function_name, leaf_paths
+from eindiff.tracing.torch.capture import is_discrete, is_real
+from eindiff.tracing.torch.fx import trace
+from eindiff.tracing.verify import Call
+
+if TYPE_CHECKING:
+    from eindiff.tracing.traced_function import TracedFunction
+
+
+class TorchSurroundings(Surroundings):
+    """The key of a function of tensors, which are known by identity: a trace reads their values anew at each call."""
+
+    plain = (*PLAIN, torch.dtype, torch.device)
+
+    def array_key(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return (Same(value), tuple(value.shape), value.dtype)
+        return super().array_key(value)
+
+    def attributes(self, value: Any, path: str, depth: int) -> Iterator[Any]:
+        """Of a module not its hooks and tables, which are those of every module, but what they hold."""
+        if not isinstance(value, torch.nn.Module):
+            yield from super().attributes(value, path, depth)
+            return
+        inside = min(depth, DEPTH - 2)  # however deep a network is nested
+        for name in ("_parameters", "_buffers", "_modules"):
+            yield from self.walk(vars(value)[name], path, inside)
+        yield from self.named(vars(value), path, inside, lambda name: not name.startswith("_") or name.startswith("__"))
+
+    @property
+    def names(self) -> dict[int, str]:
+        """The names of the arrays that the function sees, by their identity."""
+        return {key: name for key, (name, _) in self.arrays.items()}
+
+
+def _leaf_key(leaf: Any) -> Any:
+    """What a trace depends on: shapes and types of real numbers, the values of all else."""
+    if not isinstance(leaf, torch.Tensor):
+        return TorchSurroundings(leaf).key
+    values = digest(as_array(leaf)) if is_discrete(leaf) else None
+    return tuple(leaf.shape), leaf.dtype, leaf.device, values
+
+
+def _leaf_text(name: str, leaf: Any) -> str:
+    return f"{name} {tuple(leaf.shape)} {leaf.dtype}" if isinstance(leaf, torch.Tensor) else f"{name}={leaf!r}"
+
+
+def _said(x: Any) -> str:
+    return f"a tensor of {x.dtype}" if isinstance(x, torch.Tensor) else repr(x)
+
+
+def as_array(x: torch.Tensor) -> np.ndarray:
+    """The entries of a tensor, without a copy where they are in main memory."""
+    x = x.detach()
+    if x.dtype in (torch.float16, torch.bfloat16):
+        x = x.float()
+    if x.is_conj() or x.is_neg():
+        x = x.resolve_conj().resolve_neg()
+    return x.cpu().numpy()
+
+
+class TorchLibrary(Library):
+    """PyTorch's tensors; a function of them is captured as a graph of ATen's operations."""
+
+    name, surroundings, flatten = "torch.func", TorchSurroundings, staticmethod(pytree.tree_flatten)
+
+    def read(self, function: TracedFunction, args: tuple, keywords: dict[str, Any]) -> Arguments:
+        leaves, structure = pytree.tree_flatten((args, keywords))
+        return Arguments(args, keywords, leaves, structure, (structure, *map(_leaf_key, leaves)))
+
+    def chosen(self, function: TracedFunction, arguments: Arguments) -> tuple[list[int], Any]:
+        places, structure = super().chosen(function, arguments)
+        if len(set(places)) < len(places):
+            raise EindiffError(f"argnums={function.argnums!r}: an argument is named twice")
+        for leaf in [arguments.leaves[k] for k in places]:
+            if not isinstance(leaf, torch.Tensor) or not leaf.dtype.is_floating_point:
+                raise EindiffError(f"a variable to differentiate by is a tensor of real numbers, not {_said(leaf)}")
+        return places, structure
+
+    def trace(
+        self, function: TracedFunction, arguments: Arguments, known: frozenset[int], around: TorchSurroundings,
+        before: Traced | None,
+    ) -> Traced:  # fmt: skip
+        f, leaves, structure = function.function, arguments.leaves, arguments.structure
+        paths, _ = pytree.tree_flatten_with_path((arguments.args, arguments.keywords))
+        names = ["_".join(parts) for parts in leaf_paths(f, [path for path, _ in paths], len(arguments.args))]
+        self.log.info("tracing %s for %s", function_name(f), ", ".join(map(_leaf_text, names, leaves)))
+        return trace(f, leaves, structure, names, around.names, () if before is None else before.moved())
+
+    def plain_call(self, function: TracedFunction, arguments: Arguments, traced: Traced) -> Call:
+        """A call with copies of the tensors."""
+        tensors = [
+            x.detach().clone().requires_grad_(x.requires_grad) if isinstance(x, torch.Tensor) else x
+            for x in arguments.leaves
+        ]
+        args, keywords = arguments.structure.unflatten(tensors)
+        found, form = pytree.tree_flatten(function.function(*args, **keywords))
+        results = [x for x in found if isinstance(x, torch.Tensor)]
+        return Call(results, (form, [x.dtype for x in results]), precision=traced.precision)
+
+    def are_numbers(self, arrays: Mapping[str, Any]) -> bool:
+        return all(map(is_real, arrays.values()))
+
+    def is_accelerated(self, arrays: Mapping[str, Any]) -> bool:
+        return any(x.device.type != "cpu" for x in arrays.values())
+
+    def inputs(self, arrays: Mapping[str, Any], form: str) -> tuple[str, Mapping[str, Any]]:
+        """NumPy for tensors in main memory; PyTorch where they are elsewhere, or are differentiated further."""
+        tensors = [x for x in arrays.values() if isinstance(x, torch.Tensor)]  # a comparison gives numbers of NumPy
+        wants_grad = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+        if form == "dense" and (wants_grad or any(x.device.type != "cpu" for x in tensors)):
+            return "torch", arrays
+        return "numpy", {name: as_array(x) if isinstance(x, torch.Tensor) else x for name, x in arrays.items()}
+
+    def settled(self, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+        with torch.no_grad():
+            return super().settled(arrays)
+
+    def completed(self, arrays: Mapping[str, Any], apart: Mapping[str, Expr]) -> Mapping[str, Any]:
+        found = {name: torch.as_tensor(x) for name, x in arrays.items()}
+        dtype = next((x.dtype for x in found.values()), None)
+        for name, expr in apart.items():
+            [value] = Programs([expr])(self, {name: x.detach() for name, x in found.items()})
+            found[name] = self.typed(value, dtype, found).detach()
+        return found
+
+    def typed(self, value: Any, dtype: Any, arrays: Mapping[str, Any]) -> Any:
+        """A value as a tensor of a type; operators and steps as they are."""
+        if isinstance(value, torch.Tensor):
+            return value.to(dtype)
+        if isinstance(value, np.ndarray | np.generic | float) and dtype is not None:
+            array = np.asarray(value)
+            usable = array.flags.writeable and all(stride >= 0 for stride in array.strides)
+            device = next((x.device for x in arrays.values()), None)
+            return torch.from_numpy(array if usable else array.copy()).to(device, dtype)
+        return value
+
+    def type_of(self, leaf: Any) -> Any:
+        return leaf.dtype
+
+    def problem(self, traced: Traced, k: int) -> str:
+        output, dtype = traced.outputs[k], traced.types[k]
+        if isinstance(output, Expr) and dtype.is_floating_point:
+            return ""
+        kind = f"a tensor of {dtype}" if isinstance(output, Expr) else repr(output)
+        return f"a function to differentiate returns tensors of real numbers, not {kind}"
+
+    def check_numbers(self, what: str, outputs: Sequence[Expr], name: str) -> None:
+        if len(outputs) != 1 or outputs[0].ndim:
+            shapes = ", ".join(str(tuple(y.shape)) for y in outputs)
+            raise EindiffError(f"the function has to return one scalar tensor, not tensors of shapes {shapes}")
+
+    def own(self, function: TracedFunction) -> Callable:
+        options, f, argnums, has_aux = function.options, function.function, function.argnums, function.has_aux
+        kind = function.kind.name
+        if options.structured or kind not in ("jacrev", "jacfwd", "hessian", "grad", "grad_and_value"):
+            raise EindiffError(f"torch.func has no {kind}{' with structure' * options.structured} to fall back to")
+        for one in options.modes if kind == "hessian" else [kind]:
+            f = getattr(torch.func, one)(f, argnums, has_aux=has_aux)
+        return f
+
+
+TORCH = TorchLibrary()

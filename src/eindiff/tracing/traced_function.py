@@ -1,0 +1,189 @@
+"""A derivative of a function of arrays, as a function of the same arguments: traced, differentiated and compiled once.
+
+A trace serves all calls with arguments of the same shapes and types, as long as what the function sees around it is the
+same. What a library of arrays does in its own way is asked of its `Library`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial, update_wrapper
+from typing import Any
+
+from eindiff.core.errors import EindiffError
+from eindiff.core.nodes import Expr
+from eindiff.core.recent import Seen
+from eindiff.tracing.closures import HashedOnce, Surroundings
+from eindiff.tracing.computation import Computation, Lowered, Programs
+from eindiff.tracing.derivatives import Kind, Options, Selection, check_directions, direction_name, selection
+from eindiff.tracing.library import Arguments, Library, NeedsLeavesError, Traced
+from eindiff.tracing.names import function_name
+from eindiff.tracing.verify import compare, interpreter
+
+MOST_CALLS = 16  # of one function that are found without a look at what else is remembered
+
+
+class TracedFunction:
+    """A function of the same arguments that gives derivatives of another one.
+
+    `lower(*args)` shows what runs; `traces` counts how often the function was traced, which is once for each set of
+    shapes, types and known values.
+    """
+
+    def __init__(
+        self, library: Library, kind: Kind, f: Callable, argnums: Any = 0, has_aux: bool = False,
+        fallback: bool = False, verify: bool = True, **options: Any,
+    ) -> None:  # fmt: skip
+        self.library, self.kind, self.function = library, kind, f
+        self.argnums = tuple(argnums) if isinstance(argnums, list | tuple) else argnums
+        self.has_aux, self.fallback, self.verify, self.options = has_aux, fallback, verify, Options(**options)
+        self.traces = 0
+        self._memory = library.memory()
+        self._wanted = HashedOnce((kind, self.options, self.argnums, has_aux))
+        self._around: Surroundings | None = None
+        update_wrapper(self, f, updated=())
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        """The derivatives at some arguments."""
+        return self._computed(args, keywords)
+
+    def lower(self, /, *args: Any, **keywords: Any) -> Lowered:
+        """The expressions and the program for arguments like these: `.expression`, `.formula`, `.source`, `.plan`."""
+        traced, found, computation = self._read(self.library.read(self, args, keywords))
+        return computation.lowered(found, traced.opaque)
+
+    def cache_info(self) -> dict[str, int]:
+        """How often this function was traced, and how many traces are remembered in all."""
+        return {"traces": self.traces, "remembered": len(self._memory)}
+
+    def __repr__(self) -> str:
+        return f"<{self.kind.name} of {function_name(self.function)}, traced {self.traces} times>"
+
+    def _computed(self, args: tuple, keywords: dict[str, Any], directions: Any = None) -> Any:
+        library = self.library
+        try:
+            arguments = library.read(self, args, keywords)
+            traced, found, computation = self._read(arguments)
+            if traced.opaque and (result := library.instead(self, arguments, traced, computation)) is not None:
+                return result[0]
+            arrays = self._arrays(arguments, traced)
+            if directions is not None:
+                given, form = library.flatten(directions)
+                check_directions(found, given, form)
+                arrays |= dict(zip(map(direction_name, found.variables), given, strict=True))
+            return computation.run(found, arrays)
+        except EindiffError as reason:
+            own = library.own(self) if self.fallback else None
+            if own is None:
+                raise
+            library.log.info("%s of %s by %s: %s", self.kind.name, function_name(self.function), library.name, reason)
+        return own(*args, **keywords)
+
+    def _arrays(self, arguments: Arguments, traced: Traced) -> dict[str, Any]:
+        """The arrays of the variables of a trace, by name."""
+        leaves = arguments.leaves
+        found = {x.name: leaves[k] for k, x in traced.inputs.items()}
+        if traced.captured:
+            found |= {name: x.get() if isinstance(x, Seen) else x for name, x in traced.captured.items()}
+        return found
+
+    def _read(self, arguments: Arguments) -> tuple[Traced, Selection, Computation]:
+        """The trace and the program for arguments like these, made if there are none that still hold."""
+        around = self._around
+        if around is None or not around.holds() or not self._memory:
+            around = self._around = self.library.surroundings(self.function)
+        found = around.calls.get(arguments.key)
+        if found is not None and found[0].holds():
+            return found
+        traced = self._traced(around, arguments)
+        ready = traced.ready.get(self._wanted)
+        if ready is None:
+            selected = selection(self, traced, arguments)
+            ready = traced.ready[self._wanted] = (selected, self._computation(traced, selected))
+        found = (traced, *ready)
+        if traced.is_verified >= self.verify and self._memory.get((around.key, arguments.key)) is traced:
+            if len(around.calls) >= MOST_CALLS:
+                around.calls.clear()
+            around.calls[arguments.key] = found
+        return found
+
+    def _computation(self, traced: Traced, found: Selection) -> Computation:
+        """The program, which serves other traces too, unless an opaque part has brought constants of its own."""
+        key = (self.kind, self.options, found.key)
+        computation = None if traced.opaque else self.library.computations.get(key)
+        if computation is None:
+            computation = Computation(self.kind, found, self.options)
+            if not traced.opaque:
+                self.library.computations.keep(key, computation)
+        return computation
+
+    # Traces
+
+    def _traced(self, around: Surroundings, arguments: Arguments) -> Traced:
+        """The function as expressions, for arguments like these."""
+        key, known = (around.key, arguments.key), frozenset[int]()
+        while True:
+            found = self._memory.get(key)
+            if isinstance(found, frozenset):  # it looks at the values of these leaves
+                known |= found
+                key = (key, *[self.library.contents(self, arguments, k) for k in sorted(found)])
+            elif found is not None and found.holds() and (found.is_verified or not self.verify):
+                return found
+            else:
+                try:
+                    return self._made(around, key, arguments, known, found)
+                except NeedsLeavesError as needed:
+                    self._memory.keep(key, needed.leaves - known)
+
+    def _made(
+        self, around: Surroundings, key: Any, arguments: Arguments, known: frozenset[int], found: Traced | None
+    ) -> Traced:
+        """A trace that is new, or that was not compared with the function yet."""
+        traced = found
+        if traced is None or not traced.holds():
+            traced = self.library.trace(self, arguments, known, around, found)
+            self.traces += 1
+        if self.verify and not traced.is_verified:
+            self._compare(arguments, traced)
+        if traced is not found and traced.is_lasting:
+            arrays = [array for _, array in around.arrays.values()]
+            self._memory.keep(key, traced, traced.nbytes, arrays)
+            if traced.is_verified and not around.holds():  # it counts its calls, for instance, without an effect
+                self._around = again = self.library.surroundings(self.function)
+                self._memory.keep(_moved(key, around.key, again.key), traced, traced.nbytes, arrays)
+        return traced
+
+    def _compare(self, arguments: Arguments, traced: Traced) -> None:
+        """Compare the traced function with itself, if there are numbers to do so."""
+        library, given = self.library, self._arrays(arguments, traced)
+        if not traced.is_lasting or not library.are_numbers(given):
+            return
+        is_elsewhere, arrays, apart = library.is_accelerated(given), library.settled(given), traced.stops.apart
+
+        def values(exprs: list[Expr]) -> Callable[[Mapping[str, Any]], list[Any]]:
+            programs = Programs(exprs, dtype=traced.dtype)
+            return lambda given: programs(library, library.completed(given, apart)) if exprs else []
+
+        if sum(values(traced.stops.put_in(list(traced.outside)))(arrays)) <= 0:  # else the library has its own rules
+            exprs = traced.stops.put_in([x for x in traced.outputs if isinstance(x, Expr)])
+            plain = partial(library.plain_call, self, arguments, traced)
+            form = (traced.structure, [x for x in traced.types if x is not None])
+            quick = None if is_elsewhere or apart else interpreter(exprs, values(exprs))
+            compare(self.function, values(exprs), arrays, plain, form, is_elsewhere, quick)
+        traced.is_verified = True
+
+
+def _moved(key: Any, old: Any, new: Any) -> Any:
+    """The key of a trace for other surroundings."""
+    return (new, *key[1:]) if key[0] is old else (_moved(key[0], old, new), *key[1:])
+
+
+class HessianProduct(TracedFunction):
+    """A Hessian-vector product: a function of the arguments, and of `tangents` in their structure."""
+
+    def __call__(self, /, *args: Any, tangents: Any, **keywords: Any) -> Any:
+        return self._computed(args, keywords, tangents)
+
+    def lower(self, /, *args: Any, tangents: Any = None, **keywords: Any) -> Lowered:
+        """The expressions and the program for arguments like these."""
+        return super().lower(*args, **keywords)
