@@ -255,6 +255,31 @@ def test_rule_fires_and_keeps_the_value(rule):
         np.testing.assert_allclose(ed.evaluate(expr, point, {"n": 4}), expected(**point), rtol=1e-11, atol=1e-12)
 
 
+def test_rules_do_not_change_what_they_look_at(monkeypatch):
+    """A rule gives a network another list of factors, and leaves the one that it goes through as it is."""
+    fired = set()
+
+    def watched(rule):
+        def changed(network):
+            factors = network.factors
+            before = list(factors)
+            result = rule(network)
+            assert len(factors) == len(before)
+            assert all(one is other for one, other in zip(factors, before, strict=True))
+            if result:
+                fired.add(rule.__name__)
+            return result
+
+        return changed
+
+    names = {rule.__name__ for rule in RULES["einsum"]}
+    monkeypatch.setitem(RULES, "einsum", [watched(rule) for rule in RULES["einsum"]])
+    for name in names:
+        for build, _ in CASES[name]:
+            build()
+    assert fired == names
+
+
 @pytest.mark.parametrize("rule", ALL_RULES)
 def test_rule_says_why_it_ends(rule):
     function = next(f for rules in RULES.values() for f in rules if f.__name__ == rule)

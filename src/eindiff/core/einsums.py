@@ -217,11 +217,10 @@ class Network:
             if len(distinct) == len(labels):
                 continue
             if isinstance(node, Einsum):
-                self.factors[index : index + 1] = self._enter(node, labels)
+                self.factors = [*self.factors[:index], *self._enter(node, labels), *self.factors[index + 1 :]]
                 return True
             if isinstance(node, Add) or (isinstance(node, Map) and len(topological([node])) <= DIAGONAL_LIMIT):
-                self.factors[index] = (self._diagonal(node, labels, distinct), distinct)
-                return True
+                return self.exchange({index: (self._diagonal(node, labels, distinct), distinct)})
         return False
 
     def _diagonal(self, node: Add | Map, labels: Labels, distinct: Labels) -> Expr:

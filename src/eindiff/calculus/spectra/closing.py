@@ -60,12 +60,12 @@ class Closing:
         while joints:
             still = self._frozen(network, joints)
             terms: dict[tuple[Expr, bool], list[JointTerm]] = {}
-            for place, joint in enumerate(joints):
+            for joint in joints:
                 key = (self.done[joint.matrix], joint.family.function.name == "eigvals")
                 try:
                     terms.setdefault(key, []).extend(joint_terms(still, joint, self._hold))
                 except UnknownDifferenceError:
-                    del joints[place]
+                    joints = [other for other in joints if other is not joint]
                     break
             else:
                 return closed(still, {key: own for key, own in terms.items() if own})
