@@ -139,7 +139,7 @@ def test_range_of_functions(name):
         found = facts(construct.map_(function, (low + (high - low) * ed.sigmoid(x),)))  # the ends are not reached
         inside = values[1:-1][np.isfinite(values[1:-1])]
         assert found.low <= inside.min(initial=inf) and inside.max(initial=-inf) <= found.high
-        if name not in ("sin", "cos", "gammaln") and low > 0 and np.isfinite(values).all():
+        if name not in ("sin", "cos", "gammaln", "isnan") and low > 0 and np.isfinite(values).all():
             assert (found.low, found.high) == pytest.approx((values.min(), values.max()), rel=1e-12)
 
 
