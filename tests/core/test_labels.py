@@ -79,3 +79,18 @@ def test_most_of_two_networks():
     pairs, names = most_matches(ours, theirs, {0: 0})
     assert sorted(pairs) == [(0, 1), (1, 0)]
     assert names == {0: 0, 5: 1, 6: 2}
+
+
+def test_signs_of_antisymmetric_factors_in_sums():
+    """A sum of products with antisymmetric factors is known to be antisymmetric itself, in all its axes."""
+    X = ed.matrix("X", "n", "n")
+    minors = ed.einsum("ik,jl->ijkl", X, X) - ed.einsum("il,jk->ijkl", X, X)
+    total = (
+        ed.einsum("ak,bclm->abcklm", X, minors)
+        - ed.einsum("al,bckm->abcklm", X, minors)
+        + ed.einsum("am,bckl->abcklm", X, minors)
+    )
+    assert_canonical(total)
+    for axes in [(0, 2, 1, 3, 4, 5), (0, 1, 2, 4, 3, 5), (0, 1, 2, 3, 5, 4), (0, 1, 2, 5, 4, 3)]:
+        assert ed.transpose(total, axes) is -total
+    assert ed.transpose(total, (0, 2, 1, 4, 5, 3)) is -total

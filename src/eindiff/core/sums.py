@@ -155,10 +155,19 @@ def _sum_node(terms: Sequence[Expr], shape: Shape, symmetries: tuple[Symmetry, .
 
 def _turned(terms: dict[Expr, Number], axes: tuple[int, ...], content: Number) -> tuple[tuple, int, tuple[Expr, ...]]:
     """The terms with axes in another order and without the factor in front: a key to compare, the sign, the terms."""
-    turned = sorted(((transpose(term, axes), c) for term, c in terms.items()), key=lambda pair: pair[0].digest)
+    pairs = [_bare(transpose(term, axes), c) for term, c in terms.items()]
+    turned = sorted(pairs, key=lambda pair: pair[0].digest)
     sign = -1 if turned[0][1] < 0 else 1
     scaled = [(term, _divide(c, sign * content)) for term, c in turned]
     return tuple([(term.digest, float(c)) for term, c in scaled]), sign, tuple([scale(c, term) for term, c in scaled])
+
+
+def _bare(term: Expr, coefficient: Number) -> tuple[Expr, Number]:
+    """A term without its own coefficient, and the product of both: antisymmetric factors give signs when turned."""
+    if not isinstance(term, Einsum) or term.coefficient == 1:
+        return term, coefficient
+    own, factors, output, sizes = parts(term)
+    return product(1, factors, output, sizes), times(coefficient, own)
 
 
 def _divide(a: Number, b: Number) -> Number:
