@@ -10,7 +10,7 @@ from eindiff.apps.page.formulas import inline
 from eindiff.apps.page.reading import derivatives
 from eindiff.core.nodes import Expr
 from eindiff.text.question import chapters_of
-from eindiff.text.steps import Chapter, Step, Writer, shown
+from eindiff.text.steps import Chapter, DerivationStep, Writer, shown
 from eindiff.text.write.mathml import (
     APPLY,
     TIMES,
@@ -45,7 +45,7 @@ class _Typesetter:
         self.text = Writer(notation, "unicode", chapter.letter)
 
     def data(self, number: int) -> dict[str, Any]:
-        """The model `Chapter`; its steps are numbered from the next number on."""
+        """The model `ChapterData`; its steps are numbered from the next number on."""
         return {
             "title": self.words(self.chapter.title),
             "names": [self.definition(step) for step in self.chapter.names],
@@ -79,14 +79,14 @@ class _Typesetter:
                 pieces.append({"text": part, "mathml": ""})
         return pieces
 
-    def definition(self, step: Step) -> dict[str, Any]:
+    def definition(self, step: DerivationStep) -> dict[str, Any]:
         right = shown(step)
         return {
             "text": f"{self.text.name(step.target)} = {self.text.expr(right)}",
             "mathml": [whole(self.name(step.target)), whole(self.expr(right))],
         }
 
-    def equation(self, step: Step) -> dict[str, Any]:
+    def equation(self, step: DerivationStep) -> dict[str, Any]:
         sides = self.text.equation(step, self.chapter)
         if not step.target:
             made = [self.before(step), self.expr(step.after)]
@@ -96,7 +96,7 @@ class _Typesetter:
             made = [self.name(step.target), *(right[: len(sides) - 1] if step.local is not None else right)]
         return {"text": " = ".join(sides), "mathml": [whole(side) for side in made]}
 
-    def before(self, step: Step) -> str:
+    def before(self, step: DerivationStep) -> str:
         """What a rewrite rule was about to make."""
         parts = [self.expr(part) for part in step.before if isinstance(part, Expr)]
         if step.subject == "einsum":

@@ -46,8 +46,8 @@ class Inference(Shapes):
             node.plan = literals.fold(self.source, node)
             return
         node.type = getattr(self, f"_{node.kind}")(node)
-        if node.type.order > literals.HIGHEST_ORDER:
-            self.fail(node, f"a tensor of order {node.type.order}; the most is {literals.HIGHEST_ORDER}")
+        if node.type.order > literals.LARGEST_ORDER:
+            self.fail(node, f"a tensor of order {node.type.order}; the most is {literals.LARGEST_ORDER}")
 
     # Leaves
 
