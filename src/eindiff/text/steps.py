@@ -17,7 +17,7 @@ from eindiff.calculus.chain_rule import pullback, pushforward, unit
 from eindiff.calculus.derive import derivative, find_variable
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Apply, Einsum, Expr, Map, Variable, plain, topological, variables
+from eindiff.core.nodes import Apply, Einsum, Expr, Map, Number, Variable, plain, topological, variables
 from eindiff.core.rebuild import with_children
 from eindiff.core.rewrite import RULES, Applied, rewrite_log
 from eindiff.text.write.latex import name_latex
@@ -456,17 +456,25 @@ class Writer:
 
     def before(self, step: DerivationStep) -> str:
         """What a rewrite rule was about to make: it does not exist as an expression, but its parts do."""
-        parts = [part for part in step.before if isinstance(part, Expr)]
-        texts = [self.expr(part) for part in parts]
-        latex = self.style == "latex"
+        if step.subject == "add":
+            return self.added([(number, self.expr(term)) for term, number in step.before[0].items()])
+        texts = [self.expr(part) for part in step.before if isinstance(part, Expr)]
         if step.subject == "einsum":
             return texts[0]
-        if step.subject == "add":
-            pairs = [f"{number_text(number)}*{self.expr(term)}" for term, number in step.before[0].items()]
-            return " + ".join(pairs).replace("+ -", "- ").replace("1*", "")
-        if step.subject == "pow":
-            exponent = number_text(step.before[0])
-            return rf"\left({texts[0]}\right)^{{{exponent}}}" if latex else f"({texts[0]})^({exponent})"
-        if latex:
-            return rf"\operatorname{{{step.subject}}}\left({', '.join(texts)}\right)"
-        return f"{step.subject}({', '.join(texts)})"
+        return self.raised(texts[0], step.before[0]) if step.subject == "pow" else self.called(step.subject, texts)
+
+    def added(self, terms: list[tuple[Number, str]]) -> str:
+        """A sum of multiples."""
+        pairs = [f"{number_text(number)}*{text}" for number, text in terms]
+        return " + ".join(pairs).replace("+ -", "- ").replace("1*", "")
+
+    def raised(self, base: str, exponent: Number) -> str:
+        """A power."""
+        power = number_text(exponent)
+        return rf"\left({base}\right)^{{{power}}}" if self.style == "latex" else f"({base})^({power})"
+
+    def called(self, function: str, args: list[str]) -> str:
+        """A function of arguments."""
+        if self.style == "latex":
+            return rf"\operatorname{{{function}}}\left({', '.join(args)}\right)"
+        return f"{function}({', '.join(args)})"
