@@ -1,4 +1,4 @@
-"""The steps of a derivation, typeset."""
+"""How a derivative comes about, step by step and typeset: one theorem of the chain rule after the other."""
 
 from __future__ import annotations
 

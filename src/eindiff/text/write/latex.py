@@ -1,4 +1,4 @@
-"""Trees as LaTeX, to be put between dollar signs."""
+r"""Formulas as LaTeX, `2 \, A^\top \, \left(A \, x - b\right)`, to be put between dollar signs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees as MathML: the same notation as in LaTeX, for browsers, which need nothing else to show it.
+"""Formulas as MathML: the same notation as in LaTeX, for browsers, which need nothing else to show it.
 
 A piece is a sequence of elements. Every text that comes from outside goes through `escape`, once, in `token`.
 """

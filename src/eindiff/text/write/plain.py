@@ -1,4 +1,4 @@
-"""Trees as text: plain (which the parsers read) and Unicode (for a terminal)."""
+"""Formulas as text: plain, `2*A'*(A*x - b)`, which the parsers read, and Unicode, `2·Aᵀ·(A·x − b)`, for a terminal."""
 
 from __future__ import annotations
 
