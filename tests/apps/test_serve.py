@@ -20,8 +20,8 @@ EXAMPLES = [example for group in GROUPS for example in group.examples]
 LOGISTIC = {"expression": "sum(log(exp(-y.*(X*w)) + vector(1)))", "wrt": ["w"]}
 FACTORIZATION = {"expression": "norm2(T - U*V')^2", "wrt": ["U"], "order": 2, "declarations": "U(m,k)"}
 ANSWERS = {
-    "parse": models.Parsed, "derive": models.Derived, "code": models.Code, "steps": models.Steps,
-    "check": models.Checked, "graph": models.Graphs, "structure": models.Structure, "cost": models.Cost,
+    "parse": models.Parsed, "derive": models.DerivedData, "code": models.Code, "steps": models.Steps,
+    "check": models.Checked, "graph": models.Graphs, "structure": models.Structure, "cost": models.CostData,
 }  # fmt: skip
 EVENTS: list[dict] = []
 

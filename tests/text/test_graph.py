@@ -127,7 +127,7 @@ def test_files(tmp_path: Path) -> None:
 
 def test_too_large() -> None:
     x = ed.vector("x", "n")
-    for _ in range(graph.MOST_NODES):
+    for _ in range(graph.MOST_DRAWN):
         x = ed.tanh(x)
     with pytest.raises(EindiffError, match="801 nodes"):
         graph.to_svg(x)

@@ -1,1 +1,1 @@
-"""What people start: the command line, the prompt, the page, the demonstration."""
+"""What people start: the command line (`cli`), the prompt, both on a `terminal`, and the `page` in a browser."""

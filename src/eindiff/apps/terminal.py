@@ -12,7 +12,7 @@ from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.nodes import Expr
 from eindiff.text import steps
 from eindiff.text.layouts import as_row, describe
-from eindiff.text.question import KINDS, Answer, Block, Question, answer
+from eindiff.text.question import KIND_OF_ORDER, Answer, Block, Question, answer
 from eindiff.text.write.to_text import STYLES, to_text
 from eindiff.version import __version__
 
@@ -117,7 +117,7 @@ def _variables(result: Answer) -> list[dict[str, Any]]:
     return [
         {
             "name": v.name,
-            "kind": " ".join([*sorted(v.properties), KINDS.get(v.ndim, f"tensor of order {v.ndim}")]),
+            "kind": " ".join([*sorted(v.properties), KIND_OF_ORDER.get(v.ndim, f"tensor of order {v.ndim}")]),
             "shape": list(v.shape),
             "declared": v.name in result.declared,
         }

@@ -46,11 +46,17 @@ def symmetric(name: str, n: Size, *properties: str) -> Variable:
     return construct.variable(name, (n, n), ("symmetric", *properties))
 
 
-def tensor(name: str, shape: Sequence[Size], *properties: str) -> Variable:
-    """A tensor variable of any order: `tensor("T", ("l", "m", "n"))`."""
-    if not isinstance(shape, Sequence) or isinstance(shape, str):
-        raise EindiffError(f"tensor {name}: a shape is a tuple of sizes, not {shape!r}")
-    return construct.variable(name, tuple(shape), properties)
+def tensor(name: str, *shape: Any) -> Variable:
+    """A tensor variable of any order: `tensor("T", "l", "m", "n")`, `tensor("T", 2, 3, 4, "positive")`.
+
+    The sizes may also come as one tuple, `tensor("T", ("l", "m", "n"), "positive")`; words that are properties stand
+    behind the sizes, so a size that is called like one needs the tuple.
+    """
+    if shape and isinstance(shape[0], Sequence) and not isinstance(shape[0], str):
+        return construct.variable(name, tuple(shape[0]), shape[1:])
+    words = [isinstance(size, str) and size in construct.PROPERTIES for size in shape]
+    count = words.index(True) if True in words else len(shape)
+    return construct.variable(name, shape[:count], shape[count:])
 
 
 def as_expr(value: Operand) -> Expr:

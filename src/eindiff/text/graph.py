@@ -25,7 +25,7 @@ from eindiff.text.write.tree import number_text
 
 LABELS = "ijklpqrstuvabcdefghmnowxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 HIGH = 4  # the order from which on nodes are red
-MOST_NODES = 800
+MOST_DRAWN = 800
 
 FONT = 14.0  # all lengths are in pixels
 CHARACTER = 7.6  # the width of one, on average
@@ -80,8 +80,8 @@ def boxes(outputs: Outputs) -> list[Box]:
     """The nodes of one or several expressions, each after its children, with their text."""
     named = {"": outputs} if isinstance(outputs, Expr) else dict(outputs)
     order = topological(named.values())
-    if len(order) > MOST_NODES:
-        raise EindiffError(f"the graph has {len(order)} nodes; the most that is drawn is {MOST_NODES}")
+    if len(order) > MOST_DRAWN:
+        raise EindiffError(f"the graph has {len(order)} nodes; the most that is drawn is {MOST_DRAWN}")
     found = []
     for node in order:
         box = _box(node)

@@ -29,7 +29,7 @@ _DOCUMENT = re.compile(r"(?s)(\\begin\{aligned\}.* & |.*(?:\n|; )|)(.*?)( \\end\
 
 
 @dataclass(frozen=True, slots=True)
-class Arranged:
+class LaidOut:
     """A derivative in a layout; `row` if it has one axis and the layout makes it a row."""
 
     expr: Expr
@@ -60,7 +60,7 @@ def _is_row(of: int, order: int, layout: str) -> bool:
     return order == 1 and layout == ("denominator" if of else "numerator")
 
 
-def arrange(result: Expr, of: int, by: Sequence[int], layout: str = "mixed") -> Arranged:
+def arrange(result: Expr, of: int, by: Sequence[int], layout: str = "mixed") -> LaidOut:
     """A derivative, which is made in the mixed layout, in another.
 
     >>> import eindiff as ed
@@ -70,7 +70,7 @@ def arrange(result: Expr, of: int, by: Sequence[int], layout: str = "mixed") -> 
     """
     axes = permutation(of, by, layout)
     moved = transpose(result, axes) if axes != tuple(range(result.ndim)) else result
-    return Arranged(moved, _is_row(of, result.ndim, layout))
+    return LaidOut(moved, _is_row(of, result.ndim, layout))
 
 
 def changes(of: int, by: Sequence[int], layout: str) -> bool:

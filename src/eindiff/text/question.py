@@ -24,14 +24,15 @@ from eindiff.program import check as numeric
 from eindiff.program.check import Check
 from eindiff.program.interpreter import evaluate
 from eindiff.text.graph import save
-from eindiff.text.layouts import LAYOUTS, Arranged, arrange, changes, describe
+from eindiff.text.layouts import LAYOUTS, LaidOut, arrange, changes, describe
 from eindiff.text.read.declarations import Declaration, declared
 from eindiff.text.read.parse import parse
 from eindiff.text.read.source import Source
 from eindiff.text.steps import Chapter, derivation
+from eindiff.text.write.plain import SUPERSCRIPTS
 from eindiff.text.write.to_text import NOTATIONS, STYLES
 
-KINDS = {0: "scalar", 1: "vector", 2: "matrix"}  # of variables, by their order; the rest are tensors
+KIND_OF_ORDER = {0: "scalar", 1: "vector", 2: "matrix"}  # of variables, by their order; the rest are tensors
 CHOICES = {
     "notation": (*NOTATIONS, "latex"),
     "style": ("auto", *STYLES),
@@ -76,7 +77,7 @@ class Block:
 
     by: tuple[Variable, ...]
     mixed: Expr
-    arranged: Arranged
+    arranged: LaidOut
 
     @property
     def key(self) -> str:
@@ -95,12 +96,9 @@ class Block:
         d = "∂" if style == "unicode" else "d"
 
         def power(k: int) -> str:
-            return "" if k == 1 else str(k).translate(_SUPERSCRIPTS) if style == "unicode" else f"^{k}"
+            return "" if k == 1 else str(k).translate(SUPERSCRIPTS) if style == "unicode" else f"^{k}"
 
         return f"{d}{power(len(self.by))}{function}/" + "".join(f"{d}{name}{power(k)}" for name, k in self.powers)
-
-
-_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(slots=True)

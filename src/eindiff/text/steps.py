@@ -17,19 +17,20 @@ from eindiff.calculus.chain_rule import pullback, pushforward, unit
 from eindiff.calculus.derive import derivative, find_variable
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Apply, Einsum, Expr, Map, Variable, plain, topological, variables
+from eindiff.core.nodes import Apply, Einsum, Expr, Map, Number, Variable, plain, topological, variables
 from eindiff.core.rebuild import with_children
 from eindiff.core.rewrite import RULES, Applied, rewrite_log
 from eindiff.text.write.latex import name_latex
+from eindiff.text.write.plain import SUBSCRIPTS
 from eindiff.text.write.to_text import Equations
 from eindiff.text.write.tree import number_text
 
-_LETTERS = "vuzsq"
-_FUNCTIONS = "fgh"
+_VALUE_NAMES = "vuzsq"
+_FUNCTION_NAMES = "fgh"
 _MANY = 40  # steps of a chapter from which on they are not also written out, but for the last
 _TIDYING = {"simplify_index_maps", "trivial_power"}  # rules that students need not see
 
-WORDS = {
+WHY = {
     "multiple": "`{node}` is a multiple of `{child}`: so are their derivatives.",
     "sum of entries": "`{node}` adds up entries of `{child}`: each of them counts once.",
     "Theorem 5": "`{node}` is a product: differentiate one factor at a time, keep the others, and add up.",
@@ -47,7 +48,7 @@ WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DerivationStep:
     """One step: the rule or theorem, why it applies, and the equation that it gives.
 
     `before` is what the rule was applied to (for the chain rule: the node, and its child or the variable). The equation
@@ -74,8 +75,8 @@ class Chapter:
     title: str
     by: tuple[str, ...] = ()
     letter: str = ""  # that the names begin with
-    names: list[Step] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    names: list[DerivationStep] = field(default_factory=list)
+    steps: list[DerivationStep] = field(default_factory=list)
 
 
 def derivation(
@@ -127,7 +128,7 @@ def _title(names: _Names, called: str) -> str:
 # Rewrite rules
 
 
-def _rules(log: Sequence[Applied], seen: set[str]) -> list[Step]:
+def _rules(log: Sequence[Applied], seen: set[str]) -> list[DerivationStep]:
     """The rules of a log that were not seen before."""
     steps = []
     for entry in log:
@@ -136,7 +137,7 @@ def _rules(log: Sequence[Applied], seen: set[str]) -> list[Step]:
         seen.add(str(entry))
         if isinstance(entry.after, Expr):
             title = entry.rule.replace("_", " ")
-            steps.append(Step(title, _identity(entry), entry.before, entry.after, subject=entry.subject))
+            steps.append(DerivationStep(title, _identity(entry), entry.before, entry.after, subject=entry.subject))
     return steps
 
 
@@ -161,8 +162,8 @@ class _Names:
         # what is differentiated may have been put together anew; it is where the log begins or ends
         self.y = chain[-1 if self.forward else 0].before[0] if chain else y
         found = {entry.before[0] for entry in chain} | {e.before[1] for e in chain if not self.forward}
-        self.letter = next((c for c in _LETTERS if not any(name.startswith(c) for name in taken)), "node")
-        self.function = next((c for c in _FUNCTIONS[order : order + 1] if c not in taken), f"F{order + 1}")
+        self.letter = next((c for c in _VALUE_NAMES if not any(name.startswith(c) for name in taken)), "node")
+        self.function = next((c for c in _FUNCTION_NAMES[order : order + 1] if c not in taken), f"F{order + 1}")
         inner = [node for node in topological([self.y]) if node in found and node not in (self.y, x)]
         self.of: dict[Expr, Variable] = {
             node: construct.variable(f"{self.letter}{k}", _plain(node.shape)) for k, node in enumerate(inner, 1)
@@ -198,11 +199,11 @@ class _Names:
         shape = node.shape + self.x.shape if self.forward else self.y.shape + node.shape
         return construct.variable(self.mark(self.of[node].name), _plain(shape))
 
-    def definitions(self) -> list[Step]:
+    def definitions(self) -> list[DerivationStep]:
         """What the names stand for, in the order of computing them."""
         nodes = [*self.of, self.y]
         return [
-            Step("name", "", (node,), node, self.text(node), self.short(node) if node.children else None)
+            DerivationStep("name", "", (node,), node, self.text(node), self.short(node) if node.children else None)
             for node in nodes
         ]
 
@@ -215,7 +216,7 @@ def _plain(shape: tuple) -> tuple:
     )
 
 
-def _chain_rule(log: Sequence[Applied], names: _Names, seen: set[str]) -> list[Step]:
+def _chain_rule(log: Sequence[Applied], names: _Names, seen: set[str]) -> list[DerivationStep]:
     """One step for each value that a sweep stores, preceded by the rules that it needed."""
     grouped: dict[Expr, list[Applied]] = {}
     rules: dict[Expr, list[Applied]] = {}
@@ -237,7 +238,8 @@ def _chain_rule(log: Sequence[Applied], names: _Names, seen: set[str]) -> list[S
         words = dict.fromkeys(_words(entry, names) for entry in entries)
         after = construct.add([entry.after for entry in entries])
         local = _locally(node, [entry.before[0] for entry in entries], names)
-        steps.append(Step("; ".join(titles), " ".join(words), entries[0].before, after, names.target(node), local))
+        rule, why, target = "; ".join(titles), " ".join(words), names.target(node)
+        steps.append(DerivationStep(rule, why, entries[0].before, after, target, local))
     return steps + _rules(waiting, seen)
 
 
@@ -252,7 +254,7 @@ def _words(entry: Applied, names: _Names) -> str:
             key = "multiple"
         elif not node.is_product:
             key = "sum of entries"
-    return WORDS[key].format(node=names.text(node), child=names.text(child), function=function)
+    return WHY[key].format(node=names.text(node), child=names.text(child), function=function)
 
 
 def _locally(node: Expr, parents: Sequence[Expr], names: _Names) -> Expr | None:
@@ -288,7 +290,7 @@ def _forward_terms(node: Expr, names: _Names) -> list[Expr]:
     return pushforward(short, dots, names.x.ndim)
 
 
-def _ending(after: Expr, x: Variable, symmetric: str, names: _Names, last: Expr | None) -> list[Step]:
+def _ending(after: Expr, x: Variable, symmetric: str, names: _Names, last: Expr | None) -> list[DerivationStep]:
     """The convention for a symmetric variable, and the result where it is not yet what the chain rule gave."""
     target = f"d{names.function}/d{x.name}"
     if x.symmetries and last is not None:
@@ -297,7 +299,8 @@ def _ending(after: Expr, x: Variable, symmetric: str, names: _Names, last: Expr 
             if symmetric == "projected"
             else "entries off the diagonal move in pairs, so take D + D', and the diagonal once."
         )
-        return [Step(f"symmetric variable, {symmetric}", f"`{x.name}` is symmetric: {how}", (x,), after, target)]
+        words = f"`{x.name}` is symmetric: {how}"
+        return [DerivationStep(f"symmetric variable, {symmetric}", words, (x,), after, target)]
     if last is after:
         return []
     if construct.is_zero(after):
@@ -306,7 +309,7 @@ def _ending(after: Expr, x: Variable, symmetric: str, names: _Names, last: Expr 
         words = f"`{names.function}` is `{x.name}` itself: its derivative by itself is the unit tensor."
     else:
         words = "Put together, with like terms merged."
-    return [Step("result", words, (names.y, x), after, target)]
+    return [DerivationStep("result", words, (names.y, x), after, target)]
 
 
 # Steps as text
@@ -383,7 +386,7 @@ def as_data(chapters: Sequence[Chapter], notation: str = "matrix") -> list[dict[
     return data
 
 
-def shown(step: Step) -> Expr:
+def shown(step: DerivationStep) -> Expr:
     """What a step says that its target is: the local equation where there is one."""
     return step.after if step.local is None else step.local
 
@@ -417,11 +420,10 @@ class Writer:
         """v̄₁ for vbar1, v̇₁ for vdot1, v₁ for v1 in the Unicode style."""
         if self.style != "unicode" or not self.letter:
             return text
-        digits = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
         above = {"bar": "\u0304", "dot": "\u0307", None: ""}
         return re.sub(
             rf"\b{self.letter}(bar|dot)?(\d*)(?![0-9A-Za-z_])",
-            lambda found: self.letter + above[found[1]] + found[2].translate(digits),
+            lambda found: self.letter + above[found[1]] + found[2].translate(SUBSCRIPTS),
             text,
         )
 
@@ -444,7 +446,7 @@ class Writer:
             return "".join(f"${self.name(p)}$" if k % 2 else _escaped(p) for k, p in enumerate(pieces))
         return "".join(self.name(p) if k % 2 else p for k, p in enumerate(pieces))
 
-    def equation(self, step: Step, chapter: Chapter) -> list[str]:
+    def equation(self, step: DerivationStep, chapter: Chapter) -> list[str]:
         """The sides of the equation that a step gives, none twice."""
         if not step.target:
             return [self.before(step), self.expr(step.after)]
@@ -452,19 +454,27 @@ class Writer:
         right = [self.expr(part) for part in (step.local, None if short else step.after) if part is not None]
         return [self.name(step.target), *dict.fromkeys(right)]
 
-    def before(self, step: Step) -> str:
+    def before(self, step: DerivationStep) -> str:
         """What a rewrite rule was about to make: it does not exist as an expression, but its parts do."""
-        parts = [part for part in step.before if isinstance(part, Expr)]
-        texts = [self.expr(part) for part in parts]
-        latex = self.style == "latex"
+        if step.subject == "add":
+            return self.added([(number, self.expr(term)) for term, number in step.before[0].items()])
+        texts = [self.expr(part) for part in step.before if isinstance(part, Expr)]
         if step.subject == "einsum":
             return texts[0]
-        if step.subject == "add":
-            pairs = [f"{number_text(number)}*{self.expr(term)}" for term, number in step.before[0].items()]
-            return " + ".join(pairs).replace("+ -", "- ").replace("1*", "")
-        if step.subject == "pow":
-            exponent = number_text(step.before[0])
-            return rf"\left({texts[0]}\right)^{{{exponent}}}" if latex else f"({texts[0]})^({exponent})"
-        if latex:
-            return rf"\operatorname{{{step.subject}}}\left({', '.join(texts)}\right)"
-        return f"{step.subject}({', '.join(texts)})"
+        return self.raised(texts[0], step.before[0]) if step.subject == "pow" else self.called(step.subject, texts)
+
+    def added(self, terms: list[tuple[Number, str]]) -> str:
+        """A sum of multiples."""
+        pairs = [f"{number_text(number)}*{text}" for number, text in terms]
+        return " + ".join(pairs).replace("+ -", "- ").replace("1*", "")
+
+    def raised(self, base: str, exponent: Number) -> str:
+        """A power."""
+        power = number_text(exponent)
+        return rf"\left({base}\right)^{{{power}}}" if self.style == "latex" else f"({base})^({power})"
+
+    def called(self, function: str, args: list[str]) -> str:
+        """A function of arguments."""
+        if self.style == "latex":
+            return rf"\operatorname{{{function}}}\left({', '.join(args)}\right)"
+        return f"{function}({', '.join(args)})"

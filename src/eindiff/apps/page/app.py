@@ -39,7 +39,7 @@ TYPES = {
     ".svg": "image/svg+xml", ".png": "image/png", ".ico": "image/x-icon", ".json": "application/json",
     ".webmanifest": "application/manifest+json", ".woff2": "font/woff2",
 }  # fmt: skip
-WORDS = {
+REASONS = {
     400: "The request is not one of HTTP with JSON.",
     408: "The time limit was reached.",
     411: "The length of the request is not given.",
@@ -48,7 +48,7 @@ WORDS = {
     503: "Too many requests at the moment.",
 }
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": models.Problem, "description": text} for status, text in WORDS.items()
+    status: {"model": models.Problem, "description": text} for status, text in REASONS.items()
 }
 SUMMARY = """Closed-form derivatives of tensor expressions. Every request stands for itself; nothing is stored."""
 
@@ -111,7 +111,7 @@ def _guarded(log: Callable[..., None]) -> Callable[[Request, Handler], Awaitable
 def _too_long(request: Request) -> Response | None:
     """What is answered to a body that is too long, or of unknown length."""
     if "transfer-encoding" in request.headers:
-        return problem(411, WORDS[411])
+        return problem(411, REASONS[411])
     length = request.headers.get("content-length", "0")
     if length.isdecimal() and int(length) <= limits.LONGEST_BODY:
         return None
@@ -168,13 +168,13 @@ def _add_tasks(app: FastAPI, workers: Workers) -> None:
         )(endpoint)  # fmt: skip
 
     task("parse", models.Text, models.Parsed, "What an expression is: its shape and variables")
-    task("derive", models.Ask, models.Derived, "Derivatives of an expression")
+    task("derive", models.Ask, models.DerivedData, "Derivatives of an expression")
     task("code", models.CodeAsk, models.Code, "Code for an expression and its derivatives")
     task("steps", models.Ask, models.Steps, "How a derivative comes about")
     task("check", models.Ask, models.Checked, "Derivatives against finite differences")
     task("graph", models.Ask, models.Graphs, "The expression DAG, in reverse and in cross-country mode")
     task("structure", models.SizedAsk, models.Structure, "The structure of a Hessian")
-    task("cost", models.SizedAsk, models.Cost, "Operations and memory at given sizes")
+    task("cost", models.SizedAsk, models.CostData, "Operations and memory at given sizes")
 
 
 def _add_facts(app: FastAPI, workers: Workers) -> None:

@@ -21,7 +21,7 @@ def typical_sizes(names: Iterable[str], given: Mapping[str, int] | None = None) 
 
 
 def cost(ask: Mapping[str, Any]) -> dict[str, Any]:
-    """The model `Cost`."""
+    """The model `CostData`."""
     result = derivatives(ask)
     function = result.function
     outputs = [block.arranged.expr for block in result.blocks]

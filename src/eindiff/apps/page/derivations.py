@@ -1,16 +1,18 @@
-"""The steps of a derivation, typeset."""
+"""How a derivative comes about, step by step and typeset: one theorem of the chain rule after the other."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from eindiff.apps.page.formulas import inline
 from eindiff.apps.page.reading import derivatives
-from eindiff.core.nodes import Expr
+from eindiff.core.nodes import Expr, Number
 from eindiff.text.question import chapters_of
-from eindiff.text.steps import Chapter, Step, Writer, shown
+from eindiff.text.steps import Chapter, DerivationStep, Writer, shown
 from eindiff.text.write.mathml import (
     APPLY,
     TIMES,
@@ -28,82 +30,74 @@ D = '<mo lspace="0" rspace="0">∂</mo>'
 
 
 def steps(ask: Mapping[str, Any]) -> dict[str, Any]:
-    """The model `Steps`."""
+    """The model `Steps`; its steps are numbered through."""
     result = derivatives(ask)
-    number, chapters = 0, []
-    for chapter in chapters_of(result) if result.by else []:
-        chapters.append(_Typesetter(result.question.notation, chapter).data(number))
-        number += len(chapter.steps)
-    return {"chapters": chapters}
+    numbers = count(1)
+    return {
+        "chapters": [
+            _Typesetter(result.question.notation, "mathml", chapter.letter).data(chapter, numbers)
+            for chapter in (chapters_of(result) if result.by else [])
+        ]
+    }
 
 
-class _Typesetter:
-    """Writes a chapter."""
+@dataclass(frozen=True, slots=True)
+class _Typesetter(Writer):
+    """Writes a chapter in MathML, beside its text."""
 
-    def __init__(self, notation: str, chapter: Chapter) -> None:
-        self.notation, self.chapter = notation, chapter
-        self.text = Writer(notation, "unicode", chapter.letter)
+    @property
+    def unicode(self) -> Writer:
+        return Writer(self.notation, "unicode", self.letter)
 
-    def data(self, number: int) -> dict[str, Any]:
-        """The model `Chapter`; its steps are numbered from the next number on."""
+    def data(self, chapter: Chapter, numbers: Iterator[int]) -> dict[str, Any]:
+        """The model `ChapterData`."""
         return {
-            "title": self.words(self.chapter.title),
-            "names": [self.definition(step) for step in self.chapter.names],
+            "title": self.pieces(chapter.title),
+            "names": [self.definition(step) for step in chapter.names],
             "steps": [
                 {
-                    "number": number + k,
+                    "number": next(numbers),
                     "rule": step.rule,
-                    "words": self.words(step.words),
-                    "equation": self.equation(step),
+                    "words": self.pieces(step.words),
+                    "equation": self.sides(*(writer.equation(step, chapter) for writer in (self.unicode, self))),
                 }
-                for k, step in enumerate(self.chapter.steps, 1)
+                for step in chapter.steps
             ],
         }
 
-    def expr(self, expr: Expr) -> str:
-        return inline(expr, self.notation, self.chapter.letter)
-
-    def name(self, name: str) -> str:
-        """A name, or a derivative `df/dx`."""
-        if found := re.fullmatch(r"d(\w+)/d(\w+)", name):
-            return f"<mfrac>{row(D + name_mathml(found[1]))}{row(D + name_mathml(found[2]))}</mfrac>"
-        return MathmlStyle(letter=self.chapter.letter).define(name)
-
-    def words(self, text: str) -> list[dict[str, str]]:
+    def pieces(self, text: str) -> list[dict[str, str]]:
         """Words with formulas for the names between backticks."""
         pieces = []
         for k, part in enumerate(text.split("`")):
             if k % 2 and re.fullmatch(r"\w+|d\w+/d\w+", part):
-                pieces.append({"text": self.text.name(part), "mathml": whole(self.name(part), display=False)})
+                pieces.append({"text": self.unicode.name(part), "mathml": whole(self.name(part), display=False)})
             elif part:
                 pieces.append({"text": part, "mathml": ""})
         return pieces
 
-    def definition(self, step: Step) -> dict[str, Any]:
-        right = shown(step)
-        return {
-            "text": f"{self.text.name(step.target)} = {self.text.expr(right)}",
-            "mathml": [whole(self.name(step.target)), whole(self.expr(right))],
-        }
+    def definition(self, step: DerivationStep) -> dict[str, Any]:
+        return self.sides(*([writer.name(step.target), writer.expr(shown(step))] for writer in (self.unicode, self)))
 
-    def equation(self, step: Step) -> dict[str, Any]:
-        sides = self.text.equation(step, self.chapter)
-        if not step.target:
-            made = [self.before(step), self.expr(step.after)]
-        else:  # as many sides as the text has
-            parts = [part for part in (step.local, step.after) if part is not None]
-            right = list(dict.fromkeys(self.expr(part) for part in parts))
-            made = [self.name(step.target), *(right[: len(sides) - 1] if step.local is not None else right)]
-        return {"text": " = ".join(sides), "mathml": [whole(side) for side in made]}
+    @staticmethod
+    def sides(text: list[str], mathml: list[str]) -> dict[str, Any]:
+        """The model `Equation`."""
+        return {"text": " = ".join(text), "mathml": [whole(side) for side in mathml]}
 
-    def before(self, step: Step) -> str:
-        """What a rewrite rule was about to make."""
-        parts = [self.expr(part) for part in step.before if isinstance(part, Expr)]
-        if step.subject == "einsum":
-            return parts[0]
-        if step.subject == "add":
-            terms = [(number_mathml(number), self.expr(term)) for term, number in step.before[0].items()]
-            return "<mo>+</mo>".join(one if factor == "<mn>1</mn>" else factor + TIMES + one for factor, one in terms)
-        if step.subject == "pow":
-            return above(fenced(parts[0]), number_mathml(step.before[0]))
-        return token("mi", step.subject) + APPLY + fenced("<mo>,</mo>".join(parts))
+    # Formulas
+
+    def expr(self, expr: Expr) -> str:
+        return inline(expr, self.notation, self.letter)
+
+    def name(self, name: str) -> str:
+        if found := re.fullmatch(r"d(\w+)/d(\w+)", name):
+            return f"<mfrac>{row(D + name_mathml(found[1]))}{row(D + name_mathml(found[2]))}</mfrac>"
+        return MathmlStyle(letter=self.letter).define(name)
+
+    def added(self, terms: list[tuple[Number, str]]) -> str:
+        return "<mo>+</mo>".join(one if factor == 1 else number_mathml(factor) + TIMES + one for factor, one in terms)
+
+    def raised(self, base: str, exponent: Number) -> str:
+        return above(fenced(base), number_mathml(exponent))
+
+    def called(self, function: str, args: list[str]) -> str:
+        return token("mi", function) + APPLY + fenced("<mo>,</mo>".join(args))

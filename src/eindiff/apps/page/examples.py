@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eindiff.apps.page.models import Example, ExampleGroup, Function
+from eindiff.apps.page.models import Example, ExampleGroup, FunctionData
 from eindiff.text.read.table import TABLE
 
 
@@ -94,6 +94,6 @@ GROUPS = [
 ]
 
 
-def functions() -> list[Function]:
+def functions() -> list[FunctionData]:
     """The functions of the language, in the order of the alphabet."""
-    return [Function(name=name, description=row.usage) for name, row in sorted(TABLE.items())]
+    return [FunctionData(name=name, description=row.usage) for name, row in sorted(TABLE.items())]

@@ -10,7 +10,7 @@ from eindiff.core.nodes import Expr
 from eindiff.text.layouts import as_row
 from eindiff.text.write.mathml import MathmlStyle, below, fenced, letters, name_mathml, whole
 from eindiff.text.write.plain import PlainStyle
-from eindiff.text.write.to_text import Equation, Equations
+from eindiff.text.write.to_text import Equations, Line
 from eindiff.text.write.tree import Tree, walk
 
 BY_ENTRY = "What has no form in matrix notation is written by its entries."
@@ -50,7 +50,7 @@ def labels(pairs: Sequence[tuple[str, Any]]) -> str:
     return letters([letter for letter, _ in pairs])
 
 
-def _definition(line: Equation, style: MathmlStyle) -> dict[str, str]:
+def _definition(line: Line, style: MathmlStyle) -> dict[str, str]:
     plain = PlainStyle()
     head = plain.heading(line.labels) + " " if line.labels else ""
     return {

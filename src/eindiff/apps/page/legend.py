@@ -19,8 +19,8 @@ from eindiff.text.write.plain import POWER, PRODUCT, Piece, UnicodeStyle
 from eindiff.text.write.to_text import Equations
 from eindiff.text.write.tree import Tree, call, literal, product, split_number
 
-LONGEST = 120  # characters of a formula; in a longer one, factors have names
-NAMES = "CDEFGKLMNPQ"
+LONGEST_FORMULA = 120  # characters of a formula; in a longer one, factors have names
+FACTOR_NAMES = "CDEFGKLMNPQ"
 
 
 class LegendStyle(UnicodeStyle):
@@ -36,7 +36,7 @@ class LegendStyle(UnicodeStyle):
 def legend(
     scheme: Scheme, blocks: Sequence[Sequence[Expr]], names: Sequence[str], sizes: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """The models `Term`, one for each colour."""
+    """The models `TermData`, one for each colour."""
     rows = []
     for colour, [(i, j, term), *_] in zip(COLOURS, scheme.kinds, strict=False):
         patterns = [pattern for pattern in decompose(blocks[i][j], sizes) if pattern.coefficient]
@@ -76,13 +76,13 @@ def described(pattern: Pattern, rows: int) -> dict[str, Any]:
 
 def _formula(tree: Tree) -> dict[str, str] | None:
     text = LegendStyle().text(tree)
-    return {"text": text, "mathml": whole(MathmlStyle().text(tree))} if len(text) <= LONGEST else None
+    return {"text": text, "mathml": whole(MathmlStyle().text(tree))} if len(text) <= LONGEST_FORMULA else None
 
 
 def _named(pattern: Pattern) -> tuple[Pattern, dict[str, Expr]]:
     """A pattern with variables in the place of its factors, and what they stand for."""
     taken = {v.name for node, _ in pattern.factors for v in variables(node)}
-    free = (letter + mark for mark in ("", "1", "2", "3") for letter in NAMES if letter + mark not in taken)
+    free = (letter + mark for mark in ("", "1", "2", "3") for letter in FACTOR_NAMES if letter + mark not in taken)
     names: dict[Expr, str] = {}
     factors = []
     for node, labels in pattern.factors:

@@ -6,7 +6,7 @@ element), in which everything that came from the user is escaped.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -84,6 +84,14 @@ class SizedAsk(Ask):
 # Parts of answers
 
 
+class Data(BaseModel):
+    """What is said of something: the OpenAPI description calls `VariableData`, say, by the name of the thing."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__name__ = cls.__qualname__ = cls.__name__.removesuffix("Data")
+
+
 class Definition(BaseModel):
     """A named part of an expression."""
 
@@ -93,7 +101,7 @@ class Definition(BaseModel):
     mathml: str = Field(description="What it stands for.")
 
 
-class Formula(BaseModel):
+class Formula(Data):
     """An expression, written in several ways."""
 
     text: str = Field(description="Plain text that the parser reads back, with the named parts in front.")
@@ -112,7 +120,7 @@ class Formula(BaseModel):
     note: str = Field("", description="What there is to say about the notation, as a sentence; may be empty.")
 
 
-class Variable(BaseModel):
+class VariableData(Data):
     """A variable of an expression."""
 
     name: str
@@ -125,7 +133,7 @@ class Variable(BaseModel):
     declaration: str = Field(description="What a declaration of it says: `S(n,n) symmetric`.")
 
 
-class Block(Formula):
+class BlockData(Formula):
     """One derivative."""
 
     key: str = Field(description="The variables: `x`, or `x,y`.")
@@ -135,19 +143,19 @@ class Block(Formula):
     axes: str = Field(description="The order of the axes in words.")
 
 
-class Parsed(BaseModel):
+class Parsed(Data):
     """What an expression is."""
 
     name: str = Field(description="What the function is called: `f`, unless a variable is.")
     function: Formula
-    variables: list[Variable] = Field(description="In the order of their names.")
+    variables: list[VariableData] = Field(description="In the order of their names.")
     size_names: list[str] = Field(description="The named sizes, in the order of the alphabet.")
 
 
-class Derived(Parsed):
+class DerivedData(Parsed):
     """The derivatives of an expression."""
 
-    blocks: list[Block]
+    blocks: list[BlockData]
     conventions: list[str] = Field(description="Sentences on layout and symmetric variables.")
 
 
@@ -174,7 +182,7 @@ class Equation(BaseModel):
     mathml: list[str] = Field(description="The sides, a `<math>` element each.")
 
 
-class Step(BaseModel):
+class StepData(Data):
     """One step of a derivation."""
 
     number: int
@@ -183,18 +191,18 @@ class Step(BaseModel):
     equation: Equation
 
 
-class Chapter(BaseModel):
+class ChapterData(Data):
     """The steps of one order."""
 
     title: list[Piece]
     names: list[Equation] = Field(description="What the names in the steps stand for.")
-    steps: list[Step]
+    steps: list[StepData]
 
 
 class Steps(BaseModel):
     """A derivation."""
 
-    chapters: list[Chapter]
+    chapters: list[ChapterData]
 
 
 class CheckedBlock(BaseModel):
@@ -235,7 +243,7 @@ class Graphs(BaseModel):
     same: bool = Field(description="Whether both modes multiply the same tensors in the same order.")
 
 
-class Term(BaseModel):
+class TermData(Data):
     """A part of a Hessian that is drawn in one colour."""
 
     colour: str = Field(description="As in `#4c78a8`.")
@@ -254,7 +262,7 @@ class Structure(BaseModel):
     formula: str = Field("", description="With its sizes: `I₁₀₀₀ ⊗ core(10×10)`; may be empty.")
     explanation: str = Field("", description="What that means, in a sentence or two.")
     svg: str = Field("", description="A drawing of blocks, deltas and cores: an `<svg>` element.")
-    terms: list[Term] = Field(default_factory=list, description="What the colours stand for.")
+    terms: list[TermData] = Field(default_factory=list, description="What the colours stand for.")
     note: str = Field("", description="What there is to say about the drawing; may be empty.")
     bytes: int = Field(0, description="Memory of its parts at the sizes drawn.")
     dense_bytes: int = Field(0, description="Memory of all entries at the sizes drawn.")
@@ -279,7 +287,7 @@ class ModeCost(BaseModel):
     peak: float
 
 
-class Cost(BaseModel):
+class CostData(Data):
     """What computing the derivatives costs at some sizes, as `ed.compile` plans it."""
 
     sizes: dict[str, int] = Field(description="All named sizes, those that were guessed too.")
@@ -317,7 +325,7 @@ class Examples(BaseModel):
     groups: list[ExampleGroup]
 
 
-class Function(BaseModel):
+class FunctionData(Data):
     """A function of the language."""
 
     name: str
@@ -330,7 +338,7 @@ class Settings(BaseModel):
     version: str
     time_limit: float = Field(description="Seconds for one request.")
     limits: dict[str, int]
-    functions: list[Function] = Field(description="The functions of the language, for completion.")
+    functions: list[FunctionData] = Field(description="The functions of the language, for completion.")
 
 
 class Health(BaseModel):
@@ -353,7 +361,7 @@ class Problem(BaseModel):
     line: int | None = Field(None, description="Line of the field, from 1.")
     column: int | None = Field(None, description="Column in that line, from 1, in characters.")
     hint: str = Field("", description="What to try instead; may be empty.")
-    variables: list[Variable] = Field(
+    variables: list[VariableData] = Field(
         default_factory=list,
         description="The variables of an expression that reads well but does not fit together, so that their kinds can "
         "be changed; sizes that are not declared are `?`.",

@@ -30,8 +30,8 @@ from eindiff.core.nodes import (
     intern,
     number,
     plain,
+    remember,
     topological,
-    unlisted,
 )
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import tensor_order_path
@@ -191,8 +191,10 @@ class Multiplications:
         """The one node of its kind that is made of these."""
         key = (kind, *key)
         if key not in self._made:
-            made = self._made[key] = unlisted(kind, b"graph %d" % len(self._made), symmetries=(), **fields)
-            self._expanded[made] = made
+            made: Any = object.__new__(kind)  # past the constructors, which make canonical nodes
+            for name, value in {**fields, "symmetries": (), "digest": b"graph %d" % len(self._made)}.items():
+                remember(made, name, value)
+            self._made[key] = self._expanded[made] = made
         return self._made[key]
 
 

@@ -23,11 +23,11 @@ from eindiff.structure.picture import COLOURS, OTHER, PALE
 from eindiff.structure.picture_scheme import Scheme, Side, scheme_of
 from eindiff.text.graph import boxes, to_svg
 
-SMALL = {"m": 10, "n": 6, "k": 3, "p": 4, "r": 2, "h": 4}  # sizes that are drawn, if none are given
-ENTRIES = 400_000  # of an array that is made for a picture
+DRAWN_SIZES = {"m": 10, "n": 6, "k": 3, "p": 4, "r": 2, "h": 4}  # sizes that are drawn, if none are given
+MOST_ENTRIES = 400_000  # of an array that is made for a picture
 SIDE, MARGIN = 340.0, 8.0
 
-WORDS = {
+EXPLANATIONS = {
     "diagonal": "Only the entries on the diagonal are not zero: solving with it is a division.",
     "identity": "A multiple of the identity.",
     "identity ⊗ diagonal": "A diagonal whose entries repeat.",
@@ -111,9 +111,9 @@ def structure(ask: Mapping[str, Any]) -> dict[str, Any]:
 def _sizes(exprs: Sequence[Expr], wanted: Sequence[Variable], given: Mapping[str, int]) -> dict[str, int]:
     """The sizes that are drawn; arrays may not be too large."""
     names = size_names(*exprs, *wanted, *variables(*exprs))
-    sizes = {name: given.get(name, SMALL.get(name, 5)) for name in sorted(names)}
+    sizes = {name: given.get(name, DRAWN_SIZES.get(name, 5)) for name in sorted(names)}
     for v in [*variables(*exprs), *wanted]:
-        if prod(sz.evaluate(size, sizes) for size in v.shape) > ENTRIES:
+        if prod(sz.evaluate(size, sizes) for size in v.shape) > MOST_ENTRIES:
             raise ProblemError(
                 f"{v.name} of shape {shape_text(v.shape)} is too large to be drawn at these sizes", "sizes"
             )
@@ -132,15 +132,15 @@ def explanation(word: str) -> str:
     >>> explanation("identity")
     'A multiple of the identity.'
     """
-    if word in WORDS:
-        return WORDS[word]
+    if word in EXPLANATIONS:
+        return EXPLANATIONS[word]
     if word.endswith(" + low rank"):
         base = explanation(word.removesuffix(" + low rank"))
         return f"{base} To that, a product of thin matrices is added (Woodbury's identity solves with the sum)."
     if "⊗" in word and "identity" in word:
         return "The same block many times, along the diagonal or interleaved: one small factorization solves all of it."
     if word.startswith("block diagonal"):
-        return WORDS["block diagonal"]
+        return EXPLANATIONS["block diagonal"]
     return ""
 
 

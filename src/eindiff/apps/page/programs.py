@@ -29,7 +29,7 @@ IMPORTS = {
     "cupy": ["import cupy as cp"],
 }
 
-MAIN = """
+MAIN_PART = """
 
 if __name__ == "__main__":
 {recipe}
@@ -89,7 +89,7 @@ def _module(script: Script, library: str) -> str:
     kept = "\n".join(line for line in lines if not line.startswith("import ") and line != "pass").strip()
     imports = sorted({*own, *IMPORTS[library], "import numpy as np"}, key=lambda line: line.split()[1])
     imports += ["", 'jax.config.update("jax_enable_x64", True)'] if library == "jax" else []
-    main = MAIN.format(
+    main = MAIN_PART.format(
         recipe=recipe,
         converted=CONVERTED[library],
         sizes="".join(f", {name}={name}" for name in (module.names.sizes[size] for size in module.unseen)),

@@ -15,7 +15,7 @@ from eindiff.apps.page import limits
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.nodes import topological, variables
 from eindiff.text import question as questions
-from eindiff.text.question import KINDS, Answer, Question
+from eindiff.text.question import KIND_OF_ORDER, Answer, Question
 from eindiff.text.read.declarations import Declaration, by_name, declared
 from eindiff.text.read.source import ParseError, Source
 from eindiff.text.read.syntax import postorder, read
@@ -93,7 +93,7 @@ def unfitting(text: str, known: Mapping[str, Declaration]) -> list[dict[str, Any
 
 
 def variable_data(result: Answer) -> list[dict[str, Any]]:
-    """The models `Variable` of an answer. A diagonal matrix is a vector inside, and shown as what was declared."""
+    """The models `VariableData` of an answer. A diagonal matrix is a vector inside, and shown as what was declared."""
     rows = []
     for v in result.variables:
         declaration = result.declared.get(v.name)
@@ -105,14 +105,14 @@ def variable_data(result: Answer) -> list[dict[str, Any]]:
 
 
 def _guessed(declaration: Declaration) -> dict[str, Any]:
-    """The model `Variable` of what is only declared, or guessed by its name."""
+    """The model `VariableData` of what is only declared, or guessed by its name."""
     shape = ["?" if size is None else size for size in declaration.shape]
     properties = [*(["diagonal"] if declaration.diagonal else []), *sorted(declaration.properties)]
     return _variable_row(declaration.name, shape, properties, not declaration.guessed)
 
 
 def _variable_row(name: str, shape: list[Any], properties: list[str], is_declared: bool) -> dict[str, Any]:
-    kind = KINDS.get(len(shape), "tensor")
+    kind = KIND_OF_ORDER.get(len(shape), "tensor")
     sizes = f"({','.join(str(size) for size in shape)})" if shape and "?" not in shape else ""
     return {
         "name": name,

@@ -38,7 +38,7 @@ Labels = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Labelled:
     """An expression whose axes are labels, all different."""
 
     expr: Expr
@@ -148,7 +148,7 @@ class _Reader:
             pieces.append(self.take())
         return _size(ast.parse("".join(pieces), mode="eval").body)
 
-    def sum(self) -> Value:
+    def sum(self) -> Labelled:
         sign = -1 if self.accept("-") else 1
         terms = [_scaled(sign, self.term())]
         while self.token in ("+", "-"):
@@ -156,7 +156,7 @@ class _Reader:
             terms.append(_scaled(sign, self.term()))
         return _added(terms) if len(terms) > 1 else terms[0]
 
-    def term(self) -> Value:
+    def term(self) -> Labelled:
         if self.is_sum():
             return self.summed()
         factors = [self.power()]
@@ -173,14 +173,15 @@ class _Reader:
         """Whether a sum begins here; Σ is one too, for those who have a variable named sum."""
         return self.token in ("sum", "Σ") and self.token not in self.known and self.ahead(1) == "["
 
-    def summed(self) -> Value:
+    def summed(self) -> Labelled:
         self.take()
         outside = dict(self.scope), self.written
         labels = self.labels()
         body = self.term()
         sizes = {label: self.scope[label] for label in labels}
         self.scope, self.written = outside
-        unbound = [Value(construct.size_number(self.known_size(x, sizes[x]))) for x in labels if x not in body.labels]
+        alone = [self.known_size(label, sizes[label]) for label in labels if label not in body.labels]
+        unbound = [Labelled(construct.size_number(size)) for size in alone]
         return _einsum_value([body, *unbound], tuple(label for label in body.labels if label not in labels))
 
     def known_size(self, label: str, size: Size | None) -> Size:
@@ -189,35 +190,35 @@ class _Reader:
             raise self.error(f"the size of {label} is not known: write [{label}:n]")
         return size
 
-    def inverse(self, value: Value) -> Value:
+    def inverse(self, value: Labelled) -> Labelled:
         if (known := _known(value)) is not None:
-            return Value(construct.filled(Fraction(1) / known if not isinstance(known, float) else 1 / known, ()))
-        return Value(power(value.expr, -1), value.labels)
+            return Labelled(construct.filled(Fraction(1) / known if not isinstance(known, float) else 1 / known, ()))
+        return Labelled(power(value.expr, -1), value.labels)
 
-    def power(self) -> Value:
+    def power(self) -> Labelled:
         base = self.atom()
         if not self.accept("^"):
             return base
         exponent = self.atom()
         if (known := _known(exponent)) is not None:
-            return Value(power(base.expr, known), base.labels)
+            return Labelled(power(base.expr, known), base.labels)
         aligned = _aligned([base, exponent])
-        return Value(power(*(value.expr for value in aligned)), aligned[0].labels)
+        return Labelled(power(*(value.expr for value in aligned)), aligned[0].labels)
 
-    def atom(self) -> Value:
+    def atom(self) -> Labelled:
         token = self.take()
         if token == "(":
             inside = self.sum()
             self.take(")")
             return inside
         if token[0].isdigit() or token[0] == ".":
-            return Value(construct.filled(_number(token), ()))
+            return Labelled(construct.filled(_number(token), ()))
         if token in ("delta", "δ") and token not in self.known:
             self.take("[")
             a, b = self.take(), (self.take(","), self.take())[1]
             self.take("]")
             size = self.known_size(a, self.scope.get(a) or self.scope.get(b))
-            return Value(construct.einsum(1, [], (0, 0), {0: size}), (a, b))
+            return Labelled(construct.einsum(1, [], (0, 0), {0: size}), (a, b))
         if token == "[":
             self.at -= 1
             return self.entry(construct.constant(self.array()))
@@ -229,20 +230,20 @@ class _Reader:
 
     # Functions
 
-    def call(self, name: str) -> Value:
+    def call(self, name: str) -> Labelled:
         self.take("(")
         if name in ("indexmap", "onehot", "lower", "size"):
             return self.entry(construct.constant(self.structure(name)))
         if name == "sqrt":
             value = self.sum()
             self.take(")")
-            return Value(power(value.expr, Fraction(1, 2)), value.labels)
+            return Labelled(power(value.expr, Fraction(1, 2)), value.labels)
         if name not in TABLE:
             raise self.error(f"there is no function {name}")
         if not TABLE[name].core:
             args = _aligned(self.arguments(self.sum))
             exprs, inner = [arg.expr for arg in args], divided_base(TABLE[name])
-            return Value(divided(inner, exprs) if inner else construct.map_(TABLE[name], exprs), args[0].labels)
+            return Labelled(divided(inner, exprs) if inner else construct.map_(TABLE[name], exprs), args[0].labels)
         return self.entry(self.apply(name))
 
     def arguments(self, read: Any) -> list:
@@ -320,10 +321,10 @@ class _Reader:
 
     # Entries
 
-    def entry(self, tensor: Expr) -> Value:
+    def entry(self, tensor: Expr) -> Labelled:
         """A tensor at indices: labels, which may repeat, or sums of multiples of them."""
         if tensor.ndim == 0 and self.token != "[":
-            return Value(tensor)
+            return Labelled(tensor)
         self.take("[")
         factors: list[tuple[Expr, tuple]] = []
         labels: list[str] = []
@@ -378,53 +379,53 @@ class _Reader:
             raise self.error(f"{min(unknown)} is no label here: it is neither an axis nor summed over")
         return offset, {}
 
-    def _contracted(self, factors: Sequence[tuple[Expr, tuple]], tensor: Expr) -> Value:
+    def _contracted(self, factors: Sequence[tuple[Expr, tuple]], tensor: Expr) -> Labelled:
         kept = tuple(dict.fromkeys(x for _, labels in factors for x in labels if not x.startswith("#")))
         names = {label: k for k, label in enumerate(dict.fromkeys(x for _, labels in factors for x in labels))}
         sizes: dict[int, Size] = {}
         for node, labels in factors:
             sizes.update({names[label]: size for label, size in zip(labels, node.shape, strict=True)})
         placed = [(node, tuple(names[label] for label in labels)) for node, labels in factors]
-        return Value(construct.einsum(1, placed, tuple(names[label] for label in kept), sizes), kept)
+        return Labelled(construct.einsum(1, placed, tuple(names[label] for label in kept), sizes), kept)
 
 
 # Values
 
 
-def _einsum(values: Sequence[Value], output: Labels, sizes: Mapping[str, Size]) -> Expr:
+def _einsum(values: Sequence[Labelled], output: Labels, sizes: Mapping[str, Size]) -> Expr:
     names = {label: k for k, label in enumerate(sizes)}
     factors = [(value.expr, tuple(names[x] for x in value.labels)) for value in values]
     return construct.einsum(1, factors, tuple(names[x] for x in output), {names[x]: size for x, size in sizes.items()})
 
 
-def _sizes(values: Iterable[Value]) -> dict[str, Size]:
+def _sizes(values: Iterable[Labelled]) -> dict[str, Size]:
     return {x: size for value in values for x, size in zip(value.labels, value.expr.shape, strict=True)}
 
 
-def _einsum_value(values: Sequence[Value], output: Labels) -> Value:
-    return Value(_einsum(values, output, _sizes(values)), output)
+def _einsum_value(values: Sequence[Labelled], output: Labels) -> Labelled:
+    return Labelled(_einsum(values, output, _sizes(values)), output)
 
 
-def _multiplied(values: Sequence[Value]) -> Value:
+def _multiplied(values: Sequence[Labelled]) -> Labelled:
     return _einsum_value(values, tuple(_sizes(values)))
 
 
-def _scaled(factor: Number, value: Value) -> Value:
-    return Value(construct.scale(factor, value.expr), value.labels)
+def _scaled(factor: Number, value: Labelled) -> Labelled:
+    return Labelled(construct.scale(factor, value.expr), value.labels)
 
 
-def _aligned(values: Sequence[Value]) -> list[Value]:
+def _aligned(values: Sequence[Labelled]) -> list[Labelled]:
     """Values spread over the labels of all of them."""
     sizes = _sizes(values)
-    return [Value(_einsum([value], tuple(sizes), sizes), tuple(sizes)) for value in values]
+    return [Labelled(_einsum([value], tuple(sizes), sizes), tuple(sizes)) for value in values]
 
 
-def _added(values: Sequence[Value]) -> Value:
+def _added(values: Sequence[Labelled]) -> Labelled:
     aligned = _aligned(values)
-    return Value(construct.add([value.expr for value in aligned]), aligned[0].labels)
+    return Labelled(construct.add([value.expr for value in aligned]), aligned[0].labels)
 
 
-def _known(value: Value) -> Number | None:
+def _known(value: Labelled) -> Number | None:
     """The number that a value is."""
     is_number = construct.is_number(value.expr) and not value.labels
     return value.expr.coefficient if is_number else None  # type: ignore[attr-defined]

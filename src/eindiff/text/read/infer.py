@@ -1,7 +1,7 @@
-"""Shapes by unification: every node of the syntax gets its type, every operator its meaning.
+"""The shape of every part of a text, and what its operators mean: `A*x` is `ij,j->i` where A is a matrix, x a column.
 
-The order of a tensor is always known from below (a variable has it by its declaration or its name); only sizes are
-unknown, and using them unites them: `A*x` makes the columns of A and the length of x one size.
+A type says the sizes of the axes, and of a vector whether it lies down (`x'` is a row). It follows from those of the
+operands, which come first.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Inference(Shapes):
             node.plan = literals.fold(self.source, node)
             return
         node.type = getattr(self, f"_{node.kind}")(node)
-        if node.type.order > literals.HIGHEST_ORDER:
-            self.fail(node, f"a tensor of order {node.type.order}; the most is {literals.HIGHEST_ORDER}")
+        if node.type.order > literals.LARGEST_ORDER:
+            self.fail(node, f"a tensor of order {node.type.order}; the most is {literals.LARGEST_ORDER}")
 
     # Leaves
 

@@ -15,7 +15,7 @@ from eindiff.core.nodes import Number, number
 from eindiff.text.read.source import Source
 from eindiff.text.read.syntax import Node
 
-HIGHEST_ORDER = 32
+LARGEST_ORDER = 32
 _LARGEST = 2**63
 
 
@@ -120,8 +120,8 @@ def array_shape(source: Source, node: Node) -> tuple[int, ...]:
         if len(lengths) > 1:
             raise source.error("the rows of this array differ in length", node.start, node.end)
         shape.append(lengths.pop())
-        if len(shape) > HIGHEST_ORDER:
-            raise source.error(f"this array has more than {HIGHEST_ORDER} axes", node.start, node.end)
+        if len(shape) > LARGEST_ORDER:
+            raise source.error(f"this array has more than {LARGEST_ORDER} axes", node.start, node.end)
         level = [entry for item in level for entry in item]
     if not level:
         raise source.error("an array needs at least one entry", node.start, node.end)

@@ -16,7 +16,7 @@ from eindiff.functions import frechet, reductions
 from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
 from eindiff.text.read.function_rows import Build, FunctionRow, Infer, Rows, named, positional, size_value, values
-from eindiff.text.read.literals import HIGHEST_ORDER, Quoted
+from eindiff.text.read.literals import LARGEST_ORDER, Quoted
 from eindiff.text.read.shapes import Shapes, typed
 from eindiff.text.read.syntax import Node
 from eindiff.text.read.unify import Term, Type, Unknown
@@ -80,7 +80,7 @@ def _reduced(shapes: Shapes, node: Node) -> Type:
     kept = tuple(axis for k, axis in enumerate(shape.axes) if k not in gone)
     without = named(node, "without", 0)
     if without:
-        if not isinstance(without, int) or not 0 < without < HIGHEST_ORDER or len(gone) != 1:
+        if not isinstance(without, int) or not 0 < without < LARGEST_ORDER or len(gone) != 1:
             shapes.fail(node, "prod(x, without=k) leaves k entries out, along one axis")
         node.plan = (gone[0], without)
         return Type(kept + (shape.axes[gone[0]],) * without)
@@ -101,7 +101,7 @@ for _name in ("sum", "mean", "prod", "max", "min", "norm1", "norm2", "logsumexp"
     _reduce = getattr(arrays, _name, None) or getattr(reductions, _name)
     FUNCTIONS.add(
         f"{_name}(X), or {_name}(X, axis=0) along axes, which count from 0", _reduced, _build_reduced(_reduce),
-        1, 1 + HIGHEST_ORDER, literal=1, keywords=("axis", "without") if _name == "prod" else ("axis",),
+        1, 1 + LARGEST_ORDER, literal=1, keywords=("axis", "without") if _name == "prod" else ("axis",),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from eindiff.core.sizes import Shape, Size
 from eindiff.functions import indexing
 from eindiff.functions import multilinear as arrays
 from eindiff.text.read.function_rows import Infer, Rows, named, positional, size_value
-from eindiff.text.read.literals import HIGHEST_ORDER, array_shape, is_size
+from eindiff.text.read.literals import LARGEST_ORDER, array_shape, is_size
 from eindiff.text.read.shapes import Shapes, typed
 from eindiff.text.read.syntax import Node
 from eindiff.text.read.unify import SCALAR, Term, Type, Unknown, known
@@ -40,8 +40,8 @@ def _size_number(shapes: Shapes, node: Node) -> Type:
     return SCALAR
 
 
-SHAPES.add("ones(n), ones(m, n)", _sizes, lambda node, args: arrays.ones(*node.plan), 1, HIGHEST_ORDER, literal=0)
-SHAPES.add("zeros(n), zeros(m, n)", _sizes, lambda node, args: arrays.zeros(*node.plan), 1, HIGHEST_ORDER, literal=0)
+SHAPES.add("ones(n), ones(m, n)", _sizes, lambda node, args: arrays.ones(*node.plan), 1, LARGEST_ORDER, literal=0)
+SHAPES.add("zeros(n), zeros(m, n)", _sizes, lambda node, args: arrays.zeros(*node.plan), 1, LARGEST_ORDER, literal=0)
 SHAPES.add("eye, or eye(n)", _twice, lambda node, args: arrays.eye(node.plan), literal=0)
 SHAPES.add("lower(n)", _twice, lambda node, args: construct.constant(Lower(node.plan)), literal=0)
 SHAPES.add("size(n)", _size_number, lambda node, args: construct.size_number(node.plan), literal=0)
@@ -177,11 +177,11 @@ def _inner(shapes: Shapes, node: Node) -> Type:
 
 SHAPES.add(
     "transpose(A), or transpose(T, 2, 0, 1) with the order of axes", _permutation,
-    lambda node, args: arrays.transpose(args[0], node.plan), 1, 1 + HIGHEST_ORDER, literal=1,
+    lambda node, args: arrays.transpose(args[0], node.plan), 1, 1 + LARGEST_ORDER, literal=1,
 )  # fmt: skip
 SHAPES.add(
     "reshape(X, m, n), row-major", _reshaped, lambda node, args: indexing.reshape(args[0], node.plan),
-    2, 1 + HIGHEST_ORDER, literal=1,
+    2, 1 + LARGEST_ORDER, literal=1,
 )  # fmt: skip
 SHAPES.add("vec(X), the columns one below the other", _vec, lambda node, args: indexing.vec(args[0]))
 SHAPES.add("kron(A, B)", _kron, lambda node, args: indexing.kron(*args), 2)

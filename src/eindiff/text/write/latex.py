@@ -1,4 +1,4 @@
-"""Trees as LaTeX, to be put between dollar signs."""
+r"""Formulas as LaTeX, `2 \, A^\top \, \left(A \, x - b\right)`, to be put between dollar signs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from eindiff.core.nodes import Number
 from eindiff.functions.elementwise import TABLE
+from eindiff.text.write.names import GREEK, split_name
 from eindiff.text.write.plain import (
     ATOM,
     POSTFIX,
@@ -24,11 +25,7 @@ from eindiff.text.write.plain import (
 )
 from eindiff.text.write.tree import Tree
 
-_GREEK = re.compile(
-    "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|upsilon|phi|chi|psi|omega"
-    "|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Upsilon|Phi|Psi|Omega"
-)
-_NAMES = {
+_OPERATORS = {
     "tr": r"\operatorname{tr}", "diag": r"\operatorname{diag}", "norm1": r"\operatorname{norm}_1",
     "norm2": r"\operatorname{norm}_2", "size": r"\operatorname{size}",
 }  # fmt: skip
@@ -40,12 +37,10 @@ def name_latex(text: str) -> str:
     >>> name_latex("x"), name_latex("x1"), name_latex("alpha_max"), name_latex("loss")
     ('x', 'x_{1}', '\\alpha_{\\mathrm{max}}', '\\mathit{loss}')
     """
-    stem, _, below = text.partition("_")
-    if not below and (match := re.fullmatch(r"(\D+)(\d+)", stem)):
-        stem, below = match[1], match[2]
+    stem, below = split_name(text)
     if not stem:
         return rf"\mathit{{{text}}}".replace("_", r"\_")
-    made = rf"\{stem}" if _GREEK.fullmatch(stem) else stem if len(stem) == 1 else rf"\mathit{{{stem}}}"
+    made = rf"\{stem}" if stem in GREEK else stem if len(stem) == 1 else rf"\mathit{{{stem}}}"
     if not below:
         return made
     below = below.replace("_", r"\_")
@@ -156,7 +151,7 @@ class LatexStyle(PlainStyle):
     def _function(self, tree: Tree, args: list[str]) -> Piece:
         """A function as its row of the table says: a name, or a format with places for the arguments."""
         row = TABLE.get(tree.data)
-        form = row.latex if row is not None and row.latex else _NAMES.get(tree.data, "")
+        form = row.latex if row is not None and row.latex else _OPERATORS.get(tree.data, "")
         if "{}" in form:
             raised = form.startswith("{}^")
             tight = [self.text(part, ATOM if raised else POWER) for part in tree.parts]

@@ -1,4 +1,4 @@
-"""Trees as MathML: the same notation as in LaTeX, for browsers, which need nothing else to show it.
+"""Formulas as MathML: the same notation as in LaTeX, for browsers, which need nothing else to show it.
 
 A piece is a sequence of elements. Every text that comes from outside goes through `escape`, once, in `token`.
 """
@@ -12,6 +12,7 @@ from fractions import Fraction
 from html import escape
 
 from eindiff.core.nodes import Number
+from eindiff.text.write.names import GREEK, split_name
 from eindiff.text.write.plain import (
     ATOM,
     POSTFIX,
@@ -32,11 +33,6 @@ TIMES = '<mo lspace="0" rspace="0.17em">&#x2062;</mo>'  # invisible, with a thin
 APPLY = "<mo>&#x2061;</mo>"
 MINUS = '<mo form="prefix">−</mo>'  # before one term; between two there is more space
 _SIZE = re.compile(r"[^\W\d]\w*|\d+|\S")
-_NAMES = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi "
-    "omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
-)
-_LETTERS = dict(zip(_NAMES.split(), "αβγδϵζηθικλμνξπρστυϕχψωΓΔΘΛΞΠΣΥΦΨΩ", strict=True))
 _HEADS = {"sigmoid": "σ", "eigvals": "λ", "svdvals": "σ", "logdet": "log det", "maximum": "max", "prod": "∏"}
 _RAISED = {"inv": f"{MINUS}<mn>1</mn>", "pinv": "<mo>+</mo>"}
 _TALL = ("<mfrac", "<munder", "<mtable", "<msqrt")
@@ -89,12 +85,10 @@ def name_mathml(text: str) -> str:
     >>> name_mathml("x1")
     '<msub><mrow><mi>x</mi></mrow><mrow><mn>1</mn></mrow></msub>'
     """
-    stem, _, index = text.partition("_")
-    if not index and (match := re.fullmatch(r"(\D+)(\d+)", stem)):
-        stem, index = match[1], match[2]
+    stem, index = split_name(text)
     if not stem:
         return token("mi", text)
-    made = token("mi", _LETTERS.get(stem, stem))
+    made = token("mi", GREEK.get(stem, stem))
     return below(made, token("mn" if index.isdigit() else "mi", index)) if index else made
 
 

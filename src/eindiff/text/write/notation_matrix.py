@@ -15,7 +15,7 @@ from eindiff.core.sizes import Size
 from eindiff.functions.indexing import concatenate, kron, reshape
 from eindiff.functions.reductions import norm1
 from eindiff.text.write.notation_einsum import EinsumNotation, Factor, filled_tree
-from eindiff.text.write.notation_network import Network, size_tree
+from eindiff.text.write.notation_network import FactorNetwork, size_tree
 from eindiff.text.write.tree import Tree, call, literal, product
 
 
@@ -34,7 +34,7 @@ class MatrixNotation(EinsumNotation):
         if not flipped and (known := self._known_form(node)) is not None:
             return product([literal(coefficient), known])
         factors = sorted(flattened(node, sizes), key=lambda factor: (*self.before(factor[0]), factor[1]))
-        network = Network(output, sizes)
+        network = FactorNetwork(output, sizes)
         value, variants = self.distribute_sign(coefficient, factors)
         for (operand, labels), variant in zip(factors, variants, strict=True):
             if isinstance(operand, Constant) and isinstance(operand.value, IndexMap):

@@ -52,7 +52,7 @@ class Item:
 
 
 @dataclass(slots=True)
-class Network:
+class FactorNetwork:
     """The factors of an Einsum by their labels, taken apart and put together again as matrix algebra."""
 
     output: Labels

@@ -1,4 +1,4 @@
-"""Trees as text: plain (which the parsers read) and Unicode (for a terminal)."""
+"""Formulas as text: plain, `2*A'*(A*x - b)`, which the parsers read, and Unicode, `2·Aᵀ·(A·x − b)`, for a terminal."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from eindiff.text.write.tree import Tree, number_text
 
 SUM, SUMMED, PRODUCT, POWER, POSTFIX, ATOM = range(6)  # how tight a piece of text holds together
 
-_SUPERSCRIPTS = str.maketrans("0123456789-+/.", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ᐟ·")
-_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+SUPERSCRIPTS = str.maketrans("0123456789-+/.", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ᐟ·")
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 Piece = tuple[str, int]  # text, and how tight it holds together
 
@@ -193,7 +193,7 @@ class UnicodeStyle(PlainStyle):
     minus: str = "−"
 
     def define(self, name: str) -> str:
-        return name[0] + name[1:].translate(_SUBSCRIPTS)
+        return name[0] + name[1:].translate(SUBSCRIPTS)
 
     def array(self, tree: Tree) -> Piece:
         return short_array(tree.data), ATOM
@@ -204,7 +204,7 @@ class UnicodeStyle(PlainStyle):
             return f"{base}^{self.text(tree.parts[1], ATOM)}", POWER
         if tree.order:
             return f"{base}{'^⊙'}{self.number_text(tree.data)}", POWER
-        return base + number_text(tree.data).translate(_SUPERSCRIPTS), POSTFIX
+        return base + number_text(tree.data).translate(SUPERSCRIPTS), POSTFIX
 
     def transposed(self, tree: Tree) -> Piece:
         [inner] = tree.parts

@@ -50,7 +50,7 @@ def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: b
 
 
 @dataclass(frozen=True, slots=True)
-class Equation:
+class Line:
     """A named part, or the expression itself (then without a name): its labels in index notation, and its tree."""
 
     name: str
@@ -62,7 +62,7 @@ class Equation:
 class Equations:
     """An expression in a notation: the named parts, each before its use, and the expression itself as the last."""
 
-    lines: list[Equation]
+    lines: list[Line]
     notation: str
     taken: frozenset[str]  # names of variables and sizes
 
@@ -78,7 +78,7 @@ class Equations:
         else:
             made = document(expr, MatrixNotation(expr) if notation == "matrix" else EinsumNotation(expr), names, taken)
             lines = [*((name, (), tree) for name, _, tree in made.definitions), ("", (), made.body)]
-        return Equations([Equation(*line) for line in lines], notation, taken)
+        return Equations([Line(*line) for line in lines], notation, taken)
 
     def text(self, style: str) -> str:
         """All of it in a style."""
