@@ -27,7 +27,8 @@ def _internal(name: str) -> Callable[..., Expr]:
 DIVIDED = [name for name in TABLE if name.startswith("divided_")]
 MARKS = ("gaps", "simple", "nonzero", "nonzero_pairs")
 WEIGHTED = ("log_weighted_sum", "weighted_softmax")
-INTERNAL = ("winner", "argmax", "inverse_or_zero", "power_derivative", *WEIGHTED, *MARKS, *DIVIDED)
+DETERMINANTS = ("signdet", "logabsdet")
+INTERNAL = ("winner", "argmax", "inverse_or_zero", "power_derivative", *DETERMINANTS, *WEIGHTED, *MARKS, *DIVIDED)
 
 # eindiff with the rows that only derivatives use
 LIBRARY = SimpleNamespace(
@@ -194,6 +195,8 @@ MATRICES = [
     case("inv", lambda lib, A: lib.inv(A), "to order 3", order=3, A=("invertible", 2, 2)),
     square("det"),
     square("logdet", "positive determinant"),
+    square("signdet"),
+    square("logabsdet"),
     square("adj"),
     *(matrix_power(exponent) for exponent in (0, 1, 2, 3, 5, -1, -2, -3)),
     case("solve", lambda lib, A, b: lib.solve(A, b), "for a vector", A=("invertible", 3, 3), b=("real", 3)),

@@ -124,7 +124,10 @@ def test_index_maps_are_never_formed(name: str) -> None:
 def applied(function: Function) -> tuple[Expr, Variable]:
     if not function.core:
         args = [ed.vector(f"x{k}", "n") for k in range(max(1, len(function.derivatives)))]
-        return construct.map_(function, args), args[0]
+        if function.name == "polygamma":  # its first argument is an integer
+            return construct.map_(function, [construct.filled(2, ("n",)), args[1]]), args[1]
+        inside = {"above 1": [2 + x * x for x in args]}.get(function.domain, args)
+        return construct.map_(function, inside), args[0]
     if set(function.core) == {1}:
         vectors = [ed.vector(f"x{k}", "n") for k in range(len(function.core))]
         return construct.apply(function, vectors), vectors[0]

@@ -303,7 +303,7 @@ step: Elementwise = elementwise(
 isnan: Elementwise = elementwise(
     "isnan", "np.isnan({0}) * 1.0", None, "1 where x is not a number, else 0.", lambda x: np.isnan(x) * 1.0,
     {"torch": "torch.isnan({0}).to(DTYPE)", "tensorflow": "tf.cast(tf.math.is_nan({0}), DTYPE)"},
-    simple=True, bounds=within(0, 1),
+    {"jax": ""}, simple=True, bounds=within(0, 1),
 )  # fmt: skip
 floor: Elementwise = elementwise(
     "floor", "np.floor", None, "The largest integer that is not above.", simple=True, bounds=Increasing()

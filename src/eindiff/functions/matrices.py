@@ -21,7 +21,7 @@ from eindiff.core.intervals import within
 from eindiff.core.nodes import Expr
 from eindiff.functions.elementwise import inverse_or_zero, reciprocal
 from eindiff.functions.multilinear import Operand, as_expr, einsum, eye, multiply, square_matrix, sum
-from eindiff.functions.table import row
+from eindiff.functions.table import row, written
 
 
 def _same(shape: tuple) -> tuple:
@@ -76,15 +76,27 @@ def _logdet_value(a: np.ndarray) -> np.ndarray:
 _inv = row(
     "inv", _checked(np.linalg.inv), lambda a: -einsum("...ik,...lj->...ijkl", inv(a), inv(a)),
     domain="invertible", latex="{}^{{-1}}", core=(2,), output=_same, keeps_symmetry=True,
-    flops=_lu_flops, factorization="lu",
+    flops=_lu_flops, factorization="lu", source=written("np.linalg.inv"),
 )  # fmt: skip
 _det = row(
     "det", np.linalg.det, lambda a: einsum("...,...lk->...kl", det(a), inv(a)),
     domain="invertible", latex=r"\det", core=(2,), output=_none, flops=_lu_flops, factorization="lu",
+    source=written("np.linalg.det"),
 )  # fmt: skip
 _logdet = row(
     "logdet", _logdet_value, lambda a: einsum("...lk->...kl", inv(a)),
     domain="positive determinant", latex=r"\log\det", core=(2,), output=_none, flops=_lu_flops, factorization="lu",
+    source=written("logdet"),
+)  # fmt: skip
+_signdet = row(
+    "signdet", lambda a: np.linalg.slogdet(a)[0], None, domain="invertible", latex=r"\operatorname{sign}\det",
+    core=(2,), output=_none, flops=_lu_flops, factorization="lu", bounds=within(-1, 1),
+    source=written("np.linalg.slogdet({0})[0]"),
+)  # fmt: skip
+_logabsdet = row(
+    "logabsdet", lambda a: np.linalg.slogdet(a)[1], lambda a: einsum("...lk->...kl", inv(a)), domain="invertible",
+    latex=r"\log\operatorname{abs}\det", core=(2,), output=_none, flops=_lu_flops, factorization="lu",
+    source=written("np.linalg.slogdet({0})[1]"),
 )  # fmt: skip
 
 
@@ -101,6 +113,16 @@ def det(a: Operand) -> Expr:
 def logdet(a: Operand) -> Expr:
     """The logarithm of the determinant of a square matrix, without overflow."""
     return construct.apply(_logdet, (square_matrix("logdet", a),))
+
+
+def signdet(a: Operand) -> Expr:
+    """The sign of the determinant of a square matrix."""
+    return construct.apply(_signdet, (square_matrix("signdet", a),))
+
+
+def logabsdet(a: Operand) -> Expr:
+    """The logarithm of the absolute value of the determinant of a square matrix."""
+    return construct.apply(_logabsdet, (square_matrix("logabsdet", a),))
 
 
 def adj(a: Operand) -> Expr:
@@ -158,10 +180,12 @@ def _symmetrized(a: np.ndarray) -> np.ndarray:
 _pinv = row(
     "pinv", _checked(np.linalg.pinv), _pinv_derivative, domain="full rank", latex="{}^{{+}}", core=(2,),
     output=lambda shape: shape[::-1], keeps_symmetry=True, flops=_svd_flops, factorization="svd",
+    source=written("np.linalg.pinv", others={"torch": "pinv"}),
 )  # fmt: skip
 _chol = row(
     "chol", _checked(lambda a: np.linalg.cholesky(_symmetrized(a))), _chol_derivative, domain="positive definite",
     latex=r"\operatorname{chol}", core=(2,), output=_same, flops=lambda n, _: n**3 / 3,
+    source=written("np.linalg.cholesky", others={"torch": "cholesky"}),
 )  # fmt: skip
 
 
@@ -201,22 +225,25 @@ def _gaps_derivative(x: Expr) -> Expr:
 _gaps_row = row(
     "gaps", lambda x: np.where(_ties(x), np.nan, x[..., None, :] - x[..., :, None]), _gaps_derivative,
     domain=_DISTINCT, latex=r"\operatorname{gaps}", core=(1,), output=lambda s: s + s,
-    flops=lambda n: 4 * n * n,
+    flops=lambda n: 4 * n * n, source=written("gaps"),
 )  # fmt: skip
 _simple = row(
     "simple", lambda x: np.where(_ties(x).any(axis=-1), np.nan, 1.0), None,
     domain=_DISTINCT, latex=r"\operatorname{simple}", core=(1,), output=_same, flops=lambda n: 4 * n * n,
+    source=written("simple"),
 )  # fmt: skip
 
 
 _nonzero = row(
     "nonzero", lambda x: np.where(np.abs(x) <= _rounding(x), np.nan, 1.0), None,
     domain=_NONZERO, latex=r"\operatorname{nonzero}", core=(1,), output=_same, flops=lambda n: 2 * n,
+    source=written("nonzero"),
 )  # fmt: skip
 _nonzero_pairs = row(
     "nonzero_pairs",
     lambda x: np.where(np.abs(x)[..., None, :] + np.abs(x)[..., :, None] <= _rounding(x)[..., None], np.nan, 1.0), None,
     domain=_NONZERO, latex=r"\operatorname{nonzero_2}", core=(1,), output=lambda s: s + s, flops=lambda n: 2 * n * n,
+    source=written("nonzero_pairs"),
 )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from eindiff.functions.multilinear import (
     transpose,
 )
 from eindiff.functions.powers import sqrt
-from eindiff.functions.table import add, row
+from eindiff.functions.table import add, row, written
 
 
 def _none(shape: tuple) -> tuple:
@@ -93,15 +93,15 @@ _weighted_softmax: Function = row(
     lambda x, w: _softmax_change(x, w, construct.apply(_weighted_softmax, (x, w))),
     lambda x, w: _softmax_change(x, w, _per_weight(x, w)),
     domain="positive", latex=r"\operatorname{weighted\_softmax}", core=(1, 1), output=lambda x, w: x,
-    flops=lambda n: 4 * n,
+    flops=lambda n: 4 * n, source=written("weighted_softmax", 2),
 )  # fmt: skip
 _log_weighted_sum: Function = row(
     "log_weighted_sum", _log_weighted_sum_value, lambda x, w: construct.apply(_weighted_softmax, (x, w)), _per_weight,
     domain="positive", latex=r"\operatorname{log\_weighted\_sum}", core=(1, 1), output=lambda x, w: (),
-    flops=lambda n: 4 * n,
+    flops=lambda n: 4 * n, source=written("log_weighted_sum", 2),
 )  # fmt: skip
 _argmax = row("argmax", _ties, None, latex=r"\operatorname{argmax}", core=(1,), output=_same, flops=lambda n: 2 * n,
-              bounds=within(0, 1))  # fmt: skip
+              bounds=within(0, 1), source=written("argmax"))  # fmt: skip
 _max = row(
     "max", lambda x: x.max(axis=-1), lambda x: construct.apply(_argmax, (x,)),
     domain="distinct entries", latex=r"\max", core=(1,), output=_none, flops=lambda n: n,

@@ -111,6 +111,7 @@ def written(source: str, count: int = 1, others: Mapping[str, str] | None = None
     """
     slots = ", ".join(f"{{{k}}}" for k in range(count))
     found = {library: source.replace("np.", module) for library, module in _MODULES.items()}
+    found["tensorflow"] = found["tensorflow"].replace("tf.math.linalg.", "tf.linalg.")
     if source.startswith("special."):
         found = dict.fromkeys(("numpy", "jax", "cupy"), source)
     found |= others or {}

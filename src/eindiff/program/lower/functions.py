@@ -33,19 +33,6 @@ MANY = 512  # entries from which comparing is faster than heaviside, and NumPy's
 # Of stacks of vectors, along an axis: all axes of a vector need not be named.
 REDUCTIONS = {"logsumexp": "logsumexp", "max": "np.max", "prod": "np.prod"}
 
-MATRICES = {
-    "inv": "np.linalg.inv({0})",
-    "det": "np.linalg.det({0})",
-    "logdet": "logdet({0})",
-    "pinv": "np.linalg.pinv({0})",
-    "chol": "np.linalg.cholesky({0})",
-    "argmax": "argmax({0})",
-    "gaps": "gaps({0})",
-    "simple": "simple({0})",
-    "nonzero": "nonzero({0})",
-    "nonzero_pairs": "nonzero_pairs({0})",
-}
-
 # Which part of a factorization a function is, and what gives only that part.
 FACTORIZATIONS = {
     "eigvals": ("eigh({0})", "{0}[0]", "eigvalsh({0})"),
@@ -340,10 +327,10 @@ def whole(operations: Operations, node: Apply, args: Sequence[Operation], shared
             return operations.make(alone, [argument], **cost)
         factors = operations.make(both, [argument], **cost)
         return operations.make(part, [factors], [ATOMS], cheap=True, view=True, shape=node.shape)
-    if name not in MATRICES:
+    if (source := node.function.source.get("numpy")) is None:
         raise EindiffError(f"{name} cannot be written as source: it has no NumPy form")
     role = ("inverse", argument) if name == "inv" else ()
-    return operations.make(MATRICES[name], [argument], role=role, **cost)
+    return operations.make(source, [argument], role=role, **cost)
 
 
 def _work(node: Apply) -> Work:

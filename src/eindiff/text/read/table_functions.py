@@ -186,7 +186,7 @@ def _smaller(shapes: Shapes, node: Node, shape: Type) -> Term:
 
 
 _matrix("inv chol eigvecs adj", lambda shapes, node, shape: shape.axes[-2:])
-_matrix("tr det logdet lambdamax", lambda shapes, node, shape: ())
+_matrix("tr det logdet signdet logabsdet lambdamax", lambda shapes, node, shape: ())
 _matrix("eigvals", lambda shapes, node, shape: shape.axes[-1:])
 _matrix("normnuc normspec", lambda shapes, node, shape: (), square=False)
 _matrix("pinv", lambda shapes, node, shape: shape.axes[:-3:-1], square=False)

@@ -7,9 +7,21 @@ from eindiff.core.index_relations import Lower
 from eindiff.core.nodes import Expr
 from eindiff.facts.bounds import facts
 from eindiff.functions import multilinear as arrays
-from eindiff.functions import opaque
 from eindiff.functions.frechet import expm
-from eindiff.functions.matrices import chol, det, eigvals, eigvecs, inv, logdet, pinv, svdleft, svdright, svdvals
+from eindiff.functions.matrices import (
+    chol,
+    det,
+    eigvals,
+    eigvecs,
+    inv,
+    logabsdet,
+    logdet,
+    pinv,
+    signdet,
+    svdleft,
+    svdright,
+    svdvals,
+)
 from eindiff.tracing.jax.jaxpr import Handler, Step, Value
 from eindiff.tracing.jax.refusals import primitives
 from eindiff.tracing.unsupported import Unsupported
@@ -98,7 +110,7 @@ def slogdet(step: Step, a: Value) -> tuple[Expr, Expr]:
     a = step.trace.expr(a)
     if facts(a).psd:
         return construct.filled(1, a.shape[:-2]), logdet(a)
-    return opaque.sign_of_det(a), opaque.log_of_abs_det(a)
+    return signdet(a), logabsdet(a)
 
 
 def pseudo_inverse(step: Step, a: Value, *_: Value) -> Expr:

@@ -13,7 +13,6 @@ from eindiff.functions import elementwise as functions
 from eindiff.functions import frechet, reductions
 from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
-from eindiff.functions.opaque import log_of_abs_det, sign_of_det
 from eindiff.tracing.torch.aten import ATEN, op
 from eindiff.tracing.torch.aten_shapes import _tril, _triu
 from eindiff.tracing.unsupported import Unsupported
@@ -46,7 +45,7 @@ def _det(a: Expr) -> tuple:
 
 @op("_linalg_slogdet")
 def _slogdet(a: Expr) -> tuple:
-    return sign_of_det(a), log_of_abs_det(a), None, None
+    return matrix_functions.signdet(a), matrix_functions.logabsdet(a), None, None
 
 
 @op("_linalg_solve_ex")
