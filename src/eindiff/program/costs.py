@@ -58,12 +58,12 @@ class Costs:
         moved = self.moved(x)
         if moved == 0:
             return VIEW
-        if x.role[:1] == ("matmul",) and len(x.shape) >= 2:
+        if x.op == "matmul" and len(x.shape) >= 2:
             m, n, k = map(self.evaluate, (*x.shape[-2:], x.operands[0].shape[-1]))
             time = self.products(self.entries(x.shape[:-2]), m, n, k)
         else:
             time = self.flops(x) * OPERATION[x.speed]
-        return CALL * max(1, len(x.lines)) + time + moved * BYTE[moved < CACHE]
+        return CALL * x.calls + time + moved * BYTE[moved < CACHE]
 
     def products(self, count: int, m: int, n: int, k: int) -> float:
         """The predicted time of a stack of products of m×k and k×n matrices."""

@@ -16,22 +16,19 @@ from eindiff.core.labels import Labels, components, subscripts
 from eindiff.core.nodes import Number
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import Path, tensor_order_path
+from eindiff.planning import tuning
 from eindiff.planning.contraction_order import contraction_path
 from eindiff.program.costs import Costs
-from eindiff.program.lower.contractions import GRAM, HALVED, Contractions
+from eindiff.program.lower.contractions import Contractions
 from eindiff.program.lower.tensors import Tensor
-from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, broadcast
-
-TRIANGLE = 64  # rows from which on a triangular system is solved as one
+from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, broadcast, is_call, is_reciprocal
 
 
 class Products(Contractions):
     """Multiplies tensors; results carry their labels in the order that is natural for the operation."""
 
-    def __init__(
-        self, operations: Operations, text: Callable[[Size], str], costs: Costs | None, strategy: str, exact: bool
-    ) -> None:  # fmt: skip
-        super().__init__(operations, text, costs)
+    def __init__(self, operations: Operations, costs: Costs | None, strategy: str, exact: bool) -> None:
+        super().__init__(operations, costs)
         self.strategy = strategy
         self.exact = exact
         self.elementwise: list[tuple[Counter[Operation], Operation]] = []  # products that were made
@@ -55,7 +52,7 @@ class Products(Contractions):
         whole.sort(key=lambda x: min([order.index(label) for label in x.labels], default=0))
         if len(whole) == len(order) == 2:
             shape = (whole[0].operation.shape[0], whole[1].operation.shape[0])
-            return Tensor(self.operations.make("np.outer({0}, {1})", [x.operation for x in whole], shape=shape), order)
+            return Tensor(self.operations.make("outer", [x.operation for x in whole], shape=shape), order)
         if len(order) > 2 and self.costs is None:
             return self.einsum(whole, order)
         return self._broadcast(sorted(whole, key=lambda x: -min(order.index(label) for label in x.labels)), order)
@@ -102,7 +99,7 @@ class Products(Contractions):
         above, below = [], []
         for x in sorted(group, key=_reading_order):
             if _is_reciprocal(x):
-                below.append(self.align(Tensor(x.operation.role[1], x.labels), order))
+                below.append(self.align(Tensor(x.operation.operands[1], x.labels), order))
             else:
                 above.append(self.align(x, order))
         return above, below
@@ -206,7 +203,7 @@ class Products(Contractions):
         [row] = [label for label in x.labels if label not in kept] or [-1]
         if y.labels != tuple([kept[1] if label == kept[0] else label for label in x.labels]):
             return None
-        least = HALVED if self.operations.functional else GRAM
+        least = tuning.HALVED if self.operations.functional else tuning.GRAM
         if self.entries([x.size(kept[0])]) < least or any(z.labels != (row,) for z in weights):
             return None
         if not weights:
@@ -214,10 +211,8 @@ class Products(Contractions):
         shape = (x.size(kept[0]),) * 2
         work = sz.product((*shape, x.size(row)))
         operands = [self.permute(x, (row, kept[0])), self.product(weights, (row,)).operation]
-        made = self.operations.make(
-            "gram({0}, {1})", operands, shape=shape, work=work, speed=BLAS, scratch=sz.product(operands[0].shape)
-        )
-        return Tensor(made, kept)
+        scratch = sz.product(operands[0].shape)
+        return Tensor(self.operations.make("gram", operands, shape=shape, work=work, speed=BLAS, scratch=scratch), kept)
 
     def _path(self, inputs: Sequence[Labels], kept: Labels, sizes: Mapping[int, Size], keys: Sequence[int]) -> Path:
         """The order of multiplication: the best one for known sizes, or else by increasing tensor order."""
@@ -294,18 +289,17 @@ class Products(Contractions):
         place = {label: k for k, label in enumerate(output)}
         first = {x: min([place.get(label, len(place)) for label in x.labels], default=0) for x in terms}
         terms = sorted(terms, key=lambda x: (first[x], -len(x.labels)))
-        places = ", ".join(f"{{{k}}}" for k in range(len(terms)))
-        optimize = ", optimize=True" if len(bound) > len(output) else ""
-        text = f'np.einsum("{subscripts([x.labels for x in terms], output)}", {places}{optimize})'
+        parameters = (subscripts([x.labels for x in terms], output), len(bound) > len(output))
         size_of = {label: x.size(label) for x in terms for label in x.labels}
         work, shape = sz.product(size_of.values()), tuple([size_of[label] for label in output])
-        return Tensor(self.operations.make(text, [x.operation for x in terms], shape=shape, work=work), output)
+        operands = [x.operation for x in terms]
+        return Tensor(self.operations.make("einsum", operands, parameters, shape=shape, work=work), output)
 
     def _solve(self, inverse: Tensor, other: Tensor, summed: int) -> Tensor | None:
         """`inv(A) @ b` is a solve, which is faster and more accurate."""
-        if inverse.operation.role[:1] != ("inverse",) or len(inverse.labels) != 2 or not 1 <= len(other.labels) <= 2:
+        if not is_call(inverse.operation, "inv") or len(inverse.labels) != 2 or not 1 <= len(other.labels) <= 2:
             return None
-        matrix = inverse.operation.role[1]
+        [matrix] = inverse.operation.operands
         if inverse.labels[0] == summed:
             matrix = self.operations.transpose(matrix)
         [free] = [label for label in inverse.labels if label != summed]
@@ -317,21 +311,19 @@ class Products(Contractions):
             size = evaluate(n)
             return (0 if half else 2 / 3 * size**3) + (1 if half else 2) * size * evaluate(sz.product(right.shape))
 
-        text = (
-            f"linalg.solve_triangular({{0}}, {{1}}, lower={half == 'lower'})" if half else "np.linalg.solve({0}, {1})"
-        )
-        solved = self.operations.make(text, [matrix, right], shape=right.shape, work=work, speed=LAPACK)
+        solved = self.operations.make("solve", [matrix, right], (half,), shape=right.shape, work=work, speed=LAPACK)
         return Tensor(solved, (free, *rest))
 
     def _half(self, matrix: Operation) -> str:
         """Which half of a matrix its entries are in for certain; small ones of NumPy are not worth knowing it."""
-        if self.costs is None or (not self.operations.functional and self.entries(matrix.shape[:1]) < TRIANGLE):
+        if self.costs is None or (not self.operations.functional and self.entries(matrix.shape[:1]) < tuning.TRIANGLE):
             return ""
-        if matrix.role[:1] == ("transpose",):
-            return {"lower": "upper", "upper": "lower", "": ""}[self._half(matrix.role[1])]
-        if matrix.template.startswith(("np.linalg.cholesky", "np.tri(")):
+        if matrix.op == "transpose":
+            return {"lower": "upper", "upper": "lower", "": ""}[self._half(matrix.operands[0])]
+        if matrix.op == "triangle" or is_call(matrix, "chol"):
             return "lower"
-        return next(filter(None, map(self._half, matrix.operands)), "") if matrix.template == "{0} * {1}" else ""
+        product = matrix.op == "multiply" and len(matrix.operands) == 2
+        return next(filter(None, map(self._half, matrix.operands)), "") if product else ""
 
     def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels) -> Tensor:
         """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference."""
@@ -342,7 +334,7 @@ class Products(Contractions):
             rows = tuple([label for label in x.labels if label != summed])
             columns = tuple([label for label in y.labels if label != summed])
             left, right = self.permute(x, (*rows, summed)), self.permute(y, (summed, *columns))
-            turned = sum(z.role[:1] == ("transpose",) for z in (left, right))
+            turned = sum(z.op == "transpose" for z in (left, right))
             order = rows + columns
             liked = order == tuple([label for label in hint if label in order])
             candidates.append((turned, not liked, len(candidates), left, right, order))
@@ -351,7 +343,7 @@ class Products(Contractions):
 
 
 def _is_reciprocal(x: Tensor) -> bool:
-    return x.operation.role[:1] == ("reciprocal",)
+    return is_reciprocal(x.operation)
 
 
 def _is_part_of(labels: Labels, kept: Labels) -> bool:
@@ -379,5 +371,10 @@ def _extended(hint: Labels, labels: Labels) -> Labels:
 
 def _reading_order(x: Tensor) -> tuple:
     """Scalars and vectors stand before what they are broadcast to, and names, by name, before what is computed."""
-    computed = bool(x.operation.operands)
-    return (len(x.labels), computed, "" if computed else x.operation.template)
+    own = x.operation
+    named = own.op in ("input", "number", "size")
+    return (
+        len(x.labels),
+        bool(own.operands),
+        str(own.parameters[0]) if named else "" if own.operands else f"np.{own.op}",
+    )

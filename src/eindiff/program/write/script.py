@@ -11,9 +11,9 @@ import numpy as np
 from eindiff.calculus.derive import derivative, find_variable
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable
+from eindiff.program.backends.backend import array_text
 from eindiff.program.check import random_point
 from eindiff.program.interpreter import evaluate
-from eindiff.program.lower.lowering import array_text
 from eindiff.program.write.module import Module
 
 TOLERANCE = 1e-5
@@ -126,7 +126,7 @@ class Script:
             if self._is_inside(point):
                 return lines
         names = self.module.names.variables
-        rows = [f'    "{names[k]}": np.array({array_text(np.asarray(array))}),' for k, array in found.items()]
+        rows = [f'    "{names[k]}": np.array({array_text(np.asarray(array).tolist())}),' for k, array in found.items()]
         return [*self._size_lines(), "point = {", *rows, "}"]
 
     def _is_inside(self, point: Mapping[str, Any]) -> bool:
