@@ -15,7 +15,7 @@ import torch
 
 import eindiff as ed
 from backend_expressions import DELTAS, INDEXED, NUMBERS
-from backend_libraries import RTOL, Library, check, cupy_or_stand_in, every_library, foreign_library  # noqa: F401
+from backend_libraries import REFUSED, RTOL, Library, check, cupy_or_stand_in, every_library, foreign_library  # noqa: F401
 from compiling import assert_close, point_of
 from eindiff.core.nodes import Expr
 from eindiff.planning import tuning
@@ -26,14 +26,6 @@ from models import MODELS
 from objectives import OBJECTIVES
 from oracles import declare
 
-# Functions of the table that a library has no form of
-REFUSED: dict[str, set[str]] = {
-    "numpy": set(),
-    "jax": {"logm", "sqrtm"},
-    "torch": {"logm", "sqrtm"},
-    "tensorflow": {"logm", "log_ndtr"},
-    "cupy": {"logm", "sqrtm"},
-}
 IMPORTS = {"numpy": "numpy|scipy", "jax": "jax", "torch": "torch", "tensorflow": "tensorflow", "cupy": "cupyx?"}
 BY_NAME = {case.id: case for case in CASES}
 

@@ -1,8 +1,4 @@
-"""What operations cost for known sizes: a model of time, good enough to rank programs, and the bytes they move.
-
-The constants were measured on one core of a current server processor with OpenBLAS; ratios between programs depend on
-them only weakly.
-"""
+"""What operations cost for known sizes: a model of time, good enough to rank programs, and the bytes they move."""
 
 from __future__ import annotations
 
@@ -11,15 +7,8 @@ from functools import lru_cache
 
 from eindiff.core import sizes as sz
 from eindiff.core.sizes import Size
-from eindiff.program.operations import ARITHMETIC, BLAS, FUNCTION, LAPACK, Operation, reachable
-
-CALL = 1e-6  # seconds: of one call from Python
-VIEW = 2e-7
-OPERATION = {BLAS: 2e-11, LAPACK: 6e-11, ARITHMETIC: 2.5e-10, FUNCTION: 5e-9}  # seconds
-CACHE = 2**20  # bytes
-BYTE = {True: 3e-11, False: 1.5e-10}  # seconds to move one, in cache and out of it
-EACH = 5e-7  # seconds: of each matrix product in a stack
-THIN = 24  # matrix products with fewer rows or columns are slower
+from eindiff.planning.tuning import BYTE, CACHE, CALL, EACH, OPERATION, THIN, VIEW
+from eindiff.program.operations import BLAS, Operation, reachable
 
 
 class Costs:
