@@ -51,10 +51,14 @@ class Contractions(Tensors):
         stack = tuple([label for label in shared if label in kept])
         if not left and not right:
             return self._inner(a, b, stack)
-        natural = (*stack, *left, *right)
         if order is None:
             return self._stacked(a, b, summed, stack, left, right)
-        wanted = tuple([label for label in order if label in natural])
+        return self._in_order(a, b, summed, stack, tuple([x for x in order if x in (*stack, *left, *right)]))
+
+    def _in_order(self, a: Tensor, b: Tensor, summed: Labels, stack: Labels, wanted: Labels) -> Tensor:
+        """The product with its axes as they are wanted, or copied into that order later, whichever is faster."""
+        shared = (*summed, *stack)
+        left, right = self._own(a, shared), self._own(b, shared)
         in_b = wanted[-1] in right
         rows_of, columns_of = (a, b) if in_b or wanted[-1] in stack else (b, a)
         columns = self._run(wanted, columns_of, shared)
@@ -62,7 +66,7 @@ class Contractions(Tensors):
         others = wanted[: len(wanted) - len(columns) - len(rows)]
         direct = self._seconds(rows_of, columns_of, others, rows, columns, summed)
         assert self.costs is not None
-        turned = self._seconds(a, b, stack, left, right, summed) + self.costs.copy(self._sizes(a, b, natural))
+        turned = self._seconds(a, b, stack, left, right, summed) + self.costs.copy(self._sizes(a, b, wanted))
         if not stack and (found := self._mirrored(rows_of, columns_of, summed, others, rows, columns)) is not None:
             return found
         if others == stack or direct < turned:

@@ -16,6 +16,7 @@ import numpy as np
 from eindiff.core import sizes as sz
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.labels import Labels
+from eindiff.core.networks import new_label
 from eindiff.core.sizes import Shape, Size
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
@@ -84,11 +85,7 @@ class Indexing:
         if label not in axis.labels:
             return axis
         if axis.table is None and inner.table is None:
-            stride = dict(axis.strides)[label]
-            offset = sz.add(axis.offset, sz.multiply(stride, inner.offset))
-            steps = [(other, sz.multiply(stride, step)) for other, step in inner.strides]
-            parts = [steps if name == label else [(name, own)] for name, own in axis.strides]
-            return _affine(offset, [step for part in parts for step in part])
+            return _substituted(axis, label, inner)
 
         def place(name: int) -> Index:
             return inner if name == label else Index(0, ((name, 1),))
@@ -178,12 +175,9 @@ class Indexing:
             return self._backward(index.offset, last, stride, length) if surely else None
         if not sz.never_negative(stride):
             return None
-        left = sz.subtract(length, sz.add(last, 1))
         stop = sz.add(last, 1 if isinstance(sizes[label], int) else stride)  # where there may be no entry
-        beyond = sz.subtract(stop, length)
         start = None if index.offset == 0 else _from_end(index.offset, length)
-        is_last = left == 0 or (isinstance(left, int) and isinstance(stride, int) and 0 <= left < stride)
-        end = None if is_last or (isinstance(beyond, int) and beyond >= 0) else _from_end(stop, length)
+        end = None if _is_last(last, stride, stop, length) else _from_end(stop, length)
         return (start, end, None if stride == 1 else stride)
 
     def _backward(self, first: Size, last: Size, stride: Size, length: Size) -> Cut | None:
@@ -219,27 +213,27 @@ class Indexing:
     ) -> tuple[Tensor, tuple[Axis, ...]]:
         """Axes that run over several labels row by row get one label instead, of a reshaped core."""
         uses = Counter(label for axis in axes for label in set(labels_of(axis)))
-        groups: list[Labels] = []
-        names: dict[Labels, int] = {}
-        result: list[Axis] = []
-        for axis in axes:
-            order = None if isinstance(axis, int) else row_major(axis, sizes)
-            if order is None or isinstance(axis, int) or any(uses[x] > 1 or x not in core.labels for x in order):
-                groups += [(label,) for label in labels_of(axis)]
-                result.append(axis)
-            else:
-                groups.append(order)
-                names[order] = merged = max(sizes) + 1
-                sizes[merged] = sz.product(sizes[x] for x in order)
-                result.append(Index(axis.offset, ((merged, 1),)))
+        alone = {label for label in core.labels if uses[label] == 1}
+        merged = [_run(axis, alone, sizes) for axis in axes]
+        names = {order: new_label(sizes, sz.product(sizes[x] for x in order)) for order in merged if order}
         if not names:
             return core, axes
-        inside = {x for order in names for x in order}
-        groups += [(x,) for x in core.labels if x not in inside]
-        groups = [group for group in dict.fromkeys(groups) if set(group) <= set(core.labels)]
-        turned = self.products.permute(core, tuple([x for group in groups for x in group]))
+        groups = self._groups(core, axes, merged)
+        turned = self.products.permute(core, sum(groups, ()))
         labels = tuple([names[group] if group in names else group[0] for group in groups])
+        result: list[Axis] = []
+        for axis, order in zip(axes, merged, strict=True):
+            result.append(Index(axis.offset, ((names[order], 1),)) if order and isinstance(axis, Index) else axis)
         return Tensor(self.reshape(turned, labels, sizes), labels), tuple(result)
+
+    @staticmethod
+    def _groups(core: Tensor, axes: tuple[Axis, ...], merged: Sequence[Labels]) -> list[Labels]:
+        """The labels of a core, those that become one together: as the axes have them, and then all others."""
+        places = zip(axes, merged, strict=True)
+        groups = [x for axis, order in places for x in ([order] if order else [(y,) for y in labels_of(axis)])]
+        inside = {x for order in merged for x in order}
+        groups += [(x,) for x in core.labels if x not in inside]
+        return [group for group in dict.fromkeys(groups) if set(group) <= set(core.labels)]
 
     def reshape(self, x: Operation, labels: Labels, sizes: Mapping[int, Size]) -> Operation:
         """An array with axes of the sizes of some labels; only the last one of several reshapes counts."""
@@ -251,6 +245,13 @@ class Indexing:
     def array_of(self, axis: Axis, order: Labels, sizes: Mapping[int, Size]) -> Operation:
         """An axis of a result as an integer array that broadcasts against axes `order`."""
         return self.array(Index(0, ((axis, 1),)) if isinstance(axis, int) else axis, order, sizes)
+
+
+def _is_last(last: Size, stride: Size, stop: Size, length: Size) -> bool:
+    """Whether no step after the last place is on the axis, for certain."""
+    left, beyond = sz.subtract(length, sz.add(last, 1)), sz.subtract(stop, length)
+    near = isinstance(left, int) and isinstance(stride, int) and 0 <= left < stride
+    return left == 0 or near or (isinstance(beyond, int) and beyond >= 0)
 
 
 def _from_end(place: Size, length: Size) -> Size:
@@ -279,6 +280,21 @@ def _affine(offset: Size, steps: Iterable[tuple[int, Size]]) -> Index:
     for label, step in steps:
         strides[label] = sz.add(strides.get(label, 0), step)
     return Index(offset, tuple([(label, stride) for label, stride in strides.items() if stride != 0]))
+
+
+def _substituted(axis: Index, label: int, inner: Index) -> Index:
+    """An affine index of which one label is an affine index."""
+    stride = dict(axis.strides)[label]
+    offset = sz.add(axis.offset, sz.multiply(stride, inner.offset))
+    steps = [(other, sz.multiply(stride, step)) for other, step in inner.strides]
+    parts = [steps if name == label else [(name, own)] for name, own in axis.strides]
+    return _affine(offset, [step for part in parts for step in part])
+
+
+def _run(axis: Axis, alone: set[int], sizes: Mapping[int, Size]) -> Labels:
+    """The labels that an axis runs over row by row, if all of them may become one."""
+    order = None if isinstance(axis, int) else row_major(axis, sizes)
+    return order if order is not None and alone.issuperset(order) else ()
 
 
 def row_major(index: Index, sizes: Mapping[int, Size]) -> Labels | None:

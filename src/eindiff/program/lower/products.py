@@ -112,13 +112,7 @@ class Products(Contractions):
         """A multiple of the sum of products over the labels that are not in `kept`, the order that is liked best."""
         scalars = [x for x in factors if not x.labels]
         if scalars and len(scalars) < len(factors):
-            others = [x for x in factors if x.labels]
-            home = self._smallest(others, kept, sizes)
-            if home is not None and _is_part_of(others[home].labels, kept):
-                others[home] = self.product([*scalars, others[home]], others[home].labels)
-                return self.contract(coefficient, others, kept, sizes)
-            coefficient, tensor = self.contract(coefficient, others, kept, sizes)
-            return coefficient, self.product([*scalars, tensor], kept)
+            return self._with_scalars(coefficient, scalars, [x for x in factors if x.labels], kept, sizes)
         factors = self._without_ones(factors, kept)
         if all(_is_part_of(x.labels, kept) for x in factors):
             coefficient, factors = self._scaled(coefficient, factors, kept, sizes)
@@ -128,13 +122,31 @@ class Products(Contractions):
         parts = components([x.labels for x in factors]) if self.costs is not None else []
         if len(parts) > 1:
             return self._apart([[factors[k] for k in part] for part in parts], coefficient, kept, sizes)
-        terms = self._reduced(self._merged([*factors], kept), kept)
+        terms = self._sorted(self._reduced(self._merged([*factors], kept), kept), kept)
+        return self._pair_by_pair(*self._scaled(coefficient, terms, kept, sizes), kept, sizes)
+
+    def _with_scalars(
+        self, coefficient: Number, scalars: list[Tensor], others: list[Tensor], kept: Labels, sizes: Mapping[int, Size]
+    ) -> tuple[Number, Tensor]:
+        """Numbers are multiplied into the smallest factor, or else into the result."""
+        home = self._smallest(others, kept, sizes)
+        if home is not None and _is_part_of(others[home].labels, kept):
+            others[home] = self.product([*scalars, others[home]], others[home].labels)
+            return self.contract(coefficient, others, kept, sizes)
+        coefficient, tensor = self.contract(coefficient, others, kept, sizes)
+        return coefficient, self.product([*scalars, tensor], kept)
+
+    def _sorted(self, terms: list[Tensor], kept: Labels) -> list[Tensor]:
+        """Small tensors first, and those with the last axes of the result; for known sizes as they were made."""
+        if self.costs is not None:
+            return sorted(terms, key=lambda x: x.operation.serial)
         place = {label: k for k, label in enumerate(kept)}
-        if self.costs is None:
-            terms.sort(key=lambda x: (len(x.labels), -max([place.get(label, -1) for label in x.labels], default=-1)))
-        else:
-            terms.sort(key=lambda x: x.operation.serial)
-        coefficient, terms = self._scaled(coefficient, terms, kept, sizes)
+        return sorted(terms, key=lambda x: (len(x.labels), -max([place.get(y, -1) for y in x.labels], default=-1)))
+
+    def _pair_by_pair(
+        self, coefficient: Number, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]
+    ) -> tuple[Number, Tensor]:
+        """Two tensors are multiplied at a time; people read one einsum instead, where that would form a larger one."""
         for i, j in self._path([x.labels for x in terms], kept, sizes, [x.operation.serial for x in terms]):
             rest = [x for k, x in enumerate(terms) if k not in (i, j)]
             needed = set(kept).union(*(x.labels for x in rest))
@@ -197,17 +209,13 @@ class Products(Contractions):
         if self.costs is None or len(kept) != 2:
             return None
         pairs = [x for x in factors if kept[0] in x.labels] + [x for x in factors if kept[1] in x.labels]
-        if len(pairs) != 2 or pairs[0].operation is not pairs[1].operation or len(pairs[0].labels) != 2:
+        if len(pairs) != 2 or not _is_mirrored(pairs[0], pairs[1], kept):
             return None
-        (x, y), weights = pairs, [z for z in factors if z not in pairs]
+        x, weights = pairs[0], [z for z in factors if z not in pairs]
         [row] = [label for label in x.labels if label not in kept] or [-1]
-        if y.labels != tuple([kept[1] if label == kept[0] else label for label in x.labels]):
-            return None
         least = tuning.HALVED if self.operations.functional else tuning.GRAM
-        if self.entries([x.size(kept[0])]) < least or any(z.labels != (row,) for z in weights):
-            return None
-        if not weights:
-            return None  # NumPy itself sees that A' A is symmetric
+        if self.entries([x.size(kept[0])]) < least or {z.labels for z in weights} != {(row,)}:
+            return None  # without weights NumPy itself sees that A' A is symmetric
         shape = (x.size(kept[0]),) * 2
         work = sz.product((*shape, x.size(row)))
         operands = [self.permute(x, (row, kept[0])), self.product(weights, (row,)).operation]
@@ -262,14 +270,8 @@ class Products(Contractions):
         shared = set(a.labels) & set(b.labels)
         summed = shared - set(kept)
         if not summed:
-            if last or self.costs is None:
-                return self.product([a, b], _extended(hint, a.labels + b.labels))
-            result = self.product([a, b], _inner_order(a.labels, b.labels, hint))
-            apart = [(x, y) for x, y in zip(a.labels, b.labels, strict=False) if x != y]
-            if a.operation is b.operation and len(apart) == 1 and set(apart[0]) <= set(result.labels):
-                x, y = apart[0]
-                self.symmetric_axes[result.operation] = (result.labels.index(x), result.labels.index(y))
-            return result
+            final = last or self.costs is None
+            return self.product([a, b], _extended(hint, a.labels + b.labels)) if final else self._outer(a, b, hint)
         if len(summed) == 1 and shared == summed:
             if (found := self._solve(a, b, *summed) or self._solve(b, a, *summed)) is not None:
                 return found
@@ -281,6 +283,15 @@ class Products(Contractions):
         if shared == set(a.labels) == set(b.labels):
             return self.reduce(self.product([a, b], hint), kept)
         return self.einsum([a, b], tuple([x for x in _extended(hint, a.labels + b.labels) if x in kept]))
+
+    def _outer(self, a: Tensor, b: Tensor, hint: Labels) -> Tensor:
+        """A product on the way; of equal tensors it is symmetric in the two axes that are not shared."""
+        result = self.product([a, b], _inner_order(a.labels, b.labels, hint))
+        apart = [(x, y) for x, y in zip(a.labels, b.labels, strict=False) if x != y]
+        if a.operation is b.operation and len(apart) == 1 and set(apart[0]) <= set(result.labels):
+            x, y = apart[0]
+            self.symmetric_axes[result.operation] = (result.labels.index(x), result.labels.index(y))
+        return result
 
     def einsum(self, terms: Sequence[Tensor], kept: Labels) -> Tensor:
         """np.einsum of all terms at once."""
@@ -349,6 +360,12 @@ def _is_reciprocal(x: Tensor) -> bool:
 def _is_part_of(labels: Labels, kept: Labels) -> bool:
     """Whether labels differ from each other, and none is summed over."""
     return set(labels) <= set(kept) and len(set(labels)) == len(labels)
+
+
+def _is_mirrored(x: Tensor, y: Tensor, kept: Labels) -> bool:
+    """Whether two tensors are one matrix, with the first and the second label of the result."""
+    same = x.operation is y.operation and len(x.labels) == 2
+    return same and y.labels == tuple([kept[1] if label == kept[0] else label for label in x.labels])
 
 
 def _usual_order(labels: Collection[int], group: Sequence[Tensor]) -> Labels:

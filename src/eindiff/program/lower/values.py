@@ -226,17 +226,11 @@ class Arrays:
 
     def _concatenated(self, value: Value) -> Operation | None:
         """Terms that lie side by side along one axis and together fill it."""
-        starts: dict[Size, Term] = {}
-        axis_of = {axis for term in value.terms for axis, index in enumerate(term.axes) if not isinstance(index, int)}
-        for term in value.terms:
-            labels = [x for axis in term.axes for x in labels_of(axis)]
-            index = term.axes[min(axis_of, default=0)]
-            if len(axis_of) != 1 or isinstance(index, int) or index.table is not None:
-                return None
-            if len(labels) != len(term.axes) or len(labels) != len(set(labels)) or index.strides[0][1] != 1:
-                return None
-            starts[index.offset] = term
-        [axis], parts = axis_of, []
+        axes = {axis for term in value.terms for axis, index in enumerate(term.axes) if not isinstance(index, int)}
+        found = [_start_along(term, min(axes)) for term in value.terms] if len(axes) == 1 else [None]
+        if None in found:
+            return None
+        starts, [axis], parts = dict(zip(found, value.terms, strict=True)), axes, []
         size: Size = 0
         while size in starts:
             term = starts.pop(size)
@@ -250,20 +244,18 @@ class Arrays:
 
     def _assignment(self, term: Term, operands: list[Operation], shape: Shape, first: bool) -> Assignment:
         """How one term is put into an array, or added to what is there."""
-        coefficient = term.coefficient
-        sign = "=" if first and term.injective else "-=" if coefficient < 0 else "+="
-        coefficient = -coefficient if sign == "-=" else coefficient
+        sign = "=" if first and term.injective else "-=" if term.coefficient < 0 else "+="
+        coefficient = -term.coefficient if sign == "-=" else term.coefficient
         cuts, order, places = self._target(term, shape)
         core = self.products.align(term.core, order)
-        if not term.injective and term.core.labels and len(term.core.labels) < len(order):
+        if not term.injective and 0 < len(term.core.labels) < len(order):
             # np.add.at of one index array of several axes reads past the end of values that it should broadcast
             spread = tuple([term.sizes[label] for label in order])
             core = self.operations.make("broadcast", [core], spread, shape=spread)
         operands.append(self.operations.scale(coefficient, core))
         operands.extend(places)
         if term.injective and not cuts and not places:
-            labels = tuple([label for axis in term.axes for label in labels_of(axis)])
-            return "diagonal", sign, subscripts([labels], order), 0
+            return "diagonal", sign, subscripts([sum(map(labels_of, term.axes), ())], order), 0
         return "cuts" if cuts else "places" if term.injective else "at", sign, cuts, len(places)
 
     def _target(self, term: Term, shape: Shape) -> tuple[tuple[Cut, ...], Labels, list[Operation]]:
@@ -286,6 +278,15 @@ class Arrays:
         if self.operations.functional and not axis.labels and axis.table is None:
             return axis.offset  # helpers count from the start
         return self.indexing.cut(axis, size, term.sizes)
+
+
+def _start_along(term: Term, along: int) -> Size | None:
+    """Where a term begins along one axis, if it lies there entry by entry, and has other labels on other axes."""
+    labels = [x for axis in term.axes for x in labels_of(axis)]
+    index = term.axes[along]
+    if isinstance(index, int) or index.table is not None or not len(term.axes) == len(labels) == len(set(labels)):
+        return None
+    return index.offset if index.strides[0][1] == 1 else None
 
 
 def _is_within(labels: Labels, order: Labels) -> bool:

@@ -213,28 +213,27 @@ class Module:
 
     def checks(self, checked: bool = True) -> list[str]:
         """Statements that give sizes their values, and check the arguments: their shapes, and that places exist."""
-        lines, known = [], set(self.unseen)
+        lines: list[str] = []
+        known = set(self.unseen)
         for v in self.inputs:
-            name = self.names.variables[v.name]
-            new = [size for size in v.shape if isinstance(size, str) and size not in known]
+            new = tuple(dict.fromkeys([size for size in v.shape if isinstance(size, str) and size not in known]))
             known.update(new)
-            if v.ndim and len(new) == v.ndim == len(set(new)):
-                sizes = [self.names.sizes[size] for size in new]
-                left = ", ".join(sizes) if len(sizes) > 1 else f"({sizes[0]},)"
-                lines.append(f"{left} = {name}.shape")
-                continue
-            new = list(dict.fromkeys(new))
-            if len(new) > 1 and tuple(new) == v.shape[: len(new)]:
-                lines.append(f"{', '.join(self.names.sizes[size] for size in new)} = {name}.shape[:{len(new)}]")
-            else:
-                lines += [f"{self.names.sizes[size]} = {name}.shape[{v.shape.index(size)}]" for size in new]
-            if checked:
-                lines.append(_check(name, [self.names.size(size) for size in v.shape]))
+            lines += self._sizes_of(v, new)
+            if checked and (not v.ndim or new != v.shape):
+                lines.append(_check(self.names.variables[v.name], [self.names.size(size) for size in v.shape]))
         if checked:
             symmetric = [self.names.variables[v.name] for v in self.inputs if v.symmetries]
             lines += [f'assert np.allclose({name}, {name}.T), "{name} must be symmetric"' for name in symmetric]
             lines += dict.fromkeys([self._in_range(condition) for condition in self.ranges.conditions])
         return lines
+
+    def _sizes_of(self, v: Variable, new: Sequence[str]) -> list[str]:
+        """Statements that give sizes the values that an array shows first."""
+        name, sizes = self.names.variables[v.name], [self.names.sizes[size] for size in new]
+        if not sizes or tuple(new) != v.shape[: len(new)] or (len(new) == 1 < v.ndim):
+            return [f"{own} = {name}.shape[{v.shape.index(size)}]" for own, size in zip(sizes, new, strict=True)]
+        part = "" if len(new) == v.ndim else f"[:{len(new)}]"
+        return [f"{', '.join(sizes) if len(sizes) > 1 else f'({sizes[0]},)'} = {name}.shape{part}"]
 
     def _in_range(self, condition: Condition) -> str:
         """An assertion that some axes, or the places that an index names, exist."""
