@@ -57,7 +57,13 @@ def _assert_equal(actual: Any, expected: Any) -> None:
 @pytest.fixture
 def tiny_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is done only with large arrays is done with those of two entries."""
-    for name, value in {"IN_PLACE": 9, "FORGET": 9, "GRAM": 2, "MIRRORED": (1, 1), "MANY": 2}.items():
+    for name, value in {
+        "IN_PLACE_BYTES": 9,
+        "FORGET_BYTES": 9,
+        "GRAM": 2,
+        "MIRRORED": (1, 1),
+        "MANY_ENTRIES": 2,
+    }.items():
         monkeypatch.setattr(tuning, name, value)
     _compiled.cache_clear()
     yield

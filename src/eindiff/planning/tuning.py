@@ -24,11 +24,11 @@ MIRRORED = (2**20, 40)
 TRIANGLE = 64
 # Entries from which `x > 0` is faster than np.heaviside, and 1 / (1 + np.exp(-x)), which is vectorized, than SciPy's
 # expit: two calls more, against some nanoseconds an entry.
-MANY = 512
+MANY_ENTRIES = 512
 # Bytes of an array that is worth being changed in place: new memory of that size is not in the cache yet.
-IN_PLACE = 2**14
+IN_PLACE_BYTES = 2**14
 # Bytes of an array that is worth a `del`: memory that is used again need not be mapped again.
-FORGET = 2**14
+FORGET_BYTES = 2**14
 
 # The model of time (`program.costs`), in seconds
 
@@ -36,7 +36,7 @@ CALL = 1e-6  # one call from Python
 VIEW = 2e-7  # one view
 EACH = 5e-7  # each matrix product in a stack
 OPERATION = {"blas": 2e-11, "lapack": 6e-11, "arithmetic": 2.5e-10, "function": 5e-9}  # one operation on a number
-CACHE = 2**20  # bytes that stay in the cache
+CACHE_BYTES = 2**20  # bytes that stay in the cache
 BYTE = {True: 3e-11, False: 1.5e-10}  # to move one, in the cache and out of it
 THIN = 24  # rows or columns: products of thinner matrices take as long as of matrices that have that many
 

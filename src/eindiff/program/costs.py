@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from eindiff.core import sizes as sz
 from eindiff.core.sizes import Size
-from eindiff.planning.tuning import BYTE, CACHE, CALL, EACH, OPERATION, THIN, VIEW
+from eindiff.planning.tuning import BYTE, CACHE_BYTES, CALL, EACH, OPERATION, THIN, VIEW
 from eindiff.program.operations import BLAS, Operation, reachable
 
 
@@ -52,7 +52,7 @@ class Costs:
             time = self.products(self.entries(x.shape[:-2]), m, n, k)
         else:
             time = self.flops(x) * OPERATION[x.speed]
-        return CALL * x.calls + time + moved * BYTE[moved < CACHE]
+        return CALL * x.calls + time + moved * BYTE[moved < CACHE_BYTES]
 
     def products(self, count: int, m: int, n: int, k: int) -> float:
         """The predicted time of a stack of products of m×k and k×n matrices."""

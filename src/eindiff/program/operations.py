@@ -80,11 +80,11 @@ Op = Literal[
 OPS: tuple[Op, ...] = get_args(Op)
 
 # May share memory with an operand.
-VIEWS = frozenset(
+VIEW_OPS = frozenset(
     {"transpose", "swap", "permute", "expand", "only", "cut", "flip", "reshape", "broadcast", "diagonal", "part"}
 )
 # Written out wherever they are used.
-CHEAP = frozenset({"input", "number", "size", "transpose", "swap", "permute", "expand", "only", "cut", "part"})
+CHEAP_OPS = frozenset({"input", "number", "size", "transpose", "swap", "permute", "expand", "only", "cut", "part"})
 # Of Python's numbers they make one of Python's numbers.
 _ARITHMETIC = frozenset(
     {"negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "mean", "logistic"}
@@ -150,7 +150,7 @@ class Operations:
         key = (op, exact, tuple([id(x) for x in operands]))
         if (found := self.known.get(key)) is not None:
             return found
-        cheap, view = op in CHEAP, op in VIEWS
+        cheap, view = op in CHEAP_OPS, op in VIEW_OPS
         if shape is None:
             shape = broadcast([x.shape for x in operands])
         if work is None:

@@ -1,7 +1,7 @@
 """NumPy, with SciPy for special functions. Large arrays are changed in place."""
 
 from eindiff.program.backends.backend import Backend
-from eindiff.program.backends.numpy_helpers import HELPERS
+from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.backends.words import EAGER, FUNCTIONS, NUMPY
 
 BACKEND = Backend(
@@ -14,6 +14,6 @@ BACKEND = Backend(
     },
     words={**NUMPY, **EAGER},
     functions=FUNCTIONS,
-    helpers=HELPERS,
+    helpers=NUMPY_HELPERS,
     functional=False,
 )

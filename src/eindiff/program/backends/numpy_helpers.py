@@ -1,6 +1,6 @@
 """Helper functions of NumPy programs, each for one operation that takes more than a line."""
 
-HELPERS = {
+NUMPY_HELPERS = {
     "logsumexp": '''
 def logsumexp(x, axis=-1):
     """log(sum(exp(x))) along an axis, without overflow."""

@@ -3,20 +3,9 @@
 Types are never promoted there, so every array is made with its type, and numbers take that of the arrays they meet.
 """
 
-from eindiff.program.backends import numpy_helpers
+from eindiff.program.backends import words
 from eindiff.program.backends.backend import Backend, Spelling, slots
-from eindiff.program.backends.words import (
-    HELPED,
-    SHARED,
-    axes_text,
-    diagonal,
-    index,
-    numbers,
-    places,
-    power,
-    reduction,
-    solve,
-)
+from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.operations import Operation, is_number
 
 SLICED = 8  # axes of arrays that TensorFlow slices
@@ -25,7 +14,7 @@ SLICED = 8  # axes of arrays that TensorFlow slices
 def _expand(x: Operation, s: Spelling) -> str:
     """New axes."""
     if len(x.parameters) <= SLICED:
-        return f"{{0}}[{index(x)}]"
+        return f"{{0}}[{words.index(x)}]"
     text = "{0}"
     for axis, present in enumerate(x.parameters):
         text = text if present else f"tf.expand_dims({text}, {axis})"
@@ -38,7 +27,7 @@ def _take(x: Operation, s: Spelling) -> str:
 
 
 def _table(x: Operation, s: Spelling) -> str:
-    shape, text = x.parameters[0], f"tf.constant({places(x, s)}{s.integers})"
+    shape, text = x.parameters[0], f"tf.constant({words.places(x, s)}{s.integers})"
     return f"tf.reshape({text}, [{', '.join(map(str, shape))}])" if len(shape) > 1 else text
 
 
@@ -59,8 +48,8 @@ BACKEND = Backend(
     "tf.",
     imports={"tf.": "import tensorflow as tf"},
     words={
-        **SHARED,
-        "constant": lambda x, s: f"tf.constant({numbers(x, s)}{s.created})",
+        **words.SHARED,
+        "constant": lambda x, s: f"tf.constant({words.numbers(x, s)}{s.created})",
         "table": _table,
         "zeros": lambda x, s: f"tf.zeros({_listed(x, s)}{s.created})",
         "ones": lambda x, s: f"tf.ones({_listed(x, s)}{s.created})",
@@ -75,7 +64,7 @@ BACKEND = Backend(
         "expand": _expand,
         "reshape": lambda x, s: f"tf.reshape({{0}}, [{s.sizes(x.parameters)}])",
         "broadcast": lambda x, s: f"repeated({{0}}, {_listed(x, s)})",
-        "diagonal": lambda x, s: diagonal(x, s, "diagonal({0})"),
+        "diagonal": lambda x, s: words.diagonal(x, s, "diagonal({0})"),
         "array": lambda x, s: f"tf.constant({{0}}{s.created})",
         "full": lambda x, s: f"filled({s.shape(x.shape)}, {{0}}{s.created})",
         "repeat": lambda x, s: f"repeated({{0}}, {_listed(x, s)})",
@@ -83,22 +72,22 @@ BACKEND = Backend(
         "diagonal_matrix": "diagonal({0})",
         "take": _take,
         "concatenate": lambda x, s: f"tf.concat([{slots(x)}], axis={x.parameters[0]})",
-        "power": lambda x, s: "tf.square({0})" if x.parameters[0] == 2 and not is_number(x) else power(x, s),
-        "sum": lambda x, s: f"tf.reduce_sum({{0}}{f', axis={axes_text(x.parameters)}' if x.parameters else ''})",
-        "trace": lambda x, s: diagonal(x, s, "tf.linalg.trace({0})"),
+        "power": lambda x, s: "tf.square({0})" if x.parameters[0] == 2 and not is_number(x) else words.power(x, s),
+        "sum": lambda x, s: f"tf.reduce_sum({{0}}{f', axis={words.axes_text(x.parameters)}' if x.parameters else ''})",
+        "trace": lambda x, s: words.diagonal(x, s, "tf.linalg.trace({0})"),
         "matmul": "matmul({0}, {1})",
         "outer": "tf.tensordot({0}, {1}, 0)",
         "inner": "tf.reduce_sum(tf.multiply({0}, {1}))",
         "einsum": lambda x, s: f'tf.einsum("{x.parameters[0]}", {slots(x)})',
-        "solve": lambda x, s: solve(x, "solved({0}, {1})"),
+        "solve": lambda x, s: words.solve(x, "solved({0}, {1})"),
     },
     functions={
-        **HELPED,
+        **words.HELPED,
         "sqrt": "tf.math.sqrt({0})",
         "equal": "tf.cast(tf.equal({0}, {1}), DTYPE)",
         "where_greater": ("tf.where({0} > {1}, tf.convert_to_tensor({2}, DTYPE), tf.convert_to_tensor({3}, DTYPE))"),
-        "max": reduction("tf.reduce_max"),
-        "prod": reduction("tf.reduce_prod"),
+        "max": words.reduction("tf.reduce_max"),
+        "prod": words.reduction("tf.reduce_prod"),
         "inv": "tf.linalg.inv({0})",
         "det": "tf.linalg.det({0})",
         "pinv": "tf.linalg.pinv({0})",
@@ -263,7 +252,7 @@ def inverse_or_zero(x):
     """1 / x, and 0 at 0."""
     return tf.math.reciprocal_no_nan(x)
 ''',
-        "power_derivative": _with_types(numpy_helpers.HELPERS["power_derivative"]),
+        "power_derivative": _with_types(NUMPY_HELPERS["power_derivative"]),
         "argmax": '''
 def argmax(x):
     """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""

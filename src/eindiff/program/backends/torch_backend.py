@@ -1,17 +1,8 @@
 """PyTorch: programs work under autograd, torch.func, torch.compile and on any device."""
 
+from eindiff.program.backends import words
 from eindiff.program.backends.backend import Backend
 from eindiff.program.backends.helpers import helpers_of
-from eindiff.program.backends.words import (
-    HELPED,
-    numbers,
-    places,
-    reduction,
-    reshaped,
-    slots,
-    solve,
-    words_of,
-)
 
 _HELPERS = {name: text.replace("arange(n)", "arange(n, device=x.device)") for name, text in helpers_of("torch").items()}
 
@@ -45,9 +36,9 @@ BACKEND = Backend(
     "torch.",
     imports={"torch.": "import torch"},
     words={
-        **words_of("torch."),
-        "constant": lambda x, s: f"torch.tensor({numbers(x, s)}{s.created})",
-        "table": lambda x, s: f"torch.tensor({places(x, s)}{s.integers}){reshaped(x)}",
+        **words.words_of("torch."),
+        "constant": lambda x, s: f"torch.tensor({words.numbers(x, s)}{s.created})",
+        "table": lambda x, s: f"torch.tensor({words.places(x, s)}{s.integers}){words.reshaped(x)}",
         "triangle": lambda x, s: "torch.ones(({0}, {0}){1}).tril()".format(s.size(x.parameters[0]), s.created),
         "permute": lambda x, s: f"{{0}}.permute({', '.join(map(str, x.parameters))})",
         "flip": lambda x, s: f"torch.flip({{0}}, ({x.parameters[0]},))",
@@ -56,18 +47,20 @@ BACKEND = Backend(
         "full": lambda x, s: f"filled({s.shape(x.shape)}, {{0}}{s.created})",
         "repeat": lambda x, s: f"torch.broadcast_to({{0}}, shape({s.shape(x.shape)})).clone()",
         "contiguous": "({0})",
-        "concatenate": lambda x, s: f"torch.cat([{slots(x)}]{f', dim={x.parameters[0]}' if x.parameters[0] else ''})",
+        "concatenate": lambda x, s: (
+            f"torch.cat([{words.slots(x)}]{f', dim={x.parameters[0]}' if x.parameters[0] else ''})"
+        ),
         "inner": "inner({0}, {1})",
-        "einsum": lambda x, s: f'torch.einsum("{x.parameters[0]}", {slots(x)})',
-        "solve": lambda x, s: solve(x, "torch.linalg.solve({0}, {1})"),
+        "einsum": lambda x, s: f'torch.einsum("{x.parameters[0]}", {words.slots(x)})',
+        "solve": lambda x, s: words.solve(x, "torch.linalg.solve({0}, {1})"),
     },
     functions={
-        **HELPED,
+        **words.HELPED,
         "sqrt": "torch.sqrt({0})",
         "equal": "({0} == {1}).to(DTYPE)",
         "where_greater": "torch.where({0} > {1}, {2}, {3})",
-        "max": reduction("torch.amax", "dim"),
-        "prod": reduction("torch.prod", "dim"),
+        "max": words.reduction("torch.amax", "dim"),
+        "prod": words.reduction("torch.prod", "dim"),
         "inv": "torch.linalg.inv({0})",
         "det": "torch.linalg.det({0})",
         "pinv": "pinv({0})",

@@ -44,7 +44,7 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
     name, parameter = node.function.name, node.function.parameter
     if operations.functional:
         args = _with_an_array(operations, args, first=1 if name == "where" else 0)
-    elif costs is not None and costs.entries(args[0].shape) >= tuning.MANY and name in ("step", "sigmoid"):
+    elif costs is not None and costs.entries(args[0].shape) >= tuning.MANY_ENTRIES and name in ("step", "sigmoid"):
         return _of_many(operations, name, args[0])
     if name == "pow":
         return operations.power(args[0], parameter)

@@ -16,36 +16,30 @@ TERMS = frozenset({ATOM, POWER, TIMES, MATMUL})
 FIRST_TERM = TERMS | {NEGATIVE}
 COMPARED = FIRST_TERM | {PLUS}
 
-_KINDS = {
-    "negate": NEGATIVE, "multiply": TIMES, "divide": TIMES, "scale": TIMES, "power": POWER, "raise": POWER, "add": PLUS,
-    "reciprocal": TIMES,
-    "mean": TIMES, "logistic": TIMES, "matmul": MATMUL,
-}  # fmt: skip
-
-# The place of the first operand, and those of the others.
-_PLACES: dict[str, tuple[Kinds, Kinds]] = {
-    **dict.fromkeys(("transpose", "permute", "expand", "only", "cut", "flip", "reshape", "part"), (ATOMS, ATOMS)),
-    "take": (ATOMS, ANY),
-    "negate": (FIRST_FACTOR, ANY),
-    "multiply": (FIRST_FACTOR, FACTORS),
-    "divide": (FIRST_FACTOR | {NEGATIVE}, FACTORS),
-    "scale": (FIRST_FACTOR, ANY),
-    "power": (ATOMS, ANY),
-    "reciprocal": (FACTORS, ANY),
-    "raise": (ATOMS, ATOMS),
-    "add": (COMPARED, TERMS),
-    "mean": (FIRST_TERM, FIRST_TERM),
-    "logistic": (TERMS, ANY),
-    "positive": (COMPARED, ANY),
-    "mask": (ATOMS, ANY),
-    "matmul": (FIRST_MATRIX, ATOMS),
+# What is outermost, and the places of the first operand and of the others.
+_FORMS: dict[str, tuple[str, Kinds, Kinds]] = {
+    **dict.fromkeys(("transpose", "permute", "expand", "only", "cut", "flip", "reshape", "part"), (ATOM, ATOMS, ATOMS)),
+    "take": (ATOM, ATOMS, ANY),
+    "negate": (NEGATIVE, FIRST_FACTOR, ANY),
+    "multiply": (TIMES, FIRST_FACTOR, FACTORS),
+    "divide": (TIMES, FIRST_FACTOR | {NEGATIVE}, FACTORS),
+    "scale": (TIMES, FIRST_FACTOR, ANY),
+    "power": (POWER, ATOMS, ANY),
+    "reciprocal": (TIMES, FACTORS, ANY),
+    "raise": (POWER, ATOMS, ATOMS),
+    "add": (PLUS, COMPARED, TERMS),
+    "mean": (TIMES, FIRST_TERM, FIRST_TERM),
+    "logistic": (TIMES, TERMS, ANY),
+    "positive": (ATOM, COMPARED, ANY),
+    "mask": (ATOM, ATOMS, ANY),
+    "matmul": (MATMUL, FIRST_MATRIX, ATOMS),
+    # Functions
+    "greater": (ATOM, COMPARED, COMPARED),
+    "where_greater": (ATOM, COMPARED, COMPARED),
+    "where": (ATOM, FIRST_TERM, FIRST_TERM),
+    "winner": (ATOM, FIRST_TERM, FIRST_TERM),
 }
-_CALLS: dict[str, tuple[Kinds, Kinds]] = {
-    "greater": (COMPARED, COMPARED),
-    "where_greater": (COMPARED, COMPARED),
-    "where": (FIRST_TERM, FIRST_TERM),
-    "winner": (FIRST_TERM, FIRST_TERM),
-}
+_OTHERS = (ATOM, ANY, ANY)
 
 
 def kind_of(x: Operation, text: str) -> str:
@@ -54,13 +48,12 @@ def kind_of(x: Operation, text: str) -> str:
         return NEGATIVE if text.startswith("-") else TIMES if "/" in text else ATOM
     if x.op == "size":
         return PLUS if " " in text.replace(", ", "") else TIMES if "*" in text else ATOM
-    return _KINDS.get(x.op, ATOM)
+    return _FORMS.get(x.op, _OTHERS)[0]
 
 
 def places_of(x: Operation, reading: bool) -> tuple[Kinds, ...]:
     """What each operand may be without parentheses; a sum that is for reading is a function, else a method."""
     if x.op == "sum":
         return (ANY if reading else ATOMS,)
-    table, key = (_CALLS, x.parameters[0]) if x.op == "call" else (_PLACES, x.op)
-    first, others = table.get(key, (ANY, ANY))
+    _, first, others = _FORMS.get(x.parameters[0] if x.op == "call" else x.op, _OTHERS)
     return (first, *[others] * (len(x.operands) - 1)) if x.operands else ()

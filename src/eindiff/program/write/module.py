@@ -24,11 +24,11 @@ from eindiff.functions.table import TABLE
 from eindiff.planning.factoring import distribute, factor
 from eindiff.program.backends import Backend, backend
 from eindiff.program.backends.backend import Spelling
-from eindiff.program.backends.numpy_helpers import HELPERS
+from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.costs import Costs
 from eindiff.program.lower.lowering import Lowering
 from eindiff.program.operations import ARITHMETIC, BLAS, Operation, Operations, reachable, tidy
-from eindiff.program.write.statements import Piece, Printer, Statement
+from eindiff.program.write.statements import Printer, Statement, Written
 
 Outputs = Expr | Mapping[str, Expr]
 
@@ -45,7 +45,7 @@ class Names:
     def __init__(
         self, inputs: Sequence[Variable], sizes: Sequence[str], outputs: Sequence[str], reserved: Sequence[str]
     ) -> None:
-        self.taken = {*keyword.kwlist, *HELPERS, *RESERVED, *reserved}
+        self.taken = {*keyword.kwlist, *NUMPY_HELPERS, *RESERVED, *reserved}
         self.variables = {v.name: self.claim(v.name) for v in inputs}
         self.sizes = {size: self.claim(size) for size in sizes}
         self.outputs = {output: self.claim(output) for output in outputs}
@@ -190,17 +190,17 @@ class Module:
         parts = ["\n".join(_imports(target, "\n".join([text, *constants, *helpers]))), *constants, *helpers, text]
         return Program("\n\n\n".join(parts) + "\n", statements, list(found), spelling, costs)
 
-    def _literals(self, outputs: Sequence[Operation], spelling: Spelling) -> dict[Operation, Piece]:
+    def _literals(self, outputs: Sequence[Operation], spelling: Spelling) -> dict[Operation, Written]:
         """Long literal arrays as constants of the module."""
         self.constants: list[str] = []
-        names: dict[Operation, Piece] = {}
+        names: dict[Operation, Written] = {}
         movable = not spelling.backend.functional  # others belong to the device, or the trace, they are made in
         for operation in reachable(outputs) if movable else ():
             if operation.op in ("constant", "table") and len(text := spelling.template(operation)) > 40:
                 name = f"C{len(names)}"
                 while name in self.names.taken:
                     name += "_"
-                names[operation] = Piece(name)
+                names[operation] = Written(name)
                 line = f"{name} = {text}"
                 wrapper = textwrap.TextWrapper(100, subsequent_indent="    ", break_long_words=False)
                 self.constants += wrapper.wrap(line) if len(line) < LONG else [line]

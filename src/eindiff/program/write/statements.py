@@ -25,7 +25,7 @@ _OPERATORS = {"multiply": "*", "divide": "/"}
 _UFUNCS = {"*": "multiply", "/": "divide", "+": "add", "-": "subtract"}
 
 
-class Piece(NamedTuple):
+class Written(NamedTuple):
     """What stands for an operation: its text, what is outermost in it, and the names of arrays in it."""
 
     text: str
@@ -86,7 +86,7 @@ class Printer:
         self.costs = costs
         self.buffers = dict(buffers or {})  # names of arrays that take outputs
         self.statements: list[Statement] = []
-        self.pieces: dict[Operation, Piece] = {}
+        self.pieces: dict[Operation, Written] = {}
         self.uses: Counter[Operation] = Counter()
         self.users: dict[Operation, list[Operation]] = {}
         self.done: set[Operation] = set()
@@ -130,7 +130,7 @@ class Printer:
             self._write_output(x, name)
         elif not (name is None and self._write_in_place(x)):
             text = self._fitted(x, self.spelling.template(x), len(name or "t00") + 3)
-            self.pieces[x] = Piece(text, kind_of(x, text), self._names_in(x))
+            self.pieces[x] = Written(text, kind_of(x, text), self._names_in(x))
             if name or (self.uses[x] > 1 and not x.cheap):
                 self._assign(x, name)
 
@@ -159,7 +159,7 @@ class Printer:
         else:
             copy = ", copy=True" if self._is_part(x) else ""
             text = f"stored({self._fitted(x, template, len(name) + 20)}, {buffer}{copy})"
-        self.pieces[x] = Piece(text, ATOM, self._names_in(x))
+        self.pieces[x] = Written(text, ATOM, self._names_in(x))
         self._assign(x, name)
 
     def _names_in(self, x: Operation) -> frozenset[str]:
@@ -204,7 +204,7 @@ class Printer:
                 stack.extend(y.operands)
         used = self.pieces[x].names if x in self.pieces else self._names_in(x)
         self.statements.append(Statement(lines, name, x, used | {name}, inside))
-        self.pieces[x] = Piece(name, ATOM, frozenset({name}))
+        self.pieces[x] = Written(name, ATOM, frozenset({name}))
 
     def _fresh_name(self) -> str:
         while (name := f"t{self.count}") in self.taken:
@@ -216,7 +216,7 @@ class Printer:
 
     def _write_in_place(self, x: Operation) -> bool:
         """An elementwise operation on an array that nothing else needs any more, if there is one and it is large."""
-        if self.costs is None or x.cheap or x.view or self.costs.size(x) < tuning.IN_PLACE:
+        if self.costs is None or x.cheap or x.view or self.costs.size(x) < tuning.IN_PLACE_BYTES:
             return False
         for place, y in enumerate(x.operands):
             if y.shape == x.shape and self._is_free(y, x) and (lines := self._in_place(x, place)):
@@ -294,7 +294,7 @@ class Printer:
             last.update(dict.fromkeys(statement.used, number))
             sizes[statement.name] = self.costs.size(statement.result)
         for name, number in last.items():
-            if name not in returned and sizes[name] >= tuning.FORGET and number < len(self.statements) - 1:
+            if name not in returned and sizes[name] >= tuning.FORGET_BYTES and number < len(self.statements) - 1:
                 self.statements[number].forgotten.append(name)
         for statement in self.statements:
             if statement.forgotten:
