@@ -1,7 +1,7 @@
 """PyTorch: programs work under autograd, torch.func, torch.compile and on any device."""
 
 from eindiff.program.backends import words
-from eindiff.program.backends.backend import Backend
+from eindiff.program.backends.backend import Backend, slots
 from eindiff.program.backends.helpers import helpers_of
 
 _HELPERS = {name: text.replace("arange(n)", "arange(n, device=x.device)") for name, text in helpers_of("torch").items()}
@@ -47,11 +47,9 @@ BACKEND = Backend(
         "full": lambda x, s: f"filled({s.shape(x.shape)}, {{0}}{s.created})",
         "repeat": lambda x, s: f"torch.broadcast_to({{0}}, shape({s.shape(x.shape)})).clone()",
         "contiguous": "({0})",
-        "concatenate": lambda x, s: (
-            f"torch.cat([{words.slots(x)}]{f', dim={x.parameters[0]}' if x.parameters[0] else ''})"
-        ),
+        "concatenate": lambda x, s: f"torch.cat([{slots(x)}]{words.along(x.parameters[0] or None, 'dim')})",
         "inner": "inner({0}, {1})",
-        "einsum": lambda x, s: f'torch.einsum("{x.parameters[0]}", {words.slots(x)})',
+        "einsum": lambda x, s: f'torch.einsum("{x.parameters[0]}", {slots(x)})',
         "solve": lambda x, s: words.solve(x, "torch.linalg.solve({0}, {1})"),
     },
     functions={

@@ -32,10 +32,6 @@ def places(x: Operation, s: Spelling) -> str:
     return f"[{', '.join(map(str, x.parameters[1:]))}]"
 
 
-def _table(x: Operation, s: Spelling) -> str:
-    return f"{s.np}array({places(x, s)}{s.integers}){reshaped(x)}"
-
-
 def reshaped(x: Operation) -> str:
     """What makes a table of a list, if it has several axes."""
     shape = x.parameters[0]
@@ -80,25 +76,21 @@ def axes_text(axes: tuple[int, ...]) -> str:
     return str(axes[0]) if len(axes) == 1 else f"({', '.join(map(str, axes))})" if axes else ""
 
 
+def along(axis: int | str | None, keyword: str = "axis") -> str:
+    """An axis, if one is named."""
+    return "" if axis is None else f", {keyword}={axis}"
+
+
 def _sum(x: Operation, s: Spelling) -> str:
     text = axes_text(x.parameters)
     if not s.reading:  # the method is faster than the function
         return f"{{0}}.sum({text})"
-    return f"{s.np}sum({{0}}, axis={text})" if text else f"{s.np}sum({{0}})"
+    return f"{s.np}sum({{0}}{along(text or None)})"
 
 
 def _einsum(x: Operation, s: Spelling) -> str:
     subscripts, optimized = x.parameters
     return f'{s.np}einsum("{subscripts}", {slots(x)}{", optimize=True" if optimized else ""})'
-
-
-def _solve(x: Operation, s: Spelling) -> str:
-    half = x.parameters[0]
-    return (
-        f"linalg.solve_triangular({{0}}, {{1}}, lower={half == 'lower'})"
-        if half
-        else f"{s.np}linalg.solve({{0}}, {{1}})"
-    )
 
 
 def _fill(x: Operation, s: Spelling) -> str:
@@ -173,7 +165,7 @@ EAGER: dict[Op, Word] = {
 NUMPY: dict[Op, Word] = {
     **SHARED,
     "constant": lambda x, s: f"{s.np}array({numbers(x, s)}{s.created})",
-    "table": _table,
+    "table": lambda x, s: f"{s.np}array({places(x, s)}{s.integers}){reshaped(x)}",
     "zeros": lambda x, s: f"{s.np}zeros({s.shape(x.shape)}{s.created})",
     "ones": lambda x, s: f"{s.np}ones({s.shape(x.shape)}{s.created})",
     "identity": lambda x, s: f"{s.np}eye({s.size(x.parameters[0])}{s.created})",
@@ -188,14 +180,14 @@ NUMPY: dict[Op, Word] = {
     "repeat": lambda x, s: f"{s.np}broadcast_to({{0}}, {s.shape(x.shape)}).copy()",
     "contiguous": "np.ascontiguousarray({0})",
     "diagonal_matrix": "np.diag({0})",
-    "concatenate": lambda x, s: (
-        f"{s.np}concatenate([{slots(x)}]{f', axis={x.parameters[0]}' if x.parameters[0] else ''})"
-    ),
+    "concatenate": lambda x, s: f"{s.np}concatenate([{slots(x)}]{along(x.parameters[0] or None)})",
     "trace": lambda x, s: diagonal(x, s, f"{s.np}trace({{0}})"),
     "outer": "np.outer({0}, {1})",
     "inner": "np.vdot({0}, {1})",
     "einsum": _einsum,
-    "solve": _solve,
+    "solve": lambda x, s: solve(
+        x, f"{s.np}linalg.solve({{0}}, {{1}})", "linalg.solve_triangular({{0}}, {{1}}, lower={})"
+    ),
 }
 
 
@@ -205,20 +197,14 @@ def diagonal(x: Operation, s: Spelling, of_matrix: str) -> str:
     return of_matrix if subscripts in ("ii->i", "ii->") else f'{s.np}einsum("{subscripts}", {{0}})'
 
 
-def solve(x: Operation, whole: str) -> str:
-    """A system of equations in libraries with a helper for triangular ones."""
-    half = x.parameters[0]
-    return f"solve_triangular({{0}}, {{1}}, {half == 'lower'})" if half else whole
+def solve(x: Operation, whole: str, half: str = "solve_triangular({{0}}, {{1}}, {})") -> str:
+    """A system of equations; most libraries have a helper for triangular ones."""
+    return half.format(x.parameters[0] == "lower") if x.parameters[0] else whole
 
 
 def reduction(name: str, keyword: str = "axis") -> Word:
     """A function along an axis, if one is named."""
-
-    def word(x: Operation, s: Spelling) -> str:
-        along = "" if x.parameters[1] is None else f", {keyword}={x.parameters[1]}"
-        return f"{name.replace('np.', s.np)}({{0}}{along})"
-
-    return word
+    return lambda x, s: f"{name.replace('np.', s.np)}({{0}}{along(x.parameters[1], keyword)})"
 
 
 def _matrix_function(x: Operation, s: Spelling) -> str:
