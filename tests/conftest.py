@@ -10,8 +10,7 @@ import pytest
 
 import eindiff as ed
 from eindiff.core import nodes
-from eindiff.program.lower import contractions, functions, products
-from eindiff.program.write import statements
+from eindiff.planning import tuning
 from eindiff.structure.compile import _compiled
 from spec import assert_canonical_node
 
@@ -58,11 +57,14 @@ def _assert_equal(actual: Any, expected: Any) -> None:
 @pytest.fixture
 def tiny_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is done only with large arrays is done with those of two entries."""
-    monkeypatch.setattr(statements, "IN_PLACE", 9)
-    monkeypatch.setattr(statements, "FORGET", 9)
-    monkeypatch.setattr(products, "GRAM", 2)
-    monkeypatch.setattr(contractions, "MIRRORED", (1, 1))
-    monkeypatch.setattr(functions, "MANY", 2)
+    for name, value in {
+        "IN_PLACE_BYTES": 9,
+        "FORGET_BYTES": 9,
+        "GRAM": 2,
+        "MIRRORED": (1, 1),
+        "MANY_ENTRIES": 2,
+    }.items():
+        monkeypatch.setattr(tuning, name, value)
     _compiled.cache_clear()
     yield
     _compiled.cache_clear()

@@ -15,25 +15,17 @@ import torch
 
 import eindiff as ed
 from backend_expressions import DELTAS, INDEXED, NUMBERS
-from backend_libraries import RTOL, Library, check, cupy_or_stand_in, every_library, foreign_library  # noqa: F401
+from backend_libraries import REFUSED, RTOL, Library, check, cupy_or_stand_in, every_library, foreign_library  # noqa: F401
 from compiling import assert_close, point_of
 from eindiff.core.nodes import Expr
+from eindiff.planning import tuning
 from eindiff.program.interpreter import evaluate
-from eindiff.program.lower import products
 from function_cases import CASES, LIBRARY, WHOLE, Case
 from grammar import OPERATIONS, Example, example_outputs, examples, run
 from models import MODELS
 from objectives import OBJECTIVES
 from oracles import declare
 
-# Functions of the table that a library has no form of
-REFUSED: dict[str, set[str]] = {
-    "numpy": set(),
-    "jax": {"logm", "sqrtm"},
-    "torch": {"logm", "sqrtm"},
-    "tensorflow": {"logm", "log_ndtr"},
-    "cupy": {"logm", "sqrtm"},
-}
 IMPORTS = {"numpy": "numpy|scipy", "jax": "jax", "torch": "torch", "tensorflow": "tensorflow", "cupy": "cupyx?"}
 BY_NAME = {case.id: case for case in CASES}
 
@@ -152,7 +144,7 @@ def test_sizes_of_one_and_large_ones(library: Library, name: str) -> None:
 
 def test_symmetric_products_in_two_blocks(foreign: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """`X' diag(d) X` is computed in blocks where it is large, with an odd number of columns too."""
-    monkeypatch.setattr(products, "HALVED", 4)
+    monkeypatch.setattr(tuning, "HALVED", 4)
     X, d = ed.matrix(f"X_{foreign.name}", 6, 5), ed.vector("d", 6)
     generator = np.random.default_rng(0)
     arrays = {X.name: generator.normal(size=(6, 5)), "d": generator.normal(size=6)}

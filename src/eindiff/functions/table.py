@@ -23,7 +23,6 @@ T = TypeVar("T")
 
 TABLE: dict[str, Function] = {}
 NAMES: dict[str, dict[str, Function]] = {"numpy": {}, "jax": {}, "jax.nn": {}, "torch": {}}  # rows by names there
-SOURCES: dict[str, Function] = {}  # rows by how NumPy's programs write them
 
 # The modules that functions of NumPy have the same names in
 _MODULES = {"numpy": "np.", "jax": "jnp.", "torch": "torch.", "tensorflow": "tf.math.", "cupy": "cp."}
@@ -74,8 +73,6 @@ def add(function: Function) -> Function:
     TABLE[function.name] = function
     for library, names in function.names.items():
         NAMES[library].update(dict.fromkeys(names, function))
-    if function.source:
-        SOURCES[function.source["numpy"]] = function
     if function.parity:
 
         @rule(function.name)
@@ -92,7 +89,7 @@ def add(function: Function) -> Function:
 
 def remove(function: Function) -> None:
     """Take a row out of the table again."""
-    for table in (TABLE, SOURCES, *NAMES.values()):
+    for table in (TABLE, *NAMES.values()):
         for name in [name for name, found in table.items() if found is function]:
             del table[name]
     RULES.pop(function.name, None)

@@ -9,12 +9,7 @@ from math import inf
 
 from eindiff.core.labels import Labels, components, first_appearance
 from eindiff.core.tensor_order import Multiplication, Path, tensor_order_path
-
-WRITE = 4.0  # operations that take as long as writing an entry
-STACKED = 2.2  # operations a pair of entries in a stack of matrix products, which are slower than a single one
-BEST_LIMIT = 9  # operands; of more, not all sets are looked at
-NEAR = 4  # operands that share a label: they are near each other
-SUBSETS_LIMIT = 1500  # sets of operands that are looked at
+from eindiff.planning.tuning import BEST_LIMIT, NEAR, STACKED, SUBSETS_LIMIT, WRITE
 
 
 def contraction_path(

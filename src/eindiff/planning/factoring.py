@@ -8,9 +8,7 @@ from itertools import combinations
 from eindiff.core import construct
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction
 from eindiff.core.rebuild import rebuild, with_children
-
-FACTORINGS = 4  # how often sums are gone through: each time two terms of each become one
-TERMS_LIMIT = 20  # products in a sum that are compared with each other
+from eindiff.planning.tuning import FACTORINGS, TERMS_LIMIT
 
 
 def factor(outputs: Sequence[Expr]) -> list[Expr]:

@@ -1,8 +1,4 @@
-"""What operations cost for known sizes: a model of time, good enough to rank programs, and the bytes they move.
-
-The constants were measured on one core of a current server processor with OpenBLAS; ratios between programs depend on
-them only weakly.
-"""
+"""What operations cost for known sizes: a model of time, good enough to rank programs, and the bytes they move."""
 
 from __future__ import annotations
 
@@ -11,15 +7,8 @@ from functools import lru_cache
 
 from eindiff.core import sizes as sz
 from eindiff.core.sizes import Size
-from eindiff.program.operations import ARITHMETIC, BLAS, FUNCTION, LAPACK, Operation, reachable
-
-CALL = 1e-6  # seconds: of one call from Python
-VIEW = 2e-7
-OPERATION = {BLAS: 2e-11, LAPACK: 6e-11, ARITHMETIC: 2.5e-10, FUNCTION: 5e-9}  # seconds
-CACHE = 2**20  # bytes
-BYTE = {True: 3e-11, False: 1.5e-10}  # seconds to move one, in cache and out of it
-EACH = 5e-7  # seconds: of each matrix product in a stack
-THIN = 24  # matrix products with fewer rows or columns are slower
+from eindiff.planning.tuning import BYTE, CACHE_BYTES, CALL, EACH, OPERATION, THIN, VIEW
+from eindiff.program.operations import BLAS, Operation, reachable
 
 
 class Costs:
@@ -58,12 +47,12 @@ class Costs:
         moved = self.moved(x)
         if moved == 0:
             return VIEW
-        if x.role[:1] == ("matmul",) and len(x.shape) >= 2:
+        if x.op == "matmul" and len(x.shape) >= 2:
             m, n, k = map(self.evaluate, (*x.shape[-2:], x.operands[0].shape[-1]))
             time = self.products(self.entries(x.shape[:-2]), m, n, k)
         else:
             time = self.flops(x) * OPERATION[x.speed]
-        return CALL * max(1, len(x.lines)) + time + moved * BYTE[moved < CACHE]
+        return CALL * x.calls + time + moved * BYTE[moved < CACHE_BYTES]
 
     def products(self, count: int, m: int, n: int, k: int) -> float:
         """The predicted time of a stack of products of m×k and k×n matrices."""

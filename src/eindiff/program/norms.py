@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from typing import TypeGuard
 
 from eindiff.core.coefficients import to_power
@@ -58,11 +59,10 @@ def _root_of_term(term: Expr) -> Squared | None:
         if len(factors) > MOST_FACTORS:
             return None
         if (found := _half(factors, output)) is not None:
-            mine, shared = found
-            summed = tuple([label for label in shared if label not in output])
             roots = [(sqrt(node), labels) for node, labels in alone]
-            return Squared(einsum(root, [*mine, *roots], (*output, *summed), sizes, inline=False), len(summed))
-        factors = [inner for operand, labels in factors for inner in _inside(operand, labels, sizes)]
+            kept = (*output, *found[1])
+            return Squared(einsum(root, [*found[0], *roots], kept, sizes, inline=False), len(found[1]))
+        factors = list(chain.from_iterable([_inside(operand, labels, sizes) for operand, labels in factors]))
     return None
 
 
@@ -82,16 +82,13 @@ def _inside(node: Expr, labels: Labels, sizes: dict[int, Size]) -> list[Factor]:
 
 
 def _half(factors: list[Factor], output: Labels) -> tuple[list[Factor], Labels] | None:
-    """Factors that are the mirror image of the others, and the labels that are their own."""
+    """Factors that are the mirror image of the others, and the labels of both that the output does not have."""
     mirror: dict[int, int] = {label: label for label in output}
     mine: list[Factor] = []
     left = list(factors)
     while left:
         operand, labels = left.pop(0)
-        others = [theirs for other, theirs in left if other is operand]
-        images = {b for a, b in mirror.items() if a != b}
-        pairs = [(x, y) for one in others for x, y in ((labels, one), (one, labels)) if images.isdisjoint(x)]
-        pairs = [(x, y) for x, y in pairs if all(mirror.get(a, b) == b for a, b in zip(x, y, strict=True))]
+        pairs = _images(labels, [theirs for other, theirs in left if other is operand], mirror)
         if not pairs or len({frozenset(pair) for pair in pairs}) > 1:
             return None
         mirror.update(zip(*pairs[0], strict=True))
@@ -99,7 +96,16 @@ def _half(factors: list[Factor], output: Labels) -> tuple[list[Factor], Labels] 
         left.remove((operand, pairs[0][1] if pairs[0][0] == labels else pairs[0][0]))
     shared = tuple([a for a, b in mirror.items() if a == b])
     moved = {b for a, b in mirror.items() if a != b}
-    return (mine, shared) if not moved & set(mirror) and len(moved) + len(shared) == len(mirror) else None
+    if moved & set(mirror) or len(moved) + len(shared) != len(mirror):
+        return None
+    return mine, tuple([label for label in shared if label not in output])
+
+
+def _images(labels: Labels, others: list[Labels], mirror: dict[int, int]) -> list[tuple[Labels, Labels]]:
+    """Labels and other ones that may be their mirror image, or the other way round, given that of some labels."""
+    images = {b for a, b in mirror.items() if a != b}
+    pairs = [(x, y) for one in others for x, y in ((labels, one), (one, labels)) if images.isdisjoint(x)]
+    return [(x, y) for x, y in pairs if all(mirror.get(a, b) == b for a, b in zip(x, y, strict=True))]
 
 
 def units(factors: Sequence[Factor]) -> tuple[int, list[int]] | None:

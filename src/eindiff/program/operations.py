@@ -1,17 +1,16 @@
-"""Operations as text: an interned graph of pieces of Python source, with the shapes and the work of each.
+"""Operations as data: an interned graph of what a program computes, with the shapes and the work of each.
 
-An `Operation` is a template with places for its operands. Equal operations are one object, so what is used twice is
-seen to be used twice.
+An `Operation` is one of a fixed set of operations with its operands and parameters. Equal operations are one object, so
+what is used twice is seen to be used twice. How it is written is the matter of `backends` and `write`.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, get_args
 
 from eindiff.core import sizes as sz
 from eindiff.core.nodes import Number, number
@@ -20,17 +19,83 @@ from eindiff.core.traverse import post_order
 
 CHUNK = 8  # longer sums and products are written in parts
 
-# What the outermost operator of a piece of source is. A place in a template has the kinds it takes without parentheses.
-ATOM, POWER, NEGATIVE, TIMES, MATMUL, PLUS = "atom", "power", "negative", "times", "matmul", "plus"
-Kinds = frozenset[str]
-ANY = frozenset({ATOM, POWER, NEGATIVE, TIMES, MATMUL, PLUS})
-ATOMS = frozenset({ATOM})
-FACTORS = frozenset({ATOM, POWER})
-FIRST_FACTOR = frozenset({ATOM, POWER, TIMES})
-FIRST_MATRIX = frozenset({ATOM, POWER, MATMUL})
-TERMS = frozenset({ATOM, POWER, TIMES, MATMUL})
-FIRST_TERM = TERMS | {NEGATIVE}
+# What there is, with the parameters of each in parentheses. A cut along an axis is a place or (start, stop, step).
+Op = Literal[
+    # Without operands
+    "input",  # (name of a variable)
+    "number",  # (value)
+    "size",  # (size)
+    "constant",  # (shape, bytes): an array of known numbers
+    "table",  # (shape, *integers): an array of known places
+    "zeros", "ones",  # (*shape)
+    "identity", "triangle",  # (size): unit matrix, lower triangle of ones
+    "range",  # (size): 0, 1, 2, ...
+    # Views
+    "transpose", "swap",  # of a matrix, of each matrix in a stack
+    "permute",  # (*axes)
+    "expand",  # (*whether each axis of the result is one of the operand, or new)
+    "only",  # (*whether each axis is left out: its one entry is taken)
+    "cut",  # (axis, cut)
+    "flip",  # (axis)
+    "reshape", "broadcast",  # (*shape)
+    "diagonal",  # (subscripts)
+    "part",  # (place of a matrix in a factorization, whether it is transposed)
+    # Copies
+    "array",  # a number as an array
+    "full",  # (*shape): the operand everywhere
+    "repeat",  # (*shape): `broadcast`, copied
+    "contiguous",  # in the order of its axes in memory
+    "diagonal_matrix",
+    "take",  # (axis): entries at places, which are the other operands
+    "concatenate",  # (axis)
+    "put",  # (shape, cuts or None, whether there is a base): entries at places, added to zeros or a base
+    "fill",  # (whether the first operand is taken over, shape, assignments): the same in place, see `Assignment`
+    # Arithmetic, entry by entry
+    "negate", "multiply", "divide",
+    "scale",  # (coefficient)
+    "power",  # (exponent)
+    "reciprocal",
+    "raise",  # the first to the power of the second
+    "add",  # (*signs)
+    "mean",  # of two
+    "logistic",  # 1 / (1 + x)
+    "positive",  # whether x > 0
+    "mask",  # 1 where a condition holds, else 0
+    # Sums of products
+    "sum",  # (*axes that are left out; none: all)
+    "trace",  # (subscripts)
+    "matmul", "outer", "inner",
+    "einsum",  # (subscripts, whether the order of multiplication is left to NumPy)
+    "gram",  # X' diag(d) X
+    "mirrored",  # the sum over s of A[i, m, s] B[s, k, l], where A[i, m] is A[m, i]
+    "solve",  # ("lower", "upper" or "")
+    # Functions
+    "call",  # (name of the function, *its parameters)
+    "reduce",  # (name of the function, axis or None)
+    "divided", "opaque",  # (name): divided differences; functions of the library that an expression came from
+    # Roots of sums of squares, which are given: (whether numbers have half the precision, axes of x that are summed)
+    "norm",
+    "norm_of_several",  # the same of several arrays, each summed along so many last axes
+]  # fmt: skip
+OPS: tuple[Op, ...] = get_args(Op)
 
+# May share memory with an operand.
+VIEW_OPS = frozenset(
+    {"transpose", "swap", "permute", "expand", "only", "cut", "flip", "reshape", "broadcast", "diagonal", "part"}
+)
+# Written out wherever they are used.
+CHEAP_OPS = frozenset({"input", "number", "size", "transpose", "swap", "permute", "expand", "only", "cut", "part"})
+# Of Python's numbers they make one of Python's numbers.
+_ARITHMETIC = frozenset(
+    {"negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "mean", "logistic"}
+)
+# Their parameters are numbers, which are told apart as they are written: 2 and 2.0, 0.0 and -0.0.
+_OF_NUMBERS = frozenset({"number", "scale", "power"})
+
+Cut = Size | tuple[Size | None, Size | None, Size | None]
+# Where a term is added to an array: how ("diagonal", "cuts", "places" or "at", which adds up at equal places), the sign
+# ("=", "+=" or "-="), subscripts or cuts, and the number of index arrays, which follow the term as operands.
+Assignment = tuple[str, str, Any, int]
 
 Work = Size | Callable[[Callable[[Size], int]], float]  # as a polynomial in sizes, or from a way to evaluate sizes
 
@@ -41,78 +106,80 @@ BLAS, ARITHMETIC, FUNCTION, LAPACK = "blas", "arithmetic", "function", "lapack"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Operation:
-    """A piece of source with places `{0}`, `{1}`, ... for operands; with `lines`, statements that make `{out}`."""
+    """One operation on arrays: what it does, with what, and what that costs."""
 
-    template: str
-    operands: tuple[Operation, ...] = ()
-    places: tuple[Kinds, ...] = ()
-    kind: str = ATOM
-    cheap: bool = False  # a name, a number or a view: written out wherever it is used
-    view: bool = False  # may share memory with an operand
-    role: tuple = ()  # what the algebra needs to know: ("transpose", x), ("reciprocal", x), ("inverse", a), ...
-    lines: tuple[str, ...] = ()
-    fresh: bool = False  # the first line takes its operand over and changes it in place
-    shape: Shape = ()
-    work: Work = 0  # operations on numbers
-    speed: str = ARITHMETIC
-    scratch: Size = 0  # entries that are needed while it runs
-    serial: int = 0  # in order of being made
+    op: Op
+    operands: tuple[Operation, ...]
+    parameters: tuple
+    shape: Shape
+    work: Work  # operations on numbers
+    speed: str
+    scratch: Size  # entries that are needed while it runs
+    serial: int  # in order of being made
+    cheap: bool  # a name, a number or a view: written out wherever it is used
+    view: bool  # may share memory with an operand
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it takes its first operand over and changes it in place."""
+        return self.op == "fill" and self.parameters[0]
+
+    @property
+    def calls(self) -> int:
+        """The statements that it takes."""
+        return 1 + len(self.parameters[2]) if self.op == "fill" else 1
 
 
 @dataclass(slots=True)
 class Operations:
-    """Makes operations, each once."""
+    """Makes operations, each once, for programs of one kind."""
 
     known: dict[tuple, Operation] = field(default_factory=dict)
     symmetric: set[Operation] = field(default_factory=set)  # matrices that equal their transposes
-    dtype: str = ""  # what is written after the shape of a new array
+    terms: dict[Operation, list[tuple[Number, Operation]]] = field(default_factory=dict)  # what sums are made of
+    single: bool = False  # numbers have half the precision
     functional: bool = False  # arrays are not changed in place, have one type, and no branch depends on values
     slices_backward: bool = True
 
     def make(
-        self, template: str, operands: Sequence[Operation] = (), places: Sequence[Kinds] | None = None, **more: Any
-    ) -> Operation:
-        """The one operation of this template and these operands; if nothing else is said, an elementwise one."""
-        key = (template, tuple([id(x) for x in operands]), more.get("lines", ()))
-        if key not in self.known:
-            allowed = tuple(places) if places is not None else (ANY,) * len(operands)
-            more.setdefault("shape", broadcast([x.shape for x in operands]))
-            if not (more.get("cheap") or more.get("view")):
-                more.setdefault("work", sz.multiply(max(1, len(operands) - 1), sz.product(more["shape"])))
-            self.known[key] = Operation(template, tuple(operands), allowed, serial=len(self.known), **more)
-        return self.known[key]
-
-    def name(self, text: str, shape: Shape = (), kind: str = ATOM) -> Operation:
-        """A name, or anything else that is short and costs nothing to compute."""
-        return self.make(text, kind=kind, cheap=True, shape=shape)
+        self, op: Op, operands: Sequence[Operation] = (), parameters: tuple = (), *, shape: Shape | None = None,
+        work: Work | None = None, speed: str = ARITHMETIC, scratch: Size = 0,
+    ) -> Operation:  # fmt: skip
+        """The one operation of these operands and parameters; if nothing else is said, an elementwise one."""
+        exact = repr(parameters) if op in _OF_NUMBERS else parameters
+        key = (op, exact, tuple([id(x) for x in operands]))
+        if (found := self.known.get(key)) is not None:
+            return found
+        cheap, view = op in CHEAP_OPS, op in VIEW_OPS
+        if shape is None:
+            shape = broadcast([x.shape for x in operands])
+        if work is None:
+            work = 0 if cheap or view else sz.multiply(max(1, len(operands) - 1), sz.product(shape))
+        serial = len(self.known)
+        made = Operation(op, tuple(operands), parameters, shape, work, speed, scratch, serial, cheap, view)
+        self.known[key] = made
+        return made
 
     def number(self, value: Number) -> Operation:
         """A number, exactly."""
-        text = number_text(value)
-        kind = NEGATIVE if text.startswith("-") else TIMES if "/" in text else ATOM
-        return self.make(text, kind=kind, cheap=True, role=("number", value))
+        return self.make("number", parameters=(value,))
 
     def transpose(self, x: Operation) -> Operation:
         """The transpose of a matrix."""
-        if x.role[:1] == ("transpose",):
-            return x.role[1]
-        if x in self.symmetric:
-            return x
-        return self.make("{0}.T", [x], [ATOMS], cheap=True, view=True, role=("transpose", x), shape=x.shape[::-1])
+        if x.op == "transpose":
+            return x.operands[0]
+        return x if x in self.symmetric else self.make("transpose", [x], shape=x.shape[::-1])
 
     def array(self, x: Operation) -> Operation:
         """A number as an array."""
-        return self.make(f"np.array({{0}}{self.dtype})", [x], work=0)
+        return self.make("array", [x], work=0)
 
     def matmul(self, a: Operation, b: Operation) -> Operation:
         """`a @ b`, with NumPy's rules for vectors and stacks of matrices."""
         rows, columns = a.shape[-2:-1], b.shape[-1:] if len(b.shape) > 1 else ()
         shape = (*broadcast([a.shape[:-2], b.shape[:-2]]), *rows, *columns)
         work = sz.multiply(2, sz.product((*shape, a.shape[-1])))
-        role = ("matmul", a, b)
-        return self.make(
-            "{0} @ {1}", [a, b], [FIRST_MATRIX, ATOMS], kind=MATMUL, role=role, shape=shape, work=work, speed=BLAS,
-        )  # fmt: skip
+        return self.make("matmul", [a, b], shape=shape, work=work, speed=BLAS)
 
     def power(self, x: Operation, exponent: Number) -> Operation:
         """`x ** exponent`, with roots and reciprocals as they are usually written."""
@@ -121,70 +188,55 @@ class Operations:
         if exponent < 0:
             return self.quotient(1, [], [self.power(x, -exponent)])
         if exponent == Fraction(1, 2):
-            return self.make("np.sqrt({0})", [x], speed=FUNCTION)
+            return self.make("call", [x], ("sqrt",), speed=FUNCTION)
         if isinstance(exponent, Fraction) and exponent.denominator == 2 and exponent > 1:
             return self.times([self.power(x, number(exponent - Fraction(1, 2))), self.power(x, Fraction(1, 2))])
-        text = number_text(exponent)
-        speed = ARITHMETIC if exponent == 2 else FUNCTION
-        return self.make(f"{{0}}**{f'({text})' if '/' in text else text}", [x], [ATOMS], kind=POWER, speed=speed)
+        return self.make("power", [x], (exponent,), speed=ARITHMETIC if exponent == 2 else FUNCTION)
 
     def quotient(self, coefficient: Number, above: Sequence[Operation], below: Sequence[Operation]) -> Operation:
         """`coefficient * above / below`, each a product of operations of one shape."""
-        if not below:
-            return self.scale(coefficient, self.times(above)) if above else self.number(coefficient)
-        bottom = self.times(below)
-        role = ("reciprocal", bottom) if not above and coefficient == 1 else ()
+        bottom = self.times(below) if below else None
         top = self.scale(coefficient, self.times(above)) if above else self.number(coefficient)
-        return self.make("{0} / {1}", [top, bottom], [FIRST_FACTOR | {NEGATIVE}, FACTORS], kind=TIMES, role=role)
+        return top if bottom is None else self.make("divide", [top, bottom])
 
     def times(self, factors: Sequence[Operation]) -> Operation:
         """The elementwise product, where equal factors are powers; next to numbers a condition is a number."""
-        masks = [x for x in dict.fromkeys(factors) if x.role[:1] == ("mask",)]
+        masks = [x for x in dict.fromkeys(factors) if x.op == "mask"]
         powers = [self.power(x, count) for x, count in Counter(factors).items() if x not in masks]
         numbers = any(x.shape for x in powers)  # next to arrays of numbers a condition is one
-        powers = [*(x.role[1] if numbers else x for x in masks), *powers]
+        powers = [*(x.operands[0] if numbers else x for x in masks), *powers]
         while len(powers) > CHUNK:
             powers = [self.times(powers[:CHUNK]), *powers[CHUNK:]]
-        if len(powers) == 1:
-            return powers[0]
-        template = " * ".join(f"{{{k}}}" for k in range(len(powers)))
-        return self.make(template, powers, [FIRST_FACTOR, *[FACTORS] * (len(powers) - 1)], kind=TIMES)
-
-    def mask(self, condition: Operation) -> Operation:
-        """1 where a condition holds, else 0."""
-        kind = "np.float32" if self.dtype else "float"
-        return self.make(f"{{0}}.astype({kind})", [condition], [ATOMS], role=("mask", condition))
+        return powers[0] if len(powers) == 1 else self.make("multiply", powers)
 
     def scale(self, coefficient: Number, x: Operation) -> Operation:
         """`coefficient * x`."""
         if coefficient == 1:
             return x
-        if coefficient == -1 and x.template == "-{0}":
+        if coefficient == -1 and x.op == "negate":
             return x.operands[0]
-        if x.role[:1] == ("number",):
-            return self.number(coefficient * x.role[1])
-        if x.role[:1] == ("reciprocal",):
-            return self.quotient(coefficient, [], [x.role[1]])
-        if coefficient == -1:
-            return self.make("-{0}", [x], [FIRST_FACTOR], kind=NEGATIVE)
-        return self.make(f"{number_text(coefficient)} * {{0}}", [x], [FIRST_FACTOR], kind=TIMES)
+        if x.op == "number":
+            return self.number(coefficient * x.parameters[0])
+        if is_reciprocal(x):
+            return self.quotient(coefficient, [], x.operands[1:])
+        return self.make("negate", [x]) if coefficient == -1 else self.make("scale", [x], (coefficient,))
 
     def plus(self, terms: Sequence[tuple[Number, Operation]]) -> Operation:
         """The sum of multiples of operations, positive ones first."""
-        ordered = sorted(terms, key=lambda term: (term[0] < 0, term[1].role[:1] == ("number",)))
+        ordered = sorted(terms, key=lambda term: (term[0] < 0, term[1].op == "number"))
         while len(ordered) > CHUNK:
             ordered = [(1, self.plus(ordered[:CHUNK])), *ordered[CHUNK:]]
         if len(ordered) == 1:
             return self.scale(*ordered[0])
-        template, operands = "{0}", [self.scale(*ordered[0])]
-        for k, (coefficient, x) in enumerate(ordered[1:], 1):
-            if x.role[:1] == ("number",):
-                coefficient, x = coefficient * x.role[1], self.number(1)
-            template += f" {'-' if coefficient < 0 else '+'} {{{k}}}"
+        signs, operands = [1], [self.scale(*ordered[0])]
+        for coefficient, x in ordered[1:]:
+            if x.op == "number":
+                coefficient, x = coefficient * x.parameters[0], self.number(1)
+            signs.append(-1 if coefficient < 0 else 1)
             operands.append(self.scale(-coefficient if coefficient < 0 else coefficient, x))
-        places = [FIRST_TERM | {PLUS}, *[TERMS] * (len(ordered) - 1)]
-        role = ("plus", *(part for term in ordered for part in term))
-        return self.make(template, operands, places, kind=PLUS, role=role)
+        made = self.make("add", operands, tuple(signs))
+        self.terms.setdefault(made, ordered)
+        return made
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
@@ -201,24 +253,19 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
     return tuple(result)
 
 
-def number_text(value: Number) -> str:
-    """A number as Python source: short decimals as such, other fractions as quotients.
+def is_reciprocal(x: Operation) -> bool:
+    """Whether an operation is 1 divided by something."""
+    return x.op == "divide" and x.operands[0].op == "number" and x.operands[0].parameters[0] == 1
 
-    >>> number_text(Fraction(1, 2)), number_text(Fraction(1, 3)), number_text(3)
-    ('0.5', '1/3', '3')
-    """
-    if isinstance(value, Fraction):
-        short = Fraction(repr(float(value))) == value and len(repr(float(value))) < 8
-        return repr(float(value)) if short else f"{value.numerator}/{value.denominator}"
-    text = repr(value)
-    return text.replace("inf", "np.inf").replace("nan", "np.nan")
+
+def is_call(x: Operation, name: str) -> bool:
+    """Whether an operation is a call of a function."""
+    return x.op == "call" and x.parameters[0] == name
 
 
 def is_number(x: Operation) -> bool:
     """Whether an operation gives one of Python's numbers: arithmetic of numbers and sizes."""
-    if x.role[:1] in (("number",), ("size",)):
-        return True
-    return bool(x.operands) and not re.search("[a-z]", x.template) and all(map(is_number, x.operands))
+    return x.op in ("number", "size") or (x.op in _ARITHMETIC and all(map(is_number, x.operands)))
 
 
 def reachable(outputs: Iterable[Operation]) -> list[Operation]:
@@ -252,25 +299,24 @@ def tidy(operations: Operations, outputs: Sequence[Operation]) -> list[Operation
 
 def _turned(operations: Operations, x: Operation, inner: Operation) -> Operation | None:
     """A transposed product or a negated difference in another way, if that is simpler."""
-    if x.role[:1] == ("transpose",) and inner.role[:1] == ("matmul",):
-        a, b = inner.role[1:]
-        if any(y.role[:1] == ("transpose",) or y in operations.symmetric for y in (a, b)):
+    if x.op == "transpose" and inner.op == "matmul":
+        a, b = inner.operands
+        if any(y.op == "transpose" or y in operations.symmetric for y in (a, b)):
             return operations.matmul(operations.transpose(b), operations.transpose(a))
-    if x.template == "-{0}" and inner.role[:1] == ("plus",):
-        coefficients, terms = inner.role[1::2], inner.role[2::2]
-        if min(coefficients) < 0:
-            return operations.plus([(-c, term) for c, term in zip(coefficients, terms, strict=True)])
+    if x.op == "negate" and inner.op == "add":
+        terms = operations.terms[inner]
+        if min(coefficient for coefficient, _ in terms) < 0:
+            return operations.plus([(-coefficient, term) for coefficient, term in terms])
     return None
 
 
 def _with_operands(operations: Operations, x: Operation, operands: list[Operation]) -> Operation:
-    renamed = dict(zip(x.operands, operands, strict=True))
-    role = tuple([renamed.get(part, part) if isinstance(part, Operation) else part for part in x.role])
-    if role[:1] == ("transpose",):
-        return operations.transpose(role[1])
-    same = ("kind", "cheap", "view", "lines", "fresh", "shape", "work", "speed", "scratch")
-    kept = {name: getattr(x, name) for name in same}
-    result = operations.make(x.template, operands, x.places, role=role, **kept)
+    if x.op == "transpose":
+        return operations.transpose(operands[0])
+    made = operations.make(x.op, operands, x.parameters, shape=x.shape, work=x.work, speed=x.speed, scratch=x.scratch)
+    if x.op == "add":
+        renamed = dict(zip(x.operands, operands, strict=True))
+        operations.terms.setdefault(made, [(c, renamed.get(term, term)) for c, term in operations.terms[x]])
     if x in operations.symmetric:
-        operations.symmetric.add(result)
-    return result
+        operations.symmetric.add(made)
+    return made

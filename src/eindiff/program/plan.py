@@ -60,7 +60,7 @@ class Plan:
     def _step(self, x: Operation) -> Step:
         inputs = [tuple(map(self._costs.evaluate, y.shape)) for y in x.operands]
         shape = tuple(map(self._costs.evaluate, x.shape))
-        text = x.lines[-1] if x.lines else x.template
+        text = self._program.spelling.template(x).split("\n")[-1]
         costs = self._costs
         return Step(text, tuple(inputs), shape, costs.flops(x), costs.moved(x), costs.seconds(x))
 
@@ -101,12 +101,12 @@ class Plan:
         made: dict[Operation, str] = {}
         for statement in self._program.statements:
             result = statement.result
-            same = [result, *result.operands[:1]] if result.fresh else [result]  # it takes its first operand over
+            same = [result, *result.operands[:1]] if result.is_fresh else [result]  # it takes its first operand over
             others = [costs.size(x) for x in statement.operations if not (x.cheap or x.view or x in same)]
             others += [costs.itemsize * costs.entries([x.scratch]) for x in statement.operations if x.scratch]
             own = costs.size(result)
             kept = {name: size for name, size in live.items() if name != statement.name}
-            if result.fresh:
+            if result.is_fresh:
                 kept.pop(made.get(result.operands[0], ""), None)
             made[result] = statement.name
             rows.append((statement.name, sum(kept.values()) + own + max(others, default=0)))
@@ -202,6 +202,6 @@ def _results(program: Program) -> set[Operation]:
     while stack:
         x = stack.pop()
         results.add(x)
-        if x.view or x.lines or x.kind in ("plus", "negative"):
+        if x.view or x.op in ("fill", "add", "negate"):
             stack.extend(y for y in x.operands if uses.get(y) == 1)
     return results

@@ -3,6 +3,7 @@
 from eindiff.program.backends.backend import Backend
 from eindiff.program.backends.helpers import helpers_of
 from eindiff.program.backends.jax_backend import LOGSUMEXP
+from eindiff.program.backends.words import FUNCTIONS, words_of
 
 _SHARED = helpers_of("cp")
 _OF_ONE_MATRIX = """    values = [function(x)[:n, -n:] for x in block.reshape(-1, *block.shape[-2:])]
@@ -11,21 +12,19 @@ _OF_ONE_MATRIX = """    values = [function(x)[:n, -n:] for x in block.reshape(-1
 
 BACKEND = Backend(
     "cupy",
+    "cp.",
     imports={
         "cp.": "import cupy as cp",
         "cupyx.": "import cupyx",
         "linalg.": "from cupyx.scipy import linalg",
         "special.": "from cupyx.scipy import special",
     },
-    types="cp.",
-    created=", dtype=cp.{dtype}",
-    copied="{0}.copy()",
-    rules=[(r"np\.where\(\{0\} == \{1\}, 1\.0, 0\.0\)", r"({0} == {1}).astype(DTYPE)")],
-    names={
-        "np.*": "cp.",
-        "linalg.expm": "linalg.expm",
-        "linalg.solve_triangular": "linalg.solve_triangular",
+    words=words_of("cp."),
+    functions={
+        **{name: word for name, word in words_of("cp.", FUNCTIONS).items() if name not in ("logm", "sqrtm")},
+        "equal": "({0} == {1}).astype(DTYPE)",
     },
+    copied="{0}.copy()",
     helpers={
         **_SHARED,
         "logsumexp": LOGSUMEXP,

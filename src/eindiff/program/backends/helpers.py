@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from eindiff.program.lower import functions
+from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 
 AS_IN_NUMPY = ("inverse_power", "logdet", "power_derivative", "eigh", "eigvalsh")
 
 HELPERS = {
-    **{name: functions.HELPERS[name] for name in AS_IN_NUMPY},
+    **{name: NUMPY_HELPERS[name] for name in AS_IN_NUMPY},
     "gram": '''
 def gram(X, d):
     """X.T @ diag(d) @ X, of which the block below the diagonal is mirrored: three quarters of the work."""

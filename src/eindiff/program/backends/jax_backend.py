@@ -2,6 +2,7 @@
 
 from eindiff.program.backends.backend import Backend
 from eindiff.program.backends.helpers import helpers_of
+from eindiff.program.backends.words import FUNCTIONS, NUMPY, places, reshaped, words_of
 
 LOGSUMEXP = '''
 def logsumexp(x, axis=-1):
@@ -11,28 +12,25 @@ def logsumexp(x, axis=-1):
 
 BACKEND = Backend(
     "jax",
+    "jnp.",
     imports={
         "jnp.": "import jax.numpy as jnp",
         "np.": "import numpy as np",
         "linalg.": "from jax.scipy import linalg",
         "special.": "from jax.scipy import special",
     },
-    created=", dtype=np.{dtype}",
-    rules=[
-        (r"np\.ascontiguousarray\((.*)\)", r"(\1)"),
-        (r"(.*)\.copy\(\)", r"\1"),
-        (r"np\.where\(\{0\} == \{1\}, 1\.0, 0\.0\)", r"np.equal({0}, {1}).astype(DTYPE)"),
-        (r"np\.array\((.*), dtype=np\.int64\)(.*)", r"np.asarray(\1)\2"),
-    ],
-    names={
-        "np.*": "jnp.",
-        "np.arange": "np.arange",  # indices are known while a program is traced
-        "np.asarray": "np.asarray",
-        "np.float64": "float",  # the widest type that is switched on
-        "np.int64": "int",
-        "linalg.expm": "linalg.expm",
-        "linalg.solve_triangular": "linalg.solve_triangular",
+    words={
+        **words_of("jnp."),
+        "table": lambda x, s: f"np.asarray({places(x, s)}){reshaped(x)}",
+        "range": lambda x, s: f"np.arange({s.size(x.parameters[0])}{s.integers})",  # known while a program is traced
+        "repeat": NUMPY["broadcast"],
+        "contiguous": "({0})",
     },
+    functions={
+        **{name: word for name, word in words_of("jnp.", FUNCTIONS).items() if name not in ("logm", "sqrtm")},
+        "equal": "jnp.equal({0}, {1}).astype(DTYPE)",
+    },
+    names={"float64": "float", "int64": "int"},  # the widest types that are switched on
     helpers={
         **helpers_of("jnp"),
         "put": '''

@@ -1,16 +1,19 @@
-"""NumPy, with SciPy for special functions: operations are written in its words."""
+"""NumPy, with SciPy for special functions. Large arrays are changed in place."""
 
 from eindiff.program.backends.backend import Backend
-from eindiff.program.lower.functions import HELPERS
+from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
+from eindiff.program.backends.words import EAGER, FUNCTIONS, NUMPY
 
 BACKEND = Backend(
     "numpy",
+    "np.",
     imports={
         "np.": "import numpy as np",
         "linalg.": "from scipy import linalg",
         "special.": "from scipy import special",
     },
-    names={"np.*": "np.", "linalg.*": "linalg.", "special.*": "special."},
-    helpers=HELPERS,
+    words={**NUMPY, **EAGER},
+    functions=FUNCTIONS,
+    helpers=NUMPY_HELPERS,
     functional=False,
 )

@@ -3,36 +3,37 @@
 Types are never promoted there, so every array is made with its type, and numbers take that of the arrays they meet.
 """
 
-import re
-
-from eindiff.program.backends.backend import Backend
-from eindiff.program.lower import functions
-
-_LINALG = "inv det pinv cholesky eigh eigvalsh slogdet"
-_NAMES = {
-    **{f"np.linalg.{name}": f"tf.linalg.{name}" for name in _LINALG.split()},
-    **{f"np.{name}": f"tf.{name}" for name in ("ones", "zeros", "eye", "float32", "float64", "int64")},
-    "np.where": "tf.where",
-    "np.sqrt": "tf.math.sqrt",
-    "np.trace": "tf.linalg.trace",
-    "np.inf": 'float("inf")',
-    "np.nan": 'float("nan")',
-    "linalg.expm": "tf.linalg.expm",
-    "linalg.sqrtm": "tf.linalg.sqrtm",
-}
+from eindiff.program.backends import words
+from eindiff.program.backends.backend import Backend, Spelling, slots
+from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
+from eindiff.program.operations import Operation, is_number
 
 SLICED = 8  # axes of arrays that TensorFlow slices
 
 
-def _with_new_axes(found: re.Match) -> str:
-    """An index of `:` and `None`."""
-    index = found[1].split(", ")
-    if len(index) <= SLICED:
-        return found[0]
+def _expand(x: Operation, s: Spelling) -> str:
+    """New axes."""
+    if len(x.parameters) <= SLICED:
+        return f"{{0}}[{words.index(x)}]"
     text = "{0}"
-    for axis, entry in enumerate(index):
-        text = f"tf.expand_dims({text}, {axis})" if entry == "None" else text
+    for axis, present in enumerate(x.parameters):
+        text = text if present else f"tf.expand_dims({text}, {axis})"
     return text
+
+
+def _take(x: Operation, s: Spelling) -> str:
+    several = len(x.operands) > 2
+    return f"gathered({{0}}, {slots(x, 1)})" if several else f"tf.gather({{0}}, {{1}}, axis={x.parameters[0]})"
+
+
+def _table(x: Operation, s: Spelling) -> str:
+    shape, text = x.parameters[0], f"tf.constant({words.places(x, s)}{s.integers})"
+    return f"tf.reshape({text}, [{', '.join(map(str, shape))}])" if len(shape) > 1 else text
+
+
+def _listed(x: Operation, s: Spelling) -> str:
+    """The shape of a new array: TensorFlow takes a number for a shape of no axes."""
+    return f"[{s.size(x.shape[0])}]" if len(x.shape) == 1 else s.shape(x.shape)
 
 
 def _with_types(text: str) -> str:
@@ -44,52 +45,61 @@ def _with_types(text: str) -> str:
 
 BACKEND = Backend(
     "tensorflow",
+    "tf.",
     imports={"tf.": "import tensorflow as tf"},
-    types="tf.",
-    created=", dtype=tf.{dtype}",
+    words={
+        **words.SHARED,
+        "constant": lambda x, s: f"tf.constant({words.numbers(x, s)}{s.created})",
+        "table": _table,
+        "zeros": lambda x, s: f"tf.zeros({_listed(x, s)}{s.created})",
+        "ones": lambda x, s: f"tf.ones({_listed(x, s)}{s.created})",
+        "identity": lambda x, s: f"tf.eye({s.size(x.parameters[0])}{s.created})",
+        "triangle": lambda x, s: "tf.linalg.band_part(tf.ones([{0}, {0}]{1}), -1, 0)".format(
+            s.size(x.parameters[0]), s.created
+        ),
+        "range": lambda x, s: f"tf.range({s.size(x.parameters[0])}{s.integers})",
+        "transpose": "tf.transpose({0})",
+        "swap": "tf.linalg.matrix_transpose({0})",
+        "permute": lambda x, s: f"tf.transpose({{0}}, ({', '.join(map(str, x.parameters))}))",
+        "expand": _expand,
+        "reshape": lambda x, s: f"tf.reshape({{0}}, [{s.sizes(x.parameters)}])",
+        "broadcast": lambda x, s: f"repeated({{0}}, {_listed(x, s)})",
+        "diagonal": lambda x, s: words.diagonal(x, s, "diagonal({0})"),
+        "array": lambda x, s: f"tf.constant({{0}}{s.created})",
+        "full": lambda x, s: f"filled({s.shape(x.shape)}, {{0}}{s.created})",
+        "repeat": lambda x, s: f"repeated({{0}}, {_listed(x, s)})",
+        "contiguous": "({0})",
+        "diagonal_matrix": "diagonal({0})",
+        "take": _take,
+        "concatenate": lambda x, s: f"tf.concat([{slots(x)}], axis={x.parameters[0]})",
+        "power": lambda x, s: "tf.square({0})" if x.parameters[0] == 2 and not is_number(x) else words.power(x, s),
+        "sum": lambda x, s: f"tf.reduce_sum({{0}}{f', axis={words.axes_text(x.parameters)}' if x.parameters else ''})",
+        "trace": lambda x, s: words.diagonal(x, s, "tf.linalg.trace({0})"),
+        "matmul": "matmul({0}, {1})",
+        "outer": "tf.tensordot({0}, {1}, 0)",
+        "inner": "tf.reduce_sum(tf.multiply({0}, {1}))",
+        "einsum": lambda x, s: f'tf.einsum("{x.parameters[0]}", {slots(x)})',
+        "solve": lambda x, s: words.solve(x, "solved({0}, {1})"),
+    },
+    functions={
+        **words.HELPED,
+        "sqrt": "tf.math.sqrt({0})",
+        "equal": "tf.cast(tf.equal({0}, {1}), DTYPE)",
+        "where_greater": ("tf.where({0} > {1}, tf.convert_to_tensor({2}, DTYPE), tf.convert_to_tensor({3}, DTYPE))"),
+        "max": words.reduction("tf.reduce_max"),
+        "prod": words.reduction("tf.reduce_prod"),
+        "inv": "tf.linalg.inv({0})",
+        "det": "tf.linalg.det({0})",
+        "pinv": "tf.linalg.pinv({0})",
+        "chol": "tf.linalg.cholesky({0})",
+        "svd": "svd({0})",
+        "svdvals": "tf.linalg.svd({0}, compute_uv=False)",
+        "expm": "tf.linalg.expm({0})",
+        "sqrtm": "tf.linalg.sqrtm({0})",
+    },
+    names={"inf": 'float("inf")', "nan": 'float("nan")'},
     broadcasts=5,
     copied="tf.identity({0})",
-    rules=[
-        (r"np\.ascontiguousarray\((.*)\)", r"(\1)"),
-        (r"\{0\}\.T", r"tf.transpose({0})"),
-        (r"\{0\}\.transpose\((.*)\)", r"tf.transpose({0}, (\1))"),
-        (r"\{0\}\.reshape\((.*)\)", r"tf.reshape({0}, [\1])"),
-        (r"\{0\}\.sum\(\)", r"tf.reduce_sum({0})"),
-        (r"\{0\}\.sum\((.+)\)", r"tf.reduce_sum({0}, axis=\1)"),
-        (r"np\.sum\((.*)\)", r"tf.reduce_sum(\1)"),
-        (r"np\.max\((.*)\)", r"tf.reduce_max(\1)"),
-        (r"np\.prod\((.*)\)", r"tf.reduce_prod(\1)"),
-        (r"\{0\} @ \{1\}", r"matmul({0}, {1})"),
-        (r"\{0\}\*\*2", r"tf.square({0})"),
-        (r"\{0\}\[((?:(?:None|:)(?:, )?)+)\]", _with_new_axes),
-        (r"\{0\}\[((?::, )*)\{1\}\]", lambda found: f"tf.gather({{0}}, {{1}}, axis={found[1].count(':')})"),
-        (r"\{0\}\[(\{1\}, .*)\]", r"gathered({0}, \1)"),
-        (r"np\.arange\((.*)\)", r"tf.range(\1)"),
-        (r"np\.array\((.*)\)\.reshape\((.*)\)", r"tf.reshape(tf.constant(\1), [\2])"),
-        (r"np\.array\((.*)\)", r"tf.constant(\1)"),
-        (r"np\.(ones|zeros)\(([^(].*), (dtype=.*)\)", r"tf.\1([\2], \3)"),
-        (r"np\.full\((.*), \{0\}, (dtype=.*)\)", r"filled(\1, {0}, \2)"),
-        (r"np\.tri\((.*), (dtype=.*)\)", r"tf.linalg.band_part(tf.ones([\1, \1], \2), -1, 0)"),
-        (r"np\.broadcast_to\(\{0\}, (\(.*\))\)(?:\.copy\(\))?", r"repeated({0}, \1)"),
-        (r"np\.broadcast_to\(\{0\}, (.*?)\)(?:\.copy\(\))?", r"repeated({0}, [\1])"),
-        (r"np\.swapaxes\((.*), -1, -2\)", r"tf.linalg.matrix_transpose(\1)"),
-        (r"np\.concatenate\(\[(.*)\], axis=(\d+)\)", r"tf.concat([\1], axis=\2)"),
-        (r"np\.concatenate\(\[(.*)\]\)", r"tf.concat([\1], axis=0)"),
-        (r"np\.einsum\((.*?)(?:, optimize=True)?\)", r"tf.einsum(\1)"),
-        (r"np\.outer\(\{0\}, \{1\}\)", r"tf.tensordot({0}, {1}, 0)"),
-        (r"np\.vdot\(\{0\}, \{1\}\)", r"tf.reduce_sum(tf.multiply({0}, {1}))"),
-        (r"np\.diag\(\{0\}\)", r"diagonal({0})"),
-        (r"np\.where\(\{0\} == \{1\}, 1\.0, 0\.0\)", r"tf.cast(tf.equal({0}, {1}), DTYPE)"),
-        (
-            r"np\.where\((.*), (\{\d\}), (\{\d\})\)",
-            r"tf.where(\1, tf.convert_to_tensor(\2, DTYPE), tf.convert_to_tensor(\3, DTYPE))",
-        ),
-        (r"np\.linalg\.solve\(\{0\}, \{1\}\)", r"solved({0}, {1})"),
-        (r"linalg\.solve_triangular\(\{0\}, \{1\}, lower=(.*)\)", r"solve_triangular({0}, {1}, \1)"),
-        (r"np\.linalg\.svd\(\{0\}, compute_uv=False\)", r"tf.linalg.svd({0}, compute_uv=False)"),
-        (r"np\.linalg\.svd\(\{0\}, full_matrices=False\)", r"svd({0})"),
-    ],
-    names=_NAMES,
     helpers={
         "gram": '''
 def gram(X, d):
@@ -242,7 +252,7 @@ def inverse_or_zero(x):
     """1 / x, and 0 at 0."""
     return tf.math.reciprocal_no_nan(x)
 ''',
-        "power_derivative": _with_types(functions.HELPERS["power_derivative"]),
+        "power_derivative": _with_types(NUMPY_HELPERS["power_derivative"]),
         "argmax": '''
 def argmax(x):
     """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""

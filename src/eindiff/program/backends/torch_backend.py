@@ -1,12 +1,8 @@
 """PyTorch: programs work under autograd, torch.func, torch.compile and on any device."""
 
-from eindiff.program.backends.backend import Backend
+from eindiff.program.backends import words
+from eindiff.program.backends.backend import Backend, slots
 from eindiff.program.backends.helpers import helpers_of
-
-_SAME = (
-    "sqrt where einsum outer eye diag trace swapaxes broadcast_to full ones zeros arange linalg.inv linalg.det "
-    "linalg.solve linalg.slogdet inf nan"
-)
 
 _HELPERS = {name: text.replace("arange(n)", "arange(n, device=x.device)") for name, text in helpers_of("torch").items()}
 
@@ -37,38 +33,42 @@ _GUARDED = {
 
 BACKEND = Backend(
     "torch",
+    "torch.",
     imports={"torch.": "import torch"},
-    types="torch.",
-    created=", dtype=torch.{dtype}",
+    words={
+        **words.words_of("torch."),
+        "constant": lambda x, s: f"torch.tensor({words.numbers(x, s)}{s.created})",
+        "table": lambda x, s: f"torch.tensor({words.places(x, s)}{s.integers}){words.reshaped(x)}",
+        "triangle": lambda x, s: "torch.ones(({0}, {0}){1}).tril()".format(s.size(x.parameters[0]), s.created),
+        "permute": lambda x, s: f"{{0}}.permute({', '.join(map(str, x.parameters))})",
+        "flip": lambda x, s: f"torch.flip({{0}}, ({x.parameters[0]},))",
+        "broadcast": lambda x, s: f"torch.broadcast_to({{0}}, shape({s.shape(x.shape)}))",
+        "array": lambda x, s: f"torch.tensor({{0}}{s.created})",
+        "full": lambda x, s: f"filled({s.shape(x.shape)}, {{0}}{s.created})",
+        "repeat": lambda x, s: f"torch.broadcast_to({{0}}, shape({s.shape(x.shape)})).clone()",
+        "contiguous": "({0})",
+        "concatenate": lambda x, s: f"torch.cat([{slots(x)}]{words.along(x.parameters[0] or None, 'dim')})",
+        "inner": "inner({0}, {1})",
+        "einsum": lambda x, s: f'torch.einsum("{x.parameters[0]}", {slots(x)})',
+        "solve": lambda x, s: words.solve(x, "torch.linalg.solve({0}, {1})"),
+    },
+    functions={
+        **words.HELPED,
+        "sqrt": "torch.sqrt({0})",
+        "equal": "({0} == {1}).to(DTYPE)",
+        "where_greater": "torch.where({0} > {1}, {2}, {3})",
+        "max": words.reduction("torch.amax", "dim"),
+        "prod": words.reduction("torch.prod", "dim"),
+        "inv": "torch.linalg.inv({0})",
+        "det": "torch.linalg.det({0})",
+        "pinv": "pinv({0})",
+        "chol": "cholesky({0})",
+        "svd": "svd({0})",
+        "svdvals": "svdvals({0})",
+        "expm": "torch.matrix_exp({0})",
+    },
     placed=", device={like}.device",
     copied="{0}.clone()",
-    rules=[
-        (r"np\.ascontiguousarray\((.*)\)", r"(\1)"),
-        (r"np\.broadcast_to\((\{0\}), (.*)\)\.copy\(\)", r"torch.broadcast_to(\1, shape(\2)).clone()"),
-        (r"np\.broadcast_to\((\{0\}), (.*)\)", r"torch.broadcast_to(\1, shape(\2))"),
-        (r"np\.where\(\{0\} == \{1\}, 1\.0, 0\.0\)", r"({0} == {1}).to(DTYPE)"),
-        (r"\{0\}\.transpose\((.*)\)", r"{0}.permute(\1)"),
-        (r"np\.sum\(\{0\}, axis=(.*)\)", r"torch.sum({0}, dim=\1)"),
-        (r"np\.sum\(\{0\}\)", r"torch.sum({0})"),
-        (r"np\.max\(\{0\}, axis=(.*)\)", r"torch.amax({0}, dim=\1)"),
-        (r"np\.max\(\{0\}\)", r"torch.amax({0})"),
-        (r"np\.prod\(\{0\}, axis=(.*)\)", r"torch.prod({0}, dim=\1)"),
-        (r"np\.prod\(\{0\}\)", r"torch.prod({0})"),
-        (r"np\.vdot\(\{0\}, \{1\}\)", r"inner({0}, {1})"),
-        (r"np\.concatenate\(\[(.*)\], axis=(\d+)\)", r"torch.cat([\1], dim=\2)"),
-        (r"np\.concatenate\(\[(.*)\]\)", r"torch.cat([\1])"),
-        (r"np\.einsum\((.*), optimize=True\)", r"torch.einsum(\1)"),
-        (r"np\.flip\(\{0\}, (\d+)\)", r"torch.flip({0}, (\1,))"),
-        (r"np\.tri\((.*?), (dtype=.*)\)", r"torch.ones((\1, \1), \2).tril()"),
-        (r"np\.full\((.*), \{0\}, (dtype=.*)\)", r"filled(\1, {0}, \2)"),
-        (r"np\.array\((.*), (dtype=.*)\)", r"torch.tensor(\1, \2)"),
-        (r"linalg\.solve_triangular\(\{0\}, \{1\}, lower=(.*)\)", r"solve_triangular({0}, {1}, \1)"),
-        (r"np\.linalg\.svd\(\{0\}, compute_uv=False\)", r"svdvals({0})"),
-        (r"np\.linalg\.svd\(\{0\}, full_matrices=False\)", r"svd({0})"),
-        (r"np\.linalg\.pinv\(\{0\}\)", r"pinv({0})"),
-        (r"np\.linalg\.cholesky\(\{0\}\)", r"cholesky({0})"),
-    ],
-    names={f"np.{name}": f"torch.{name}" for name in _SAME.split()} | {"linalg.expm": "torch.matrix_exp"},
     slices_backward=False,
     helpers={
         **_HELPERS,

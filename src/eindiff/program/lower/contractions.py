@@ -11,20 +11,17 @@ from collections.abc import Callable, Collection
 from eindiff.core import sizes as sz
 from eindiff.core.labels import Labels, subscripts
 from eindiff.core.sizes import Size
+from eindiff.planning import tuning
 from eindiff.program.costs import Costs
 from eindiff.program.lower.tensors import Tensor, Tensors
-from eindiff.program.operations import ATOMS, BLAS, Operation, Operations
-
-MIRRORED = (2**20, 40)  # entries of a result, and terms in each, that are worth being computed once and mirrored
-GRAM = 40  # a symmetric product is faster than a general one from this size on
-HALVED = 1024  # and of two blocks, in libraries without one, from this size on
+from eindiff.program.operations import BLAS, Operation, Operations
 
 
 class Contractions(Tensors):
     """Multiplies two tensors; results carry their labels in the order that is natural for the operation."""
 
-    def __init__(self, operations: Operations, text: Callable[[Size], str], costs: Costs | None) -> None:
-        super().__init__(operations, text, costs)
+    def __init__(self, operations: Operations, costs: Costs | None) -> None:
+        super().__init__(operations, costs)
         self.made: dict[tuple, tuple[Operation, Labels]] = {}
         self.symmetric_axes: dict[Operation, tuple[int, int]] = {}  # axes in which an outer product x x' is symmetric
 
@@ -54,10 +51,14 @@ class Contractions(Tensors):
         stack = tuple([label for label in shared if label in kept])
         if not left and not right:
             return self._inner(a, b, stack)
-        natural = (*stack, *left, *right)
         if order is None:
             return self._stacked(a, b, summed, stack, left, right)
-        wanted = tuple([label for label in order if label in natural])
+        return self._in_order(a, b, summed, stack, tuple([x for x in order if x in (*stack, *left, *right)]))
+
+    def _in_order(self, a: Tensor, b: Tensor, summed: Labels, stack: Labels, wanted: Labels) -> Tensor:
+        """The product with its axes as they are wanted, or copied into that order later, whichever is faster."""
+        shared = (*summed, *stack)
+        left, right = self._own(a, shared), self._own(b, shared)
         in_b = wanted[-1] in right
         rows_of, columns_of = (a, b) if in_b or wanted[-1] in stack else (b, a)
         columns = self._run(wanted, columns_of, shared)
@@ -65,7 +66,7 @@ class Contractions(Tensors):
         others = wanted[: len(wanted) - len(columns) - len(rows)]
         direct = self._seconds(rows_of, columns_of, others, rows, columns, summed)
         assert self.costs is not None
-        turned = self._seconds(a, b, stack, left, right, summed) + self.costs.copy(self._sizes(a, b, natural))
+        turned = self._seconds(a, b, stack, left, right, summed) + self.costs.copy(self._sizes(a, b, wanted))
         if not stack and (found := self._mirrored(rows_of, columns_of, summed, others, rows, columns)) is not None:
             return found
         if others == stack or direct < turned:
@@ -84,16 +85,14 @@ class Contractions(Tensors):
         axes = self.symmetric_axes.get(self._source(a.operation))
         if axes is None or {a.labels[axis] for axis in self._turned(a, axes)} != {*first, *rows} or len(rows) != 1:
             return None
-        if not second or not set(second) <= set(b.labels) or self.entries(shape) < MIRRORED[0]:
+        if not second or not set(second) <= set(b.labels) or self.entries(shape) < tuning.MIRRORED[0]:
             return None
-        if self.entries(self._sizes(a, b, summed)) < MIRRORED[1]:
+        if self.entries(self._sizes(a, b, summed)) < tuning.MIRRORED[1]:
             return None
         left, right = self._grouped(a, first, rows, summed), self._grouped(b, summed, second, columns)
         work = sz.product((*shape, *self._sizes(a, b, summed)))
-        made = self.operations.make(
-            "mirrored({0}, {1})", [left, right], shape=(*left.shape[:1], right.shape[1], left.shape[1], right.shape[2]),
-            work=work, speed=BLAS,
-        )  # fmt: skip
+        split = (left.shape[0], right.shape[1], left.shape[1], right.shape[2])
+        made = self.operations.make("mirrored", [left, right], shape=split, work=work, speed=BLAS)
         return Tensor(self.reshape(made, shape), order)
 
     def _grouped(self, x: Tensor, *groups: Labels) -> Operation:
@@ -103,13 +102,13 @@ class Contractions(Tensors):
 
     @staticmethod
     def _source(x: Operation) -> Operation:
-        return x.role[1] if x.role[:1] == ("permute",) else x
+        return x.operands[0] if x.op == "permute" else x
 
     @staticmethod
     def _turned(x: Tensor, axes: tuple[int, int]) -> tuple[int, ...]:
         """Where axes of what a tensor is a view of are in the tensor."""
-        role = x.operation.role
-        return tuple([role[2].index(axis) for axis in axes]) if role[:1] == ("permute",) else axes
+        turned = x.operation.parameters if x.operation.op == "permute" else None
+        return axes if turned is None else tuple([turned.index(axis) for axis in axes])
 
     @staticmethod
     def _own(x: Tensor, shared: Collection[int]) -> Labels:
@@ -141,10 +140,10 @@ class Contractions(Tensors):
             if len(a.labels) == 1:
                 return Tensor(self.operations.matmul(x, y), ())
             work = sz.multiply(2, sz.product(x.shape))
-            return Tensor(self.operations.make("np.vdot({0}, {1})", [x, y], shape=(), work=work, speed=BLAS), ())
+            return Tensor(self.operations.make("inner", [x, y], shape=(), work=work, speed=BLAS), ())
         shape = tuple([a.size(label) for label in stack])
-        text = f'np.einsum("{subscripts([a.labels, b.labels], stack)}", {{0}}, {{1}})'
-        return Tensor(self.operations.make(text, [a.operation, b.operation], shape=shape), stack)
+        parameters = (subscripts([a.labels, b.labels], stack), False)
+        return Tensor(self.operations.make("einsum", [a.operation, b.operation], parameters, shape=shape), stack)
 
     def _flat(self, x: Operation) -> Operation:
         return self.reshape(x, [sz.product(x.shape)])
@@ -174,7 +173,7 @@ class Contractions(Tensors):
         turned = self.permute(x, (*present, *rows, *columns))
         inner = memory[-1] in (*rows, *columns) if adjacent else True
         if not inner:
-            turned = self.operations.make("np.ascontiguousarray({0})", [turned], shape=turned.shape)
+            turned = self.operations.make("contiguous", [turned])
         shape: list[Size] = [x.size(label) for label in present]
         shape += [self._length(x, rows), self._length(x, columns)]
         result = self.reshape(turned, shape, copies=not adjacent)
@@ -183,9 +182,8 @@ class Contractions(Tensors):
         shown = others[others.index(present[0]) :]
         if shown == present:
             return result
-        index = ", ".join(":" if label in present else "None" for label in shown)
         lengths = tuple([x.size(label) if label in present else 1 for label in shown]) + result.shape[-2:]
-        return self.operations.make(f"{{0}}[{index}]", [result], [ATOMS], cheap=True, view=True, shape=lengths)
+        return self.operations.make("expand", [result], tuple([label in present for label in shown]), shape=lengths)
 
     @staticmethod
     def _length(x: Tensor, group: Labels) -> Size:

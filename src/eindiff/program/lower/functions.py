@@ -1,4 +1,4 @@
-"""How each function of the table is written with NumPy and SciPy."""
+"""Functions of the table as operations."""
 
 from __future__ import annotations
 
@@ -7,284 +7,71 @@ from math import prod
 from typing import Any
 
 from eindiff.core import sizes as sz
-from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Apply, Map
 from eindiff.core.sizes import Size
 from eindiff.functions.opaque import REGISTRY
 from eindiff.functions.powers import power_terms
+from eindiff.planning import tuning
 from eindiff.program.costs import Costs
-from eindiff.program.operations import (  # fmt: skip
+from eindiff.program.operations import (
     ARITHMETIC,
-    ATOMS,
-    FIRST_TERM,
     FUNCTION,
     LAPACK,
-    PLUS,
-    TERMS,
-    TIMES,
     Operation,
     Operations,
     Work,
+    is_call,
     is_number,
 )
 
-MANY = 512  # entries from which comparing is faster than heaviside, and NumPy's exp than SciPy's sigmoid
-
 # Of stacks of vectors, along an axis: all axes of a vector need not be named.
-REDUCTIONS = {"logsumexp": "logsumexp", "max": "np.max", "prod": "np.prod"}
+REDUCTIONS = frozenset({"logsumexp", "max", "prod"})
 
-# Which part of a factorization a function is, and what gives only that part.
+# The factorization that a function is a part of, which part, and what gives only that part.
 FACTORIZATIONS = {
-    "eigvals": ("eigh({0})", "{0}[0]", "eigvalsh({0})"),
-    "eigvecs": ("eigh({0})", "{0}[1]", ""),
-    "svdvals": ("np.linalg.svd({0}, full_matrices=False)", "{0}[1]", "np.linalg.svd({0}, compute_uv=False)"),
-    "svdleft": ("np.linalg.svd({0}, full_matrices=False)", "{0}[0]", ""),
-    "svdright": ("np.linalg.svd({0}, full_matrices=False)", "np.swapaxes({0}[2], -1, -2)", ""),
+    "eigvals": ("eigh", (0, False), "eigvalsh"),
+    "eigvecs": ("eigh", (1, False), ""),
+    "svdvals": ("svd", (1, False), "svdvals"),
+    "svdleft": ("svd", (0, False), ""),
+    "svdright": ("svd", (2, True), ""),
 }
 
 SYMMETRIZED = frozenset({"chol", "eigvals", "eigvecs"})
 
-HELPERS = {
-    "logsumexp": '''
-def logsumexp(x, axis=-1):
-    """log(sum(exp(x))) along an axis, without overflow."""
-    top = x.max(axis, keepdims=True)
-    largest = np.finfo(x.dtype).max
-    top = np.minimum(np.maximum(top, -largest), largest)  # infinite entries stay what they are
-    return np.log(np.exp(x - top).sum(axis)) + top.squeeze(axis)
-''',
-    "log_weighted_sum": '''
-def log_weighted_sum(x, weights):
-    """log(sum(weights * exp(x))) along the last axis, without overflow."""
-    x = np.where(weights == 0, -np.inf, x)
-    top = x.max(-1, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0)
-    return np.log((weights * np.exp(x - top)).sum(-1)) + top[..., 0]
-''',
-    "weighted_softmax": '''
-def weighted_softmax(x, weights):
-    """weights * exp(x) over their sum along the last axis, without overflow."""
-    x = np.where(weights == 0, -np.inf, x)
-    top = x.max(-1, keepdims=True)
-    entries = weights * np.exp(x - np.where(np.isfinite(top), top, 0))
-    total = entries.sum(-1, keepdims=True)
-    return entries / np.where(total > 0, total, np.nan)
-''',
-    "norm": '''
-def norm(x, total, axes, reach=1e280):
-    """The root of the total of the squares of x along some axes, where the squares may be out of range."""
-    if total.ndim == 0:
-        if 1 / reach < total < reach:
-            return np.sqrt(total)
-    elif total.size and 1 / reach < total.min() and total.max() < reach:
-        return np.sqrt(total)
-    top = np.max(np.abs(x), axes, initial=0, keepdims=True)
-    top = np.where((top == 0) | ~np.isfinite(top), 1, top)
-    return np.sqrt(np.square(x / top).sum(axes)) * top.reshape(np.shape(total))
-''',
-    "norm_of_several": '''
-def norm_of_several(total, parts, reach=1e280):
-    """The root of the total of squares of parts, summed along so many last axes; these may be out of range."""
-    if np.size(total) and 1 / reach < np.min(total) and np.max(total) < reach:
-        return np.sqrt(total)
-    parts = [(np.asarray(x), tuple(range(-count, 0))) for x, count in parts]
-    top = np.zeros(np.shape(total))
-    for x, axes in parts:
-        top = np.maximum(top, np.max(np.abs(x), axes, initial=0))
-    top = np.where((top == 0) | ~np.isfinite(top), 1, top)
-    return np.sqrt(sum([np.square(x / top[(..., *[None] * len(axes))]).sum(axes) for x, axes in parts])) * top
-''',
-    "inverse_power": '''
-def inverse_power(x, n):
-    """x**-n; not a number where x is one but its power is out of range."""
-    result = x ** float(-n)
-    return np.where((x > 0) & np.isfinite(x) & ((result == 0) | np.isinf(result)), np.nan, result)
-''',
-    "logdet": '''
-def logdet(A):
-    """The logarithm of the determinant, which has to be positive."""
-    sign, value = np.linalg.slogdet(A)
-    return np.where(sign > 0, value, np.nan)
-''',
-    "gram": '''
-def gram(X, d, out=None):
-    """X.T @ diag(d) @ X; as a product with its own transpose, which takes half the work, if d has no negative entry."""
-    if np.min(d, initial=0) >= 0:
-        Z = np.sqrt(d)[:, None] * X
-        return np.matmul(Z.T, Z, out=out)
-    return np.matmul(X.T, d[:, None] * X, out=out)
-''',
-    "mirrored": '''
-def mirrored(A, B, out=None, step=4):
-    """The sum over s of A[i, m, s] * B[s, k, l], in the order i, k, m, l, where A[i, m] is A[m, i]: half the work."""
-    (I, _, S), (_, K, L) = A.shape, B.shape
-    if out is None:
-        out = np.empty((I, K, I, L), A.dtype)
-    flat, buffer = B.reshape(S, K * L), np.empty((step * I, K * L), A.dtype)
-    for i in range(0, I, step):
-        end = min(i + step, I)
-        rows = A[i:end, i:].reshape(-1, S)
-        block = np.matmul(rows, flat, out=buffer[: len(rows)]).reshape(end - i, I - i, K, L)
-        out[i:end, :, i:] = block.transpose(0, 2, 1, 3)
-        out[end:, :, i:end] = block[:, end - i :].transpose(1, 2, 0, 3)
-    return out
-''',
-    "zeros": '''
-def zeros(shape, out=None, dtype=float):
-    """Zeros, in a given array if there is one."""
-    if out is None:
-        return np.zeros(shape, dtype)
-    out[...] = 0
-    return out
-''',
-    "stored": '''
-def stored(value, out=None, copy=False):
-    """The value, in a given array if there is one; copied if it is part of something else."""
-    if out is None:
-        return np.array(value) if copy else value
-    out[...] = value
-    return out
-''',
-    "inverse_or_zero": '''
-def inverse_or_zero(x):
-    """1 / x, and 0 at 0."""
-    x = np.asarray(x, dtype=float)
-    return np.divide(1, x, out=np.zeros_like(x), where=x != 0)
-''',
-    "power_derivative": '''
-def power_derivative(x, y, order, terms):
-    """The derivative of x**y, `order` times by x and some by y; `terms` are powers of log(x), polynomials in y."""
-    x, y = x + 0.0 * y, y + 0.0 * x
-    powers, result = x ** (y - order), 0.0 * x
-    for r, coefficients in terms:
-        factor = 0.0 * y
-        for c in coefficients:
-            factor = factor * y + c
-        none = (x == 0) & (y > order)
-        logs = np.where(none, 0.0, powers * np.log(np.where(none, 1.0, x)) ** r) if r else powers
-        result = result + np.where(factor == 0, 0.0, factor * logs)
-    return result
-''',
-    "argmax": '''
-def argmax(x):
-    """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""
-    hits = x == np.max(x, axis=-1, keepdims=True)
-    return hits / np.sum(hits, axis=-1, keepdims=True)
-''',
-    "eigh": '''
-def eigh(A):
-    """Eigenvalues and eigenvectors of a symmetric matrix, NaN if it has an entry that is not finite."""
-    return np.linalg.eigh(A + 0 * A.sum((-2, -1), keepdims=True))
-''',
-    "eigvalsh": '''
-def eigvalsh(A):
-    """Eigenvalues of a symmetric matrix, NaN if it has an entry that is not finite."""
-    return np.linalg.eigvalsh(A + 0 * A.sum((-2, -1), keepdims=True))
-''',
-    "gaps": '''
-def gaps(x):
-    """x_j - x_i for all pairs along the last axis, NaN for two that are equal up to rounding."""
-    n = x.shape[-1]
-    gap = x[..., None, :] - x[..., :, None]
-    tied = np.abs(gap) <= 8 * n * np.finfo(x.dtype).eps * np.max(np.abs(x), axis=-1)[..., None, None]
-    return np.where(tied & ~np.eye(n, dtype=bool), np.nan, gap)
-''',
-    "simple": '''
-def simple(x):
-    """1 for each entry along the last axis, NaN for those that equal another one up to rounding."""
-    n = x.shape[-1]
-    gap = np.abs(x[..., None, :] - x[..., :, None])
-    tied = gap <= 8 * n * np.finfo(x.dtype).eps * np.max(np.abs(x), axis=-1)[..., None, None]
-    return np.where((tied & ~np.eye(n, dtype=bool)).any(-1), np.nan, np.ones_like(x))
-''',
-    "nonzero": '''
-def nonzero(x):
-    """1 for each entry along the last axis, NaN for those that are 0 up to rounding."""
-    least = 8 * x.shape[-1] * np.finfo(x.dtype).eps * np.max(np.abs(x), axis=-1)[..., None]
-    return np.where(np.abs(x) <= least, np.nan, np.ones_like(x))
-''',
-    "nonzero_pairs": '''
-def nonzero_pairs(x):
-    """1 for each pair of entries along the last axis, NaN where both are 0 up to rounding."""
-    least = 8 * x.shape[-1] * np.finfo(x.dtype).eps * np.max(np.abs(x), axis=-1)[..., None, None]
-    size = np.abs(x)[..., None, :] + np.abs(x)[..., :, None]
-    return np.where(size <= least, np.nan, np.ones_like(size))
-''',
-    "products_without": '''
-def products_without(x, count):
-    """Products along the last axis without the entries i1, ..., i_count, which become axes; 0 where two are equal."""
-    n = x.shape[-1]
-    choices = list(np.ndindex((n,) * count))
-    factors = np.repeat(x[..., None, :], len(choices), axis=-2)
-    for place in range(count):
-        factors[..., np.arange(len(choices)), [choice[place] for choice in choices]] = 1
-    distinct = [len(set(choice)) == count for choice in choices]
-    return (np.prod(factors, axis=-1) * distinct).reshape(x.shape[:-1] + (n,) * count)
-''',
-    "matrix_function": '''
-def matrix_function(function, A, *directions):
-    """The derivative of a matrix function at A in some directions (its value for none), for stacks of matrices."""
-    shape = np.broadcast_shapes(*(X.shape[:-2] for X in (A, *directions)))
-    spread = [np.broadcast_to(X, shape + X.shape[-2:]) for X in (A, *directions)]
-    result = np.empty(shape + A.shape[-2:])
-    n = A.shape[-1]
-    for index in np.ndindex(shape):
-        block = spread[0][index]
-        for E in spread[1:]:
-            above = np.kron(np.eye(len(block) // n), E[index])
-            block = np.block([[block, above], [np.zeros_like(block), block]])
-        finite = np.isfinite(block).all()
-        value = np.asarray(function(block))[:n, -n:] if finite else np.full((n, n), np.nan)
-        result[index] = np.where(np.abs(value.imag) > 1e-8 * (1 + np.abs(value.real)), np.nan, value.real)
-    return result
-''',
-}
-
 
 def elementwise(operations: Operations, node: Map, args: Sequence[Operation], costs: Costs | None) -> Operation:
     """An elementwise function of arrays that broadcast against each other."""
-    name = node.function.name
-    many = costs is not None and not operations.functional and costs.entries(args[0].shape) >= MANY
+    name, parameter = node.function.name, node.function.parameter
     if operations.functional:
         args = _with_an_array(operations, args, first=1 if name == "where" else 0)
-    if name == "step" and many:
-        return operations.mask(operations.make("({0} > 0.0)", args, [FIRST_TERM | {PLUS}], role=("condition",)))
-    if name == "sigmoid" and many:
-        inner = operations.make("np.exp({0})", [operations.scale(-1, args[0])], speed=FUNCTION)
-        return operations.make("1 / (1 + {0})", [inner], [TERMS], kind=TIMES)
+    elif costs is not None and costs.entries(args[0].shape) >= tuning.MANY_ENTRIES and name in ("step", "sigmoid"):
+        return _of_many(operations, name, args[0])
     if name == "pow":
-        return operations.power(args[0], node.function.parameter)
+        return operations.power(args[0], parameter)
     if name == "power":
-        return operations.make("{0} ** {1}", args, [ATOMS, ATOMS], kind="power", speed=FUNCTION)
+        return operations.make("raise", args, speed=FUNCTION)
     if name == "power_derivative":
-        by_base, by_exponent = node.function.parameter
-        terms = power_terms(by_base, by_exponent)
-        return operations.make(f"power_derivative({{0}}, {{1}}, {by_base}, {terms})", args, speed=FUNCTION)
+        return operations.make("call", args, (name, parameter[0], power_terms(*parameter)), speed=FUNCTION)
     if name.startswith("divided_"):
-        return _divided(operations, node, args)
-    if (source := node.function.source.get("numpy")) is None:
-        raise EindiffError(f"{name} cannot be written as source: it has no NumPy form")
-    args = [operations.number(float(x.role[1])) if x.role[:1] == ("number",) else x for x in args]
-    if name == "greater":
-        return operations.make(source, args, [FIRST_TERM | {PLUS}] * 2, role=("greater", *args))
-    if name == "where" and args[0].role[:1] == ("greater",):
-        operands = [*args[0].role[1:], *args[1:]]
-        return operations.make("np.where({0} > {1}, {2}, {3})", operands, [FIRST_TERM | {PLUS}] * 4)
-    places = [FIRST_TERM] * len(args) if name in ("winner", "where") else None
-    return operations.make(source, args, places, speed=ARITHMETIC if node.function.simple else FUNCTION)
+        return operations.make("divided", args, (name,), speed=FUNCTION)
+    args = [operations.number(float(x.parameters[0])) if x.op == "number" else x for x in args]
+    if name == "where" and is_call(args[0], "greater"):
+        return operations.make("call", [*args[0].operands, *args[1:]], ("where_greater",))
+    return operations.make("call", args, (name,), speed=ARITHMETIC if node.function.simple else FUNCTION)
 
 
-def _divided(operations: Operations, node: Map, args: Sequence[Operation]) -> Operation:
-    """A divided difference: `series.source` is its definition."""
-    slots = ", ".join(f"{{{k}}}" for k in range(len(args)))
-    return operations.make(f"{node.function.name}({slots})", args, speed=FUNCTION)
+def _of_many(operations: Operations, name: str, x: Operation) -> Operation:
+    """A step or sigmoid of many entries: comparing is faster than heaviside, and NumPy's exp than SciPy's sigmoid."""
+    if name == "step":
+        return operations.make("mask", [operations.make("positive", [x])])
+    return operations.make("logistic", [operations.make("call", [operations.scale(-1, x)], ("exp",), speed=FUNCTION)])
 
 
 def power_of_norm(operations: Operations, norm: Operation, exponent: int) -> Operation:
     """A power of a norm; one with a reciprocal that is out of range is not a number, since it stands beside others."""
     if exponent >= -1:
         return operations.power(norm, exponent)
-    return operations.make(f"inverse_power({{0}}, {-exponent})", [norm])
+    return operations.make("call", [norm], ("inverse_power", -exponent))
 
 
 def _with_an_array(operations: Operations, args: Sequence[Operation], first: int) -> Sequence[Operation]:
@@ -296,41 +83,31 @@ def _with_an_array(operations: Operations, args: Sequence[Operation], first: int
 
 def reduction(operations: Operations, name: str, x: Operation, axis: int | None) -> Operation:
     """A function of vectors along one axis (None: of one vector)."""
-    along = "" if axis is None else f", axis={axis}"
     shape = () if axis is None else (*x.shape[:axis], *x.shape[axis + 1 :])
     speed = FUNCTION if name == "logsumexp" else ARITHMETIC
-    return operations.make(f"{REDUCTIONS[name]}({{0}}{along})", [x], shape=shape, work=sz.product(x.shape), speed=speed)
+    return operations.make("reduce", [x], (name, axis), shape=shape, work=sz.product(x.shape), speed=speed)
 
 
 def whole(operations: Operations, node: Apply, args: Sequence[Operation], shared: bool) -> Operation:
     """A function of whole tensors; `shared` says that other parts of its factorization are needed too."""
-    name, order = node.function.name, node.function.parameter
-    cost: dict[str, Any] = {"shape": node.shape, "work": _work(node), "speed": LAPACK}
+    name = node.function.name
+    speed = FUNCTION if name in ("log_weighted_sum", "weighted_softmax") else LAPACK
+
+    def call(*parameters: Any) -> Operation:
+        return operations.make("call", args, parameters, shape=node.shape, work=_work(node), speed=speed)
+
     if name in REGISTRY:  # computed by the library that the expression came from
-        slots = ", ".join(f"{{{k}}}" for k in range(len(args)))
-        return operations.make(f"{name}({slots})", args, **cost)
-    if name in ("log_weighted_sum", "weighted_softmax"):
-        return operations.make(name + "({0}, {1})", args, **{**cost, "speed": FUNCTION})
+        return operations.make("opaque", args, (name,), shape=node.shape, work=_work(node), speed=speed)
     if name == "prod":
-        return operations.make(f"products_without({{0}}, {order})", args, **cost)
+        return call("products_without", node.function.parameter)
     if name in ("expm", "logm", "sqrtm"):
-        if name == "expm" and len(args) == 1 and node.ndim == 2:
-            return operations.make("linalg.expm({0})", args, **cost)
-        slots = ", ".join(f"{{{k}}}" for k in range(len(args)))
-        return operations.make(f"matrix_function(linalg.{name}, {slots})", args, **cost)
-    argument = args[0]
+        return call(name) if name == "expm" and len(args) == 1 and node.ndim == 2 else call("matrix_function", name)
     if name in SYMMETRIZED and not _is_symmetric(node):
-        argument = symmetrized(operations, argument, node.args[0].ndim)
-    if name in FACTORIZATIONS:
-        both, part, alone = FACTORIZATIONS[name]
-        if alone and not shared:
-            return operations.make(alone, [argument], **cost)
-        factors = operations.make(both, [argument], **cost)
-        return operations.make(part, [factors], [ATOMS], cheap=True, view=True, shape=node.shape)
-    if (source := node.function.source.get("numpy")) is None:
-        raise EindiffError(f"{name} cannot be written as source: it has no NumPy form")
-    role = ("inverse", argument) if name == "inv" else ()
-    return operations.make(source, [argument], role=role, **cost)
+        args = [symmetrized(operations, args[0], node.args[0].ndim)]
+    if name not in FACTORIZATIONS:
+        return call(name)
+    both, part, alone = FACTORIZATIONS[name]
+    return call(alone) if alone and not shared else operations.make("part", [call(both)], part, shape=node.shape)
 
 
 def _work(node: Apply) -> Work:
@@ -355,8 +132,5 @@ def _is_symmetric(node: Apply) -> bool:
 
 def symmetrized(operations: Operations, x: Operation, ndim: int) -> Operation:
     """(A + A') / 2, as the table defines functions of symmetric matrices."""
-    if ndim == 2:
-        mirrored = operations.transpose(x)
-    else:
-        mirrored = operations.make("np.swapaxes({0}, -1, -2)", [x], cheap=True, view=True, shape=x.shape)
-    return operations.make("({0} + {1}) / 2", [x, mirrored], [FIRST_TERM, FIRST_TERM], kind="times")
+    mirrored = operations.transpose(x) if ndim == 2 else operations.make("swap", [x])
+    return operations.make("mean", [x, mirrored])

@@ -7,7 +7,7 @@ has it, entries are put at their places.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,10 +16,13 @@ import numpy as np
 from eindiff.core import sizes as sz
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.labels import Labels
+from eindiff.core.networks import new_label
 from eindiff.core.sizes import Shape, Size
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
-from eindiff.program.operations import ANY, ATOM, ATOMS, PLUS, TIMES, Operation, Operations, broadcast
+from eindiff.program.operations import Cut, Operation, Operations, broadcast
+
+WHOLE: Cut = (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,11 @@ Axis = int | Index
 
 
 class Indexing:
-    """Indexes tensors, given the sizes of labels and how sizes are written."""
+    """Indexes tensors, given the sizes of labels."""
 
-    def __init__(self, operations: Operations, products: Products, text: Callable[[Size], str]) -> None:
+    def __init__(self, operations: Operations, products: Products) -> None:
         self.operations = operations
         self.products = products
-        self.text = text
 
     def index_of(self, index_map: IndexMap, inputs: Labels) -> Index:
         """The index that a map stands for, with its inputs named."""
@@ -75,30 +77,15 @@ class Indexing:
         steps = {b - a for a, b in pairwise(values)}
         if len(labels) == 1 and len(steps) == 1:
             return _affine(values[0], [(labels[0], steps.pop())])
-        return Index(table=Tensor(self._table(values, table.shape), labels))
-
-    def _table(self, values: Sequence[int], shape: Sequence[int]) -> Operation:
-        text = f"np.array([{', '.join(map(str, values))}]{self._integers})"
-        if len(shape) > 1:
-            text += f".reshape({', '.join(map(str, shape))})"
-        return self.operations.make(text, role=("literal", *values), shape=tuple(shape), work=0)
-
-    @property
-    def _integers(self) -> str:
-        """What follows a new array of integers."""
-        created = self.operations.dtype if self.operations.functional else ""
-        return created.replace("float64", "int64").replace("float32", "int64")
+        made = self.operations.make("table", parameters=(table.shape, *values), shape=table.shape, work=0)
+        return Index(table=Tensor(made, labels))
 
     def substitute(self, axis: Index, label: int, inner: Index, sizes: Mapping[int, Size]) -> Index:
         """The index when one of its labels is itself an index."""
         if label not in axis.labels:
             return axis
         if axis.table is None and inner.table is None:
-            stride = dict(axis.strides)[label]
-            offset = sz.add(axis.offset, sz.multiply(stride, inner.offset))
-            steps = [(other, sz.multiply(stride, step)) for other, step in inner.strides]
-            parts = [steps if name == label else [(name, own)] for name, own in axis.strides]
-            return _affine(offset, [step for part in parts for step in part])
+            return _substituted(axis, label, inner)
 
         def place(name: int) -> Index:
             return inner if name == label else Index(0, ((name, 1),))
@@ -106,10 +93,8 @@ class Indexing:
         order = tuple(dict.fromkeys([x for name in axis.labels for x in place(name).labels]))
         if axis.table is not None:
             places = [self.array(place(name), order, sizes) for name in axis.labels]
-            slots = ", ".join(f"{{{k + 1}}}" for k in range(len(places)))
             shape = broadcast([x.shape for x in places])
-            allowed = [ATOMS, *[ANY] * len(places)]
-            taken = self.operations.make(f"{{0}}[{slots}]", [axis.table.operation, *places], allowed, shape=shape)
+            taken = self.operations.make("take", [axis.table.operation, *places], (0,), shape=shape)
             return Index(table=Tensor(taken, order))
         terms = [(stride, self.array(place(name), order, sizes)) for name, stride in axis.strides]
         return Index(table=Tensor(self._sum(axis.offset, terms), order))
@@ -120,8 +105,7 @@ class Indexing:
             return self.products.align(index.table, order)
         terms = []
         for label, stride in index.strides:
-            text = f"np.arange({self.text(sizes[label])}{self._integers})"
-            counted = self.operations.make(text, shape=(sizes[label],))
+            counted = self.operations.make("range", parameters=(sizes[label],), shape=(sizes[label],))
             steps = Tensor(counted, (label,))
             terms.append((stride, self.products.align(steps, order)))
         return self._sum(index.offset, terms)
@@ -141,9 +125,7 @@ class Indexing:
 
     def size(self, size: Size) -> Operation:
         """A size as an operation."""
-        text = self.text(size)
-        kind = PLUS if " " in text.replace(", ", "") else TIMES if "*" in text else ATOM
-        return self.operations.make(text, kind=kind, cheap=True, role=("size",))
+        return self.operations.make("size", parameters=(size,))
 
     # Reading
 
@@ -156,41 +138,36 @@ class Indexing:
 
     def _gather_axis(self, x: Tensor, axis: int, index: Index, sizes: Mapping[int, Size], length: Size) -> Tensor:
         before, after = x.labels[:axis], x.labels[axis + 1 :]
-        colons = ":, " * axis
         make, old = self.operations.make, x.operation.shape
         shape = (*old[:axis], *(sizes[label] for label in index.labels), *old[axis + 1 :])
-        if (text := self.slice_text(index, length, sizes)) is not None:
-            if text == ":":
-                return Tensor(x.operation, (*before, *index.labels, *after))
-            taken = make(f"{{0}}[{colons}{text}]", [x.operation], [ATOMS], cheap=True, view=True, shape=shape)
+        if (cut := self.cut(index, length, sizes)) is not None:
+            taken = x.operation if cut == WHOLE else make("cut", [x.operation], (axis, cut), shape=shape)
             return Tensor(taken, (*before, *index.labels, *after))
         if index.is_backward():
             return self._flip(self._gather_axis(x, axis, index.turned(sizes), sizes, length), axis)
         if (order := row_major(index, sizes)) is not None:
             total = sz.product(sizes[label] for label in order)
-            text = self.slice_text(Index(index.offset, ((-1, 1),)), length, {-1: total})
+            cut = self.cut(Index(index.offset, ((-1, 1),)), length, {-1: total})
             operation = x.operation
-            if text != ":":
+            if cut != WHOLE:
                 part = (*old[:axis], total, *old[axis + 1 :])
-                operation = make(f"{{0}}[{colons}{text}]", [operation], [ATOMS], cheap=True, view=True, shape=part)
+                operation = make("cut", [operation], (axis, cut), shape=part)
             labels = (*before, *order, *after)
             return Tensor(self.reshape(operation, labels, sizes), labels)
         places = self.array(index, index.labels, sizes)
-        taken = make(f"{{0}}[{colons}{{1}}]", [x.operation, places], [ATOMS, ANY], shape=shape)
+        taken = make("take", [x.operation, places], (axis,), shape=shape)
         return Tensor(taken, (*before, *index.labels, *after))
 
     def _flip(self, x: Tensor, axis: int) -> Tensor:
         """A tensor with one axis in opposite order."""
-        text = f"{{0}}[{':, ' * axis}::-1]" if self.operations.slices_backward else f"np.flip({{0}}, {axis})"
-        shape = x.operation.shape
-        return Tensor(self.operations.make(text, [x.operation], [ATOMS], view=True, shape=shape), x.labels)
+        return Tensor(self.operations.make("flip", [x.operation], (axis,)), x.labels)
 
-    def slice_text(self, index: Index, length: Size, sizes: Mapping[int, Size]) -> str | None:
+    def cut(self, index: Index, length: Size, sizes: Mapping[int, Size]) -> Cut | None:
         """An index of one label (or none) along an axis of the given length as a slice, if it surely is one."""
         if index.table is not None or len(index.strides) > 1:
             return None
         if not index.strides:
-            return self._from_end(index.offset, length)
+            return _from_end(index.offset, length)
         label, stride = index.strides[0]
         last = sz.add(index.offset, sz.multiply(stride, sz.subtract(sizes[label], 1)))
         if index.is_backward():
@@ -198,27 +175,19 @@ class Indexing:
             return self._backward(index.offset, last, stride, length) if surely else None
         if not sz.never_negative(stride):
             return None
-        left = sz.subtract(length, sz.add(last, 1))
         stop = sz.add(last, 1 if isinstance(sizes[label], int) else stride)  # where there may be no entry
-        beyond = sz.subtract(stop, length)
-        start = "" if index.offset == 0 else self._from_end(index.offset, length)
-        is_last = left == 0 or (isinstance(left, int) and isinstance(stride, int) and 0 <= left < stride)
-        end = "" if is_last or (isinstance(beyond, int) and beyond >= 0) else self._from_end(stop, length)
-        return f"{start}:{end}" if stride == 1 else f"{start}:{end}:{self.text(stride)}"
+        start = None if index.offset == 0 else _from_end(index.offset, length)
+        end = None if _is_last(last, stride, stop, length) else _from_end(stop, length)
+        return (start, end, None if stride == 1 else stride)
 
-    def _backward(self, first: Size, last: Size, stride: Size, length: Size) -> str | None:
+    def _backward(self, first: Size, last: Size, stride: Size, length: Size) -> Cut | None:
         """A slice that counts down; without entries it would have to begin at the end of the axis."""
         if not self.operations.slices_backward or not isinstance(stride, int):
             return None
-        start = "" if sz.subtract(length, first) == 1 else self.text(first)
+        start = None if sz.subtract(length, first) == 1 else first
         if isinstance(last, int) and last < -stride:
-            return f"{start}::{stride}"
-        return f"{start}:{self.text(sz.subtract(last, 1))}:{stride}" if isinstance(last, int) else None
-
-    def _from_end(self, place: Size, length: Size) -> str:
-        """A place along an axis, counted from the end where that is simpler."""
-        left = sz.subtract(length, place)
-        return f"-{left}" if isinstance(left, int) and not isinstance(place, int) else self.text(place)
+            return (start, None, stride)
+        return (start, sz.subtract(last, 1), stride) if isinstance(last, int) else None
 
     # Writing
 
@@ -244,41 +213,51 @@ class Indexing:
     ) -> tuple[Tensor, tuple[Axis, ...]]:
         """Axes that run over several labels row by row get one label instead, of a reshaped core."""
         uses = Counter(label for axis in axes for label in set(labels_of(axis)))
-        groups: list[Labels] = []
-        names: dict[Labels, int] = {}
-        result: list[Axis] = []
-        for axis in axes:
-            order = None if isinstance(axis, int) else row_major(axis, sizes)
-            if order is None or isinstance(axis, int) or any(uses[x] > 1 or x not in core.labels for x in order):
-                groups += [(label,) for label in labels_of(axis)]
-                result.append(axis)
-            else:
-                groups.append(order)
-                names[order] = merged = max(sizes) + 1
-                sizes[merged] = sz.product(sizes[x] for x in order)
-                result.append(Index(axis.offset, ((merged, 1),)))
+        alone = {label for label in core.labels if uses[label] == 1}
+        merged = [_run(axis, alone, sizes) for axis in axes]
+        names = {order: new_label(sizes, sz.product(sizes[x] for x in order)) for order in merged if order}
         if not names:
             return core, axes
-        inside = {x for order in names for x in order}
-        groups += [(x,) for x in core.labels if x not in inside]
-        groups = [group for group in dict.fromkeys(groups) if set(group) <= set(core.labels)]
-        turned = self.products.permute(core, tuple([x for group in groups for x in group]))
+        groups = self._groups(core, axes, merged)
+        turned = self.products.permute(core, sum(groups, ()))
         labels = tuple([names[group] if group in names else group[0] for group in groups])
+        result: list[Axis] = []
+        for axis, order in zip(axes, merged, strict=True):
+            result.append(Index(axis.offset, ((names[order], 1),)) if order and isinstance(axis, Index) else axis)
         return Tensor(self.reshape(turned, labels, sizes), labels), tuple(result)
+
+    @staticmethod
+    def _groups(core: Tensor, axes: tuple[Axis, ...], merged: Sequence[Labels]) -> list[Labels]:
+        """The labels of a core, those that become one together: as the axes have them, and then all others."""
+        places = zip(axes, merged, strict=True)
+        groups = [x for axis, order in places for x in ([order] if order else [(y,) for y in labels_of(axis)])]
+        inside = {x for order in merged for x in order}
+        groups += [(x,) for x in core.labels if x not in inside]
+        return [group for group in dict.fromkeys(groups) if set(group) <= set(core.labels)]
 
     def reshape(self, x: Operation, labels: Labels, sizes: Mapping[int, Size]) -> Operation:
         """An array with axes of the sizes of some labels; only the last one of several reshapes counts."""
-        if x.role[:1] == ("reshape",):
-            x = x.role[1]
-        lengths = ", ".join(self.text(sizes[label]) for label in labels)
+        if x.op == "reshape":
+            [x] = x.operands
         shape = tuple([sizes[label] for label in labels])
-        return self.operations.make(
-            f"{{0}}.reshape({lengths})", [x], [ATOMS], view=True, role=("reshape", x), shape=shape
-        )
+        return self.operations.make("reshape", [x], shape, shape=shape)
 
     def array_of(self, axis: Axis, order: Labels, sizes: Mapping[int, Size]) -> Operation:
         """An axis of a result as an integer array that broadcasts against axes `order`."""
         return self.array(Index(0, ((axis, 1),)) if isinstance(axis, int) else axis, order, sizes)
+
+
+def _is_last(last: Size, stride: Size, stop: Size, length: Size) -> bool:
+    """Whether no step after the last place is on the axis, for certain."""
+    left, beyond = sz.subtract(length, sz.add(last, 1)), sz.subtract(stop, length)
+    near = isinstance(left, int) and isinstance(stride, int) and 0 <= left < stride
+    return left == 0 or near or (isinstance(beyond, int) and beyond >= 0)
+
+
+def _from_end(place: Size, length: Size) -> Size:
+    """A place along an axis, counted from the end where that is simpler."""
+    left = sz.subtract(length, place)
+    return -left if isinstance(left, int) and not isinstance(place, int) else place
 
 
 def labels_of(axis: Axis) -> Labels:
@@ -301,6 +280,21 @@ def _affine(offset: Size, steps: Iterable[tuple[int, Size]]) -> Index:
     for label, step in steps:
         strides[label] = sz.add(strides.get(label, 0), step)
     return Index(offset, tuple([(label, stride) for label, stride in strides.items() if stride != 0]))
+
+
+def _substituted(axis: Index, label: int, inner: Index) -> Index:
+    """An affine index of which one label is an affine index."""
+    stride = dict(axis.strides)[label]
+    offset = sz.add(axis.offset, sz.multiply(stride, inner.offset))
+    steps = [(other, sz.multiply(stride, step)) for other, step in inner.strides]
+    parts = [steps if name == label else [(name, own)] for name, own in axis.strides]
+    return _affine(offset, [step for part in parts for step in part])
+
+
+def _run(axis: Axis, alone: set[int], sizes: Mapping[int, Size]) -> Labels:
+    """The labels that an axis runs over row by row, if all of them may become one."""
+    order = None if isinstance(axis, int) else row_major(axis, sizes)
+    return order if order is not None and alone.issuperset(order) else ()
 
 
 def row_major(index: Index, sizes: Mapping[int, Size]) -> Labels | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -26,8 +26,7 @@ from eindiff.core.nodes import (
     number,
     topological,
 )
-from eindiff.core.sizes import Size
-from eindiff.program.backends.backend import Backend
+from eindiff.core.sizes import Shape, Size
 from eindiff.program.costs import Costs
 from eindiff.program.lower import functions
 from eindiff.program.lower.indexing import Axis, Index, Indexing, labels_of
@@ -35,7 +34,7 @@ from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.values import Arrays, Term, Value
 from eindiff.program.norms import Squared, is_one_in_other, is_root, power_of_root, squares, units
-from eindiff.program.operations import FACTORS, FUNCTION, TIMES, Operation, Operations, is_number, number_text
+from eindiff.program.operations import FUNCTION, Op, Operation, Operations, is_number
 
 SWAP = ((1, 0), 1)
 Sizes = dict[int, Size]
@@ -46,18 +45,12 @@ class Lowering:
     """Lowers nodes one by one, each after its children."""
 
     def __init__(
-        self, names: Mapping[str, str], text: Callable[[Size], str],
-        costs: Costs | None = None, strategy: str = "auto", exact: bool = False, dtype: str = "",
-        backend: Backend | None = None,
-    ) -> None:  # fmt: skip
-        self.names = names
+        self, operations: Operations, costs: Costs | None = None, strategy: str = "auto", exact: bool = False
+    ) -> None:
+        self.operations = operations
         self.costs = costs
-        self.operations = Operations(dtype=dtype)
-        if backend is not None:
-            self.operations.functional = backend.functional
-            self.operations.slices_backward = backend.slices_backward
-        self.products = Products(self.operations, text, costs, strategy, exact)
-        self.indexing = Indexing(self.operations, self.products, text)
+        self.products = Products(self.operations, costs, strategy, exact)
+        self.indexing = Indexing(self.operations, self.products)
         self.arrays = Arrays(self.operations, self.products, self.indexing)
         self.values: dict[Expr, Value] = {}
         self.norms: dict[Expr, Tensor] = {}  # of powers of norms
@@ -90,7 +83,7 @@ class Lowering:
     def _lower(self, node: Expr) -> Value:
         match node:
             case Variable():
-                operation = self.operations.name(self.names[node.name], node.shape)
+                operation = self.operations.make("input", parameters=(node.name,), shape=node.shape)
                 return self._marked(node, self._whole(operation, node))
             case Constant() if isinstance(node.value, IndexMap):
                 labels = tuple(range(node.ndim))
@@ -123,14 +116,9 @@ class Lowering:
             case SizeOf():
                 return self.indexing.size(node.value.size)
             case Lower():
-                text = self.indexing.text(node.value.size)
-                return self.operations.make(f"np.tri({text}{self.operations.dtype})", shape=node.shape)
-        return self.operations.make(
-            f"np.array({array_text(np.asarray(node.value))}{self.operations.dtype})",
-            role=("literal",),
-            shape=node.shape,
-            work=0,
-        )
+                return self.operations.make("triangle", parameters=(node.value.size,), shape=node.shape)
+        array = np.asarray(node.value, dtype=float)
+        return self.operations.make("constant", parameters=(array.shape, array.tobytes()), shape=node.shape, work=0)
 
     # Functions
 
@@ -152,21 +140,20 @@ class Lowering:
             return None
         if (found := squares(node.args[0])) is None or (node.ndim and any(is_filled(part.y) for part in found)):
             return None  # c + x², entry by entry, is not worth the test whether it is in range
-        narrow = ", 1e30" if self.operations.dtype and not self.operations.functional else ""  # squares of float32
         order = tuple(range(node.ndim))
         whole = self.products.align(total, order)
         values = [self._value(part.y) for part in found]
         if len(found) == 1:
             axes = tuple(range(node.ndim, found[0].y.ndim))
-            text = f"norm({{0}}, {{1}}, {axes}{narrow})"
-            arrays = [self.arrays.array(values[0]), whole]
-            operation = self.operations.make(text, arrays, shape=whole.shape, speed=FUNCTION)
+            operation = self._make_norm("norm", [self.arrays.array(values[0]), whole], axes, whole.shape)
         else:
             arrays = [self._broadcasting(*pair) for pair in zip(values, found, strict=True)]
-            listed = ", ".join(f"({{{k}}}, {part.summed})" for k, part in enumerate(found, 1))
-            text = f"norm_of_several({{0}}, [{listed}]{narrow})"
-            operation = self.operations.make(text, [whole, *arrays], shape=whole.shape, speed=FUNCTION)
+            summed = tuple([part.summed for part in found])
+            operation = self._make_norm("norm_of_several", [whole, *arrays], summed, whole.shape)
         return Tensor(operation, order)
+
+    def _make_norm(self, op: Op, arrays: list[Operation], along: tuple[int, ...], shape: Shape) -> Operation:
+        return self.operations.make(op, arrays, (self.operations.single, along), shape=shape, speed=FUNCTION)
 
     def _broadcasting(self, value: Value, part: Squared) -> Operation:
         """What is squared, without axes along which it is the same, if it is not summed along these."""
@@ -257,7 +244,7 @@ class Lowering:
         """`x / norm`, for compilers that would make `x / norm / norm` the quotient by a square as a product."""
         if not self.operations.functional:
             return self.operations.quotient(1, [x], [norm])
-        return self.operations.times([x, self.operations.make("1 / {0}", [norm], [FACTORS], kind=TIMES)])
+        return self.operations.times([x, self.operations.make("reciprocal", [norm])])
 
     def _flat(self, node: Einsum) -> tuple[list[tuple[Expr, Labels]], dict[int, Size]]:
         """Operands, with those of large contractions used only here: a factor is cheaper before than after it."""
@@ -335,7 +322,7 @@ class Lowering:
         """1 where two indices are equal: two maps that meet without anything to put into an array between them."""
         order = tuple(dict.fromkeys(a.labels + b.labels))
         left, right = (self.indexing.array(x, order, sizes) for x in (a, b))
-        return Tensor(self.operations.make("np.where({0} == {1}, 1.0, 0.0)", [left, right]), order)
+        return Tensor(self.operations.make("call", [left, right], ("equal",)), order)
 
     def _summed_out(
         self, chosen: tuple[int, Index], maps: Maps, factors: list[Tensor], axes: tuple[Axis, ...], sizes: Sizes
@@ -409,15 +396,8 @@ def _is_injective(axes: tuple[Axis, ...]) -> bool:
 
 
 def _is_distinct(table: Operation) -> bool:
-    """Whether the entries of an index array are known to differ: it is a literal, or one that is moved."""
-    if table.role[:1] == ("plus",):
-        moved = [x for x in table.role[2::2] if not is_number(x)]
+    """Whether the entries of an index array are known to differ: it is a table, or a multiple of one that is moved."""
+    if table.op == "add":
+        moved = [x.operands[0] if x.op in ("scale", "negate") else x for x in table.operands if not is_number(x)]
         return len(moved) == 1 and _is_distinct(moved[0])
-    return table.role[:1] == ("literal",) and len(set(table.role[1:])) == len(table.role[1:])
-
-
-def array_text(array: np.ndarray) -> str:
-    """An array as nested lists of exact numbers."""
-    if array.ndim == 0:
-        return number_text(float(array))
-    return f"[{', '.join(array_text(row) for row in array)}]"
+    return table.op == "table" and len(set(table.parameters[1:])) == len(table.parameters[1:])

@@ -16,22 +16,19 @@ from eindiff.core.labels import Labels, components, subscripts
 from eindiff.core.nodes import Number
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import Path, tensor_order_path
+from eindiff.planning import tuning
 from eindiff.planning.contraction_order import contraction_path
 from eindiff.program.costs import Costs
-from eindiff.program.lower.contractions import GRAM, HALVED, Contractions
+from eindiff.program.lower.contractions import Contractions
 from eindiff.program.lower.tensors import Tensor
-from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, broadcast
-
-TRIANGLE = 64  # rows from which on a triangular system is solved as one
+from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, broadcast, is_call, is_reciprocal
 
 
 class Products(Contractions):
     """Multiplies tensors; results carry their labels in the order that is natural for the operation."""
 
-    def __init__(
-        self, operations: Operations, text: Callable[[Size], str], costs: Costs | None, strategy: str, exact: bool
-    ) -> None:  # fmt: skip
-        super().__init__(operations, text, costs)
+    def __init__(self, operations: Operations, costs: Costs | None, strategy: str, exact: bool) -> None:
+        super().__init__(operations, costs)
         self.strategy = strategy
         self.exact = exact
         self.elementwise: list[tuple[Counter[Operation], Operation]] = []  # products that were made
@@ -55,7 +52,7 @@ class Products(Contractions):
         whole.sort(key=lambda x: min([order.index(label) for label in x.labels], default=0))
         if len(whole) == len(order) == 2:
             shape = (whole[0].operation.shape[0], whole[1].operation.shape[0])
-            return Tensor(self.operations.make("np.outer({0}, {1})", [x.operation for x in whole], shape=shape), order)
+            return Tensor(self.operations.make("outer", [x.operation for x in whole], shape=shape), order)
         if len(order) > 2 and self.costs is None:
             return self.einsum(whole, order)
         return self._broadcast(sorted(whole, key=lambda x: -min(order.index(label) for label in x.labels)), order)
@@ -102,7 +99,7 @@ class Products(Contractions):
         above, below = [], []
         for x in sorted(group, key=_reading_order):
             if _is_reciprocal(x):
-                below.append(self.align(Tensor(x.operation.role[1], x.labels), order))
+                below.append(self.align(Tensor(x.operation.operands[1], x.labels), order))
             else:
                 above.append(self.align(x, order))
         return above, below
@@ -115,13 +112,7 @@ class Products(Contractions):
         """A multiple of the sum of products over the labels that are not in `kept`, the order that is liked best."""
         scalars = [x for x in factors if not x.labels]
         if scalars and len(scalars) < len(factors):
-            others = [x for x in factors if x.labels]
-            home = self._smallest(others, kept, sizes)
-            if home is not None and _is_part_of(others[home].labels, kept):
-                others[home] = self.product([*scalars, others[home]], others[home].labels)
-                return self.contract(coefficient, others, kept, sizes)
-            coefficient, tensor = self.contract(coefficient, others, kept, sizes)
-            return coefficient, self.product([*scalars, tensor], kept)
+            return self._with_scalars(coefficient, scalars, [x for x in factors if x.labels], kept, sizes)
         factors = self._without_ones(factors, kept)
         if all(_is_part_of(x.labels, kept) for x in factors):
             coefficient, factors = self._scaled(coefficient, factors, kept, sizes)
@@ -131,13 +122,31 @@ class Products(Contractions):
         parts = components([x.labels for x in factors]) if self.costs is not None else []
         if len(parts) > 1:
             return self._apart([[factors[k] for k in part] for part in parts], coefficient, kept, sizes)
-        terms = self._reduced(self._merged([*factors], kept), kept)
+        terms = self._sorted(self._reduced(self._merged([*factors], kept), kept), kept)
+        return self._pair_by_pair(*self._scaled(coefficient, terms, kept, sizes), kept, sizes)
+
+    def _with_scalars(
+        self, coefficient: Number, scalars: list[Tensor], others: list[Tensor], kept: Labels, sizes: Mapping[int, Size]
+    ) -> tuple[Number, Tensor]:
+        """Numbers are multiplied into the smallest factor, or else into the result."""
+        home = self._smallest(others, kept, sizes)
+        if home is not None and _is_part_of(others[home].labels, kept):
+            others[home] = self.product([*scalars, others[home]], others[home].labels)
+            return self.contract(coefficient, others, kept, sizes)
+        coefficient, tensor = self.contract(coefficient, others, kept, sizes)
+        return coefficient, self.product([*scalars, tensor], kept)
+
+    def _sorted(self, terms: list[Tensor], kept: Labels) -> list[Tensor]:
+        """Small tensors first, and those with the last axes of the result; for known sizes as they were made."""
+        if self.costs is not None:
+            return sorted(terms, key=lambda x: x.operation.serial)
         place = {label: k for k, label in enumerate(kept)}
-        if self.costs is None:
-            terms.sort(key=lambda x: (len(x.labels), -max([place.get(label, -1) for label in x.labels], default=-1)))
-        else:
-            terms.sort(key=lambda x: x.operation.serial)
-        coefficient, terms = self._scaled(coefficient, terms, kept, sizes)
+        return sorted(terms, key=lambda x: (len(x.labels), -max([place.get(y, -1) for y in x.labels], default=-1)))
+
+    def _pair_by_pair(
+        self, coefficient: Number, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]
+    ) -> tuple[Number, Tensor]:
+        """Two tensors are multiplied at a time; people read one einsum instead, where that would form a larger one."""
         for i, j in self._path([x.labels for x in terms], kept, sizes, [x.operation.serial for x in terms]):
             rest = [x for k, x in enumerate(terms) if k not in (i, j)]
             needed = set(kept).union(*(x.labels for x in rest))
@@ -200,24 +209,18 @@ class Products(Contractions):
         if self.costs is None or len(kept) != 2:
             return None
         pairs = [x for x in factors if kept[0] in x.labels] + [x for x in factors if kept[1] in x.labels]
-        if len(pairs) != 2 or pairs[0].operation is not pairs[1].operation or len(pairs[0].labels) != 2:
+        if len(pairs) != 2 or not _is_mirrored(pairs[0], pairs[1], kept):
             return None
-        (x, y), weights = pairs, [z for z in factors if z not in pairs]
+        x, weights = pairs[0], [z for z in factors if z not in pairs]
         [row] = [label for label in x.labels if label not in kept] or [-1]
-        if y.labels != tuple([kept[1] if label == kept[0] else label for label in x.labels]):
-            return None
-        least = HALVED if self.operations.functional else GRAM
-        if self.entries([x.size(kept[0])]) < least or any(z.labels != (row,) for z in weights):
-            return None
-        if not weights:
-            return None  # NumPy itself sees that A' A is symmetric
+        least = tuning.HALVED if self.operations.functional else tuning.GRAM
+        if self.entries([x.size(kept[0])]) < least or {z.labels for z in weights} != {(row,)}:
+            return None  # without weights NumPy itself sees that A' A is symmetric
         shape = (x.size(kept[0]),) * 2
         work = sz.product((*shape, x.size(row)))
         operands = [self.permute(x, (row, kept[0])), self.product(weights, (row,)).operation]
-        made = self.operations.make(
-            "gram({0}, {1})", operands, shape=shape, work=work, speed=BLAS, scratch=sz.product(operands[0].shape)
-        )
-        return Tensor(made, kept)
+        scratch = sz.product(operands[0].shape)
+        return Tensor(self.operations.make("gram", operands, shape=shape, work=work, speed=BLAS, scratch=scratch), kept)
 
     def _path(self, inputs: Sequence[Labels], kept: Labels, sizes: Mapping[int, Size], keys: Sequence[int]) -> Path:
         """The order of multiplication: the best one for known sizes, or else by increasing tensor order."""
@@ -267,14 +270,8 @@ class Products(Contractions):
         shared = set(a.labels) & set(b.labels)
         summed = shared - set(kept)
         if not summed:
-            if last or self.costs is None:
-                return self.product([a, b], _extended(hint, a.labels + b.labels))
-            result = self.product([a, b], _inner_order(a.labels, b.labels, hint))
-            apart = [(x, y) for x, y in zip(a.labels, b.labels, strict=False) if x != y]
-            if a.operation is b.operation and len(apart) == 1 and set(apart[0]) <= set(result.labels):
-                x, y = apart[0]
-                self.symmetric_axes[result.operation] = (result.labels.index(x), result.labels.index(y))
-            return result
+            final = last or self.costs is None
+            return self.product([a, b], _extended(hint, a.labels + b.labels)) if final else self._outer(a, b, hint)
         if len(summed) == 1 and shared == summed:
             if (found := self._solve(a, b, *summed) or self._solve(b, a, *summed)) is not None:
                 return found
@@ -287,6 +284,15 @@ class Products(Contractions):
             return self.reduce(self.product([a, b], hint), kept)
         return self.einsum([a, b], tuple([x for x in _extended(hint, a.labels + b.labels) if x in kept]))
 
+    def _outer(self, a: Tensor, b: Tensor, hint: Labels) -> Tensor:
+        """A product on the way; of equal tensors it is symmetric in the two axes that are not shared."""
+        result = self.product([a, b], _inner_order(a.labels, b.labels, hint))
+        apart = [(x, y) for x, y in zip(a.labels, b.labels, strict=False) if x != y]
+        if a.operation is b.operation and len(apart) == 1 and set(apart[0]) <= set(result.labels):
+            x, y = apart[0]
+            self.symmetric_axes[result.operation] = (result.labels.index(x), result.labels.index(y))
+        return result
+
     def einsum(self, terms: Sequence[Tensor], kept: Labels) -> Tensor:
         """np.einsum of all terms at once."""
         bound = {label for x in terms for label in x.labels}
@@ -294,18 +300,17 @@ class Products(Contractions):
         place = {label: k for k, label in enumerate(output)}
         first = {x: min([place.get(label, len(place)) for label in x.labels], default=0) for x in terms}
         terms = sorted(terms, key=lambda x: (first[x], -len(x.labels)))
-        places = ", ".join(f"{{{k}}}" for k in range(len(terms)))
-        optimize = ", optimize=True" if len(bound) > len(output) else ""
-        text = f'np.einsum("{subscripts([x.labels for x in terms], output)}", {places}{optimize})'
+        parameters = (subscripts([x.labels for x in terms], output), len(bound) > len(output))
         size_of = {label: x.size(label) for x in terms for label in x.labels}
         work, shape = sz.product(size_of.values()), tuple([size_of[label] for label in output])
-        return Tensor(self.operations.make(text, [x.operation for x in terms], shape=shape, work=work), output)
+        operands = [x.operation for x in terms]
+        return Tensor(self.operations.make("einsum", operands, parameters, shape=shape, work=work), output)
 
     def _solve(self, inverse: Tensor, other: Tensor, summed: int) -> Tensor | None:
         """`inv(A) @ b` is a solve, which is faster and more accurate."""
-        if inverse.operation.role[:1] != ("inverse",) or len(inverse.labels) != 2 or not 1 <= len(other.labels) <= 2:
+        if not is_call(inverse.operation, "inv") or len(inverse.labels) != 2 or not 1 <= len(other.labels) <= 2:
             return None
-        matrix = inverse.operation.role[1]
+        [matrix] = inverse.operation.operands
         if inverse.labels[0] == summed:
             matrix = self.operations.transpose(matrix)
         [free] = [label for label in inverse.labels if label != summed]
@@ -317,21 +322,19 @@ class Products(Contractions):
             size = evaluate(n)
             return (0 if half else 2 / 3 * size**3) + (1 if half else 2) * size * evaluate(sz.product(right.shape))
 
-        text = (
-            f"linalg.solve_triangular({{0}}, {{1}}, lower={half == 'lower'})" if half else "np.linalg.solve({0}, {1})"
-        )
-        solved = self.operations.make(text, [matrix, right], shape=right.shape, work=work, speed=LAPACK)
+        solved = self.operations.make("solve", [matrix, right], (half,), shape=right.shape, work=work, speed=LAPACK)
         return Tensor(solved, (free, *rest))
 
     def _half(self, matrix: Operation) -> str:
         """Which half of a matrix its entries are in for certain; small ones of NumPy are not worth knowing it."""
-        if self.costs is None or (not self.operations.functional and self.entries(matrix.shape[:1]) < TRIANGLE):
+        if self.costs is None or (not self.operations.functional and self.entries(matrix.shape[:1]) < tuning.TRIANGLE):
             return ""
-        if matrix.role[:1] == ("transpose",):
-            return {"lower": "upper", "upper": "lower", "": ""}[self._half(matrix.role[1])]
-        if matrix.template.startswith(("np.linalg.cholesky", "np.tri(")):
+        if matrix.op == "transpose":
+            return {"lower": "upper", "upper": "lower", "": ""}[self._half(matrix.operands[0])]
+        if matrix.op == "triangle" or is_call(matrix, "chol"):
             return "lower"
-        return next(filter(None, map(self._half, matrix.operands)), "") if matrix.template == "{0} * {1}" else ""
+        product = matrix.op == "multiply" and len(matrix.operands) == 2
+        return next(filter(None, map(self._half, matrix.operands)), "") if product else ""
 
     def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels) -> Tensor:
         """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference."""
@@ -342,7 +345,7 @@ class Products(Contractions):
             rows = tuple([label for label in x.labels if label != summed])
             columns = tuple([label for label in y.labels if label != summed])
             left, right = self.permute(x, (*rows, summed)), self.permute(y, (summed, *columns))
-            turned = sum(z.role[:1] == ("transpose",) for z in (left, right))
+            turned = sum(z.op == "transpose" for z in (left, right))
             order = rows + columns
             liked = order == tuple([label for label in hint if label in order])
             candidates.append((turned, not liked, len(candidates), left, right, order))
@@ -351,12 +354,18 @@ class Products(Contractions):
 
 
 def _is_reciprocal(x: Tensor) -> bool:
-    return x.operation.role[:1] == ("reciprocal",)
+    return is_reciprocal(x.operation)
 
 
 def _is_part_of(labels: Labels, kept: Labels) -> bool:
     """Whether labels differ from each other, and none is summed over."""
     return set(labels) <= set(kept) and len(set(labels)) == len(labels)
+
+
+def _is_mirrored(x: Tensor, y: Tensor, kept: Labels) -> bool:
+    """Whether two tensors are one matrix, with the first and the second label of the result."""
+    same = x.operation is y.operation and len(x.labels) == 2
+    return same and y.labels == tuple([kept[1] if label == kept[0] else label for label in x.labels])
 
 
 def _usual_order(labels: Collection[int], group: Sequence[Tensor]) -> Labels:
@@ -379,5 +388,10 @@ def _extended(hint: Labels, labels: Labels) -> Labels:
 
 def _reading_order(x: Tensor) -> tuple:
     """Scalars and vectors stand before what they are broadcast to, and names, by name, before what is computed."""
-    computed = bool(x.operation.operands)
-    return (len(x.labels), computed, "" if computed else x.operation.template)
+    own = x.operation
+    named = own.op in ("input", "number", "size")
+    return (
+        len(x.labels),
+        bool(own.operands),
+        str(own.parameters[0]) if named else "" if own.operands else f"np.{own.op}",
+    )

@@ -14,10 +14,10 @@ from eindiff.core import sizes as sz
 from eindiff.core.labels import Labels, first_appearance, subscripts
 from eindiff.core.nodes import Number, number
 from eindiff.core.sizes import Shape, Size
-from eindiff.program.lower.indexing import Axis, Indexing, labels_of, renamed
+from eindiff.program.lower.indexing import WHOLE, Axis, Indexing, labels_of, renamed
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
-from eindiff.program.operations import ANY, Operation, Operations
+from eindiff.program.operations import Assignment, Cut, Operation, Operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,26 +81,23 @@ class Arrays:
     def full(self, coefficient: Number, tensor: Tensor, shape: Shape) -> Operation:
         """A multiple of a tensor as an array of a given shape."""
         operation = tensor.operation
-        make, dtype = self.operations.make, self.operations.dtype
+        make = self.operations.make
         if tensor.labels or not shape:
             order = tuple(range(len(shape)))
             result = self.operations.scale(coefficient, self.products.align(tensor, order))
             if len(tensor.labels) == len(shape):
                 return result
-            return make(f"np.broadcast_to({{0}}, {self.shape_text(shape)}).copy()", [result], shape=shape)
-        if operation.role[:1] != ("number",):
-            filling = self.operations.scale(coefficient, operation)
-            return make(f"np.full({self.shape_text(shape)}, {{0}}{dtype or ', dtype=float'})", [filling], shape=shape)
-        content = number(coefficient * operation.role[1])
+            return make("repeat", [result], shape, shape=shape)
+        if operation.op != "number":
+            return make("full", [self.operations.scale(coefficient, operation)], shape, shape=shape)
+        content = number(coefficient * operation.parameters[0])
         if content in (0, 1):
-            return make(f"np.{'ones' if content else 'zeros'}({self.shape_text(shape)}{dtype})", shape=shape)
+            return make("ones" if content else "zeros", parameters=shape, shape=shape)
         filling = self.operations.number(float(content) if isinstance(content, int) else content)
-        return make(f"np.full({self.shape_text(shape)}, {{0}}{dtype})", [filling], shape=shape)
+        return make("full", [filling], shape, shape=shape)
 
-    def shape_text(self, shape: Shape) -> str:
-        """A shape as NumPy's constructors take it."""
-        sizes = [self.indexing.text(size) for size in shape]
-        return sizes[0] if len(sizes) == 1 else f"({', '.join(sizes)})"
+    def _identity(self, size: Size) -> Operation:
+        return self.operations.make("identity", parameters=(size,), shape=(size, size))
 
     # Sums
 
@@ -163,13 +160,12 @@ class Arrays:
         if len(term.axes) != 2 or term.axes[0] != term.axes[1] or not isinstance(term.axes[0], int):
             return term
         if term.core.labels:
-            operation = self.operations.make("np.diag({0})", [term.core.operation], shape=shape)
+            operation = self.operations.make("diagonal_matrix", [term.core.operation], shape=shape)
         else:
-            eye = self.operations.make(f"np.eye({self.indexing.text(shape[0])}{self.operations.dtype})", shape=shape)
-            core = term.core.operation
-            operation = eye if core.role[:1] == ("number",) else self.operations.times([core, eye])
-            if core.role[:1] == ("number",):
-                term = replace(term, coefficient=number(term.coefficient * core.role[1]))
+            eye, core = self._identity(shape[0]), term.core.operation
+            operation = eye if core.op == "number" else self.operations.times([core, eye])
+            if core.op == "number":
+                term = replace(term, coefficient=number(term.coefficient * core.parameters[0]))
         return Term(term.coefficient, Tensor(operation, (0, 1)), (0, 1), dict(enumerate(shape)))
 
     # Arrays that are filled in place
@@ -182,21 +178,15 @@ class Arrays:
             return joined
         if self.operations.functional:
             return self._added_up(value)
-        operands: list[Operation] = []
-        lines: list[str] = []
+        assignments: list[Assignment] = []
         dense = [term for term in value.terms if term.is_plain]
-        if dense:
-            operands.append(self.array(Value(tuple(dense), shape)))
-            lines.append("{out} = {0}")
-        else:
-            lines.append(f"{{out}} = np.zeros({self.shape_text(shape)}{self.operations.dtype})")
+        operands = [self.array(Value(tuple(dense), shape))] if dense else []
         for term in value.terms:
             if not term.is_plain:
-                lines.append(self._assignment(term, operands, shape, first=len(lines) == 1 and not dense))
-        return self.operations.make(
-            "", operands, [ANY] * len(operands), lines=tuple(lines), fresh=bool(dense), shape=shape,
-            work=sz.total(sz.product(term.sizes[x] for x in term.core.labels) for term in value.terms),
-        )  # fmt: skip
+                assignments.append(self._assignment(term, operands, shape, first=not assignments and not dense))
+        parameters = (bool(dense), shape, tuple(assignments))
+        work = sz.total(sz.product(term.sizes[x] for x in term.core.labels) for term in value.terms)
+        return self.operations.make("fill", operands, parameters, shape=shape, work=work)
 
     def _added_up(self, value: Value) -> Operation:
         """The sum of terms at their places, each as an array of its own: deltas are products with unit matrices."""
@@ -220,8 +210,7 @@ class Arrays:
         for place, label in enumerate(term.axes):
             assert isinstance(label, int)
             if label in first:
-                text = f"np.eye({self.indexing.text(shape[place])}{self.operations.dtype})"
-                factors.append(Tensor(self.operations.make(text, shape=(shape[place],) * 2), (first[label], place)))
+                factors.append(Tensor(self._identity(shape[place]), (first[label], place)))
             first.setdefault(label, place)
         core = Tensor(term.core.operation, tuple([first[label] for label in term.core.labels]))
         whole = self.products.product([core, *factors], tuple(range(len(shape))))
@@ -229,27 +218,19 @@ class Arrays:
 
     def _put(self, term: Term, shape: Shape, base: Operation | None) -> Operation:
         """A term at places that are slices or arrays of indices, added to what is there."""
-        slices, order, places = self._target(term, shape)
+        cuts, order, places = self._target(term, shape)
         core = self.operations.scale(term.coefficient, self.products.align(term.core, order))
-        index = ", ".join([_slice(text) for text in slices] or [f"{{{k + 1}}}" for k in range(len(places))])
         operands = [core, *places] if base is None else [core, *places, base]
-        start = "" if base is None else f", base={{{len(places) + 1}}}"
-        made = f"put({self.shape_text(shape)}, ({index},), {{0}}{self.operations.dtype}{start})"
-        return self.operations.make(made, operands, shape=shape, work=sz.product(shape))
+        parameters = (shape, cuts, base is not None)
+        return self.operations.make("put", operands, parameters, shape=shape, work=sz.product(shape))
 
     def _concatenated(self, value: Value) -> Operation | None:
         """Terms that lie side by side along one axis and together fill it."""
-        starts: dict[Size, Term] = {}
-        axis_of = {axis for term in value.terms for axis, index in enumerate(term.axes) if not isinstance(index, int)}
-        for term in value.terms:
-            labels = [x for axis in term.axes for x in labels_of(axis)]
-            index = term.axes[min(axis_of, default=0)]
-            if len(axis_of) != 1 or isinstance(index, int) or index.table is not None:
-                return None
-            if len(labels) != len(term.axes) or len(labels) != len(set(labels)) or index.strides[0][1] != 1:
-                return None
-            starts[index.offset] = term
-        [axis], parts = axis_of, []
+        axes = {axis for term in value.terms for axis, index in enumerate(term.axes) if not isinstance(index, int)}
+        found = [_start_along(term, min(axes)) for term in value.terms] if len(axes) == 1 else [None]
+        if None in found:
+            return None
+        starts, [axis], parts = dict(zip(found, value.terms, strict=True)), axes, []
         size: Size = 0
         while size in starts:
             term = starts.pop(size)
@@ -259,63 +240,53 @@ class Arrays:
             size = sz.add(size, shape[axis])
         if starts or size != value.shape[axis] or len(parts) != len(value.terms):
             return None
-        slots = ", ".join(f"{{{k}}}" for k in range(len(parts)))
-        along = f", axis={axis}" if axis else ""
-        return self.operations.make(f"np.concatenate([{slots}]{along})", parts, shape=value.shape)
+        return self.operations.make("concatenate", parts, (axis,), shape=value.shape)
 
-    def _assignment(self, term: Term, operands: list[Operation], shape: Shape, first: bool) -> str:
-        """The statement that puts one term into an array, or adds it to what is there."""
-        coefficient = term.coefficient
-        sign = "=" if first and term.injective else "-=" if coefficient < 0 else "+="
-        coefficient = -coefficient if sign == "-=" else coefficient
-        slices, order, places = self._target(term, shape)
-        number_of = len(operands)
+    def _assignment(self, term: Term, operands: list[Operation], shape: Shape, first: bool) -> Assignment:
+        """How one term is put into an array, or added to what is there."""
+        sign = "=" if first and term.injective else "-=" if term.coefficient < 0 else "+="
+        coefficient = -term.coefficient if sign == "-=" else term.coefficient
+        cuts, order, places = self._target(term, shape)
         core = self.products.align(term.core, order)
-        if not term.injective and term.core.labels and len(term.core.labels) < len(order):
+        if not term.injective and 0 < len(term.core.labels) < len(order):
             # np.add.at of one index array of several axes reads past the end of values that it should broadcast
             spread = tuple([term.sizes[label] for label in order])
-            lengths = self.shape_text(spread)
-            core = self.operations.make(f"np.broadcast_to({{0}}, {lengths})", [core], view=True, shape=spread)
+            core = self.operations.make("broadcast", [core], spread, shape=spread)
         operands.append(self.operations.scale(coefficient, core))
         operands.extend(places)
-        slots = ", ".join(f"{{{number_of + 1 + k}}}" for k in range(len(places)))
-        if term.injective and not slices and not places:
-            labels = tuple([label for axis in term.axes for label in labels_of(axis)])
-            return f'np.einsum("{subscripts([labels], order)}", {{out}})[...] {sign} {{{number_of}}}'
-        if term.injective:
-            return f"{{out}}[{', '.join(slices) or slots}] {sign} {{{number_of}}}"
-        add = "subtract" if sign == "-=" else "add"
-        return f"np.{add}.at({{out}}, {slots if len(places) == 1 else f'({slots})'}, {{{number_of}}})"
+        if term.injective and not cuts and not places:
+            return "diagonal", sign, subscripts([sum(map(labels_of, term.axes), ())], order), 0
+        return "cuts" if cuts else "places" if term.injective else "at", sign, cuts, len(places)
 
-    def _target(self, term: Term, shape: Shape) -> tuple[list[str], Labels, list[Operation]]:
-        """Where a term goes: a slice for each axis, or else index arrays (neither where all axes are labels).
+    def _target(self, term: Term, shape: Shape) -> tuple[tuple[Cut, ...], Labels, list[Operation]]:
+        """Where a term goes: a cut for each axis, or else index arrays (neither where all axes are labels).
 
         Between the two, the order of axes in which the term is wanted there.
         """
         distinct = tuple(dict.fromkeys([x for axis in term.axes for x in labels_of(axis)]))
         if term.injective and all(isinstance(axis, int) for axis in term.axes):
-            return [], distinct, []
+            return (), distinct, []
         if term.injective and len(distinct) == sum(len(labels_of(axis)) for axis in term.axes):
-            slices = [self._slice_text(axis, size, term) for axis, size in zip(term.axes, shape, strict=True)]
-            if (found := [text for text in slices if text is not None]) == slices:
-                return found, distinct, []
-        return [], distinct, [self.indexing.array_of(axis, distinct, term.sizes) for axis in term.axes]
+            cuts = [self._cut(axis, size, term) for axis, size in zip(term.axes, shape, strict=True)]
+            if (found := [cut for cut in cuts if cut is not None]) == cuts:
+                return tuple(found), distinct, []
+        return (), distinct, [self.indexing.array_of(axis, distinct, term.sizes) for axis in term.axes]
 
-    def _slice_text(self, axis: Axis, size: Size, term: Term) -> str | None:
+    def _cut(self, axis: Axis, size: Size, term: Term) -> Cut | None:
         if isinstance(axis, int):
-            return ":"
+            return WHOLE
         if self.operations.functional and not axis.labels and axis.table is None:
-            return self.indexing.text(axis.offset)  # helpers count from the start
-        return self.indexing.slice_text(axis, size, term.sizes)
+            return axis.offset  # helpers count from the start
+        return self.indexing.cut(axis, size, term.sizes)
 
 
-def _slice(text: str) -> str:
-    """A slice as an object.
-
-    >>> _slice("1:"), _slice("3"), _slice(":-1:2")
-    ('slice(1, None)', '3', 'slice(None, -1, 2)')
-    """
-    return f"slice({', '.join(part or 'None' for part in text.split(':'))})" if ":" in text else text
+def _start_along(term: Term, along: int) -> Size | None:
+    """Where a term begins along one axis, if it lies there entry by entry, and has other labels on other axes."""
+    labels = [x for axis in term.axes for x in labels_of(axis)]
+    index = term.axes[along]
+    if isinstance(index, int) or index.table is not None or not len(term.axes) == len(labels) == len(set(labels)):
+        return None
+    return index.offset if index.strides[0][1] == 1 else None
 
 
 def _is_within(labels: Labels, order: Labels) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import keyword
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import inf
+from string import punctuation
 
 import numpy as np
 
@@ -22,11 +23,12 @@ from eindiff.functions import series
 from eindiff.functions.table import TABLE
 from eindiff.planning.factoring import distribute, factor
 from eindiff.program.backends import Backend, backend
+from eindiff.program.backends.backend import Spelling
+from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.costs import Costs
-from eindiff.program.lower.functions import HELPERS
 from eindiff.program.lower.lowering import Lowering
-from eindiff.program.operations import ARITHMETIC, BLAS, Operation, reachable, tidy
-from eindiff.program.write.statements import Printer, Statement
+from eindiff.program.operations import ARITHMETIC, BLAS, Operation, Operations, reachable, tidy
+from eindiff.program.write.statements import Printer, Statement, Written
 
 Outputs = Expr | Mapping[str, Expr]
 
@@ -43,7 +45,7 @@ class Names:
     def __init__(
         self, inputs: Sequence[Variable], sizes: Sequence[str], outputs: Sequence[str], reserved: Sequence[str]
     ) -> None:
-        self.taken = {*keyword.kwlist, *HELPERS, *RESERVED, *reserved}
+        self.taken = {*keyword.kwlist, *NUMPY_HELPERS, *RESERVED, *reserved}
         self.variables = {v.name: self.claim(v.name) for v in inputs}
         self.sizes = {size: self.claim(size) for size in sizes}
         self.outputs = {output: self.claim(output) for output in outputs}
@@ -52,7 +54,7 @@ class Names:
 
     def claim(self, name: str) -> str:
         """A name that is still free."""
-        name = re.sub(r"\W", "_", name)
+        name = "".join([letter if _is_letter(letter) else "_" for letter in name])
         name = name if name.isidentifier() else f"_{name}"
         while name in self.taken:
             name += "_"
@@ -61,8 +63,26 @@ class Names:
 
     def size(self, size: Size) -> str:
         """A size as source."""
-        text = re.sub(r"[^\W\d]\w*", lambda match: self.sizes.get(match[0], match[0]), str(size))
-        return text.replace(",", ", ")
+        words = ["".join(letters) for _, letters in groupby(str(size), _is_letter)]
+        return "".join([self.sizes.get(word, word) for word in words]).replace(",", ", ")
+
+
+def _is_letter(letter: str) -> bool:
+    """Whether it may stand in a name."""
+    return letter.isalnum() or letter == "_"
+
+
+# Everything but names, with their dots, and the parentheses of calls.
+_BETWEEN = str.maketrans({**dict.fromkeys(set(punctuation) - set("._("), " "), "(": "( "})
+
+
+def _words(text: str) -> dict[str, None]:
+    """The names in a text, with `(` behind those that are called.
+
+    >>> list(_words("np.exp(-x) @ norm(y, (1, 2))"))
+    ['np.exp(', 'x', 'norm(', 'y', '(', '1', '2']
+    """
+    return dict.fromkeys(text.translate(_BETWEEN).split())
 
 
 @dataclass(slots=True)
@@ -72,6 +92,7 @@ class Program:
     source: str
     statements: list[Statement]
     outputs: list[Operation]
+    spelling: Spelling
     costs: Costs | None = None
 
     @property
@@ -82,7 +103,9 @@ class Program:
     @property
     def is_quiet(self) -> bool:
         """Whether only sums and products are taken, which warn of nothing but overflow."""
-        return all(x.speed in (ARITHMETIC, BLAS) and "/" not in x.template for x in self.operations)
+        return all(
+            x.speed in (ARITHMETIC, BLAS) and x.op not in ("divide", "reciprocal", "logistic") for x in self.operations
+        )
 
     @property
     def seconds(self) -> float:
@@ -114,8 +137,9 @@ class Module:
 
     def source(self) -> str:
         """The whole module, for reading: it works for all sizes."""
-        lowering = Lowering(self.names.variables, self.names.size)
-        return self._program(tidy(lowering.operations, lowering.run(self.exprs)), self.checks()).source
+        spelling = Spelling(backend("numpy"), self.names.variables, self.names.size, reading=True)
+        operations = Operations()
+        return self._program(tidy(operations, Lowering(operations).run(self.exprs)), self.checks(), spelling).source
 
     def program(
         self, known: Mapping[str, int], dtype: str = "float64", exact: bool = False, strategy: str = "auto",
@@ -127,33 +151,31 @@ class Module:
         """
         self.ranges.check(known)
         target = backend(library)
-        created = "" if dtype == "float64" else f", dtype=np.{dtype}"
-        if target.functional:
-            created = target.created.format(dtype=dtype)
-            created += "".join(target.placed.format(like=name) for name in list(self.names.variables.values())[:1])
         costs = Costs(known, np.dtype(dtype).itemsize)
         best: list[Operation] = []
         least = inf
         variants = [self.exprs, share(self.exprs), share(self.exprs, deep=True), share(distribute(self.exprs))]
         for exprs in dict.fromkeys(tuple(factor(variant)) for variant in variants):
-            lowering = Lowering(self.names.variables, self.names.size, costs, strategy, exact, created, target)
-            found = tidy(lowering.operations, lowering.run(exprs))
+            operations = Operations(
+                single=dtype == "float32", functional=target.functional, slices_backward=target.slices_backward
+            )
+            found = tidy(operations, Lowering(operations, costs, strategy, exact).run(exprs))
             if (seconds := costs.total(found)) < least:
                 best, least = found, seconds
-        return self._program(best, self.checks(checked=False), costs, not target.functional, target, dtype)
+        spelling = Spelling(target, self.names.variables, self.names.size, dtype)
+        return self._program(best, self.checks(checked=False), spelling, costs)
 
     def _program(
-        self, found: Sequence[Operation], first: Sequence[str], costs: Costs | None = None, buffers: bool = False,
-        target: Backend | None = None, dtype: str = "float64",
-    ) -> Program:  # fmt: skip
-        target = target or backend("numpy")
-        literals = self._literals(found, target)
+        self, found: Sequence[Operation], first: Sequence[str], spelling: Spelling, costs: Costs | None = None
+    ) -> Program:
+        target = spelling.backend
+        literals = self._literals(found, spelling)
         outputs = list(zip(self.names.outputs.values(), found, strict=True))
-        taken = self.names.taken | {name for name, _ in literals.values()}
-        printer = Printer(
-            outputs, taken, None if target.functional else costs, self.names.buffers if buffers else {}, target, dtype
-        )
-        printer.texts.update(literals)
+        taken = self.names.taken | {piece.text for piece in literals.values()}
+        in_place = costs is not None and not target.functional
+        buffers = self.names.buffers if in_place else {}
+        printer = Printer(outputs, taken, spelling, costs if in_place else None, buffers)
+        printer.pieces.update(literals)
         statements = printer.run()
         body = [*first, *(line for statement in statements for line in statement.lines)]
         results = ", ".join(printer.results[name] for name, _ in outputs)
@@ -163,26 +185,23 @@ class Module:
             body.append(f"return {results}")
         signature = ", ".join([*self.signature(), *(f"{buffer}=None" for buffer in printer.buffers.values())])
         text = "\n".join([f"def {self.name}({signature}):", *(f"    {line}" for line in body)])
-        helpers = [x.strip() for name, x in target.helpers.items() if re.search(rf"(?<![\w.]){name}\(", text)]
-        divided = dict.fromkeys(re.findall(r"(?<![\w.])divided_(\w+)\(", text))
-        helpers += [target.translated(series.source(TABLE[name]).strip()) for name in divided]
         constants = ["\n".join(self.constants)] if self.constants else []
-        imports = target.import_lines("\n".join([text, *constants, *helpers]))
-        parts = ["\n".join(imports) or "pass", *constants, *helpers, text]
-        return Program("\n\n\n".join(parts) + "\n", statements, list(found), costs)
+        helpers = _helpers(target, text)
+        parts = ["\n".join(_imports(target, "\n".join([text, *constants, *helpers]))), *constants, *helpers, text]
+        return Program("\n\n\n".join(parts) + "\n", statements, list(found), spelling, costs)
 
-    def _literals(self, outputs: Sequence[Operation], target: Backend) -> dict[Operation, tuple[str, str]]:
+    def _literals(self, outputs: Sequence[Operation], spelling: Spelling) -> dict[Operation, Written]:
         """Long literal arrays as constants of the module."""
         self.constants: list[str] = []
-        names: dict[Operation, tuple[str, str]] = {}
-        for operation in reachable(outputs):
-            movable = not target.functional  # others belong to the device, or the trace, they are made in
-            if operation.role[:1] == ("literal",) and len(operation.template) > 40 and movable:
+        names: dict[Operation, Written] = {}
+        movable = not spelling.backend.functional  # others belong to the device, or the trace, they are made in
+        for operation in reachable(outputs) if movable else ():
+            if operation.op in ("constant", "table") and len(text := spelling.template(operation)) > 40:
                 name = f"C{len(names)}"
                 while name in self.names.taken:
                     name += "_"
-                names[operation] = (name, "atom")
-                line = f"{name} = {target.spell(operation.template)}"
+                names[operation] = Written(name)
+                line = f"{name} = {text}"
                 wrapper = textwrap.TextWrapper(100, subsequent_indent="    ", break_long_words=False)
                 self.constants += wrapper.wrap(line) if len(line) < LONG else [line]
         return names
@@ -194,34 +213,60 @@ class Module:
 
     def checks(self, checked: bool = True) -> list[str]:
         """Statements that give sizes their values, and check the arguments: their shapes, and that places exist."""
-        lines, known = [], set(self.unseen)
+        lines: list[str] = []
+        known = set(self.unseen)
         for v in self.inputs:
-            name = self.names.variables[v.name]
-            new = [size for size in v.shape if isinstance(size, str) and size not in known]
+            new = tuple(dict.fromkeys([size for size in v.shape if isinstance(size, str) and size not in known]))
             known.update(new)
-            if v.ndim and len(new) == v.ndim == len(set(new)):
-                sizes = [self.names.sizes[size] for size in new]
-                left = ", ".join(sizes) if len(sizes) > 1 else f"({sizes[0]},)"
-                lines.append(f"{left} = {name}.shape")
-                continue
-            new = list(dict.fromkeys(new))
-            if len(new) > 1 and tuple(new) == v.shape[: len(new)]:
-                lines.append(f"{', '.join(self.names.sizes[size] for size in new)} = {name}.shape[:{len(new)}]")
-            else:
-                lines += [f"{self.names.sizes[size]} = {name}.shape[{v.shape.index(size)}]" for size in new]
-            if checked:
-                lines.append(_check(name, [self.names.size(size) for size in v.shape]))
+            lines += self._sizes_of(v, new)
+            if checked and (not v.ndim or new != v.shape):
+                lines.append(_check(self.names.variables[v.name], [self.names.size(size) for size in v.shape]))
         if checked:
             symmetric = [self.names.variables[v.name] for v in self.inputs if v.symmetries]
             lines += [f'assert np.allclose({name}, {name}.T), "{name} must be symmetric"' for name in symmetric]
             lines += dict.fromkeys([self._in_range(condition) for condition in self.ranges.conditions])
         return lines
 
+    def _sizes_of(self, v: Variable, new: Sequence[str]) -> list[str]:
+        """Statements that give sizes the values that an array shows first."""
+        name, sizes = self.names.variables[v.name], [self.names.sizes[size] for size in new]
+        if not sizes or tuple(new) != v.shape[: len(new)] or (len(new) == 1 < v.ndim):
+            return [f"{own} = {name}.shape[{v.shape.index(size)}]" for own, size in zip(sizes, new, strict=True)]
+        part = "" if len(new) == v.ndim else f"[:{len(new)}]"
+        return [f"{', '.join(sizes) if len(sizes) > 1 else f'({sizes[0]},)'} = {name}.shape{part}"]
+
     def _in_range(self, condition: Condition) -> str:
         """An assertion that some axes, or the places that an index names, exist."""
         more, less = map(self.names.size, sz.inequality(condition.quantity))
         empty = "".join(f"{self.names.size(size)} == 0 or " for size in condition.axes)
         return f"assert {empty}{more} >= {less}, {json.dumps(str(condition), ensure_ascii=False)}"
+
+
+def _helpers(target: Backend, text: str) -> list[str]:
+    """The helper functions that are called."""
+    words = _words(text)
+    found = [source.strip() for name, source in target.helpers.items() if f"{name}(" in words]
+    divided = [word[len("divided_") : -1] for word in words if word.startswith("divided_") and word.endswith("(")]
+    return found + [_translated(target, series.source(TABLE[name]).strip()) for name in divided]
+
+
+def _translated(target: Backend, text: str) -> str:
+    """A definition in NumPy's words with those of a library."""
+    rows = {row.source["numpy"]: row.name for row in TABLE.values() if row.source}
+    known = {"np.where(": f"{target.module}where(", "np.sqrt(": str(target.functions["sqrt"]).removesuffix("{0})")}
+    for word in _words(text):
+        if (name := rows.get(f"{word}{{0}})")) is not None:
+            known[word] = str(target.function(name)).removesuffix("{0})")
+    for word, own in known.items():
+        text = text.replace(word, own)
+    return text
+
+
+def _imports(target: Backend, text: str) -> list[str]:
+    """The library itself, and what else a text needs."""
+    (_, own), *others = target.imports.items()
+    words = tuple(_words(text))
+    return [own, *(line for prefix, line in others if any(word.startswith(prefix) for word in words))]
 
 
 def _check(name: str, sizes: Sequence[str]) -> str:

@@ -11,9 +11,9 @@ import numpy as np
 from eindiff.calculus.derive import derivative, find_variable
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable
+from eindiff.program.backends.backend import array_text
 from eindiff.program.check import random_point
 from eindiff.program.interpreter import evaluate
-from eindiff.program.lower.lowering import array_text
 from eindiff.program.write.module import Module
 
 TOLERANCE = 1e-5
@@ -126,7 +126,7 @@ class Script:
             if self._is_inside(point):
                 return lines
         names = self.module.names.variables
-        rows = [f'    "{names[k]}": np.array({array_text(np.asarray(array))}),' for k, array in found.items()]
+        rows = [f'    "{names[k]}": np.array({array_text(np.asarray(array).tolist())}),' for k, array in found.items()]
         return [*self._size_lines(), "point = {", *rows, "}"]
 
     def _is_inside(self, point: Mapping[str, Any]) -> bool:
@@ -148,21 +148,24 @@ class Script:
         for v in self.module.inputs:
             name = self.module.names.variables[v.name]
             sizes = [self.module.names.size(size) for size in v.shape]
-            text = f"rng.normal(size=({', '.join(sizes)}{',' if len(sizes) == 1 else ''}))" if sizes else "rng.normal()"
-            square = len(sizes) == 2 and sizes[0] == sizes[1]
-            psd = "psd" in v.properties or (kind == 3 and square)
-            if "orthogonal" in v.properties:
-                text = f"np.linalg.qr({text})[0]"
-            elif kind == 1 or "positive" in v.properties:
-                text = f"0.1 + np.abs({text})"
-            elif kind == 2:
-                text = f"0.8 * np.tanh({text})"
-            entry = f'point["{name}"]'
-            if psd and "orthogonal" not in v.properties:
+            text = _sample_text(v, sizes, kind)
+            entry, square = f'point["{name}"]', len(sizes) == 2 and sizes[0] == sizes[1]
+            free = "orthogonal" not in v.properties
+            if free and ("psd" in v.properties or (kind == 3 and square)):
                 after.append(f"{entry} = {entry} @ {entry}.T + np.eye({sizes[0]})")
-            elif square and not v.symmetries and "orthogonal" not in v.properties:
-                text += f" + 2 * np.eye({sizes[0]})"  # away from singular matrices
             elif v.symmetries:
                 after.append(f"{entry} = ({entry} + {entry}.T) / 2")
+            elif free and square:
+                text += f" + 2 * np.eye({sizes[0]})"  # away from singular matrices
             rows.append(f'    "{name}": {text},')
         return [f"rng = np.random.default_rng({self.seed})", *self._size_lines(), "point = {", *rows, "}", *after]
+
+
+def _sample_text(v: Variable, sizes: Sequence[str], kind: int) -> str:
+    """Random numbers of one kind."""
+    text = f"rng.normal(size=({', '.join(sizes)}{',' if len(sizes) == 1 else ''}))" if sizes else "rng.normal()"
+    if "orthogonal" in v.properties:
+        return f"np.linalg.qr({text})[0]"
+    if kind == 1 or "positive" in v.properties:
+        return f"0.1 + np.abs({text})"
+    return f"0.8 * np.tanh({text})" if kind == 2 else text

@@ -6,25 +6,31 @@ For known sizes large arrays are changed in place where nothing else needs them,
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from eindiff.program.backends.backend import Backend
+from eindiff.planning import tuning
+from eindiff.program.backends.backend import Spelling
 from eindiff.program.costs import Costs
-from eindiff.program.operations import ATOM, Operation, count_uses, is_number, reachable
+from eindiff.program.operations import Operation, count_uses, reachable
+from eindiff.program.write.grammar import ATOM, kind_of, places_of
 
 LINE = 96  # columns of a line of source, without its indentation
-IN_PLACE = 2**14  # bytes of an array that is worth being changed in place
-FORGET = 2**14  # bytes of an array that is worth being forgotten: memory that is used again need not be mapped again
 
-_ELEMENTWISE = re.compile(r"[^\[@a-z]*|np\.(where|maximum|heaviside)\(.*")
-_FUNCTION = re.compile(r"np\.(\w+)\(\{0\}\)")
-_IN_PLACE_OPERATOR = {" * ": "*=", " / ": "/=", " + ": "+=", " - ": "-="}
-_BINARY = {" @ ": "matmul", " * ": "multiply", " / ": "divide", " + ": "add", " - ": "subtract"}
+_OPERATORS = {"multiply": "*", "divide": "/"}
+_UFUNCS = {"*": "multiply", "/": "divide", "+": "add", "-": "subtract"}
+
+
+class Written(NamedTuple):
+    """What stands for an operation: its text, what is outermost in it, and the names of arrays in it."""
+
+    text: str
+    kind: str = ATOM
+    names: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -34,27 +40,35 @@ class Statement:
     lines: list[str]
     name: str
     result: Operation
+    used: frozenset[str]  # names of arrays
     operations: list[Operation] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
 
 
-def _is_ufunc(template: str) -> bool:
-    """Whether a template is a function of NumPy that takes `out=` and works entry by entry."""
-    found = _FUNCTION.fullmatch(template)
-    return found is not None and isinstance(getattr(np, found[1]), np.ufunc)
+def _is_universal(x: Operation, template: str) -> bool:
+    """Whether an operation is a function of NumPy of one array that takes `out=` and works entry by entry."""
+    name = template.removeprefix("np.").removesuffix("({0})")
+    return x.op == "call" and template == f"np.{name}({{0}})" and isinstance(getattr(np, name, None), np.ufunc)
 
 
-def _into(template: str, buffer: str) -> str | None:
-    """An operation that writes its result into a given array.
+def _operators(x: Operation) -> list[str]:
+    """The operators between the operands of an operation, if that is all it is."""
+    if x.op == "add":
+        return ["+" if sign > 0 else "-" for sign in x.parameters[1:]]
+    return [_OPERATORS[x.op]] * (len(x.operands) - 1) if x.op in _OPERATORS else []
 
-    >>> _into("{0} @ {1}", "out"), _into("2 * {0}", "out")
-    ('np.matmul({0}, {1}, out=out)', 'np.multiply(2, {0}, out=out)')
-    """
-    if found := re.fullmatch(r"(\{0\}|[\d.]+)( @ | \* | / | \+ | - )(\{[01]\})", template):
-        return f"np.{_BINARY[found[2]]}({found[1]}, {found[3]}, out={buffer})"
-    if template == "-{0}":
+
+def _into(x: Operation, template: str, buffer: str) -> str | None:
+    """An operation that writes its result into a given array."""
+    if len(x.operands) == 2 and (found := _operators(x)):
+        return f"np.{_UFUNCS[found[0]]}({{0}}, {{1}}, out={buffer})"
+    if x.op == "matmul":
+        return f"np.matmul({{0}}, {{1}}, out={buffer})"
+    if x.op == "scale" and (text := template.removesuffix(" * {0}")).replace(".", "").isdigit():
+        return f"np.multiply({text}, {{0}}, out={buffer})"
+    if x.op == "negate":
         return f"np.multiply(-1, {{0}}, out={buffer})"  # np.negative is wrong for some strides in NumPy 2.4
-    if _is_ufunc(template) or template.startswith(("gram(", "mirrored(", "np.einsum(")):
+    if _is_universal(x, template) or x.op in ("gram", "mirrored", "einsum"):
         return f"{template[:-1]}, out={buffer})"
     return None
 
@@ -63,18 +77,16 @@ class Printer:
     """Writes operations as statements, in an order in which they can run."""
 
     def __init__(
-        self, outputs: Sequence[tuple[str, Operation]], taken: set[str],
-        costs: Costs | None = None, buffers: Mapping[str, str] | None = None, backend: Backend | None = None,
-        dtype: str = "float64",
+        self, outputs: Sequence[tuple[str, Operation]], taken: set[str], spelling: Spelling,
+        costs: Costs | None = None, buffers: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         self.outputs = outputs
-        self.backend = backend if backend is not None and backend.functional else None
-        self.dtype = dtype
+        self.spelling = spelling
         self.taken = taken | {name for name, _ in outputs}
         self.costs = costs
         self.buffers = dict(buffers or {})  # names of arrays that take outputs
         self.statements: list[Statement] = []
-        self.texts: dict[Operation, tuple[str, str]] = {}
+        self.pieces: dict[Operation, Written] = {}
         self.uses: Counter[Operation] = Counter()
         self.users: dict[Operation, list[Operation]] = {}
         self.done: set[Operation] = set()
@@ -97,83 +109,79 @@ class Printer:
             self._write(x)
         for name, x in self.outputs:
             if name in self.buffers and self.names[x] != name:  # the same as another output
-                text = f"{name} = stored({self.texts[x][0]}, {self.buffers[name]}, copy=True)"
-                self.statements.append(Statement([text], name, x))
+                piece = self.pieces[x]
+                text = f"{name} = stored({piece.text}, {self.buffers[name]}, copy=True)"
+                self.statements.append(Statement([text], name, x, piece.names))
                 self.results[name] = name
             else:
-                copied = self.backend.copied if self.backend is not None and self._is_part(x) else ""
-                self.results[name] = copied.format(self.texts[x][0]) or self.texts[x][0]
+                copied = self.spelling.backend.copied if self._is_part(x) else ""
+                self.results[name] = copied.format(self.pieces[x].text) or self.pieces[x].text
         if self.costs:
             self._forget()
         return self.statements
 
     def _write(self, x: Operation) -> None:
-        if x in self.texts and x not in self.names:
+        if x in self.pieces and x not in self.names:
             return
         name = self.names.get(x)
-        if x.lines:
+        if x.op == "fill":
             self._write_block(x, name)
         elif name in self.buffers:
             self._write_output(x, name)
         elif not (name is None and self._write_in_place(x)):
-            text = self._fitted(x, x.template, len(name or "t00") + 3)
-            self.texts[x] = (text, x.kind)
+            text = self._fitted(x, self.spelling.template(x), len(name or "t00") + 3)
+            self.pieces[x] = Written(text, kind_of(x, text), self._names_in(x))
             if name or (self.uses[x] > 1 and not x.cheap):
                 self._assign(x, name)
 
     def _write_block(self, x: Operation, name: str | None) -> None:
         buffer = self.buffers.get(name or "")
         name = name or self._fresh_name()
-        lines = list(x.lines)
-        needed = x.fresh and self._is_shared(x.operands[0])
-        if buffer and x.fresh:
+        lines = self.spelling.template(x).split("\n")
+        needed = x.is_fresh and self._is_shared(x.operands[0])
+        if buffer and x.is_fresh:
             lines[0] = f"{{out}} = stored({{0}}, {buffer}{', copy=True' if needed else ''})"
         elif needed:
             lines[0] = "{out} = np.array({0})"
         elif buffer:
-            lines[0] = re.sub(r"= np\.zeros\((.*?)(, dtype=.*)?\)$", rf"= zeros(\1, {buffer}\2)", lines[0])
+            lines[0] = f"{{out}} = zeros({self.spelling.shape(x.shape)}, {buffer}{self.spelling.created})"
         self._state(self._filled(x, lines, name), name, x)
 
     def _write_output(self, x: Operation, name: str | None) -> None:
         """A result, in the array that is given for it if there is one."""
         assert name is not None
         buffer = self.buffers[name]
-        if x in self.texts:  # an input, or a literal
-            text = f"stored({self.texts[x][0]}, {buffer}, copy=True)"
-        elif x.shape and not x.view and (template := _into(x.template, buffer)):
-            text = self._fitted(x, template, len(name) + 3, anywhere=True)
+        template = self.spelling.template(x)
+        if x in self.pieces:  # a literal
+            text = f"stored({self.pieces[x].text}, {buffer}, copy=True)"
+        elif x.shape and not x.view and (into := _into(x, template, buffer)):
+            text = self._fitted(x, into, len(name) + 3, anywhere=True)
         else:
             copy = ", copy=True" if self._is_part(x) else ""
-            text = f"stored({self._fitted(x, x.template, len(name) + 20)}, {buffer}{copy})"
-        self.texts[x] = (text, ATOM)
+            text = f"stored({self._fitted(x, template, len(name) + 20)}, {buffer}{copy})"
+        self.pieces[x] = Written(text, ATOM, self._names_in(x))
         self._assign(x, name)
+
+    def _names_in(self, x: Operation) -> frozenset[str]:
+        """The names of arrays in the text of an operation."""
+        return frozenset().union(*[self.pieces[y].names for y in x.operands])
 
     def _fitted(self, x: Operation, template: str, margin: int, out: str = "", anywhere: bool = False) -> str:
         """The template filled in, with the longest operands given names until the line is short enough."""
-        template = self._spelled(x, template)
+        places = places_of(x, self.spelling.reading)
         while True:
             texts = []
-            for y, place in zip(x.operands, x.places, strict=True):
-                text, kind = self.texts[y]
-                texts.append(text if anywhere or kind in place else f"({text})")
+            for y, place in zip(x.operands, places, strict=True):
+                piece = self.pieces[y]
+                texts.append(piece.text if anywhere or piece.kind in place else f"({piece.text})")
             result = template.format(*texts, out=out)
-            long = [y for k, y in enumerate(x.operands) if f"{{{k}}}" in template and len(self.texts[y][0]) > 8]
-            long = [y for y in long if y.operands and not self.texts[y][0].isidentifier()]
-            if len(result) + margin <= LINE or not long:
+            if len(result) + margin <= LINE:
                 return result
-            self._assign(max(long, key=lambda y: len(self.texts[y][0])), None)
-
-    def _spelled(self, x: Operation, template: str) -> str:
-        """The template in the words of the library."""
-        if self.backend is None or (x.operands and is_number(x)):
-            return template
-        text = self.backend.spell(template, self.dtype)
-        shapes = {y.shape for y in x.operands if y.shape}
-        if len(x.shape) <= self.backend.broadcasts or len(shapes) < 2 or not _ELEMENTWISE.fullmatch(template):
-            return text
-        names = [f"x{k}" for k in range(len(x.operands))]
-        slots = ", ".join(f"{{{k}}}" for k in range(len(names)))
-        return f"spread(lambda {', '.join(names)}: {text.format(*names)}, {slots})"
+            long = [y for k, y in enumerate(x.operands) if f"{{{k}}}" in template and len(self.pieces[y].text) > 8]
+            long = [y for y in long if y.operands and not self.pieces[y].text.isidentifier()]
+            if not long:
+                return result
+            self._assign(max(long, key=lambda y: len(self.pieces[y].text)), None)
 
     def _filled(self, x: Operation, lines: Sequence[str], name: str, anywhere: bool = False) -> list[str]:
         """Several templates filled in; what gets a name stands before them all."""
@@ -183,7 +191,7 @@ class Printer:
 
     def _assign(self, x: Operation, name: str | None) -> None:
         name = name or self._fresh_name()
-        self._state([f"{name} = {self.texts[x][0]}"], name, x)
+        self._state([f"{name} = {self.pieces[x].text}"], name, x)
 
     def _state(self, lines: list[str], name: str, x: Operation) -> None:
         inside: list[Operation] = []
@@ -194,8 +202,9 @@ class Printer:
                 self.done.add(y)
                 inside.append(y)
                 stack.extend(y.operands)
-        self.statements.append(Statement(lines, name, x, inside))
-        self.texts[x] = (name, ATOM)
+        used = self.pieces[x].names if x in self.pieces else self._names_in(x)
+        self.statements.append(Statement(lines, name, x, used | {name}, inside))
+        self.pieces[x] = Written(name, ATOM, frozenset({name}))
 
     def _fresh_name(self) -> str:
         while (name := f"t{self.count}") in self.taken:
@@ -207,13 +216,14 @@ class Printer:
 
     def _write_in_place(self, x: Operation) -> bool:
         """An elementwise operation on an array that nothing else needs any more, if there is one and it is large."""
-        if self.costs is None or x.cheap or x.view or self.costs.size(x) < IN_PLACE:
+        if self.costs is None or x.cheap or x.view or self.costs.size(x) < tuning.IN_PLACE_BYTES:
             return False
         for place, y in enumerate(x.operands):
-            if y.shape == x.shape and self._is_free(y, x) and (lines := self._in_place_templates(x, place)):
-                if not self.texts[y][0].isidentifier():
+            if y.shape == x.shape and self._is_free(y, x) and (lines := self._in_place(x, place)):
+                if not self.pieces[y].text.isidentifier():
                     self._assign(y, None)
-                self._state(self._filled(x, lines, self.texts[y][0], anywhere=True), self.texts[y][0], x)
+                name = self.pieces[y].text
+                self._state(self._filled(x, lines, name, anywhere=True), name, x)
                 return True
         return False
 
@@ -234,9 +244,9 @@ class Printer:
 
     def _is_writable(self, x: Operation) -> bool:
         """Whether a value lies in an array of numbers that is neither an input nor a constant."""
-        while (x.view or x.cheap) and x.operands and x.role[:1] != ("diagonal",):
+        while (x.view or x.cheap) and x.operands and x.op != "diagonal":
             x = x.operands[0]
-        return not (x.view or x.cheap or x.role[:1] in (("literal",), ("condition",)))
+        return not (x.view or x.cheap or x.op in ("constant", "table", "positive"))
 
     def _is_part(self, x: Operation) -> bool:
         """Whether an output lies in an array that is not its own: an input, or another output's."""
@@ -256,40 +266,35 @@ class Printer:
             x = x.operands[0]
         return x
 
-    @staticmethod
-    def _in_place_templates(x: Operation, place: int) -> list[str]:
+    def _in_place(self, x: Operation, place: int) -> list[str]:
         """The operation as statements that change one of its operands."""
-        target = f"{{{place}}}"
-        if _is_ufunc(x.template):
-            return [f"{x.template[:-1]}, out={target})"]
-        if x.template == "-{0}":
+        target, template = f"{{{place}}}", self.spelling.template(x)
+        if _is_universal(x, template):
+            return [f"{template[:-1]}, out={target})"]
+        if x.op == "negate":
             return ["{0} *= -1"]
-        signs = re.split(r"\{\d+\}", x.template)[1:-1]
-        if re.sub(r"\{\d+\}", "", x.template) != "".join(signs) or not set(signs) <= set(_IN_PLACE_OPERATOR):
+        if not (signs := _operators(x)):
             return []
-        if len(signs) == 1 and place == 1 and signs[0] in (" - ", " / "):
-            return [f"np.{_BINARY[signs[0]]}({{0}}, {{1}}, out={{1}})"]
-        signs = [" * " if signs[0] in (" * ", " / ") else " + ", *signs]
-        if signs[place] in (" - ", " / "):
+        if len(signs) == 1 and place == 1 and signs[0] in ("-", "/"):
+            return [f"np.{_UFUNCS[signs[0]]}({{0}}, {{1}}, out={{1}})"]
+        signs = ["*" if signs[0] in ("*", "/") else "+", *signs]
+        if signs[place] in ("-", "/"):
             return []
-        return [f"{target} {_IN_PLACE_OPERATOR[sign]} {{{k}}}" for k, sign in enumerate(signs) if k != place]
+        return [f"{target} {sign}= {{{k}}}" for k, sign in enumerate(signs) if k != place]
 
     # Forgetting
 
     def _forget(self) -> None:
         """Delete large arrays after the statement that uses them last."""
         assert self.costs is not None
-        returned = {word for text in self.results.values() for word in re.findall(r"\w+", text)}
+        returned = {name for _, x in self.outputs for name in self.pieces[x].names}
         last: dict[str, int] = {}
         sizes: dict[str, int] = {}
         for number, statement in enumerate(self.statements):
-            for line in statement.lines:
-                for word in re.findall(r"\w+", line):
-                    if word in sizes or word == statement.name:
-                        last[word] = number
+            last.update(dict.fromkeys(statement.used, number))
             sizes[statement.name] = self.costs.size(statement.result)
         for name, number in last.items():
-            if name not in returned and sizes[name] >= FORGET and number < len(self.statements) - 1:
+            if name not in returned and sizes[name] >= tuning.FORGET_BYTES and number < len(self.statements) - 1:
                 self.statements[number].forgotten.append(name)
         for statement in self.statements:
             if statement.forgotten:

@@ -1,0 +1,54 @@
+"""Thresholds: where one way to compute something becomes faster than another.
+
+Each says what it decides. They were measured on one core of a current server processor with OpenBLAS; programs depend
+on them only weakly. `python -m benchmarks.crossings` times both ways around the thresholds of programs, and
+`python -m benchmarks.compare` of two checkouts shows what another value does to the programs of the benchmarks.
+Thresholds of programs are read when a program is made, so that tests may make small arrays count as large.
+"""
+
+from __future__ import annotations
+
+# Programs
+
+# Columns of X from which `X' diag(d) X` is `Z' Z` with `Z = sqrt(d) X`, which BLAS computes half of: below it the root,
+# and the test whether d has a negative entry, take longer than the half that is saved.
+GRAM = 40
+# The same in libraries whose product does not see that it is symmetric: there one block of four is mirrored, which
+# saves a quarter, and is worth three products instead of one from this many columns on.
+HALVED = 1024
+# Entries of a result, and terms in each, from which `Σ x x' ⊗ M` is computed for i ≤ m and mirrored (`mirrored`): it is
+# a loop in Python over four rows at a time, and writes the result twice.
+MIRRORED = (2**20, 40)
+# Rows from which a triangular system is solved by SciPy's solve_triangular: below it the checks that this makes take
+# longer than NumPy's general solve does.
+TRIANGLE = 64
+# Entries from which `x > 0` is faster than np.heaviside, and 1 / (1 + np.exp(-x)), which is vectorized, than SciPy's
+# expit: two calls more, against some nanoseconds an entry.
+MANY_ENTRIES = 512
+# Bytes of an array that is worth being changed in place: new memory of that size is not in the cache yet.
+IN_PLACE_BYTES = 2**14
+# Bytes of an array that is worth a `del`: memory that is used again need not be mapped again.
+FORGET_BYTES = 2**14
+
+# The model of time (`program.costs`), in seconds
+
+CALL = 1e-6  # one call from Python
+VIEW = 2e-7  # one view
+EACH = 5e-7  # each matrix product in a stack
+OPERATION = {"blas": 2e-11, "lapack": 6e-11, "arithmetic": 2.5e-10, "function": 5e-9}  # one operation on a number
+CACHE_BYTES = 2**20  # bytes that stay in the cache
+BYTE = {True: 3e-11, False: 1.5e-10}  # to move one, in the cache and out of it
+THIN = 24  # rows or columns: products of thinner matrices take as long as of matrices that have that many
+
+# The order of multiplication (`planning.contraction_order`), in operations
+
+WRITE = 4.0  # that take as long as writing an entry
+STACKED = 2.2  # for a pair of entries in a stack of matrix products, which are slower than a single one
+
+# How far is searched, which bounds the time of planning itself
+
+BEST_LIMIT = 9  # operands of a contraction of which all sets are looked at
+NEAR = 4  # operands that share a label: they are near each other
+SUBSETS_LIMIT = 1500  # sets of operands that are looked at
+FACTORINGS = 4  # times that sums are gone through: each time two terms of each become one
+TERMS_LIMIT = 20  # products in a sum that are compared with each other

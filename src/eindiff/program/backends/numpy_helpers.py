@@ -1,0 +1,197 @@
+"""Helper functions of NumPy programs, each for one operation that takes more than a line."""
+
+NUMPY_HELPERS = {
+    "logsumexp": '''
+def logsumexp(x, axis=-1):
+    """log(sum(exp(x))) along an axis, without overflow."""
+    top = x.max(axis, keepdims=True)
+    largest = np.finfo(x.dtype).max
+    top = np.minimum(np.maximum(top, -largest), largest)  # infinite entries stay what they are
+    return np.log(np.exp(x - top).sum(axis)) + top.squeeze(axis)
+''',
+    "log_weighted_sum": '''
+def log_weighted_sum(x, weights):
+    """log(sum(weights * exp(x))) along the last axis, without overflow."""
+    x = np.where(weights == 0, -np.inf, x)
+    top = x.max(-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    return np.log((weights * np.exp(x - top)).sum(-1)) + top[..., 0]
+''',
+    "weighted_softmax": '''
+def weighted_softmax(x, weights):
+    """weights * exp(x) over their sum along the last axis, without overflow."""
+    x = np.where(weights == 0, -np.inf, x)
+    top = x.max(-1, keepdims=True)
+    entries = weights * np.exp(x - np.where(np.isfinite(top), top, 0))
+    total = entries.sum(-1, keepdims=True)
+    return entries / np.where(total > 0, total, np.nan)
+''',
+    "norm": '''
+def norm(x, total, axes, reach=1e280):
+    """The root of the total of the squares of x along some axes, where the squares may be out of range."""
+    if total.ndim == 0:
+        if 1 / reach < total < reach:
+            return np.sqrt(total)
+    elif total.size and 1 / reach < total.min() and total.max() < reach:
+        return np.sqrt(total)
+    top = np.max(np.abs(x), axes, initial=0, keepdims=True)
+    top = np.where((top == 0) | ~np.isfinite(top), 1, top)
+    return np.sqrt(np.square(x / top).sum(axes)) * top.reshape(np.shape(total))
+''',
+    "norm_of_several": '''
+def norm_of_several(total, parts, reach=1e280):
+    """The root of the total of squares of parts, summed along so many last axes; these may be out of range."""
+    if np.size(total) and 1 / reach < np.min(total) and np.max(total) < reach:
+        return np.sqrt(total)
+    parts = [(np.asarray(x), tuple(range(-count, 0))) for x, count in parts]
+    top = np.zeros(np.shape(total))
+    for x, axes in parts:
+        top = np.maximum(top, np.max(np.abs(x), axes, initial=0))
+    top = np.where((top == 0) | ~np.isfinite(top), 1, top)
+    return np.sqrt(sum([np.square(x / top[(..., *[None] * len(axes))]).sum(axes) for x, axes in parts])) * top
+''',
+    "inverse_power": '''
+def inverse_power(x, n):
+    """x**-n; not a number where x is one but its power is out of range."""
+    result = x ** float(-n)
+    return np.where((x > 0) & np.isfinite(x) & ((result == 0) | np.isinf(result)), np.nan, result)
+''',
+    "logdet": '''
+def logdet(A):
+    """The logarithm of the determinant, which has to be positive."""
+    sign, value = np.linalg.slogdet(A)
+    return np.where(sign > 0, value, np.nan)
+''',
+    "gram": '''
+def gram(X, d, out=None):
+    """X.T @ diag(d) @ X; as a product with its own transpose, which takes half the work, if d has no negative entry."""
+    if np.min(d, initial=0) >= 0:
+        Z = np.sqrt(d)[:, None] * X
+        return np.matmul(Z.T, Z, out=out)
+    return np.matmul(X.T, d[:, None] * X, out=out)
+''',
+    "mirrored": '''
+def mirrored(A, B, out=None, step=4):
+    """The sum over s of A[i, m, s] * B[s, k, l], in the order i, k, m, l, where A[i, m] is A[m, i]: half the work."""
+    (I, _, S), (_, K, L) = A.shape, B.shape
+    if out is None:
+        out = np.empty((I, K, I, L), A.dtype)
+    flat, buffer = B.reshape(S, K * L), np.empty((step * I, K * L), A.dtype)
+    for i in range(0, I, step):
+        end = min(i + step, I)
+        rows = A[i:end, i:].reshape(-1, S)
+        block = np.matmul(rows, flat, out=buffer[: len(rows)]).reshape(end - i, I - i, K, L)
+        out[i:end, :, i:] = block.transpose(0, 2, 1, 3)
+        out[end:, :, i:end] = block[:, end - i :].transpose(1, 2, 0, 3)
+    return out
+''',
+    "zeros": '''
+def zeros(shape, out=None, dtype=float):
+    """Zeros, in a given array if there is one."""
+    if out is None:
+        return np.zeros(shape, dtype)
+    out[...] = 0
+    return out
+''',
+    "stored": '''
+def stored(value, out=None, copy=False):
+    """The value, in a given array if there is one; copied if it is part of something else."""
+    if out is None:
+        return np.array(value) if copy else value
+    out[...] = value
+    return out
+''',
+    "inverse_or_zero": '''
+def inverse_or_zero(x):
+    """1 / x, and 0 at 0."""
+    x = np.asarray(x, dtype=float)
+    return np.divide(1, x, out=np.zeros_like(x), where=x != 0)
+''',
+    "power_derivative": '''
+def power_derivative(x, y, order, terms):
+    """The derivative of x**y, `order` times by x and some by y; `terms` are powers of log(x), polynomials in y."""
+    x, y = x + 0.0 * y, y + 0.0 * x
+    powers, result = x ** (y - order), 0.0 * x
+    for r, coefficients in terms:
+        factor = 0.0 * y
+        for c in coefficients:
+            factor = factor * y + c
+        none = (x == 0) & (y > order)
+        logs = np.where(none, 0.0, powers * np.log(np.where(none, 1.0, x)) ** r) if r else powers
+        result = result + np.where(factor == 0, 0.0, factor * logs)
+    return result
+''',
+    "argmax": '''
+def argmax(x):
+    """1 at the largest entry along the last axis, shared evenly by equal ones, else 0."""
+    hits = x == np.max(x, axis=-1, keepdims=True)
+    return hits / np.sum(hits, axis=-1, keepdims=True)
+''',
+    "eigh": '''
+def eigh(A):
+    """Eigenvalues and eigenvectors of a symmetric matrix, NaN if it has an entry that is not finite."""
+    return np.linalg.eigh(A + 0 * A.sum((-2, -1), keepdims=True))
+''',
+    "eigvalsh": '''
+def eigvalsh(A):
+    """Eigenvalues of a symmetric matrix, NaN if it has an entry that is not finite."""
+    return np.linalg.eigvalsh(A + 0 * A.sum((-2, -1), keepdims=True))
+''',
+    "gaps": '''
+def gaps(x):
+    """x_j - x_i for all pairs along the last axis, NaN for two that are equal up to rounding."""
+    n = x.shape[-1]
+    gap = x[..., None, :] - x[..., :, None]
+    tied = np.abs(gap) <= 8 * n * np.finfo(x.dtype).eps * np.max(np.abs(x), axis=-1)[..., None, None]
+    return np.where(tied & ~np.eye(n, dtype=bool), np.nan, gap)
+''',
+    "simple": '''
+def simple(x):
+    """1 for each entry along the last axis, NaN for those that equal another one up to rounding."""
+    n = x.shape[-1]
+    gap = np.abs(x[..., None, :] - x[..., :, None])
+    tied = gap <= 8 * n * np.finfo(x.dtype).eps * np.max(np.abs(x), axis=-1)[..., None, None]
+    return np.where((tied & ~np.eye(n, dtype=bool)).any(-1), np.nan, np.ones_like(x))
+''',
+    "nonzero": '''
+def nonzero(x):
+    """1 for each entry along the last axis, NaN for those that are 0 up to rounding."""
+    least = 8 * x.shape[-1] * np.finfo(x.dtype).eps * np.max(np.abs(x), axis=-1)[..., None]
+    return np.where(np.abs(x) <= least, np.nan, np.ones_like(x))
+''',
+    "nonzero_pairs": '''
+def nonzero_pairs(x):
+    """1 for each pair of entries along the last axis, NaN where both are 0 up to rounding."""
+    least = 8 * x.shape[-1] * np.finfo(x.dtype).eps * np.max(np.abs(x), axis=-1)[..., None, None]
+    size = np.abs(x)[..., None, :] + np.abs(x)[..., :, None]
+    return np.where(size <= least, np.nan, np.ones_like(size))
+''',
+    "products_without": '''
+def products_without(x, count):
+    """Products along the last axis without the entries i1, ..., i_count, which become axes; 0 where two are equal."""
+    n = x.shape[-1]
+    choices = list(np.ndindex((n,) * count))
+    factors = np.repeat(x[..., None, :], len(choices), axis=-2)
+    for place in range(count):
+        factors[..., np.arange(len(choices)), [choice[place] for choice in choices]] = 1
+    distinct = [len(set(choice)) == count for choice in choices]
+    return (np.prod(factors, axis=-1) * distinct).reshape(x.shape[:-1] + (n,) * count)
+''',
+    "matrix_function": '''
+def matrix_function(function, A, *directions):
+    """The derivative of a matrix function at A in some directions (its value for none), for stacks of matrices."""
+    shape = np.broadcast_shapes(*(X.shape[:-2] for X in (A, *directions)))
+    spread = [np.broadcast_to(X, shape + X.shape[-2:]) for X in (A, *directions)]
+    result = np.empty(shape + A.shape[-2:])
+    n = A.shape[-1]
+    for index in np.ndindex(shape):
+        block = spread[0][index]
+        for E in spread[1:]:
+            above = np.kron(np.eye(len(block) // n), E[index])
+            block = np.block([[block, above], [np.zeros_like(block), block]])
+        finite = np.isfinite(block).all()
+        value = np.asarray(function(block))[:n, -n:] if finite else np.full((n, n), np.nan)
+        result[index] = np.where(np.abs(value.imag) > 1e-8 * (1 + np.abs(value.real)), np.nan, value.real)
+    return result
+''',
+}

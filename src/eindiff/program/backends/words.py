@@ -1,0 +1,248 @@
+"""The words of NumPy, which JAX and CuPy have too, and of which other libraries share some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from eindiff.program.backends.backend import Spelling, Word, array_text, slots
+from eindiff.program.operations import Op, Operation
+
+
+def power(x: Operation, s: Spelling) -> str:
+    """A known power."""
+    text = s.number(x.parameters[0])
+    return f"{{0}}**({text})" if "/" in text else f"{{0}}**{text}"
+
+
+def _add(x: Operation, s: Spelling) -> str:
+    return "{0}" + "".join([f" {'+' if sign > 0 else '-'} {{{k}}}" for k, sign in enumerate(x.parameters)][1:])
+
+
+def numbers(x: Operation, s: Spelling) -> str:
+    """The entries of a constant, as nested lists."""
+    shape, content = x.parameters
+    return array_text(np.frombuffer(content).reshape(shape).tolist(), s.backend.named)
+
+
+def places(x: Operation, s: Spelling) -> str:
+    """The entries of a table, as one list."""
+    return f"[{', '.join(map(str, x.parameters[1:]))}]"
+
+
+def reshaped(x: Operation) -> str:
+    """What makes a table of a list, if it has several axes."""
+    shape = x.parameters[0]
+    return f".reshape({', '.join(map(str, shape))})" if len(shape) > 1 else ""
+
+
+def _full(x: Operation, s: Spelling) -> str:
+    kind = s.created or ("" if x.operands[0].op == "number" else ", dtype=float")
+    return f"{s.np}full({s.shape(x.shape)}, {{0}}{kind})"
+
+
+def _only(x: Operation, s: Spelling) -> str:
+    last = max([axis for axis, gone in enumerate(x.parameters) if gone])
+    return f"{{0}}[{', '.join(['0' if gone else ':' for gone in x.parameters[: last + 1]])}]"
+
+
+def index(x: Operation) -> str:
+    """Axes that are there, and new ones."""
+    return ", ".join([":" if present else "None" for present in x.parameters])
+
+
+def _put(x: Operation, s: Spelling) -> str:
+    shape, cuts, based = x.parameters
+    last = len(x.operands) - based
+    target = [s.cut_object(cut) for cut in cuts] or [f"{{{k}}}" for k in range(1, last)]
+    base = f", base={{{last}}}" if based else ""
+    return f"put({s.shape(shape)}, ({', '.join(target)},), {{0}}{s.created}{base})"
+
+
+def _norm_of_several(x: Operation, s: Spelling) -> str:
+    parts = [f"({{{k}}}, {summed})" for k, summed in enumerate(x.parameters[1], 1)]
+    return f"norm_of_several({{0}}, [{', '.join(parts)}]{_reach(x, s)})"
+
+
+def _reach(x: Operation, s: Spelling) -> str:
+    """Up to where squares are in range; programs in one type see that by themselves."""
+    return ", 1e30" if x.parameters[0] and not s.backend.functional else ""
+
+
+def axes_text(axes: tuple[int, ...]) -> str:
+    """One axis, or several."""
+    return str(axes[0]) if len(axes) == 1 else f"({', '.join(map(str, axes))})" if axes else ""
+
+
+def along(axis: int | str | None, keyword: str = "axis") -> str:
+    """An axis, if one is named."""
+    return "" if axis is None else f", {keyword}={axis}"
+
+
+def _sum(x: Operation, s: Spelling) -> str:
+    text = axes_text(x.parameters)
+    if not s.reading:  # the method is faster than the function
+        return f"{{0}}.sum({text})"
+    return f"{s.np}sum({{0}}{along(text or None)})"
+
+
+def _einsum(x: Operation, s: Spelling) -> str:
+    subscripts, optimized = x.parameters
+    return f'{s.np}einsum("{subscripts}", {slots(x)}{", optimize=True" if optimized else ""})'
+
+
+def _fill(x: Operation, s: Spelling) -> str:
+    """Statements that make `{out}`."""
+    dense, shape, assignments = x.parameters
+    lines = ["{out} = {0}" if dense else f"{{out}} = {s.np}zeros({s.shape(shape)}{s.created})"]
+    operand = int(dense)
+    for how, sign, where, count in assignments:
+        entries = ", ".join([f"{{{operand + 1 + k}}}" for k in range(count)]) or ", ".join(map(s.cut, where))
+        match how:
+            case "diagonal":
+                lines.append(f'{s.np}einsum("{where}", {{out}})[...] {sign} {{{operand}}}')
+            case "at":
+                add = "subtract" if sign == "-=" else "add"
+                entries = entries if count == 1 else f"({entries})"
+                lines.append(f"{s.np}{add}.at({{out}}, {entries}, {{{operand}}})")
+            case _:
+                lines.append(f"{{out}}[{entries}] {sign} {{{operand}}}")
+        operand += 1 + count
+    return "\n".join(lines)
+
+
+def call(x: Operation, s: Spelling) -> str:
+    """A function of the table."""
+    word = s.backend.function(x.parameters[0])
+    return word.replace("DTYPE", s.dtype) if isinstance(word, str) else word(x, s)
+
+
+# What all libraries write alike.
+SHARED: dict[Op, Word] = {
+    "input": lambda x, s: s.names[x.parameters[0]],
+    "number": lambda x, s: s.number(x.parameters[0]),
+    "size": lambda x, s: s.size(x.parameters[0]),
+    "transpose": "{0}.T",
+    "expand": lambda x, s: f"{{0}}[{index(x)}]",
+    "only": _only,
+    "cut": lambda x, s: f"{{0}}[{':, ' * x.parameters[0]}{s.cut(x.parameters[1])}]",
+    "flip": lambda x, s: f"{{0}}[{':, ' * x.parameters[0]}::-1]",
+    "reshape": lambda x, s: f"{{0}}.reshape({s.sizes(x.parameters)})",
+    "part": lambda x, s: str(s.backend.words["swap"] if x.parameters[1] else "{0}").format(f"{{0}}[{x.parameters[0]}]"),
+    "take": lambda x, s: f"{{0}}[{':, ' * x.parameters[0]}{slots(x, 1)}]",
+    "put": _put,
+    "negate": "-{0}",
+    "multiply": lambda x, s: " * ".join([f"{{{k}}}" for k in range(len(x.operands))]),
+    "divide": "{0} / {1}",
+    "scale": lambda x, s: f"{s.number(x.parameters[0])} * {{0}}",
+    "power": power,
+    "reciprocal": "1 / {0}",
+    "raise": "{0} ** {1}",
+    "add": _add,
+    "mean": "({0} + {1}) / 2",
+    "sum": _sum,
+    "matmul": "{0} @ {1}",
+    "gram": "gram({0}, {1})",
+    "call": call,
+    "reduce": call,
+    "divided": lambda x, s: f"{x.parameters[0]}({slots(x)})",
+    "opaque": lambda x, s: f"{x.parameters[0]}({slots(x)})",
+    "norm": lambda x, s: f"norm({{0}}, {{1}}, {x.parameters[1]}{_reach(x, s)})",
+    "norm_of_several": _norm_of_several,
+}
+
+# Programs that change nothing in place have none of these.
+EAGER: dict[Op, Word] = {
+    "fill": _fill,
+    "logistic": "1 / (1 + {0})",
+    "positive": "({0} > 0.0)",
+    "mask": lambda x, s: f"{{0}}.astype({s.dtype if s.created else 'float'})",
+    "mirrored": "mirrored({0}, {1})",
+}
+
+NUMPY: dict[Op, Word] = {
+    **SHARED,
+    "constant": lambda x, s: f"{s.np}array({numbers(x, s)}{s.created})",
+    "table": lambda x, s: f"{s.np}array({places(x, s)}{s.integers}){reshaped(x)}",
+    "zeros": lambda x, s: f"{s.np}zeros({s.shape(x.shape)}{s.created})",
+    "ones": lambda x, s: f"{s.np}ones({s.shape(x.shape)}{s.created})",
+    "identity": lambda x, s: f"{s.np}eye({s.size(x.parameters[0])}{s.created})",
+    "triangle": lambda x, s: f"{s.np}tri({s.size(x.parameters[0])}{s.created})",
+    "range": lambda x, s: f"{s.np}arange({s.size(x.parameters[0])}{s.integers})",
+    "swap": "np.swapaxes({0}, -1, -2)",
+    "permute": lambda x, s: f"{{0}}.transpose({', '.join(map(str, x.parameters))})",
+    "broadcast": lambda x, s: f"{s.np}broadcast_to({{0}}, {s.shape(x.shape)})",
+    "diagonal": lambda x, s: diagonal(x, s, f"{s.np}diag({{0}})"),
+    "array": lambda x, s: f"{s.np}array({{0}}{s.created})",
+    "full": _full,
+    "repeat": lambda x, s: f"{s.np}broadcast_to({{0}}, {s.shape(x.shape)}).copy()",
+    "contiguous": "np.ascontiguousarray({0})",
+    "diagonal_matrix": "np.diag({0})",
+    "concatenate": lambda x, s: f"{s.np}concatenate([{slots(x)}]{along(x.parameters[0] or None)})",
+    "trace": lambda x, s: diagonal(x, s, f"{s.np}trace({{0}})"),
+    "outer": "np.outer({0}, {1})",
+    "inner": "np.vdot({0}, {1})",
+    "einsum": _einsum,
+    "solve": lambda x, s: solve(
+        x, f"{s.np}linalg.solve({{0}}, {{1}})", "linalg.solve_triangular({{0}}, {{1}}, lower={})"
+    ),
+}
+
+
+def diagonal(x: Operation, s: Spelling, of_matrix: str) -> str:
+    """What has a word of its own for matrices, and is an einsum of others."""
+    subscripts = x.parameters[0]
+    return of_matrix if subscripts in ("ii->i", "ii->") else f'{s.np}einsum("{subscripts}", {{0}})'
+
+
+def solve(x: Operation, whole: str, half: str = "solve_triangular({{0}}, {{1}}, {})") -> str:
+    """A system of equations; most libraries have a helper for triangular ones."""
+    return half.format(x.parameters[0] == "lower") if x.parameters[0] else whole
+
+
+def reduction(name: str, keyword: str = "axis") -> Word:
+    """A function along an axis, if one is named."""
+    return lambda x, s: f"{name.replace('np.', s.np)}({{0}}{along(x.parameters[1], keyword)})"
+
+
+def _matrix_function(x: Operation, s: Spelling) -> str:
+    function = str(s.backend.function(x.parameters[1])).removesuffix("({0})")
+    return f"matrix_function({function}, {slots(x)})"
+
+
+# Functions that each library has as a helper of its own, in the same words.
+HELPED: dict[str, Word] = {
+    **{name: f"{name}({{0}})" for name in ("logdet", "argmax", "gaps", "simple", "nonzero")},
+    **{name: f"{name}({{0}})" for name in ("nonzero_pairs", "eigh", "eigvalsh")},
+    **{name: f"{name}({{0}}, {{1}})" for name in ("log_weighted_sum", "weighted_softmax")},
+    "power_derivative": lambda x, s: f"power_derivative({{0}}, {{1}}, {x.parameters[1]}, {x.parameters[2]})",
+    "inverse_power": lambda x, s: f"inverse_power({{0}}, {x.parameters[1]})",
+    "products_without": lambda x, s: f"products_without({{0}}, {x.parameters[1]})",
+    "matrix_function": _matrix_function,
+    "logsumexp": reduction("logsumexp"),
+}
+
+FUNCTIONS: dict[str, Word] = {
+    **HELPED,
+    "sqrt": "np.sqrt({0})",
+    "equal": "np.where({0} == {1}, 1.0, 0.0)",
+    "where_greater": "np.where({0} > {1}, {2}, {3})",
+    "max": reduction("np.max"),
+    "prod": reduction("np.prod"),
+    "inv": "np.linalg.inv({0})",
+    "det": "np.linalg.det({0})",
+    "pinv": "np.linalg.pinv({0})",
+    "chol": "np.linalg.cholesky({0})",
+    "svd": "np.linalg.svd({0}, full_matrices=False)",
+    "svdvals": "np.linalg.svd({0}, compute_uv=False)",
+    "expm": "linalg.expm({0})",
+    "logm": "linalg.logm({0})",
+    "sqrtm": "linalg.sqrtm({0})",
+}
+
+
+def words_of(module: str, words: Mapping[Any, Word] = NUMPY) -> dict[Any, Word]:
+    """Words with the name of another module for NumPy's."""
+    return {op: word.replace("np.", module) if isinstance(word, str) else word for op, word in words.items()}

@@ -1,0 +1,59 @@
+"""Where Python's grammar asks for parentheses: what is outermost in a text, and what a place takes without them."""
+
+from __future__ import annotations
+
+from eindiff.program.operations import Operation
+
+# What the outermost operator of a piece of source is. A place has the kinds that it takes without parentheses.
+ATOM, POWER, NEGATIVE, TIMES, MATMUL, PLUS = "atom", "power", "negative", "times", "matmul", "plus"
+Kinds = frozenset[str]
+ANY = frozenset({ATOM, POWER, NEGATIVE, TIMES, MATMUL, PLUS})
+ATOMS = frozenset({ATOM})
+FACTORS = frozenset({ATOM, POWER})
+FIRST_FACTOR = frozenset({ATOM, POWER, TIMES})
+FIRST_MATRIX = frozenset({ATOM, POWER, MATMUL})
+TERMS = frozenset({ATOM, POWER, TIMES, MATMUL})
+FIRST_TERM = TERMS | {NEGATIVE}
+COMPARED = FIRST_TERM | {PLUS}
+
+# What is outermost, and the places of the first operand and of the others.
+_FORMS: dict[str, tuple[str, Kinds, Kinds]] = {
+    **dict.fromkeys(("transpose", "permute", "expand", "only", "cut", "flip", "reshape", "part"), (ATOM, ATOMS, ATOMS)),
+    "take": (ATOM, ATOMS, ANY),
+    "negate": (NEGATIVE, FIRST_FACTOR, ANY),
+    "multiply": (TIMES, FIRST_FACTOR, FACTORS),
+    "divide": (TIMES, FIRST_FACTOR | {NEGATIVE}, FACTORS),
+    "scale": (TIMES, FIRST_FACTOR, ANY),
+    "power": (POWER, ATOMS, ANY),
+    "reciprocal": (TIMES, FACTORS, ANY),
+    "raise": (POWER, ATOMS, ATOMS),
+    "add": (PLUS, COMPARED, TERMS),
+    "mean": (TIMES, FIRST_TERM, FIRST_TERM),
+    "logistic": (TIMES, TERMS, ANY),
+    "positive": (ATOM, COMPARED, ANY),
+    "mask": (ATOM, ATOMS, ANY),
+    "matmul": (MATMUL, FIRST_MATRIX, ATOMS),
+    # Functions
+    "greater": (ATOM, COMPARED, COMPARED),
+    "where_greater": (ATOM, COMPARED, COMPARED),
+    "where": (ATOM, FIRST_TERM, FIRST_TERM),
+    "winner": (ATOM, FIRST_TERM, FIRST_TERM),
+}
+_OTHERS = (ATOM, ANY, ANY)
+
+
+def kind_of(x: Operation, text: str) -> str:
+    """What is outermost in the text of an operation."""
+    if x.op == "number":
+        return NEGATIVE if text.startswith("-") else TIMES if "/" in text else ATOM
+    if x.op == "size":
+        return PLUS if " " in text.replace(", ", "") else TIMES if "*" in text else ATOM
+    return _FORMS.get(x.op, _OTHERS)[0]
+
+
+def places_of(x: Operation, reading: bool) -> tuple[Kinds, ...]:
+    """What each operand may be without parentheses; a sum that is for reading is a function, else a method."""
+    if x.op == "sum":
+        return (ANY if reading else ATOMS,)
+    _, first, others = _FORMS.get(x.parameters[0] if x.op == "call" else x.op, _OTHERS)
+    return (first, *[others] * (len(x.operands) - 1)) if x.operands else ()

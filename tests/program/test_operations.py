@@ -1,0 +1,91 @@
+"""Operations as data: each library has a word for each operation, and equal operations are one."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+from backend_libraries import REFUSED
+from eindiff.functions.table import TABLE
+from eindiff.program.backends import NAMES, backend
+from eindiff.program.backends.words import EAGER, FUNCTIONS
+from eindiff.program.operations import CHEAP_OPS, OPS, VIEW_OPS, Operations, is_number
+from eindiff.program.write.module import Module
+
+# A new operation, or function, that a library has no word for stops all tests of programs here.
+for _name in NAMES:
+    _library = backend(_name)
+    _known = set(OPS) - set(EAGER) if _library.functional else set(OPS)
+    assert set(_library.words) == _known, f"{_name}: {sorted(_known ^ set(_library.words))}"
+    _known = set(FUNCTIONS) - REFUSED[_name]
+    assert set(_library.functions) == _known, f"{_name}: {sorted(_known ^ set(_library.functions))}"
+
+
+def test_sets_of_operations_name_operations() -> None:
+    assert set(OPS) >= VIEW_OPS | CHEAP_OPS | set(EAGER)
+    assert len(set(OPS)) == len(OPS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_word_calls_is_there(name: str) -> None:
+    """A name that is called in a word is that of a module that is imported, or of a helper."""
+    library = backend(name)
+    rows = [row.source[name] for row in TABLE.values() if name in row.source]
+    words = [word for word in (*library.words.values(), *library.functions.values(), *rows) if isinstance(word, str)]
+    for word in words:
+        called = word.partition("(")[0]
+        if called.isidentifier():
+            assert called in library.helpers, word
+        elif called.replace(".", "").isidentifier() and not called.startswith("."):
+            assert called.startswith(tuple(library.imports)), word
+
+
+def test_equal_operations_are_one() -> None:
+    operations = Operations()
+    x = operations.make("input", parameters=("x",), shape=("n",))
+    assert operations.scale(2, x) is operations.scale(2, x)
+    assert operations.transpose(operations.transpose(x)) is x
+    assert operations.plus([(1, x), (2, x)]) is operations.plus([(1, x), (2, x)])
+
+
+@pytest.mark.parametrize(("one", "other"), [(2, 2.0), (0.0, -0.0), (Fraction(1, 3), 1 / 3)])
+def test_numbers_that_are_written_otherwise_are_others(one: float, other: float) -> None:
+    operations = Operations()
+    assert operations.number(one) is not operations.number(other)
+
+
+def test_arithmetic_of_numbers_is_a_number() -> None:
+    operations = Operations()
+    n = operations.make("size", parameters=("n",))
+    x = operations.make("input", parameters=("x",))
+    for coefficient in (2, Fraction(1, 3), 1e-5):
+        assert is_number(operations.scale(coefficient, n))
+    assert is_number(operations.power(operations.plus([(1, n), (1, operations.number(1))]), 2))
+    assert not is_number(operations.times([n, x]))
+
+
+@pytest.mark.parametrize("name", ["jax", "torch", "tensorflow"])
+def test_small_multiples_of_sizes_are_arrays(name: str) -> None:
+    """Not Python's numbers, however their coefficients are written."""
+    function = ed.compile(1e-5 * ed.sum(ed.ones("n")), sizes={"n": 3}, backend=name)
+    value = function()
+    assert type(value).__module__.partition(".")[0] in (name, "jaxlib")
+    np.testing.assert_allclose(np.asarray(value), 3e-5)
+
+
+def test_arrays_are_forgotten_by_name_not_by_text() -> None:
+    """Names of inputs and outputs that occur in other words of the source keep nothing alive."""
+    t, a = ed.matrix("t", "n", "n"), ed.matrix("reshape", "n", "n")
+    outputs = {"matmul": ed.exp(t @ a) @ ed.sin(a @ t), "out": t @ t @ t}
+    source = Module(outputs, "f").program({"n": 300}).source
+    namespace: dict = {}
+    exec(source, namespace)
+    assert "del " in source
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=(2, 4, 4))
+    found = namespace["f"](one, other) if "def f(reshape" in source else namespace["f"](other, one)
+    np.testing.assert_allclose(found[0], np.exp(other @ one) @ np.sin(one @ other))
+    np.testing.assert_allclose(found[1], other @ other @ other)
