@@ -77,7 +77,8 @@ def picture() -> str:
     ]
     for k, layer in enumerate(order):
         y, x = 50 + ROW * k, left + CELL * k
-        lines.append(f'<rect x="10" y="{y}" width="{x - 14}" height="{ROW - 6}" rx="5" fill="#e8eef7" stroke="#4a6fa5"/>')
+        box = f'x="10" y="{y}" width="{x - 14}" height="{ROW - 6}" rx="5"'
+        lines.append(f'<rect {box} fill="#e8eef7" stroke="#4a6fa5"/>')
         lines.append(f'<text x="20" y="{y + 22}" font-size="15" fill="#1b2a41">{layer}/</text>')
         lines.append(f'<text x="{NAME + 14}" y="{y + 21}" font-size="11" fill="#44546a">{escape(WORDS[layer])}</text>')
         middle = x + CELL // 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -39,7 +40,8 @@ def test_imports_inside_functions_are_few_and_say_why() -> None:
     """What is in no other library than the user may have, or takes long to import."""
     late = [one for one in house.imports() if one.inside]
     assert len({(one.path, one.line) for one in late}) <= MOST_LATE
-    own = [one for one in late if one.module.startswith("eindiff") or one.module.split(".")[0] in sys.stdlib_module_names]
+    known = {"eindiff", *sys.stdlib_module_names}  # all others are optional, or large
+    own = [one for one in late if one.module.split(".")[0] in known]
     assert [f"{one.path}:{one.line}" for one in own if not one.reason] == []
 
 
@@ -48,3 +50,16 @@ def test_files_are_short(folder: str) -> None:
     files = [path for path in Path(house.ROOT / folder).rglob("*.py") if "__pycache__" not in path.parts]
     lengths = {str(path.relative_to(house.ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in files}
     assert {name: count for name, count in lengths.items() if count > MOST_LINES} == {}
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_pages_name_files_that_exist(page: str) -> None:
+    """And the functions that a walk through them names."""
+    text = (house.ROOT / page).read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", text))
+    missing = [name for name in named if not (house.PACKAGE / name).exists() and not (house.ROOT / name).exists()]
+    assert not missing
+    for name, functions in re.findall(r"^\| `([\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)", text, re.MULTILINE):
+        source = (house.PACKAGE / name).read_text(encoding="utf-8")
+        for function in re.findall(r"\w+(?=`)", functions):
+            assert re.search(rf"\b(def|class) {function}\b|\b{function},", source), (name, function)
