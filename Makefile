@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo serve test fuzz lint browser bench bench-quick clean
+.PHONY: help demo serve test quick fuzz lint browser bench bench-quick clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -27,6 +27,9 @@ serve: $(VENV)/.serve-ready ## Install the page into .venv and open it in the br
 
 test: lint browser ## Lint, type-check and run all tests and doctests
 	$(PY) -m pytest -n $(WORKERS)
+
+quick: $(VENV)/.test-ready ## Run the fast tests
+	$(PY) -m pytest -n $(WORKERS) --quick
 
 fuzz: $(VENV)/.test-ready ## Check random programs for SECONDS from SEED (KIND=..., PROGRAM=... repeat one)
 	@PYTHONPATH=tests:tests/helpers $(PY) -m fuzz --seconds $(SECONDS) --seed $(SEED) \

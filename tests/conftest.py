@@ -68,3 +68,25 @@ def tiny_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     _compiled.cache_clear()
     yield
     _compiled.cache_clear()
+
+
+# The fast tests
+
+SLOW = ("test_fuzz", "test_page", "test_page_use", "test_serve_workers", "test_serve_schema", "test_threads")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="one case of each test, and none that takes long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--quick`, the first case of each test that is not slow."""
+    if not config.getoption("--quick"):
+        return
+    first: dict[str, pytest.Item] = {}
+    for item in items:
+        if item.path.stem not in SLOW:
+            first.setdefault(item.nodeid.partition("[")[0], item)
+    kept = set(first.values())
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]

@@ -334,19 +334,19 @@ class Derivative:
 
     def to_scipy(self) -> LinearOperator:
         """As an operator of scipy.sparse.linalg, on flat vectors."""
-        from eindiff.structure.adapters import to_scipy
+        from eindiff.structure.adapters import to_scipy  # for start-up time: SciPy's operators
 
         return to_scipy(self)
 
     def to_lineax(self) -> Any:
         """As an operator of lineax, on flat vectors; lineax must be installed."""
-        from eindiff.structure.adapters import to_lineax
+        from eindiff.structure.adapters import to_lineax  # as above
 
         return to_lineax(self)
 
     def plot(self, axis: Any = None) -> Any:
         """Draw where entries are, and the cores; matplotlib must be installed."""
-        from eindiff.structure.picture import plot
+        from eindiff.structure.picture import plot  # only when something is drawn
 
         return plot(self, axis)
 

@@ -96,8 +96,8 @@ def _listen(host: str, port: int) -> socket.socket:
 def _run(listening: socket.socket, found: argparse.Namespace) -> None:
     import uvicorn
 
-    from eindiff.apps.page.app import log, make_app
-    from eindiff.apps.page.workers import Workers, cores
+    from eindiff.apps.page.app import log, make_app  # they need what may not be installed
+    from eindiff.apps.page.workers import Workers, cores  # as late as the application
 
     local = found.host in LOCAL
     say = log if found.log or not local else _quiet
@@ -151,7 +151,7 @@ def _quiet(event: str, **fields: object) -> None:
 
 def _open(address: str) -> None:
     """Open a browser, if there is one; a thread, as some commands wait for it to end."""
-    import threading
-    import webbrowser
+    import threading  # only when a browser is opened
+    import webbrowser  # likewise
 
     threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
