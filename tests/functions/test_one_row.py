@@ -19,7 +19,7 @@ import eindiff.torch as et
 from eindiff.core.intervals import bounded, within
 from eindiff.facts.bounds import facts
 from eindiff.functions.elementwise import EVEN, ODD, exp, reciprocal, sign
-from eindiff.functions.table import NAMES, SOURCES, TABLE, elementwise, remove
+from eindiff.functions.table import NAMES, TABLE, elementwise, remove
 
 jax.config.update("jax_enable_x64", True)
 
@@ -146,6 +146,5 @@ def test_every_library_writes_a_row(name: str) -> None:
     row = TABLE[name]
     missing = {"numpy", "jax", "torch", "tensorflow", "cupy"} - set(row.source)
     assert missing <= ({"tensorflow"} if name == "log_ndtr" else set())
-    assert SOURCES[row.source["numpy"]] is row
     slots = {f"{{{k}}}" for k in range(len(row.derivatives))}
     assert all(slot in text for text in row.source.values() for slot in slots)

@@ -63,4 +63,4 @@ def test_pages_name_files_that_exist(page: str) -> None:
     for name, functions in re.findall(r"^\| `([\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)", text, re.MULTILINE):
         source = (house.PACKAGE / name).read_text(encoding="utf-8")
         for function in re.findall(r"\w+(?=`)", functions):
-            assert re.search(rf"\b(def|class) {function}\b|\b{function},", source), (name, function)
+            assert re.search(rf"\b(def|class) {function}\b|\b{function}\b[,\n]", source), (name, function)
