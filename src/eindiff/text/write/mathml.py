@@ -12,6 +12,7 @@ from fractions import Fraction
 from html import escape
 
 from eindiff.core.nodes import Number
+from eindiff.functions.table import TABLE
 from eindiff.text.write.names import GREEK, split_name
 from eindiff.text.write.plain import (
     ATOM,
@@ -33,7 +34,7 @@ TIMES = '<mo lspace="0" rspace="0.17em">&#x2062;</mo>'  # invisible, with a thin
 APPLY = "<mo>&#x2061;</mo>"
 MINUS = '<mo form="prefix">−</mo>'  # before one term; between two there is more space
 _SIZE = re.compile(r"[^\W\d]\w*|\d+|\S")
-_HEADS = {"sigmoid": "σ", "eigvals": "λ", "svdvals": "σ", "logdet": "log det", "maximum": "max", "prod": "∏"}
+_COMMANDS = re.compile(r"(\\[a-zA-Z]+)+")  # of LaTeX, without arguments
 _RAISED = {"inv": f"{MINUS}<mn>1</mn>", "pinv": "<mo>+</mo>"}
 _TALL = ("<mfrac", "<munder", "<mtable", "<msqrt")
 _LOWERED = {"norm1": ("norm", "1"), "norm2": ("norm", "2"), "inverse_or_zero": ("inv", "0")}
@@ -244,7 +245,9 @@ class MathmlStyle(PlainStyle):
         if function in _LOWERED:
             stem, index = _LOWERED[function]
             return below(token("mi", stem), token("mn", index))
-        return token("mo" if function == "prod" else "mi", _HEADS.get(function, function))
+        form = TABLE[function].latex if function in TABLE else ""
+        words = form.split("\\")[1:] if _COMMANDS.fullmatch(form) else [function]
+        return token("mi", " ".join([GREEK.get(word, word) for word in words])) if form != r"\prod" else "<mo>∏</mo>"
 
     # Labels
 
