@@ -10,23 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
+from typing import Any
 
 from eindiff.core.nodes import Number
 from eindiff.functions.table import TABLE
+from eindiff.text.write.latex import LatexStyle
 from eindiff.text.write.names import GREEK, split_name
-from eindiff.text.write.plain import (
-    ATOM,
-    POSTFIX,
-    POWER,
-    PRODUCT,
-    SUM,
-    SUMMED,
-    Piece,
-    PlainStyle,
-    entries,
-    short_array,
-    whole_number,
-)
+from eindiff.text.write.plain import ATOM, POSTFIX, POWER, PRODUCT, SUM, SUMMED, Piece, short_array
 from eindiff.text.write.tree import Tree
 
 NAMESPACE = "http://www.w3.org/1998/Math/MathML"
@@ -122,8 +112,8 @@ def size_mathml(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class MathmlStyle(PlainStyle):
-    """MathML with the symbols of the trade.
+class MathmlStyle(LatexStyle):
+    """The formulas of LaTeX in MathML.
 
     With `as_einsum`, products with labels are written as in the paper, `A ∗_(ij,jk,ik) B`; otherwise by their entries.
     `letter` is the one that names of steps begin with: `vbar1` is v with a bar and an index.
@@ -134,12 +124,18 @@ class MathmlStyle(PlainStyle):
     over: str = "<mo>/</mo>"
     over_by_entry: str = "<mo>⊘</mo>"
     minus: str = MINUS
+    mark: str = '<mo lspace="0" rspace="0">⊙</mo>'
+    top: str = "<mo>⊤</mo>"
+    inverse_top: str = f"{MINUS}<mo>⊤</mo>"
+    identity: str = "<mi>I</mi>"
+    entry_of_unit: str = "<mi>δ</mi>"
+    one: str = "<mn>1</mn>"
+    cross: str = "<mo>×</mo>"
+    kronecker: str = "<mo>⊗</mo>"
+    comma: str = "<mo>,</mo>"
+    scripts: tuple[str, ...] = ("<msu",)
     as_einsum: bool = False
     letter: str = ""
-
-    def text(self, tree: Tree, needed: int = 0) -> str:
-        made, tight = self.render(tree)
-        return made if tight >= needed else fenced(made)
 
     def define(self, name: str) -> str:
         marked = re.fullmatch(rf"{self.letter}(bar|dot)(\d*)", name) if self.letter else None
@@ -159,25 +155,49 @@ class MathmlStyle(PlainStyle):
     def number_text(self, value: Number) -> str:
         return number_mathml(value)
 
-    def number(self, tree: Tree) -> Piece:
-        loose = tree.data < 0 or "e" in repr(tree.data)
-        tight = POWER if isinstance(tree.data, Fraction) else ATOM
-        return number_mathml(tree.data), PRODUCT if loose and not isinstance(tree.data, Fraction) else tight
+    def fenced(self, inside: str, opening: str = "(", closing: str = ")") -> str:
+        return fenced(inside, opening, closing)
+
+    def below(self, base: str, index: str) -> str:
+        return below(base, index)
+
+    def above(self, base: str, exponent: str) -> str:
+        return above(base, exponent)
+
+    def fraction(self, top: str, bottom: str) -> str:
+        return f"<mfrac>{row(top)}{row(bottom)}</mfrac>"
+
+    def reciprocal(self, bottom: str) -> str:
+        return f"<mfrac><mn>1</mn>{row(bottom)}</mfrac>"
+
+    def root(self, inside: str) -> str:
+        return f"<msqrt>{row(inside)}</msqrt>"
+
+    def norm(self, inside: str, index: str = "") -> str:
+        return below(fenced(inside, "‖", "‖"), token("mn", index) if index else "")
+
+    def filled(self, digit: str) -> str:
+        return token("mn", "𝟏" if digit == "1" else "𝟎")
+
+    def table(self, rows: Sequence[Sequence[str]]) -> str:
+        lines = ["".join(f"<mtd>{cell}</mtd>" for cell in cells) for cells in rows]
+        return fenced("<mtable>" + "".join(f"<mtr>{line}</mtr>" for line in lines) + "</mtable>", "[", "]")
+
+    def long_array(self, value: Any) -> str:
+        return token("mtext", short_array(value))
+
+    def size(self, text: str) -> str:
+        return size_mathml(text)
+
+    def letters(self, labels: Sequence[str]) -> str:
+        return letters(labels)
+
+    def sum_over(self, labels: Sequence[str], between: str = "") -> str:
+        return f"<munder><mo>∑</mo>{row(letters(labels))}</munder>"
 
     def constant(self, tree: Tree) -> Piece:
         head, _, rest = tree.data.partition("(")
         return token("mi", head) + (APPLY + row(size_mathml("(" + rest)) if rest else ""), ATOM
-
-    def array(self, tree: Tree) -> Piece:
-        rows = tree.data
-        if tree.order > 2 or len(rows) > 8 or (tree.order == 2 and len(rows[0]) > 8):
-            return token("mtext", short_array(rows)), ATOM
-        if tree.order == 1:
-            rows = tuple((entry,) for entry in rows)
-        cells = ["".join(f"<mtd>{number_mathml(whole_number(entry))}</mtd>" for entry in line) for line in rows]
-        return fenced("<mtable>" + "".join(f"<mtr>{line}</mtr>" for line in cells) + "</mtable>", "[", "]"), ATOM
-
-    # Operators
 
     def sum(self, tree: Tree) -> Piece:
         pieces = []
@@ -187,50 +207,12 @@ class MathmlStyle(PlainStyle):
             pieces.append(mark + self.text(part, SUMMED))
         return "".join(pieces), SUM
 
-    def quotient(self, tree: Tree) -> Piece:
-        top, bottom = tree.parts
-        if tree.data:
-            return PlainStyle.quotient(self, tree)
-        if top.order == 0 or top.kind in ("name", "given", "number", "call"):
-            return f"<mfrac>{row(self.text(top))}{row(self.text(bottom))}</mfrac>", POWER
-        fraction = f"<mfrac><mn>1</mn>{row(self.text(bottom))}</mfrac>"
-        return fraction + self.times + self.text(top, PRODUCT), PRODUCT
-
-    def power(self, tree: Tree) -> Piece:
-        base = self.text(tree.parts[0], POSTFIX if tree.parts[0].kind == "entry" else ATOM)
-        exponent = self.text(tree.parts[1]) if tree.data is None else self.number_text(tree.data)
-        mark = '<mo lspace="0" rspace="0">⊙</mo>' if tree.order else ""
-        return above(base, mark + exponent), POWER
-
-    def transposed(self, tree: Tree) -> Piece:
-        [inner] = tree.parts
-        if inner.kind == "call" and inner.data == "inv":
-            return above(self.text(inner.parts[0], ATOM), f"{MINUS}<mo>⊤</mo>"), POSTFIX
-        return above(self.text(inner, ATOM), "<mo>⊤</mo>"), POSTFIX
-
     def indexing(self, tree: Tree) -> Piece:
         chosen = "<mo>,</mo>".join(size_mathml(entry) for entry in tree.data)
         return below(self.text(tree.parts[0], ATOM), fenced(chosen, "[", "]")), POSTFIX
 
-    def call(self, tree: Tree) -> Piece:
-        args = [self.text(part) for part in tree.parts]
+    def function(self, tree: Tree, args: list[str]) -> Piece:
         match tree.data:
-            case "norm2" if len(args) == 1:
-                return fenced(args[0], "‖", "‖"), ATOM
-            case "norm1" if len(args) == 1:
-                return below(fenced(args[0], "‖", "‖"), "<mn>1</mn>"), ATOM
-            case "sqrt":
-                return f"<msqrt>{row(args[0])}</msqrt>", ATOM
-            case "abs" if tree.order == 0:
-                return fenced(args[0], "|", "|"), ATOM
-            case "eye":
-                return below("<mi>I</mi>", args[0]), POSTFIX
-            case "ones" | "zeros":
-                digit = "𝟏" if tree.data == "ones" else "𝟎"
-                return below(f"<mn>{digit}</mn>", "<mo>×</mo>".join(args)), POSTFIX
-            case "kron":
-                left, right = (self.text(part, POWER) for part in tree.parts)
-                return f"{left}<mo>⊗</mo>{right}", PRODUCT
             case "greater":
                 left, right = (self.text(part, POWER) for part in tree.parts)
                 return fenced(f"{left}<mo>&gt;</mo>{right}", "[", "]"), ATOM
@@ -249,18 +231,8 @@ class MathmlStyle(PlainStyle):
         words = form.split("\\")[1:] if _COMMANDS.fullmatch(form) else [function]
         return token("mi", " ".join([GREEK.get(word, word) for word in words])) if form != r"\prod" else "<mo>∏</mo>"
 
-    # Labels
-
     def einsum(self, tree: Tree) -> Piece:
-        if self.as_einsum:
-            return self._labelled(tree)
-        outer, factors, summed = entries(tree)
-        texts = []
-        for part, labels in factors:
-            texts.append(below("<mi>δ</mi>", letters(labels)) if part is None else self._entry(part, letters(labels)))
-        total = self._sum_over(summed) if summed else ""
-        made = fenced(total + (self.times.join(texts) or "<mn>1</mn>"), "[", "]")
-        return below(made, letters(outer)), POSTFIX
+        return self._labelled(tree) if self.as_einsum else LatexStyle.einsum(self, tree)
 
     def _labelled(self, tree: Tree) -> Piece:
         """As in the paper for two operands; for other numbers of them, like a function with its labels below."""
@@ -275,29 +247,3 @@ class MathmlStyle(PlainStyle):
         index = fenced(f"{inner}<mo>→</mo>{letters(texts[-1]) or '<mo>·</mo>'}{sizes}")
         args = "<mo>,</mo>".join(self.text(part) for part in tree.parts)
         return below("<mo>∗</mo>", index) + APPLY + fenced(args), ATOM
-
-    def _entry(self, part: Tree, index: str) -> str:
-        """An entry of a tensor; what has an index or an exponent already is put in brackets."""
-        text, tight = self.render(part)
-        plain = tight >= ATOM and "<msu" not in text and part.kind in ("name", "given")
-        return below(text if plain else fenced(text), index) if index else text
-
-    @staticmethod
-    def _sum_over(labels: Sequence[str]) -> str:
-        return f"<munder><mo>∑</mo>{row(letters(labels))}</munder>"
-
-    def entry(self, tree: Tree) -> Piece:
-        texts = [size_mathml(letter) for letter in tree.data]
-        short = all(len(letter) == 1 for letter in tree.data)
-        return self._entry(tree.parts[0], ("" if short else "<mo>,</mo>").join(texts)), POSTFIX
-
-    def delta(self, tree: Tree) -> Piece:
-        texts = [size_mathml(str(letter)) for letter in tree.data]
-        short = all(len(str(letter)) == 1 for letter in tree.data)
-        return below("<mi>δ</mi>", ("" if short else "<mo>,</mo>").join(texts)), POSTFIX
-
-    def bigsum(self, tree: Tree) -> Piece:
-        return self._sum_over([label for label, _ in tree.data]) + self.text(tree.parts[0], SUMMED), SUMMED
-
-    def tensor(self, tree: Tree) -> Piece:
-        return below(fenced(self.text(tree.parts[0]), "[", "]"), letters([label for label, _ in tree.data])), POSTFIX

@@ -35,6 +35,8 @@ class PlainStyle:
     minus: str = "-"
     total: str = "sum"  # of index notation; Σ and δ if variables have these names
     unit: str = "delta"
+    equals: str = " = "
+    separator: str = "; "
 
     def render(self, tree: Tree) -> Piece:
         """The text of a tree."""
@@ -164,11 +166,11 @@ class PlainStyle:
 
     def equations(self, lines: list[str]) -> str:
         """Several tensors, each in terms of those before it."""
-        return "; ".join(lines)
+        return self.separator.join(lines)
 
     def document(self, definitions: list[tuple[str, str]], body: str) -> str:
         """Definitions and the expression as one text."""
-        return "; ".join([*(f"{name} = {text}" for name, text in definitions), body])
+        return self.equations([*(f"{name}{self.equals}{text}" for name, text in definitions), body])
 
 
 def _array_text(value: Any) -> str:
@@ -191,6 +193,7 @@ class UnicodeStyle(PlainStyle):
     over: str = "/"
     over_by_entry: str = " ⊘ "
     minus: str = "−"
+    separator: str = "\n"
 
     def define(self, name: str) -> str:
         return name[0] + name[1:].translate(SUBSCRIPTS)
@@ -258,11 +261,6 @@ class UnicodeStyle(PlainStyle):
             return f"{self.define(name)}{'_' + head[1:-1] if labels else ''} = {text}"
         return f"{head} {text}" if labels else text
 
-    def equations(self, lines: list[str]) -> str:
-        return "\n".join(lines)
-
-    def document(self, definitions: list[tuple[str, str]], body: str) -> str:
-        return "\n".join([*(f"{name} = {text}" for name, text in definitions), body])
 
 
 def entries(tree: Tree) -> tuple[str, list[tuple[Tree | None, str]], list[str]]:
