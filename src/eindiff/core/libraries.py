@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-_OF_MODULES = {"jax": "jax", "jaxlib": "jax", "torch": "torch", "tensorflow": "tensorflow", "cupy": "cupy"}
+_BY_MODULE = {"jax": "jax", "jaxlib": "jax", "torch": "torch", "tensorflow": "tensorflow", "cupy": "cupy"}
 
 
 def library_of(values: Iterable[Any]) -> str:
     """The library that some arrays are of: that of the first one that is not NumPy's, or else NumPy."""
     for value in values:
         for kind in type(value).__mro__[:-1]:
-            if (found := _OF_MODULES.get(kind.__module__.partition(".")[0])) is not None:
+            if (found := _BY_MODULE.get(kind.__module__.partition(".")[0])) is not None:
                 return found
     return "numpy"
