@@ -28,7 +28,7 @@ import numpy as np
 
 from eindiff.core.recent import Same
 
-DEPTH = 6
+MOST_DEPTH = 6
 MOST_WRITTEN = 16  # entries up to which an array from outside is written into the expression
 PLAIN = (bool, int, float, complex, str, bytes, type(None), Enum, np.generic, np.dtype)
 _PACKAGE = "eindiff."
@@ -102,7 +102,7 @@ class Surroundings:
             yield key
         elif id(value) in self._seen:
             yield ("again", self._seen[id(value)])
-        elif depth > DEPTH or isinstance(value, BuiltinFunctionType | ModuleType):
+        elif depth > MOST_DEPTH or isinstance(value, BuiltinFunctionType | ModuleType):
             yield Same(value)
         else:
             self._seen[id(value)] = len(self._seen)

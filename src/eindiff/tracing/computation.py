@@ -25,10 +25,13 @@ class Programs:
 
     def __call__(self, library: Library, arrays: Mapping[str, Any]) -> list[Any]:
         """The values, in the library of their choice."""
-        backend, given = library.inputs(arrays, self._form)
-        program = self._made.get(backend) or self.compiled(backend)
-        results = program(**given)
+        results = self.results(library, arrays)
         return results if len(self.exprs) > 1 else [results]
+
+    def results(self, library: Library, arrays: Mapping[str, Any]) -> Any:
+        """The values, or the only one."""
+        backend, given = library.inputs(arrays, self._form)
+        return (self._made.get(backend) or self.compiled(backend))(**given)
 
     def compiled(self, backend: str | None = None) -> Compiled:
         """The program of a library; without one that which was made last."""
@@ -57,13 +60,14 @@ class Computation:
                 self._programs[form] = Programs([*exprs, *more], form, s.dtype)
         [first, *others] = self.parts
         is_single = not others and not first.finish and len(first.exprs) == 1 and is_bare(first.structures)
+        self._type = first.types[0]
         self._single = self._programs[first.form] if is_single and not self._outside else None
 
     def run(self, s: Selection, arrays: Mapping[str, Any]) -> Any:
         """The result for the arrays of all variables."""
         arrays = s.library.completed(arrays, s.stops.apart) if s.stops.apart else arrays
         if self._single is not None:
-            return s.library.typed(self._single(s.library, arrays)[0], self.parts[0].types[0], arrays)
+            return s.library.typed(self._single.results(s.library, arrays), self._type, arrays)
         found = {form: programs(s.library, arrays) for form, programs in self._programs.items()}
         outside = sum(found["dense"][-len(self._outside) :]) if self._outside and "dense" in found else None
         values = {form: iter(results) for form, results in found.items()}

@@ -102,11 +102,13 @@ class Library:
         self.log = getLogger(f"eindiff.{type(self).__module__.split('.')[2]}")
         self.computations: Recent[Any] = Recent()
         self.traces: Recent[Any] = Recent()
+        self.epoch = object()  # another one since all was forgotten
 
     def clear(self) -> None:
         """Forget all traces and programs."""
         self.traces.cache_clear()
         self.computations.cache_clear()
+        self.epoch = object()
 
     def memory(self) -> Recent[Any]:
         """Where the traces of a function are remembered: with those of others, so that one made anew is known again."""

@@ -41,6 +41,7 @@ class TracedFunction:
         self._memory = library.memory()
         self._wanted = HashedOnce((kind, self.options, self.argnums, has_aux))
         self._around: Surroundings | None = None
+        self._epoch = library.epoch
         update_wrapper(self, f, updated=())
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
@@ -90,8 +91,9 @@ class TracedFunction:
     def _read(self, arguments: Arguments) -> tuple[Traced, Selection, Computation]:
         """The trace and the program for arguments like these, made if there are none that still hold."""
         around = self._around
-        if around is None or not around.holds() or not self._memory:
-            around = self._around = self.library.surroundings(self.function)
+        if around is None or not around.holds() or self._epoch is not self.library.epoch:
+            around, self._epoch = self.library.surroundings(self.function), self.library.epoch
+            self._around = around
         found = around.calls.get(arguments.key)
         if found is not None and found[0].holds():
             return found

@@ -24,7 +24,7 @@ from eindiff.program.interpreter import evaluate
 
 TRIALS = 4  # of arguments that differ in their last digits
 LAST_DIGITS = 64  # how far they differ, in units of the last place
-FEW = 2**14  # numbers that are computed without a program
+MOST_QUICKLY = 2**14  # numbers that are computed without a program
 FACTOR = 64  # how much more than their values two computations may differ
 
 _HALF, _SINGLE, _DOUBLE = 2.0**-10, 2.0**-23, 2.0**-52  # the distance of 1 to the next number
@@ -95,7 +95,8 @@ def interpreter(exprs: Sequence[Expr], program: Value) -> Value | None:
     What is no number has the program decide.
     """
     shapes = [node.shape for node in topological(exprs)]
-    if any(isinstance(n, str) for shape in shapes for n in shape) or sum(prod(map(int, x)) for x in shapes) > FEW:
+    is_named = any(isinstance(n, str) for shape in shapes for n in shape)
+    if is_named or sum(prod(map(int, x)) for x in shapes) > MOST_QUICKLY:
         return None
 
     def value(arrays: Mapping[str, Any]) -> Sequence[Any]:

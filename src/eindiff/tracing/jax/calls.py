@@ -9,7 +9,7 @@ import numpy as np
 from eindiff.core.nodes import Expr
 from eindiff.functions.indexing import stack
 from eindiff.tracing.jax.constants import folded
-from eindiff.tracing.jax.jaxpr import Handler, Step, Trace, Value
+from eindiff.tracing.jax.jaxpr import Handler, Trace, TracedEquation, Value
 from eindiff.tracing.jax.refusals import JAX_SOURCE, equations
 from eindiff.tracing.unsupported import Unsupported
 
@@ -27,11 +27,11 @@ def _library_name(closed: Any) -> str:
     return info.func_name if info is not None and (info.func_filename or "").startswith(JAX_SOURCE) else ""
 
 
-def _inline(step: Step, args: tuple[Value, ...]) -> list[Value]:
+def _inline(step: TracedEquation, args: tuple[Value, ...]) -> list[Value]:
     return step.trace.run_body(_closed(step.params), args)
 
 
-def call(step: Step, *args: Value) -> list[Value]:
+def call(step: TracedEquation, *args: Value) -> list[Value]:
     """A function that is called as it is; some of JAX's own are known by name."""
     name, library = _library_name(_closed(step.params)), step.trace.tables.library
     if name in library and any(isinstance(x, Expr) for x in args):
@@ -44,7 +44,7 @@ def call(step: Step, *args: Value) -> list[Value]:
     return _inline(step, args)
 
 
-def custom_call(step: Step, *args: Value) -> list[Value]:
+def custom_call(step: TracedEquation, *args: Value) -> list[Value]:
     """A function with a derivative of its own, which may be another than that of its value: it is left to JAX.
 
     Only those of JAX's own that are known by name are taken for what they are.
@@ -56,7 +56,7 @@ def custom_call(step: Step, *args: Value) -> list[Value]:
     return call(step, *args)
 
 
-def scan(step: Step, *args: Value) -> list[Value]:
+def scan(step: TracedEquation, *args: Value) -> list[Value]:
     """A loop of a known number of steps, written out; a long one is left to JAX."""
     length, body = step.params["length"], step.params["jaxpr"]
     inner = getattr(body, "jaxpr", body)
@@ -80,7 +80,7 @@ def _stacked(trace: Trace, column: tuple[Value, ...]) -> Value:
     return np.stack(column)
 
 
-def while_loop(step: Step, *args: Value) -> list[Value]:
+def while_loop(step: TracedEquation, *args: Value) -> list[Value]:
     """A loop whose condition is known at each step, written out."""
     p = step.params
     a, b = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
@@ -98,21 +98,21 @@ def while_loop(step: Step, *args: Value) -> list[Value]:
     return _long_loop(step, args)
 
 
-def _long_loop(step: Step, args: tuple[Value, ...]) -> list[Value]:
+def _long_loop(step: TracedEquation, args: tuple[Value, ...]) -> list[Value]:
     """A loop that is too long to be written out."""
     if not any(isinstance(x, Expr) for x in args):
         return folded(step.eqn, args)
     raise Unsupported
 
 
-def cond(step: Step, which: Value, *args: Value) -> list[Value]:
+def cond(step: TracedEquation, which: Value, *args: Value) -> list[Value]:
     """A choice between programs that is known; others are left to JAX, which runs one branch only."""
     branches = step.params["branches"]
     index = int(np.clip(step.trace.known(which), 0, len(branches) - 1))
     return step.trace.run_body(branches[index], args)
 
 
-def platform_index(step: Step) -> list[Value]:
+def platform_index(step: TracedEquation) -> list[Value]:
     """Which of several ways to compute the same is taken: the last one, which is for all platforms."""
     return [np.int32(len(step.params["platforms"]) - 1)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -13,75 +14,23 @@ from eindiff.core import construct
 from eindiff.core.index_relations import Lower
 from eindiff.core.nodes import Expr
 from eindiff.tracing.closures import MOST_WRITTEN
-
-Fold = Callable[..., Any]
-
-
-def _broadcast(x: np.ndarray, shape: Sequence[int], broadcast_dimensions: Sequence[int], **_: Any) -> np.ndarray:
-    placed = [1] * len(shape)
-    for axis, size in zip(broadcast_dimensions, x.shape, strict=True):
-        placed[axis] = size
-    return np.broadcast_to(x.reshape(placed), tuple(shape))
-
-
-def _iota(dtype: Any, shape: Sequence[int], dimension: int, **_: Any) -> np.ndarray:
-    line = np.arange(shape[dimension], dtype=dtype)
-    return np.broadcast_to(line.reshape([-1 if k == dimension else 1 for k in range(len(shape))]), tuple(shape))
-
-
-def _slice(
-    x: np.ndarray, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Any, **_: Any
-) -> np.ndarray:
-    steps = strides or [1] * x.ndim
-    return x[tuple(slice(a, b, s) for a, b, s in zip(start_indices, limit_indices, steps, strict=True))]
-
-
-def _select(which: np.ndarray, *cases: np.ndarray) -> np.ndarray | None:
-    return np.where(which, cases[1], cases[0]) if which.dtype == bool else None
-
-
-def _reduced(function: Callable) -> Fold:
-    return lambda x, axes, **_: function(x, axis=tuple(axes))
-
-
-def _plain(function: Callable) -> Fold:
-    return lambda *args, **_: function(*args)
-
-
-_PLAIN: dict[str, Callable] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "abs": np.abs, "square": np.square,
-    "max": np.maximum, "min": np.minimum, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
-    "gt": np.greater, "ge": np.greater_equal, "and": np.bitwise_and, "or": np.bitwise_or, "copy": np.asarray,
-    "copy_p": np.asarray, "stop_gradient": np.asarray,
-}  # fmt: skip
+from eindiff.tracing.jax.numbers import BY_NUMPY, NoNumbersError
 
 # What comes from NumPy exactly as from JAX. All else is left to JAX, which compiles it first.
-FOLDS: dict[str, Fold] = {
-    **{name: _plain(function) for name, function in _PLAIN.items()},
-    "convert_element_type": lambda x, new_dtype, **_: x.astype(new_dtype) if x.dtype.kind in "biu" else None,
-    "broadcast_in_dim": _broadcast,
-    "iota": _iota,
-    "reshape": lambda x, new_sizes, dimensions, **_: x.reshape(new_sizes) if dimensions is None else None,
-    "squeeze": lambda x, dimensions, **_: x.squeeze(tuple(dimensions)),
-    "expand_dims": lambda x, dimensions, **_: np.expand_dims(x, tuple(dimensions)),
-    "transpose": lambda x, permutation, **_: x.transpose(permutation),
-    "slice": _slice,
-    "concatenate": lambda *xs, dimension, **_: np.concatenate(xs, dimension),
-    "select_n": lambda which, *cases, **_: _select(which, *cases),
-    "reduce_and": _reduced(np.all),
-    "reduce_or": _reduced(np.any),
-    "rev": lambda x, dimensions, **_: np.flip(x, tuple(dimensions)),
-}
+FOLDED_BY_NUMPY = frozenset({
+    "add", "sub", "mul", "neg", "abs", "square", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "copy",
+    "copy_p", "stop_gradient", "convert_element_type", "broadcast_in_dim", "iota", "reshape", "squeeze", "expand_dims",
+    "transpose", "slice", "concatenate", "select_n", "reduce_and", "reduce_or", "rev",
+})  # fmt: skip
 
 
 def folded(eqn: Any, values: Sequence[Any]) -> list[Any]:
     """What an equation gives for known values."""
-    fold = FOLDS.get(eqn.primitive.name)
-    if fold is not None and all(isinstance(x, np.ndarray | np.generic) for x in values):
-        with np.errstate(all="ignore"):
-            found = fold(*values, **eqn.params)
-        if found is not None:
-            return [np.asarray(found, dtype=eqn.outvars[0].aval.dtype)]
+    name = eqn.primitive.name
+    is_exact = name in FOLDED_BY_NUMPY and all(isinstance(x, np.ndarray | np.generic) for x in values)
+    if is_exact and not (name == "convert_element_type" and values[0].dtype.kind == "f"):
+        with np.errstate(all="ignore"), suppress(NoNumbersError):
+            return [np.asarray(BY_NUMPY[name](*values, **eqn.params), dtype=eqn.outvars[0].aval.dtype)]
     with jax.ensure_compile_time_eval():  # also while a program around this one is being traced
         return [as_known(x) for x in as_function(eqn)(*values)]
 

@@ -21,7 +21,7 @@ from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError
 from eindiff.tracing.jax.tables import TABLES
 from eindiff.tracing.library import Arguments, NeedsLeavesError, Stops, Traced
 from eindiff.tracing.names import VariableNames, identifier, leaf_paths
-from eindiff.tracing.verify import FEW, Call, precision_of
+from eindiff.tracing.verify import MOST_QUICKLY, Call, precision_of
 
 # What JAX raises where Python asks for a value that is not known while the function is traced.
 CONCRETE = (
@@ -170,7 +170,7 @@ def plain_call(f: Callable, arguments: Arguments, traced: Traced) -> Call:
         return compared(_computed(program.closed, inputs))
 
     structure = (program.structure, types)
-    if _numbers_in(program.closed.jaxpr) < FEW:
+    if _numbers_in(program.closed.jaxpr) < MOST_QUICKLY:
         try:
             return Call(compared(numbers(program.closed, inputs)), structure, [], program.precision, by_library)
         except NoNumbersError:

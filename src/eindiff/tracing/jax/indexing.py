@@ -14,59 +14,53 @@ import numpy as np
 from jax.lax import GatherScatterMode
 
 from eindiff.core import construct
-from eindiff.core.construct import Factor, constant
-from eindiff.core.index_relations import IndexMap
+from eindiff.core.construct import constant
 from eindiff.core.nodes import Expr
 from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing, reductions
 from eindiff.functions import multilinear as arrays
-from eindiff.tracing.jax.jaxpr import Handler, Step, Value
+from eindiff.tracing.jax.jaxpr import Handler, TracedEquation, Value
 from eindiff.tracing.places import Place, gathered, index_map, replaced, scattered
+from eindiff.tracing.shapes import flip
 from eindiff.tracing.unsupported import Unsupported
-
-
-def _lines(starts: Sequence[int], counts: Sequence[int], strides: Sequence[int]) -> list[Place]:
-    return [Place((k,), a + s * np.arange(n)) for k, (a, n, s) in enumerate(zip(starts, counts, strides, strict=True))]
-
+from eindiff.tracing.windows import convolution, lines, padded, windows
 
 # Slices
 
 
-def slice_(step: Step, x: Value) -> Expr:
+def slice_(step: TracedEquation, x: Value) -> Expr:
     """Every so many entries of each axis, from one to another."""
     shape = step.shape
     strides = [int(n) for n in step.params["strides"] or (1,) * len(shape)]
-    return gathered(step.trace.expr(x), _lines(step.params["start_indices"], shape, strides), shape)
+    return gathered(step.trace.expr(x), lines(step.params["start_indices"], shape, strides), shape)
 
 
-def reverse(step: Step, x: Value) -> Expr:
+def reverse(step: TracedEquation, x: Value) -> Expr:
     """Some axes backwards."""
-    x = step.trace.expr(x)
-    flipped = step.params["dimensions"]
-    return x[tuple(slice(None, None, -1) if k in flipped else slice(None) for k in range(x.ndim))]
+    return flip(step.trace.expr(x), step.params["dimensions"])
 
 
-def _starts(step: Step, given: Sequence[Value], shape: Sequence[int], counts: Sequence[int]) -> list[int]:
+def _starts(step: TracedEquation, given: Sequence[Value], shape: Sequence[int], counts: Sequence[int]) -> list[int]:
     """Known starts of a slice, moved so that it fits, as JAX does."""
     starts = [int(step.trace.known(start)) for start in given]
     return [min(max(a, 0), n - m) for a, n, m in zip(starts, shape, counts, strict=True)]
 
 
-def dynamic_slice(step: Step, x: Value, *given: Value) -> Expr:
+def dynamic_slice(step: TracedEquation, x: Value, *given: Value) -> Expr:
     """A slice whose start is computed, and known."""
     x, shape = step.trace.expr(x), step.shape
     starts = _starts(step, given, step.avals[0].shape, shape)
-    return gathered(x, _lines(starts, shape, (1,) * len(shape)), shape)
+    return gathered(x, lines(starts, shape, (1,) * len(shape)), shape)
 
 
-def dynamic_update_slice(step: Step, x: Value, update: Value, *given: Value) -> Expr:
+def dynamic_update_slice(step: TracedEquation, x: Value, update: Value, *given: Value) -> Expr:
     """An array with a slice of it replaced."""
     shape, counts = step.shape, tuple(map(int, step.avals[1].shape))
-    places = _lines(_starts(step, given, shape, counts), counts, (1,) * len(counts))
+    places = lines(_starts(step, given, shape, counts), counts, (1,) * len(counts))
     return _replaced(step, x, step.trace.expr(update), places, shape)
 
 
-def _replaced(step: Step, x: Value, update: Expr, places: Sequence[Place], shape: tuple[int, ...]) -> Expr:
+def _replaced(step: TracedEquation, x: Value, update: Expr, places: Sequence[Place], shape: tuple[int, ...]) -> Expr:
     """x with the entries at some places replaced, of which no two are the same."""
     added = scattered(update, places, shape)
     if not isinstance(x, Expr) and not np.any(x):
@@ -142,26 +136,26 @@ def _shortest(place: Place) -> Place:
     return Place(tuple([place.axes[k] for k in kept]), np.asarray(index))
 
 
-def gather(step: Step, x: Value, indices: Value) -> Expr:
+def gather(step: TracedEquation, x: Value, indices: Value) -> Expr:
     """Windows of an array at known indices; windows that do not fit are filled, or moved until they do."""
     if isinstance(indices, Expr) and step.trace.tracers & step.trace.depends_at_all(indices):
         return _chosen(step, step.trace.expr(x), indices)
     indices, p, numbers = np.asarray(step.trace.known(indices)), step.params, step.params["dimension_numbers"]
-    windows = _Windows(
+    chosen = _Windows(
         tuple(map(int, step.avals[0].shape)), step.shape, tuple(map(int, numbers.offset_dims)),
         (*map(int, numbers.collapsed_slice_dims), *map(int, numbers.operand_batching_dims)),
         tuple(map(int, numbers.start_index_map)), tuple(map(int, numbers.operand_batching_dims)),
         tuple(map(int, numbers.start_indices_batching_dims)),
     )  # fmt: skip
-    places, valid = windows.places(indices, p["slice_sizes"], GatherScatterMode.from_any(p["mode"]))
-    result = gathered(step.trace.expr(x), places, windows.entries)
+    places, valid = chosen.places(indices, p["slice_sizes"], GatherScatterMode.from_any(p["mode"]))
+    result = gathered(step.trace.expr(x), places, chosen.entries)
     if valid is None:
         return result
     fill = p["fill_value"] if p["fill_value"] is not None else np.nan if step.is_real else 0
     return functions.where(step.trace.expr(valid), result, step.trace.expr(np.asarray(fill, float)))
 
 
-def _chosen(step: Step, x: Expr, indices: Expr) -> Expr:
+def _chosen(step: TracedEquation, x: Expr, indices: Expr) -> Expr:
     """Windows at indices that are not known: products with ones where an entry is chosen, and zeros."""
     numbers, sizes, shape = step.params["dimension_numbers"], step.params["slice_sizes"], step.shape
     if numbers.operand_batching_dims:
@@ -189,7 +183,7 @@ def _chosen(step: Step, x: Expr, indices: Expr) -> Expr:
     return construct.einsum(1, [(x, tuple(labels)), *factors], tuple(range(len(shape))), lengths)
 
 
-def _in_range(step: Step, index: Expr, last: int) -> Expr:
+def _in_range(step: TracedEquation, index: Expr, last: int) -> Expr:
     """An index that is moved into its range, or counted if it is outside, as the mode says."""
     mode = GatherScatterMode.from_any(step.params["mode"])
     first, final = (construct.filled(k, index.shape) for k in (0, last))
@@ -200,19 +194,19 @@ def _in_range(step: Step, index: Expr, last: int) -> Expr:
     return index
 
 
-def scatter(step: Step, x: Value, indices: Value, updates: Value) -> Expr:
+def scatter(step: TracedEquation, x: Value, indices: Value, updates: Value) -> Expr:
     """An array that is changed at known indices: entries added, replaced or multiplied; what is outside is ignored."""
     indices, numbers = np.asarray(step.trace.known(indices)), step.params["dimension_numbers"]
     shape, entries = step.shape, tuple(map(int, step.avals[2].shape))
     dropped = (*map(int, numbers.inserted_window_dims), *map(int, numbers.operand_batching_dims))
     inside = tuple(map(int, numbers.update_window_dims))
     sizes = iter([entries[k] for k in inside])
-    windows = _Windows(
+    chosen = _Windows(
         shape, entries, inside, dropped, tuple(map(int, numbers.scatter_dims_to_operand_dims)),
         tuple(map(int, numbers.operand_batching_dims)), tuple(map(int, numbers.scatter_indices_batching_dims)),
     )  # fmt: skip
     slice_sizes = [1 if k in dropped else next(sizes) for k in range(len(shape))]
-    places, valid = windows.places(indices, slice_sizes, GatherScatterMode.from_any(step.params["mode"]))
+    places, valid = chosen.places(indices, slice_sizes, GatherScatterMode.from_any(step.params["mode"]))
     if valid is not None and step.name != "scatter-add":
         raise Unsupported
     update = step.trace.expr(updates)
@@ -232,106 +226,50 @@ def scatter(step: Step, x: Value, indices: Value, updates: Value) -> Expr:
 # Padding and windows
 
 
-def padded(x: Expr, value: Expr, config: Sequence[tuple[int, int, int]]) -> Expr:
-    """x with entries before, behind and between; negative numbers take entries away."""
-    config = [(int(low), int(high), int(between)) for low, high, between in config]
-    if not any(map(any, config)):
-        return x
-    shape = [max(0, low) + max(0, high) + n + (n - 1) * between for n, (low, high, between) in _zip(x.shape, config)]
-    starts = [max(0, low) for low, _, _ in config]
-    places = _lines(starts, [int(n) for n in x.shape], [between + 1 for _, _, between in config])
-    result = scattered(x if construct.is_zero(value) else x - value, places, shape) + value
-    cut = [(max(0, -low), n + min(0, high)) for n, (low, high, _) in zip(shape, config, strict=True)]
-    return result[tuple(slice(a, b) for a, b in cut)] if cut else result
-
-
-def _zip(shape: Sequence[Any], config: Sequence[tuple[int, int, int]]) -> list[tuple[int, tuple[int, int, int]]]:
-    return list(zip([int(n) for n in shape], config, strict=True))
-
-
-def pad(step: Step, x: Value, value: Value) -> Expr:
+def pad(step: TracedEquation, x: Value, value: Value) -> Expr:
     """Entries added around and between."""
     if not isinstance(value, Expr) and not np.isfinite(value):
         raise Unsupported
     if 0 in step.avals[0].shape:
         return arrays.broadcast("pad", [step.trace.expr(value), arrays.zeros(*step.shape)])[0]
-    return padded(step.trace.expr(x), step.trace.expr(value), step.params["padding_config"])
+    filler = step.trace.expr(value)
+    return padded(step.trace.expr(x), 0 if construct.is_zero(filler) else filler, step.params["padding_config"])
 
 
-def _windowed(
-    x: Expr, axes: Sequence[int], counts: Sequence[int], sizes: Sequence[int], strides: Sequence[int],
-    dilation: Sequence[int],
-) -> tuple[list[int], list[int], list[int], list[Factor], dict[int, Any]]:  # fmt: skip
-    """Each of some axes as a place of a window and a place inside of it: labels of x, of both, maps and sizes."""
-    labels = list(range(x.ndim))
-    sizes_of: dict[int, Any] = dict(enumerate(x.shape))
-    factors: list[Factor] = []
-    places, insides = [], []
-    for axis, count, size, stride, apart in zip(axes, counts, sizes, strides, dilation, strict=True):
-        place, inside = len(sizes_of), len(sizes_of) + 1
-        sizes_of |= {place: count, inside: size}
-        chosen = IndexMap(x.shape[axis], (count, size), 0, (stride, apart))
-        factors.append((constant(chosen), (axis, place, inside)))
-        places.append(place)
-        insides.append(inside)
-    return labels, places, insides, factors, sizes_of
-
-
-def conv(step: Step, x: Value, kernel: Value) -> Expr:
-    """A convolution: x[b, c, s·h + d·k] K[o, c, k], summed over channels c and places k in the window."""
+def conv(step: TracedEquation, x: Value, kernel: Value) -> Expr:
+    """A convolution, with axes in any order."""
     p, numbers = step.params, step.params["dimension_numbers"]
-    x = step.trace.expr(x)
-    spatial = list(numbers.lhs_spec[2:])
-    config = [(0, 0, 0)] * x.ndim
-    for axis, (low, high), apart in zip(spatial, p["padding"], p["lhs_dilation"], strict=True):
-        config[axis] = (low, high, apart - 1)
-    x = padded(x, construct.filled(0, ()), config)
-    kernel = arrays.transpose(step.trace.expr(kernel), numbers.rhs_spec)  # out, in, space
-    x = arrays.transpose(x, numbers.lhs_spec)  # batch, in, space
-    groups, out_shape = p["feature_group_count"], [step.shape[k] for k in numbers.out_spec]
     if p["batch_group_count"] != 1:
         raise Unsupported
-    x = indexing.reshape(x, (x.shape[0], groups, *_divided(x.shape[1], groups), *x.shape[2:]))
-    kernel = indexing.reshape(kernel, (groups, *_divided(kernel.shape[0], groups), *kernel.shape[1:]))
-    axes = range(3, x.ndim)
-    labels, places, insides, factors, sizes = _windowed(
-        x, axes, out_shape[2:], [int(n) for n in kernel.shape[3:]], p["window_strides"], p["rhs_dilation"]
-    )
-    out = len(sizes)
-    sizes[out] = kernel.shape[1]
-    operands = [(x, tuple(labels)), (kernel, (1, out, 2, *insides)), *factors]
-    result = construct.einsum(1, operands, (0, 1, out, *places), sizes)
-    result = indexing.reshape(result, tuple(out_shape))
+    x = arrays.transpose(step.trace.expr(x), numbers.lhs_spec)  # batch, in, space
+    kernel = arrays.transpose(step.trace.expr(kernel), numbers.rhs_spec)  # out, in, space
+    widths = [(low, high, apart - 1) for (low, high), apart in zip(p["padding"], p["lhs_dilation"], strict=True)]
+    x = padded(x, 0, [(0, 0, 0), (0, 0, 0), *widths])
+    result = convolution(x, kernel, p["window_strides"], p["rhs_dilation"], p["feature_group_count"])
     return arrays.transpose(result, tuple(int(k) for k in np.argsort(numbers.out_spec)))
 
 
-def _divided(size: Any, groups: int) -> tuple[int]:
-    return (int(size) // groups,)
-
-
-def _windows_of(step: Step, x: Value, pad_value: float) -> tuple[Expr, list[int], list[int], list[Factor], dict]:
+def _windows_of(step: TracedEquation, x: Value) -> Expr:
+    """All windows; the places inside of a window come last."""
     p = step.params
-    if any(n != 1 for n in p["base_dilation"]) or (any(map(any, p["padding"])) and not np.isfinite(pad_value)):
+    is_padded = any(map(any, p["padding"]))
+    if any(n != 1 for n in p["base_dilation"]) or (is_padded and step.name != "reduce_window_sum"):
         raise Unsupported
-    value = construct.filled(pad_value if np.isfinite(pad_value) else 0, ())
-    x = padded(step.trace.expr(x), value, [(low, high, 0) for low, high in p["padding"]])
-    rest = (p["window_dimensions"], p["window_strides"], p["window_dilation"])
-    _, places, insides, factors, sizes = _windowed(x, range(x.ndim), step.shape, *rest)
-    return x, places, insides, factors, sizes
+    x = padded(step.trace.expr(x), 0, [(low, high, 0) for low, high in p["padding"]])
+    return windows(x, range(x.ndim), p["window_dimensions"], p["window_strides"], p["window_dilation"])
 
 
-def window_sum(step: Step, x: Value) -> Expr:
+def window_sum(step: TracedEquation, x: Value) -> Expr:
     """Sums over windows."""
-    x, places, _, factors, sizes = _windows_of(step, x, 0.0)
-    return construct.einsum(1, [(x, tuple(range(x.ndim))), *factors], tuple(places), sizes)
+    found = _windows_of(step, x)
+    return arrays.sum(found, range(found.ndim // 2, found.ndim))
 
 
-def window_max(step: Step, x: Value) -> Expr:
+def window_max(step: TracedEquation, x: Value) -> Expr:
     """The largest entry of each window."""
-    x, places, insides, factors, sizes = _windows_of(step, x, -np.inf)
-    kept = [k for k in insides if sizes[k] > 1]
-    spread = construct.einsum(1, [(x, tuple(range(x.ndim))), *factors], (*places, *kept), sizes)
-    return reductions.max(spread, tuple(range(len(places), len(places) + len(kept)))) if kept else spread
+    found = _windows_of(step, x)
+    inside = [k for k in range(found.ndim // 2, found.ndim) if found.shape[k] != 1]
+    return indexing.reshape(reductions.max(found, inside) if inside else found, step.shape)
 
 
 PLACED: dict[str, Handler] = {

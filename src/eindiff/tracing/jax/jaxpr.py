@@ -160,7 +160,7 @@ class Trace:
     def step(self, eqn: Any, args: list[Value]) -> list[Value]:
         """The results of one equation."""
         name, calls, handlers = eqn.primitive.name, self.tables.calls, self.tables.primitives
-        step = Step(self, eqn)
+        step = TracedEquation(self, eqn)
         if eqn.effects and name not in calls:
             raise step.refused(REFUSED.get(name, "it has side effects"))
         try:
@@ -184,7 +184,7 @@ class Trace:
             raise step.refused(str(error)) from error
         return step.opaque(args)
 
-    def call(self, handler: Handler, step: Step, args: list[Value]) -> list[Value]:
+    def call(self, handler: Handler, step: TracedEquation, args: list[Value]) -> list[Value]:
         """The results of an equation that calls a program, in which messages name the line of the call."""
         outer, self.place = self.place, step.place
         try:
@@ -221,7 +221,7 @@ def _equal(a: Any, b: np.ndarray) -> bool:
 
 
 @dataclass(slots=True)
-class Step:
+class TracedEquation:
     """One equation of a program, in the trace that it is part of."""
 
     trace: Trace

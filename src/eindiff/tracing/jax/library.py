@@ -24,7 +24,7 @@ from eindiff.tracing.verify import Call
 if TYPE_CHECKING:
     from eindiff.tracing.traced_function import TracedFunction
 
-MOST_ENTRIES = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
+MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
 
 
 class JaxSurroundings(Surroundings):
@@ -169,7 +169,7 @@ _OWN_TRANSFORMS: dict[str, Callable] = {
 
 
 def _has_large_jacobian(found: Computation) -> bool:
-    return any(prod(map(int, x.shape)) > MOST_ENTRIES for x in topological(found.exprs) if is_opaque_derivative(x))
+    return any(prod(map(int, x.shape)) > MOST_IN_JACOBIAN for x in topological(found.exprs) if is_opaque_derivative(x))
 
 
 def _is_local(x: Any) -> bool:

@@ -22,7 +22,7 @@ from eindiff.functions.matrices import (
     svdright,
     svdvals,
 )
-from eindiff.tracing.jax.jaxpr import Handler, Step, Value
+from eindiff.tracing.jax.jaxpr import Handler, TracedEquation, Value
 from eindiff.tracing.jax.refusals import primitives
 from eindiff.tracing.unsupported import Unsupported
 
@@ -32,7 +32,7 @@ def _is_symmetric(a: Expr) -> bool:
     return construct.transpose_core(a) is a
 
 
-def cholesky(step: Step, a: Value) -> Expr:
+def cholesky(step: TracedEquation, a: Value) -> Expr:
     """The lower factor of a matrix that is symmetric as it is written."""
     a = step.trace.expr(a)
     if not _is_symmetric(a):
@@ -42,7 +42,7 @@ def cholesky(step: Step, a: Value) -> Expr:
     return result
 
 
-def triangular_solve(step: Step, a: Value, b: Value) -> Expr:
+def triangular_solve(step: TracedEquation, a: Value, b: Value) -> Expr:
     """A system with a triangle of a matrix: the other triangle is not looked at."""
     p = step.params
     a, b = step.trace.expr(a), step.trace.expr(b)
@@ -51,7 +51,7 @@ def triangular_solve(step: Step, a: Value, b: Value) -> Expr:
     return inv(matrix) @ b if p["left_side"] else b @ inv(matrix)
 
 
-def _triangle(step: Step, a: Expr, lower: bool, unit_diagonal: bool) -> Expr:
+def _triangle(step: TracedEquation, a: Expr, lower: bool, unit_diagonal: bool) -> Expr:
     factor = a if lower else construct.transpose_core(a)
     if step.trace.made.get(factor, ("",))[0] == "cholesky" and not unit_diagonal:
         return a
@@ -61,7 +61,7 @@ def _triangle(step: Step, a: Expr, lower: bool, unit_diagonal: bool) -> Expr:
     return arrays.multiply(a, mask - unit) + unit if unit_diagonal else arrays.multiply(a, mask)
 
 
-def eigh(step: Step, a: Value) -> tuple[Expr, Expr]:
+def eigh(step: TracedEquation, a: Value) -> tuple[Expr, Expr]:
     """Eigenvectors and eigenvalues, ascending."""
     a = step.trace.expr(a)
     if not _is_symmetric(a) or step.params.get("subset_by_index") is not None:
@@ -69,7 +69,7 @@ def eigh(step: Step, a: Value) -> tuple[Expr, Expr]:
     return eigvecs(a), eigvals(a)
 
 
-def svd(step: Step, a: Value) -> tuple[Expr, ...]:
+def svd(step: TracedEquation, a: Value) -> tuple[Expr, ...]:
     """Singular values, and the vectors that belong to them."""
     a, p = step.trace.expr(a), step.params
     if p.get("subset_by_index") is not None:
@@ -84,7 +84,7 @@ def svd(step: Step, a: Value) -> tuple[Expr, ...]:
 # Functions of JAX
 
 
-def solve(step: Step, a: Value, b: Value) -> Expr:
+def solve(step: TracedEquation, a: Value, b: Value) -> Expr:
     """The solution of a system of equations."""
     a, b = step.trace.expr(a), step.trace.expr(b)
     if a.ndim != 2 or b.ndim not in (1, 2) or a.shape[-1] != b.shape[0] or "lu" not in primitives(step.eqn):
@@ -92,12 +92,7 @@ def solve(step: Step, a: Value, b: Value) -> Expr:
     return inv(a) @ b
 
 
-def inverse(step: Step, a: Value) -> Expr:
-    """The inverse of a matrix."""
-    return inv(step.trace.expr(a))
-
-
-def determinant(step: Step, a: Value) -> Expr:
+def determinant(step: TracedEquation, a: Value) -> Expr:
     """The determinant of a matrix. Small ones are polynomials, which need no inverse where they are 0."""
     a = step.trace.expr(a)
     if a.shape[-1] in (1, 2, 3):
@@ -105,7 +100,7 @@ def determinant(step: Step, a: Value) -> Expr:
     return det(a)
 
 
-def slogdet(step: Step, a: Value) -> tuple[Expr, Expr]:
+def slogdet(step: TracedEquation, a: Value) -> tuple[Expr, Expr]:
     """The sign and the logarithm of the absolute value of a determinant."""
     a = step.trace.expr(a)
     if facts(a).psd:
@@ -113,12 +108,7 @@ def slogdet(step: Step, a: Value) -> tuple[Expr, Expr]:
     return signdet(a), logabsdet(a)
 
 
-def pseudo_inverse(step: Step, a: Value, *_: Value) -> Expr:
-    """The pseudo-inverse of a matrix of full rank."""
-    return pinv(step.trace.expr(a))
-
-
-def exponential(step: Step, a: Value) -> Expr:
+def exponential(step: TracedEquation, a: Value) -> Expr:
     """The exponential of a matrix."""
     if len(step.avals[0].shape) != 2:
         raise Unsupported
@@ -135,12 +125,11 @@ FACTORS: dict[str, Handler] = {
 SOLVERS: dict[str, Handler] = {
     "solve": solve,
     "_solve": solve,
-    "inv": inverse,
+    "inv": lambda step, a: inv(step.trace.expr(a)),
     "_det": determinant,
     "det": determinant,
     "_slogdet_lu": slogdet,
     "_slogdet_small": slogdet,
-    "pinv": pseudo_inverse,
-    "_pinv": pseudo_inverse,
+    **dict.fromkeys(("pinv", "_pinv"), lambda step, a, *_: pinv(step.trace.expr(a))),
     "expm": exponential,
 }

@@ -18,11 +18,11 @@ from eindiff.functions.table import NAMES, Vocabulary
 Array = np.ndarray
 Primitive = Callable[..., Any]  # of its arrays, and its parameters by name
 
-KINDS = frozenset(map(np.dtype, ("float32", "float64", "int32", "int64", "uint32", "bool")))
-CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
+_TYPES = frozenset(map(np.dtype, ("float32", "float64", "int32", "int64", "uint32", "bool")))
+_INSIDE = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
          "custom_vjp_call": "call_jaxpr", "checkpoint": "jaxpr", "remat2": "jaxpr"}  # fmt: skip
 
-TURNS = 100  # of a loop
+MOST_TURNS = 100  # of a loop
 
 
 class NoNumbersError(EindiffError):
@@ -44,7 +44,7 @@ def _run(jaxpr: jex.Jaxpr, constants: Sequence[Array], inputs: Sequence[Array]) 
     for equation in jaxpr.eqns:
         results = _step(equation, [value(x) for x in equation.invars])
         for variable, result in zip(equation.outvars, results, strict=True):
-            if variable.aval.dtype not in KINDS or np.shape(result) != variable.aval.shape:
+            if variable.aval.dtype not in _TYPES or np.shape(result) != variable.aval.shape:
                 raise NoNumbersError(f"{equation.primitive} gives {variable.aval}")
             known[variable] = np.asarray(result).astype(variable.aval.dtype, copy=False)
     return [value(x) for x in jaxpr.outvars]
@@ -52,14 +52,14 @@ def _run(jaxpr: jex.Jaxpr, constants: Sequence[Array], inputs: Sequence[Array]) 
 
 def _step(equation: jex.JaxprEqn, args: Sequence[Array]) -> Sequence[Any]:
     name, parameters = equation.primitive.name, equation.params
-    if name in CALLS and CALLS[name] in parameters:
-        inside = parameters[CALLS[name]]
+    if name in _INSIDE and _INSIDE[name] in parameters:
+        inside = parameters[_INSIDE[name]]
         return _run(getattr(inside, "jaxpr", inside), getattr(inside, "consts", ()), args)
     if name == "scan":
         return _scan(args, **parameters)
-    if name not in PRIMITIVES or any(x.dtype not in KINDS for x in args):
+    if name not in BY_NUMPY or any(x.dtype not in _TYPES for x in args):
         raise NoNumbersError(f"{name} is not computed by NumPy here")
-    result = PRIMITIVES[name](*args, **parameters)
+    result = BY_NUMPY[name](*args, **parameters)
     return result if equation.primitive.multiple_results else [result]
 
 
@@ -74,7 +74,7 @@ def _scan(
     **_: Any,
 ) -> list[Array]:
     """A loop over the first axis of some arrays, with values that go from one turn to the next."""
-    if not 0 < length <= TURNS:
+    if not 0 < length <= MOST_TURNS:
         raise NoNumbersError(f"a loop of {length} turns")
     constants, carried, arrays = args[:num_consts], args[num_consts:][:num_carry], args[num_consts + num_carry :]
     results: list[Sequence[Array]] = [()] * length
@@ -210,7 +210,7 @@ _OF_ARRAYS: dict[str, Callable[..., Any]] = {
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert, "rem": np.fmod,
     "clamp": lambda least, x, most: np.minimum(np.maximum(x, least), most),
 }  # fmt: skip
-_OWN: dict[str, Primitive] = {
+_BY_NUMPY: dict[str, Primitive] = {
     **{name: _of_arrays(function) for name, function in _OF_ARRAYS.items()},
     **{
         name: _over_axes(function)
@@ -235,4 +235,4 @@ _OWN: dict[str, Primitive] = {
     "argmax": lambda x, *, axes, **_: np.argmax(x, axes[0]),
     "argmin": lambda x, *, axes, **_: np.argmin(x, axes[0]),
 }  # fmt: skip
-PRIMITIVES: Vocabulary[Primitive] = Vocabulary(_OWN, NAMES["jax"], lambda function: _of_arrays(function.value))
+BY_NUMPY: Vocabulary[Primitive] = Vocabulary(_BY_NUMPY, NAMES["jax"], lambda function: _of_arrays(function.value))

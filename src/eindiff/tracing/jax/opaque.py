@@ -1,33 +1,23 @@
-"""Opaque functions: pieces of a JAX program that have no constructor.
-
-The value is what JAX gives, and so is the derivative, which is an opaque function again; so there are derivatives of
-any order, and never a wrong one.
-"""
+"""Opaque functions of JAX programs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
-from math import prod
 from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eindiff.core import construct
 from eindiff.core.function import Function
 from eindiff.core.nodes import Apply, Expr
-from eindiff.core.recent import once
 from eindiff.core.sizes import Shape
-from eindiff.functions.opaque import REGISTRY
+from eindiff.tracing.opaque import made_later, opaque_function
 
 Run = Callable[..., Any]  # of JAX arrays, traceable
 
 PREFIX = "opaque_jax_"
-
-_numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +39,6 @@ def opaque(
     stem: str, run: Run, signature: Signature, rules: Sequence[Callable[..., Expr | None]] | None = None
 ) -> Function:
     """A function that JAX computes and differentiates; `rules` give its derivatives as expressions, or None."""
-    name = f"{PREFIX}{stem}_{next(_numbers)}"
-
     def cast(*args: Any) -> Any:
         """Programs have numbers of one type only; here they get the types of the original."""
         typed = [jnp.asarray(x).astype(dtype) for x, dtype in zip(args, signature.dtypes, strict=True)]
@@ -65,15 +53,11 @@ def opaque(
     ]
     core = tuple(0 if signature.elementwise else len(shape) for shape in signature.shapes)
     shape = () if signature.elementwise else signature.shape
-    work = 20.0 * prod(int(size) for size in shape)
-    return Function(
-        name, _registered(name, cast), tuple(derivatives), core=core, output=lambda *_: shape, flops=lambda *_: work,
-        latex=rf"\operatorname{{{name.replace('_', ' ')}}}",
-    )  # fmt: skip
+    return opaque_function(f"{PREFIX}{stem}", _value(cast), core, shape, derivatives)
 
 
-def _registered(name: str, run: Run) -> Callable:
-    """The value of a function: JAX's own arrays for such, else those of NumPy; known to programs by its name."""
+def _value(run: Run) -> Callable:
+    """The value of a function: JAX's own arrays for such, else those of NumPy."""
     compiled = jax.jit(run)
 
     def value(*args: Any) -> Any:
@@ -82,7 +66,6 @@ def _registered(name: str, run: Run) -> Callable:
         with jax.ensure_compile_time_eval():  # these are numbers, also while a program around them is being traced
             return np.asarray(compiled(*args), dtype=float)
 
-    REGISTRY[name] = value
     return value
 
 
@@ -106,7 +89,6 @@ def _derivative(
 ) -> Callable[..., Expr]:
     """f' by one argument, made when it is first asked for: the axes of the result first, then those of the argument."""
 
-    @once
     def made() -> Function:
         name = f"{stem.removesuffix('_derivative')}_derivative"
         if signature.elementwise:
@@ -118,9 +100,11 @@ def _derivative(
         tangents = [jnp.ones_like(x) if k == index else zero_tangent(x) for k, x in enumerate(args)]
         return jax.jvp(run, args, tuple(tangents))[1]
 
+    later = made_later(made)
+
     def derivative(*args: Expr) -> Expr:
         found = rule(*args) if rule and not signature.elementwise else None
-        return construct.apply(made(), args) if found is None else found
+        return later(*args) if found is None else found
 
     return derivative
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import log as natural_log
 
 import numpy as np
 
@@ -14,8 +13,10 @@ from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing, reductions
 from eindiff.functions import multilinear as arrays
 from eindiff.functions.elementwise import exp, power, softplus, where
-from eindiff.functions.multilinear import add, multiply, subtract
-from eindiff.tracing.jax.jaxpr import Handler, Step, Value
+from eindiff.functions.multilinear import multiply, subtract
+from eindiff.tracing import shapes
+from eindiff.tracing.composed import COMPOSED, fmod
+from eindiff.tracing.jax.jaxpr import Handler, TracedEquation, Value
 from eindiff.tracing.jax.opaque import is_real
 from eindiff.tracing.unsupported import Unsupported
 
@@ -28,7 +29,7 @@ def elementwise(function: Callable[..., Expr]) -> Handler:
 def recorded(function: Callable[..., Expr]) -> Handler:
     """The same, remembered for what it may become part of."""
 
-    def handler(step: Step, *args: Value) -> Expr:
+    def handler(step: TracedEquation, *args: Value) -> Expr:
         exprs = [step.trace.expr(x) for x in args]
         result = function(*exprs)
         step.trace.made[result] = (step.name, *exprs)
@@ -37,7 +38,7 @@ def recorded(function: Callable[..., Expr]) -> Handler:
     return handler
 
 
-def identity(step: Step, x: Value) -> Expr:
+def identity(step: TracedEquation, x: Value) -> Expr:
     """What does not change values."""
     return step.trace.expr(x)
 
@@ -48,7 +49,7 @@ def identity(step: Step, x: Value) -> Expr:
 def _logical(function: Callable[..., Expr]) -> Handler:
     """For integers these work bit by bit, which expressions do not."""
 
-    def handler(step: Step, *args: Value) -> Expr:
+    def handler(step: TracedEquation, *args: Value) -> Expr:
         if step.result.dtype != bool:
             for x in args:
                 step.trace.known(x)
@@ -57,12 +58,12 @@ def _logical(function: Callable[..., Expr]) -> Handler:
     return handler
 
 
-def is_finite(step: Step, x: Value) -> Expr:
+def is_finite(step: TracedEquation, x: Value) -> Expr:
     """Values of expressions are finite, or else so is no derivative."""
     return construct.filled(1, step.shape)
 
 
-def select(step: Step, which: Value, *cases: Value) -> Expr:
+def select(step: TracedEquation, which: Value, *cases: Value) -> Expr:
     """One of two cases, entry by entry."""
     if step.avals[0].dtype != bool or len(cases) != 2:
         raise Unsupported
@@ -95,7 +96,7 @@ def _is_lower(mask: np.ndarray) -> bool:
 # Arithmetic
 
 
-def divide(step: Step, a: Value, b: Value) -> Expr:
+def divide(step: TracedEquation, a: Value, b: Value) -> Expr:
     """A quotient; that of exp(x) and its sum is a softmax, which does not overflow."""
     if not step.is_real:
         raise Unsupported
@@ -109,7 +110,7 @@ def divide(step: Step, a: Value, b: Value) -> Expr:
     return multiply(numerator, power(denominator, -1))
 
 
-def logarithm(step: Step, x: Value) -> Expr:
+def logarithm(step: TracedEquation, x: Value) -> Expr:
     """A logarithm; that of a sum of exponentials does not overflow."""
     x = step.trace.expr(x)
     inner = step.trace.made[x][1] if step.trace.made.get(x, ("",))[0] == "abs" else x
@@ -119,7 +120,7 @@ def logarithm(step: Step, x: Value) -> Expr:
     return indexing.reshape(_log_of_sum(step, *found[1:]), inner.shape)
 
 
-def _sum_of_exponentials(step: Step, x: Expr) -> tuple[Expr, Expr, tuple[int, ...]] | None:
+def _sum_of_exponentials(step: TracedEquation, x: Expr) -> tuple[Expr, Expr, tuple[int, ...]] | None:
     """exp(y), y and the axes, if x is the sum of exp(y) over axes, perhaps with these axes kept."""
     made = step.trace.made
     while made.get(x, ("",))[0] == "kept":
@@ -130,7 +131,7 @@ def _sum_of_exponentials(step: Step, x: Expr) -> tuple[Expr, Expr, tuple[int, ..
     return (summed, made[summed][1], axes) if made.get(summed, ("",))[0] == "exp" else None
 
 
-def _log_of_sum(step: Step, exponent: Expr, axes: tuple[int, ...]) -> Expr:
+def _log_of_sum(step: TracedEquation, exponent: Expr, axes: tuple[int, ...]) -> Expr:
     """log(sum(exp(y))) over axes. What is subtracted in y along these axes only keeps others from overflow."""
     name, *operands = step.trace.made.get(exponent, ("",))
     if name == "sub":
@@ -142,44 +143,38 @@ def _log_of_sum(step: Step, exponent: Expr, axes: tuple[int, ...]) -> Expr:
     return reductions.logsumexp(exponent, axes)
 
 
-def integer_power(step: Step, x: Value) -> Expr:
-    """A power with a known integer."""
-    return power(step.trace.expr(x), int(step.params["y"]))
-
-
-def general_power(step: Step, a: Value, b: Value) -> Expr:
+def general_power(step: TracedEquation, a: Value, b: Value) -> Expr:
     """A power; a known exponent that is the same everywhere is part of the function."""
     if not isinstance(b, Expr) and np.all(np.asarray(b) == np.ravel(b)[0]):
         return power(step.trace.expr(a), np.ravel(b)[0].item())
     return power(*step.exprs([a, b]))
 
 
-def remainder(step: Step, a: Value, b: Value) -> Expr:
+def remainder(step: TracedEquation, a: Value, b: Value) -> Expr:
     """What is left after division, with the sign of the dividend."""
     if not step.is_real:
         raise Unsupported
-    a, b = step.exprs([a, b])
-    return a - b * functions.trunc(a / b)
+    return fmod(*step.exprs([a, b]))
 
 
-def maximum(step: Step, a: Value, b: Value) -> Expr:
+def maximum(step: TracedEquation, a: Value, b: Value) -> Expr:
     """The larger one; -inf is no number to compare with."""
     return _extreme(step, a, b, -np.inf, functions.maximum)
 
 
-def minimum(step: Step, a: Value, b: Value) -> Expr:
+def minimum(step: TracedEquation, a: Value, b: Value) -> Expr:
     """The smaller one."""
     return _extreme(step, a, b, np.inf, functions.minimum)
 
 
-def _extreme(step: Step, a: Value, b: Value, neutral: float, function: Callable[..., Expr]) -> Expr:
+def _extreme(step: TracedEquation, a: Value, b: Value, neutral: float, function: Callable[..., Expr]) -> Expr:
     for one, other in ((a, b), (b, a)):
         if not isinstance(one, Expr) and np.all(np.asarray(one) == neutral):
             return arrays.broadcast("max", [step.trace.expr(other), arrays.zeros(*step.shape)])[0]
     return function(step.trace.expr(a), step.trace.expr(b))
 
 
-def clamp(step: Step, low: Value, x: Value, high: Value) -> Expr:
+def clamp(step: TracedEquation, low: Value, x: Value, high: Value) -> Expr:
     """x between two bounds; the derivative at the bounds is 0."""
     return _clamped(*(step.trace.expr(v) for v in (low, x, high)))
 
@@ -189,7 +184,7 @@ def _clamped(low: Expr, x: Expr, high: Expr) -> Expr:
     return where(inside, x, where(functions.greater(x, low), high, low))
 
 
-def convert(step: Step, x: Value) -> Expr:
+def convert(step: TracedEquation, x: Value) -> Expr:
     """Another type of numbers. A fraction that becomes an integer is cut off, what becomes a truth value compared."""
     expr, old, new = step.trace.expr(x), step.avals[0].dtype, step.params["new_dtype"]
     if np.dtype(new).kind == "b" and old.kind != "b":
@@ -199,22 +194,17 @@ def convert(step: Step, x: Value) -> Expr:
     return expr
 
 
-def round_(step: Step, x: Value) -> Expr:
+def round_(step: TracedEquation, x: Value) -> Expr:
     """The nearest integer; of two, the even one."""
     if int(step.params["rounding_method"]) != 1:
         raise Unsupported
     return functions.rint(step.trace.expr(x))
 
 
-def stop(step: Step, x: Value) -> Expr:
-    """A value that counts as constant."""
-    return step.trace.stop(step.trace.expr(x))
-
-
 # Reductions and products
 
 
-def reduce_sum(step: Step, x: Value) -> Expr:
+def reduce_sum(step: TracedEquation, x: Value) -> Expr:
     """The sum over some axes."""
     x, axes = step.trace.expr(x), tuple(int(k) for k in step.params["axes"])
     result = arrays.sum(x, axes)
@@ -235,14 +225,14 @@ def _all(x: Expr, axes: tuple[int, ...]) -> Expr:
     return 1 - _any(1 - x, axes)
 
 
-def cumulative_sum(step: Step, x: Value) -> Expr:
+def cumulative_sum(step: TracedEquation, x: Value) -> Expr:
     """Running sums along an axis."""
     x, axis = step.trace.expr(x), int(step.params["axis"])
     flip = (slice(None),) * axis + (slice(None, None, -1),)
     return arrays.cumsum(x[flip], axis)[flip] if step.params["reverse"] else arrays.cumsum(x, axis)
 
 
-def dot_general(step: Step, a: Value, b: Value) -> Expr:
+def dot_general(step: TracedEquation, a: Value, b: Value) -> Expr:
     """A product that sums over pairs of axes, and keeps others: those of batches first, then a's, then b's."""
     a, b = step.trace.expr(a), step.trace.expr(b)
     (left, right), (left_batch, right_batch) = step.params["dimension_numbers"]
@@ -260,7 +250,7 @@ def dot_general(step: Step, a: Value, b: Value) -> Expr:
 # Shapes
 
 
-def broadcast_in_dim(step: Step, x: Value, *_: Value) -> Expr:
+def broadcast_in_dim(step: TracedEquation, x: Value, *_: Value) -> Expr:
     """Axes put into places of a larger shape, and repeated along the others."""
     x, shape = step.trace.expr(x), step.shape
     labels, sizes = [], dict(enumerate(shape))
@@ -271,7 +261,7 @@ def broadcast_in_dim(step: Step, x: Value, *_: Value) -> Expr:
     return _same_entries(step, x, result)
 
 
-def reshape(step: Step, x: Value, *_: Value) -> Expr:
+def reshape(step: TracedEquation, x: Value, *_: Value) -> Expr:
     """The same entries in row-major order."""
     if step.name == "reshape" and step.params.get("dimensions") is not None:
         raise Unsupported
@@ -279,7 +269,7 @@ def reshape(step: Step, x: Value, *_: Value) -> Expr:
     return _same_entries(step, x, indexing.reshape(x, step.shape))
 
 
-def _same_entries(step: Step, x: Expr, result: Expr) -> Expr:
+def _same_entries(step: TracedEquation, x: Expr, result: Expr) -> Expr:
     """The result, remembered as what it is with axes of size 1 added or taken away."""
     same = [size for size in x.shape if size != 1] == [size for size in result.shape if size != 1]
     if same and result is not x and result not in step.trace.made:
@@ -287,62 +277,16 @@ def _same_entries(step: Step, x: Expr, result: Expr) -> Expr:
     return result
 
 
-def transpose(step: Step, x: Value) -> Expr:
-    """Axes in another order."""
-    return arrays.transpose(step.trace.expr(x), tuple(int(k) for k in step.params["permutation"]))
-
-
-def concatenate(step: Step, *args: Value) -> Expr:
+def concatenate(step: TracedEquation, *args: Value) -> Expr:
     """Arrays joined along an axis; those without entries are left out."""
     parts = [step.trace.expr(x) for x, aval in zip(args, step.avals, strict=True) if 0 not in aval.shape]
     return indexing.concatenate(parts, int(step.params["dimension"]))
 
 
-def stack(step: Step, *args: Value) -> Expr:
-    """Arrays joined along a new axis."""
-    return indexing.stack([step.trace.expr(x) for x in args], int(step.params["axis"]))
-
-
-def tile(step: Step, x: Value) -> Expr:
-    """Copies of an array beside each other: a new axis before each one, merged with it."""
-    x, copies = step.trace.expr(x), [int(n) for n in step.params["reps"]]
-    sizes = {2 * k: n for k, n in enumerate(copies)} | {2 * k + 1: n for k, n in enumerate(x.shape)}
-    labels = tuple(range(1, 2 * x.ndim, 2))
-    spread = construct.einsum(1, [(x, labels)], tuple(range(2 * x.ndim)), sizes)
-    return indexing.reshape(spread, step.shape)
-
-
-def split(step: Step, x: Value) -> tuple[Expr, ...]:
-    """An array in pieces along an axis."""
-    x, axis, start = step.trace.expr(x), int(step.params["axis"]), 0
-    pieces = []
-    for size in step.params["sizes"]:
-        pieces.append(x[(slice(None),) * axis + (slice(start, start + size),)])
-        start += size
-    return tuple(pieces)
-
-
 # Functions of JAX that are known by name
 
 
-def relu6(step: Step, x: Value) -> Expr:
-    """x between 0 and 6."""
-    return _clamped(construct.filled(0, ()), step.trace.expr(x), construct.filled(6, ()))
-
-
-def logit(step: Step, x: Value) -> Expr:
-    """log(x / (1 - x))."""
-    x = step.trace.expr(x)
-    return functions.log(x) - functions.log1p(-x)
-
-
-def xlogx(step: Step, x: Value) -> Expr:
-    """x log(x)."""
-    x = step.trace.expr(x)
-    return x * functions.log(x)
-
-
-def logaddexp(step: Step, a: Value, b: Value) -> Expr:
+def logaddexp(step: TracedEquation, a: Value, b: Value) -> Expr:
     """log(exp(a) + exp(b))."""
     if not isinstance(b, Expr) and not np.any(b):
         return arrays.broadcast("logaddexp", [softplus(step.trace.expr(a)), arrays.zeros(*step.shape)])[0]
@@ -350,49 +294,50 @@ def logaddexp(step: Step, a: Value, b: Value) -> Expr:
     return b + softplus(a - b)
 
 
-def xlogy(step: Step, x: Value, y: Value) -> Expr:
+def xlogy(step: TracedEquation, x: Value, y: Value) -> Expr:
     """x log(y), and 0 where x is 0, whatever y is, if x is data."""
     x, y = step.exprs([x, y])
     return x * functions.log(y if step.trace.depends(x) else where(x * x, y, arrays.ones(*y.shape)))
 
 
-def xlog1py(step: Step, x: Value, y: Value) -> Expr:
+def xlog1py(step: TracedEquation, x: Value, y: Value) -> Expr:
     """x log(1 + y), and 0 where x is 0, whatever y is, if x is data."""
     x, y = step.exprs([x, y])
     return x * functions.log1p(y if step.trace.depends(x) else where(x * x, y, arrays.zeros(*y.shape)))
 
 
-def _differ(a: Expr, b: Expr) -> Expr:
-    """Only what is not a number differs from itself."""
-    return functions.isnan(a) if a is b else 1 - functions.equal(a, b)
-
+_AS_NUMPY = {
+    "add": "add", "add_any": "add", "neg": "negative", "sqrt": "sqrt", "square": "square", "exp2": "exp2", "lt": "less",
+    "ge": "greater_equal", "le": "less_equal", "eq": "equal", "ne": "not_equal",
+}  # fmt: skip
 
 PRIMITIVES: dict[str, Handler] = {
+    **{name: elementwise(COMPOSED[same]) for name, same in _AS_NUMPY.items()},
     **dict.fromkeys(("copy", "copy_p", "reduce_precision", "pvary", "device_put"), identity),
-    "add": elementwise(add), "add_any": elementwise(add), "sub": recorded(subtract), "mul": recorded(multiply),
-    "neg": elementwise(lambda x: -x), "exp": recorded(exp), "abs": recorded(functions.abs), "log": logarithm,
-    "sqrt": elementwise(functions.sqrt), "square": elementwise(functions.square),
+    "sub": recorded(subtract), "mul": recorded(multiply),
+    "exp": recorded(exp), "abs": recorded(functions.abs), "log": logarithm,
     "rsqrt": elementwise(lambda x: power(x, Fraction(-1, 2))),
-    "exp2": elementwise(lambda x: exp(natural_log(2) * x)), "integer_pow": integer_power, "pow": general_power,
+    "integer_pow": lambda step, x: power(step.trace.expr(x), int(step.params["y"])), "pow": general_power,
     "div": divide, "rem": remainder, "max": maximum, "min": minimum, "clamp": clamp, "round": round_,
-    "convert_element_type": convert, "stop_gradient": stop, "is_finite": is_finite, "select_n": select,
-    "lt": elementwise(lambda a, b: functions.greater(b, a)),
-    "ge": elementwise(lambda a, b: 1 - functions.greater(b, a)),
-    "le": elementwise(lambda a, b: 1 - functions.greater(a, b)),
-    "eq": elementwise(functions.equal), "ne": elementwise(_differ),
+    "stop_gradient": lambda step, x: step.trace.stop(step.trace.expr(x)),
+    "convert_element_type": convert, "is_finite": is_finite, "select_n": select,
     "and": _logical(multiply), "or": _logical(lambda a, b: a + b - a * b), "not": _logical(lambda a: 1 - a),
     "xor": _logical(lambda a, b: a + b - 2 * a * b),
     "reduce_sum": reduce_sum, "reduce_max": reduction(reductions.max), "reduce_min": reduction(reductions.min),
     "reduce_prod": reduction(reductions.prod), "reduce_or": reduction(_any), "reduce_and": reduction(_all),
     "cumsum": cumulative_sum, "dot_general": dot_general,
     "broadcast_in_dim": broadcast_in_dim, "reshape": reshape, "squeeze": reshape, "expand_dims": reshape,
-    "transpose": transpose, "concatenate": concatenate, "split": split, "stack": stack, "tile": tile,
+    "concatenate": concatenate,
+    "transpose": lambda step, x: arrays.transpose(step.trace.expr(x), [int(k) for k in step.params["permutation"]]),
+    "split": lambda step, x: tuple(shapes.pieces(step.trace.expr(x), step.params["sizes"], int(step.params["axis"]))),
+    "stack": lambda step, *args: indexing.stack([step.trace.expr(x) for x in args], int(step.params["axis"])),
+    "tile": lambda step, x: shapes.tile(step.trace.expr(x), step.params["reps"]),
 }  # fmt: skip
 
 BY_NAME: dict[str, Handler] = {
-    "relu6": relu6,
-    "logit": logit,
-    "_xlogx": xlogx,
+    "relu6": elementwise(lambda x: _clamped(construct.filled(0, ()), x, construct.filled(6, ()))),
+    "logit": elementwise(COMPOSED["logit"]),
+    "_xlogx": elementwise(lambda x: x * functions.log(x)),
     "logaddexp": logaddexp,
     "xlogy": xlogy,
     "xlog1py": xlog1py,

@@ -24,10 +24,11 @@ from eindiff.tracing.names import VariableNames, argument_names, function_name
 from eindiff.tracing.numpy.protocol import NeedsValueError
 from eindiff.tracing.numpy.traced_array import argument, has_traced, joined, unwrapped
 from eindiff.tracing.numpy.trees import flatten, leaves_of, map_leaves, map_named
-from eindiff.tracing.numpy.views import RANDOM, View, random_states
+from eindiff.tracing.numpy.views import View, random_states
+from eindiff.tracing.unsupported import RANDOM
 from eindiff.tracing.verify import Call, compare, interpreter
 
-LARGE = 64  # entries from which a captured array is an input of the program, not written into it
+MOST_INLINE = 64  # entries from which a captured array is an input of the program, not written into it
 
 # Tracing
 
@@ -192,7 +193,7 @@ def lifted(f: Callable, outputs: Sequence[Expr], used: VariableNames) -> tuple[l
     values: dict[str, np.ndarray] = {}
     captured = _captured(f)
     for node in topological(outputs):
-        if isinstance(node, Constant) and isinstance(node.value, np.ndarray) and node.value.size > LARGE:
+        if isinstance(node, Constant) and isinstance(node.value, np.ndarray) and node.value.size > MOST_INLINE:
             alike = (k for k, x in captured.items() if x.shape == node.shape and np.array_equal(x, node.value))
             name = used.unused(next(alike, "constant"))
             values[name], done[node] = node.value, construct.variable(name, node.shape)

@@ -176,10 +176,11 @@ class NumPyLibrary(Library):
         try:
             result = run(f, args, named)
         except NeedsValueError as error:
-            wanted = set(variables(*error.expressions))
-            if not wanted or any(inputs[k] in wanted for k in by):
+            wanted = variables(*error.expressions)
+            leaves = frozenset(k for k, x in inputs.items() if x in wanted)
+            if not leaves or not leaves.isdisjoint(by):
                 raise
-            raise NeedsLeavesError(frozenset(k for k, x in inputs.items() if x in wanted)) from None
+            raise NeedsLeavesError(leaves) from None
         except UntraceableError:
             f(*deepcopy(arguments.args), **deepcopy(arguments.keywords))  # raises its own error, if it is one
             raise

@@ -10,22 +10,20 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from inspect import signature
-from math import log as ln
-from math import pi
-from math import sqrt as root
 from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
 
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Expr, Map, variables
+from eindiff.core.nodes import Expr, variables
 from eindiff.functions import elementwise as functions
 from eindiff.functions import multilinear as arrays
-from eindiff.functions import reductions, special_functions
-from eindiff.functions.multilinear import Operand, add, as_expr, divide, multiply, short, subtract
+from eindiff.functions import reductions
+from eindiff.functions.multilinear import as_expr, short
 from eindiff.functions.table import NAMES, Vocabulary
-from eindiff.tracing.numpy.table import FUNCTIONS, Reduce, reduction, vecdot
+from eindiff.tracing.algebra import FUNCTIONS, Reduce, reduction
+from eindiff.tracing.composed import COMPOSED
 
 
 class NeedsValueError(EindiffError):
@@ -48,113 +46,7 @@ def refuse(operation: str, expressions: Sequence[Expr], hint: str) -> NoReturn:
     raise NeedsValueError(f"{operation} needs the value of {short(first)}{of}, which is symbolic: {hint}", expressions)
 
 
-# Elementwise functions
-
-
-def truth(a: Operand) -> Expr:
-    """1 where an entry is not 0, else 0."""
-    a = as_expr(a)
-    return a if _is_truth(a) else functions.where(a, 1, 0)
-
-
-def _is_truth(a: Expr) -> bool:
-    """Whether an expression is known to be 0 or 1."""
-    if isinstance(a, Map) and a.function.name == "where":
-        return all(_is_truth(choice) for choice in a.args[1:])
-    return (isinstance(a, Map) and a.function.name in ("greater", "step")) or arrays.coefficient_of(a) in (0, 1)
-
-
-def _not(a: Operand) -> Expr:
-    return functions.where(a, 0, 1)
-
-
-def _hypot(a: Operand, b: Operand) -> Expr:
-    return functions.sqrt(add(functions.square(a), functions.square(b)))
-
-
-def _logaddexp(a: Operand, b: Operand) -> Expr:
-    return add(a, functions.softplus(subtract(b, a)))
-
-
-def _heaviside(x: Operand, at_zero: Operand) -> Expr:
-    return add(functions.step(x), multiply(at_zero, functions.equal(x, 0)))
-
-
-def _xlogy(a: Operand, b: Operand) -> Expr:
-    """a log(b), and 0 where both are 0."""
-    both = functions.equal(b, 0) if a is b else multiply(functions.equal(a, 0), functions.equal(b, 0))
-    return multiply(a, functions.log(add(b, both)))
-
-
-def _rel_entr(a: Operand, b: Operand) -> Expr:
-    return subtract(_xlogy(a, a), _xlogy(a, b))
-
-
-def _floor_divide(a: Operand, b: Operand) -> Expr:
-    """The largest integer not above the quotient."""
-    return functions.floor(divide(a, b))
-
-
-# What is no row of the table of functions, which has all others
-_COMPOSED: dict[str, Callable[..., Expr]] = {
-    # arithmetic
-    "add": add,
-    "subtract": subtract,
-    "multiply": multiply,
-    "divide": divide,
-    "negative": lambda x: multiply(-1, x),
-    "positive": as_expr,
-    "power": functions.power,
-    "float_power": functions.power,
-    "square": functions.square,
-    "sqrt": functions.sqrt,
-    "reciprocal": functions.reciprocal,
-    "conjugate": as_expr,
-    "hypot": _hypot,
-    # products
-    "matmul": arrays.matmul,
-    "vecdot": vecdot,
-    "matvec": lambda a, x: arrays.einsum("...ij,...j->...i", a, x),
-    "vecmat": lambda x, a: arrays.einsum("...i,...ij->...j", x, a),
-    # exponentials and logarithms
-    "exp2": lambda x: functions.exp(multiply(ln(2), x)),
-    "log2": lambda x: multiply(1 / ln(2), functions.log(x)),
-    "log10": lambda x: multiply(1 / ln(10), functions.log(x)),
-    "logaddexp": _logaddexp,
-    "logaddexp2": lambda a, b: multiply(1 / ln(2), _logaddexp(multiply(ln(2), a), multiply(ln(2), b))),
-    "degrees": lambda x: multiply(180 / pi, x),
-    "rad2deg": lambda x: multiply(180 / pi, x),
-    "radians": lambda x: multiply(pi / 180, x),
-    "deg2rad": lambda x: multiply(pi / 180, x),
-    # choices; comparisons are 0 or 1
-    "minimum": functions.minimum,
-    "fmin": functions.minimum,
-    "heaviside": _heaviside,
-    "less": lambda a, b: functions.greater(b, a),
-    "greater_equal": lambda a, b: 1 - functions.greater(b, a),
-    "less_equal": lambda a, b: 1 - functions.greater(a, b),
-    "equal": functions.equal,
-    "not_equal": lambda a, b: 1 - functions.equal(a, b),
-    "logical_not": _not,
-    "logical_and": lambda a, b: functions.where(a, truth(b), 0),
-    "logical_or": lambda a, b: functions.where(a, 1, truth(b)),
-    "logical_xor": lambda a, b: functions.where(a, _not(b), truth(b)),
-    # constant almost everywhere
-    "floor_divide": _floor_divide,
-    "remainder": lambda a, b: subtract(a, multiply(b, _floor_divide(a, b))),
-    # scipy.special
-    "logit": lambda x: subtract(functions.log(x), functions.log1p(multiply(-1, x))),
-    "log_expit": lambda x: multiply(-1, functions.softplus(multiply(-1, x))),
-    "ndtr": lambda x: multiply(0.5, add(1, special_functions.erf(multiply(1 / root(2), x)))),
-    "xlogy": _xlogy,
-    "xlog1py": lambda a, b: multiply(a, functions.log1p(b)),
-    "entr": lambda x: multiply(-1, _xlogy(x, x)),
-    "rel_entr": _rel_entr,
-    "kl_div": lambda a, b: add(_rel_entr(a, b), multiply(-1, a), b),
-}
-_COMPOSED |= {f"bitwise_{name}": _COMPOSED[f"logical_{name}"] for name in ("and", "or", "xor")}
-_COMPOSED["invert"] = _COMPOSED["logical_not"]
-UFUNCS: Vocabulary[Callable[..., Expr]] = Vocabulary(_COMPOSED, NAMES["numpy"], lambda function: function.public)
+UFUNCS: Vocabulary[Callable[..., Expr]] = Vocabulary(COMPOSED, NAMES["numpy"], lambda function: function.public)
 
 # ufunc.reduce, along the first axis if none is given
 REDUCTIONS: dict[str, Reduce] = {
@@ -171,8 +63,8 @@ REDUCTIONS: dict[str, Reduce] = {
 BRANCH = "choose entry by entry with np.where(condition, a, b), np.maximum or np.minimum"
 ORDER = "the order of entries is no smooth function of them; np.max and np.min are there"
 PLACES = "places cannot depend on it; choose with np.where(condition, a, b), or give the places as an argument"
-IN_PLACE = "expressions do not change: make a new one with np.where, np.concatenate or np.stack"
-ROUNDING = "only np.floor, ceil, trunc, rint, round and remainder are there"
+NO_CHANGE = "expressions do not change: make a new one with np.where, np.concatenate or np.stack"
+ONLY_ROUNDING = "only np.floor, ceil, trunc, rint, round and remainder are there"
 COMPLEX = "only real numbers have derivatives here"
 NO_FORM = "it has no symbolic form; write it with functions that have one"
 NO_FACTOR = "use np.linalg.cholesky, eigh, svd or solve"
@@ -182,8 +74,8 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("unique", "searchsorted", "digitize", "histogram", "bincount", "interp"), ORDER),
     **dict.fromkeys(("argmax", "argmin", "nonzero", "flatnonzero", "argwhere", "extract", "compress"), PLACES),
     **dict.fromkeys(("any", "all", "allclose", "isclose", "array_equal", "isinf", "isfinite"), BRANCH),
-    **dict.fromkeys(("copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis"), IN_PLACE),
-    **dict.fromkeys(("fmod", "divmod", "modf"), ROUNDING),
+    **dict.fromkeys(("copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis"), NO_CHANGE),
+    **dict.fromkeys(("fmod", "divmod", "modf"), ONLY_ROUNDING),
     **dict.fromkeys(("fft.fft", "fft.ifft", "fft.rfft", "angle", "linalg.eig", "linalg.eigvals"), COMPLEX),
     **dict.fromkeys(("linalg.qr", "linalg.lstsq", "linalg.matrix_rank", "linalg.cond"), NO_FACTOR),
 }
@@ -340,7 +232,7 @@ _CONVERSIONS = {
     "bool": ("a branch of Python (if, while, and, or, not)", BRANCH),
     "float": ("a Python number", "use functions of NumPy instead of those of math"),
     "int": ("an integer", "sizes, counts and places cannot depend on it; give it as an argument that is an integer"),
-    "setitem": ("an assignment into it", IN_PLACE),
+    "setitem": ("an assignment into it", NO_CHANGE),
 }
 
 

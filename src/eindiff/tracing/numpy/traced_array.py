@@ -21,12 +21,10 @@ from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing as ix
 from eindiff.functions.multilinear import as_expr, short
 from eindiff.tracing.numpy import protocol
-from eindiff.tracing.numpy.shapes import broadcast_to
-from eindiff.tracing.numpy.types import function_type, of_type, result_type, ufunc_type
+from eindiff.tracing.numpy.types import FLOAT, function_type, of_type, result_type, ufunc_type
 from eindiff.tracing.numpy.values import Values
+from eindiff.tracing.shapes import broadcast_to
 from eindiff.tracing.storage import Storage
-
-FLOAT = np.dtype(float)
 
 # Functions that may give a view of their argument
 VIEWS = frozenset({

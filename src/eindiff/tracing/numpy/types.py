@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from eindiff.core.errors import EindiffError
-from eindiff.tracing.numpy.shapes import FUNCTIONS as SHAPES
+from eindiff.tracing.shapes import FUNCTIONS as SHAPES
 
 FLOAT = np.dtype(float)
-_SAME = frozenset({"copy", "zeros_like", "ones_like", "empty_like", "full_like", "imag", "max", "min", "amax", "amin"})
+_LIKE = frozenset({"copy", "zeros_like", "ones_like", "empty_like", "full_like", "imag", "max", "min", "amax", "amin"})
 
 
 def _types(value: Any) -> list[Any]:
@@ -59,4 +59,4 @@ def function_type(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -
         return np.dtype(keywords["dtype"])
     if name in ("where", "append"):
         return result_type(*args[-2:])
-    return result_type(args[0]) if args and (name in _SAME or name in SHAPES) else FLOAT
+    return result_type(args[0]) if args and (name in _LIKE or name in SHAPES) else FLOAT

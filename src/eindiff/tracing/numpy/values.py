@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from operator import index
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -29,7 +31,7 @@ class Values:
 
         def _numbers(self) -> np.ndarray | None: ...
 
-        def __getitem__(self, index: Any) -> Any: ...
+        def __getitem__(self, place: Any) -> Any: ...
 
     def _known(self) -> np.ndarray | None:
         """The values, if they depend on nothing that is symbolic."""
@@ -51,21 +53,21 @@ class Values:
             entries[place] = self[place]
         return entries
 
-    def __bool__(self) -> bool:
+    def _converted(self, kind: str, convert: Callable[[np.ndarray], Any]) -> Any:
         known = self._known()
-        return protocol.convert(self.__eindiff_expression__, "bool") if known is None else bool(known)
+        return protocol.convert(self.__eindiff_expression__, kind) if known is None else convert(known)
+
+    def __bool__(self) -> bool:
+        return self._converted("bool", bool)
 
     def __float__(self) -> float:
-        known = self._known()
-        return protocol.convert(self.__eindiff_expression__, "float") if known is None else float(known)
+        return self._converted("float", float)
 
     def __int__(self) -> int:
-        known = self._known()
-        return protocol.convert(self.__eindiff_expression__, "int") if known is None else int(known)
+        return self._converted("int", int)
 
     def __index__(self) -> int:
-        known = self._known()
-        return protocol.convert(self.__eindiff_expression__, "int") if known is None else known.__index__()
+        return self._converted("int", index)
 
     def __reduce__(self) -> NoReturn:
         protocol.refuse("pickle", [self.__eindiff_expression__], "symbolic arrays stay in the function that is traced")

@@ -21,8 +21,8 @@ from eindiff.core.errors import EindiffError
 from eindiff.tracing.closures import contents_of, names_of
 from eindiff.tracing.numpy.protocol import refuse
 from eindiff.tracing.numpy.traced_array import TracedArray, expression, has_traced, made, stacked, unwrapped, wrapped
+from eindiff.tracing.unsupported import RANDOM
 
-RANDOM = "is random: draw the numbers outside of the function and pass them to it"
 _SOURCES = (np.random.Generator, np.random.RandomState, random.Random)
 _SEEDED = ("default_rng", "RandomState", "Generator", "SeedSequence", "PCG64", "Philox", "MT19937", "SFC64", "Random")
 MOST_PARTS = 64  # of a container that is looked at
@@ -105,16 +105,16 @@ _ARRAYS = {
     "array": _array(np.array, True), "asarray": _array(np.asarray, False), "asanyarray": _array(np.asanyarray, False),
     "ascontiguousarray": _array(np.ascontiguousarray, False),
 }  # fmt: skip
-_FUNCTIONS = {id(getattr(np, name)): function for name, function in _ARRAYS.items()}
+_REPLACED = {id(getattr(np, name)): function for name, function in _ARRAYS.items()}
 _NUMPY = _Module(np, {**_ARRAYS, "random": _Random("np.random", np.random)}, lambda value: value)
-_MODULES = {"numpy", "random", "eindiff"}  # whose functions are others, also where they are imported inside
+_NAMED_MODULES = {"numpy", "random", "eindiff"}  # whose functions are others, also where they are imported inside
 
 
 class _Globals(dict):
     """The globals of a module as a view shows them; what a function assigns is kept here until it has run."""
 
     def __init__(self, own: dict[str, Any], view: View) -> None:
-        super().__init__({name: own[name] for name in _OF_MODULES if name in own})
+        super().__init__({name: own[name] for name in _MODULE_NAMES if name in own})
         self.own, self.view = own, view
         self["__builtins__"] = {**vars(builtins), "__import__": self._import}
 
@@ -126,10 +126,10 @@ class _Globals(dict):
 
     def keep(self) -> None:
         """Assign to the globals of the module what was assigned here."""
-        self.own.update({name: value for name, value in self.items() if name not in _OF_MODULES})
+        self.own.update({name: value for name, value in self.items() if name not in _MODULE_NAMES})
 
 
-_OF_MODULES = ("__name__", "__package__", "__spec__", "__loader__", "__file__", "__builtins__")
+_MODULE_NAMES = ("__name__", "__package__", "__spec__", "__loader__", "__file__", "__builtins__")
 
 
 class View:
@@ -157,7 +157,7 @@ class View:
                 return self._container(value)
             case _ if isinstance(value, _SOURCES):
                 return _Random(name or type(value).__name__, value)
-        return _FUNCTIONS.get(id(value), value)
+        return _REPLACED.get(id(value), value)
 
     def _container(self, value: Any) -> Any:
         """A list, tuple or dictionary of functions; all others are left as they are."""
@@ -245,7 +245,7 @@ def _parts(value: Any) -> list[Any]:
 def _is_replaceable(value: Any) -> bool:
     """Whether there may be something else for a value, or for what a container holds."""
     kinds = (FunctionType, MethodType, partial, ModuleType, *_SOURCES)
-    return any(isinstance(part, kinds) or id(part) in _FUNCTIONS for part in (value, *_parts(value)))
+    return any(isinstance(part, kinds) or id(part) in _REPLACED for part in (value, *_parts(value)))
 
 
 def _values(f: FunctionType) -> Iterator[Any]:
@@ -266,7 +266,7 @@ def _sees_other(f: FunctionType) -> bool:
     if f.__globals__.get("__name__", "").partition(".")[0] in _LIBRARIES:
         return False
     names = names_of(f.__code__)
-    if any(name in _MODULES and name not in f.__globals__ for name in names):  # it may be imported there
+    if any(name in _NAMED_MODULES and name not in f.__globals__ for name in names):  # it may be imported there
         return True
     of_numpy = any(name in _NUMPY._replaced for name in names)
     return any(of_numpy if value is np else _has_other(value) for value in _values(f))
@@ -276,4 +276,4 @@ def _has_other(value: Any) -> bool:
     if isinstance(value, ModuleType):
         return value.__name__ in ("numpy.random", "random", "eindiff")
     is_method = isinstance(value, MethodType | BuiltinMethodType)
-    return isinstance(value.__self__ if is_method else value, _SOURCES) or id(value) in _FUNCTIONS
+    return isinstance(value.__self__ if is_method else value, _SOURCES) or id(value) in _REPLACED

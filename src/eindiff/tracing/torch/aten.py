@@ -7,9 +7,10 @@ decompositions, or is opaque. Names are those of ATen without the overload (`sum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, log, pi, prod
+from functools import partial
+from math import inf
 from typing import Any
 
 from eindiff.core import construct
@@ -18,9 +19,12 @@ from eindiff.core.nodes import Expr
 from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing, reductions
 from eindiff.functions import multilinear as arrays
-from eindiff.functions.elementwise import greater
+from eindiff.functions.elementwise import equal, greater
 from eindiff.functions.multilinear import as_expr
 from eindiff.functions.table import NAMES, Vocabulary
+from eindiff.tracing.algebra import var
+from eindiff.tracing.composed import COMPOSED, fmod, not_equal
+from eindiff.tracing.shapes import broadcast_to, kept
 from eindiff.tracing.unsupported import Unsupported
 
 Axes = int | Sequence[int] | None
@@ -53,6 +57,25 @@ def op(*names: str, known: tuple[int, ...] = ()) -> Callable[[Callable], Callabl
     return add
 
 
+def ops(rows: Mapping[str, Callable[..., Any]]) -> None:
+    """Add functions to the table, each under some names; arguments that only PyTorch names say nothing here."""
+    for names, function in rows.items():
+        op(*names.split())(function)
+
+
+# What is composed of others as NumPy's functions are
+ops({
+    names: partial(lambda function, *args, **_: function(*args), COMPOSED[name])
+    for names, name in {
+        "mul multiply logical_and bitwise_and": "multiply", "pow float_power": "power", "minimum fmin": "minimum",
+        "neg": "negative", "reciprocal": "reciprocal", "sqrt": "sqrt", "square": "square", "hypot": "hypot",
+        "exp2": "exp2", "log2": "log2", "log10": "log10", "deg2rad": "deg2rad", "rad2deg": "rad2deg",
+        "logaddexp": "logaddexp", "xlogy special_xlogy": "xlogy", "floor_divide": "floor_divide",
+        "remainder": "remainder", "lt": "less", "ge": "greater_equal", "le": "less_equal", "eq": "equal",
+        "ne logical_xor bitwise_xor": "not_equal", "mm bmm matmul mv": "matmul",
+    }.items()
+})  # fmt: skip
+
 # Axes
 
 
@@ -61,13 +84,6 @@ def axes_of(x: Expr, dim: Axes) -> list[int]:
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return list(range(x.ndim))
     return [k % x.ndim if x.ndim else 0 for k in ([dim] if isinstance(dim, int) else dim)] if x.ndim else []
-
-
-def kept(result: Expr, axes: Sequence[int], keepdim: bool) -> Expr:
-    """A reduced tensor with its axes back, of size 1, if they are wanted."""
-    for axis in sorted(axes) if keepdim else ():
-        result = result[(slice(None),) * axis + (None,)]
-    return result
 
 
 def reduced(function: Callable[[Expr, list[int]], Expr]) -> Callable:
@@ -80,37 +96,25 @@ def reduced(function: Callable[[Expr, list[int]], Expr]) -> Callable:
     return row
 
 
-# Elementwise functions of one argument that are no rows of the table of functions
-
-UNARY: dict[str, Callable[[Expr], Expr]] = {
-    "deg2rad": lambda x: x * (pi / 180),
-    "exp2": lambda x: functions.exp(x * log(2)),
-    "frac": lambda x: x - functions.trunc(x),
-    "hardsigmoid": lambda x: _between(x / 6 + 0.5, 0, 1),
-    "hardswish": lambda x: x * _between(x / 6 + 0.5, 0, 1),
-    "isinf": lambda x: greater(functions.abs(x), 1.7976931348623157e308),
-    "log10": lambda x: functions.log(x) / log(10),
-    "log2": lambda x: functions.log(x) / log(2),
-    "logical_not": lambda x: equal(x, 0),
-    "bitwise_not": lambda x: 1 - x,
-    "mish": lambda x: x * functions.tanh(functions.softplus(x)),
-    "neg": lambda x: -x,
-    "rad2deg": lambda x: x * (180 / pi),
-    "reciprocal": functions.reciprocal,
-    "relu6": lambda x: _between(x, 0, 6),
-    "rsqrt": lambda x: functions.power(x, -0.5),
-    "silu": lambda x: x * functions.sigmoid(x),
-    "sqrt": functions.sqrt,
-    "square": functions.square,
-}
+# Entry by entry
 
 
 def _unary(function: Callable[[Expr], Expr]) -> Callable:
     return lambda x, *_, **__: function(x)
 
 
-for _name, _function in UNARY.items():
-    op(_name)(_unary(_function))
+ops({names: _unary(function) for names, function in {
+    "frac": lambda x: x - functions.trunc(x),
+    "hardsigmoid": lambda x: between(x / 6 + 0.5, 0, 1),
+    "hardswish": lambda x: x * between(x / 6 + 0.5, 0, 1),
+    "isinf": lambda x: greater(functions.abs(x), 1.7976931348623157e308),
+    "logical_not": lambda x: equal(x, 0),
+    "bitwise_not": lambda x: 1 - x,
+    "mish": lambda x: x * functions.tanh(functions.softplus(x)),
+    "relu6": lambda x: between(x, 0, 6),
+    "rsqrt": lambda x: functions.power(x, -0.5),
+    "silu": lambda x: x * functions.sigmoid(x),
+}.items()})  # fmt: skip
 
 # Copies, casts and views of a tensor as it is; casts to integers are made before.
 CASTS = ("_to", "_to_copy", "convert_element_type")
@@ -118,7 +122,7 @@ _COPIES = ("clone", "alias", "detach", "lift_fresh", "lift_fresh_copy", "lift", 
 op(*CASTS, *_COPIES, "_conj", "conj", "resolve_conj", "resolve_neg", "real")(_unary(lambda x: x))
 
 
-def _between(x: Expr, low: float, high: float) -> Expr:
+def between(x: Expr, low: float, high: float) -> Expr:
     """x cut off at both ends, where its derivative is 0."""
     return functions.where(x > low, functions.where(x < high, x, high), low)
 
@@ -136,16 +140,6 @@ def _sub(a: Any, b: Any, alpha: Any = 1) -> Expr:
     return arrays.subtract(a, b if alpha == 1 else arrays.multiply(alpha, b))
 
 
-@op("rsub")
-def _rsub(a: Any, b: Any, alpha: Any = 1) -> Expr:
-    return _sub(b, a, alpha)
-
-
-@op("mul", "multiply", "logical_and", "bitwise_and")
-def _mul(a: Any, b: Any) -> Expr:
-    return arrays.multiply(a, b)
-
-
 @op("div", "true_divide", "divide")
 def _div(a: Any, b: Any, rounding_mode: str | None = None) -> Expr:
     if rounding_mode is not None:
@@ -153,106 +147,26 @@ def _div(a: Any, b: Any, rounding_mode: str | None = None) -> Expr:
     return arrays.divide(as_expr(a), b)
 
 
-@op("pow", "float_power")
-def _pow(a: Any, b: Any) -> Expr:
-    return functions.power(a, b)
-
-
-@op("addcmul")
-def _addcmul(x: Expr, a: Expr, b: Expr, value: Any = 1) -> Expr:
-    return arrays.add(x, arrays.multiply(value, a, b))
-
-
-@op("addcdiv")
-def _addcdiv(x: Expr, a: Expr, b: Expr, value: Any = 1) -> Expr:
-    return arrays.add(x, arrays.multiply(value, arrays.divide(a, b)))
-
-
-@op("lerp")
-def _lerp(a: Expr, b: Expr, weight: Any) -> Expr:
-    return arrays.add(a, arrays.multiply(weight, arrays.subtract(b, a)))
-
-
-@op("minimum", "fmin")
-def _minimum(a: Any, b: Any) -> Expr:
-    return functions.minimum(a, b)
-
-
-@op("logaddexp")
-def _logaddexp(a: Expr, b: Expr) -> Expr:
-    return arrays.add(b, functions.softplus(arrays.subtract(a, b)))
-
-
-@op("hypot")
-def _hypot(a: Expr, b: Any) -> Expr:
-    return functions.sqrt(a * a + arrays.multiply(b, b))
-
-
-@op("xlogy", "special_xlogy")
-def _xlogy(a: Any, b: Any) -> Expr:
-    """a log(b), and 0 where both are 0."""
-    both = arrays.multiply(equal(a, 0), equal(b, 0))
-    return functions.where(both, 0, arrays.multiply(a, functions.log(functions.where(both, 1, b))))
-
-
 @op("clamp", "clip")
 def _clamp(x: Expr, low: Any = None, high: Any = None, **names: Any) -> Expr:
     """Cut off at both ends, with derivative 1 at the ends themselves, as PyTorch has it."""
     low, high = names.get("min", low), names.get("max", high)
     if low is not None:
-        x = functions.where(less(x, low), low, x)
+        x = functions.where(greater(low, x), low, x)
     return x if high is None else functions.where(greater(x, high), high, x)
 
 
-@op("clamp_min")
-def _clamp_min(x: Expr, low: Any) -> Expr:
-    return _clamp(x, low)
-
-
-@op("clamp_max")
-def _clamp_max(x: Expr, high: Any) -> Expr:
-    return _clamp(x, None, high)
-
-
-# Comparisons and logic: tensors of 0 and 1
-
-
-@op("lt")
-def less(a: Any, b: Any) -> Expr:
-    """1 where a < b."""
-    return functions.greater(b, a)
-
-
-@op("ge")
-def _greater_equal(a: Any, b: Any) -> Expr:
-    return 1 - less(a, b)
-
-
-@op("le")
-def _less_equal(a: Any, b: Any) -> Expr:
-    return 1 - greater(a, b)
-
-
-@op("eq")
-def equal(a: Any, b: Any) -> Expr:
-    """1 where both are the same."""
-    return functions.equal(a, b)
-
-
-@op("ne")
-def not_equal(a: Any, b: Any) -> Expr:
-    """1 where the two differ."""
-    return greater(a, b) + less(a, b)
-
-
-@op("logical_or", "bitwise_or")
-def _or(a: Any, b: Any) -> Expr:
-    return 1 - arrays.multiply(equal(a, 0), equal(b, 0))
-
-
-@op("logical_xor", "bitwise_xor")
-def _xor(a: Any, b: Any) -> Expr:
-    return not_equal(a, b)
+ops({
+    "rsub": lambda a, b, alpha=1: _sub(b, a, alpha),
+    "addcmul": lambda x, a, b, value=1: arrays.add(x, arrays.multiply(value, a, b)),
+    "addcdiv": lambda x, a, b, value=1: arrays.add(x, arrays.multiply(value, arrays.divide(a, b))),
+    "lerp": lambda a, b, weight: arrays.add(a, arrays.multiply(weight, arrays.subtract(b, a))),
+    "clamp_min": lambda x, low: _clamp(x, low),
+    "clamp_max": lambda x, high: _clamp(x, None, high),
+    "logical_or bitwise_or": lambda a, b: 1 - arrays.multiply(equal(a, 0), equal(b, 0)),
+    "fmod": fmod,
+    "round": lambda x, decimals=0: functions.rint(x * 10**decimals) / 10**decimals,
+})
 
 
 @op("any")
@@ -267,37 +181,18 @@ def _all(x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
 
 @op("masked_fill")
 def _masked_fill(x: Expr, mask: Any, value: Any) -> Expr:
-    filled = functions.where(mask, value, x)
-    return filled if filled.shape == x.shape else arrays.broadcast("masked_fill", [filled, x])[0]
+    return broadcast_to(functions.where(mask, value, x), x.shape)
 
 
 # Reductions
 
 
-def _sum_over(x: Expr, axes: list[int]) -> Expr:
-    return arrays.sum(x, axes)
-
-
-_sum = op("sum", "nansum")(reduced(_sum_over))
-_mean = op("mean")(reduced(lambda x, axes: arrays.mean(x, axes)))
-_amax = op("amax")(reduced(lambda x, axes: reductions.max(x, axes)))
-_amin = op("amin")(reduced(lambda x, axes: reductions.min(x, axes)))
-op("prod")(reduced(lambda x, axes: reductions.prod(x, axes)))
-
-
-@op("logsumexp")
-def _logsumexp(x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
-    axes = axes_of(x, dim)
-    return kept(reductions.logsumexp(merged_last(x, axes), -1), axes, keepdim) if axes else x
-
-
-def merged_last(x: Expr, axes: Sequence[int]) -> Expr:
-    """Some axes moved to the end, as one."""
-    others = [k for k in range(x.ndim) if k not in axes]
-    moved = arrays.transpose(x, [*others, *sorted(axes)])
-    if len(axes) == 1:
-        return moved
-    return indexing.reshape(moved, (*(x.shape[k] for k in others), prod(int(x.shape[k]) for k in axes)))
+_sum = op("sum", "nansum")(reduced(arrays.sum))
+_mean = op("mean")(reduced(arrays.mean))
+_amax = op("amax")(reduced(reductions.max))
+_amin = op("amin")(reduced(reductions.min))
+op("prod")(reduced(reductions.prod))
+op("logsumexp")(reduced(reductions.logsumexp))
 
 
 def _extremum(function: Callable[..., Expr]) -> Callable:
@@ -315,17 +210,12 @@ op("min")(_extremum(_amin))
 
 @op("var")
 def _var(x: Expr, dim: Axes = None, correction: Any = 1, keepdim: bool = False, unbiased: bool = True) -> Expr:
-    return _var_mean(x, dim, correction, keepdim)[0]
+    return var(x, axes_of(x, dim), 1 if correction is None else correction, keepdim)
 
 
 @op("var_mean")
 def _var_mean(x: Expr, dim: Axes = None, correction: Any = 1, keepdim: bool = False) -> tuple[Expr, Expr]:
-    correction = 1 if correction is None else correction
-    axes = axes_of(x, dim)
-    mean = _mean(x, axes, True)
-    rest = prod(int(x.shape[k]) for k in axes) - correction
-    centred = arrays.subtract(x, mean)
-    return arrays.divide(_sum(centred * centred, axes, keepdim), rest), _mean(x, axes, keepdim)
+    return _var(x, dim, correction, keepdim), _mean(x, dim, keepdim)
 
 
 @op("std")
@@ -372,36 +262,18 @@ op("logcumsumexp")(_running(lambda x, axis: reductions.logsumexp(x, axis)))
 # Products
 
 
-@op("mm", "bmm", "matmul", "mv")
-def _matmul(a: Expr, b: Expr) -> Expr:
-    return arrays.matmul(a, b)
-
-
-@op("dot", "vdot", "inner")
-def _dot(a: Expr, b: Expr) -> Expr:
-    return arrays.einsum("...i,...i->...", a, b)
-
-
 @op("addmm", "addmv", "baddbmm")
 def _addmm(x: Expr, a: Expr, b: Expr, beta: Any = 1, alpha: Any = 1) -> Expr:
     product = arrays.matmul(a, b)
     return arrays.add(x if beta == 1 else beta * x, product if alpha == 1 else alpha * product)
 
 
-@op("addbmm")
-def _addbmm(x: Expr, a: Expr, b: Expr, beta: Any = 1, alpha: Any = 1) -> Expr:
-    return arrays.add(beta * x, alpha * arrays.sum(arrays.matmul(a, b), 0))
-
-
-@op("addr")
-def _addr(x: Expr, a: Expr, b: Expr, beta: Any = 1, alpha: Any = 1) -> Expr:
-    return arrays.add(beta * x, alpha * arrays.outer(a, b))
-
-
-@op("linear")
-def _linear(x: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
-    product = arrays.einsum("...j,ij->...i", x, weight)
-    return product if bias is None else product + bias
+ops({
+    "dot vdot inner": lambda a, b: arrays.einsum("...i,...i->...", a, b),
+    "addbmm": lambda x, a, b, beta=1, alpha=1: beta * x + alpha * arrays.sum(arrays.matmul(a, b), 0),
+    "addr": lambda x, a, b, beta=1, alpha=1: beta * x + alpha * arrays.outer(a, b),
+    "linear": lambda x, weight, bias=None: arrays.einsum("...j,ij->...i", x, weight) + (0 if bias is None else bias),
+})
 
 
 @op("_trilinear")
@@ -414,41 +286,19 @@ def _trilinear(
     return arrays.sum(arrays.multiply(*grown), list(gone))
 
 
-@op("trace")
-def _trace(x: Expr) -> Expr:
-    side = min(int(size) for size in x.shape)
-    return arrays.tr(x[:side, :side])
-
-
 # Tensors whose values are known from the shape of another
 
 
-def _like(value: Callable[..., Any]) -> Callable:
-    def row(x: Expr, *args: Any, **_: Any) -> Expr:
-        return construct.filled(value(*args), x.shape)
-
-    return row
+@op("full_like", "fill", "copy")
+def _full_like(x: Expr, value: Any, *_: Any, **__: Any) -> Expr:
+    return broadcast_to(value, x.shape)
 
 
-op("zeros_like", "empty_like")(_like(lambda *_: 0))
-op("ones_like")(_like(lambda *_: 1))
+def _filled(value: int) -> Callable[..., Expr]:
+    """A tensor of one number, in the shape of another one or in a given shape."""
+    return lambda x, shape=None, *_, **__: construct.filled(value, x.shape if shape is None else tuple(shape))
 
 
-@op("full_like", "fill")
-def _full_like(x: Expr, value: Any, **_: Any) -> Expr:
-    return arrays.broadcast("fill", [as_expr(value), construct.filled(0, x.shape)])[0]
-
-
-@op("new_zeros", "new_empty", "new_empty_strided")
-def _new_zeros(x: Expr, shape: Sequence[int], *_: Any, **__: Any) -> Expr:
-    return construct.filled(0, tuple(shape))
-
-
-@op("new_ones")
-def _new_ones(x: Expr, shape: Sequence[int], **_: Any) -> Expr:
-    return construct.filled(1, tuple(shape))
-
-
-@op("new_full")
-def _new_full(x: Expr, shape: Sequence[int], value: Any, **_: Any) -> Expr:
-    return construct.filled(value, tuple(shape))
+op("zeros_like", "empty_like", "new_zeros", "new_empty", "new_empty_strided")(_filled(0))
+op("ones_like", "new_ones")(_filled(1))
+ops({"new_full": lambda x, shape, value, **_: construct.filled(value, tuple(shape))})

@@ -13,39 +13,28 @@ from eindiff.functions import elementwise as functions
 from eindiff.functions import frechet, reductions
 from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
-from eindiff.tracing.torch.aten import ATEN, op
-from eindiff.tracing.torch.aten_shapes import _tril, _triu
+from eindiff.tracing.algebra import cross
+from eindiff.tracing.shapes import matrix_transpose, tril, triu
+from eindiff.tracing.torch.aten import op, ops
 from eindiff.tracing.unsupported import Unsupported
-
-
-def _mirrored(x: Expr) -> Expr:
-    return arrays.einsum("...ij->...ji", x)
 
 
 @op("linalg_cholesky_ex")
 def _cholesky_ex(a: Expr, upper: bool = False, **_: Any) -> tuple:
     factor = matrix_functions.chol(a)
-    return _mirrored(factor) if upper else factor, None
+    return matrix_transpose(factor) if upper else factor, None
 
 
-@op("cholesky", "linalg_cholesky")
-def _cholesky(a: Expr, upper: bool = False) -> Expr:
-    return _cholesky_ex(a, upper)[0]
-
-
-@op("linalg_inv_ex")
-def _inv_ex(a: Expr, **_: Any) -> tuple:
-    return matrix_functions.inv(a), None
-
-
-@op("_linalg_det")
-def _det(a: Expr) -> tuple:
-    return matrix_functions.det(a), None, None
-
-
-@op("_linalg_slogdet")
-def _slogdet(a: Expr) -> tuple:
-    return matrix_functions.signdet(a), matrix_functions.logabsdet(a), None, None
+ops({
+    "cholesky linalg_cholesky": lambda a, upper=False: _cholesky_ex(a, upper)[0],
+    "linalg_inv_ex": lambda a, **_: (matrix_functions.inv(a), None),
+    "_linalg_det": lambda a: (matrix_functions.det(a), None, None),
+    "_linalg_slogdet": lambda a: (matrix_functions.signdet(a), matrix_functions.logabsdet(a), None, None),
+    "_linalg_eigh": lambda a, *_: (matrix_functions.eigvals(a), matrix_functions.eigvecs(a)),
+    "linalg_matrix_exp matrix_exp": frechet.expm,
+    "linalg_pinv": lambda a, *_, **__: matrix_functions.pinv(a),
+    "linalg_cross": lambda a, b, dim=-1: cross(a, b, dim),
+})
 
 
 @op("_linalg_solve_ex")
@@ -60,7 +49,7 @@ def _solve_ex(a: Expr, b: Expr, left: bool = True, **_: Any) -> tuple:
 
 @op("linalg_solve_triangular")
 def _solve_triangular(a: Expr, b: Expr, upper: bool = False, left: bool = True, unitriangular: bool = False) -> Expr:
-    a = _triu(a) if upper else _triangle(a)
+    a = triu(a) if upper else _triangle(a)
     if unitriangular:
         side = int(a.shape[-1])
         a = a * (1 - arrays.eye(side)) + arrays.eye(side)
@@ -70,33 +59,28 @@ def _solve_triangular(a: Expr, b: Expr, upper: bool = False, left: bool = True, 
 
 def _triangle(a: Expr) -> Expr:
     """The lower triangle; a Cholesky factor is one as it is."""
-    return a if getattr(getattr(a, "function", None), "name", "") == "chol" else _tril(a)
+    return a if getattr(getattr(a, "function", None), "name", "") == "chol" else tril(a)
 
 
 @op("triangular_solve")
 def _triangular_solve(
     b: Expr, a: Expr, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> tuple:
-    factor = _triu(a) if upper else _triangle(a)
-    return arrays.matmul(matrix_functions.inv(_mirrored(factor) if transpose else factor), b), None
+    factor = triu(a) if upper else _triangle(a)
+    return arrays.matmul(matrix_functions.inv(matrix_transpose(factor) if transpose else factor), b), None
 
 
 @op("cholesky_solve")
 def _cholesky_solve(b: Expr, factor: Expr, upper: bool = False) -> Expr:
-    lower = _mirrored(_triu(factor)) if upper else _triangle(factor)
+    lower = matrix_transpose(triu(factor)) if upper else _triangle(factor)
     inverse = matrix_functions.inv(lower)
-    return arrays.matmul(_mirrored(inverse), arrays.matmul(inverse, b))
+    return arrays.matmul(matrix_transpose(inverse), arrays.matmul(inverse, b))
 
 
 @op("cholesky_inverse")
 def _cholesky_inverse(factor: Expr, upper: bool = False) -> Expr:
-    inverse = matrix_functions.inv(_mirrored(_triu(factor)) if upper else _triangle(factor))
-    return arrays.matmul(_mirrored(inverse), inverse)
-
-
-@op("_linalg_eigh")
-def _eigh(a: Expr, UPLO: str = "L", compute_v: bool = True) -> tuple:
-    return matrix_functions.eigvals(a), matrix_functions.eigvecs(a)
+    inverse = matrix_functions.inv(matrix_transpose(triu(factor)) if upper else _triangle(factor))
+    return arrays.matmul(matrix_transpose(inverse), inverse)
 
 
 @op("_linalg_svd")
@@ -106,23 +90,7 @@ def _svd(a: Expr, full_matrices: bool = False, compute_uv: bool = True, **_: Any
         return None, values, None
     if full_matrices and a.shape[-1] != a.shape[-2]:
         raise Unsupported
-    return matrix_functions.svdleft(a), values, _mirrored(matrix_functions.svdright(a))
-
-
-@op("linalg_matrix_exp", "matrix_exp")
-def _matrix_exp(a: Expr) -> Expr:
-    return frechet.expm(a)
-
-
-@op("linalg_pinv")
-def _pinv(a: Expr, *_: Any, **__: Any) -> Expr:
-    return matrix_functions.pinv(a)
-
-
-@op("linalg_cross")
-def _cross(a: Expr, b: Expr, dim: int = -1) -> Expr:
-    roll = ATEN["roll"].function
-    return roll(a, [-1], [dim]) * roll(b, [-2], [dim]) - roll(a, [-2], [dim]) * roll(b, [-1], [dim])
+    return matrix_functions.svdleft(a), values, matrix_transpose(matrix_functions.svdright(a))
 
 
 # Distances

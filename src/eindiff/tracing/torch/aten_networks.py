@@ -17,9 +17,10 @@ from eindiff.functions import multilinear as arrays
 from eindiff.functions.elementwise import greater
 from eindiff.functions.multilinear import as_expr
 from eindiff.functions.special_functions import erf
-from eindiff.tracing.torch.aten import ATEN, less, op
-from eindiff.tracing.torch.aten_shapes import _pad, along
+from eindiff.tracing.shapes import along
+from eindiff.tracing.torch.aten import ATEN, between, op, ops
 from eindiff.tracing.unsupported import Unsupported
+from eindiff.tracing.windows import convolution, padded, windows
 
 # Activations
 
@@ -31,26 +32,6 @@ def _softplus(x: Expr, beta: Any = 1, threshold: Any = 20) -> Expr:
     return smooth if threshold >= 20 else functions.where(greater(beta * x, threshold), x, smooth)
 
 
-@op("log_sigmoid_forward")
-def _log_sigmoid(x: Expr) -> tuple:
-    return -functions.softplus(-x), None
-
-
-@op("leaky_relu")
-def _leaky_relu(x: Expr, slope: Any = 0.01) -> Expr:
-    return (1 - slope) * functions.relu(x) + slope * x
-
-
-@op("prelu", "_prelu_kernel")
-def _prelu(x: Expr, weight: Expr) -> Expr:
-    return functions.where(greater(x, 0), x, weight * x)
-
-
-@op("threshold")
-def _threshold(x: Expr, threshold: Any, value: Any) -> Expr:
-    return functions.where(greater(x, threshold), x, value)
-
-
 @op("elu")
 def _elu(x: Expr, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Expr:
     """The exponential of the negative part only, so that it never overflows; 0 belongs to that."""
@@ -59,26 +40,11 @@ def _elu(x: Expr, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Expr:
     return functions.where(positive, scale * x, scale * alpha * functions.expm1(input_scale * negative))
 
 
-@op("celu")
-def _celu(x: Expr, alpha: Any = 1) -> Expr:
-    return _elu(x, alpha, 1, 1 / alpha)
-
-
-@op("selu")
-def _selu(x: Expr) -> Expr:
-    return _elu(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
-
-
 @op("gelu")
 def _gelu(x: Expr, approximate: str = "none") -> Expr:
     if approximate == "tanh":
         return x / 2 * (1 + functions.tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x)))
     return x / 2 * (1 + erf(x / sqrt(2)))
-
-
-@op("hardtanh")
-def _hardtanh(x: Expr, low: Any = -1, high: Any = 1) -> Expr:
-    return functions.where(greater(x, low), functions.where(less(x, high), x, high), low)
 
 
 @op("glu")
@@ -99,27 +65,15 @@ def _log_softmax(x: Expr, dim: int, *_: Any, **__: Any) -> Expr:
     return x - along(reductions.logsumexp(x, dim)[None], 0, 0)[(slice(None),) * (dim % x.ndim) + (None,)]
 
 
-# Rounding
-
-
-@op("round")
-def _round(x: Expr, decimals: int = 0) -> Expr:
-    return functions.rint(x * 10**decimals) / 10**decimals
-
-
-@op("floor_divide")
-def _floor_divide(a: Any, b: Any) -> Expr:
-    return functions.floor(arrays.divide(as_expr(a), b))
-
-
-@op("remainder")
-def _remainder(a: Any, b: Any) -> Expr:
-    return as_expr(a) - arrays.multiply(b, _floor_divide(a, b))
-
-
-@op("fmod")
-def _fmod(a: Any, b: Any) -> Expr:
-    return as_expr(a) - arrays.multiply(b, functions.trunc(arrays.divide(as_expr(a), b)))
+ops({
+    "log_sigmoid_forward": lambda x: (-functions.softplus(-x), None),
+    "leaky_relu": lambda x, slope=0.01: (1 - slope) * functions.relu(x) + slope * x,
+    "prelu _prelu_kernel": lambda x, weight: functions.where(greater(x, 0), x, weight * x),
+    "threshold": lambda x, threshold, value: functions.where(greater(x, threshold), x, value),
+    "celu": lambda x, alpha=1: _elu(x, alpha, 1, 1 / alpha),
+    "selu": lambda x: _elu(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946),
+    "hardtanh": lambda x, low=-1, high=1: between(x, low, high),
+})
 
 
 # Losses: reduction is 0 for none, 1 for the mean, 2 for the sum
@@ -129,12 +83,6 @@ def _averaged(loss: Expr, reduction: int) -> Expr:
     return loss if reduction == 0 else arrays.mean(loss) if reduction == 1 else arrays.sum(loss)
 
 
-@op("mse_loss")
-def _mse_loss(a: Expr, b: Any, reduction: int = 1) -> Expr:
-    change = arrays.subtract(a, b)
-    return _averaged(change * change, reduction)
-
-
 @op("huber_loss")
 def _huber_loss(a: Expr, b: Any, reduction: int = 1, delta: Any = 1.0) -> Expr:
     change = arrays.subtract(a, b)
@@ -142,9 +90,10 @@ def _huber_loss(a: Expr, b: Any, reduction: int = 1, delta: Any = 1.0) -> Expr:
     return _averaged(functions.where(size > delta, delta * (size - delta / 2), change * change / 2), reduction)
 
 
-@op("smooth_l1_loss")
-def _smooth_l1_loss(a: Expr, b: Any, reduction: int = 1, beta: Any = 1.0) -> Expr:
-    return _huber_loss(a, b, reduction, beta) / beta
+ops({
+    "mse_loss": lambda a, b, reduction=1: _averaged(functions.square(arrays.subtract(a, b)), reduction),
+    "smooth_l1_loss": lambda a, b, reduction=1, beta=1.0: _huber_loss(a, b, reduction, beta) / beta,
+})
 
 
 @op("multilabel_margin_loss_forward", known=(1,))
@@ -246,31 +195,12 @@ def _batch_norm(x: Expr, weight: Any, bias: Any, mean: Any, variance: Any, train
     return _affine(result, spread(weight), spread(bias)), None, None
 
 
-# Convolution and pooling: the places of a window are k = stride * i + dilation * j, an index map
+# Convolution and pooling
 
 
 def _several(value: Any, count: int) -> list[int]:
     values = [value] if isinstance(value, int) else list(value)
     return values * count if len(values) == 1 else values
-
-
-def windows(x: Expr, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Expr:
-    """All windows along the last axes, which become the places of windows; the places in a window come last."""
-    count, labels = len(kernel), list(range(x.ndim))
-    first = x.ndim - count
-    sizes = dict(enumerate(x.shape))
-    factors = [(x, tuple(labels))]
-    outer, inner = [], []
-    for k in range(count):
-        size = int(x.shape[first + k])
-        places = (size - dilation[k] * (kernel[k] - 1) - 1) // stride[k] + 1
-        i, j = x.ndim + 2 * k, x.ndim + 2 * k + 1
-        sizes |= {i: places, j: kernel[k]}
-        chosen = IndexMap(size, (places, kernel[k]), 0, (stride[k], dilation[k]))
-        factors.append((construct.constant(chosen), (first + k, i, j)))
-        outer.append(i)
-        inner.append(j)
-    return construct.einsum(1, factors, (*labels[:first], *outer, *inner), sizes)
 
 
 @op("convolution", "_convolution", "conv1d", "conv2d", "conv3d")
@@ -280,26 +210,14 @@ def _convolution(
 ) -> Expr:  # fmt: skip
     count = weight.ndim - 2
     stride, padding, dilation = (_several(v, count) for v in (stride, padding, dilation))
-    kernel = [int(size) for size in weight.shape[2:]]
     if transposed:
         if groups != 1:
             raise Unsupported
         result = _transposed(x, weight, stride, padding, dilation, _several(output_padding, count))
     else:
-        padded = _pad(x, [side for width in reversed(padding) for side in (width, width)])
-        result = _contracted(windows(padded, kernel, stride, dilation), weight, groups, count)
+        grown = padded(x, 0, [(0, 0, 0)] * 2 + [(width, width, 0) for width in padding])
+        result = convolution(grown, weight, stride, dilation, groups)
     return result if bias is None else result + indexing.reshape(as_expr(bias), (-1,) + (1,) * count)
-
-
-def _contracted(patches: Expr, weight: Expr, groups: int, count: int) -> Expr:
-    """Patches (batch, channels, places, window) with a kernel (channels out, channels, window)."""
-    places, window = "pqr"[:count], "xyz"[:count]
-    if groups == 1:
-        return arrays.einsum(f"bc{places}{window},oc{window}->bo{places}", patches, weight)
-    patches = indexing.reshape(patches, (patches.shape[0], groups, -1, *patches.shape[2:]))
-    weight = indexing.reshape(weight, (groups, -1, *weight.shape[1:]))
-    result = arrays.einsum(f"bgc{places}{window},goc{window}->bgo{places}", patches, weight)
-    return indexing.reshape(result, (result.shape[0], -1, *result.shape[3:]))
 
 
 def _transposed(
@@ -330,9 +248,9 @@ def _pooled(reduce: Callable[[Expr, list[int]], Expr], filler: float) -> Callabl
         stride = _several(stride, count) if stride else kernel
         if ceil_mode:
             raise Unsupported
-        widths = [side for width in reversed(padding) for side in (width, width)]
-        padded = _pad(x, widths, filler) if any(widths) else x
-        found = windows(padded, kernel, stride, dilation)
+        first = x.ndim - count
+        grown = padded(x, filler, [(0, 0, 0)] * first + [(width, width, 0) for width in padding])
+        found = windows(grown, range(first, x.ndim), kernel, stride, dilation)
         return reduce(found, list(range(found.ndim - count, found.ndim)))
 
     return row

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from eindiff.core import construct
-from eindiff.core.index_relations import IndexMap, Lower
+from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Expr
-from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing
 from eindiff.functions import multilinear as arrays
 from eindiff.functions.multilinear import as_expr
+from eindiff.tracing import shapes
 from eindiff.tracing.places import placed, replaced, scattered
-from eindiff.tracing.torch.aten import op
+from eindiff.tracing.shapes import along
+from eindiff.tracing.torch.aten import op, ops
 from eindiff.tracing.unsupported import Unsupported
+from eindiff.tracing.windows import padded, windows
 
 # Views
 
@@ -36,34 +37,16 @@ def _flatten(x: Expr, start: int = 0, end: int = -1) -> Expr:
     return indexing.reshape(x, (*x.shape[:start], prod(map(int, x.shape[start : end + 1])), *x.shape[end + 1 :]))
 
 
-@op("permute")
-def _permute(x: Expr, axes: Sequence[int]) -> Expr:
-    return arrays.transpose(x, [k % x.ndim for k in axes])
-
-
-@op("transpose", "swapaxes")
-def _transpose(x: Expr, a: int, b: int) -> Expr:
-    axes = list(range(x.ndim))
-    if axes:
-        axes[a], axes[b] = axes[b], axes[a]
-    return arrays.transpose(x, axes)
-
-
 @op("t", "numpy_T", "mT", "adjoint")
 def _t(x: Expr) -> Expr:
-    return _transpose(x, -1, -2) if x.ndim > 1 else x
+    return shapes.matrix_transpose(x) if x.ndim > 1 else x
 
 
 @op("expand", "broadcast_to")
 def _expand(x: Expr, shape: Sequence[int], **_: Any) -> Expr:
     new = len(shape) - x.ndim
     sizes = [x.shape[k - new] if size == -1 else size for k, size in enumerate(shape)]
-    return arrays.broadcast("expand", [x, construct.filled(0, tuple(sizes))])[0]
-
-
-@op("expand_as")
-def _expand_as(x: Expr, other: Expr) -> Expr:
-    return _expand(x, other.shape)
+    return shapes.broadcast_to(x, tuple(sizes))
 
 
 @op("broadcast_in_dim")
@@ -72,89 +55,25 @@ def _broadcast_in_dim(x: Expr, shape: Sequence[int], axes: Sequence[int]) -> Exp
     return _expand(indexing.reshape(x, spread), shape)
 
 
-@op("unsqueeze")
-def _unsqueeze(x: Expr, dim: int) -> Expr:
-    return x[(slice(None),) * (dim % (x.ndim + 1)) + (None,)]
-
-
 @op("squeeze")
 def _squeeze(x: Expr, dim: Any = None) -> Expr:
     axes = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
-    gone = {k % x.ndim for k in axes if x.ndim and x.shape[k] == 1}
-    return indexing.reshape(x, tuple(size for k, size in enumerate(x.shape) if k not in gone))
-
-
-@op("repeat", "tile")
-def _repeat(x: Expr, times: Sequence[int]) -> Expr:
-    times = [1] * (x.ndim - len(times)) + list(times)
-    sizes = [1] * (len(times) - x.ndim) + list(x.shape)
-    pairs = [part for count, size in zip(times, sizes, strict=True) for part in (count, size)]
-    grown = indexing.reshape(x, [part for size in sizes for part in (1, size)])
-    return indexing.reshape(_expand(grown, pairs), [c * int(s) for c, s in zip(times, sizes, strict=True)])
+    return shapes.squeeze(x, [k for k in axes if x.ndim and x.shape[k] == 1])
 
 
 # Choosing entries
-
-
-def along(x: Expr, axis: int, chosen: Any) -> Expr:
-    """An index along one axis."""
-    return x[(slice(None),) * (axis % x.ndim) + (chosen,)]
-
-
-@op("select")
-def _select(x: Expr, dim: int, index: int) -> Expr:
-    return along(x, dim, index)
-
-
-@op("slice")
-def _slice(x: Expr, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Expr:
-    return along(x, dim, slice(start, end, step))
-
-
-@op("narrow")
-def _narrow(x: Expr, dim: int, start: int, length: int) -> Expr:
-    return along(x, dim, slice(start, start + length))
 
 
 @op("split")
 def _split(x: Expr, size: Any, dim: int = 0) -> list[Expr]:
     total = int(x.shape[dim])
     sizes = [size] * (total // size) + [total % size] * (total % size > 0) if isinstance(size, int) else size
-    return _split_with_sizes(x, sizes, dim)
-
-
-@op("split_with_sizes")
-def _split_with_sizes(x: Expr, sizes: Sequence[int], dim: int = 0) -> list[Expr]:
-    ends = list(accumulate(sizes))
-    return [along(x, dim, slice(end - size, end)) for end, size in zip(ends, sizes, strict=True)]
-
-
-@op("chunk")
-def _chunk(x: Expr, count: int, dim: int = 0) -> list[Expr]:
-    return _split(x, -(-int(x.shape[dim]) // count), dim)
-
-
-@op("unbind")
-def _unbind(x: Expr, dim: int = 0) -> list[Expr]:
-    return [along(x, dim, k) for k in range(int(x.shape[dim]))]
-
-
-@op("flip")
-def _flip(x: Expr, dims: Sequence[int]) -> Expr:
-    for dim in dims:
-        x = along(x, dim, slice(None, None, -1))
-    return x
+    return shapes.pieces(x, sizes, dim)
 
 
 @op("roll")
 def _roll(x: Expr, shifts: Sequence[int], dims: Sequence[int] = ()) -> Expr:
-    if not dims:
-        return indexing.reshape(_roll(indexing.reshape(x, (-1,)), shifts, [0]), x.shape)
-    for shift, dim in zip(shifts, dims, strict=True):
-        size = int(x.shape[dim])
-        if at := (size - shift) % size:
-            x = indexing.concatenate([along(x, dim, slice(at, None)), along(x, dim, slice(0, at))], dim % x.ndim)
-    return x
+    return shapes.roll(x, shifts if dims else shifts[0], dims or None)
 
 
 @op("index", "_unsafe_index", known=(1,))
@@ -179,21 +98,6 @@ def entries(x: Expr, indices: Sequence[Any]) -> tuple:
     return tuple(found)
 
 
-@op("index_select", known=(2,))
-def _index_select(x: Expr, dim: int, index: Any) -> Expr:
-    return along(x, dim, index.numpy()) if x.ndim else x
-
-
-@op("take", known=(1,))
-def _take(x: Expr, index: Any) -> Expr:
-    return indexing.reshape(x, (-1,))[index.numpy()]
-
-
-@op("embedding", known=(1,))
-def _embedding(weight: Expr, index: Any, *_: Any) -> Expr:
-    return weight[index.numpy()]
-
-
 @op("gather", known=(2,))
 def _gather(x: Expr, dim: int, index: Any, **_: Any) -> Expr:
     return x[_places(index, dim % x.ndim)] if x.ndim else x
@@ -206,48 +110,7 @@ def _places(index: Any, dim: int) -> tuple[np.ndarray, ...]:
     return tuple(grids)
 
 
-@op("unfold")
-def _unfold(x: Expr, dim: int, size: int, step: int) -> Expr:
-    """Windows along an axis, which become the last axis: k = step * i + j."""
-    axis, labels = dim % x.ndim, list(range(x.ndim))
-    count = (int(x.shape[axis]) - size) // step + 1
-    windows = construct.constant(IndexMap(x.shape[axis], (count, size), 0, (step, 1)))
-    i, j = x.ndim, x.ndim + 1
-    output = [i if label == axis else label for label in labels] + [j]
-    sizes = dict(enumerate((*x.shape, count, size)))
-    return construct.einsum(1, [(x, tuple(labels)), (windows, (axis, i, j))], tuple(output), sizes)
-
-
-# Triangles and diagonals
-
-
-def triangle(rows: int, columns: int, diagonal: int) -> Expr:
-    """The matrix of ones on and below a diagonal."""
-    if rows == columns and diagonal in (0, -1):
-        lower = construct.constant(Lower(rows))
-        return lower if diagonal == 0 else lower - arrays.eye(rows)
-    return as_expr(np.tri(rows, columns, diagonal))
-
-
-@op("tril")
-def _tril(x: Expr, diagonal: int = 0) -> Expr:
-    return x * triangle(int(x.shape[-2]), int(x.shape[-1]), diagonal)
-
-
-@op("triu")
-def _triu(x: Expr, diagonal: int = 0) -> Expr:
-    return x * (1 - triangle(int(x.shape[-2]), int(x.shape[-1]), diagonal - 1))
-
-
-@op("diagonal")
-def _diagonal(x: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
-    one, two = dim1 % x.ndim, dim2 % x.ndim
-    rows, columns = max(-offset, 0), max(offset, 0)
-    count = min(int(x.shape[one]) - rows, int(x.shape[two]) - columns)
-    x = along(along(x, one, slice(rows, rows + count)), two, slice(columns, columns + count))
-    labels = tuple(one if k == two else k for k in range(x.ndim))
-    output = (*(k for k in range(x.ndim) if k not in (one, two)), one)
-    return construct.einsum(1, [(x, labels)], output, dict(enumerate(x.shape)))
+# Diagonals, joining and padding
 
 
 @op("diag_embed")
@@ -257,28 +120,7 @@ def _diag_embed(x: Expr, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Exp
     if offset:
         before, after = max(-offset, 0), max(offset, 0)
         square = _pad(square, [after, before, before, after])
-    order = [k for k in range(square.ndim) if k not in (dim1 % square.ndim, dim2 % square.ndim)]
-    place = dict(zip([*order, dim1 % square.ndim, dim2 % square.ndim], range(square.ndim), strict=True))
-    return arrays.transpose(square, [place[k] for k in range(square.ndim)])
-
-
-@op("diag")
-def _diag(x: Expr, diagonal: int = 0) -> Expr:
-    return _diag_embed(x, diagonal) if x.ndim == 1 else _diagonal(x, diagonal)
-
-
-# Joining and padding
-
-
-@op("cat", "concat", "concatenate")
-def _cat(parts: Sequence[Any], dim: int = 0) -> Expr:
-    exprs = [as_expr(part) for part in parts]
-    return indexing.concatenate(exprs, dim % exprs[0].ndim)
-
-
-@op("stack")
-def _stack(parts: Sequence[Any], dim: int = 0) -> Expr:
-    return indexing.stack([as_expr(part) for part in parts], dim)
+    return shapes.moveaxis(square, (-2, -1), (dim1, dim2))
 
 
 def _put_along(x: Expr, axis: int, chosen: IndexMap) -> Expr:
@@ -292,21 +134,39 @@ def _put_along(x: Expr, axis: int, chosen: IndexMap) -> Expr:
 @op("constant_pad_nd", "pad")
 def _pad(x: Expr, widths: Sequence[int], value: Any = 0, mode: Any = None) -> Expr:
     """Entries added (or cut off, if negative) at the ends of the last axes, the last one first."""
-    ends = [x.ndim - 1 - k for k in range(len(widths) // 2)]
-    for axis, before, after in zip(ends, widths[::2], widths[1::2], strict=True):
-        size = int(x.shape[axis])
-        x = along(x, axis, slice(max(-before, 0), size + min(after, 0)))
-        before, after = max(before, 0), max(after, 0)
-        if before or after:
-            size = int(x.shape[axis])
-            total = before + size + after
-            grown = _put_along(x, axis, IndexMap(total, (size,), before, (1,)))
-            if value:
-                inside = np.zeros([total if k == axis else 1 for k in range(x.ndim)])
-                inside[(slice(None),) * axis + (slice(before, before + size),)] = 1
-                grown = functions.where(as_expr(inside), grown, value)
-            x = grown
-    return x
+    ends = [(low, high, 0) for low, high in zip(widths[::2], widths[1::2], strict=True)]
+    return padded(x, value or 0, [(0, 0, 0)] * (x.ndim - len(ends)) + ends[::-1])
+
+
+def _with_axes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function along axes, which a number has none of."""
+    return lambda x, *args: function(x, *args) if x.ndim else x
+
+
+# What NumPy has too, with the same arguments
+ops({"unsqueeze": shapes.expand_dims, "repeat tile": shapes.tile, "cat concat concatenate": shapes.concatenate,
+     "stack": shapes.stack})  # fmt: skip
+ops({
+    names: _with_axes(function)
+    for names, function in {
+        "permute": shapes.transpose, "transpose swapaxes": shapes.swapaxes, "flip": shapes.flip, "tril": shapes.tril,
+        "triu": shapes.triu, "diag": shapes.diag, "diagonal": shapes.diagonal, "trace": shapes.trace,
+        "split_with_sizes": shapes.pieces,
+    }.items()
+})  # fmt: skip
+
+ops({
+    "expand_as": lambda x, other: _expand(x, other.shape),
+    "select": along,
+    "slice": lambda x, dim=0, start=None, end=None, step=1: along(x, dim, slice(start, end, step)),
+    "narrow": lambda x, dim, start, length: along(x, dim, slice(start, start + length)),
+    "chunk": lambda x, count, dim=0: _split(x, -(-int(x.shape[dim]) // count), dim),
+    "unbind": lambda x, dim=0: [along(x, dim, k) for k in range(int(x.shape[dim]))],
+    "unfold": lambda x, dim, size, step: windows(x, [dim % x.ndim], [size], [step], [1]),
+})
+op("index_select", known=(2,))(lambda x, dim, index: along(x, dim, index.numpy()) if x.ndim else x)
+op("take", known=(1,))(lambda x, index: indexing.reshape(x, (-1,))[index.numpy()])
+op("embedding", known=(1,))(lambda weight, index, *_: weight[index.numpy()])
 
 
 # Scattering: a tensor with other entries at some places
@@ -324,15 +184,10 @@ def _at_places(x: Expr, places: np.ndarray, values: Any, accumulate: bool = Fals
     is_new = np.bincount(places.ravel(), minlength=prod(map(int, x.shape)))
     if not accumulate and is_new.max() > 1:
         raise Unsupported
-    new = arrays.broadcast("set", [as_expr(values), construct.filled(0, places.shape)])[0]
+    new = shapes.broadcast_to(values, places.shape)
     shape = [int(size) for size in x.shape]
     added = scattered(new, placed(places, shape), shape)
     return x + added if accumulate else replaced(x, added, is_new.astype(bool).reshape(shape))
-
-
-@op("copy")
-def _copy(x: Expr, source: Any, *_: Any) -> Expr:
-    return arrays.broadcast("copy", [as_expr(source), construct.filled(0, x.shape)])[0]
 
 
 @op("select_scatter")

@@ -33,8 +33,9 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.locks import reentrant_lock
 from eindiff.tracing.torch.aten import ATEN
 from eindiff.tracing.torch.spelled_out import NEED_VALUES, SPELLED_OUT, stop_gradient
+from eindiff.tracing.unsupported import RANDOM
 
-_OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
+_NOT_USERS = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
 _DATA = torch.Tensor.data.__get__
 _APPLY = torch.autograd.Function.apply.__func__.__code__
 _CHECKS = {f.__code__ for f in (Distribution.__init__, Distribution._validate_sample, Geometric.__init__)}
@@ -43,7 +44,6 @@ _math_only = partial(torch.nn.attention.sdpa_kernel, torch.nn.attention.SDPBacke
 _capturing = reentrant_lock()  # make_fx keeps what it does in globals of PyTorch
 
 _LEAVING = ("numpy", "tolist", "__array__", "data_ptr", "storage", "untyped_storage", "__dlpack__", "share_memory_")
-RANDOM = "is random: draw the numbers outside of the function and pass them to it"
 
 # Exceptions that say that a value is needed which a fake tensor does not have.
 _VALUES = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException")
@@ -189,7 +189,7 @@ class _Watch(TorchFunctionMode):
 
 def user_line(frame: Any) -> str:
     """The innermost line that is neither PyTorch's nor ours, as `file.py:12: code`."""
-    while frame is not None and frame.f_code.co_filename.startswith((*_OWN, "<")):
+    while frame is not None and frame.f_code.co_filename.startswith((*_NOT_USERS, "<")):
         frame = frame.f_back
     if frame is None:
         return ""

@@ -19,13 +19,14 @@ from eindiff.functions import elementwise as functions
 from eindiff.functions import multilinear as arrays
 from eindiff.functions.elementwise import trunc
 from eindiff.tracing.closures import MOST_WRITTEN
+from eindiff.tracing.composed import not_equal
 from eindiff.tracing.library import Stops, Traced
 from eindiff.tracing.names import VariableNames
-from eindiff.tracing.torch import aten, aten_matrices, aten_networks, aten_shapes  # noqa: F401 (they fill the table)
+from eindiff.tracing.torch import aten_matrices, aten_networks, aten_shapes  # noqa: F401 (they fill the table)
 from eindiff.tracing.torch.aten import ATEN, CASTS
-from eindiff.tracing.torch.capture import RANDOM, Capture, base_name, capture, is_discrete, refuse
+from eindiff.tracing.torch.capture import Capture, base_name, capture, is_discrete, refuse
 from eindiff.tracing.torch.opaque import opaque
-from eindiff.tracing.unsupported import Unsupported
+from eindiff.tracing.unsupported import RANDOM, Unsupported
 from eindiff.tracing.verify import precision_of
 
 _RANDOM = torch.Tag.nondeterministic_seeded
@@ -235,7 +236,7 @@ class _Translation:
         named = {key: self.exprs(node, x) for key, x in kwargs.items()}
         try:
             result = row.function(*given, **named)
-            return aten.not_equal(result, 0) if name in ("add", "sum") and kind == "truth" else result
+            return not_equal(result, 0) if name in ("add", "sum") and kind == "truth" else result
         except (EindiffError, TypeError, AttributeError, IndexError) as error:
             raise EindiffError(f"{name}: {error} ({line_of(node)})") from error
 
@@ -267,7 +268,7 @@ class _Translation:
         """Real numbers as integers are cut off; anything as a truth value is whether it is not 0."""
         source, kind = _kind(node.all_input_nodes[0]), _kind(node)
         if kind == "truth" and source != "truth":
-            return aten.not_equal(x, 0)
+            return not_equal(x, 0)
         return trunc(x) if kind == "integer" and source == "real" else x
 
     def stop(self, x: Expr, in_reverse: bool) -> Expr:

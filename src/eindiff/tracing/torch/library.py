@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
 from eindiff.core.recent import Same
-from eindiff.tracing.closures import DEPTH, PLAIN, Surroundings, digest
+from eindiff.tracing.closures import MOST_DEPTH, PLAIN, Surroundings, digest
 from eindiff.tracing.computation import Programs
 from eindiff.tracing.library import Arguments, Library, Traced
 from eindiff.tracing.names import function_name, leaf_paths
@@ -39,7 +39,7 @@ class TorchSurroundings(Surroundings):
         if not isinstance(value, torch.nn.Module):
             yield from super().attributes(value, path, depth)
             return
-        inside = min(depth, DEPTH - 2)  # however deep a network is nested
+        inside = min(depth, MOST_DEPTH - 2)  # however deep a network is nested
         for name in ("_parameters", "_buffers", "_modules"):
             yield from self.walk(vars(value)[name], path, inside)
         yield from self.named(vars(value), path, inside, lambda name: not name.startswith("_") or name.startswith("__"))

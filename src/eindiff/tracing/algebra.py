@@ -1,4 +1,4 @@
-"""NumPy's sums, products, choices and linear algebra, for expressions: rows of the table of `numpy_shapes`."""
+"""Sums, products, choices and linear algebra with NumPy's arguments, for expressions: rows of `shapes.FUNCTIONS`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eindiff.functions import indexing, reductions
 from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
 from eindiff.functions.multilinear import Operand, as_expr, multiply, short
-from eindiff.tracing.numpy.shapes import (
+from eindiff.tracing.shapes import (
     FUNCTIONS,
     axis_list,
     broadcast_to,

@@ -1,11 +1,13 @@
-"""NumPy's functions that change shapes, for expressions: one row each, under the name that it has in `numpy`.
+"""Functions that change shapes, for expressions: one row each, under the name that it has in `numpy`.
 
-A row takes the arguments that NumPy's function takes; what it has no parameter for is refused by name.
+A row takes the arguments that NumPy's function takes; what it has no parameter for is refused by name. JAX and PyTorch
+have the same functions with other arguments, so their tables name these here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from operator import index
 from typing import Any
 
@@ -225,8 +227,19 @@ def split(a: Operand, indices_or_sections: Any, axis: int = 0) -> list[Expr]:
     """Parts along an axis: a number of them, or between the given places."""
     a = as_expr(a)
     [axis] = axis_list("split", a, axis)
-    places = np.array_split(np.arange(known("split", a)[axis]), indices_or_sections)
-    return [a[(slice(None),) * axis + (slice(int(part[0]), int(part[-1]) + 1),)] for part in places if len(part)]
+    parts = np.array_split(np.arange(known("split", a)[axis]), indices_or_sections)
+    return [along(a, axis, slice(int(part[0]), int(part[-1]) + 1)) for part in parts if len(part)]
+
+
+def pieces(a: Expr, sizes: Sequence[int], axis: int = 0) -> list[Expr]:
+    """Parts of given sizes along an axis."""
+    ends = list(accumulate(map(int, sizes)))
+    return [along(a, axis, slice(end - int(size), end)) for end, size in zip(ends, sizes, strict=True)]
+
+
+def along(a: Expr, axis: int, chosen: Any) -> Expr:
+    """An index along one axis."""
+    return a[(slice(None),) * (axis % a.ndim) + (chosen,)]
 
 
 @named("take")
@@ -272,13 +285,13 @@ def repeat(a: Operand, repeats: Any, axis: int | None = None) -> Expr:
 
 @named("tile")
 def tile(a: Operand, reps: Any) -> Expr:
-    """Copies of an array, side by side along each axis."""
+    """Copies of an array, side by side along each axis: a new axis before each one, merged with it."""
     a, counts = as_expr(a), [index(k) for k in np.atleast_1d(reps)]
     rank = max(a.ndim, len(counts))
     a, counts = a[(None,) * (rank - a.ndim)], [1] * (rank - len(counts)) + counts
-    for axis, count in enumerate(counts):
-        a = ix.concatenate([a] * count, axis) if count != 1 else a
-    return a
+    sizes = {2 * k: count for k, count in enumerate(counts)} | {2 * k + 1: size for k, size in enumerate(a.shape)}
+    spread = construct.einsum(1, [(a, tuple(range(1, 2 * rank, 2)))], tuple(range(2 * rank)), sizes)
+    return ix.reshape(spread, tuple([sz.product(pair) for pair in zip(counts, a.shape, strict=True)]))
 
 
 @named("pad")
@@ -313,11 +326,12 @@ def meshgrid(*operands: Operand, indexing: str = "xy") -> tuple[Expr, ...]:
 def diagonal(a: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Expr:
     """The entries on a diagonal of two axes, as the last axis."""
     a = moveaxis(a, (axis1, axis2), (-2, -1))
-    if offset == 0 and a.shape[-1] == a.shape[-2]:
-        return arrays.einsum("...ii->...i", a)
-    m, n = known("diagonal", a)[-2:]
-    rows = [i for i in range(m) if 0 <= i + offset < n]
-    return a[..., rows, [i + offset for i in rows]]
+    if offset != 0 or a.shape[-1] != a.shape[-2]:
+        m, n = known("diagonal", a)[-2:]
+        row, column = max(-offset, 0), max(offset, 0)
+        count = max(min(m - row, n - column), 0)
+        a = a[..., row : row + count, column : column + count]
+    return arrays.einsum("...ii->...i", a)
 
 
 @named("trace")
@@ -344,12 +358,12 @@ def _triangle(a: Operand, k: int, lower: bool) -> Expr:
     a = as_expr(a)
     if a.ndim < 2:
         raise EindiffError(f"tril and triu need a matrix; {short(a)} has shape {shape_text(a.shape)}")
-    m, n = a.shape[-2:]
-    if m == n and k == (0 if lower else 1):
-        below = construct.constant(Lower(n))
+    (m, n), last = a.shape[-2:], k if lower else k - 1
+    if m == n and last in (0, -1):
+        below = construct.constant(Lower(n)) - (arrays.eye(n) if last else 0)
     else:
         m, n = known("tril and triu", a)[-2:]
-        below = as_expr(np.tri(m, n, k if lower else k - 1))
+        below = as_expr(np.tri(m, n, last))
     return multiply(a, below if lower else 1 - below)
 
 
