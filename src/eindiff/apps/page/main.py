@@ -6,6 +6,8 @@ import argparse
 import logging
 import socket
 import sys
+import threading
+import webbrowser
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the command until it is interrupted; gives the exit status."""
     found = parser().parse_args(argv)
     try:
-        import fastapi  # noqa: F401
+        import fastapi  # noqa: F401  # optional, as is uvicorn: without them there is no page
         import uvicorn  # noqa: F401
     except ImportError:
         print(MISSING, file=sys.stderr)
@@ -151,7 +153,5 @@ def _quiet(event: str, **fields: object) -> None:
 
 def _open(address: str) -> None:
     """Open a browser, if there is one; a thread, as some commands wait for it to end."""
-    import threading  # only when a browser is opened
-    import webbrowser  # likewise
 
     threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

@@ -24,7 +24,7 @@ from eindiff.structure.picture_scheme import Scheme, Side, scheme_of
 from eindiff.text.graph import boxes, to_svg
 
 DRAWN_SIZES = {"m": 10, "n": 6, "k": 3, "p": 4, "r": 2, "h": 4}  # sizes that are drawn, if none are given
-MOST_ENTRIES = 400_000  # of an array that is made for a picture
+DRAWN_ENTRIES = 400_000  # of an array that is made for a picture
 SIDE, MARGIN = 340.0, 8.0
 
 EXPLANATIONS = {
@@ -113,7 +113,7 @@ def _sizes(exprs: Sequence[Expr], wanted: Sequence[Variable], given: Mapping[str
     names = size_names(*exprs, *wanted, *variables(*exprs))
     sizes = {name: given.get(name, DRAWN_SIZES.get(name, 5)) for name in sorted(names)}
     for v in [*variables(*exprs), *wanted]:
-        if prod(sz.evaluate(size, sizes) for size in v.shape) > MOST_ENTRIES:
+        if prod(sz.evaluate(size, sizes) for size in v.shape) > DRAWN_ENTRIES:
             raise ProblemError(
                 f"{v.name} of shape {shape_text(v.shape)} is too large to be drawn at these sizes", "sizes"
             )

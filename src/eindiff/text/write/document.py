@@ -16,7 +16,7 @@ from eindiff.core.traverse import post_order
 from eindiff.text.write.tree import Tree, replace, walk
 
 WORTH_A_NAME = 6  # pieces of text that make an expression worth a name if it occurs more than once
-DEEPEST = 16  # nested references beyond which an expression gets a name in any case
+DEEPEST_INLINE = 16  # nested references beyond which an expression gets a name in any case
 CUT_OFF = 4000  # pieces of text after which an expression without names is cut off
 
 
@@ -111,9 +111,9 @@ def _choose(
     for key in _post_order(root, trees, {}):
         node = key.node
         size[key], depth[key] = _measure(trees[key], size, depth, chosen)
-        if node in inline and (depth[key] <= DEEPEST or node is root.data.node):
+        if node in inline and (depth[key] <= DEEPEST_INLINE or node is root.data.node):
             continue
-        if depth[key] > DEEPEST or (not names and size[key] > CUT_OFF):
+        if depth[key] > DEEPEST_INLINE or (not names and size[key] > CUT_OFF):
             forced.add(node)
         elif not (names and size[key] >= WORTH_A_NAME and sum(uses[k] for k in shared[node]) > 1):
             continue

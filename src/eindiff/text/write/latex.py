@@ -15,7 +15,7 @@ from eindiff.text.write.names import GREEK, split_name
 from eindiff.text.write.plain import ATOM, POSTFIX, POWER, PRODUCT, SUMMED, Piece, PlainStyle
 from eindiff.text.write.tree import Tree
 
-_OPERATORS = {
+_OPERATOR_NAMES = {
     "tr": r"\operatorname{tr}", "diag": r"\operatorname{diag}", "norm1": r"\operatorname{norm}_1",
     "norm2": r"\operatorname{norm}_2", "size": r"\operatorname{size}",
 }  # fmt: skip
@@ -259,7 +259,7 @@ class LatexStyle(PlainStyle):
     def function(self, tree: Tree, args: list[str]) -> Piece:
         """A function as its row of the table says: a name, or a format with places for the arguments."""
         row = TABLE.get(tree.data)
-        form = row.latex if row is not None and row.latex else _OPERATORS.get(tree.data, "")
+        form = row.latex if row is not None and row.latex else _OPERATOR_NAMES.get(tree.data, "")
         if "{}" in form:
             raised = form.startswith("{}^")
             tight = [self.text(part, ATOM if raised else POWER) for part in tree.parts]

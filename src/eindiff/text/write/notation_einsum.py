@@ -40,14 +40,14 @@ Factor = tuple[Expr, Labels]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Reference:
     """A reference to a node: as it is, transposed (`flipped`), or with the other sign."""
 
     node: Expr
     flipped: bool = False
     sign: int = 1
 
-    def turned(self) -> Written:
+    def turned(self) -> Reference:
         """The reference to the transpose."""
         return replace(self, flipped=not self.flipped and not is_symmetric(self.node))
 
@@ -76,10 +76,10 @@ class EinsumNotation:
             return transposed(leaf) if flipped else leaf
         if construct.is_number(node) and node.ndim == 0:
             return literal(node.coefficient)
-        key = Written(node, False, sign)
+        key = Reference(node, False, sign)
         return Tree("ref", (), key.turned() if flipped else key, node.ndim)
 
-    def tree(self, key: Written) -> Tree:
+    def tree(self, key: Reference) -> Tree:
         """The tree of a reference."""
         match key.node:
             case Add():
@@ -96,17 +96,17 @@ class EinsumNotation:
                 made = self.reference(key.node)
         return self._signed(key, transposed(made) if key.flipped else made)
 
-    def inlined(self, key: Written, tree: Tree) -> Tree:
+    def inlined(self, key: Reference, tree: Tree) -> Tree:
         return tree
 
-    def named(self, key: Written, definition: Written, name_: str) -> Tree:
+    def named(self, key: Reference, definition: Reference, name_: str) -> Tree:
         """The name, with what makes up for how the definition is written."""
         made = Tree("given", (), name_, key.node.ndim, is_symmetric(key.node))
         made = transposed(made) if key.flipped != definition.flipped else made
         return made if key.sign == definition.sign else product([literal(-1), made])
 
     @staticmethod
-    def _signed(key: Written, tree: Tree) -> Tree:
+    def _signed(key: Reference, tree: Tree) -> Tree:
         return tree if key.sign == 1 else product([literal(-1), tree])
 
     # The order in which people write things
