@@ -176,10 +176,7 @@ class NumPyLibrary(Library):
         try:
             result = run(f, args, named)
         except NeedsValueError as error:
-            wanted = set(variables(*error.expressions))
-            if not wanted or any(inputs[k] in wanted for k in by):
-                raise
-            raise NeedsLeavesError(frozenset(k for k, x in inputs.items() if x in wanted)) from None
+            raise _wanted(error, inputs, by) from None
         except UntraceableError:
             f(*deepcopy(arguments.args), **deepcopy(arguments.keywords))  # raises its own error, if it is one
             raise
@@ -232,6 +229,14 @@ def _dtype(arguments: Arguments, inputs: Mapping[int, Variable]) -> Any:
     arrays = [(k, x) for k, x in enumerate(arguments.leaves) if isinstance(x, np.ndarray)]
     named = {inputs[k].name if k in inputs else "an argument": x for k, x in arrays}
     return common_type(named, named)
+
+
+def _wanted(error: NeedsValueError, inputs: Mapping[int, Variable], by: Sequence[int]) -> Exception:
+    """The leaves whose values a function needs; the error itself, if there are none, or it is differentiated by one."""
+    wanted = set(variables(*error.expressions))
+    if not wanted or any(inputs[k] in wanted for k in by):
+        return error
+    return NeedsLeavesError(frozenset(k for k, x in inputs.items() if x in wanted))
 
 
 def _outputs(function: DerivativeOfFunction, result: Any) -> tuple[list[Any], Any]:
