@@ -9,7 +9,8 @@ import pytest
 from scipy import linalg
 
 import eindiff as ed
-from eindiff.structure import choose, derivative
+from eindiff.planning import tuning
+from eindiff.structure import choose
 from eindiff.structure.solvers import solver
 from eindiff.structure.solvers.iterative import Iterative
 from eindiff.structure.solvers.trusted import Careful
@@ -251,7 +252,7 @@ def test_factorizations_are_computed_once(monkeypatch):
 
 
 def test_frobenius_norm_without_forming_anything(monkeypatch):
-    monkeypatch.setattr(derivative, "SMALL", 0)
+    monkeypatch.setattr(tuning, "FORMED_ENTRIES", 0)
     for name in OBJECTIVES:
         operator, matrix = blocks_of(name)
         assert operator.frobenius_norm() == pytest.approx(np.linalg.norm(matrix), rel=1e-7, abs=1e-7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eindiff.structure import derivative as derivative_module
+from eindiff.planning import tuning
 from eindiff.structure.choose import candidates
 from eindiff.structure.derivative import Derivative
 from eindiff.structure.grid import Grid
@@ -39,7 +39,7 @@ def test_products(family, seed):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_norm_without_the_matrix(family, seed, monkeypatch):
     """The norm from contractions of pairs of terms, of an operator and of its inverse, whose labels are others."""
-    monkeypatch.setattr(derivative_module, "SMALL", 0)
+    monkeypatch.setattr(tuning, "FORMED_ENTRIES", 0)
     H, M, _ = made(family, seed)
     near(H.frobenius_norm(), np.linalg.norm(M), 1e-7, "norm", np.abs(M).max())
     inverse = attempt(H.inverse) if condition(M) < WELL_CONDITIONED else None
@@ -71,7 +71,7 @@ def test_solve(family, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_solver(family, seed, monkeypatch):
-    monkeypatch.setattr(iterative, "STEPS", 100)
+    monkeypatch.setattr(iterative, "MOST_STEPS", 100)
     H, M, rng = made(family, seed)
     for solver in candidates(H._grid, H._facts):
         check_solver(solver, H, M, rng)

@@ -52,3 +52,14 @@ NEAR = 4  # operands that share a label: they are near each other
 SUBSETS_LIMIT = 1500  # sets of operands that are looked at
 FACTORINGS = 4  # times that sums are gone through: each time two terms of each become one
 TERMS_LIMIT = 20  # products in a sum that are compared with each other
+
+# Structured derivatives (`structure`)
+
+STRUCTURE_BONUS = 4  # a structure is used rather than the matrix, unless it takes this many times as long
+FORMED_ENTRIES = 2**20  # entries of a matrix that may be formed for a more accurate result
+VARIABLES_LIMIT = 6  # variables of a Schur complement; of more, only one is eliminated at a time
+EXACT_LIMIT = 6  # factors of a pattern that are multiplied in the best order; more are in a good one
+PATTERNS_LIMIT = 30  # patterns of a derivative that are compared with each other
+# Rows up to which a single matrix is treated like a stack: by products, and with the threads of one library only.
+SMALL_MATRIX = 64
+MANY_MATRICES = 50  # matrices of a stack for which a loop in Python over their rows pays

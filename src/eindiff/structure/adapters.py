@@ -85,7 +85,7 @@ def to_lineax(derivative: Derivative) -> Any:
     dtype = jax.dtypes.canonicalize_dtype(grid.dtype)
     arrays = {id(x): x for term in grid.all_terms for x in term.arrays}
     places = {key: place for place, key in enumerate(arrays)}
-    product = Product(
+    product = TracedProduct(
         grid.rows, grid.cols,
         tuple([tuple([tuple([_plan(term, len(rows), places) for term in block]) for block in line])
                for rows, line in zip(grid.rows, grid.terms, strict=True)]),
@@ -114,7 +114,7 @@ def _is_diagonal(grid: Grid) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TermProduct:
     """The product of a term with a vector as a contraction: which arrays, with which labels.
 
     Einsum has neither deltas nor unbound labels in its output: those are operands here, identities and ones.
@@ -139,7 +139,7 @@ class Plan:
         return jnp.einsum(*interleaved, self.output, precision="highest")
 
 
-def _plan(term: Term, split: int, places: dict[int, int]) -> Plan:
+def _plan(term: Term, split: int, places: dict[int, int]) -> TermProduct:
     """The contraction of a term with a vector that has the labels from `split` on."""
     vector = term.output[split:]
     bound, fresh = term.bound | set(vector), 1 + max(term.sizes, default=0)
@@ -152,16 +152,16 @@ def _plan(term: Term, split: int, places: dict[int, int]) -> Plan:
         output.append(label)
     ones = tuple([(term.sizes[x], x) for x in dict.fromkeys(term.output[:split]) if x not in bound])
     arrays = tuple([places[id(x)] for x in term.arrays])
-    return Plan(arrays, term.labels, vector, tuple(output), tuple(identities), ones)
+    return TermProduct(arrays, term.labels, vector, tuple(output), tuple(identities), ones)
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class TracedProduct:
     """A linear map as a function that JAX can trace; equal ones are the same function to it."""
 
     rows: tuple[Shape, ...]
     cols: tuple[Shape, ...]
-    plans: tuple[tuple[tuple[Plan, ...], ...], ...]
+    plans: tuple[tuple[tuple[TermProduct, ...], ...], ...]
 
     def __call__(self, arrays: list, coefficients: Any, vector: Any) -> Any:
         import jax.numpy as jnp

@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from eindiff.planning import tuning
 from eindiff.structure.axes import Core, Layout
 from eindiff.structure.grid import Grid
 from eindiff.structure.solvers import solver as limits
@@ -20,9 +21,6 @@ from eindiff.structure.solvers.solver import Known, Solver, subscript
 from eindiff.structure.solvers.woodbury import LowRank, Woodbury, low_rank, rank
 from eindiff.structure.terms import Array, Term
 
-PENALTY = 4  # a structure is used rather than the matrix, unless it takes this many times as long
-MANY = 6  # variables; of more, only one is eliminated at a time
-
 
 def candidates(grid: Grid, facts: Known) -> list[Solver]:
     """All ways to solve with a square operator, the best first; those that take too much memory are last."""
@@ -31,7 +29,7 @@ def candidates(grid: Grid, facts: Known) -> list[Solver]:
     def order(one: Solver) -> tuple:
         if isinstance(one, Iterative):
             return False, True, 0.0
-        return one.nbytes > limits.LIMIT, False, one.flops * (PENALTY if one.is_dense else 1)
+        return one.nbytes > limits.LIMIT, False, one.flops * (tuning.STRUCTURE_BONUS if one.is_dense else 1)
 
     return sorted(found, key=order)
 
@@ -158,7 +156,7 @@ def _schur_complements(grid: Grid, diagonal: Sequence[Solver], facts: Known) -> 
     count = len(diagonal)
     easy = [k for k, one in enumerate(diagonal) if grid.terms[k][k] and one.size > 1 and is_structured(one)]
     easy += [k for k in range(count) if k not in easy and grid.block([k], [k]).has_inverses]
-    for size in range(1, count if count <= MANY else 2):
+    for size in range(1, count if count <= tuning.VARIABLES_LIMIT else 2):
         for first in combinations(easy, size):
             if not _are_coupled(grid, first):
                 solver = diagonal[first[0]] if size == 1 else Separate([diagonal[k] for k in first])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eindiff.core.errors import EindiffError, bytes_text, shape_text
+from eindiff.planning import tuning
 from eindiff.structure.choose import Arranged, candidates, is_structured
 from eindiff.structure.grid import Grid, Shape, split, starts
 from eindiff.structure.solvers.iterative import probably_symmetric
@@ -22,7 +23,6 @@ from eindiff.structure.terms import Array, Term, identity, inner_product
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
 
-SMALL = 2**20  # entries of a matrix that may be formed for a more accurate result
 
 
 class Derivative:
@@ -221,7 +221,7 @@ class Derivative:
 
     def frobenius_norm(self) -> float:
         """The root of the sum of squares of all entries."""
-        if prod(self._grid.shape) <= SMALL:
+        if prod(self._grid.shape) <= tuning.FORMED_ENTRIES:
             return float(np.linalg.norm(self.as_matrix()))
         total = 0.0
         for row in self._grid.terms:

@@ -19,7 +19,7 @@ from eindiff.structure.results import Composite
 from eindiff.structure.solvers.solver import UnreliableError
 
 AUTO = "auto"
-FIRST = 1e-8  # the smallest damping that is tried, relative to the largest diagonal entry
+SMALLEST_DAMPING = 1e-8  # the smallest damping that is tried, relative to the largest diagonal entry
 GROWTH = 10.0
 
 
@@ -104,7 +104,7 @@ def sufficient_damping(hessian: Derivative) -> float:
     damping = 0.0
     scale = max((float(np.abs(d).max(initial=0.0)) for d in _list(hessian.diagonal())), default=0.0) or 1.0
     while not _is_definite(hessian, damping):
-        damping = damping * GROWTH if damping else FIRST * scale
+        damping = damping * GROWTH if damping else SMALLEST_DAMPING * scale
         if not np.isfinite(damping):
             raise EindiffError("no damping makes the Hessian positive definite: it has infinite entries")
     return damping

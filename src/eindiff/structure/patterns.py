@@ -17,11 +17,9 @@ from eindiff.core.labels import Labels
 from eindiff.core.networks import Factor, fresh_in, matches, opened
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Number, is_contraction, is_index_map
 from eindiff.core.sizes import Size
+from eindiff.planning import tuning
 from eindiff.planning.contraction_order import contraction_path, path_flops
 from eindiff.planning.factoring import is_outer, multiplied_out
-
-EXACT = 6  # tensors that are multiplied in the best order; more are in a good one
-MANY = 30  # terms that are not compared with each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ def _added_up(patterns: list[Pattern]) -> list[Pattern]:
     `Σ_b x_b x_b' ⊗ M_b + Σ_b x_b x_b' ⊗ diag(d_b)` is `Σ_b x_b x_b' ⊗ (M_b + diag(d_b))`, `I ⊗ A + μ I ⊗ I` is
     `I ⊗ (A + μ I)`.
     """
-    if len(patterns) > MANY:
+    if len(patterns) > tuning.PATTERNS_LIMIT:
         return patterns
     done: list[Pattern] = []
     for pattern in patterns:
@@ -204,5 +202,5 @@ def _use(groups: Sequence[Sequence[Factor]], output: Labels, sizes: Mapping[int,
     bound = {label for labels in kept for label in labels}
     inputs = [*kept, output[half:]]
     result = tuple([label for label in dict.fromkeys(output[:half]) if label in bound | set(output[half:])])
-    path = contraction_path(inputs, result, sizes, "auto" if len(inputs) <= EXACT else "tensor_order")
+    path = contraction_path(inputs, result, sizes, "auto" if len(inputs) <= tuning.EXACT_LIMIT else "tensor_order")
     return path_flops(inputs, result, sizes, path) + sum(float(prod(sizes[x] for x in labels)) for labels in kept)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from eindiff.structure.derivative import Derivative
 
 CORES = 6  # arrays that are shown
-SAMPLES = 40  # entries of an array along a side of its picture
+SIDE_ENTRIES = 40  # entries of an array along a side of its picture
 
 COLOURS = ("#4c78a8", "#e0a040", "#5a9e7c", "#c8635a", "#8d76b3", "#57a6b5", "#c987a5", "#8f7d5e")
 OTHER, PALE = "#b4b4b4", 0.22  # the colour of further terms; how strong that of an entry is that is zero here
@@ -197,7 +197,7 @@ def _draw_core(panel: Any, name: str, array: Array) -> None:
 
 def _sample(array: Array) -> Array:
     """Some entries of an array, evenly spaced along each axis, few enough to be seen."""
-    along = max(2, int(SAMPLES ** (1 / ceil(array.ndim / 2))))
+    along = max(2, int(SIDE_ENTRIES ** (1 / ceil(array.ndim / 2))))
     limits = (9, 12, 12) if array.ndim == 3 else [along] * array.ndim
     steps = [ceil(size / limit) for size, limit in zip(array.shape, limits, strict=True)]
     return array[tuple([slice(None, None, step) for step in steps])].astype(float)

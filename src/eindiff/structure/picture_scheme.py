@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from eindiff.structure.derivative import Derivative
 
 LARGE, SMALL = 64, 40  # more rows or columns than that are drawn smaller: with that many, if that can be
-ENTRIES = 6  # along an axis that is drawn smaller
+AXIS_ENTRIES = 6  # along an axis that is drawn smaller
 CHEAP = 2**16  # entries of arrays that are multiplied to see which products are zero
 
 
@@ -58,7 +58,7 @@ class Scheme:
         sides = (self.grid.rows, self.grid.cols)
         sizes = {size for shapes in sides for shape in shapes for size in shape}
         drawn, limit = {size: size for size in sizes}, LARGE
-        for entries in range(ENTRIES, 1, -1):
+        for entries in range(AXIS_ENTRIES, 1, -1):
             if max(sum(prod(drawn[size] for size in shape) for shape in shapes) for shapes in sides) <= limit:
                 break
             scale, limit = log1p(max(sizes)), SMALL

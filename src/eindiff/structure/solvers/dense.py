@@ -13,13 +13,10 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import get_lapack_funcs
 
+from eindiff.planning import tuning
 from eindiff.structure.axes import norms, squares
 from eindiff.structure.solvers.solver import logdet_of
 from eindiff.structure.terms import Array
-
-# Rows up to which a single matrix is treated like a stack: by products, and with the threads of one library only.
-SMALL = 64
-MANY = 50  # matrices of a stack for which a loop in Python over their rows pays
 
 
 class Factorization(ABC):
@@ -51,7 +48,7 @@ def factorize(blocks: Array, symmetric: bool | None) -> Factorization:
     Whether they are symmetric is looked at if it is not known; those that are known to be are made so.
     """
     symmetric = is_symmetric(blocks) if symmetric is None else symmetric
-    single = len(blocks) == 1 and blocks.shape[1] > SMALL
+    single = len(blocks) == 1 and blocks.shape[1] > tuning.SMALL_MATRIX
     if symmetric:
         blocks = symmetrized(blocks)
         try:
@@ -70,7 +67,8 @@ def is_symmetric(blocks: Array) -> bool:
 
 def symmetrized(blocks: Array) -> Array:
     """The symmetric parts of matrices, since factorizations read one triangle only."""
-    if len(blocks) == 1 and blocks.shape[1] > SMALL:  # a product is much cheaper than the sum with the transpose
+    # a product is much cheaper than the sum with the transpose
+    if len(blocks) == 1 and blocks.shape[1] > tuning.SMALL_MATRIX:
         [matrix] = blocks
         vector = np.random.default_rng(0).normal(size=len(matrix)).astype(matrix.dtype)
         image = matrix @ vector
@@ -123,7 +121,7 @@ class StackedCholesky(Triangular):
 
 def _inverse_of_lower(factor: Array) -> Array:
     """The inverses of lower triangular matrices; of many, row by row for all of them at once."""
-    if len(factor) < MANY:
+    if len(factor) < tuning.MANY_MATRICES:
         return np.linalg.inv(factor)
     inverse = np.zeros_like(factor)
     for k in range(factor.shape[1]):

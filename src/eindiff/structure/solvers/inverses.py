@@ -15,8 +15,8 @@ from eindiff.structure.solvers.dense import Factorization, factorize, is_symmetr
 from eindiff.structure.terms import Array, Term
 
 FORMED = 8.0  # rounding errors of the sum that the error of an inverse may be worth, if it is added all the same
-CLEAR = 100.0  # a condition that needs no refinement
-ROUNDS = 3
+WELL_CONDITIONED = 100.0  # a condition that needs no refinement
+CORRECTIONS = 3
 
 
 class Inverse(Factorization):
@@ -64,11 +64,11 @@ class InverseSum(Factorization):
 
     def solve(self, b: Array) -> Array:
         x = self._factorization.solve(self._A @ b)
-        if self.condition(self._sizes) <= CLEAR:
+        if self.condition(self._sizes) <= WELL_CONDITIONED:
             return x
         wide = np.float64 if x.dtype.itemsize < 8 else np.longdouble
         A, B, right = (y.astype(wide) for y in (self._A, self._B, b))
-        for _ in range(ROUNDS):
+        for _ in range(CORRECTIONS):
             near: Array = x.astype(wide)
             residual = A @ (right - B @ near) - self._c * near
             x = x + self._factorization.solve(residual.astype(x.dtype))

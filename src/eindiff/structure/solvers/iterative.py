@@ -13,11 +13,11 @@ from eindiff.structure.grid import Grid
 from eindiff.structure.solvers.solver import Known, SingularError, Solver, UnreliableError
 from eindiff.structure.terms import Array
 
-FIRST = 1e-12  # of the first residual, relative to the right-hand side
+FIRST_RESIDUAL = 1e-12  # of the first residual, relative to the right-hand side
 ALLOWED = 50.0  # the residual of a solution, in units of rounding errors
 SHARE = 0.00002  # less than about the least part that a random vector has in any direction, in units of ALLOWED
 MINRES = 1e-2
-STEPS = 2000
+MOST_STEPS = 2000
 PROBES = 50  # steps that look for negative curvature
 ROUNDS = 4  # what is left is solved for again, since the methods only estimate their residual
 
@@ -36,7 +36,7 @@ class Iterative(Solver):
         self._near = near  # solves with a simpler operator
 
     def operations(self) -> float:
-        return self._grid.flops * STEPS
+        return self._grid.flops * MOST_STEPS
 
     @cached_property
     def _symmetric(self) -> bool:
@@ -76,7 +76,7 @@ class Iterative(Solver):
     def _rounds(self, b: Array, unit: Callable[[Array], float]) -> tuple[Array, float]:
         """A solution, and its residual in units that depend on it: what is left is solved for again."""
         x, residual = np.zeros_like(b), b
-        wanted = max(FIRST * float(np.linalg.norm(b)), ALLOWED / 2 * unit(x))
+        wanted = max(FIRST_RESIDUAL * float(np.linalg.norm(b)), ALLOWED / 2 * unit(x))
         for _ in range(ROUNDS):
             x = x + self._step(residual, wanted)
             residual, wanted = b - self._apply(x), ALLOWED / 2 * unit(x)
@@ -91,7 +91,7 @@ class Iterative(Solver):
         rtol = tolerance / float(np.linalg.norm(b))
         if self._method is minres:  # its tolerance is relative to norms of operator and solution
             rtol = max(rtol * MINRES, float(np.finfo(dtype).eps))
-        return self._method(matrix, b, rtol=rtol, maxiter=STEPS, M=preconditioner)[0]
+        return self._method(matrix, b, rtol=rtol, maxiter=MOST_STEPS, M=preconditioner)[0]
 
     @cached_property
     def _magnitude(self) -> float:

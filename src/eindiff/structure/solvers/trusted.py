@@ -29,9 +29,9 @@ WANTED, ALLOWED, TRUSTED = 4.0, 30.0, 1e4
 REFINEMENTS = 3
 CLEAR = 1000.0  # a condition that is this much smaller than the reciprocal of the precision needs no closer look
 NOISE = 10.0  # rounding errors that are assumed of each entry, when it is looked at closely
-ENTRIES = 2.0  # how much an entry may change, relative to its size
-COMMON = 100.0  # and of a whole term: its entries have factors in common
-SAMPLES = 8  # right-hand sides, and noise for each of them
+ENTRY_CHANGE = 2.0  # how much an entry may change, relative to its size
+TERM_CHANGE = 100.0  # and of a whole term: its entries have factors in common
+RIGHT_SIDES = 8  # right-hand sides, and noise for each of them
 
 
 class Careful:
@@ -127,14 +127,14 @@ class Careful:
         bound = one.condition()
         if bound * self._eps * CLEAR <= 1:
             return self._grid.has_inverses and not one.uses_inverses
-        b = np.random.default_rng(0).normal(size=(one.size, SAMPLES)).astype(self._grid.dtype)
+        b = np.random.default_rng(0).normal(size=(one.size, RIGHT_SIDES)).astype(self._grid.dtype)
         if not np.isfinite(bound):
             raise self._singular(np.inf, one.solve(b))
         x = self._refined(one, b, True)
         noise = self._noise(x, b)
         change = one.solve(np.hstack(noise))
         spread = _spread(one.sizes_of(change), one.sizes_of(x))
-        if not max(spread, _spread(change, x) / ENTRIES) < 1:
+        if not max(spread, _spread(change, x) / ENTRY_CHANGE) < 1:
             found = self._magnitude * (np.linalg.norm(change, axis=0) / np.linalg.norm(np.hstack(noise), axis=0)).max()
             raise self._singular(found, change)
         return True
@@ -149,8 +149,8 @@ class Careful:
         random = np.random.default_rng(1)
         residual = np.abs(self._error_of(x, b, self._extended)[1])
         size = NOISE * (self._eps * (self._absolute.apply(np.abs(x)) + np.abs(b)) + residual)
-        entries = [size * random.choice([-1, 1], size=x.shape) for _ in range(SAMPLES)]
-        terms = [COMMON * self._eps * part for part in self._grid.products(x) if part.any()]
+        entries = [size * random.choice([-1, 1], size=x.shape) for _ in range(RIGHT_SIDES)]
+        terms = [TERM_CHANGE * self._eps * part for part in self._grid.products(x) if part.any()]
         return [part.astype(b.dtype) for part in entries + terms]
 
     def _is_null(self, x: Array) -> bool:
@@ -158,7 +158,7 @@ class Careful:
         if not np.isfinite(x).all():
             return False
         sizes = np.linalg.norm(self._absolute.apply(np.abs(x)), axis=0)
-        return bool((np.linalg.norm(self._extended.apply(x), axis=0) <= COMMON * self._eps * sizes).any())
+        return bool((np.linalg.norm(self._extended.apply(x), axis=0) <= TERM_CHANGE * self._eps * sizes).any())
 
     # Refinement
 
@@ -225,5 +225,5 @@ class Careful:
 
 def _spread(change: Array, x: Array) -> float:
     """The largest change of a row, relative to its size in all samples: by random noise, or by noise of one kind."""
-    shares = (change.reshape(len(x), -1, SAMPLES) ** 2).mean(axis=2) / (x**2).mean(axis=1)[:, None]
-    return float(np.sqrt(max(shares[:, :SAMPLES].mean(axis=1).max(), shares[:, SAMPLES:].max(initial=0.0))))
+    shares = (change.reshape(len(x), -1, RIGHT_SIDES) ** 2).mean(axis=2) / (x**2).mean(axis=1)[:, None]
+    return float(np.sqrt(max(shares[:, :RIGHT_SIDES].mean(axis=1).max(), shares[:, RIGHT_SIDES:].max(initial=0.0))))
