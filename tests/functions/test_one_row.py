@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -148,3 +149,5 @@ def test_every_library_writes_a_row(name: str) -> None:
     assert set(REFUSED) - set(row.source) == {library for library, names in REFUSED.items() if name in names}
     slots = {f"{{{k}}}" for k in range(len(row.derivatives))}
     assert all(slot in text for text in row.source.values() for slot in slots)
+    for text in row.source.values():  # whatever follows it is about the whole
+        assert isinstance(ast.parse(f"{text.format('a', 'b', 'c')}.after", mode="eval").body, ast.Attribute), text
