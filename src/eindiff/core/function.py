@@ -39,6 +39,9 @@ class Function:
     pullback: Callable[..., Any] | None = None
     flops: Callable[..., float] | None = None  # of one core, from the sizes of the first argument's core
     factorization: str = ""  # functions of one argument that share this one pay for it once
+    part: tuple[int, bool] | None = None  # which factor of it the value is, and whether that is transposed
+    alone: str = ""  # what gives this factor without the others
+    symmetrizes: bool = False  # the argument is taken as (A + A') / 2
     public: Callable[..., Any] | None = None  # what users call with expressions
     formula: Callable[..., Any] | None = None  # from arguments to what people write for it, where that is no call
 
@@ -69,6 +72,11 @@ class Function:
         """The shape of the result's core."""
         assert self.output is not None
         return self.output(*cores)
+
+    @property
+    def reduces(self) -> bool:
+        """Whether it makes a number of each vector."""
+        return self.core == (1,) and self.output_shape([(1,)]) == ()
 
     def fold(self, args: Sequence[Number]) -> Number:
         """The value at known numbers."""

@@ -18,7 +18,7 @@ from eindiff.core.labels import Labels
 from eindiff.core.nodes import Apply, Expr
 from eindiff.functions.matrices import inv
 from eindiff.functions.multilinear import Operand, eye, square_matrix
-from eindiff.functions.table import add
+from eindiff.functions.table import add, written
 
 
 def _frechet_value(function: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
@@ -60,21 +60,24 @@ def _scipy(name: str) -> Callable[[np.ndarray], np.ndarray]:
     return function
 
 
-_MATRIX_FUNCTIONS: dict[str, tuple[Callable, str]] = {
-    "expm": (_scipy("expm"), "real"),
-    "logm": (_scipy("logm"), "no eigenvalue on the negative axis"),
-    "sqrtm": (_scipy("sqrtm"), "no eigenvalue on the negative axis"),
+_CUT = "no eigenvalue on the negative axis"
+_NONE = dict.fromkeys(("jax", "torch", "tensorflow", "cupy"), "")  # libraries that do not have it
+_MATRIX_FUNCTIONS: dict[str, tuple[Callable, str, dict[str, str]]] = {
+    "expm": (_scipy("expm"), "real", {"torch": "torch.matrix_exp", "tensorflow": "tf.linalg.expm"}),
+    "logm": (_scipy("logm"), _CUT, _NONE),
+    "sqrtm": (_scipy("sqrtm"), _CUT, _NONE | {"tensorflow": "tf.linalg.sqrtm"}),
 }
 
 
 @lru_cache(maxsize=64)
 def frechet_function(name: str, order: int) -> Function:
     """The derivative of a matrix function in `order` directions: multilinear and symmetric in the directions."""
-    function, domain = _MATRIX_FUNCTIONS[name]
+    function, domain, others = _MATRIX_FUNCTIONS[name]
     return Function(
         name, _frechet_value(function), domain=domain, latex=rf"\operatorname{{{name}}}", parameter=order or None,
         core=(2,) * (order + 1), output=lambda *shapes: shapes[0], keeps_symmetry=True,
         pushforward=_frechet_pushforward, pullback=_frechet_pullback, flops=lambda n, _: 25 * (2**order * n) ** 3,
+        source=written(f"linalg.{name}", 1, others),
     )  # fmt: skip
 
 

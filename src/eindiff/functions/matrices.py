@@ -185,7 +185,7 @@ _pinv = row(
 _chol = row(
     "chol", _checked(lambda a: np.linalg.cholesky(_symmetrized(a))), _chol_derivative, domain="positive definite",
     latex=r"\operatorname{chol}", core=(2,), output=_same, flops=lambda n, _: n**3 / 3,
-    source=written("np.linalg.cholesky", others={"torch": "cholesky"}),
+    source=written("np.linalg.cholesky", others={"torch": "cholesky"}), symmetrizes=True,
 )  # fmt: skip
 
 
@@ -308,29 +308,31 @@ _eigvals = row(
     "eigvals", _checked(lambda a: np.linalg.eigvalsh(_symmetrized(a))),
     lambda a: einsum("...i,...ki,...li->...ikl", simple(eigvals(a)), eigvecs(a), eigvecs(a)),
     domain="symmetric, distinct eigenvalues", latex=r"\lambda", core=(2,), output=lambda s: s[:1],
-    flops=lambda n, _: 9 * n**3, factorization="eigh",
+    flops=lambda n, _: 9 * n**3, factorization="eigh", part=(0, False), alone="eigvalsh", symmetrizes=True,
 )  # fmt: skip
 _eigvecs = row(
     "eigvecs", _checked(lambda a: np.linalg.eigh(_symmetrized(a))[1]), _eigvecs_derivative,
     domain="symmetric, distinct eigenvalues", latex=r"\operatorname{eigvecs}", core=(2,), output=_same,
-    bounds=within(-1, 1), flops=lambda n, _: 9 * n**3, factorization="eigh",
+    bounds=within(-1, 1), flops=lambda n, _: 9 * n**3, factorization="eigh", part=(1, False), symmetrizes=True,
 )  # fmt: skip
 _svdvals = row(
     "svdvals", _checked(lambda a: np.linalg.svd(a, compute_uv=False)),
     lambda a: einsum("...i,...ki,...li->...ikl", simple(svdvals(a)), svdleft(a), svdright(a)),
     domain="distinct singular values", latex=r"\sigma", core=(2,), output=lambda s: (sz.minimum(*s),),
-    bounds=within(0, inf), flops=_svd_flops, factorization="svd",
+    bounds=within(0, inf), flops=_svd_flops, factorization="svd", part=(1, False), alone="svdvals",
+    source=written("np.linalg.svd({0}, compute_uv=False)", others={"torch": "svdvals"}),
 )  # fmt: skip
 _svdleft = row(
     "svdleft", _checked(lambda a: np.linalg.svd(a, full_matrices=False)[0]), _left_derivative,
     domain="distinct singular values", latex=r"\operatorname{svdleft}", core=(2,),
     output=lambda s: (s[0], sz.minimum(*s)), bounds=within(-1, 1), flops=_svd_flops, factorization="svd",
+    part=(0, False),
 )  # fmt: skip
 _svdright = row(
     "svdright", _checked(lambda a: np.swapaxes(np.linalg.svd(a, full_matrices=False)[2], -1, -2)), _right_derivative,
     domain="distinct singular values", latex=r"\operatorname{svdright}", core=(2,),
     output=lambda s: (s[1], sz.minimum(*s)), bounds=within(-1, 1),
-    flops=_svd_flops, factorization="svd",
+    flops=_svd_flops, factorization="svd", part=(2, True),
 )  # fmt: skip
 
 

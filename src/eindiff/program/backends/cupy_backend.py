@@ -20,10 +20,7 @@ BACKEND = Backend(
         "special.": "from cupyx.scipy import special",
     },
     words=words_of("cp."),
-    functions={
-        **{name: word for name, word in words_of("cp.", FUNCTIONS).items() if name not in ("logm", "sqrtm")},
-        "equal": "({0} == {1}).astype(DTYPE)",
-    },
+    functions={**words_of("cp.", FUNCTIONS), "equal": "({0} == {1}).astype(DTYPE)"},
     copied="{0}.copy()",
     helpers={
         **_SHARED,

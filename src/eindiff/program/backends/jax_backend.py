@@ -26,10 +26,7 @@ BACKEND = Backend(
         "repeat": NUMPY["broadcast"],
         "contiguous": "({0})",
     },
-    functions={
-        **{name: word for name, word in words_of("jnp.", FUNCTIONS).items() if name not in ("logm", "sqrtm")},
-        "equal": "jnp.equal({0}, {1}).astype(DTYPE)",
-    },
+    functions={**words_of("jnp.", FUNCTIONS), "equal": "jnp.equal({0}, {1}).astype(DTYPE)"},
     names={"float64": "float", "int64": "int"},  # the widest types that are switched on
     helpers={
         **helpers_of("jnp"),

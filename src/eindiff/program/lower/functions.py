@@ -24,20 +24,6 @@ from eindiff.program.operations import (
     is_number,
 )
 
-# Of stacks of vectors, along an axis: all axes of a vector need not be named.
-REDUCTIONS = frozenset({"logsumexp", "max", "prod"})
-
-# The factorization that a function is a part of, which part, and what gives only that part.
-FACTORIZATIONS = {
-    "eigvals": ("eigh", (0, False), "eigvalsh"),
-    "eigvecs": ("eigh", (1, False), ""),
-    "svdvals": ("svd", (1, False), "svdvals"),
-    "svdleft": ("svd", (0, False), ""),
-    "svdright": ("svd", (2, True), ""),
-}
-
-SYMMETRIZED = frozenset({"chol", "eigvals", "eigvecs"})
-
 
 def elementwise(operations: Operations, node: Map, args: Sequence[Operation], costs: Costs | None) -> Operation:
     """An elementwise function of arrays that broadcast against each other."""
@@ -102,12 +88,12 @@ def whole(operations: Operations, node: Apply, args: Sequence[Operation], shared
         return call("products_without", node.function.parameter)
     if name in ("expm", "logm", "sqrtm"):
         return call(name) if name == "expm" and len(args) == 1 and node.ndim == 2 else call("matrix_function", name)
-    if name in SYMMETRIZED and not _is_symmetric(node):
+    function = node.function
+    if function.symmetrizes and not _is_symmetric(node):
         args = [symmetrized(operations, args[0], node.args[0].ndim)]
-    if name not in FACTORIZATIONS:
-        return call(name)
-    both, part, alone = FACTORIZATIONS[name]
-    return call(alone) if alone and not shared else operations.make("part", [call(both)], part, shape=node.shape)
+    if function.part is None or (function.alone and not shared):
+        return call(function.alone or name)
+    return operations.make("part", [call(function.factorization)], function.part, shape=node.shape)
 
 
 def _work(node: Apply) -> Work:

@@ -174,8 +174,7 @@ class Lowering:
         return self.values[node]
 
     def _apply(self, node: Apply) -> Value:
-        name = node.function.name
-        if name in functions.REDUCTIONS and node.function.parameter is None:
+        if node.function.reduces:
             return self._reduction(node)
         count = len({label for labels in node.batch for label in labels})
         args = []
