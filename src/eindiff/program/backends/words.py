@@ -212,11 +212,10 @@ def _matrix_function(x: Operation, s: Spelling) -> str:
     return f"matrix_function({function}, {slots(x)})"
 
 
-# Functions that each library has as a helper of its own, in the same words.
+# Functions without rows that say it: parts of what rows are computed by. These are helpers of each library.
 HELPED: dict[str, Word] = {
-    **{name: f"{name}({{0}})" for name in ("logdet", "argmax", "gaps", "simple", "nonzero")},
-    **{name: f"{name}({{0}})" for name in ("nonzero_pairs", "eigh", "eigvalsh")},
-    **{name: f"{name}({{0}}, {{1}})" for name in ("log_weighted_sum", "weighted_softmax")},
+    "eigh": "eigh({0})",
+    "eigvalsh": "eigvalsh({0})",
     "power_derivative": lambda x, s: f"power_derivative({{0}}, {{1}}, {x.parameters[1]}, {x.parameters[2]})",
     "inverse_power": lambda x, s: f"inverse_power({{0}}, {x.parameters[1]})",
     "products_without": lambda x, s: f"products_without({{0}}, {x.parameters[1]})",
@@ -231,10 +230,6 @@ FUNCTIONS: dict[str, Word] = {
     "where_greater": "np.where({0} > {1}, {2}, {3})",
     "max": reduction("np.max"),
     "prod": reduction("np.prod"),
-    "inv": "np.linalg.inv({0})",
-    "det": "np.linalg.det({0})",
-    "pinv": "np.linalg.pinv({0})",
-    "chol": "np.linalg.cholesky({0})",
     "svd": "np.linalg.svd({0}, full_matrices=False)",
     "svdvals": "np.linalg.svd({0}, compute_uv=False)",
     "expm": "linalg.expm({0})",
