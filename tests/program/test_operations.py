@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from fractions import Fraction
 
 import numpy as np
@@ -42,6 +43,16 @@ def test_what_a_word_calls_is_there(name: str) -> None:
             assert called in library.helpers, word
         elif called.replace(".", "").isidentifier() and not called.startswith("."):
             assert called.startswith(tuple(library.imports)), word
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_functions_need_no_parentheses(name: str) -> None:
+    """Whatever stands around what a function is written as: it is called, or has parentheses of its own."""
+    rows = [row.source[name] for row in TABLE.values() if name in row.source]
+    for word in (*rows, *[word for word in backend(name).functions.values() if isinstance(word, str)]):
+        [statement] = ast.parse(word.format(*"abcd")).body
+        assert isinstance(statement, ast.Expr)
+        assert isinstance(statement.value, ast.Call | ast.Subscript) or (word[0], word[-1]) == ("(", ")"), word
 
 
 def test_equal_operations_are_one() -> None:
