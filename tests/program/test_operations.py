@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from fractions import Fraction
 
 import numpy as np
@@ -20,6 +21,7 @@ for _name in NAMES:
     _library = backend(_name)
     _known = set(OPS) - set(EAGER) if _library.functional else set(OPS)
     assert set(_library.words) == _known, f"{_name}: {sorted(_known ^ set(_library.words))}"
+    assert not [name for name in _library.functions if name in TABLE and _name in TABLE[name].source], "a row says it"
     _known = set(FUNCTIONS) - REFUSED[_name]
     assert set(_library.functions) == _known, f"{_name}: {sorted(_known ^ set(_library.functions))}"
 
@@ -41,6 +43,16 @@ def test_what_a_word_calls_is_there(name: str) -> None:
             assert called in library.helpers, word
         elif called.replace(".", "").isidentifier() and not called.startswith("."):
             assert called.startswith(tuple(library.imports)), word
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_functions_need_no_parentheses(name: str) -> None:
+    """Whatever stands around what a function is written as: it is called, or has parentheses of its own."""
+    rows = [row.source[name] for row in TABLE.values() if name in row.source]
+    for word in (*rows, *[word for word in backend(name).functions.values() if isinstance(word, str)]):
+        [statement] = ast.parse(word.format(*"abcd")).body
+        assert isinstance(statement, ast.Expr)
+        assert isinstance(statement.value, ast.Call | ast.Subscript) or (word[0], word[-1]) == ("(", ")"), word
 
 
 def test_equal_operations_are_one() -> None:
@@ -86,6 +98,6 @@ def test_arrays_are_forgotten_by_name_not_by_text() -> None:
     assert "del " in source
     rng = np.random.default_rng(0)
     one, other = rng.normal(size=(2, 4, 4))
-    found = namespace["f"](one, other) if "def f(reshape" in source else namespace["f"](other, one)
+    found = namespace["f"](t=other, reshape=one)
     np.testing.assert_allclose(found[0], np.exp(other @ one) @ np.sin(one @ other))
     np.testing.assert_allclose(found[1], other @ other @ other)

@@ -301,7 +301,7 @@ step: Elementwise = elementwise(
     series=series_step, kink=True, bounds=Increasing("up to 0"),
 )  # fmt: skip
 isnan: Elementwise = elementwise(
-    "isnan", "(np.isnan({0}) * 1.0)", None, "1 where x is not a number, else 0.", lambda x: np.isnan(x) * 1.0,
+    "isnan", "np.isnan({0}).astype(DTYPE)", None, "1 where x is not a number, else 0.", lambda x: np.isnan(x) * 1.0,
     {"torch": "torch.isnan({0}).to(DTYPE)", "tensorflow": "tf.cast(tf.math.is_nan({0}), DTYPE)"},
     {"jax": ""}, simple=True, bounds=within(0, 1),
 )  # fmt: skip

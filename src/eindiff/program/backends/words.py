@@ -212,7 +212,7 @@ def _matrix_function(x: Operation, s: Spelling) -> str:
     return f"matrix_function({function}, {slots(x)})"
 
 
-# Functions that each library has as a helper of its own, in the same words.
+# Functions without rows that say it: parts of what rows are computed by. These are helpers of each library.
 HELPED: dict[str, Word] = {
     "eigh": "eigh({0})",
     "eigvalsh": "eigvalsh({0})",
