@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eindiff.core.construct import FLAT_LIMIT, transpose
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, topological
+from eindiff.core.sizes import Size
 
 GENERATORS = 24  # symmetries that are combined with all others
 
@@ -47,10 +48,15 @@ def _check_symmetries(node: Expr) -> None:
         assert {(tuple([q[k] for k in p]), sign * other) for q, other in group} == group, "it is closed"
 
 
+def _are_same(one: Size, other: Size) -> bool:
+    """The number of singular values, a minimum, may stand for that of eigenvalues of A'A: those beside them are 0."""
+    return one == other or any(str(size).startswith("min(") for size in (one, other))
+
+
 def _check_einsum(node: Einsum) -> None:
     bound = {label for labels in node.labels for label in labels}
     for operand, labels in zip(node.operands, node.labels, strict=True):
-        assert operand.shape == tuple(node.sizes[label] for label in labels)
+        assert all(_are_same(size, node.sizes[label]) for size, label in zip(operand.shape, labels, strict=True))
         assert not (isinstance(operand, Einsum) and operand.is_product), "products are inlined"
         assert not (isinstance(operand, Add) and operand.has_delta), "sums with deltas are distributed over"
     assert node.shape == tuple(node.sizes[label] for label in node.output)

@@ -143,6 +143,8 @@ def _beside_logsumexp(node: Add, term: Expr) -> int:
     if len(along) != 1:
         return 0
     labels = (*(factors[0][1][axis] for axis in found.batch[0]), along[0])
+    if found.args[0].shape != tuple([sizes[label] for label in labels]):
+        return 0
     x = construct.einsum(-coefficient, [(found.args[0], labels)], output, sizes)
     rest = construct.add([other for other in node.terms if other is not term])
     return 0 if rest is not x else 1 if coefficient > 0 else -1

@@ -40,6 +40,8 @@ class FunctionRow:
         seen: set[str] = set()
         for arg in node.args:
             if arg.kind != "keyword":
+                if seen:
+                    shapes.fail(arg, f"arguments with names come last: {self.usage}")
                 continue
             if arg.value not in self.keywords and not (node.value == "einsum" and len(arg.value) == 1):
                 shapes.fail(arg, f"{node.value} has no argument {arg.value}: {self.usage}")
