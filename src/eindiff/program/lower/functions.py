@@ -38,8 +38,6 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
         return operations.make("raise", args, speed=FUNCTION)
     if name == "power_derivative":
         return operations.make("call", args, (name, parameter[0], power_terms(*parameter)), speed=FUNCTION)
-    if name in REGISTRY:  # computed by the library that the expression came from
-        return operations.make("opaque", args, (name,), speed=FUNCTION)
     if name.startswith("divided_"):
         return operations.make("divided", args, (name,), speed=FUNCTION)
     args = [operations.number(float(x.parameters[0])) if x.op == "number" else x for x in args]

@@ -27,6 +27,7 @@ from eindiff.core.nodes import (
     topological,
 )
 from eindiff.core.sizes import Shape, Size
+from eindiff.functions.table import TABLE
 from eindiff.program.costs import Costs
 from eindiff.program.lower import functions
 from eindiff.program.lower.indexing import Axis, Index, Indexing, labels_of
@@ -174,7 +175,7 @@ class Lowering:
         return self.values[node]
 
     def _apply(self, node: Apply) -> Value:
-        if node.function.reduces:
+        if node.function.reduces and TABLE.get(node.function.name) is node.function:  # others know no axis
             return self._reduction(node)
         count = len({label for labels in node.batch for label in labels})
         args = []
