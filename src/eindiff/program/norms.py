@@ -105,7 +105,12 @@ def _images(labels: Labels, others: list[Labels], mirror: dict[int, int]) -> lis
     """Labels and other ones that may be their mirror image, or the other way round, given that of some labels."""
     images = {b for a, b in mirror.items() if a != b}
     pairs = [(x, y) for one in others for x, y in ((labels, one), (one, labels)) if images.isdisjoint(x)]
-    return [(x, y) for x, y in pairs if all(mirror.get(a, b) == b for a, b in zip(x, y, strict=True))]
+    return [(x, y) for x, y in pairs if _is_mirrored(x, y, dict(mirror))]
+
+
+def _is_mirrored(labels: Labels, images: Labels, mirror: dict[int, int]) -> bool:
+    """Whether each label has one image, beside those that are known."""
+    return all(mirror.setdefault(a, b) == b for a, b in zip(labels, images, strict=True))
 
 
 def units(factors: Sequence[Factor]) -> tuple[int, list[int]] | None:

@@ -1,0 +1,39 @@
+"""Sums of squares are found where there are some, and nowhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+from eindiff.program.norms import squares
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_parts_of_random_contractions(seed: int) -> None:
+    """The parts that are found have the value of the whole, whatever labels meet."""
+    random = np.random.default_rng(seed)
+    y, z = ed.tensor("y", (2, 2, 2)), ed.tensor("z", (2, 2))
+    operands = [(y, z)[k] for k in random.integers(0, 2, random.integers(1, 3))]
+    operands = [*operands, *operands] if random.random() < 0.8 else operands
+    terms = ["".join(random.choice(list("ijkl"), x.ndim)) for x in operands]
+    labels = sorted(set("".join(terms)))
+    output = "".join(label for label in labels if random.random() < 0.4)
+    total = ed.einsum(f"{','.join(terms)}->{output}", *operands)
+    found = squares(total)
+    if found is not None:
+        arrays = {"y": random.normal(size=(2, 2, 2)), "z": random.normal(size=(2, 2))}
+        parts = [ed.evaluate(part.y, arrays) ** 2 for part in found]
+        axes = [tuple(range(part.y.ndim - part.summed, part.y.ndim)) for part in found]
+        sums = sum(part.sum(along) for part, along in zip(parts, axes, strict=True))
+        np.testing.assert_allclose(sums, ed.evaluate(total, arrays), rtol=1e-12, atol=1e-12)
+
+
+def test_powers_of_what_is_no_norm() -> None:
+    """Two factors that are alike, but of which one label would have two images."""
+    y = ed.tensor("y", (2, 2, 2))
+    total = ed.einsum("ijj,jjj->i", y, y)
+    array = np.random.default_rng(0).normal(size=(2, 2, 2))
+    value = np.einsum("ijj,jjj->i", array, array)
+    for exponent in (3, -1, 5):
+        np.testing.assert_allclose(ed.evaluate(total**exponent, {"y": array}), value**exponent, rtol=1e-12)
