@@ -37,3 +37,15 @@ def test_powers_of_what_is_no_norm() -> None:
     value = np.einsum("ijj,jjj->i", array, array)
     for exponent in (3, -1, 5):
         np.testing.assert_allclose(ed.evaluate(total**exponent, {"y": array}), value**exponent, rtol=1e-12)
+
+
+@pytest.mark.parametrize("library", ["numpy", "jax", "torch", "tensorflow"])
+def test_norms_of_entries_sum_over_nothing(library: str) -> None:
+    """In PyTorch no axes are all of them."""
+    w, a = ed.vector("w", "n"), ed.matrix("a", "n", "n")
+    u = ed.stack([w, w, w])[:1] * a
+    total = ((u + u.T) ** 2) ** 0.5
+    random = np.random.default_rng(0)
+    arrays = {"w": random.normal(size=2), "a": random.normal(size=(2, 2))}
+    expected = np.abs(arrays["w"] * arrays["a"] + (arrays["w"] * arrays["a"]).T)
+    np.testing.assert_allclose(np.asarray(ed.compile(total, backend=library)(**arrays)), expected, rtol=1e-12)

@@ -144,7 +144,9 @@ class Lowering:
         order = tuple(range(node.ndim))
         whole = self.products.align(total, order)
         values = [self._value(part.y) for part in found]
-        if len(found) == 1:
+        if len(found) == 1 and not found[0].summed:
+            operation = self.operations.make("call", [self.arrays.array(values[0])], ("abs",))
+        elif len(found) == 1:
             axes = tuple(range(node.ndim, found[0].y.ndim))
             operation = self._make_norm("norm", [self.arrays.array(values[0]), whole], axes, whole.shape)
         else:
