@@ -49,8 +49,9 @@ def _check_symmetries(node: Expr) -> None:
 
 
 def _are_same(one: Size, other: Size) -> bool:
-    """The number of singular values, a minimum, may stand for that of eigenvalues of A'A: those beside them are 0."""
-    return one == other or any(str(size).startswith("min(") for size in (one, other))
+    """The number of singular values, min(m,n), may stand for the n eigenvalues of A'A: those beside them are 0."""
+    small, large = sorted((str(one), str(other)), key=lambda size: not size.startswith("min("))
+    return one == other or (small.startswith("min(") and large in small[4:-1].split(","))
 
 
 def _check_einsum(node: Einsum) -> None:
