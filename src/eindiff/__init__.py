@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from eindiff.calculus.contracted import cut, hessian_diagonal, hvp, jvp, laplacian, quadratic_form, vjp
+from eindiff.core import pickling as _pickling  # noqa: F401 (importing it lets expressions be stored)
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
 from eindiff.core.rewrite import rewrite_log

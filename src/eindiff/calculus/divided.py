@@ -67,7 +67,7 @@ def divided_function(name: str, order: int) -> Function:
 
     return Function(
         f"divided_{name}", divided_value(function), tuple(repeated(place) for place in range(order + 1)),
-        function.domain, latex=rf"\Delta_{{{function.latex}}}",
+        function.domain, latex=rf"\Delta_{{{function.latex}}}", maker=(divided_function, (name, order)),
         bounds=within(0 if isinstance(function.bounds, Increasing) else -inf, inf),
     )  # fmt: skip
 

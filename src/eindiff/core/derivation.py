@@ -9,6 +9,7 @@ place of a twin, so no node is made of twins, and nothing is known of a node bec
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Variable, intern, plain, size_names, variables
 
@@ -51,24 +52,26 @@ def derived(result: Expr, *sources: Expr, by: Variable | None = None) -> Expr:
     xs: tuple[Variable, ...] = (by,) if by is not None else ()
     if xs and (before := derivation(sources[0])).by:
         sources, xs = before.sources, before.by + xs
-    return _twin(Derivation(result, sources, xs))
+    return twin(Derivation(result, sources, xs))
 
 
-def _twin(known: Derivation) -> Expr:
+def twin(known: Derivation) -> Expr:
+    """The node that is a derivative, or was made of sources."""
     node = known.expr
-    kept = {name: getattr(node, name) for kind in type(node).__mro__ for name in _fields(kind)}
     identity = (node.digest, [source.digest for source in known.sources], [x.digest for x in known.by])
-    return intern(_TWINS[type(node)], ("derived", *identity), **kept, derivation=known)
+    return intern(_TWINS[type(node)], ("derived", *identity), **fields_of(node), derivation=known)
 
 
 def same_derivative(result: Expr, expr: Expr) -> Expr:
     """The result, a form of another expression, as the derivative that this is."""
     known = expr.derivation
-    return result if known is None else _twin(Derivation(plain(result), known.sources, known.by))
+    return result if known is None else twin(Derivation(plain(result), known.sources, known.by))
 
 
-def _fields(kind: type) -> list[str]:
-    return [name for name in getattr(kind, "__slots__", ()) if not name.startswith("_") and name != "digest"]
+def fields_of(node: Expr) -> dict[str, Any]:
+    """What a plain node holds."""
+    slots = [name for kind in type(node).__mro__ for name in getattr(kind, "__slots__", ())]
+    return {name: getattr(node, name) for name in slots if not name.startswith("_") and name != "digest"}
 
 
 def derivation(expr: Expr) -> Derivation:

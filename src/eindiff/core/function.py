@@ -32,6 +32,7 @@ class Function:
     domain: str = "real"
     latex: str = ""
     parameter: Any = None
+    maker: tuple[Callable, tuple] | None = None  # what makes one that is in no table, and from what
     core: tuple[int, ...] = ()  # orders of the core of each argument
     output: Callable[..., Shape] | None = None  # shape of the result's core from the shapes of the arguments' cores
     keeps_symmetry: bool = False  # a symmetric argument gives a symmetric result

@@ -246,7 +246,11 @@ class Apply(Expr):
 
 def intern(kind: type, identity: tuple, **fields: Any) -> Any:
     """The one node of this kind and identity, made from `fields` if it does not exist yet."""
-    digest = blake2b(repr((kind.__name__, identity)).encode(), digest_size=16).digest()
+    return interned(kind, blake2b(repr((kind.__name__, identity)).encode(), digest_size=16).digest(), fields)
+
+
+def interned(kind: type, digest: bytes, fields: dict[str, Any]) -> Any:
+    """The one node with this digest, made from `fields` if it does not exist yet."""
     node = _interned.get(digest)
     if node is None:
         made = unlisted(kind, digest, **fields)

@@ -24,6 +24,7 @@ def power_function(exponent: Number) -> Function:
 
     return Function(
         "pow", quiet(lambda x: _value(exponent, x)), (derivative,), domain, parameter=exponent,
+        maker=(power_function, (exponent,)),
         bounds=lambda _, x: intervals.power(exponent, x),
     )  # fmt: skip
 

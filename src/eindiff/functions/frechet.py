@@ -75,6 +75,7 @@ def frechet_function(name: str, order: int) -> Function:
     function, domain, others = _MATRIX_FUNCTIONS[name]
     return Function(
         name, _frechet_value(function), domain=domain, latex=rf"\operatorname{{{name}}}", parameter=order or None,
+        maker=(frechet_function, (name, order)),
         core=(2,) * (order + 1), output=lambda *shapes: shapes[0], keeps_symmetry=True,
         pushforward=_frechet_pushforward, pullback=_frechet_pullback, flops=lambda n, _: 25 * (2**order * n) ** 3,
         source=written(f"linalg.{name}", 1, others),

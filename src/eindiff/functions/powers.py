@@ -50,6 +50,7 @@ def power_derivative(by_base: int, by_exponent: int) -> Function:
         "power_derivative", quiet(lambda x, y: _power_derivative_value(x, y, by_base, terms)),
         (_derived_power(by_base + 1, by_exponent), _derived_power(by_base, by_exponent + 1)),
         domain="positive", latex=r"\operatorname{power\_derivative}", parameter=(by_base, by_exponent),
+        maker=(power_derivative, (by_base, by_exponent)),
         bounds=intervals.within(-inf, inf),
         formula=lambda x, y: power_formula(by_base, by_exponent, x, y),
     )  # fmt: skip

@@ -135,8 +135,8 @@ def prod_function(left_out: int) -> Function:
     """
     return Function(
         "prod", _products_without(left_out), (lambda x: construct.apply(prod_function(left_out + 1), (x,)),),
-        latex=r"\prod", parameter=left_out or None, core=(1,), output=lambda s: s * left_out,
-        flops=lambda n: n ** (left_out + 1), bounds=_product_bounds,
+        latex=r"\prod", parameter=left_out or None, maker=(prod_function, (left_out,)), core=(1,),
+        output=lambda s: s * left_out, flops=lambda n: n ** (left_out + 1), bounds=_product_bounds,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ library, and what libraries call it. Front ends and backends only look names up 
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from itertools import chain
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from eindiff.core import construct
+from eindiff.core.errors import EindiffError
 from eindiff.core.function import Derivative, Function, quiet
 from eindiff.core.nodes import Expr
 from eindiff.core.rewrite import RULES, rule
@@ -93,6 +95,25 @@ def remove(function: Function) -> None:
         for name in [name for name, found in table.items() if found is function]:
             del table[name]
     RULES.pop(function.name, None)
+
+
+def by_name(name: str) -> Function:
+    """The row of a function that was stored."""
+    if name not in TABLE:
+        raise EindiffError(f"this version of eindiff has no function {name}, which is in what was stored")
+    return TABLE[name]
+
+
+def _stored(function: Function) -> tuple[Callable, tuple]:
+    """What pickle keeps of a function: its name, or what makes it."""
+    if function.maker is not None:
+        return function.maker
+    if TABLE.get(function.name) is not function:
+        raise EindiffError(f"{function.name} stands for code of a library, which cannot be stored with an expression")
+    return by_name, (function.name,)
+
+
+copyreg.pickle(Function, _stored)
 
 
 def row(name: str, value: Callable[..., Any], *derivatives: Derivative | None, **more: Any) -> Function:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,12 +12,13 @@ from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.libraries import library_of
 from eindiff.core.locks import reentrant_lock
 from eindiff.core.nodes import Expr, plain, variables
+from eindiff.core.recent import once
 from eindiff.functions.opaque import REGISTRY
 from eindiff.program.foreign_arrays import converter, device_of, known, prepared, stand_ins
 from eindiff.program.inputs import check, common_type, real_array
 from eindiff.program.interpreter import bind_from_unneeded, bind_sizes, declared, read_inputs
 from eindiff.program.plan import Plan, named
-from eindiff.program.write.module import Module, Program
+from eindiff.program.write.module import Module
 
 RESERVED = ("out", "sizes")  # keywords of a call
 
@@ -58,8 +58,9 @@ class Compiled:
     """
 
     def __init__(
-        self, outputs: Outputs, dtype: str | None, sizes: Mapping[str, int], form: str, backend: str | None
-    ) -> None:
+        self, outputs: Outputs, dtype: str | None, sizes: Mapping[str, int], form: str, backend: str | None,
+        made: Mapping[tuple, tuple] | None = None,
+    ) -> None:  # fmt: skip
         self._outputs = outputs
         self.exprs = self._outputs.exprs
         self.dtype = dtype
@@ -73,7 +74,10 @@ class Compiled:
         self._declared = declared(self.exprs)
         self._is_typed = all(x.shape or variables(x) for x in self.exprs)  # numbers alone are those of Python
         self._calls: dict[tuple, _Call] = {}  # by the shapes and types of arrays
-        self._built: dict[tuple, _Built] = {}  # by type and kind of sizes
+        self._built: dict[tuple, _Built] = {  # by type and kind of sizes
+            kind: _Built(self._parts_module(parts), known, type_, library, parts, stored)
+            for kind, (known, type_, library, parts, stored) in (made or {}).items()
+        }
         self._building = reentrant_lock()
         for name in RESERVED:
             if name in self._names:
@@ -115,19 +119,19 @@ class Compiled:
         """The program for some sizes, with what it costs; without sizes the one that was made last."""
         if sizes is None and self._built:
             built = [*self._built.values()][-1]
-            return Plan(built.program, () if built.parts else self.exprs)
+            return Plan(built.program(), () if built.parts else self.exprs)
         wanted = {**self._given, **sz.read_given(sizes or {})}
         if missing := sorted(self._module.size_names - set(wanted)):
             raise EindiffError(f"the plan depends on the sizes {', '.join(missing)}: give them, or call it once")
         built = self._build(wanted, self.dtype or "float64", self.backend or "numpy")
-        return Plan(built.program, () if built.parts else self.exprs)
+        return Plan(built.program(), () if built.parts else self.exprs)
 
     @property
     def source(self) -> str:
         """The program that was made last; before the first call, if sizes are not given, one for all sizes."""
         if not self._built:
             return self._module.source()
-        return [*self._built.values()][-1].program.source
+        return [*self._built.values()][-1].source
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{v.name} ({shape_text(v.shape)})" for v in self._module.inputs)
@@ -145,13 +149,16 @@ class Compiled:
 
     def _made(self, sizes: Mapping[str, int], dtype: str, library: str) -> _Built:
         parts = self._outputs.parts([plain(expr) for expr in self.exprs], sizes)
-        module = self._module if parts is None else Module(named(parts.exprs), "f")
-        known = {name: sizes[name] for name in module.size_names}
-        program = module.program(known, dtype, exact=True, library=library)
-        namespace: dict[str, Any] = dict(REGISTRY)
-        exec(program.source, namespace)
-        function = prepared(library, namespace["f"], [module.names.sizes[name] for name in module.unseen])
-        return _Built(module, program, function, parts)
+        module = self._parts_module(parts)
+        return _Built(module, {name: sizes[name] for name in module.size_names}, dtype, library, parts)
+
+    def _parts_module(self, parts: Parts | None) -> Module:
+        return self._module if parts is None else Module(named(parts.exprs), "f")
+
+    def __reduce__(self) -> tuple:
+        """What travels: the outputs, and the source of the programs that are made already."""
+        made = {kind: one.stored for kind, one in self._built.items()}
+        return Compiled, (self._outputs, self.dtype, self._given, self.form, self.backend, made)
 
     def _bind(self, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> _Call:
         """Check the arrays, find their sizes, and what runs for arrays like these."""
@@ -194,14 +201,24 @@ class Compiled:
         return [(name, np.shape(x), getattr(x, "dtype", None), type(x)) for name, x in arrays.items()]
 
 
-@dataclass(frozen=True, slots=True)
 class _Built:
-    """What is made for sizes of one kind; the program gives the parts of outputs that are computed in parts."""
+    """What is made for sizes of one kind; the program gives the parts of outputs that are computed in parts.
 
-    module: Module
-    program: Program
-    function: Callable
-    parts: Parts | None
+    It is stored as source, and planned again only if somebody asks for the plan.
+    """
+
+    def __init__(
+        self, module: Module, known: Mapping[str, int], dtype: str, library: str, parts: Parts | None,
+        stored: tuple[str, bool] | None = None,
+    ) -> None:  # fmt: skip
+        self.module = module
+        self.parts = parts
+        self.program = once(lambda: module.program(known, dtype, exact=True, library=library))
+        self.source, self.is_quiet = stored or (self.program().source, self.program().is_quiet)
+        self.stored = known, dtype, library, parts, (self.source, self.is_quiet)
+        namespace: dict[str, Any] = dict(REGISTRY)
+        exec(self.source, namespace)
+        self.function = prepared(library, namespace["f"], [module.names.sizes[name] for name in module.unseen])
 
 
 class _Call:
@@ -222,7 +239,7 @@ class _Call:
         self.is_numpy = library == "numpy"
         self.is_typed = not self.is_numpy or (dtype == np.float64 and is_typed)
         self.names = [v.name for v in module.inputs]
-        self.quiet = built.program.is_quiet if self.is_numpy else bool(self.names)
+        self.quiet = built.is_quiet if self.is_numpy else bool(self.names)
         self.keywords = {module.names.sizes[name]: sizes[name] for name in module.unseen}
         self.shapes = [shape(x.shape) for x in exprs]
         self.is_finished = built.parts is None and self.is_typed

@@ -57,6 +57,10 @@ class Plan:
         self.largest = max((costs.entries(x.shape) for x in inside), default=0)
         self.largest_order = max((len(x.shape) for x in inside), default=0)
 
+    def __reduce__(self) -> tuple:
+        """A plan is made again where it is read: that gives the same, and operations know functions."""
+        return _planned_again, (self._program.request, self._outputs)
+
     def _step(self, x: Operation) -> Step:
         inputs = [tuple(map(self._costs.evaluate, y.shape)) for y in x.operands]
         shape = tuple(map(self._costs.evaluate, x.shape))
@@ -189,6 +193,11 @@ def plan(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "
 def named(outputs: list[Expr]) -> dict[str, Expr]:
     """Outputs with names."""
     return {"result" if len(outputs) == 1 else f"result{k}": output for k, output in enumerate(outputs, 1)}
+
+
+def _planned_again(request: tuple, outputs: Sequence[Expr]) -> Plan:
+    exprs, *arguments = request
+    return Plan(Module(exprs, "f").program(*arguments), outputs)
 
 
 def _results(program: Program) -> set[Operation]:

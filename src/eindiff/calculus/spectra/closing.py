@@ -87,9 +87,12 @@ class Closing:
 def closed(network: SpectralNetwork, terms: dict[tuple[Expr, bool], list[JointTerm]]) -> Expr:
     """A node with the value of a network, and by each matrix, symmetric or not, the derivative that the terms say."""
     value = network.build()
+    return construct.apply(closed_function(value, terms), [*(matrix for matrix, _ in terms), value]) if terms else value
+
+
+def closed_function(value: Expr, terms: dict[tuple[Expr, bool], list[JointTerm]]) -> Function:
+    """A function of matrices and of a value that gives the value, with derivatives by the matrices."""
     matrices, symmetric = [matrix for matrix, _ in terms], [flag for _, flag in terms]
-    if not matrices:
-        return value
 
     def pushforward(node: Apply, index: int, tangent: Expr) -> Expr:
         if index == len(matrices):
@@ -121,11 +124,11 @@ def closed(network: SpectralNetwork, terms: dict[tuple[Expr, bool], list[JointTe
         ])  # fmt: skip
         return _symmetrized(result, matrix, len(seed)) if symmetric[index] else result
 
-    function = Function(
+    return Function(
         "closed", lambda *args: args[-1], parameter=value.digest, core=(*(m.ndim for m in matrices), value.ndim),
         output=lambda *shapes: shapes[-1], pushforward=pushforward, pullback=pullback,
+        maker=(closed_function, (value, terms)),
     )  # fmt: skip
-    return construct.apply(function, [*matrices, value])
 
 
 def _beside(terms: dict[tuple[Expr, bool], list[JointTerm]], count: int) -> Labels:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from importlib import import_module
 
 from eindiff.core.errors import EindiffError
@@ -15,3 +16,6 @@ def backend(name: str) -> Backend:
     if name not in NAMES:
         raise EindiffError(f"backend {name!r}: choose one of {', '.join(NAMES)}")
     return import_module(f"eindiff.program.backends.{name}_backend").BACKEND
+
+
+copyreg.pickle(Backend, lambda one: (backend, (one.name,)))  # its writers are functions, which are found by name

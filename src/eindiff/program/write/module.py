@@ -6,7 +6,7 @@ import json
 import keyword
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import inf
 from string import punctuation
@@ -94,6 +94,7 @@ class Program:
     outputs: list[Operation]
     spelling: Spelling
     costs: Costs | None = None
+    request: tuple = ()  # what made it: outputs by name, sizes, and the other arguments of `Module.program`
 
     @property
     def operations(self) -> list[Operation]:
@@ -163,7 +164,8 @@ class Module:
             if (seconds := costs.total(found)) < least:
                 best, least = found, seconds
         spelling = Spelling(target, self.names.variables, self.names.size, dtype)
-        return self._program(best, self.checks(checked=False), spelling, costs)
+        made = self._program(best, self.checks(checked=False), spelling, costs)
+        return replace(made, request=(self.named, dict(known), dtype, exact, strategy, library))
 
     def _program(
         self, found: Sequence[Operation], first: Sequence[str], spelling: Spelling, costs: Costs | None = None
