@@ -105,7 +105,10 @@ if TYPE_CHECKING:
     from eindiff.program.compiled import Compiled
     from eindiff.program.plan import Plan, plan
     from eindiff.program.write.source import to_script, to_source
-    from eindiff.structure.compile import compile, structured
+    from eindiff.scale.descent import Fit, lbfgs, newton
+    from eindiff.scale.passes import ShardingError
+    from eindiff.scale.sharded import Sharded, compile
+    from eindiff.structure.compile import structured
     from eindiff.structure.derivative import Derivative
     from eindiff.structure.newton import NewtonStep, Step, newton_step
     from eindiff.structure.solvers.solver import SingularError
@@ -126,7 +129,12 @@ _LATER = {
     "newton_step": "eindiff.structure.newton",
     "structured": "eindiff.structure.compile",
     "Plan": "eindiff.program.plan",
-    "compile": "eindiff.structure.compile",
+    "Fit": "eindiff.scale.descent",
+    "Sharded": "eindiff.scale.sharded",
+    "ShardingError": "eindiff.scale.passes",
+    "compile": "eindiff.scale.sharded",
+    "lbfgs": "eindiff.scale.descent",
+    "newton": "eindiff.scale.descent",
     "ParseError": "eindiff.text.read.source",
     "parse": "eindiff.text.read.parse",
     "plan": "eindiff.program.plan",
@@ -173,9 +181,12 @@ __all__ = [
     "Derivative",
     "EindiffError",
     "Expr",
+    "Fit",
     "NewtonStep",
     "ParseError",
     "Plan",
+    "Sharded",
+    "ShardingError",
     "SingularError",
     "Step",
     "Term",
@@ -228,6 +239,7 @@ __all__ = [
     "kron",
     "lambdamax",
     "laplacian",
+    "lbfgs",
     "log",
     "log1p",
     "log_ndtr",
@@ -243,6 +255,7 @@ __all__ = [
     "min",
     "minimum",
     "moveaxis",
+    "newton",
     "newton_step",
     "norm1",
     "norm2",

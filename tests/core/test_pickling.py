@@ -93,7 +93,8 @@ def test_public_types_travel() -> None:
     made = [
         LOSS, function, function.plan({"m": 3, "n": 4}), ed.check(LOSS, x), step, step.hessian,
         step.hessian.terms[0], ed.newton_step(LOSS, x), refused.value,
-        ed.EindiffError("no"), ed.SingularError("singular"),
+        ed.EindiffError("no"), ed.SingularError("singular"), ed.ShardingError("no"), ed.compile(LOSS, shard="m"),
+        ed.newton(LOSS + ed.sum(x**2), x, A=POINT["A"], y=POINT["y"]),
     ]  # fmt: skip
     for one in made:
         again = pickle.loads(pickle.dumps(one))

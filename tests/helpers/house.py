@@ -17,7 +17,7 @@ PICTURE = ROOT / "docs" / "layers.svg"
 
 # From the lowest to the highest: a module imports from its own folder and from lower ones.
 LAYERS = (
-    "core", "functions", "calculus", "facts", "planning", "program", "structure", "text", "tracing", "apps",
+    "core", "functions", "calculus", "facts", "planning", "program", "structure", "text", "tracing", "scale", "apps",
 )  # fmt: skip
 
 ROW, NAME, CELL, WIDTH = 40, 100, 26, 620  # pixels
@@ -102,6 +102,7 @@ WORDS = {
     "structure": "typed derivatives and solvers",
     "text": "the language: reading and writing",
     "tracing": "functions of NumPy, JAX, PyTorch",
+    "scale": "data in blocks, past one machine",
     "apps": "command line, page",
 }
 

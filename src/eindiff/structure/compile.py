@@ -24,29 +24,7 @@ def compile(
     outputs: Any, backend: str | None = None, dtype: Any = None, sizes: Mapping[str, int] | None = None,
     form: str = "dense",
 ) -> Compiled:  # fmt: skip
-    """A fast function for an expression, or for a list of them (which share work): call it with arrays by name.
-
-    The program is made for the sizes of the arrays of the first call, or at once if all `sizes` are given; and for
-    their library (NumPy, JAX, PyTorch, TensorFlow, CuPy), unless `backend` names one. Without `dtype`, results are
-    float32 if all floats in the arrays are, else float64. Results are arrays (`form="dense"`), or `structured`: a
-    `Derivative` each, and one for a grid of blocks such as a Hessian by several variables. A `newton_step` is solved
-    for in either form.
-    Equal requests give the same function.
-
-    >>> import numpy as np
-    >>> import eindiff as ed
-    >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
-    >>> f = ed.compile(ed.gradient(ed.norm2(A @ x) ** 2, x))
-    >>> f(A=np.eye(2), x=np.array([3.0, 4.0]))
-    array([6., 8.])
-    >>> print(f.source)
-    import numpy as np
-    <BLANKLINE>
-    <BLANKLINE>
-    def f(A, x, out=None):
-        m, n = A.shape
-        return ...
-    """
+    """A fast function for an expression, or for a list of them. See `scale/sharded.py`, which adds data in blocks."""
     if backend is not None and backend not in NAMES:
         raise EindiffError(f"backend {backend!r}: choose one of {', '.join(NAMES)}")
     if form not in FORMS:

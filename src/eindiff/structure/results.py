@@ -105,7 +105,8 @@ class Factors:
         self._outputs = outputs
         flags = zip(outputs, structured, strict=True)
         self._patterns = {expr: decompose(expr, sizes) for expr, is_structured in flags if is_structured}
-        factors = [factor for terms in self._patterns.values() for term in terms for factor, _ in term.factors]
+        self.terms: list[Pattern] = [term for terms in self._patterns.values() for term in terms]
+        factors = [factor for term in self.terms for factor, _ in term.factors]
         factors += [matrix for factor in factors if (matrix := inverted(factor)) is not None]
         factors += [expr for expr in outputs if expr not in self._patterns]
         self.exprs = list(dict.fromkeys(factors)) or [construct.filled(1, ())]

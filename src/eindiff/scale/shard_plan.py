@@ -1,0 +1,103 @@
+"""What passes over sharded data cost: bytes that are read, operations of a block, bytes that are added up, and time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from eindiff.core import sizes as sz
+from eindiff.core.errors import bytes_text, count_text
+from eindiff.core.nodes import Expr, variables
+from eindiff.scale.passes import Passes
+from eindiff.scale.work import BlockWork, Work
+
+READING = 1.5e9  # bytes a second, from a disk or from memory that is not in a cache
+NETWORK = 1.0e9  # bytes a second, between workers
+LATENCY = 1e-3  # seconds for a task, or a message
+ITEM = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PassCost:
+    """One pass: what is read in all, what a block costs, and what it sends."""
+
+    read: int  # bytes, in all
+    flops: float  # of one block
+    seconds: float  # of one block, without reading
+    reduced: int  # bytes that a block adds to totals
+
+
+class ShardPlan:
+    """The cost of an output over data in blocks: exact in bytes and operations, a model in seconds."""
+
+    def __init__(
+        self, index: str, passes: Passes, works: Sequence[BlockWork], final: Work | None, sizes: Mapping[str, int],
+        blocks: int,
+    ) -> None:  # fmt: skip
+        self.index, self.sizes, self.blocks = index, dict(sizes), blocks
+        block = {**sizes, index: -(-sizes[index] // max(blocks, 1))}
+        self.passes = [
+            PassCost(
+                sum(_bytes(x, sizes) for x in variables(*one.exprs) if index in x.shape),
+                work.work.plan_for(block).flops, work.work.plan_for(block).seconds,
+                sum(_bytes(total.part, block) for total in one.totals),
+            )
+            for one, work in zip(passes.passes, works, strict=True)
+        ]  # fmt: skip
+        self.final = final.plan_for(sizes) if final is not None else None
+
+    @property
+    def read(self) -> int:
+        """Bytes that are read in all."""
+        return sum(one.read for one in self.passes)
+
+    @property
+    def reduced(self) -> int:
+        """Bytes that one block sends in all."""
+        return sum(one.reduced for one in self.passes)
+
+    @property
+    def flops(self) -> float:
+        """Operations on numbers in all."""
+        return self.blocks * sum(one.flops for one in self.passes) + (self.final.flops if self.final else 0)
+
+    def seconds(self, workers: int = 1) -> float:
+        """The predicted time with so many workers, each with its share of the blocks, and a tree that adds up."""
+        rounds = -(-self.blocks // workers)
+        steps = max(workers - 1, 0).bit_length()
+        total = self.final.seconds if self.final else 0.0
+        for one in self.passes:
+            reading = one.read / max(self.blocks, 1) / READING
+            total += rounds * (max(reading, one.seconds) + LATENCY) + steps * (one.reduced / NETWORK + LATENCY)
+        return total
+
+    def scaling(self, workers: Sequence[int] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)) -> dict[int, float]:
+        """The predicted time for numbers of workers: strong scaling."""
+        return {count: self.seconds(count) for count in workers}
+
+    def explain(self) -> str:
+        """All of it in words."""
+        rows = self.sizes[self.index]
+        lines = [f"{_several(len(self.passes), 'pass')} over {rows:,} rows in {_several(self.blocks, 'block')}"]
+        for number, one in enumerate(self.passes):
+            lines.append(
+                f"pass {number + 1}: reads {bytes_text(one.read)}; a block takes {count_text(one.flops)} operations "
+                f"and adds {bytes_text(one.reduced)}"
+            )
+        times = ", ".join(f"{seconds:.3g} s on {count}" for count, seconds in self.scaling((1, 8, 64)).items())
+        return "\n".join([*lines, f"predicted: {times} workers"])
+
+    def __str__(self) -> str:
+        return self.explain()
+
+
+def _bytes(expr: Expr, sizes: Mapping[str, int]) -> int:
+    total = ITEM
+    for size in expr.shape:
+        total *= sz.evaluate(size, sizes)
+    return total
+
+
+def _several(count: int, what: str) -> str:
+    ending = "es" if what.endswith("s") else "s"
+    return f"{count} {what}{'' if count == 1 else ending}"
