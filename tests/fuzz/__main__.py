@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import mmap
 import os
 import signal
+import struct
 import sys
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import count
 
@@ -18,6 +21,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 STARTED = time.monotonic()
 GRACE = 5.0  # seconds for the last program
+PLACE = struct.Struct("QQ")  # the number of a program and the place of its kind, where a process can leave them behind
 
 
 class TimeIsUp(BaseException):
@@ -36,30 +40,57 @@ def main() -> int:
     parser.add_argument("--kind", action="append", help="only this kind")
     parser.add_argument("--program", type=int, help="only this program of the seed")
     options = parser.parse_args()
+    shared = mmap.mmap(-1, PLACE.size)
+    status, first = -signal.SIGABRT, options.program or 0
+    failed = False
+    while status < 0 and time.monotonic() - STARTED < options.seconds:
+        PLACE.pack_into(shared, 0, first, 0)
+        if not (child := os.fork()):
+            os._exit(_programs(options, first, shared))
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        failed = failed or status != 0
+        if status < 0:  # a library took the process down: the next ones run in another
+            number, place = PLACE.unpack_from(shared)
+            kind = (options.kind or [*_kinds()])[place]
+            again = f"make fuzz SEED={options.seed} KIND={kind} PROGRAM={number}"
+            print(f"FAILED {kind}: the process ended by signal {-status}\n  again: {again}", flush=True)
+            first = number + 1
+            if options.program is not None:
+                break
+    return 1 if failed else 0
+
+
+def _kinds() -> Iterable[str]:
     from fuzz.kinds import KINDS
 
-    counts: dict[str, Counter] = {kind: Counter() for kind in options.kind or KINDS}
+    return KINDS
+
+
+def _programs(options: argparse.Namespace, first: int, shared: mmap.mmap) -> int:
+    """Programs from a number on; 1 if one failed."""
+    counts: dict[str, Counter] = {kind: Counter() for kind in options.kind or _kinds()}
     signal.signal(signal.SIGALRM, _stop)
     signal.setitimer(signal.ITIMER_REAL, STARTED + options.seconds + GRACE - time.monotonic())
     with suppress(TimeIsUp):
-        _run(options, counts)
+        _run(options, counts, first, shared)
         signal.setitimer(signal.ITIMER_REAL, 0)
     for kind, tally in counts.items():
         print(f"{kind:>12}: {tally['passed']} passed, {tally['failed']} failed, {tally['unfit']} unfit")
     passed, failed = (sum(tally[word] for tally in counts.values()) for word in ("passed", "failed"))
-    print(f"{passed} passed, {failed} failed")
+    print(f"{passed} passed, {failed} failed", flush=True)
     return 1 if failed else 0
 
 
-def _run(options: argparse.Namespace, counts: dict[str, Counter]) -> None:
+def _run(options: argparse.Namespace, counts: dict[str, Counter], first: int, shared: mmap.mmap) -> None:
     """Programs of each kind in turn until the time is up, or the one that was asked for."""
     from fuzz.running import outcome
 
     told = STARTED
-    for number in count(0) if options.program is None else [options.program]:
-        for kind in counts:
+    for number in count(first) if options.program is None else [options.program]:
+        for place, kind in enumerate(counts):
             if time.monotonic() - STARTED > options.seconds:
                 return
+            PLACE.pack_into(shared, 0, number, place)
             found = outcome(kind, options.seed, number)
             counts[kind][found.word] += 1
             if found.word == "failed":
