@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 from eindiff.core.errors import EindiffError
 from eindiff.core.labels import Labels
 from eindiff.structure.grid import Grid, Shape, starts
+from eindiff.structure.places import index_of, indices, labels_of
 from eindiff.structure.terms import Array, Term
 
 if TYPE_CHECKING:
@@ -113,6 +115,36 @@ def _is_diagonal(grid: Grid) -> bool:
     )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class Indices:
+    """Index arrays for the axes of a tensor, over the labels of places; known again by the places alone."""
+
+    term: Term
+    labels: Labels  # of the axes
+
+    @cached_property
+    def arrays(self) -> tuple[Array, ...]:
+        axes = self.term.axes(self.labels)
+        of = indices(labels_of(axes), self.term.sizes)
+        return tuple([index_of(axis, of) for axis in axes])
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the tensor."""
+        return tuple([self.term.sizes[x] for x in self.labels])
+
+    @property
+    def key(self) -> tuple:
+        """What tells it apart."""
+        return self.labels, self.shape, tuple([(p.target, p.sources, *p.key) for p in self.term.places])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Indices) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
 @dataclass(frozen=True, slots=True)
 class TermProduct:
     """The product of a term with a vector as a contraction: which arrays, with which labels.
@@ -126,33 +158,46 @@ class TermProduct:
     output: Labels
     identities: tuple[tuple[int, Labels], ...]
     ones: tuple[tuple[int, int], ...]
+    read: Indices | None = None  # of the vector, where its axes are places
+    written: Indices | None = None  # of the result
 
     def apply(self, arrays: list, part: Any) -> Any:
         """The product with a tensor of the columns' shape."""
         import jax.numpy as jnp
 
         operands = [(arrays[k], labels) for k, labels in zip(self.arrays, self.labels, strict=True)]
+        part = part if self.read is None else part[self.read.arrays]
         operands.append((part, self.vector))
         operands += [(jnp.eye(size, dtype=part.dtype), labels) for size, labels in self.identities]
         operands += [(jnp.ones(size, part.dtype), (label,)) for size, label in self.ones]
         interleaved = [x for array, labels in operands for x in (array, labels)]
-        return jnp.einsum(*interleaved, self.output, precision="highest")
+        result = jnp.einsum(*interleaved, self.output, precision="highest")
+        if self.written is None:
+            return result
+        return jnp.zeros(self.written.shape, result.dtype).at[self.written.arrays].add(result)
 
 
 def _plan(term: Term, split: int, places: dict[int, int]) -> TermProduct:
     """The contraction of a term with a vector that has the labels from `split` on."""
-    vector = term.output[split:]
-    bound, fresh = term.bound | set(vector), 1 + max(term.sizes, default=0)
+    rows, columns = term.output[:split], term.output[split:]
+    read, written = (Indices(term, half) if _has_places(term, half) else None for half in (rows, columns)[::-1])
+    vector, rows = (labels_of(term.axes(half)) if _has_places(term, half) else half for half in (columns, rows))
+    fresh = 1 + max(term.sizes, default=0)
     output: list[int] = []
     identities = []
-    for axis, label in enumerate(term.output[:split]):
+    for axis, label in enumerate(rows):
         if label in output:
             identities.append((term.sizes[label], (label, fresh + axis)))
             label = fresh + axis
         output.append(label)
-    ones = tuple([(term.sizes[x], x) for x in dict.fromkeys(term.output[:split]) if x not in bound])
+    arrayed = {x for labels in (*term.labels, vector) for x in labels}
+    ones = tuple([(term.sizes[x], x) for x in dict.fromkeys(rows) if x not in arrayed])
     arrays = tuple([places[id(x)] for x in term.arrays])
-    return TermProduct(arrays, term.labels, vector, tuple(output), tuple(identities), ones)
+    return TermProduct(arrays, term.labels, vector, tuple(output), tuple(identities), ones, read, written)
+
+
+def _has_places(term: Term, labels: Labels) -> bool:
+    return any(place.target in labels for place in term.places)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,21 @@ import numpy as np
 
 from eindiff.planning import tuning
 from eindiff.structure.axes import Core, Layout
+from eindiff.structure.bands import band_of
 from eindiff.structure.grid import Grid
 from eindiff.structure.solvers import solver as limits
+from eindiff.structure.solvers.banded import Banded
 from eindiff.structure.solvers.blocks import Blocks, Diagonal, Matrices
 from eindiff.structure.solvers.iterative import Iterative
 from eindiff.structure.solvers.kronecker import kronecker
 from eindiff.structure.solvers.permuted import permuted
 from eindiff.structure.solvers.schur import Schur, Separate
 from eindiff.structure.solvers.solver import Known, Solver, subscript
+from eindiff.structure.solvers.sparse import sparse
 from eindiff.structure.solvers.woodbury import LowRank, Woodbury, low_rank, rank
 from eindiff.structure.terms import Array, Term
+
+NARROW = 64  # diagonals of a band, for which no other way is looked for
 
 
 def candidates(grid: Grid, facts: Known) -> list[Solver]:
@@ -52,7 +57,21 @@ def _single(grid: Grid, facts: Known) -> list[Solver]:
     if not core.stack and len(core.dims) > 1 and (product := kronecker(core) or permuted(core)) is not None:
         found.append(product)
     found += _with_low_rank(core)
-    return [*(Arranged(layout, one) for one in found), Iterative(grid, facts)]
+    return [*(Arranged(layout, one) for one in found), *_near_diagonal(grid, facts), Iterative(grid, facts)]
+
+
+def _near_diagonal(grid: Grid, facts: Known) -> list[Solver]:
+    """Ways for operators of which few entries are not zero."""
+    if not any(term.places for term in grid.all_terms):
+        return []
+    band = band_of(grid)
+    if band is not None and band.lower + band.upper < band.size:
+        found: list[Solver] = [Banded(band, facts)]
+        if band.lower + band.upper <= NARROW:
+            return found
+    else:
+        found = []
+    return [*found, *filter(None, [sparse(grid, facts)])]
 
 
 def _with_low_rank(core: Core) -> list[Solver]:

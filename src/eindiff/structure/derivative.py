@@ -21,8 +21,8 @@ from eindiff.structure.solvers.trusted import ALLOWED, Careful
 from eindiff.structure.terms import Array, Term, identity, inner_product
 
 if TYPE_CHECKING:
+    from scipy.sparse import coo_array, csc_array
     from scipy.sparse.linalg import LinearOperator
-
 
 
 class Derivative:
@@ -223,6 +223,8 @@ class Derivative:
         """The root of the sum of squares of all entries."""
         if prod(self._grid.shape) <= tuning.FORMED_ENTRIES:
             return float(np.linalg.norm(self.as_matrix()))
+        if any(term.places for term in self._grid.all_terms):
+            return float(np.linalg.norm(self.to_csc().data))
         total = 0.0
         for row in self._grid.terms:
             for block in row:
@@ -343,6 +345,19 @@ class Derivative:
         from eindiff.structure.adapters import to_lineax  # as above
 
         return to_lineax(self)
+
+    def to_csc(self) -> csc_array:
+        """As a sparse matrix of SciPy in compressed columns, whose pattern stays the same between calls.
+
+        It has all entries that labels allow, those that happen to be zero here included.
+        """
+        from eindiff.structure.sparse import to_csc  # as above
+
+        return to_csc(self._grid)
+
+    def to_coo(self) -> coo_array:
+        """As a sparse matrix of SciPy with rows and columns of entries, each once, in the order of `to_csc()`."""
+        return self.to_csc().tocoo()
 
     def plot(self, axis: Any = None) -> Any:
         """Draw where entries are, and the cores; matplotlib must be installed."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
@@ -17,29 +17,104 @@ from eindiff.core.labels import Labels
 from eindiff.core.networks import Factor, fresh_in, matches, opened
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Number, is_contraction, is_index_map
 from eindiff.core.sizes import Size
-from eindiff.planning import tuning
+from eindiff.planning import factoring, tuning
 from eindiff.planning.contraction_order import contraction_path, path_flops
-from eindiff.planning.factoring import is_outer, multiplied_out
+from eindiff.planning.factoring import is_outer
+from eindiff.structure.coordinates import Network, multiplied_out, placed, related_axes
+
+WHOLE = 4  # times the size of its factors that the values of a pattern may have, to be one array
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`coefficient * product of factors`, summed over what the output does not have; a label there twice is a delta."""
+    """`coefficient * product of factors`, summed over what the output does not have; a label there twice is a delta.
+
+    A label of the output that is the first one of a place, an index map, is a function of the others of that place.
+    """
 
     coefficient: Number
     factors: tuple[Factor, ...]
     output: Labels
     sizes: dict[int, Size]
+    places: tuple[Factor, ...] = ()
+
+    def inner(self, labels: Labels) -> Labels:
+        """The labels that some axes are made of, each once."""
+        sources = {own[0]: own[1:] for _, own in self.places}
+        return tuple(dict.fromkeys(x for label in labels for x in sources.get(label, (label,))))
+
+    @property
+    def halves(self) -> tuple[Labels, Labels]:
+        """The labels of rows and columns, if half of the axes are rows."""
+        half = len(self.output) // 2
+        return self.inner(self.output[:half]), self.inner(self.output[half:])
 
 
 def decompose(expr: Expr, sizes: Mapping[str, int]) -> list[Pattern]:
     """An expression as patterns, for the given sizes."""
     patterns: list[Pattern] = []
+    related: list[Pattern] = []
     for term in expr.terms if isinstance(expr, Add) else (expr,):
         if not construct.is_zero(term):
-            choices = [[_pattern(part) for part in parts] for parts in ([term], _spread(term)) if parts]
-            patterns += min(choices, key=lambda choice: sum(_cost(_multiplied(x, sizes), sizes) for x in choice))
-    return _added_up([_multiplied(pattern, sizes) for pattern in _added_up(patterns)])
+            placed, others = _with_places(term, sizes)
+            related += placed
+            for other in others:
+                choices = [[_pattern(part) for part in parts] for parts in ([other], _spread(other)) if parts]
+                patterns += min(choices, key=lambda choice: sum(_cost(_multiplied(x, sizes), sizes) for x in choice))
+    found = _added_up([_multiplied(pattern, sizes) for pattern in _added_up(patterns)])
+    return found + _added_at_places(related, sizes)
+
+
+# Terms with coordinates
+
+
+def _with_places(term: Expr, sizes: Mapping[str, int]) -> tuple[list[Pattern], list[Expr]]:
+    """The parts of a term whose axes are reached through index maps, and the others; all of it if there are none."""
+    if not related_axes(term):
+        return [], [term]
+    axes = tuple(range(term.ndim))
+    parts = multiplied_out(Network(1, ((term, axes),), axes, dict(enumerate(term.shape))))
+    networks = [placed(part, sizes) for part in parts or []]
+    if not any(one.places for one in networks):
+        return [], [term]
+    whole = [
+        construct.einsum(one.coefficient, one.factors, one.output, one.sizes, inline=False)
+        for one in networks
+        if not one.places
+    ]
+    found = [Pattern(one.coefficient, one.factors, one.output, one.sizes, one.places) for one in networks if one.places]
+    return found, [x for x in ([construct.add(whole)] if whole else []) if not construct.is_zero(x)]
+
+
+def _added_at_places(patterns: Sequence[Pattern], sizes: Mapping[str, int]) -> list[Pattern]:
+    """Patterns with places: the values of those that go to the same places are added up, where that is one array."""
+    found: list[Pattern] = []
+    groups: dict[tuple, list[Pattern]] = {}
+    for pattern in patterns:
+        pattern = _multiplied(pattern, sizes)
+        lengths = _lengths(pattern, sizes)
+        inner = pattern.inner(pattern.output)
+        whole = prod(lengths[x] for x in inner)
+        if whole > WHOLE * (1 + sum(prod(lengths[x] for x in labels) for _, labels in pattern.factors)):
+            found.append(pattern)
+            continue
+        names = {label: k for k, label in enumerate(inner)}
+        places = {own[0]: (node, tuple([names[x] for x in own[1:]])) for node, own in pattern.places}
+        key = (*(places.get(x) or names[x] for x in pattern.output), *(pattern.sizes[x] for x in inner))
+        groups.setdefault(key, []).append(pattern)
+    return found + [total for group in groups.values() for total in _total(group)]
+
+
+def _total(patterns: Sequence[Pattern]) -> list[Pattern]:
+    """Patterns that go to the same places as one, if it is not zero."""
+    first = patterns[0]
+    values = construct.add([
+        construct.einsum(x.coefficient, x.factors, x.inner(x.output), x.sizes, inline=False) for x in patterns
+    ])  # fmt: skip
+    inner = first.inner(first.output)
+    if construct.is_number(values):
+        return [replace(first, coefficient=values.coefficient, factors=())] if values.coefficient else []
+    return [replace(first, coefficient=1, factors=((values, inner),))]
 
 
 def _spread(term: Expr) -> list[Expr]:
@@ -47,7 +122,7 @@ def _spread(term: Expr) -> list[Expr]:
     if isinstance(term, Einsum) and term.is_product:
         for place, operand in enumerate(term.operands):
             if isinstance(operand, Add) and operand.ndim > 2 and any(is_outer(part) for part in operand.terms):
-                return multiplied_out(term, term.operands, place)
+                return factoring.multiplied_out(term, term.operands, place)
     return []
 
 
@@ -147,9 +222,10 @@ def _multiplied(pattern: Pattern, sizes: Mapping[str, int]) -> Pattern:
     groups = [[factor] for factor in pattern.factors]
     if any(is_index_map(node) for node, _ in pattern.factors):
         groups = [list(pattern.factors)]
-    groups = _merged(groups, pattern.output, _lengths(pattern, sizes))
-    factors = tuple([_product(group, groups, pattern.output, pattern.sizes) for group in groups])
-    return Pattern(pattern.coefficient, factors, pattern.output, pattern.sizes)
+    groups = _merged(groups, pattern.halves, _lengths(pattern, sizes))
+    output = pattern.inner(pattern.output)
+    factors = tuple([_product(group, groups, output, pattern.sizes) for group in groups])
+    return replace(pattern, factors=factors)
 
 
 def _kept(group: Sequence[Factor], groups: Sequence[Sequence[Factor]], output: Labels) -> Labels:
@@ -167,7 +243,7 @@ def _product(group: Sequence[Factor], groups: Sequence[Sequence[Factor]], output
     return construct.einsum(1, list(group), kept, sizes, inline=False), kept
 
 
-def _merged(groups: list[list[Factor]], output: Labels, sizes: Mapping[int, int]) -> list[list[Factor]]:
+def _merged(groups: list[list[Factor]], output: tuple[Labels, Labels], sizes: Mapping[int, int]) -> list[list[Factor]]:
     """Factors are multiplied, two or all that share a label, as long as that makes the tensor cheaper to use."""
     best = _use(groups, output, sizes)
     while len(groups) > 1:
@@ -188,19 +264,19 @@ def _merged(groups: list[list[Factor]], output: Labels, sizes: Mapping[int, int]
 
 
 def _cost(pattern: Pattern, sizes: Mapping[str, int]) -> float:
-    return _use([[factor] for factor in pattern.factors], pattern.output, _lengths(pattern, sizes))
+    return _use([[factor] for factor in pattern.factors], pattern.halves, _lengths(pattern, sizes))
 
 
 def _lengths(pattern: Pattern, sizes: Mapping[str, int]) -> dict[int, int]:
     return {label: sz.evaluate(size, sizes) for label, size in pattern.sizes.items()}
 
 
-def _use(groups: Sequence[Sequence[Factor]], output: Labels, sizes: Mapping[int, int]) -> float:
+def _use(groups: Sequence[Sequence[Factor]], halves: tuple[Labels, Labels], sizes: Mapping[int, int]) -> float:
     """Operations of a product with the tensor along the last half of its axes, and of reading its factors."""
-    half = len(output) // 2
-    kept = [_kept(group, groups, output) for group in groups]
+    rows, columns = halves
+    kept = [_kept(group, groups, rows + columns) for group in groups]
     bound = {label for labels in kept for label in labels}
-    inputs = [*kept, output[half:]]
-    result = tuple([label for label in dict.fromkeys(output[:half]) if label in bound | set(output[half:])])
+    inputs = [*kept, columns]
+    result = tuple([label for label in dict.fromkeys(rows) if label in bound | set(columns)])
     path = contraction_path(inputs, result, sizes, "auto" if len(inputs) <= tuning.EXACT_LIMIT else "tensor_order")
     return path_flops(inputs, result, sizes, path) + sum(float(prod(sizes[x] for x in labels)) for labels in kept)

@@ -7,7 +7,7 @@ axis, so that the picture of a map between millions of numbers takes no more tha
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log1p, prod, sqrt
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ import numpy as np
 
 from eindiff.core.labels import first_appearance, subscripts
 from eindiff.structure.grid import Grid, Shape, starts
+from eindiff.structure.places import Axis, Place, index_of, indices, labels_of
 from eindiff.structure.terms import ALPHABET, Array, Term
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 LARGE, SMALL = 64, 40  # more rows or columns than that are drawn smaller: with that many, if that can be
 AXIS_ENTRIES = 6  # along an axis that is drawn smaller
+MOST_DRAWN = 64  # entries of a term, along a label that is no axis
 CHEAP = 2**16  # entries of arrays that are multiplied to see which products are zero
 
 
@@ -117,8 +119,10 @@ class Scheme:
         factor = term.coefficient * prod(float(x) for x in term.arrays if not x.ndim)
         shown = [(x, labels) for x, labels in term.operands if x.ndim]
         names = [name for x, _ in shown for name, array in self.arrays.items() if array is x]
-        inputs, output = subscripts([labels for _, labels in shown], term.output, ALPHABET).split("->")
         split = len(self.grid.rows[i])
+        if term.places:
+            return " ".join([*([f"{factor:.3g}"] if factor != 1 or not names else []), *names, _where(term, split)])
+        inputs, output = subscripts([labels for _, labels in shown], term.output, ALPHABET).split("->")
         times = [f"{factor:.3g}"] if factor != 1 or not names else []
         where = [f" {inputs}→{output[:split]}|{output[split:]}"] if inputs or output else []
         return " ".join([*times, *names, *where])
@@ -148,11 +152,45 @@ class Scheme:
     def _cells(self, i: int, j: int, term: Term) -> tuple[Array, Array]:
         """Where deltas let a term have entries; and where these are not zero, if all are drawn and that is cheap."""
         shape = prod(self.rows.drawn[i]), prod(self.cols.drawn[j])
+        if term.places:
+            return (self._placed_cells(term, i, j),) * 2
         sizes = {label: self.sizes[term.sizes[label]] for label in term.output}
         mask = Term(1.0, (), (), term.output, sizes).to_dense().reshape(shape) != 0
         if self.smaller or sum(x.size for x in term.arrays) > CHEAP:
             return mask, mask
         return mask, term.to_dense().reshape(shape) != 0
+
+    def _placed_cells(self, term: Term, i: int, j: int) -> Array:
+        """Where a term with places has entries; of larger sizes, where one like it would have them."""
+        axes = term.axes()
+        shapes = self.rows.shapes[i] + self.cols.shapes[j], self.rows.drawn[i] + self.cols.drawn[j]
+        labels = labels_of(axes)
+        drawn = {x: self.sizes.get(term.sizes[x], min(term.sizes[x], MOST_DRAWN)) for x in labels}
+        of = indices(labels, drawn)
+        found = [self._drawn_index(axis, of, *sizes) for axis, *sizes in zip(axes, *shapes, strict=True)]
+        everywhere = np.broadcast_arrays(*found)
+        inside = np.all([(x >= 0) & (x < size) for x, size in zip(everywhere, shapes[1], strict=True)], axis=0)
+        mask = np.zeros(shapes[1], bool)
+        mask[tuple([x[inside] for x in everywhere])] = True
+        return mask.reshape(prod(self.rows.drawn[i]), prod(self.cols.drawn[j]))
+
+    def _drawn_index(self, axis: Axis, of: dict[int, Array], size: int, drawn: int) -> Array:
+        """The index along an axis that is drawn smaller: as far from its end, if it is near to that."""
+        if isinstance(axis, int) or size == drawn:
+            return index_of(axis, of)
+        if axis.table is not None:
+            some = [
+                np.linspace(0, n - 1, of[x].size).astype(int)
+                for x, n in zip(axis.sources, axis.table.shape, strict=True)
+            ]
+            return (
+                axis.table[tuple([s.reshape(of[x].shape) for x, s in zip(axis.sources, some, strict=True)])]
+                * drawn
+                // size
+            )
+        offset = axis.offset if 2 * axis.offset <= size else drawn - size + axis.offset
+        strides = tuple([self.sizes.get(abs(s), abs(s)) * (1 if s > 0 else -1) for s in axis.strides])
+        return replace(axis, offset=offset, strides=strides).index(of)
 
     @property
     def note(self) -> str:
@@ -166,6 +204,24 @@ class Scheme:
 def scheme_of(derivative: Derivative) -> Scheme:
     """What the picture of a derivative shows."""
     return Scheme(derivative._grid, bool(derivative._facts.symmetric))
+
+
+def _where(term: Term, split: int) -> str:
+    """`a→a+1|a`: the axes as functions of the labels of arrays; `·` is an index from a table."""
+    labels = labels_of(term.axes())
+    names = {x: ALPHABET[k % 26] for k, x in enumerate(labels)}
+
+    def text(axis: Axis) -> str:
+        if not isinstance(axis, Place):
+            return names[axis]
+        if axis.table is not None:
+            return f"·[{','.join(names[x] for x in axis.sources)}]"
+        steps = zip(axis.sources, axis.strides, strict=True)
+        parts = [f"{'' if stride == 1 else stride}{names[x]}" for x, stride in steps]
+        return "+".join(parts + ([str(axis.offset)] if axis.offset or not parts else []))
+
+    sides = [",".join(map(text, half)) for half in (term.axes()[:split], term.axes()[split:])]
+    return f" {''.join(names[x] for x in labels)}→{'|'.join(sides)}"
 
 
 def _letter(k: int) -> str:

@@ -11,14 +11,16 @@ import numpy as np
 from eindiff.core import construct
 from eindiff.core.derivation import derivation
 from eindiff.core.errors import EindiffError, shape_text
+from eindiff.core.index_relations import IndexMap
 from eindiff.core.labels import Labels
-from eindiff.core.nodes import Expr
+from eindiff.core.nodes import Constant, Expr
 from eindiff.core.sizes import Shape, Size, evaluate
 from eindiff.facts.bounds import facts
 from eindiff.program.interpreter import flatten
 from eindiff.structure.derivative import Derivative
 from eindiff.structure.grid import Grid
 from eindiff.structure.patterns import Pattern, decompose, inverted
+from eindiff.structure.places import Place
 from eindiff.structure.solvers.solver import Known
 from eindiff.structure.terms import Term
 
@@ -125,6 +127,7 @@ class Factors:
             return _Planned(
                 float(term.coefficient), [place[x] for x in factors], tuple([labels for _, labels in term.factors]),
                 term.output, lengths, [None if x is None else place[x] for x in inverses],
+                tuple([_place(*place, sizes) for place in term.places]),
             )  # fmt: skip
 
         found: list[int | tuple[tuple[int, ...], list[_Planned]]] = [
@@ -142,16 +145,28 @@ class _Planned(NamedTuple):
     """A term whose arrays are not computed yet: where they will be."""
 
     coefficient: float
-    places: list[int]
+    arrays: list[int]
     labels: tuple[Labels, ...]
     output: Labels
     sizes: dict[int, int]
     inverses: list[int | None]
+    places: tuple[Place, ...]
 
     def made(self, arrays: Sequence[Any], is_numpy: bool) -> Term:
-        found = tuple([np.asarray(arrays[k]) if is_numpy else arrays[k] for k in self.places])
+        found = tuple([np.asarray(arrays[k]) if is_numpy else arrays[k] for k in self.arrays])
         matrices = tuple([None if k is None else arrays[k] for k in self.inverses])
-        return Term(self.coefficient, found, self.labels, self.output, self.sizes, matrices)
+        return Term(self.coefficient, found, self.labels, self.output, self.sizes, matrices, self.places)
+
+
+def _place(node: Expr, labels: Labels, sizes: Mapping[str, int]) -> Place:
+    """An index map as the place of an axis, for some sizes."""
+    relation = node.value if isinstance(node, Constant) else None
+    assert isinstance(relation, IndexMap)
+    target, *sources = labels
+    if relation.indices is not None:
+        return Place(target, tuple(sources), table=relation.index_array(sizes))
+    strides = tuple([evaluate(stride, sizes) for stride in relation.strides])
+    return Place(target, tuple(sources), evaluate(relation.offset, sizes), strides)
 
 
 def _is_grid(output: Any) -> bool:

@@ -17,6 +17,7 @@ from eindiff.core.labels import Labels, UnionFind, subscripts
 from eindiff.planning.contraction_order import contraction_path, path_flops
 from eindiff.program.foreign_arrays import to_numpy
 from eindiff.program.interpreter import expand
+from eindiff.structure.places import Axis, Place, add_at, index_of, labels_of, listed, meeting, read
 
 Array = np.ndarray
 Operand = tuple[Array, Labels]
@@ -28,7 +29,8 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 class Term:
     """`coefficient * product of arrays`, summed over the labels that are not in the output.
 
-    A label that is in the output twice is a delta; one that no array has is a vector of ones. For arrays that are
+    A label that is in the output twice is a delta; one that no array has is a vector of ones. A label of the output
+    that is the target of a place is a function of others; no array has it, and it is there once. For arrays that are
     inverses, `inverses` has what they are inverses of.
     """
 
@@ -38,11 +40,17 @@ class Term:
     output: Labels
     sizes: Mapping[int, int]
     inverses: tuple[Array | None, ...] = ()
+    places: tuple[Place, ...] = ()
 
     @property
     def subscripts(self) -> str:
         """The pattern in the notation of einsum."""
         return subscripts(self.labels, self.output, ALPHABET)
+
+    def axes(self, labels: Labels | None = None) -> list[Axis]:
+        """The axes of the output, or some of them: labels, or places."""
+        found: dict[int, Place] = {place.target: place for place in self.places}
+        return [found.get(x, x) for x in (self.output if labels is None else labels)]
 
     @property
     def operands(self) -> list[Operand]:
@@ -56,32 +64,88 @@ class Term:
 
     @property
     def bound(self) -> set[int]:
-        """The labels that arrays have."""
-        return {label for labels in self.labels for label in labels}
+        """The labels that arrays have, or places are functions of."""
+        return {label for labels in (*self.labels, *(place.sources for place in self.places)) for label in labels}
 
     def to_dense(self, output: Labels | None = None, more: Mapping[int, int] | None = None) -> Array:
         """The term as one array (it may be a view), with the axes of its output or other ones, of sizes in `more`."""
         sizes = {**more, **self.sizes} if more else self.sizes
-        value = _contract(self.operands, self.output if output is None else output, sizes)
-        return value if self.coefficient == 1 else self.coefficient * value
+        output = self.output if output is None else output
+        if not self.places:
+            value = _contract(self.operands, output, sizes)
+            return value if self.coefficient == 1 else self.coefficient * value
+        dense = np.zeros([sizes[x] for x in output], np.result_type(*self.arrays) if self.arrays else np.float64)
+        self.add_to(dense, self.axes(output), sizes)
+        return dense
+
+    def values(self) -> Array:
+        """The entries that may differ from zero, over the labels that the axes are made of."""
+        return self.coefficient * _contract(self.operands, labels_of(self.axes()), self.sizes)
+
+    def add_to(self, total: Array, axes: Sequence[Axis], sizes: Mapping[int, int]) -> None:
+        """Add the entries to an array with some axes, made of labels of the term."""
+        inner = labels_of(axes)
+        add_at(total, axes, self.coefficient * _contract(self.operands, inner, sizes), inner, sizes)
 
     def apply(self, x: Array, split: int) -> Array:
         """The product with some vectors: x has the last axes of the term (from `split` on), and one of its own."""
         fresh = 1 + max(self.sizes, default=0)
-        operands = [*self.operands, (x, (*self.output[split:], fresh))]
         sizes = {**self.sizes, fresh: x.shape[-1]}
-        return self.coefficient * _contract(operands, (*self.output[:split], fresh), sizes)
+        vectors = read(x, [*self.axes(self.output[split:]), fresh], sizes) if self.places else (
+            x, (*self.output[split:], fresh)
+        )  # fmt: skip
+        rows = (*self.output[:split], fresh)
+        axes = self.axes(rows)
+        if not any(isinstance(axis, Place) for axis in axes):
+            return self.coefficient * _contract([*self.operands, vectors], rows, sizes)
+        inner = labels_of(axes)
+        total = np.zeros([sizes[label] for label in rows], np.result_type(x, *self.arrays))
+        add_at(total, axes, self.coefficient * _contract([*self.operands, vectors], inner, sizes), inner, sizes)
+        return total
 
     def apply_flops(self, split: int) -> float:
         """Operations of a product with one vector."""
-        inputs = [*self.labels, self.output[split:]]
-        output = tuple(dict.fromkeys(x for x in self.output[:split] if x in self.bound | set(self.output[split:])))
+        rows, columns = (labels_of(self.axes(half)) for half in (self.output[:split], self.output[split:]))
+        inputs = [*self.labels, columns]
+        output = tuple([x for x in rows if x in self.bound | set(columns)])
         return path_flops(inputs, output, self.sizes, contraction_path(inputs, output, self.sizes))
 
     def diagonal(self, split: int) -> Array:
         """The entries whose first axes are the same as the last ones."""
-        united = self.united(zip(self.output[:split], self.output[split:], strict=True))
-        return united.to_dense(united.output[:split])
+        united = self.united(
+            (a, b) for a, b in zip(self.output[:split], self.output[split:], strict=True)
+            if not self._are_targets(a, b)
+        )  # fmt: skip
+        rows, columns = (united.axes(half) for half in (united.output[:split], united.output[split:]))
+        if not united.places:
+            return united.to_dense(united.output[:split])
+        total = np.zeros([united.sizes[x] for x in united.output[:split]], np.result_type(1.0, *self.arrays))
+        met = meeting([(a, b) for a, b in zip(rows, columns, strict=True) if a != b], united.sizes)
+        if met is not None:
+            united._add_listed(total, rows, met)
+        return total
+
+    def _are_targets(self, *labels: int) -> bool:
+        return any(place.target in labels for place in self.places)
+
+    def _add_listed(self, total: Array, axes: Sequence[Axis], met: dict[int, Array]) -> None:
+        """Add the entries at a list of indices of some labels to an array; if it is empty, all entries."""
+        if not met:
+            self.add_to(total, axes, self.sizes)
+            return
+        half = [x for axis in axes if isinstance(axis, Place) and set(axis.sources) & set(met) for x in axis.sources]
+        count = len(next(iter(met.values())))
+        met, count = listed(tuple(half), met, count, self.sizes)
+        fresh = 1 + max(self.sizes, default=0)
+        operands = [_at_list(*operand, met, fresh) for operand in self.operands]
+        places: list[Axis] = []
+        for k, axis in enumerate(axes):
+            inside = set(labels_of([axis])) <= set(met)
+            table = np.broadcast_to(index_of(axis, met), count) if inside else None
+            places.append(axis if table is None else Place(fresh + 1 + k, (fresh,), table=table))
+        arrays, labels = tuple([array for array, _ in operands]), tuple([own for _, own in operands])
+        term = replace(self, arrays=arrays, labels=labels, inverses=())
+        term.add_to(total, places, {**self.sizes, fresh: count})
 
     def united(self, pairs: Iterable[tuple[int, int]]) -> Term:
         """The term with some labels made the same."""
@@ -98,11 +162,12 @@ class Term:
 
         sizes = {names[label]: size for label, size in self.sizes.items()}
         labels = tuple([rename(ls) for ls in self.labels])
-        return Term(self.coefficient, self.arrays, labels, rename(self.output), sizes, self.inverses)
+        places = tuple([place.renamed(names) for place in self.places])
+        return replace(self, labels=labels, output=rename(self.output), sizes=sizes, places=places)
 
     def with_output(self, output: Labels) -> Term:
         """The term with other axes."""
-        return Term(self.coefficient, self.arrays, self.labels, output, self.sizes, self.inverses)
+        return replace(self, output=output)
 
     def transposed(self, split: int) -> Term:
         """The term with its last axes first."""
@@ -139,7 +204,13 @@ class Term:
 
         There may be more axes, along which there are several.
         """
-        if len(self.output) != 2 or len(self.arrays) != 1 or not self.inverses or self.inverses[0] is None:
+        if (
+            len(self.output) != 2
+            or len(self.arrays) != 1
+            or self.places
+            or not self.inverses
+            or self.inverses[0] is None
+        ):
             return None
         [labels] = self.labels
         if set(labels[-2:]) != set(self.output) or len(set(labels)) < len(labels):
@@ -197,6 +268,15 @@ def _contract(operands: Sequence[Operand], output: Labels, sizes: Mapping[int, i
         return expand(np.asarray(1.0), (), output, sizes)
     array, labels = _summed(*remaining[0], set(core))
     return expand(array.transpose([labels.index(label) for label in core]), core, output, sizes)
+
+
+def _at_list(array: Array, labels: Labels, met: Mapping[int, Array], fresh: int) -> Operand:
+    """An array at a list of indices of some labels, which are one new label."""
+    if not set(labels) & set(met):
+        return array, labels
+    order = sorted(range(len(labels)), key=lambda k: labels[k] not in met)
+    at = tuple([met[labels[k]] for k in order if labels[k] in met])
+    return array.transpose(order)[at], (fresh, *(labels[k] for k in order if labels[k] not in met))
 
 
 def _without_repeats(array: Array, labels: Labels) -> Operand:

@@ -101,7 +101,7 @@ def _named(pattern: Pattern) -> tuple[Pattern, dict[str, Expr]]:
 
 def written(pattern: Pattern, rows: int) -> Tree:
     """A term: a matrix, a Kronecker product of matrices, or what stands in each entry."""
-    if len(pattern.output) > 2 and (found := kronecker(pattern, rows)) is not None:
+    if len(pattern.output) > 2 and not pattern.places and (found := kronecker(pattern, rows)) is not None:
         front, factors = found
         value, trees = split_number(_matrix(front))[0], [_matrix(factor) for factor in factors]
         rest = split_number(_matrix(front))[1]
@@ -113,7 +113,8 @@ def written(pattern: Pattern, rows: int) -> Tree:
         for tree in trees[1:]:
             made = call("kron", [made, tree], 2)
         return product([literal(value), *([] if rest is None else [rest]), made])
-    whole_term = construct.einsum(pattern.coefficient, list(pattern.factors), pattern.output, pattern.sizes)
+    everything = [*pattern.factors, *pattern.places]
+    whole_term = construct.einsum(pattern.coefficient, everything, pattern.output, pattern.sizes)
     if whole_term.ndim <= 2:
         return _matrix(whole_term)
     line = Equations.of(whole_term, "index", names=False).lines[-1]

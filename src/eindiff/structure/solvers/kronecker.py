@@ -401,7 +401,7 @@ def _basis(keys: Sequence[Key], matrices: Sequence[Array]) -> _Basis:
 
 def kronecker(core: Core) -> Kronecker | None:
     """The solver for a core that is a sum of Kronecker products of the kind that can be solved."""
-    groups = groups_of_axes(core)
+    groups = [] if any(term.places for term in core.terms) else groups_of_axes(core)
     if len(groups) < 2:
         return None
     products = products_of(core, groups)

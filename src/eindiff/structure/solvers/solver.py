@@ -92,11 +92,11 @@ class Solver(ABC):
 
     def inverse(self) -> list[Term]:
         """The inverse, as terms."""
-        raise EindiffError(f"the structure ({self.word}) has no inverse to write down: use solve(b)")
+        raise NoAnswerError(f"the structure ({self.word}) has no inverse to write down: use solve(b)")
 
     def cholesky(self) -> list[Term]:
         """A factor L with `L L' = H`, as terms."""
-        raise EindiffError(f"the structure ({self.word}) has no Cholesky factor of its own: take that of as_matrix()")
+        raise NoAnswerError(f"the structure ({self.word}) has no Cholesky factor of its own: take that of as_matrix()")
 
 
 def singular(what: str) -> SingularError:

@@ -70,7 +70,7 @@ class Careful:
             if not self._first_error(one) <= allowed:
                 raise UnreliableError(f"{one.method}: too inaccurate, since a part of the system is badly conditioned")
             return question(one)
-        except UnreliableError:
+        except (UnreliableError, NoAnswerError):
             if len(self._ways) == 1:
                 raise
         return self._others.ask(question, allowed)

@@ -27,7 +27,7 @@ def low_rank(term: Term, stack: Labels) -> tuple[Labels, list[int]] | None:
     """
     half = len(term.output) // 2
     rows, columns = set(term.output[:half]), set(term.output[half:])
-    if rows & columns:
+    if rows & columns or term.places:
         return None
     touching = [(bool(rows & set(labels)), bool(columns & set(labels))) for labels in term.labels]
     if (True, True) in touching:

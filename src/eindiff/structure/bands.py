@@ -1,0 +1,135 @@
+"""Sums of terms whose entries lie near the diagonal: for affine places the offsets are known from labels and sizes.
+
+With its axes in row-major order, an entry of a term is in row `r + Σ r_l l` and column `c + Σ c_l l` for labels l. So
+it is `c − r + Σ (c_l − r_l) l` beside the diagonal, and its address in the storage of bands is affine too: all entries
+of a term are written through one view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
+from math import prod
+
+import numpy as np
+
+from eindiff.core.labels import Labels
+from eindiff.structure.grid import Grid
+from eindiff.structure.places import Place, add_at, labels_of, strides_of
+from eindiff.structure.terms import Array, Term
+
+MOST_AXES = 5  # of which all orders are tried
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Where the entries of a term are: the row and the column, each a first one and steps along labels."""
+
+    labels: Labels
+    row: int
+    column: int
+    row_steps: dict[int, int]
+    column_steps: dict[int, int]
+
+    @classmethod
+    def of(cls, term: Term, dims: tuple[int, ...], order: Sequence[int]) -> Line:
+        """The entries of a term of a square operator, with its axes in some order."""
+        half = len(dims)
+        strides = [0] * half
+        for k, axis in enumerate(order):
+            strides[axis] = prod(dims[x] for x in order[k + 1 :])
+        axes = term.axes()
+        found = []
+        for part in (axes[:half], axes[half:]):
+            first = sum(x.offset * stride for x, stride in zip(part, strides, strict=True) if isinstance(x, Place))
+            found.append((first, strides_of(part, strides)))
+        (row, row_steps), (column, column_steps) = found
+        labels = labels_of(axes)
+        return cls(
+            labels, row, column,
+            {x: row_steps.get(x, 0) for x in labels}, {x: column_steps.get(x, 0) for x in labels},
+        )  # fmt: skip
+
+    def offsets(self, term: Term) -> tuple[int, int]:
+        """The least and the largest difference of column and row."""
+        low = high = self.column - self.row
+        for label in self.labels:
+            move = (self.column_steps[label] - self.row_steps[label]) * (term.sizes[label] - 1)
+            low, high = low + min(move, 0), high + max(move, 0)
+        return low, high
+
+
+@dataclass(frozen=True)
+class Band:
+    """A square operator on tensors of shape `dims`, with entries near the diagonal if its axes are in some order."""
+
+    dims: tuple[int, ...]
+    terms: tuple[Term, ...]
+    order: tuple[int, ...]
+    lower: int
+    upper: int
+    dtype: np.dtype
+
+    @property
+    def size(self) -> int:
+        """The rows."""
+        return prod(self.dims)
+
+    @cached_property
+    def values(self) -> list[Array]:
+        """The entries of each term."""
+        return [term.values().astype(self.dtype, copy=False) for term in self.terms]
+
+    def storage(self, lower: int, upper: int, more: int = 0) -> Array:
+        """The diagonals as LAPACK has them: entry (i, j) at `[more + upper + i − j, j]`, in columns.
+
+        Only those from `−lower` to `upper`: terms that lie outside are left out.
+        """
+        height = more + lower + upper + 1
+        flat = np.zeros(self.size * height, self.dtype)
+        for term, values in zip(self.terms, self.values, strict=True):
+            line = Line.of(term, self.dims, self.order)
+            low, high = line.offsets(term)
+            if low > upper or high < -lower:
+                continue
+            if low < -lower or high > upper:
+                whole = self.storage(self.lower, self.upper)
+                part = whole[self.upper - upper : self.upper + lower + 1]
+                filled = np.zeros((self.size, height), self.dtype).T
+                filled[more:] = part
+                return filled
+            steps = [line.row_steps[x] - line.column_steps[x] + line.column_steps[x] * height for x in line.labels]
+            first = more + upper + line.row - line.column + line.column * height
+            place = Place(-1, line.labels, first, tuple(steps))
+            add_at(flat, [place], values, line.labels, term.sizes)
+        return flat.reshape(self.size, height).T
+
+    def arranged(self, x: Array) -> Array:
+        """Vectors, the columns of x, in the order of the band."""
+        if self.order == tuple(range(len(self.dims))):
+            return x
+        return x.reshape(*self.dims, x.shape[1]).transpose(*self.order, len(self.dims)).reshape(x.shape)
+
+    def restored(self, x: Array) -> Array:
+        """The reverse of `arranged`."""
+        if self.order == tuple(range(len(self.dims))):
+            return x
+        back = sorted(range(len(self.order)), key=self.order.__getitem__)
+        turned = x.reshape(*(self.dims[axis] for axis in self.order), x.shape[1])
+        return turned.transpose(*back, len(back)).reshape(x.shape)
+
+
+def band_of(grid: Grid) -> Band | None:
+    """An operator on one variable as a band, with its axes in the order in which it is narrowest."""
+    [dims], [[terms]] = grid.rows, grid.terms
+    if len(dims) > MOST_AXES or any(place.table is not None for term in terms for place in term.places):
+        return None
+    found = []
+    for order in permutations(range(len(dims))):
+        offsets = [Line.of(term, dims, order).offsets(term) for term in terms]
+        lower, upper = max(-low for low, _ in offsets), max(high for _, high in offsets)
+        found.append((max(lower, 0) + max(upper, 0), order, max(lower, 0), max(upper, 0)))
+    _, best, lower, upper = min(found)
+    return Band(dims, terms, best, lower, upper, grid.dtype)

@@ -1,0 +1,178 @@
+"""Terms whose axes are reached through index maps: multiplied out over sums of maps, so that coordinates are known.
+
+The derivative of `Σ_e g(x[e+1], x[e])` is a sum of terms `v_e R1[i; e] R2[j; e]`, maybe inside of other sums. An axis i
+that a map reaches is no axis of the values: it is a function of the labels of the map, and what is computed are the
+values `v_e`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+from eindiff.core import construct
+from eindiff.core import sizes as sz
+from eindiff.core.coefficients import Number, times
+from eindiff.core.labels import Labels, UnionFind
+from eindiff.core.networks import Factor, fresh_in, new_label, opened
+from eindiff.core.nodes import Add, Einsum, Expr, is_index_map
+from eindiff.core.sizes import Size
+
+MOST_TERMS = 256  # that one term is multiplied out to
+CLOSE = 2  # times the least size, which is not worth coordinates
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """`coefficient * product of factors`, summed over what is not in the output.
+
+    `places` are index maps to labels of the output, which are in no factor, and once in the output.
+    """
+
+    coefficient: Number
+    factors: tuple[Factor, ...]
+    output: Labels
+    sizes: dict[int, Size]
+    places: tuple[Factor, ...] = ()
+
+    @property
+    def inner(self) -> Labels:
+        """The labels that the axes are made of, each once."""
+        sources = {labels[0]: labels[1:] for _, labels in self.places}
+        return tuple(dict.fromkeys(x for label in self.output for x in sources.get(label, (label,))))
+
+
+def related_axes(node: Expr, known: dict[Expr, frozenset[int]] | None = None) -> frozenset[int]:
+    """The axes of a node that index maps reach, or deltas connect, in some of its terms."""
+    known = {} if known is None else known
+    if node in known:
+        return known[node]
+    found: set[int] = set()
+    if is_index_map(node):
+        found = {0}
+    elif isinstance(node, Add):
+        found = {axis for term in node.terms for axis in related_axes(term, known)}
+    elif isinstance(node, Einsum):
+        reached = {
+            labels[axis]
+            for operand, labels in zip(node.operands, node.labels, strict=True)
+            for axis in related_axes(operand, known)
+        }
+        found = {k for k, label in enumerate(node.output) if label in reached or node.output.count(label) > 1}
+    known[node] = frozenset(found)
+    return known[node]
+
+
+def multiplied_out(network: Network) -> list[Network] | None:
+    """A network as several in which no sum and no contraction has axes of the output that index maps reach.
+
+    None if these are too many.
+    """
+    done: list[Network] = []
+    pending = [network]
+    known: dict[Expr, frozenset[int]] = {}
+    while pending:
+        if len(done) + len(pending) > MOST_TERMS:
+            return None
+        one = pending.pop()
+        place = next((k for k, factor in enumerate(one.factors) if _is_hidden(factor, one.output, known)), None)
+        if place is None:
+            done.append(one)
+        else:
+            pending += _opened(one, place)
+    return done
+
+
+def _is_hidden(factor: Factor, output: Labels, known: dict[Expr, frozenset[int]]) -> bool:
+    node, labels = factor
+    if is_index_map(node) or not isinstance(node, Add | Einsum):
+        return False
+    return any(labels[axis] in output for axis in related_axes(node, known))
+
+
+def _opened(network: Network, place: int) -> Iterator[Network]:
+    """A network with one of its factors opened: a sum as several networks."""
+    node, labels = network.factors[place]
+    others = network.factors[:place] + network.factors[place + 1 :]
+    if isinstance(node, Add):
+        for term in node.terms:
+            yield Network(network.coefficient, (*others, (term, labels)), network.output, network.sizes)
+        return
+    assert isinstance(node, Einsum)
+    sizes, sets = dict(network.sizes), UnionFind()
+    inside = opened(node, labels, fresh_in(sizes), sets.unite)
+    factors = [(factor, tuple([sets.find(x) for x in own])) for factor, own in (*others, *inside)]
+    output = tuple([sets.find(x) for x in network.output])
+    before = {sets.find(x) for _, own in (*others, (node, labels)) for x in own} | set(output)
+    bound = {x for _, own in factors for x in own} | set(output)
+    ones = [construct.size_number(sizes[x]) for x in sorted(before - bound)]  # summed over nothing but ones
+    coefficient = times(network.coefficient, node.coefficient)
+    yield Network(coefficient, (*factors, *((one, ()) for one in ones)), output, sizes)
+
+
+# Which axes get coordinates
+
+
+def placed(network: Network, lengths: Mapping[str, int]) -> Network:
+    """A network in which those index maps to axes are places that make the values smaller."""
+    network = _with_deltas(network)
+    maps: dict[int, Labels] = {}  # the labels of index maps, by the axis that they reach
+    for node, labels in network.factors:
+        if is_index_map(node) and labels[0] in network.output and labels[0] not in labels[1:]:
+            maps.setdefault(labels[0], labels)
+    if not maps:
+        return network
+
+    def size(chosen: Sequence[int]) -> float:
+        inner = dict.fromkeys(x for label in network.output for x in (maps[label][1:] if label in chosen else (label,)))
+        return float(prod(sz.evaluate(network.sizes[x], lengths) for x in inner))
+
+    choices = [chosen for count in range(len(maps) + 1) for chosen in combinations(maps, count)]
+    half = len(network.output) // 2
+    rows, columns = (
+        prod(sz.evaluate(network.sizes[x], lengths) for x in part)
+        for part in (network.output[:half], network.output[half:])
+    )
+    enough = max(CLOSE * min(map(size, choices)), rows, columns)
+    for label in next(chosen for chosen in choices if size(chosen) <= enough):
+        network = _with_place(network, label)
+    return network
+
+
+def _with_deltas(network: Network) -> Network:
+    """A network in which axes that the same map reaches from the same labels are one."""
+    sets, seen = UnionFind(), dict[tuple, int]()
+    for node, labels in network.factors:
+        if is_index_map(node) and labels[0] in network.output:
+            sets.unite(seen.setdefault((node, labels[1:]), labels[0]), labels[0])
+    factors = dict.fromkeys((node, tuple([sets.find(x) for x in own])) for node, own in network.factors)
+    if len(factors) == len(network.factors):
+        return network
+    kept = [x for x in factors if is_index_map(x[0])]
+    others = [(node, tuple([sets.find(x) for x in own])) for node, own in network.factors if not is_index_map(node)]
+    output = tuple([sets.find(x) for x in network.output])
+    return Network(network.coefficient, (*kept, *others), output, network.sizes)
+
+
+def _with_place(network: Network, label: int) -> Network:
+    """A network with an axis, or two that are equal, as places.
+
+    What else has the label gets one of its own: `F[k] R[k; e]` is `F[l] R[l; e] R[k; e]`, summed over l.
+    """
+    node, labels = next(x for x in network.factors if is_index_map(x[0]) and x[1][0] == label)
+    sizes = dict(network.sizes)
+    size = sizes[label]
+    inside = new_label(sizes, size)
+    factors = [(other, tuple([inside if x == label else x for x in own])) for other, own in network.factors]
+    mine = (node, (inside, *labels[1:]))
+    if sum(inside in own for _, own in factors) == 1:
+        factors.remove(mine)
+    output, places = [], list(network.places)
+    for x in network.output:
+        axis = new_label(sizes, size) if x == label else x
+        if x == label:
+            places.append((node, (axis, *labels[1:])))
+        output.append(axis)
+    return Network(network.coefficient, tuple(factors), tuple(output), sizes, tuple(places))

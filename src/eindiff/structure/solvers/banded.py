@@ -1,0 +1,215 @@
+"""Bands: Cholesky where it succeeds, else LU with pivots, by LAPACK on the diagonals alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import eigvals_banded, get_lapack_funcs
+
+from eindiff.core.errors import EindiffError
+from eindiff.structure.bands import Band
+from eindiff.structure.places import Place
+from eindiff.structure.solvers.dense import nonzero
+from eindiff.structure.solvers.solver import LIMIT, Known, Solver, logdet_of
+from eindiff.structure.terms import Array, Term
+
+CANCELLED = 8.0  # times the norm of a band that the norms of its terms may add up to
+
+
+class Factorization(ABC):
+    """A band, ready to solve with."""
+
+    is_definite = False
+    is_singular = False
+
+    @abstractmethod
+    def solve(self, b: Array) -> Array:
+        """The solutions for the columns of b."""
+
+    @abstractmethod
+    def logdet(self) -> tuple[float, float]:
+        """Sign and logarithm of the determinant."""
+
+
+class Tridiagonal(Factorization):
+    """`A = L D L'` of a positive definite matrix with one diagonal on each side."""
+
+    is_definite = True
+
+    def __init__(self, band: Array) -> None:
+        pttrf, self._pttrs = get_lapack_funcs(("pttrf", "pttrs"), (band,))
+        self._diagonal, self._beside, failed = pttrf(np.ascontiguousarray(band[0]), np.ascontiguousarray(band[1, :-1]))
+        if failed:
+            raise np.linalg.LinAlgError
+
+    def solve(self, b: Array) -> Array:
+        return self._pttrs(self._diagonal, self._beside, b)[0]
+
+    def logdet(self) -> tuple[float, float]:
+        return 1.0, float(np.log(self._diagonal).sum())
+
+
+class BandCholesky(Factorization):
+    """`A = L L'` of a positive definite band."""
+
+    is_definite = True
+
+    def __init__(self, band: Array) -> None:
+        pbtrf, self._pbtrs = get_lapack_funcs(("pbtrf", "pbtrs"), (band,))
+        self.factor, failed = pbtrf(band, lower=1)
+        if failed:
+            raise np.linalg.LinAlgError
+
+    def solve(self, b: Array) -> Array:
+        return self._pbtrs(self.factor, b, lower=1)[0]
+
+    def logdet(self) -> tuple[float, float]:
+        return 1.0, 2 * float(np.log(self.factor[0]).sum())
+
+
+class BandLU(Factorization):
+    """`P A = L U` of any band; pivots that are zero become as large as rounding errors."""
+
+    def __init__(self, band: Array, lower: int, upper: int) -> None:
+        gbtrf, self._gbtrs = get_lapack_funcs(("gbtrf", "gbtrs"), (band,))
+        self._widths = lower, upper
+        self._factor, self._pivots, zero = gbtrf(band, lower, upper)
+        self.is_singular = zero > 0
+        if zero:
+            norm = np.abs(band).max(initial=0.0)
+            self._factor[lower + upper] = nonzero(self._factor[lower + upper], norm)
+
+    def solve(self, b: Array) -> Array:
+        return self._gbtrs(self._factor, *self._widths, b, self._pivots)[0]
+
+    def logdet(self) -> tuple[float, float]:
+        sign, value = logdet_of(self._factor[sum(self._widths)])
+        swaps = np.count_nonzero(self._pivots != np.arange(len(self._pivots)))
+        return sign * (-1) ** swaps, value
+
+
+class Banded(Solver):
+    """An operator whose entries are near the diagonal, with its axes in some order."""
+
+    def __init__(self, band: Band, facts: Known) -> None:
+        self.size = band.size
+        self._band = band
+        self._symmetric = facts.symmetric
+        lower, upper = band.lower, band.upper
+        self.word, self.formula = words(band)
+        self.method = "Cholesky factorization of a band, or LU if there is none"
+        height = 1 + (max(lower, upper) if facts.symmetric else lower + upper)
+        self.flops = self.size * (height**2 + 8 * height)
+        self.nbytes = 3 * self.size * height * band.dtype.itemsize
+
+    @cached_property
+    def _sizes(self) -> tuple[float, float]:
+        """The norm of the matrix, or more; and how much larger its terms are, where they cancel."""
+        band, squares = self._band, 0.0
+        diagonals = self._lower if self._is_symmetric else self._whole
+        columns = np.abs(diagonals).sum(axis=0)
+        norm = float(columns.max(initial=0.0)) * (2 if self._is_symmetric else 1)
+        squares = float(np.vdot(diagonals, diagonals)) * (2 if self._is_symmetric else 1)
+        terms = sum(float(np.linalg.norm(values)) for values in band.values)
+        return norm, max(1.0, terms / max(np.sqrt(squares), np.finfo(band.dtype).tiny))
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Whether no digits are lost when the entries are added up."""
+        return self._sizes[1] <= CANCELLED
+
+    @cached_property
+    def _whole(self) -> Array:
+        return self._band.storage(self._band.lower, self._band.upper, self._band.lower)
+
+    @cached_property
+    def _lower(self) -> Array:
+        return self._band.storage(max(self._band.lower, self._band.upper), 0)
+
+    @cached_property
+    def _is_symmetric(self) -> bool:
+        """Whether it is known to be symmetric, or its numbers are."""
+        band = self._band
+        if self._symmetric is not None or band.lower != band.upper:
+            return bool(self._symmetric)
+        whole = self._whole[band.lower :]
+        scale = 100 * np.finfo(band.dtype).eps * np.abs(whole).max(initial=0.0)
+        size = band.size
+        return all(
+            np.abs(whole[band.upper - k, k:] - whole[band.upper + k, : size - k]).max(initial=0.0) <= scale
+            for k in range(1, min(band.upper, size - 1) + 1)
+        )
+
+    @cached_property
+    def _factorization(self) -> Factorization:
+        band = self._band
+        if self._is_symmetric:
+            try:
+                width = len(self._lower) - 1
+                return Tridiagonal(self._lower) if width == 1 and self.size > 1 else BandCholesky(self._lower)
+            except np.linalg.LinAlgError:
+                pass
+        return BandLU(self._whole, band.lower, band.upper)
+
+    @cached_property
+    def _norms(self) -> tuple[float, float]:
+        norm, cancelled = self._sizes
+        if self._factorization.is_singular:
+            return norm * cancelled, np.inf
+        x = self._factorization.solve(random_signs(self.size, self._band.dtype))
+        return norm * cancelled, float(np.linalg.norm(x))
+
+    def norms(self) -> tuple[float, float]:
+        return self._norms
+
+    def solve(self, b: Array) -> Array:
+        band = self._band
+        return band.restored(self._factorization.solve(band.arranged(b.astype(band.dtype, copy=False))))
+
+    def logdet(self) -> tuple[float, float]:
+        return self._factorization.logdet()
+
+    def is_definite(self) -> bool:
+        return self._factorization.is_definite
+
+    def eigvals(self) -> Array:
+        return eigvals_banded(self._lower, lower=True) if self._is_symmetric else super().eigvals()
+
+    def inverse(self) -> list[Term]:
+        """A matrix: the inverse of a band is none."""
+        if self.size**2 * self._band.dtype.itemsize > LIMIT:
+            raise EindiffError(f"the inverse of a band of {self.size} rows is a dense matrix: use solve(b)")
+        axes = tuple(range(2 * len(self._band.dims)))
+        matrix = self.solve(np.eye(self.size, dtype=self._band.dtype)).reshape(2 * self._band.dims)
+        return [Term(1.0, (matrix,), (axes,), axes, dict(enumerate(matrix.shape)))]
+
+    def cholesky(self) -> list[Term]:
+        """A band too, if the operator has one axis."""
+        if len(self._band.dims) > 1 or not self.is_definite():
+            return super().cholesky()
+        factor = BandCholesky(self._lower).factor
+        return [_diagonal_below(factor[k, : self.size - k], k, self.size) for k in range(min(len(factor), self.size))]
+
+
+def _diagonal_below(values: Array, offset: int, size: int) -> Term:
+    """A diagonal of a matrix, some rows below the main one."""
+    places = Place(1, (0,), offset, (1,)), Place(2, (0,), 0, (1,))
+    return Term(1.0, (values,), ((0,),), (1, 2), {0: len(values), 1: size, 2: size}, (), places)
+
+
+def random_signs(size: int, dtype: np.dtype) -> Array:
+    """A column of 1 and −1. The norm of its image is about that of a matrix, the root of the sum of squares."""
+    bits = np.unpackbits(np.frombuffer(np.random.default_rng(0).bytes(size // 8 + 1), np.uint8), count=size)
+    return (2 * bits.astype(dtype) - 1)[:, None]
+
+
+def words(band: Band) -> tuple[str, str]:
+    """What a band is called, and its formula."""
+    width = max(band.lower, band.upper)
+    if band.lower != band.upper:
+        word = f"band of {band.lower} lower and {band.upper} upper diagonals"
+    else:
+        word = {0: "diagonal", 1: "tridiagonal"}.get(width, f"band of half-width {width}")
+    return word, f"band({band.size}×{band.size}, half-width {width})"

@@ -1,0 +1,135 @@
+"""Sparse matrices: factorization by SuperLU, where the fill that is expected for the pattern is bearable."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import log2
+
+import numpy as np
+from scipy.sparse import csc_array
+from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
+from scipy.sparse.linalg import SuperLU, splu
+
+from eindiff.structure.grid import Grid
+from eindiff.structure.solvers.banded import CANCELLED, random_signs
+from eindiff.structure.solvers.solver import Known, Solver, logdet_of, singular
+from eindiff.structure.sparse import Coordinates, coordinates, entry_count
+from eindiff.structure.terms import Array
+
+SEPARATORS = 2.0  # entries of factors for each pair of unknowns in a separator, of which there are log2(n) levels
+SUPPORTED = (np.float32, np.float64)
+
+
+class Sparse(Solver):
+    """A sparse matrix: `P A Q = L U`, with diagonal pivots where it is symmetric, so that definiteness shows."""
+
+    def __init__(self, grid: Grid, facts: Known) -> None:
+        self.size, _ = grid.shape
+        self._grid = grid
+        self._symmetric = facts.symmetric
+        self._coordinates = coordinates(grid)
+        count = len(self._coordinates.indices)
+        self.word = f"sparse, {row_count(self._coordinates)} nonzeros a row"
+        self.formula = f"sparse({self.size}×{self.size}, {count} nonzeros)"
+        self.method = "sparse factorization (SuperLU)"
+        width = separator(self._coordinates)
+        fill = count + SEPARATORS * width**2 * log2(self.size + 1)
+        self.flops = 40 * fill + 4 * width**3
+        self.nbytes = 3 * fill * (grid.dtype.itemsize + 4)
+
+    @cached_property
+    def _matrix(self) -> csc_array:
+        return self._coordinates.matrix(self._grid)
+
+    @cached_property
+    def _sizes(self) -> tuple[float, float]:
+        """The norm of the matrix, or more; and how much larger its terms are, where they cancel."""
+        matrix = self._matrix
+        norm = float(np.abs(matrix).sum(axis=0).max(initial=0.0))
+        terms = sum(float(np.linalg.norm(term.values())) for term in self._grid.all_terms)
+        return norm, max(1.0, terms / max(float(np.linalg.norm(matrix.data)), np.finfo(matrix.dtype).tiny))
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Whether no digits are lost when the entries are added up."""
+        return self._sizes[1] <= CANCELLED
+
+    @cached_property
+    def _is_symmetric(self) -> bool:
+        if self._symmetric is not None:
+            return self._symmetric
+        error = np.abs(self._matrix - self._matrix.T).max()
+        return bool(error <= 100 * np.finfo(self._matrix.dtype).eps * np.abs(self._matrix).max())
+
+    @cached_property
+    def _factorization(self) -> SuperLU:
+        options: dict = {"permc_spec": "COLAMD"}
+        if self._is_symmetric:
+            options = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.001, "options": {"SymmetricMode": True}}
+        try:
+            return splu(self._matrix, **options)
+        except RuntimeError:  # what SuperLU says of a pivot that is zero
+            raise singular("the system is singular: a pivot of its factorization is zero") from None
+
+    @cached_property
+    def _norms(self) -> tuple[float, float]:
+        norm, cancelled = self._sizes
+        x = self._factorization.solve(random_signs(self.size, self._matrix.dtype)[:, 0])
+        return norm * cancelled, float(np.linalg.norm(x))
+
+    def norms(self) -> tuple[float, float]:
+        return self._norms
+
+    def solve(self, b: Array) -> Array:
+        return self._factorization.solve(np.asarray(b, self._matrix.dtype))
+
+    @cached_property
+    def _pivots(self) -> Array:
+        return self._factorization.U.diagonal()
+
+    def logdet(self) -> tuple[float, float]:
+        sign, value = logdet_of(self._pivots)
+        rows, columns = (_permutation_sign(x) for x in (self._factorization.perm_r, self._factorization.perm_c))
+        return sign * rows * columns, value
+
+    def is_definite(self) -> bool:
+        """A symmetric matrix is definite if, with diagonal pivots only, all pivots are positive."""
+        if not self._is_symmetric or not np.array_equal(self._factorization.perm_r, self._factorization.perm_c):
+            return False
+        return bool((self._pivots > 0).all())
+
+
+def row_count(pattern: Coordinates) -> int:
+    """The largest number of entries in a row."""
+    return int(np.bincount(pattern.indices, minlength=1).max(initial=0))
+
+
+def separator(pattern: Coordinates) -> float:
+    """About how many unknowns have to be taken out for a system to fall apart: the width of its levels."""
+    if pattern.width is None:
+        ones = np.ones(len(pattern.indices), np.int8)
+        matrix = csc_array((ones, pattern.indices, pattern.starts), shape=pattern.shape).tocsr()
+        both = (matrix + matrix.T).tocsr()
+        order = reverse_cuthill_mckee(both, symmetric_mode=True)
+        rank = np.empty(len(order), int)
+        rank[order] = np.arange(len(order))
+        rows = np.repeat(np.arange(len(order)), np.diff(both.indptr))
+        reach = np.zeros(len(order), int)
+        np.maximum.at(reach, rank[rows], np.abs(rank[rows] - rank[both.indices]))
+        pattern.width = float(reach.mean()) / 2
+    return pattern.width
+
+
+def _permutation_sign(order: Array) -> int:
+    """The sign of a permutation: even cycles change it."""
+    count = len(order)
+    matrix = csc_array((np.ones(count, np.int8), order, np.arange(count + 1)), shape=(count, count))
+    cycles, _ = connected_components(matrix, directed=False)
+    return -1 if (count - cycles) % 2 else 1
+
+
+def sparse(grid: Grid, facts: Known) -> Sparse | None:
+    """The solver for a grid as a sparse matrix, if few of its entries are not zero."""
+    if grid.dtype not in SUPPORTED or entry_count(grid) > grid.shape[0] ** 2 / 8:
+        return None
+    return Sparse(grid, facts)

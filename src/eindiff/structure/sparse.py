@@ -1,0 +1,124 @@
+"""The entries of a sum of terms as a sparse matrix: rows and columns are known from labels and places alone.
+
+They are found once for terms of one kind and kept, so that the pattern stays the same between calls, entries that
+happen to be zero included; later only values are computed and added up.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from scipy.sparse import csc_array
+
+from eindiff.core.errors import EindiffError
+from eindiff.core.recent import Recent
+from eindiff.structure.grid import Grid, starts
+from eindiff.structure.places import Axis, Place, index_of, indices, labels_of
+from eindiff.structure.terms import Array, Term
+
+MOST_ENTRIES = 2**28  # of a sparse matrix
+
+
+def entries(term: Term) -> int:
+    """How many entries of the matrix a term adds to."""
+    return prod(term.sizes[x] for x in labels_of(term.axes()))
+
+
+def entry_count(grid: Grid) -> int:
+    """How many entries are added up; the matrix has no more than these that are not zero."""
+    return sum(map(entries, grid.all_terms))
+
+
+class Coordinates:
+    """Where the entries of the terms of a grid are in a matrix in compressed columns."""
+
+    width: float | None = None  # of a separator, once it is asked for
+
+    def __init__(self, grid: Grid) -> None:
+        rows: list[Array] = []
+        columns: list[Array] = []
+        for (i, j), term in placed_terms(grid):
+            split = len(grid.rows[i])
+            axes, labels = term.axes(), labels_of(term.axes())
+            for found, part, start in (
+                (rows, axes[:split], starts(grid.rows)[i]),
+                (columns, axes[split:], starts(grid.cols)[j]),
+            ):
+                found.append(start + _flat(part, labels, term))
+        row, column = (np.concatenate(part) if part else np.zeros(0, int) for part in (rows, columns))
+        height, width = self.shape = grid.shape
+        keys = column * height + row
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        is_first = np.ones(len(keys), bool)
+        is_first[1:] = keys[1:] != keys[:-1]
+        self._order = None if bool((order[1:] > order[:-1]).all()) else order
+        self._firsts = None if is_first.all() else np.flatnonzero(is_first)
+        kind = np.int32 if max(len(keys), height, width) < 2**31 else np.int64
+        self.indices = row[order][is_first].astype(kind)
+        counts = np.bincount(column[order][is_first], minlength=width)
+        self.starts = np.concatenate([[0], np.cumsum(counts)]).astype(kind)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of what is kept."""
+        kept = [self.indices, self.starts, self._order, self._firsts]
+        return sum(x.nbytes for x in kept if x is not None)
+
+    def matrix(self, grid: Grid) -> csc_array:
+        """The matrix of a grid of this kind."""
+        parts = [term.values().reshape(-1) for _, term in placed_terms(grid)]
+        values = np.concatenate(parts) if parts else np.zeros(0)
+        if self._order is not None:
+            values = values[self._order]
+        if self._firsts is not None:
+            values = np.add.reduceat(values, self._firsts) if len(values) else values
+        data = values.astype(grid.dtype, copy=False)
+        return csc_array((data, self.indices, self.starts), shape=self.shape)
+
+
+def placed_terms(grid: Grid) -> list[tuple[tuple[int, int], Term]]:
+    """All terms, with the places of their blocks."""
+    return [((i, j), term) for i, row in enumerate(grid.terms) for j, block in enumerate(row) for term in block]
+
+
+def _flat(axes: list[Axis], labels: tuple[int, ...], term: Term) -> Array:
+    """The index in a flat array with some axes, for all indices of labels."""
+    of, total = indices(labels, term.sizes), np.zeros((1,) * len(labels), int)
+    shape = [term.sizes[x if isinstance(x, int) else x.target] for x in axes]
+    for k, axis in enumerate(axes):
+        total = total + index_of(axis, of) * prod(shape[k + 1 :])
+    return np.broadcast_to(total, [term.sizes[x] for x in labels]).reshape(-1)
+
+
+_known: Recent[tuple[Coordinates, list[Array]]] = Recent(16, 2**28)
+
+
+def coordinates(grid: Grid) -> Coordinates:
+    """The coordinates of a grid, which are kept for all of its kind."""
+    if entry_count(grid) > MOST_ENTRIES:
+        raise EindiffError(f"a sparse matrix of {entry_count(grid):.1e} entries is too large: use products with @")
+    key = (grid.rows, grid.cols, *(_kind(term) + where for where, term in placed_terms(grid)))
+    found = _known.get(key)
+    if found is None:
+        made = Coordinates(grid)
+        tables = [place.table for term in grid.all_terms for place in term.places if place.table is not None]
+        found = _known.keep(key, (made, tables), made.nbytes)  # a table that is kept alive keeps its identity
+    return found[0]
+
+
+def _kind(term: Term) -> tuple:
+    """What the coordinates of a term depend on."""
+    labels = labels_of(term.axes())
+    names = {label: k for k, label in enumerate(labels)}
+    axes = [
+        (*axis.key, *(names[x] for x in axis.sources)) if isinstance(axis, Place) else names[axis]
+        for axis in term.axes()
+    ]
+    return (*axes, *(term.sizes[x] for x in labels))
+
+
+def to_csc(grid: Grid) -> csc_array:
+    """A grid as a sparse matrix in compressed columns."""
+    return coordinates(grid).matrix(grid)
