@@ -352,7 +352,7 @@ class Health(BaseModel):
 
 
 class Problem(BaseModel):
-    """Why there is no answer. Status 422 for what is asked, 413 for its length, 408 for time, 503 if busy."""
+    """Why there is no answer. Status 422 for what is asked, 413 for its length, 504 for time, 503 if busy."""
 
     message: str = Field(description="What is wrong, in the notation of the user; one line, no caret.")
     field: str = Field("", description="`expression`, `declarations`, `wrt`, another field, or empty.")
