@@ -113,7 +113,8 @@ if TYPE_CHECKING:
     from eindiff.structure.newton import NewtonStep, Step, newton_step
     from eindiff.structure.solvers.solver import SingularError
     from eindiff.structure.terms import Term
-    from eindiff.text.read.parse import parse
+    from eindiff.text.read.parse import parse, reading
+    from eindiff.text.read.reading import Reading
     from eindiff.text.read.source import ParseError
     from eindiff.text.write.to_text import to_text
     from eindiff.tracing.numpy.functions import symbolic
@@ -137,6 +138,8 @@ _LATER = {
     "newton": "eindiff.scale.descent",
     "ParseError": "eindiff.text.read.source",
     "parse": "eindiff.text.read.parse",
+    "reading": "eindiff.text.read.parse",
+    "Reading": "eindiff.text.read.reading",
     "plan": "eindiff.program.plan",
     "symbolic": "eindiff.tracing.numpy.functions",
     "to_script": "eindiff.program.write.source",
@@ -185,6 +188,7 @@ __all__ = [
     "NewtonStep",
     "ParseError",
     "Plan",
+    "Reading",
     "Sharded",
     "ShardingError",
     "SingularError",
@@ -270,6 +274,7 @@ __all__ = [
     "power",
     "prod",
     "quadratic_form",
+    "reading",
     "reciprocal",
     "relu",
     "reshape",

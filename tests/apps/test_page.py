@@ -193,6 +193,20 @@ def test_typing_gives_a_derivative_soon(visit: Visit) -> None:
     assert max(min(row) for row in times.values()) < 300  # other tests may run at the same time
 
 
+def test_the_first_lasso_is_read_as_meant(visit: Visit) -> None:
+    visit.go()
+    visit.type("norm2(X*w-y)^2 + lambda*norm1(w)")
+    assert visit.results() == {"w": "lambda*sign(w) - 2*X'*(y - X*w)"}
+    names = [chip.get_attribute("aria-label") for chip in visit.page.locator("#variables .what").all()]
+    assert names == [
+        "X: matrix, m × n, by its name. Change", "lambda: scalar, scalar, by its name. Change",
+        "w: vector, n, by its name. Change", "y: vector, m, by its name. Change",
+    ]  # fmt: skip
+    visit.type("norm2(A*z - b)^2")
+    second = visit.page.locator("#variables .what").nth(1)
+    assert second.get_attribute("aria-label") == "b: vector, m, by its use. Change"
+
+
 def test_hessians_of_all_examples_soon(visit: Visit) -> None:
     with urllib.request.urlopen(f"{visit.base}api/examples") as answer:
         groups = json.load(answer)["groups"]
@@ -255,7 +269,7 @@ def test_with_respect_to(visit: Visit) -> None:
 def test_kinds_and_sizes(visit: Visit) -> None:
     visit.go(f="x'*A*x", by="x")
     chip = visit.page.get_by_role("button", name=re.compile("^A: "))
-    expect(chip).to_have_accessible_name(re.compile("matrix, n × n, guessed"))
+    expect(chip).to_have_accessible_name(re.compile("matrix, n × n, by its name"))
     chip.click()
     visit.page.locator("#menu").get_by_label("symmetric matrix").check()
     visit.settled()

@@ -86,6 +86,7 @@ def test_runs_and_ends():
         assert time.monotonic() - began < 2
     finally:
         process.kill()
+        process.communicate()
     assert process.returncode == 0
     assert out == ""
     lines = [json.loads(line) for line in err.splitlines()]

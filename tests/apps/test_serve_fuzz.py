@@ -119,7 +119,7 @@ async def asked(count: int, seed: int = 0) -> tuple[Counter[tuple[str, int]], li
 def test_answers():
     statuses, bad = asyncio.run(asked(COUNT))
     assert sum(statuses.values()) == COUNT
-    assert all(status == 408 for _, _, status, _ in bad), bad
+    assert all(status == 504 for _, _, status, _ in bad), bad
     assert len(bad) <= COUNT // 50, bad
     assert sum(count for (_, status), count in statuses.items() if status == 200) > COUNT // 4
 

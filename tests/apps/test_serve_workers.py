@@ -51,7 +51,7 @@ def test_what_takes_forever_is_ended_while_others_are_answered():
                 assert (await workers.ask("derive", quick(number))).status == 200
             assert not forever.done()
             reply = await forever
-            assert reply.status == 408
+            assert reply.status == 504
             assert "2.5 s" in reply.data["message"]
             assert 2.5 <= time.monotonic() - began < 8
             assert [event for event, _ in events] == ["worker killed"]
@@ -68,7 +68,7 @@ def test_all_workers_are_replaced():
     async def test() -> None:
         async with started(2, 0.7) as (workers, events):
             asked = [workers.ask("derive", {**FOREVER, "notation": n}) for n in ("matrix", "index", "einsum")]
-            assert [reply.status for reply in await asyncio.gather(*asked)] == [408, 408, 408]
+            assert [reply.status for reply in await asyncio.gather(*asked)] == [504, 504, 504]
             assert len(events) == 3
             assert (await workers.ask("derive", QUICK)).status == 200
 
@@ -114,7 +114,7 @@ def test_a_full_queue_is_refused():
             rest = [asyncio.ensure_future(workers.ask("derive", quick(number))) for number in range(2, 6)]
             statuses = [reply.status for reply in await asyncio.gather(*rest)]
             assert sorted(statuses) == [200, 200, 503, 503]
-            assert (await first).status == 408
+            assert (await first).status == 504
             assert [event for event, _ in events].count("refused") == 2
 
     run(test)
@@ -128,7 +128,7 @@ def test_who_waits_too_long_is_refused(monkeypatch):
             first = asyncio.ensure_future(workers.ask("derive", FOREVER))
             await asyncio.sleep(0.05)
             assert (await workers.ask("derive", QUICK)).status == 503
-            assert (await first).status == 408
+            assert (await first).status == 504
             assert (await workers.ask("derive", QUICK)).status == 200
 
     run(test)
@@ -138,7 +138,7 @@ def test_a_worker_that_cannot_be_started(monkeypatch):
     async def test() -> None:
         async with started(1, 1.0) as (workers, events):
             monkeypatch.setattr(workers, "_started", lambda: (_ for _ in ()).throw(OSError("no more processes")))
-            assert (await workers.ask("derive", FOREVER)).status == 408
+            assert (await workers.ask("derive", FOREVER)).status == 504
             assert (await workers.ask("derive", QUICK)).status == 503
             monkeypatch.undo()
             assert (await workers.ask("derive", QUICK)).status == 200
@@ -190,3 +190,25 @@ def test_an_answer_that_is_too_long(monkeypatch):
     status, body, _ = respond("derive", QUICK)
     assert status == 422
     assert b"most here" in body
+
+
+def test_an_interrupt_at_any_time_refuses(monkeypatch):
+    """A signal may come between any two steps of a request: what was asked is refused, and no error of the server."""
+
+    async def test() -> None:
+        async with started(1, 30) as (workers, _):
+            submit = workers._threads.submit
+
+            def interrupted(*args: Any) -> Any:
+                workers.interrupt()
+                return submit(*args)
+
+            monkeypatch.setattr(workers._threads, "submit", interrupted)
+            assert (await workers.ask("derive", QUICK)).status == 503
+        async with started(1, 30) as (workers, _):
+            asked = [asyncio.ensure_future(workers.ask("derive", FOREVER | {"order": k})) for k in (1, 2, 3)]
+            await asyncio.sleep(0.2)
+            workers.interrupt()
+            assert [(await one).status for one in asked] == [503, 503, 503]
+
+    run(test)

@@ -307,8 +307,8 @@ ERRORS = {
         "`1 + x + y`: x has length n, y has length m; the shapes must be equal (line 1, column 1)\n  1 +\n  ^~~"
     ),
     ("x*y", None): (
-        "`x*y`: x has length ? (a vector by its name), y has length ? (a vector by its name); "
-        "write x'*y (inner), x*y' (outer) or x.*y (by entry) (line 1, column 1)\n  x*y\n  ^~~"
+        "`x*y`: x is a vector by its name, y is a vector by its name; write x'*y (inner), x*y' (outer) or "
+        "x.*y (by entry); or declare x and y as scalars (line 1, column 1)\n  x*y\n  ^~~"
     ),
     ("A*x'", "A(m,n); x(n)"): (
         "`A*x'`: A is m×n, x' is a row of length n; vectors are columns, so A*x needs no transpose "

@@ -16,6 +16,7 @@ from eindiff.text.question import KIND_OF_ORDER, Answer, Block, Question, answer
 from eindiff.text.write.to_text import STYLES, to_text
 from eindiff.version import __version__
 
+HOW = {"declared": "declared", "use": "from its use", "name": "by its name"}
 SYMMETRIC = {
     "projected": "projected: the symmetric part of the derivative by independent entries",
     "free": "free: by the entries on and below the diagonal, each of which moves its mirror image too",
@@ -90,6 +91,8 @@ def _show_people(result: Answer, screen: Screen) -> None:
     function = written(result.function, question, style).replace("\n", "; ")
     rows = [("function", f"{result.name} = {function}"), ("shape", shape_text(result.function.shape))]
     rows += _lines("variables", _table(_variables(result)))
+    identities = ", ".join(str(name) for name in result.reading.names if name.is_identity)
+    rows += [("read", note) for note in (identities, *result.reading.notes) if note]
     rows += [("layout", result.layout)] if result.by else []
     rows += [("symmetric", SYMMETRIC[question.symmetric])] if result.has_symmetric else []
     heads = []
@@ -120,6 +123,7 @@ def _variables(result: Answer) -> list[dict[str, Any]]:
             "kind": " ".join([*sorted(v.properties), KIND_OF_ORDER.get(v.ndim, f"tensor of order {v.ndim}")]),
             "shape": list(v.shape),
             "declared": v.name in result.declared,
+            "how": result.how(v.name),
         }
         for v in result.variables
     ]
@@ -130,7 +134,7 @@ def _table(entries: list[dict[str, Any]]) -> str:
     columns = []
     for v in entries:
         shape = shape_text(tuple(v["shape"])) if v["shape"] else ""
-        columns.append((v["name"], v["kind"], shape, "declared" if v["declared"] else "inferred"))
+        columns.append((v["name"], v["kind"], shape, HOW[v["how"]]))
     widths = [max((len(row[k]) for row in columns), default=0) for k in range(4)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in columns]
     return "\n".join(lines) or "none"

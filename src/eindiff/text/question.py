@@ -26,7 +26,8 @@ from eindiff.program.interpreter import evaluate
 from eindiff.text.graph import save
 from eindiff.text.layouts import LAYOUTS, LaidOut, arrange, changes, describe
 from eindiff.text.read.declarations import Declaration, declared
-from eindiff.text.read.parse import parse
+from eindiff.text.read.parse import reading
+from eindiff.text.read.reading import Reading
 from eindiff.text.read.source import Source
 from eindiff.text.steps import Chapter, derivation
 from eindiff.text.write.plain import SUPERSCRIPTS
@@ -107,13 +108,22 @@ class Answer:
 
     text: str
     question: Question
-    function: Expr
+    reading: Reading
     declared: Mapping[str, Declaration]
     log: Sequence[Applied]  # of reading the text
     blocks: list[Block] = field(default_factory=list)
     chapters: list[Chapter] = field(default_factory=list)
     check: Check | None = None
     code: str = ""
+
+    @property
+    def function(self) -> Expr:
+        """What the text stands for."""
+        return self.reading.expression
+
+    def how(self, name: str) -> str:
+        """What said what a name is: `declared`, `use` or `name`."""
+        return next((found.how for found in self.reading.names if found.name == name), "declared")
 
     @property
     def by(self) -> list[Variable]:
@@ -166,8 +176,8 @@ def answer(text: str, question: Question) -> Answer:
 def read(text: str, known: Mapping[str, Declaration], question: Question) -> Answer:
     """The answer as far as reading the text gives it."""
     with rewrite_log() as log:
-        function = parse(text, known)
-    return Answer(text, question, function, known, log)
+        found = reading(text, known)
+    return Answer(text, question, found, known, log)
 
 
 def derive(result: Answer) -> None:

@@ -41,7 +41,7 @@ TYPES = {
 }  # fmt: skip
 REASONS = {
     400: "The request is not one of HTTP with JSON.",
-    408: "The time limit was reached.",
+    504: "The time limit was reached.",
     411: "The length of the request is not given.",
     413: "The request is too long.",
     422: "The expression, or something else in the request, cannot be used.",

@@ -118,7 +118,7 @@ def _run(listening: socket.socket, found: argparse.Namespace) -> None:
                 _open(address)
 
         def handle_exit(self, sig: int, frame: Any) -> None:
-            workers.stop()  # so that nobody waits for an answer, and the server can end
+            workers.interrupt()  # so that nobody waits for an answer, and the server can end
             super().handle_exit(sig, frame)
 
     _log_errors(say)

@@ -129,7 +129,8 @@ class VariableData(Data):
     properties: list[str] = Field(description="Of `symmetric`, `psd`, `positive`, `orthogonal`, `diagonal`.")
     shape: list[int | str] = Field(description="The sizes of the axes, found from use where they are not declared.")
     shape_text: str = Field(description="The shape as people write it.")
-    declared: bool = Field(description="Whether it is declared; otherwise its kind is guessed from its name and use.")
+    declared: bool = Field(description="Whether it is declared; otherwise its kind is found from its use and name.")
+    how: Literal["declared", "use", "name"] = Field(description="What said its kind: its use, or its name by itself.")
     declaration: str = Field(description="What a declaration of it says: `S(n,n) symmetric`.")
 
 
@@ -352,7 +353,7 @@ class Health(BaseModel):
 
 
 class Problem(BaseModel):
-    """Why there is no answer. Status 422 for what is asked, 413 for its length, 408 for time, 503 if busy."""
+    """Why there is no answer. Status 422 for what is asked, 413 for its length, 504 for time, 503 if busy."""
 
     message: str = Field(description="What is wrong, in the notation of the user; one line, no caret.")
     field: str = Field("", description="`expression`, `declarations`, `wrt`, another field, or empty.")

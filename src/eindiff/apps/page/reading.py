@@ -100,7 +100,7 @@ def variable_data(result: Answer) -> list[dict[str, Any]]:
         diagonal = declaration is not None and declaration.diagonal
         properties = [*(["diagonal"] if diagonal else []), *sorted(v.properties)]
         shape = list(v.shape) * (2 if diagonal else 1)
-        rows.append(_variable_row(v.name, shape, properties, declaration is not None))
+        rows.append(_variable_row(v.name, shape, properties, result.how(v.name)))
     return rows
 
 
@@ -108,10 +108,10 @@ def _guessed(declaration: Declaration) -> dict[str, Any]:
     """The model `VariableData` of what is only declared, or guessed by its name."""
     shape = ["?" if size is None else size for size in declaration.shape]
     properties = [*(["diagonal"] if declaration.diagonal else []), *sorted(declaration.properties)]
-    return _variable_row(declaration.name, shape, properties, not declaration.guessed)
+    return _variable_row(declaration.name, shape, properties, "name" if declaration.guessed else "declared")
 
 
-def _variable_row(name: str, shape: list[Any], properties: list[str], is_declared: bool) -> dict[str, Any]:
+def _variable_row(name: str, shape: list[Any], properties: list[str], how: str) -> dict[str, Any]:
     kind = KIND_OF_ORDER.get(len(shape), "tensor")
     sizes = f"({','.join(str(size) for size in shape)})" if shape and "?" not in shape else ""
     return {
@@ -121,7 +121,8 @@ def _variable_row(name: str, shape: list[Any], properties: list[str], is_declare
         "properties": properties,
         "shape": shape,
         "shape_text": shape_text(tuple(shape)),
-        "declared": is_declared,
+        "declared": how == "declared",
+        "how": how,
         "declaration": " ".join([name + sizes, *([kind] if "?" in shape else []), *properties]),
     }
 

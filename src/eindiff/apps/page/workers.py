@@ -33,6 +33,7 @@ REQUESTS = 2000  # that a worker answers before it is replaced, so that what it 
 SINGLE = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 PRELOAD = "eindiff.apps.page.warm"
 
+SLOW = "try a lower order, fewer variables, or `eindiff serve` with a longer --time-limit on a machine of your own"
 BUSY = "too many requests at the moment; try again soon"
 
 Log = Callable[..., None]
@@ -156,9 +157,13 @@ class Worker:
         self.answered += 1
         return self._pipe.recv() if self._pipe.poll(seconds) else None
 
-    def end(self) -> None:
-        """Kill the process and wait for its end."""
+    def kill(self) -> None:
+        """Have the process end: whoever waits for its reply gets an EOFError."""
         self.process.kill()
+
+    def end(self) -> None:
+        """Kill the process and wait for its end; nobody else may wait for it then."""
+        self.kill()
         self.process.join(5)
         self._pipe.close()
 
@@ -235,12 +240,21 @@ class Workers:
         self._alive.discard(worker)
         worker.end()
 
-    def stop(self) -> None:
-        """End all of them; requests that are worked on or wait are refused."""
+    def interrupt(self) -> None:
+        """Kill all of them: requests that are worked on or wait are refused, each by its own thread.
+
+        It takes no lock and closes nothing that a thread still uses, so a handler of signals can call it at any time.
+        """
         self._stopped = True
         for worker in list(self._alive):
+            worker.kill()
+
+    def stop(self) -> None:
+        """End all of them, and the threads once they have refused what they had."""
+        self.interrupt()
+        self._threads.shutdown()
+        for worker in list(self._alive):
             self._ended(worker)
-        self._threads.shutdown(wait=False)
 
     async def ask(self, kind: str, ask: dict[str, Any]) -> Reply:
         """The reply to a request: at once if it is known or too many wait."""
@@ -294,7 +308,8 @@ class Workers:
             return Reply.problem(422, "this is too much here: the process that worked on it ended")
         if found is None:
             self._replace(worker, "killed", kind, seconds=round(time.monotonic() - began, 3))
-            return Reply.problem(408, f"this takes longer than {self.seconds:g} s, which is the limit here")
+            # not 408, after which browsers send a request again by themselves
+            return Reply.problem(504, f"this takes longer than {self.seconds:g} s, the limit here; {SLOW}")
         status, body, trouble = found
         if trouble or worker.answered >= REQUESTS:
             self._replace(worker, "replaced", kind, reason=trouble or "age")

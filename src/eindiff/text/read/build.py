@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import isfinite, pi
+from math import isfinite
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
@@ -15,7 +15,7 @@ from eindiff.functions import indexing
 from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
 from eindiff.text.read.function_rows import values
-from eindiff.text.read.infer import Inference
+from eindiff.text.read.infer import CONSTANTS, Inference
 from eindiff.text.read.shapes import Use, typed
 from eindiff.text.read.source import ParseError
 from eindiff.text.read.syntax import Node
@@ -129,8 +129,9 @@ class Building:
         if node.plan == "eye":
             [n, _] = self._sizes(node, typed(node).axes, "write eye(n) with its size")
             return arrays.eye(n)
-        if node.plan == "pi":
-            return construct.filled(pi, ())
+        if node.plan == "number":
+            value = CONSTANTS.get(node.value)
+            return construct.size_number(node.value) if value is None else construct.filled(value, ())
         return built(node.plan) if isinstance(node.plan, Node) else self.variables[node.value]
 
     def _array(self, node: Node) -> Expr:

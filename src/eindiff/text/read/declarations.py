@@ -12,6 +12,7 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
 from eindiff.core.sizes import Shape, Size
 from eindiff.functions.multilinear import diag
+from eindiff.text.read.conventions import hint
 from eindiff.text.read.source import Source
 from eindiff.text.read.syntax import read
 from eindiff.text.read.unify import Type, Unknown
@@ -47,14 +48,9 @@ class Declaration:
         return variable(self.name, shape, self.properties)
 
 
-def by_name(name: str) -> Declaration:
-    """The convention for undeclared names, by their first letter: a..g scalar, h..z vector, A..Z matrix.
-
-    Letters of other alphabets: capitals are matrices, the others scalars.
-    """
-    first = name[0]
-    order = 2 if first.isupper() else 1 if "h" <= first <= "z" else 0
-    return Declaration(name, (None,) * order, guessed=True)
+def by_name(name: str, order: int | None = None) -> Declaration:
+    """An undeclared name, of the order that was found from its use, or that it has by itself."""
+    return Declaration(name, (None,) * (hint(name).order if order is None else order), guessed=True)
 
 
 def parse_declarations(text: str) -> dict[str, Expr | str]:

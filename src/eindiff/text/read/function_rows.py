@@ -29,6 +29,7 @@ class FunctionRow:
     most: int = 1
     literal: int = 1_000_000
     keywords: tuple[str, ...] = ()
+    is_by_entry: bool = False  # its arguments have one shape, and so has its value
 
     def check(self, shapes: Shapes, node: Node) -> Type:
         """The type of a call, after its arguments are counted."""

@@ -7,6 +7,7 @@ operands, which come first.
 from __future__ import annotations
 
 from difflib import get_close_matches
+from math import pi
 from typing import NoReturn
 
 from eindiff.core import sizes as sz
@@ -35,6 +36,9 @@ _THIN_PRODUCTS: dict[tuple[str, str], tuple[str, bool, tuple[int, int], str]] = 
     ("column", "matrix"): ("i,jk->ik", False, (1, 0), "a column times a matrix; did you mean {a}'*{b}?"),
     ("matrix", "row"): ("ij,k->ik", False, (0, 1), "vectors are columns, so {a}*{b} needs no transpose"),
 }  # fmt: skip
+
+
+CONSTANTS = {"pi": pi, "π": pi}
 
 
 class Inference(Shapes):
@@ -68,17 +72,17 @@ class Inference(Shapes):
             special = self._special_name(node) if name not in self.declared else None
             if special is not None:
                 return special
-            declaration = self.declared.get(name) or by_name(name)
+            declaration = self.declared.get(name) or by_name(name, self.names.orders.get(name))
             self.used[name] = Use(declaration, declaration.type(), node)
         return self.used[name].type
 
     def _special_name(self, node: Node) -> Type | None:
-        if node.value == "eye":
+        if node.value in self.names.identities:
             size = Unknown()
             node.plan = "eye"
             return Type((size, size))
-        if node.value == "pi":
-            node.plan = "pi"
+        if node.value in CONSTANTS or node.value in self.names.sizes:
+            node.plan = "number"
             return SCALAR
         if node.value in TABLE:
             self.fail(node, f"{node.value} is a function: {TABLE[node.value].usage}")
@@ -218,12 +222,15 @@ class Inference(Shapes):
         if shape.order == 0 and by.order == 0:
             node.plan = "power"
             return SCALAR
+        if shape.order == 1 and by.order == 0:  # nothing else that it could be
+            node.plan = "power"
+            return shape
         if shape.kind == "matrix" and by.order == 0:
             node.plan = "matrix_power"
             self.square(node, base)
             return shape
         a, b = self.text(base), self.text(exponent)
-        hint = f"^ takes a scalar or a square matrix; write {a}.^{b} entry by entry"
+        hint = f"the exponent of ^ is a scalar; write {a}.^{b} entry by entry"
         self.fail_together(node, node.args, hint)
 
     # Indexing

@@ -5,68 +5,197 @@ The language is that of matrixcalculus.org, with more functions, tensors of any 
 - Vectors are columns. `*` is the matrix product, and scales by a scalar: `A*x`, `x'*y` (inner), `x*y'` (outer).
   A transposed vector is a row, which is kept track of while reading; its tensor is the same as that of the column.
 - `+ - .* ./ .^` and comparisons work entry by entry on equal shapes; a scalar fits to any. `/` divides by a scalar.
-- `^` is the power of a scalar, and the matrix power of a square matrix with a whole number. It groups to the right,
-  and binds tighter than a minus before it: `-a^b^c` is `-(a^(b^c))`. `'` binds tighter still.
+- `^` is the power of a scalar, of each entry of a vector, and the matrix power of a square matrix with a whole number.
+  It groups to the right, and binds tighter than a minus before it: `-a^b^c` is `-(a^(b^c))`. `'` binds tighter still.
 - `⊙ ⊘ ⊗ ᵀ − ·` are `.*`, `./`, `kron`, `'`, `-` and `*`. `A *_(ij,jk,ik) B` is `einsum("ij,jk->ik", A, B)`.
 - Axes and indices count from 0 as in Python: `sum(X, 1)` has the sums of the rows, `A[0,:]` is the first row. What has
   one axis left is a vector, and so a column. `max(x, axis=0)` wants its axis named, as `max(x, 0)` reads like maximum.
-- Names of sizes are numbers only in `size(n)`; elsewhere, as in `ones(m*n)` or `x[0:k]`, they are sizes.
+- Names of sizes are sizes in `ones(m*n)` or `x[0:k]`, and elsewhere numbers: `sum(x)/n` where x is declared as x(n).
+- Names that are not declared are what their use says (`kinds.py`); `I` is the identity; `lambda` and `λ` are one name.
 - Numbers are exact where they can be: `1/3*x` has the coefficient 1/3.
 - `t = X*w; exp(t)` binds a name. Statements end with `;` or a line break; `#` begins a comment.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
+from eindiff.core import sizes as sz
 from eindiff.core.derivation import derived
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
 from eindiff.text.read.build import Building, built, name_sizes
+from eindiff.text.read.conventions import canonical, hint, spellings
 from eindiff.text.read.declarations import declared
 from eindiff.text.read.infer import Inference
-from eindiff.text.read.source import Source
+from eindiff.text.read.kinds import Choice, Kinds
+from eindiff.text.read.literals import fold
+from eindiff.text.read.reading import NameReading, Reading
+from eindiff.text.read.shapes import Names, typed
+from eindiff.text.read.source import ParseError, Source
 from eindiff.text.read.syntax import Node, postorder, read
 from eindiff.text.read.table import mark_literals
+from eindiff.text.read.unify import known
+
+Statements = list[tuple[Any, list[Node]]]  # the token of the name that is bound, or None; nodes, children first
+_IDENTITY = re.compile(r"I(_\w+)?")
 
 
 def parse(text: str, declarations: str | Mapping[str, Any] | None = None) -> Expr:
     """The expression that a text in the language of matrixcalculus.org, or in ours, stands for.
 
     Variables are declared (`"A(m,n); x(n); S(n,n) symmetric; c"`, or a dictionary of names and shapes, words like
-    "vector", or variables) or follow the convention: names that begin with a..g are scalars, h..z vectors, A..Z
-    matrices, and their sizes are found from use. `parse_declarations` says more.
+    "vector", or variables), or found from their use: what they are multiplied with and added to, then their names.
+    `parse_declarations` says more, and `reading` tells what was found.
 
     >>> parse("x'*A*x", "A(n,n) symmetric; x(n)")
     einsum('i,j,ij->', x, x, A)
     >>> parse("norm2(A*x - b)^2").shape
     ()
     """
+    return reading(text, declarations).expression
+
+
+def reading(text: str, declarations: str | Mapping[str, Any] | None = None) -> Reading:
+    """What a text is read as: the expression that `parse` gives, and what each name stands for.
+
+    >>> print(reading("norm2(A*x - b)^2"))
+    A m×n matrix, x vector of length n, b vector of length m
+    """
     if not isinstance(text, str):
         raise EindiffError(f"parse takes text, not {type(text).__name__}")
     source = Source(text)
-    inference = Inference(source, declared(declarations))
-    bindings, result = read(source, "program")
-    nodes: list[Node] = []
-    for name, root in [*bindings, (None, result)]:
-        below = postorder(root)
-        for node in reversed(below):
-            mark_literals(node)
-        for node in below:
-            inference.visit(node)
-        nodes += below
-        if name is not None:
-            _bind(inference, source, name, root)
+    names = Names(declared(declarations))
+    statements = _statements(source, names)
+    choice = Kinds(source, names).read(statements)
+    if choice is not None:
+        names.orders = choice.orders()
+        if choice.other is not None:
+            _refuse_two_readings(source, names, statements, choice)
+        _refuse_doubtful(source, names, statements)
+    inference = _typed(source, names, statements)
+    nodes = [node for _, below in statements for node in below]
+    _refuse_rows(inference, nodes)
     name_sizes(inference, nodes)
     building = Building(inference)
     for node in nodes:
         building.visit(node)
-    expr, written = built(result), building.variables.values()
-    return derived(expr, *written) if len(variables(*written)) > len(variables(expr)) else expr
+    expr, written = built(nodes[-1]), building.variables.values()
+    whole = derived(expr, *written) if len(variables(*written)) > len(variables(expr)) else expr
+    return Reading(text, whole, _names(inference, building, nodes))
+
+
+def _statements(source: Source, names: Names) -> Statements:
+    """The statements of a text, and what its syntax alone says about names."""
+    bindings, result = read(source, "program")
+    statements: Statements = [(name, postorder(root)) for name, root in [*bindings, (None, result)]]
+    nodes = [node for _, below in statements for node in below]
+    for node in reversed(nodes):
+        mark_literals(node)
+    for node in nodes:
+        if node.literal:
+            node.plan = fold(source, node)
+    spelled = spellings([*names.declared, *(str(name) for name, _ in bindings)])
+    places = [node for node in nodes if node.kind == "name" and not node.literal]
+    for node in places:
+        node.value = spelled.setdefault(canonical(node.value), node.value)
+    names.bound = {str(name) for name, _ in bindings}
+    shapes = [size for declaration in names.declared.values() for size in declaration.shape]
+    names.sizes = {name for size in shapes if isinstance(size, str) for name in sz.names(size)}
+    names.sizes |= {node.value for node in nodes if node.literal and node.kind == "name"}
+    names.sizes -= names.declared.keys() | names.bound
+    variable = {id(node.args[0]) for node in nodes if node.kind == "power"}  # I^2*R
+    powered = {node.value for node in places if id(node) in variable}
+    free = {str(node.value) for node in places} - names.declared.keys() - names.bound - powered
+    names.identities = {name for name in free if name == "eye" or _IDENTITY.fullmatch(name)}
+    return statements
+
+
+def _typed(source: Source, names: Names, statements: Statements) -> Inference:
+    """The types of all nodes."""
+    inference = Inference(source, names)
+    for name, below in statements:
+        for node in below:
+            if not node.literal:
+                inference.visit(node)
+        if name is not None:
+            _bind(inference, source, name, below[-1])
+    return inference
 
 
 def _bind(inference: Inference, source: Source, name: Any, root: Node) -> None:
     if str(name) in inference.declared or str(name) in inference.used or str(name) in inference.bound:
         raise source.error(f"{name} already has a meaning; bind another name", name.start_pos, name.end_pos)
     inference.bound[str(name)] = root
+
+
+def _refuse_two_readings(source: Source, names: Names, statements: Statements, choice: Choice) -> NoReturn:
+    """Two readings are equally good: say what is wrong if all names are what they mean by themselves, and the cure."""
+    one, other = choice.orders(), choice.orders(other=True)
+    differ = sorted(name for name in one if one[name] != other.get(name, one[name]) and name not in names.bound)
+    place = next(node for _, below in statements for node in below if node.kind == "name" and node.value in differ)
+    kinds = ("a scalar", "a vector", "a matrix")
+    ways = [" and ".join(f"{name} {kinds[found[name]]}" for name in differ) for found in (one, other)]
+    cure = f"declare one: {differ[0]} is {kinds[one[differ[0]]]} or {kinds[other[differ[0]]]}"
+    _refuse_as_named(source, names, statements, cure)
+    problem = f"this can be read in two ways, with {ways[0]} or with {ways[1]}; {cure}"
+    raise source.error(problem, place.start, place.end)
+
+
+def _refuse_doubtful(source: Source, names: Names, statements: Statements) -> None:
+    """x*y fits as a product of numbers, which is hardly meant."""
+    nodes = [node for _, below in statements for node in below]
+    powers = {node.args[0].value for node in nodes if node.kind == "power" and node.args[0].kind == "name"}
+    for node in nodes:
+        args = [arg.value if arg.kind == "name" else "" for arg in node.args]
+        for k, operator in enumerate(node.value if node.kind == "product" else ()):
+            pair = args[k : k + 2]
+            if operator == "*" and all(_is_odd_scalar(names, name) and name not in powers for name in pair):
+                _refuse_as_named(source, names, statements, f"declare {pair[0]} and {pair[1]} as scalars")
+
+
+def _refuse_rows(inference: Inference, nodes: list[Node]) -> None:
+    """b in X*W + b fits as a number that is added to every entry; a row for all rows is as likely meant."""
+    for node in nodes:
+        if node.kind == "sum" and not node.literal and typed(node).order == 2:
+            for arg in node.args:
+                use = inference.used.get(str(arg.value)) if arg.kind == "name" else None
+                if use is None or not use.declaration.guessed or use.type.order:
+                    continue
+                own = hint(use.declaration.name)
+                if not own.is_scalar and own.costs != (0, 3, 12):
+                    name = use.declaration.name
+                    row = f"declare {name} a scalar or a matrix, or write ones(m)*{name}' for a row added to all rows"
+                    inference.fail(node, f"`{inference.text(node)}`: what is {name}, added to a matrix? {row}")
+
+
+def _is_odd_scalar(names: Names, name: str) -> bool:
+    """Whether a name is read as a scalar that is surely a vector by itself."""
+    return names.orders.get(name) == 0 and hint(name).costs == (6, 0, 12)
+
+
+def _refuse_as_named(source: Source, names: Names, statements: Statements, cure: str) -> None:
+    """Say what is wrong with a text if all names are what they mean by themselves."""
+    orders, names.orders = names.orders, {}
+    try:
+        _typed(source, names, statements)
+    except ParseError as error:
+        raise error.with_problem(f"{error.problem}; or {cure}") from None
+    names.orders = orders
+
+
+def _names(inference: Inference, building: Building, nodes: list[Node]) -> tuple[NameReading, ...]:
+    """What the names of a text stand for, in the order they occur."""
+    found: dict[str, NameReading] = {}
+    for node in sorted((node for node in nodes if node.kind == "name" and not node.literal), key=lambda n: n.start):
+        name = str(node.value)
+        if name in inference.used:
+            use = inference.used[name]
+            declared = use.declaration
+            how = "declared" if not declared.guessed else "name" if hint(name).order == use.type.order else "use"
+            found.setdefault(name, NameReading(name, known(use.type.axes) or (), how))
+        elif name in inference.names.identities and name != "eye" and node.type is not None:
+            found.setdefault(name, NameReading(name, known(node.type.axes) or (), "use", is_identity=True))
+    return tuple(found.values())

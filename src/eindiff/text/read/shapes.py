@@ -1,13 +1,13 @@
 """Shapes of one text on its way from syntax to types: which sizes are equal, and what is said where they are not.
 
-The order of a tensor is always known from below (a variable has it by its declaration or its name); only sizes are
-unknown, and using them unites them: `A*x` makes the columns of A and the length of x one size.
+The order of a tensor is always known from below (a variable has it by its declaration, or `kinds.py` found it); only
+sizes are unknown, and using them unites them: `A*x` makes the columns of A and the length of x one size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from eindiff.core import sizes as sz
@@ -32,12 +32,27 @@ def typed(node: Node) -> Type:
     return node.type
 
 
+@dataclass(slots=True)
+class Names:
+    """What is known of the names of a text before its types: which are declared, bound, or names of sizes.
+
+    `identities` are names like I that stand for the identity, `orders` how many axes the undeclared ones have.
+    """
+
+    declared: dict[str, Declaration] = field(default_factory=dict)
+    bound: set[str] = field(default_factory=set)
+    sizes: set[str] = field(default_factory=set)
+    identities: set[str] = field(default_factory=set)
+    orders: dict[str, int] = field(default_factory=dict)
+
+
 class Shapes:
     """The variables of one text with their sizes, as far as they are found."""
 
-    def __init__(self, source: Source, declared: dict[str, Declaration]) -> None:
+    def __init__(self, source: Source, names: Names) -> None:
         self.source = source
-        self.declared = declared
+        self.names = names
+        self.declared = names.declared
         self.sizes = Sizes(source)
         self.bound: dict[str, Node] = {}
         self.used: dict[str, Use] = {}
@@ -59,8 +74,7 @@ class Shapes:
         why = shape.reason()
         came = "" if why is None or why.start <= node.start <= node.end <= why.end else f" (from `{self.text(why)}`)"
         guessed = node.kind == "name" and node.value in self.used and self.used[node.value].declaration.guessed
-        kind = {"scalar": " by its name", "column": " (a vector by its name)", "matrix": " (a matrix by its name)"}
-        return f"{self.text(node)} {shape.words()}{came or (kind.get(shape.kind, '') if guessed else '')}"
+        return f"{self.text(node)} {shape.words()}{came or (' by its name' if guessed else '')}"
 
     def fail_together(self, node: Node, args: Sequence[Node], hint: str) -> NoReturn:
         """What the shapes of some nodes are, which do not fit together."""

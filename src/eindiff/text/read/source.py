@@ -31,11 +31,15 @@ class ParseError(EindiffError):
     __module__ = "eindiff"
 
     def __init__(self, problem: str, line: int, column: int, text: str, width: int = 1) -> None:
-        self.problem, self.line, self.column, self.text = problem, line, column, text
+        self.problem, self.line, self.column, self.text, self.width = problem, line, column, text, width
         super().__init__(f"{problem} (line {line}, column {column})\n{_pointed(text, column - 1, width)}")
 
     def __reduce__(self) -> tuple:
-        return (ParseError, (self.problem, self.line, self.column, self.text))
+        return (ParseError, (self.problem, self.line, self.column, self.text, self.width))
+
+    def with_problem(self, problem: str) -> ParseError:
+        """The same place with another message."""
+        return ParseError(problem, self.line, self.column, self.text, self.width)
 
 
 def _pointed(line: str, at: int, width: int) -> str:

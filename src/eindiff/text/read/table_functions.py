@@ -25,7 +25,10 @@ from eindiff.text.read.unify import Term, Type, Unknown
 
 
 def _by_entry(usage: str, function: Callable[..., Expr], least: int = 1, most: int = 0) -> FunctionRow:
-    return FunctionRow(usage, _equal_shapes, lambda node, args: function(*args), least, most or least)
+    def build(node: Node, args: list[Expr]) -> Expr:
+        return function(*args)
+
+    return FunctionRow(usage, _equal_shapes, build, least, most or least, is_by_entry=True)
 
 
 def _equal_shapes(shapes: Shapes, node: Node) -> Type:

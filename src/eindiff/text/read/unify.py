@@ -64,12 +64,22 @@ class Type:
         return ("scalar", "row" if self.row else "column", "matrix")[self.order] if self.order < 3 else "tensor"
 
     def words(self) -> str:
-        """The shape as an error says it: `is m×n`, `has length n`; sizes that are not known are `?`."""
-        sizes = [resolve(axis) for axis in self.axes]
-        shape = "×".join("?" if isinstance(size, Unknown) else str(size) for size in sizes)
+        """The shape as an error says it: `is m×n`, `has length n`; what is not known is left out."""
+        sizes = ["" if isinstance(size, Unknown) else str(size) for size in map(resolve, self.axes)]
+        if self.order == 0:
+            return "is a scalar"
         if self.order == 1:
-            return f"is a row of length {shape}" if self.row else f"has length {shape}"
-        return f"is {shape}" if self.order == 2 else f"has shape {shape}" if self.order else "is a scalar"
+            [length] = sizes
+            kind = "row" if self.row else "vector"
+            return (
+                f"is a {kind}" if not length else f"is a row of length {length}" if self.row else f"has length {length}"
+            )
+        if all(sizes):
+            return f"{'is' if self.order == 2 else 'has shape'} {'×'.join(sizes)}"
+        if self.order > 2:
+            return f"is a tensor of order {self.order}"
+        rows, columns = sizes
+        return "is a matrix" + (f" with {rows} rows" if rows else f" with {columns} columns" if columns else "")
 
     def reason(self) -> Span | None:
         """The place that settled the sizes, if they were found by unification."""

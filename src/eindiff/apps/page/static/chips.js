@@ -3,7 +3,7 @@
 import { KINDS, kindOf, kindOfVariable, withDeclaration, write } from "./declarations.js";
 import { button, byId, h, shapeText } from "./dom.js";
 import { formula } from "./safe.js";
-import { change, current } from "./state.js";
+import { change, chosenOf, current } from "./state.js";
 
 let variables = [];
 
@@ -11,12 +11,13 @@ const UNKNOWN = "?"; // a size in an expression that does not fit together
 
 const SHORT = { tensor3: "tensor", tensor4: "tensor" };
 
+const HOW = { declared: "declared", use: "by its use", name: "by its name" };
 const SAID = { vector: 1, matrix: 2, tensor: 3 }; // kinds that the sizes say too, where there is little room
 
 /** Which variables the derivative is by: those asked for, or all. */
 function chosen() {
   const names = variables.map((variable) => variable.name);
-  const asked = current().wrt.filter((name) => names.includes(name));
+  const asked = chosenOf(current()).filter((name) => names.includes(name));
   return asked.length ? asked : names;
 }
 
@@ -35,12 +36,12 @@ function focusOn(key) {
 }
 
 function chip(variable) {
-  const { name, declared } = variable;
+  const { name, declared, how } = variable;
   const by = chosen().includes(name);
   const kind = kindOfVariable(variable);
   const sized = variable.shape.length > 0 && !variable.shape.includes(UNKNOWN);
   const shape = sized || !variable.shape.length ? `, ${shapeText(variable.shape)}` : "";
-  const long = `${kindOf(kind).label}${shape}, ${declared ? "declared" : "guessed"}`;
+  const long = `${kindOf(kind).label}${shape}, ${HOW[how]}`;
   const words = [SHORT[kind] ?? kind, ...(variable.properties.includes("positive") ? ["positive"] : [])].join(", ");
   const toggle = h("button", {
     type: "button", class: "toggle", "aria-pressed": String(by), "aria-label": `Differentiate by ${name}`,
@@ -49,7 +50,7 @@ function chip(variable) {
   }, "∂");
   const what = h("button", {
     type: "button", class: "what", "aria-haspopup": "dialog", "data-key": `kind ${name}`,
-    title: declared ? "Declared" : "Guessed from its name and use; click to declare",
+    title: declared ? "Declared" : `${kindOf(kind).label} ${HOW[how]}; click to declare`,
     "aria-label": `${name}: ${long}. Change`,
     onclick: (event) => openMenu(variable, event.currentTarget),
   },

@@ -18,7 +18,7 @@ const KEYS = [
 
 const CONVENTION =
   "A name that begins with a to g is a scalar, with h to z a vector, with A to Z a matrix. Click on a variable to " +
-  "say otherwise, and on its ∂ to differentiate by it. A dashed border means: guessed.";
+  "say otherwise, and on its ∂ to differentiate by it. A dashed border means: read from its use.";
 
 const LANGUAGE = [
   ["x'*A*y", "products as in linear algebra; ' transposes"],

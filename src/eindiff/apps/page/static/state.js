@@ -102,10 +102,18 @@ function readSizes(text) {
   return Object.fromEntries(good.map(([name, value]) => [name, Number(value)]));
 }
 
+const USUAL = ["w", "x", "theta", "θ", "beta", "β", "W", "X"]; // what people differentiate by, most often first
+
+/** The variables to differentiate by: those chosen; if they are gone, a usual one that is there; none means all. */
+export function chosenOf(record) {
+  const names = new Set(record.expression.match(/[\p{L}_][\p{L}\p{N}_]*/gu) ?? []);
+  const wrt = record.wrt.filter((name) => names.has(name));
+  return wrt.length || !record.wrt.length ? wrt : USUAL.filter((name) => names.has(name)).slice(0, 1);
+}
+
 /** What is asked of the server, for any kind of question. */
 export function question(record) {
-  const names = new Set(record.expression.match(/[\p{L}_][\p{L}\p{N}_]*/gu) ?? []);
   const { expression, declarations, order, notation, layout, mode, symmetric } = record;
-  const wrt = record.wrt.filter((name) => names.has(name));
+  const wrt = chosenOf(record);
   return { expression, declarations, wrt, order, notation, layout, mode, symmetric };
 }

@@ -1,0 +1,81 @@
+"""What names mean by themselves: λ is a scalar nearly everywhere, x a vector, A a matrix; lambda and λ are one name.
+
+These are hints. What a text does with a name comes first (`kinds.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_WORDS = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi
+    omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega"""
+_SCALARS = "λ γ η ε ρ τ ν κ σ α lam eps lr reg tol step dt rate learning_rate weight_decay margin"
+GREEK = dict(zip(_WORDS.split(), "αβγδεζηθικλμνξρστυφχψωΓΔΘΛΞΣΦΨΩ", strict=True))
+SCALARS = frozenset(_SCALARS.split())
+_VARIANTS = str.maketrans("ϵϑϱϕµ₀₁₂₃₄₅₆₇₈₉", "εθρφμ0123456789")
+_COUNTS = frozenset("nmNM")
+_STEM = re.compile(r"([^\W\d_]+)(.*)", re.DOTALL)
+
+
+def canonical(name: str) -> str:
+    """One spelling of a name: Greek words as letters, digits below the line on it.
+
+    >>> canonical("lambda_1"), canonical("x₁"), canonical("lambdas")
+    ('λ_1', 'x1', 'lambdas')
+    """
+    found = _STEM.fullmatch(name.translate(_VARIANTS))
+    if found is None:
+        return name
+    stem, rest = found.groups()
+    return GREEK.get(stem, stem) + rest
+
+
+def spellings(names: Iterable[str]) -> dict[str, str]:
+    """The first of the given names for each canonical one."""
+    found: dict[str, str] = {}
+    for name in names:
+        found.setdefault(canonical(name), name)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """How well a name fits to a scalar, a vector and a matrix: `costs` of the three, 0 for the best.
+
+    `is_scalar`: nearly everywhere it is one, even if that means that it is added to each entry of a vector.
+    """
+
+    costs: tuple[int, int, int]
+    is_scalar: bool = False
+
+    @property
+    def order(self) -> int:
+        """The order that the name has by itself."""
+        return self.costs.index(0)
+
+
+def hint(name: str) -> Hint:
+    """What a name stands for by itself, from its first letter: a..g scalar, h..z vector, A..Z matrix.
+
+    So it is on matrixcalculus.org. Letters differ in how sure that is: k may well be a number where x is not.
+    """
+    plain = canonical(name)
+    found = _STEM.match(plain)
+    stem = found[1] if found else plain
+    first = plain[0]
+    if plain in SCALARS or stem in SCALARS:
+        return Hint((0, 2, 12), True)
+    if first.isupper():
+        return Hint((4 if stem in "CDEFGKLMNPRSTV" else 10, 8, 0))
+    if stem == "t" or "α" <= first <= "ω" or not "a" <= first <= "z":
+        return Hint((0, 3, 12))
+    if first < "h":
+        return Hint((0, 2, 12))
+    return Hint((6 if first >= "u" else 4, 0, 12))
+
+
+def is_usual_scalar(name: str) -> bool:
+    """Whether nobody is surprised that a name is a scalar: by its letter, or as it counts something."""
+    return hint(name).order == 0 or name in _COUNTS

@@ -1,0 +1,61 @@
+"""What a text was read as: the expression, and what each of its names stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eindiff.core.errors import shape_text
+from eindiff.core.nodes import Expr
+from eindiff.core.sizes import Shape
+
+_KINDS = ("scalar", "vector", "matrix")
+
+
+@dataclass(frozen=True, slots=True)
+class NameReading:
+    """What one name of a text stands for; `how` is "declared", "use" or "name", whichever said so."""
+
+    name: str
+    shape: Shape
+    how: str
+    is_identity: bool = False
+
+    @property
+    def kind(self) -> str:
+        """`scalar`, `vector of length n`, `m×n matrix`."""
+        if self.is_identity:
+            return f"identity of size {self.shape[0]}"
+        if len(self.shape) == 1:
+            return f"vector of length {self.shape[0]}"
+        kind = _KINDS[len(self.shape)] if len(self.shape) < 3 else "tensor"
+        return f"{shape_text(self.shape)} {kind}" if self.shape else kind
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A text as it was read: the `expression`, its `names` in the order they occur, and `notes` on what may surprise.
+
+    >>> from eindiff import reading
+    >>> print(reading("norm2(X*w - y)^2 + lambda*norm1(w)"))
+    X m×n matrix, w vector of length n, y vector of length m, lambda scalar
+    """
+
+    __module__ = "eindiff"
+
+    text: str
+    expression: Expr
+    names: tuple[NameReading, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def declarations(self) -> str:
+        """Declarations that say the same: with them the text is read as without."""
+        found = [f"{name.name}({','.join(map(str, name.shape))})" if name.shape else name.name
+                 for name in self.names if not name.is_identity]  # fmt: skip
+        return "; ".join(found)
+
+    def __str__(self) -> str:
+        return "; ".join([", ".join(map(str, self.names)) or "no names", *self.notes])
