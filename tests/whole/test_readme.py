@@ -6,14 +6,19 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from eindiff.apps.cli import main
 
-README = (Path(__file__).parent.parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_python_blocks_print_what_stands_below_them(capsys):
+@pytest.mark.parametrize("page", ["README.md", "docs/data-in-blocks.md"])
+def test_python_blocks_print_what_stands_below_them(page, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     namespace: dict = {}
-    blocks = re.findall(r"```python\n(.*?)```\n(?:```\n(.*?)```)?", README, re.S)
+    blocks = re.findall(r"```python\n(.*?)```\n(?:```\n(.*?)```)?", (ROOT / page).read_text(encoding="utf-8"), re.S)
     assert len(blocks) >= 3
     for code, shown in blocks:
         exec(code, namespace)

@@ -18,7 +18,7 @@ KINDS: dict[str, type[Expr]] = {kind.__name__: kind for kind in (Variable, Const
 DERIVED = "derived"
 
 
-class Place(NamedTuple):
+class Reference(NamedTuple):
     """The number of a node in the list that is stored."""
 
     number: int
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 def stored(expr: Expr) -> tuple:
     """What pickle keeps of an expression. Digests tell nodes apart, derivatives from their plain nodes too."""
     nodes = {expr.digest: expr}
-    places: dict[bytes, Place] = {}
+    places: dict[bytes, Reference] = {}
     records: list[tuple] = []
 
     def below(digest: bytes) -> list[bytes]:
@@ -43,7 +43,7 @@ def stored(expr: Expr) -> tuple:
 
     for digest in post_order([expr.digest], below):
         node = nodes[digest]
-        places[digest] = Place(len(records))
+        places[digest] = Reference(len(records))
         if (known := node.derivation) is None:
             fields = {name: placed(value) for name, value in fields_of(node).items()}
             records.append((type(node).__name__, digest, fields))
@@ -59,7 +59,7 @@ def restored(version: int, records: list[tuple]) -> Expr:
     nodes: list[Expr] = []
 
     def found(value: Any) -> Any:
-        if isinstance(value, Place):
+        if isinstance(value, Reference):
             return nodes[value.number]
         return tuple([found(x) for x in value]) if type(value) is tuple else value
 

@@ -21,7 +21,7 @@ BLOCK_BYTES = 2**25  # of all arrays of a block, where the reader chooses
 
 
 @dataclass(slots=True)
-class Blocks:
+class DataBlocks:
     """Blocks in order, which can be read several times if they are not from an iterator."""
 
     begin: Callable[[], Iterator[Block]]
@@ -62,7 +62,7 @@ class Blocks:
         return self.rows
 
 
-def blocks_of(data: Any, arrays: Mapping[str, Any], axes: Mapping[str, int], rows: int | None) -> Blocks:
+def blocks_of(data: Any, arrays: Mapping[str, Any], axes: Mapping[str, int], rows: int | None) -> DataBlocks:
     """Blocks from what is given: one source of dictionaries, or a source for each array."""
     if data is not None:
         if arrays:
@@ -79,12 +79,12 @@ def blocks_of(data: Any, arrays: Mapping[str, Any], axes: Mapping[str, int], row
     if len(sliced) == len(sources):
         assert total is not None  # there are arrays
         step = rows or _rows_of_a_block(sliced, axes)
-        return Blocks(lambda: _slices(sliced, axes, total, step), total, True, axis)
+        return DataBlocks(lambda: _slices(sliced, axes, total, step), total, True, axis)
     again = not any(isinstance(x, Iterator) for x in sources.values())
-    return Blocks(lambda: _together(sources, sliced, axes), total, again, axis)
+    return DataBlocks(lambda: _together(sources, sliced, axes), total, again, axis)
 
 
-def _of_dictionaries(data: Any, axes: Mapping[str, int]) -> Blocks:
+def _of_dictionaries(data: Any, axes: Mapping[str, int]) -> DataBlocks:
     def begin() -> Iterator[Block]:
         for number, block in enumerate(data() if callable(data) else data):
             if not isinstance(block, Mapping) or not set(axes) <= set(block):
@@ -92,7 +92,7 @@ def _of_dictionaries(data: Any, axes: Mapping[str, int]) -> Blocks:
                 raise ShardingError(f"block {number}: data gives dictionaries with the arrays {wanted}")
             yield {name: np.asarray(block[name]) for name in axes}
 
-    return Blocks(begin, None, callable(data) or not isinstance(data, Iterator), next(iter(axes.items())))
+    return DataBlocks(begin, None, callable(data) or not isinstance(data, Iterator), next(iter(axes.items())))
 
 
 def _source(name: str, value: Any) -> Any:

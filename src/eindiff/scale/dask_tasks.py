@@ -10,7 +10,7 @@ import numpy as np
 
 from eindiff.core.errors import EindiffError
 from eindiff.scale.passes import ShardingError
-from eindiff.scale.work import Arrays, BlockWork, Part
+from eindiff.scale.work import Arrays, BlockResult, BlockWork
 
 FAN_IN = 8  # parts that one task adds
 
@@ -51,7 +51,7 @@ class Tasks:
         """The number of rows, which dask knows."""
         return self.count
 
-    def run(self, work: BlockWork, whole: Arrays, sizes: Mapping[str, int], what: str) -> Part:
+    def run(self, work: BlockWork, whole: Arrays, sizes: Mapping[str, int], what: str) -> BlockResult:
         """One pass. Arrays that are whole are sent once."""
         dask = import_module("dask")
 
@@ -73,11 +73,11 @@ class Tasks:
         return found
 
 
-def _on_block(work: BlockWork, number: int, block: Arrays, whole: Arrays, given: Mapping[str, int]) -> Part:
+def _on_block(work: BlockWork, number: int, block: Arrays, whole: Arrays, given: Mapping[str, int]) -> BlockResult:
     return work(number, block, whole, given)
 
 
-def _joined(parts: Sequence[Part], reductions: Sequence[str]) -> Part:
+def _joined(parts: Sequence[BlockResult], reductions: Sequence[str]) -> BlockResult:
     found, *others = parts
     for other in others:
         found = found.joined(other, reductions)

@@ -24,7 +24,7 @@ from eindiff.structure.newton import newton_step
 
 DECREASE = 1e-4  # of what the slope promises: less is too little
 SHORTEST = 1e-12  # steps below this length are none
-REMEMBERED = 10  # pairs of steps and changes of the gradient
+PAIRS = 10  # pairs of steps and changes of the gradient
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ def _advance(state: _State, trial: np.ndarray, value: float, slope: np.ndarray, 
 def _remember(state: _State, step: np.ndarray, change: np.ndarray) -> None:
     """Keep a pair, if it says that the function is convex there."""
     if step @ change > 1e-12 * np.linalg.norm(step) * np.linalg.norm(change):
-        old = slice(-REMEMBERED + 1, None)
+        old = slice(-PAIRS + 1, None)
         state.steps = np.vstack([state.steps.reshape(-1, len(step))[old], step])
         state.changes = np.vstack([state.changes.reshape(-1, len(step))[old], change])
 

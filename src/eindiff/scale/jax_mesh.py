@@ -9,7 +9,7 @@ from typing import Any
 
 from eindiff.core.errors import EindiffError
 from eindiff.scale.passes import LOG_SUM, MAXIMUM, SUM
-from eindiff.scale.work import Arrays, BlockWork, Part
+from eindiff.scale.work import Arrays, BlockResult, BlockWork
 
 
 def is_spread(value: Any) -> bool:
@@ -42,7 +42,7 @@ class Mesh:
         """The number of rows, which shapes say."""
         return self.count
 
-    def run(self, work: BlockWork, whole: Arrays, sizes: Mapping[str, int], what: str) -> Part:
+    def run(self, work: BlockWork, whole: Arrays, sizes: Mapping[str, int], what: str) -> BlockResult:
         """One pass: totals are whole on every device, and outputs with rows are spread as the data is."""
         jax, jnp = import_module("jax"), import_module("jax.numpy")
 
@@ -52,7 +52,7 @@ class Mesh:
         orders = tuple([(name, x.ndim) for name, x in known.items()])
         found = _mapped(work, self.mesh, self.axis, orders, tuple(sorted(sizes.items())))(known)
         count = len(work.reductions)
-        return Part(list(found[:count]), [list(found[count:])], self.count, 1)
+        return BlockResult(list(found[:count]), [list(found[count:])], self.count, 1)
 
 
 @lru_cache(maxsize=64)

@@ -22,7 +22,7 @@ from eindiff.scale.passes import Pass, Passes, ShardingError
 from eindiff.scale.progress import Bar, Report
 from eindiff.scale.shard_plan import ShardPlan
 from eindiff.scale.streams import Stream
-from eindiff.scale.work import Arrays, BlockWork, Part, Work
+from eindiff.scale.work import Arrays, BlockResult, BlockWork, Work
 from eindiff.structure import compile as in_memory
 from eindiff.structure.patterns import Pattern
 from eindiff.structure.results import Factors, Results
@@ -90,7 +90,7 @@ class Engine(Protocol):
         """A block, or what looks like one."""
         ...
 
-    def run(self, work: BlockWork, whole: Arrays, sizes: Mapping[str, int], what: str) -> Part:
+    def run(self, work: BlockWork, whole: Arrays, sizes: Mapping[str, int], what: str) -> BlockResult:
         """The parts of all blocks, put together."""
         ...
 

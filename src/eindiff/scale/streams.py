@@ -10,10 +10,10 @@ from threading import Event, Thread
 from typing import Any
 
 from eindiff.core.errors import EindiffError
-from eindiff.scale.blocks import Block, Blocks
+from eindiff.scale.blocks import Block, DataBlocks
 from eindiff.scale.passes import ShardingError
 from eindiff.scale.progress import Report
-from eindiff.scale.work import Arrays, BlockWork, Part
+from eindiff.scale.work import Arrays, BlockResult, BlockWork
 
 AHEAD = 2  # blocks that are read before they are needed
 
@@ -23,7 +23,7 @@ class Stream:
 
     library = "numpy"
 
-    def __init__(self, blocks: Blocks, workers: int, report: Report) -> None:
+    def __init__(self, blocks: DataBlocks, workers: int, report: Report) -> None:
         self._blocks, self._workers, self._report = blocks, workers, report
         self.example = blocks.peek()
 
@@ -36,9 +36,9 @@ class Stream:
         """The number of rows; blocks that do not say it are read for it."""
         return self._blocks.count()
 
-    def run(self, work: BlockWork, whole: Arrays, sizes: Mapping[str, int], what: str) -> Part:
+    def run(self, work: BlockWork, whole: Arrays, sizes: Mapping[str, int], what: str) -> BlockResult:
         """One pass. Parts are put together in the order of the blocks, so the result does not depend on threads."""
-        found: Part | None = None
+        found: BlockResult | None = None
         for part in _parts(work, self._blocks, whole, sizes, self._workers):
             found = part if found is None else found.joined(part, work.reductions)
             self._report(what, found.count, self._blocks.rows)
@@ -50,14 +50,16 @@ class Stream:
         return found
 
 
-def _parts(work: BlockWork, blocks: Blocks, whole: Arrays, sizes: Mapping[str, int], workers: int) -> Iterator[Part]:
+def _parts(
+    work: BlockWork, blocks: DataBlocks, whole: Arrays, sizes: Mapping[str, int], workers: int
+) -> Iterator[BlockResult]:
     with _Reader(blocks) as reader:
         if workers == 1:
             for number, block in reader:
                 yield work(number, block, whole, sizes)
             return
         with ThreadPoolExecutor(workers) as pool:
-            waiting: deque[Future[Part]] = deque()
+            waiting: deque[Future[BlockResult]] = deque()
             for number, block in reader:
                 waiting.append(pool.submit(work, number, block, whole, sizes))
                 if len(waiting) > workers:
@@ -69,7 +71,7 @@ def _parts(work: BlockWork, blocks: Blocks, whole: Arrays, sizes: Mapping[str, i
 class _Reader:
     """Blocks with their numbers, read by another thread."""
 
-    def __init__(self, blocks: Blocks) -> None:
+    def __init__(self, blocks: DataBlocks) -> None:
         self._blocks = blocks
         self._queue: Queue[tuple[int, Any]] = Queue(AHEAD)
         self._stopped = Event()

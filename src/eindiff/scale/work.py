@@ -82,7 +82,7 @@ _REDUCED: dict[str, Callable[[Any, Any], Any]] = {SUM: np.add, MAXIMUM: np.maxim
 
 
 @dataclass(slots=True)
-class Part:
+class BlockResult:
     """What some blocks give: parts of totals, outputs with rows, and which rows and blocks these are."""
 
     totals: list[np.ndarray] | None  # None: these blocks have no rows
@@ -90,14 +90,14 @@ class Part:
     count: int
     blocks: int
 
-    def joined(self, other: Part, reductions: Sequence[str]) -> Part:
+    def joined(self, other: BlockResult, reductions: Sequence[str]) -> BlockResult:
         """This one and the next."""
         if self.totals is None or other.totals is None:
             totals = other.totals if self.totals is None else self.totals
         else:
             pairs = zip(reductions, self.totals, other.totals, strict=True)
             totals = [_REDUCED[reduction](a, b) for reduction, a, b in pairs]
-        return Part(totals, self.rows + other.rows, self.count + other.count, self.blocks + other.blocks)
+        return BlockResult(totals, self.rows + other.rows, self.count + other.count, self.blocks + other.blocks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,11 +109,11 @@ class BlockWork:
     index: str
     axes: Mapping[str, int]  # of arrays that come in blocks, the axis of the index
 
-    def __call__(self, number: int, block: Arrays, whole: Arrays, given: Mapping[str, int]) -> Part:
+    def __call__(self, number: int, block: Arrays, whole: Arrays, given: Mapping[str, int]) -> BlockResult:
         """What a block gives; errors name it."""
         count = length(number, block, self.axes, self.index)
         if not count and len(self.work.exprs) == len(self.reductions):
-            return Part(None, [[]], 0, 1)
+            return BlockResult(None, [[]], 0, 1)
         try:
             values = self.work({**whole, **block}, {**given, self.index: count})
         except EindiffError as error:
@@ -121,7 +121,7 @@ class BlockWork:
         totals = values[: len(self.reductions)]
         if not all(np.isfinite(x).all() for x in values):
             refuse_unknown(number, block, self.axes)
-        return Part(totals if count else None, [values[len(self.reductions) :]], count, 1)
+        return BlockResult(totals if count else None, [values[len(self.reductions) :]], count, 1)
 
 
 def length(number: int, block: Arrays, axes: Mapping[str, int], index: str) -> int:
