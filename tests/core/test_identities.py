@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import eindiff as ed
+from eindiff.core.nodes import topological
 from eindiff.program.check import random_point
 
 A, B = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n")
@@ -102,6 +103,10 @@ PAIRS = {
     "x[1:][1:] = x[2:]": (x[1:][1:], x[2:]),
     "concatenate([x,y])[n:] = y": (ed.concatenate([x, y])["n":], y),
     "stack([x,y])[1] = y": (ed.stack([x, y])[1], y),
+    "(x+y)[1:] = x[1:]+y[1:]": ((x + y)[1:], x[1:] + y[1:]),
+    "(x+exp(y)-2)[1:] = exp(y)[1:]+x[1:]-2": ((x + ed.exp(y) - 2)[1:], ed.exp(y)[1:] + (x[1:] - 2)),
+    "(A+B)[[1,0,1]] = A[[1,0,1]]+B[[1,0,1]]": ((A + B)[[1, 0, 1]], A[[1, 0, 1]] + B[[1, 0, 1]]),
+    "(C+x)[1:,::-1] = C[1:,::-1]+x[::-1]": ((C + x)[1:, ::-1], C[1:, ::-1] + x[::-1]),
     "x[::-1][::-1] = x": (x[::-1][::-1], x),
     "vec(A) = A'.reshape(-1)": (ed.vec(A), A.T.reshape(-1)),
     "c(Ax) = (cA)x": (c * (A @ x), (c * A) @ x),
@@ -146,3 +151,36 @@ def test_values_of_identities_against_numpy():
     np.testing.assert_allclose(ed.evaluate(ed.exp((A + B.T).T), env), np.exp((a + b.T).T))
     np.testing.assert_allclose(ed.evaluate(x @ (A - A.T) @ x, env), 0)
     np.testing.assert_allclose(ed.evaluate(ed.det(2 * A @ B), env, {"n": 4}), np.linalg.det(2 * a @ b))
+
+
+def _sweeps(v, count, roll):
+    p = v
+    for _ in range(count):
+        p = (v + roll(p, 1) + roll(p, -1)) / 3
+    return p
+
+
+@pytest.mark.parametrize("n", ["n", 30])
+def test_sweeps_of_a_stencil_grow_linearly(n):
+    """What is read at several places is one node, in the function and in its derivatives."""
+    v = ed.vector("v", n)
+    found = []
+    for count in (4, 9, 14):
+        f = ed.sum(_sweeps(v, count, lambda p, k: ed.concatenate([p[-k:], p[:-k]])) ** 3)
+        found.append([len(topological([e])) for e in (f, ed.gradient(f, v), ed.hessian(f, v))])
+    second, third = np.diff(found, axis=0)
+    assert second[0] <= 10 * 5
+    assert (third <= 1.1 * second).all()
+
+
+def test_sweeps_of_a_stencil_are_those_of_numpy():
+    at = np.random.default_rng(3).normal(size=7)
+    v = ed.vector("v", "n")
+    f = ed.sum(_sweeps(v, 5, lambda p, k: ed.concatenate([p[-k:], p[:-k]])) ** 3)
+    matrix = np.stack([_sweeps(column, 5, np.roll) for column in np.eye(7)], 1)
+    value = matrix @ at
+    np.testing.assert_allclose(ed.evaluate(f, {"v": at}), (value**3).sum(), 1e-12)
+    np.testing.assert_allclose(ed.evaluate(ed.gradient(f, v), {"v": at}), 3 * matrix.T @ value**2, 1e-12)
+    hessian = 6 * matrix.T @ np.diag(value) @ matrix
+    for found in (ed.evaluate(ed.hessian(f, v), {"v": at}), ed.compile(ed.hessian(f, v))(v=at)):
+        np.testing.assert_allclose(found, hessian, 1e-11)

@@ -226,6 +226,10 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.tr(ed.inv(A) @ A), lambda **_: np.asarray(4.0)),
         (lambda: Q @ B @ Q.T @ Q @ x, lambda Q, B, x, **_: Q @ B @ x),
     ],
+    "terms_that_are_read": [
+        (lambda: ed.concatenate([x, y])["n":], lambda y, **_: y),
+        (lambda: ed.stack([x, y, x * y])[2][1:], lambda x, y, **_: (x * y)[1:]),
+    ],
     "simplify_index_maps": [
         (lambda: x[1:][::-1][:2], lambda x, **_: x[1:][::-1][:2]),
         (lambda: ed.concatenate([x, y])["n":], lambda y, **_: y),

@@ -82,10 +82,7 @@ def _swaps(shape: Shape) -> list[tuple[int, ...]]:
 
 def _is_unbound(arg: Expr, axis: int) -> bool:
     """Whether an expression is the same all along an axis."""
-    if not isinstance(arg, Einsum) or not arg.is_product:
-        return False
-    label = arg.output[axis]
-    return arg.output.count(label) == 1 and not any(label in labels for labels in arg.labels)
+    return isinstance(arg, Einsum) and arg.same_along(axis)
 
 
 def _drop(arg: Expr, kept: Sequence[int]) -> Expr:

@@ -10,7 +10,8 @@ Facts about every node ever made (Lemmas 1 to 3 of the paper made structural):
    is one contraction (Lemma 1), up to `FLAT_LIMIT` operands and where `inline` allows it.
 5. Adds are flat, like terms are merged, terms of one delta pattern are grouped under it, and what is common to all
    terms stands in front (Lemma 3).
-6. An Einsum over an Add with delta terms distributes over those terms.
+6. An Einsum over an Add with delta terms distributes over those terms. An index map over an Add does not: the Add is
+   shared. Terms that simple index maps read alike are added up first (`x[1:] + y[1:]` is `(x + y)[1:]`).
 """
 
 from eindiff.core.applications import apply, map_

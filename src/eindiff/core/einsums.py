@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from math import prod
 from typing import TypeGuard
 
 from eindiff.core.coefficients import Number, number, times
@@ -18,6 +19,7 @@ from eindiff.core.sizes import Shape, Size
 
 FLAT_LIMIT = 8  # a contraction takes in the contractions among its operands up to this many operands in all
 DIAGONAL_LIMIT = 60  # nodes; the diagonal of a larger elementwise function is not taken inside it
+RELATIONS_LIMIT = 8  # a product of sums of relations is multiplied out to at most so many terms
 PRODUCT_LIMIT = 32  # a product of more factors is computed in parts
 
 Inline = bool | Collection[Expr]
@@ -192,22 +194,35 @@ class Network:
             self._absorb_products()
 
     def _distribute(self) -> Expr | None:
-        """Fact 6; and the sum of a sum is the sum of the sums, a slice of a sum the sum of the slices."""
+        """Fact 6; and the sum of a sum is the sum of the sums, and `(x + 1)[1:] = x[1:] + 1`."""
+        relations = prod([max(1, len(node.relations)) for node, _ in self.factors if isinstance(node, Add)])
         for index, (node, labels) in enumerate(self.factors):
             if not isinstance(node, Add):
                 continue
             others = self.factors[:index] + self.factors[index + 1 :]
-            alone = bool(self.summed) and all(is_index_map(other) for other, _ in others)
-            split = [t for t in node.terms if alone or (isinstance(t, Einsum) and t.has_delta)]
+            alone = bool(self.summed) and not others
+            read = self._read_axes(labels, others)
+            split = list(node.terms) if alone else [t for t in node.terms if _is_delta(t, read)]
+            if not alone and 1 < relations <= RELATIONS_LIMIT and not self.summed.isdisjoint(labels):
+                split += [t for t in node.relations if t not in split]
             if split:
                 rest = [t for t in node.terms if t not in split]
                 pieces = split + ([Add.make(rest)] if rest else [])
-                return Add.make([self._with(others, (piece, labels), len(pieces) > 1) for piece in pieces])
+                kept = [bool(rest and t in split) or (len(pieces) > 1 and is_number(t)) for t in pieces]
+                return Add.make([self._with(others, (t, labels), k) for t, k in zip(pieces, kept, strict=True)])
         return None
 
-    def _with(self, others: list[Factor], factor: Factor, several: bool) -> Expr:
+    def _read_axes(self, labels: Labels, others: list[Factor]) -> list[int]:
+        """The axes of a factor that index maps alone read."""
+        targets = {theirs[0] for other, theirs in others if is_index_map(other)} & self.summed
+        if not targets:
+            return []
+        uses = Counter([label for _, theirs in others for label in theirs] + list(labels))
+        return [axis for axis, label in enumerate(labels) if label in targets and uses[label] == 2]
+
+    def _with(self, others: list[Factor], factor: Factor, checked: bool) -> Expr:
         network = Network(self.coefficient, [*others, factor], self.output, self.sizes, self.inline)
-        network.checked = self.checked or (several and is_number(factor[0]))
+        network.checked = self.checked or checked
         return network.build()
 
     def _take_diagonals(self) -> bool:
@@ -312,6 +327,11 @@ class Network:
         self.factors = [factor for i, factor in enumerate(self.factors) if i not in taken] + made
         self.summed = set()
         return True
+
+
+def _is_delta(term: Expr, axes: Collection[int]) -> bool:
+    """Whether a term has a delta, or is the same along one of some axes."""
+    return isinstance(term, Einsum) and (term.has_delta or any(map(term.same_along, axes)))
 
 
 def _filled_axes(node: Expr) -> list[int]:

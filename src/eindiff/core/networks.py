@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from eindiff.core.labels import Labels, best_arrangement
-from eindiff.core.nodes import Einsum, Expr
+from eindiff.core.nodes import Add, Einsum, Expr, is_index_map
 from eindiff.core.sizes import Size
 
 Factor = tuple[Expr, Labels]
@@ -109,3 +110,51 @@ def most_matches(ours: Sequence[Factor], theirs: Sequence[Factor], names: Names)
         if len(pairs) > len(best[0]):
             best = pairs, known
     return best
+
+
+class Placed(NamedTuple):
+    """A contraction with index maps: these apart, in an order and with labels that do not depend on the rest.
+
+    The axes of the result are labels 0, 1, ...
+    """
+
+    maps: tuple[Factor, ...]
+    kept: Labels  # of the rest: those of maps or of the result
+    rest: tuple[Factor, ...]
+    sizes: dict[int, Size]
+
+
+def _has_maps(term: Expr) -> bool:
+    """Whether a term of a sum is a product or a contraction with index maps, or has one."""
+    inside = [term, *(term.operands if isinstance(term, Einsum) and term.is_product else ())]
+    return any(is_index_map(x) or (isinstance(x, Einsum) and any(map(is_index_map, x.operands))) for x in inside)
+
+
+def placed_factors(term: Expr) -> Placed | None:
+    """A term as what its index maps read or place, if it is a contraction with such, with its axes in any order.
+
+    None where the rest is a sum of such terms: it is shared, and would not be in a sum with others.
+    """
+    if not isinstance(term, Einsum) or term.has_delta:
+        return None
+    axes = tuple(range(term.ndim))
+    if term.is_product:
+        if len(term.operands) != 1 or set(term.labels[0]) != set(axes):
+            return None
+        [axes], [term] = term.labels, term.operands
+    if not isinstance(term, Einsum) or len(set(axes)) < len(axes) or all(map(is_index_map, term.operands)):
+        return None
+    names: Names = dict(zip(term.output, axes, strict=True))
+    factors = list(zip(term.operands, term.labels, strict=True))
+    maps = [factor for factor in factors if is_index_map(factor[0])]
+    maps.sort(key=lambda factor: (factor[0].digest, [names.get(label, term.ndim) for label in factor[1]]))
+    for label in [*(x for _, labels in maps for x in labels), *term.contracted]:
+        names.setdefault(label, len(names))
+    known = {*axes, *(names[x] for _, labels in maps for x in labels)}
+    renamed = [(node, tuple([names[x] for x in labels])) for node, labels in [*maps, *factors]]
+    rest = tuple([factor for factor in renamed if not is_index_map(factor[0])])
+    if any(isinstance(node, Add) and any(map(_has_maps, node.terms)) for node, _ in rest):
+        return None
+    kept = tuple(sorted({x for _, labels in rest for x in labels if x in known}))
+    sizes = {name: term.sizes[label] for label, name in names.items()}
+    return Placed(tuple(renamed[: len(maps)]), kept, rest, sizes) if maps else None

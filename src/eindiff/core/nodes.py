@@ -192,6 +192,11 @@ class Einsum(Expr):
         """Whether the output repeats a label."""
         return len(set(self.output)) < len(self.output)
 
+    def same_along(self, axis: int) -> bool:
+        """Whether it is the same all along an axis."""
+        label = self.output[axis]
+        return self.output.count(label) == 1 and not any(label in labels for labels in self.labels)
+
     @property
     def contracted(self) -> tuple[int, ...]:
         """The labels that are summed over."""
@@ -213,6 +218,17 @@ class Add(Expr):
     def has_delta(self) -> bool:
         """Whether some term repeats a label in its output."""
         return any(isinstance(term, Einsum) and term.has_delta for term in self.terms)
+
+    @property
+    def relations(self) -> list[Einsum | Constant]:
+        """The terms that relate their axes by index maps, as deltas do: nothing is stored where they are 0."""
+        return [term for term in self.terms if _relates(term)]
+
+
+def _relates(term: Expr) -> TypeGuard[Einsum | Constant]:
+    if isinstance(term, Einsum):
+        return term.is_product and any(operand.ndim > 1 and is_index_map(operand) for operand in term.operands)
+    return is_index_map(term) and term.ndim > 1
 
 
 class Map(Expr):

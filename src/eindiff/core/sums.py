@@ -10,6 +10,7 @@ from math import gcd, inf, isfinite, lcm
 from eindiff.core.coefficients import HALF, Number, number, plus, times
 from eindiff.core.einsums import Factor, Inline, einsum, filled, parts, product, scale, transpose, transpose_core
 from eindiff.core.labels import Labels, Symmetry, arrangements
+from eindiff.core.networks import Placed, placed_factors
 from eindiff.core.nodes import Add, Einsum, Expr, intern, plain
 from eindiff.core.rewrite import rewrite
 from eindiff.core.sizes import Shape, Size
@@ -22,7 +23,7 @@ def add(terms: Sequence[Expr]) -> Expr:
     if (rewritten := rewrite("add", collected, shape)) is not None:
         return rewritten
     if len(collected) > 1:
-        collected = _group(collected)
+        collected = _group(_related(collected))
     if not collected:
         return filled(0, shape)
     if len(collected) == 1:
@@ -64,6 +65,24 @@ def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:
         bare = plain(term) if own == 1 else product(1, factors, output, sizes)
         total = times(coefficient, own)
         collected[bare] = plus(collected[bare], total) if bare in collected else total
+    return {term: coefficient for term, coefficient in collected.items() if coefficient != 0}
+
+
+def _related(collected: dict[Expr, Number]) -> dict[Expr, Number]:
+    """`x[1:] + y[1:] = (x + y)[1:]`: terms that are read or placed by the same index maps are added up first."""
+    groups: dict[tuple, list[tuple[Expr, Placed]]] = {}
+    for term in collected:
+        if (placed := placed_factors(term)) is not None:
+            groups.setdefault((placed.maps, placed.kept), []).append((term, placed))
+    for members in groups.values():
+        if len(members) > 1:
+            maps, kept, ndim = members[0][1].maps, members[0][1].kept, members[0][0].ndim
+            weighted = [(collected.pop(term), placed) for term, placed in members]
+            rests = [einsum(c, placed.rest, kept, placed.sizes, inline=False) for c, placed in weighted]
+            sizes = members[0][1].sizes
+            whole = einsum(1, [*maps, (add(rests), kept)], tuple(range(ndim)), sizes, inline=False)
+            for term, coefficient in _collect([whole]).items():
+                collected[term] = plus(collected.get(term, 0), coefficient)
     return {term: coefficient for term, coefficient in collected.items() if coefficient != 0}
 
 

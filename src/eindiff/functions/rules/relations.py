@@ -1,0 +1,147 @@
+"""Rules for relations between indices: index maps of a network that meet, compose, cancel or vanish."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from eindiff.core import construct
+from eindiff.core import sizes as sz
+from eindiff.core.index_relations import IndexMap
+from eindiff.core.labels import Labels
+from eindiff.core.nodes import Add, Constant, Einsum, Expr
+from eindiff.core.rewrite import rule
+
+if TYPE_CHECKING:
+    from eindiff.core.construct import Network
+
+
+class _Placed(NamedTuple):
+    """An index map among the factors of a network."""
+
+    place: int
+    map: IndexMap
+    target: int
+    inputs: Labels
+
+
+def _maps(network: Network) -> list[_Placed]:
+    return [
+        _Placed(place, node.value, labels[0], labels[1:])
+        for place, (node, labels) in enumerate(network.factors)
+        if isinstance(node, Constant) and isinstance(node.value, IndexMap)
+    ]
+
+
+@rule("einsum")
+def terms_that_are_read(network: Network) -> bool | None:
+    """A relation over a sum stays outside of it, as the sum is shared; but where it looks at few of the terms, the rest
+    is left out: the part of a concatenation that is one of its pieces is that piece. Fewer terms."""
+    maps = _maps(network)
+    if not maps:
+        return None
+    for place, (node, labels) in enumerate(network.factors):
+        if not isinstance(node, Add):
+            continue
+        reads = [(axis, one.map) for axis, label in enumerate(labels) for one in maps if one.target == label]
+        kept = [term for term in node.terms if not any(_is_elsewhere(term, axis, chosen) for axis, chosen in reads)]
+        if not kept:
+            network.coefficient = 0
+            return True
+        if 2 * len(kept) <= len(node.terms):  # the others are not worth a sum of their own beside the whole one
+            return network.exchange({place: (construct.add(kept), labels)})
+    return None
+
+
+def _is_elsewhere(term: Expr, axis: int, chosen: IndexMap) -> bool:
+    """Whether a term has no entry along an axis where a map looks, because it was put elsewhere."""
+    return any(chosen.disjoint(placed) for placed in _places(term, axis))
+
+
+def _places(term: Expr, axis: int, depth: int = 2) -> Iterator[IndexMap]:
+    """The maps that put entries along an axis of a product or of a contraction in it."""
+    if not isinstance(term, Einsum) or not depth:
+        return
+    label = term.output[axis]
+    for operand, labels in zip(term.operands, term.labels, strict=True):
+        if isinstance(operand, Constant) and isinstance(operand.value, IndexMap):
+            if labels[0] == label:
+                yield operand.value
+        elif label in labels:
+            yield from _places(operand, labels.index(label), depth - 1)
+
+
+@rule("einsum")
+def simplify_index_maps(network: Network) -> bool | None:
+    """Fewer or smaller maps: an input of size 1 says nothing; the identity is a delta; a map whose target is summed
+    away is all ones; the same map twice with one target (if it is injective), or with the same inputs and targets that
+    stay, is the map once, and deltas; a map of a map is a map; two maps with one target that is summed away are one.
+
+    None of this may lose a place that does not exist for some sizes, and so has to be refused.
+    """
+    maps = _maps(network)
+    if not maps:
+        return None
+    uses = network.occurrences()
+    for one in maps:
+        others = [other for other in maps if other is not one]
+        if _simpler(network, one, uses) or any(_joined(network, one, other, uses) for other in others):
+            return True
+    return None
+
+
+def _simpler(network: Network, one: _Placed, uses: Counter[int]) -> bool:
+    """A map alone: with an input of size 1, the identity, or one whose target is summed away."""
+    if 1 in one.map.inputs:
+        kept = [k for k, size in enumerate(one.map.inputs) if size != 1]
+        smaller = construct.constant(one.map.keep(kept))
+        return network.exchange({one.place: (smaller, (one.target, *(one.inputs[k] for k in kept)))})
+    if one.map.is_identity():
+        network.unite(one.target, *one.inputs)
+        return network.exchange({one.place: None})
+    if one.target in network.summed and uses[one.target] == 1 and (network.checked or _is_certain(one.map)):
+        return network.exchange({one.place: None}, [one.target])
+    return False
+
+
+def _is_certain(chosen: IndexMap) -> bool:
+    """Whether a map is in range for all sizes, as long as axes have entries at all."""
+    return all(sz.add(need, 1) in sz.names(need) for need in chosen.needs())
+
+
+def _joined(network: Network, one: _Placed, other: _Placed, uses: Counter[int]) -> bool:
+    """Two maps with one target, the same one twice, or a map of a map."""
+    if one.target == other.target and _meet(network, one, other, uses):
+        return True
+    stay = one.target not in network.summed and other.target not in network.summed
+    if stay and one.inputs == other.inputs and one.map == other.map:
+        network.unite(one.target, other.target)
+        return network.exchange({other.place: None})
+    if other.target in network.summed and uses[other.target] == 2 and other.target in one.inputs:
+        axis = one.inputs.index(other.target)
+        composed = one.map.compose(axis, other.map)
+        if composed is not None and composed.implies(one.map) and composed.implies(other.map):
+            labels = (one.target, *one.inputs[:axis], *other.inputs, *one.inputs[axis + 1 :])
+            changes = {one.place: (construct.constant(composed), labels), other.place: None}
+            return network.exchange(changes, [other.target])
+    return False
+
+
+def _meet(network: Network, one: _Placed, other: _Placed, uses: Counter[int]) -> bool:
+    """Two maps with one target: the same one twice, two that never meet, or two that say where an input of one is."""
+    if one.map == other.map and one.map.injective:
+        for a, b in zip(one.inputs, other.inputs, strict=True):
+            network.unite(a, b)
+        return network.exchange({other.place: None})
+    if one.map.disjoint(other.map):
+        network.coefficient = 0
+        return True
+    if one.target not in network.summed or uses[one.target] > 2:
+        return False
+    for axis, label in enumerate(other.inputs):
+        if (solved := other.map.solve(axis, one.map)) is not None:
+            labels = (label, *other.inputs[:axis], *other.inputs[axis + 1 :], *one.inputs)
+            changes = {other.place: (construct.constant(solved), labels), one.place: None}
+            return network.exchange(changes, [one.target])
+    return False
