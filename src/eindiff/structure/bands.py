@@ -18,6 +18,7 @@ import numpy as np
 from eindiff.core.labels import Labels
 from eindiff.structure.grid import Grid
 from eindiff.structure.places import Place, add_at, labels_of, strides_of
+from eindiff.structure.sparse import coordinates
 from eindiff.structure.terms import Array, Term
 
 MOST_AXES = 5  # of which all orders are tried
@@ -77,6 +78,11 @@ class Band:
         """The rows."""
         return prod(self.dims)
 
+    @property
+    def is_in_order(self) -> bool:
+        """Whether axes stay where they are."""
+        return self.order == tuple(range(len(self.dims)))
+
     @cached_property
     def values(self) -> list[Array]:
         """The entries of each term."""
@@ -108,17 +114,61 @@ class Band:
 
     def arranged(self, x: Array) -> Array:
         """Vectors, the columns of x, in the order of the band."""
-        if self.order == tuple(range(len(self.dims))):
+        if self.is_in_order:
             return x
         return x.reshape(*self.dims, x.shape[1]).transpose(*self.order, len(self.dims)).reshape(x.shape)
 
     def restored(self, x: Array) -> Array:
         """The reverse of `arranged`."""
-        if self.order == tuple(range(len(self.dims))):
+        if self.is_in_order:
             return x
         back = sorted(range(len(self.order)), key=self.order.__getitem__)
         turned = x.reshape(*(self.dims[axis] for axis in self.order), x.shape[1])
         return turned.transpose(*back, len(back)).reshape(x.shape)
+
+
+class RankedBand:
+    """A sparse matrix whose entries are near the diagonal, with its unknowns in some order."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self._coordinates = coordinates(grid)
+        self.size, _ = grid.shape
+        self.dims: tuple[int, ...] = grid.rows[0] if len(grid.rows) == 1 else (self.size,)
+        self.lower, self.upper, _ = self._coordinates.widths
+        self.dtype = grid.dtype
+
+    @cached_property
+    def values(self) -> list[Array]:
+        """The entries of each term."""
+        return [term.values() for term in self._grid.all_terms]
+
+    def storage(self, lower: int, upper: int, more: int = 0) -> Array:
+        """The diagonals from `−lower` to `upper`, as those of `Band`."""
+        height = more + lower + upper + 1
+        flat = np.zeros(self.size * height, self.dtype)
+        rows, columns = self._coordinates.ranked
+        data = self._coordinates.matrix(self._grid).data
+        if lower < self.lower or upper < self.upper:
+            inside = (rows - columns <= lower) & (columns - rows <= upper)
+            rows, columns, data = rows[inside], columns[inside], data[inside]
+        flat[more + upper + rows - columns + columns * height] = data
+        return flat.reshape(self.size, height).T
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether unknowns stay where they are."""
+        return False
+
+    def arranged(self, x: Array) -> Array:
+        """Vectors, the columns of x, in the order of the band."""
+        moved = np.empty_like(x)
+        moved[self._coordinates.ranks] = x
+        return moved
+
+    def restored(self, x: Array) -> Array:
+        """The reverse of `arranged`."""
+        return x[self._coordinates.ranks]
 
 
 def band_of(grid: Grid) -> Band | None:

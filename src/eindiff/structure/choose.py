@@ -20,10 +20,12 @@ from eindiff.structure.solvers.kronecker import kronecker
 from eindiff.structure.solvers.permuted import permuted
 from eindiff.structure.solvers.schur import Schur, Separate
 from eindiff.structure.solvers.solver import Known, Solver, subscript
-from eindiff.structure.solvers.sparse import sparse
+from eindiff.structure.solvers.sparse import sparse_ways
+from eindiff.structure.solvers.sparse_schur import SparseSchur, is_sparse
 from eindiff.structure.solvers.woodbury import LowRank, Woodbury, low_rank, rank
 from eindiff.structure.terms import Array, Term
 
+SMALL_BLOCK = 64  # rows of blocks whose inverses are written down
 NARROW = 64  # diagonals of a band, for which no other way is looked for
 
 
@@ -64,14 +66,11 @@ def _near_diagonal(grid: Grid, facts: Known) -> list[Solver]:
     """Ways for operators of which few entries are not zero."""
     if not any(term.places for term in grid.all_terms):
         return []
-    band = band_of(grid)
-    if band is not None and band.lower + band.upper < band.size:
-        found: list[Solver] = [Banded(band, facts)]
-        if band.lower + band.upper <= NARROW:
-            return found
-    else:
-        found = []
-    return [*found, *filter(None, [sparse(grid, facts)])]
+    band = band_of(grid) if len(grid.rows) == 1 else None
+    if band is None or band.lower + band.upper >= band.size:
+        return sparse_ways(grid, facts)
+    narrow = band.lower + band.upper <= NARROW
+    return [Banded(band, facts), *([] if narrow else sparse_ways(grid, facts))]
 
 
 def _with_low_rank(core: Core) -> list[Solver]:
@@ -94,6 +93,7 @@ class Arranged(Solver):
         self.size = prod(layout.dims)
         self.layout = layout
         self.core = core
+        self.block = prod(layout.sizes(layout.inner))  # rows of a block
         self.word, self.formula = _names(layout, core)
         self.method = core.method
         self.uses_inverses = core.uses_inverses
@@ -167,7 +167,7 @@ def _several(grid: Grid, facts: Known) -> list[Solver]:
         return [Separate(diagonal)]
     near = all(grid.terms[k][k] and not isinstance(one, Iterative) for k, one in enumerate(diagonal))
     iterative = Iterative(grid, facts, Separate(diagonal) if near else None)
-    return [Whole(grid, facts), *_schur_complements(grid, diagonal, facts), iterative]
+    return [Whole(grid, facts), *_schur_complements(grid, diagonal, facts), *_near_diagonal(grid, facts), iterative]
 
 
 def _schur_complements(grid: Grid, diagonal: Sequence[Solver], facts: Known) -> Iterator[Solver]:
@@ -178,8 +178,28 @@ def _schur_complements(grid: Grid, diagonal: Sequence[Solver], facts: Known) -> 
     for size in range(1, count if count <= tuning.VARIABLES_LIMIT else 2):
         for first in combinations(easy, size):
             if not _are_coupled(grid, first):
+                rest = [k for k in range(count) if k not in first]
+                if all(map(_has_small_blocks, [diagonal[k] for k in first])) and is_sparse(grid, first, rest):
+                    yield SparseSchur(grid, first, [diagonal[k] for k in first], facts, choose)
                 solver = diagonal[first[0]] if size == 1 else Separate([diagonal[k] for k in first])
                 yield Schur(grid, first, solver, facts)
+    yield from _nested(grid, easy, facts)
+
+
+def _nested(grid: Grid, easy: Sequence[int], facts: Known) -> Iterator[Solver]:
+    """Ways that begin with the largest variables together, in the way that is best for these."""
+    by_size = sorted(range(len(grid.rows)), key=lambda k: -prod(grid.rows[k]))
+    for count in range(2, len(by_size)):
+        first = sorted(by_size[:count])
+        if _are_coupled(grid, first) and set(first) & set(easy):
+            solver = choose(grid.block(first, first), facts)
+            if is_structured(solver):
+                yield Schur(grid, first, solver, facts)
+
+
+def _has_small_blocks(one: Solver) -> bool:
+    """Whether the inverse is in blocks, many and small."""
+    return isinstance(one, Arranged) and isinstance(one.core, Diagonal | Blocks) and one.block <= SMALL_BLOCK
 
 
 def _are_coupled(grid: Grid, variables: Sequence[int]) -> bool:

@@ -6,10 +6,12 @@ happen to be zero included; later only values are computed and added up.
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import prod
 
 import numpy as np
 from scipy.sparse import csc_array
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from eindiff.core.errors import EindiffError
 from eindiff.core.recent import Recent
@@ -32,8 +34,6 @@ def entry_count(grid: Grid) -> int:
 
 class Coordinates:
     """Where the entries of the terms of a grid are in a matrix in compressed columns."""
-
-    width: float | None = None  # of a separator, once it is asked for
 
     def __init__(self, grid: Grid) -> None:
         rows: list[Array] = []
@@ -59,6 +59,30 @@ class Coordinates:
         self.indices = row[order][is_first].astype(kind)
         counts = np.bincount(column[order][is_first], minlength=width)
         self.starts = np.concatenate([[0], np.cumsum(counts)]).astype(kind)
+
+    @cached_property
+    def ranks(self) -> Array:
+        """The place of each unknown in an order in which those that meet are near to each other."""
+        ones = np.ones(len(self.indices), np.int8)
+        matrix = csc_array((ones, self.indices, self.starts), shape=self.shape).tocsr()
+        order = reverse_cuthill_mckee((matrix + matrix.T).tocsr(), symmetric_mode=True)
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        return ranks
+
+    @cached_property
+    def ranked(self) -> tuple[Array, Array]:
+        """The rows and columns of all entries in that order."""
+        return self.ranks[self.indices], np.repeat(self.ranks, np.diff(self.starts))
+
+    @cached_property
+    def widths(self) -> tuple[int, int, float]:
+        """The number of diagonals below and above the main one in that order, and how far they reach in the mean."""
+        rows, columns = self.ranked
+        below = rows - columns
+        reach = np.zeros(len(self.ranks), np.int64)
+        np.maximum.at(reach, rows, np.abs(below))
+        return int(below.max(initial=0)), int(-below.min(initial=0)), float(reach.mean()) if len(reach) else 0.0
 
     @property
     def nbytes(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import eigvals_banded, get_lapack_funcs
 
 from eindiff.core.errors import EindiffError
-from eindiff.structure.bands import Band
+from eindiff.structure.bands import Band, RankedBand
 from eindiff.structure.places import Place
 from eindiff.structure.solvers.dense import nonzero
 from eindiff.structure.solvers.solver import LIMIT, Known, Solver, logdet_of
@@ -93,7 +93,7 @@ class BandLU(Factorization):
 class Banded(Solver):
     """An operator whose entries are near the diagonal, with its axes in some order."""
 
-    def __init__(self, band: Band, facts: Known) -> None:
+    def __init__(self, band: Band | RankedBand, facts: Known) -> None:
         self.size = band.size
         self._band = band
         self._symmetric = facts.symmetric
@@ -187,7 +187,7 @@ class Banded(Solver):
 
     def cholesky(self) -> list[Term]:
         """A band too, if the operator has one axis."""
-        if len(self._band.dims) > 1 or not self.is_definite():
+        if not self._band.is_in_order or len(self._band.dims) > 1 or not self.is_definite():
             return super().cholesky()
         factor = BandCholesky(self._lower).factor
         return [_diagonal_below(factor[k, : self.size - k], k, self.size) for k in range(min(len(factor), self.size))]
@@ -205,7 +205,7 @@ def random_signs(size: int, dtype: np.dtype) -> Array:
     return (2 * bits.astype(dtype) - 1)[:, None]
 
 
-def words(band: Band) -> tuple[str, str]:
+def words(band: Band | RankedBand) -> tuple[str, str]:
     """What a band is called, and its formula."""
     width = max(band.lower, band.upper)
     if band.lower != band.upper:

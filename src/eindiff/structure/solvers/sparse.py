@@ -7,11 +7,12 @@ from math import log2
 
 import numpy as np
 from scipy.sparse import csc_array
-from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import SuperLU, splu
 
+from eindiff.structure.bands import RankedBand
 from eindiff.structure.grid import Grid
-from eindiff.structure.solvers.banded import CANCELLED, random_signs
+from eindiff.structure.solvers.banded import CANCELLED, Banded, random_signs
 from eindiff.structure.solvers.solver import Known, Solver, logdet_of, singular
 from eindiff.structure.sparse import Coordinates, coordinates, entry_count
 from eindiff.structure.terms import Array
@@ -32,7 +33,7 @@ class Sparse(Solver):
         self.word = f"sparse, {row_count(self._coordinates)} nonzeros a row"
         self.formula = f"sparse({self.size}×{self.size}, {count} nonzeros)"
         self.method = "sparse factorization (SuperLU)"
-        width = separator(self._coordinates)
+        width = self._coordinates.widths[2] / 2  # about what has to be taken out for the system to fall apart
         fill = count + SEPARATORS * width**2 * log2(self.size + 1)
         self.flops = 40 * fill + 4 * width**3
         self.nbytes = 3 * fill * (grid.dtype.itemsize + 4)
@@ -104,22 +105,6 @@ def row_count(pattern: Coordinates) -> int:
     return int(np.bincount(pattern.indices, minlength=1).max(initial=0))
 
 
-def separator(pattern: Coordinates) -> float:
-    """About how many unknowns have to be taken out for a system to fall apart: the width of its levels."""
-    if pattern.width is None:
-        ones = np.ones(len(pattern.indices), np.int8)
-        matrix = csc_array((ones, pattern.indices, pattern.starts), shape=pattern.shape).tocsr()
-        both = (matrix + matrix.T).tocsr()
-        order = reverse_cuthill_mckee(both, symmetric_mode=True)
-        rank = np.empty(len(order), int)
-        rank[order] = np.arange(len(order))
-        rows = np.repeat(np.arange(len(order)), np.diff(both.indptr))
-        reach = np.zeros(len(order), int)
-        np.maximum.at(reach, rank[rows], np.abs(rank[rows] - rank[both.indices]))
-        pattern.width = float(reach.mean()) / 2
-    return pattern.width
-
-
 def _permutation_sign(order: Array) -> int:
     """The sign of a permutation: even cycles change it."""
     count = len(order)
@@ -128,8 +113,10 @@ def _permutation_sign(order: Array) -> int:
     return -1 if (count - cycles) % 2 else 1
 
 
-def sparse(grid: Grid, facts: Known) -> Sparse | None:
-    """The solver for a grid as a sparse matrix, if few of its entries are not zero."""
+def sparse_ways(grid: Grid, facts: Known) -> list[Solver]:
+    """The ways for a grid as a sparse matrix, if few of its entries are not zero: as a band in some order, or not."""
     if grid.dtype not in SUPPORTED or entry_count(grid) > grid.shape[0] ** 2 / 8:
-        return None
-    return Sparse(grid, facts)
+        return []
+    lower, upper, _ = coordinates(grid).widths
+    band = [Banded(RankedBand(grid), facts)] if lower + upper < grid.shape[0] // 2 else []
+    return [*band, Sparse(grid, facts)]
