@@ -206,3 +206,45 @@ def test_a_plan_counts_what_is_read_and_sent() -> None:
     assert plan.reduced == 8 * (1 + 5 + 25)
     assert plan.seconds(1) > plan.seconds(8)
     assert "1 pass over 1,000 rows in 10 blocks" in plan.explain()
+
+
+class Counted:
+    """An array that counts the bytes that are read."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.shape, self.dtype, self.read = array, array.shape, array.dtype, 0
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        found = self.array[index]
+        self.read += found.nbytes
+        return found
+
+
+@pytest.mark.parametrize("name", ["logistic", "centred columns", "softmax over rows"])
+def test_a_plan_knows_the_bytes_that_are_read(name: str) -> None:
+    """Each pass reads what it needs; the first block is read once more, to see the sizes."""
+    one = LOSSES[name]
+    arrays = {key: Counted(x) if key in SHARDED else x for key, x in one.arrays.items()}
+    function = ed.compile(outputs(one), shard="m")
+    function(**arrays, rows=12)
+    first = sum(12 * x.array[0].nbytes for x in arrays.values() if isinstance(x, Counted))
+    read = sum(x.read for x in arrays.values() if isinstance(x, Counted))
+    assert function.plan({"m": 48, "n": 4}, blocks=4).read == read - first
+
+
+def test_dask_arrays_are_not_loaded_without_a_word() -> None:
+    import dask.array as da
+
+    one = LOSSES["logistic"]
+    with pytest.raises(ed.EindiffError, match="X is given as an array of dask: compile with shard="):
+        ed.compile(one.loss)(**{**one.arrays, "X": da.from_array(one.arrays["X"])})
+
+
+def test_scaling_is_drawn() -> None:
+    from matplotlib import pyplot
+
+    plan = ed.compile(LOSSES["logistic"].loss, shard="m").plan({"m": 10**7, "n": 50}, blocks=1024)
+    axis = plan.plot()
+    same, each = (line.get_ydata() for line in axis.lines)
+    assert all(np.diff(same) < 0) and all(np.diff(each) >= 0)
+    pyplot.close(axis.figure)

@@ -23,6 +23,12 @@ def _shape(name: str, value: Any) -> tuple[int, ...]:
     """The shape of an array, which has to be known."""
     if not _is_dense(value):
         raise EindiffError(f"what is given for {name} is a {type(value).__name__}: make it a dense array first")
+    sharding: Any = getattr(value, "sharding", None)
+    if any(getattr(sharding, "spec", ())) and "Explicit" in str(getattr(sharding.mesh, "axis_types", "")):
+        raise EindiffError(
+            f"the array for {name} is spread over a mesh with explicit axes, {sharding.spec}: compile with shard= and "
+            "the name of the index that is spread"
+        )
     shape = tuple(np.shape(value))
     if None in shape:
         raise EindiffError(f"the array for {name} has a shape that is not known: {shape}; programs are made for sizes")

@@ -35,6 +35,11 @@ def real_array(name: str, value: Any) -> Array:
     """What is given for a variable as an array of NumPy with real numbers, or an error that says what it is."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise EindiffError(f"the array for {name} has masked entries: fill them, or leave them out of the expression")
+    if type(value).__module__.startswith("dask."):
+        raise EindiffError(
+            f"{name} is given as an array of dask: compile with shard= and the name of the index that its blocks have, "
+            f"or load it with {name}.compute()"
+        )
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:

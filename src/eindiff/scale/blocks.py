@@ -5,7 +5,7 @@ A table of Arrow or Parquet gives its columns as a vector, or as the columns of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -24,30 +24,31 @@ BLOCK_BYTES = 2**25  # of all arrays of a block, where the reader chooses
 class DataBlocks:
     """Blocks in order, which can be read several times if they are not from an iterator."""
 
-    begin: Callable[[], Iterator[Block]]
+    begin: Callable[[Collection[str] | None], Iterator[Block]]  # with the names of the arrays that are needed
     rows: int | None  # where this is known before reading
     again: bool  # whether it can be read again
     axis: tuple[str, int]  # an array, and which of its axes has the rows
     reads: int = 0
 
-    def __iter__(self) -> Iterator[Block]:
+    def read(self, names: Collection[str] | None = None) -> Iterator[Block]:
+        """All blocks; of arrays that are sliced, those with the names that are needed."""
         if self.reads and not self.again:
             raise ShardingError(
                 "the blocks come from an iterator, which can be read only once, and this needs another pass: "
                 "give a list, an array, or a function without arguments that begins again"
             )
         self.reads += 1
-        return self.begin()
+        return self.begin(names)
 
     def peek(self) -> Block:
         """The first block, which is read again later."""
-        source = iter(self)
+        source = self.read()
         first = next(source, None)
         if first is None:
             raise ShardingError("there are no blocks")
         self.reads -= 1
         if not self.again:
-            self.begin = lambda: chain([first], source)
+            self.begin = lambda _: chain([first], source)
         return first
 
     def count(self) -> int:
@@ -58,7 +59,7 @@ class DataBlocks:
                     "the number of rows is needed before the first pass, and the blocks come from an iterator: "
                     "give a list, an array, or a function without arguments that begins again"
                 )
-            self.rows = sum(np.shape(block[self.axis[0]])[self.axis[1]] for block in self)
+            self.rows = sum(np.shape(block[self.axis[0]])[self.axis[1]] for block in self.read([self.axis[0]]))
         return self.rows
 
 
@@ -79,13 +80,13 @@ def blocks_of(data: Any, arrays: Mapping[str, Any], axes: Mapping[str, int], row
     if len(sliced) == len(sources):
         assert total is not None  # there are arrays
         step = rows or _rows_of_a_block(sliced, axes)
-        return DataBlocks(lambda: _slices(sliced, axes, total, step), total, True, axis)
+        return DataBlocks(lambda names: _slices(_chosen(sliced, names), axes, total, step), total, True, axis)
     again = not any(isinstance(x, Iterator) for x in sources.values())
-    return DataBlocks(lambda: _together(sources, sliced, axes), total, again, axis)
+    return DataBlocks(lambda names: _together(sources, sliced, axes), total, again, axis)
 
 
 def _of_dictionaries(data: Any, axes: Mapping[str, int]) -> DataBlocks:
-    def begin() -> Iterator[Block]:
+    def begin(_: Collection[str] | None) -> Iterator[Block]:
         for number, block in enumerate(data() if callable(data) else data):
             if not isinstance(block, Mapping) or not set(axes) <= set(block):
                 wanted = ", ".join(sorted(axes))
@@ -142,6 +143,10 @@ def _rows_of_a_block(arrays: Mapping[str, Any], axes: Mapping[str, int]) -> int:
 def part(array: Any, axis: int, start: int, stop: int) -> np.ndarray:
     """Some rows of an array, in memory."""
     return np.array(array[(slice(None),) * axis + (slice(start, stop),)])
+
+
+def _chosen(arrays: Mapping[str, Any], names: Collection[str] | None) -> Mapping[str, Any]:
+    return arrays if names is None else {name: x for name, x in arrays.items() if name in names}
 
 
 def _slices(arrays: Mapping[str, Any], axes: Mapping[str, int], total: int, step: int) -> Iterator[Block]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 from eindiff.core import sizes as sz
 from eindiff.core.errors import bytes_text, count_text
@@ -64,16 +66,30 @@ class ShardPlan:
     def seconds(self, workers: int = 1) -> float:
         """The predicted time with so many workers, each with its share of the blocks, and a tree that adds up."""
         rounds = -(-self.blocks // workers)
-        steps = max(workers - 1, 0).bit_length()
-        total = self.final.seconds if self.final else 0.0
+        total = self._adding(workers) + (self.final.seconds if self.final else 0.0)
         for one in self.passes:
-            reading = one.read / max(self.blocks, 1) / READING
-            total += rounds * (max(reading, one.seconds) + LATENCY) + steps * (one.reduced / NETWORK + LATENCY)
+            total += rounds * (max(one.read / max(self.blocks, 1) / READING, one.seconds) + LATENCY)
         return total
 
     def scaling(self, workers: Sequence[int] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)) -> dict[int, float]:
         """The predicted time for numbers of workers: strong scaling."""
         return {count: self.seconds(count) for count in workers}
+
+    def plot(self, axis: Any = None) -> Any:
+        """Predicted times for 1 to 1,024 workers: with the same data (strong scaling), and with as much for each."""
+        axis = axis or import_module("matplotlib.pyplot").subplots(layout="constrained")[1]
+        counts = [2**k for k in range(11)]
+        axis.loglog(counts, [self.seconds(count) for count in counts], "o-", label="the same data")
+        axis.loglog(counts, [self.seconds(1) / self.blocks + self._adding(count) for count in counts], "s-",
+                    label="a block a worker")  # fmt: skip
+        axis.set(xlabel="workers", ylabel="predicted seconds")
+        axis.legend()
+        return axis
+
+    def _adding(self, workers: int) -> float:
+        """Seconds until the parts of all workers are added up."""
+        steps = max(workers - 1, 0).bit_length()
+        return sum(steps * (one.reduced / NETWORK + LATENCY) for one in self.passes)
 
     def explain(self) -> str:
         """All of it in words."""

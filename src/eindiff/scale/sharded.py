@@ -22,12 +22,13 @@ from eindiff.scale.passes import Pass, Passes, ShardingError
 from eindiff.scale.progress import Bar, Report
 from eindiff.scale.shard_plan import ShardPlan
 from eindiff.scale.streams import Stream
+from eindiff.scale.torch_processes import Processes, is_torch
 from eindiff.scale.work import Arrays, BlockResult, BlockWork, Work
 from eindiff.structure import compile as in_memory
 from eindiff.structure.patterns import Pattern
 from eindiff.structure.results import Factors, Results
 
-ENGINES = ("stream", "dask", "jax")
+ENGINES = ("stream", "dask", "jax", "torch")
 MANY = 2**20  # rows that programs are made for where nobody knows how many there are
 
 
@@ -108,7 +109,8 @@ class Sharded:
     - blocks of it: a list, an iterator, or a function without arguments that begins one;
     - a table, dataset or reader of Arrow, for one column or for the columns of a matrix;
     - an array of dask: one task a block, where the block is;
-    - an array of JAX that is spread over devices.
+    - an array of JAX that is spread over devices;
+    - a tensor of PyTorch with the rows of this process, of those that `torch.distributed` knows.
 
     Or all of them as `data`: dictionaries of arrays, one for each block. Outputs that have the index come as a list of
     blocks. What cannot be made block by block is an error that says why.
@@ -142,9 +144,10 @@ class Sharded:
     ) -> Any:  # fmt: skip
         """The outputs, from `data` or from arrays by name.
 
-        `engine` is chosen by what is given, or named: `stream`, `dask` or `jax`. `rows` is how many rows a block of a
-        sliced array has, `workers` how many threads compute blocks; `mesh` and its `axis` are for JAX arrays that do
-        not say how they are spread; `progress` is called with what is done, the rows read, and how many there are.
+        `engine` is chosen by what is given, or named: `stream`, `dask`, `jax` or `torch`. `rows` is how many rows a
+        block of a sliced array has, `workers` how many threads compute blocks; `mesh` and its `axis` are for JAX arrays
+        that do not say how they are spread; `progress` is called with what is done, the rows read, and how many there
+        are.
         """
         sharded, whole = self._given(data, arrays)
         own = self._engine(engine, data, sharded, rows, workers, progress or Bar(), mesh, axis)
@@ -163,7 +166,7 @@ class Sharded:
         sizes, _ = self._sizes(blocks.peek(), whole)
         self._refuse_related({**sizes, self.index: MANY})
         function = in_memory.compile(self._outputs, form=self.form)
-        for number, block in enumerate(blocks):
+        for number, block in enumerate(blocks.read()):
             try:
                 yield function(**whole, **block)
             except EindiffError as error:
@@ -202,11 +205,15 @@ class Sharded:
             found = "dask"
         elif mesh is not None or (arrays and all(is_spread(x) for x in arrays.values())):
             found = "jax"
+        elif arrays and all(is_torch(x) for x in arrays.values()):
+            found = "torch"
         match engine or found:
             case "dask":
                 return Tasks(arrays, axes)
             case "jax":
                 return Mesh(arrays, axes, mesh, axis)
+            case "torch":
+                return Processes(arrays, axes)
         return Stream(blocks_of(data, arrays, axes, rows), workers, report)
 
     def _sizes(self, block: Arrays, whole: Arrays) -> tuple[dict[str, int], np.dtype]:

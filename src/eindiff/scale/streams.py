@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Queue
 from threading import Event, Thread
@@ -53,7 +53,7 @@ class Stream:
 def _parts(
     work: BlockWork, blocks: DataBlocks, whole: Arrays, sizes: Mapping[str, int], workers: int
 ) -> Iterator[BlockResult]:
-    with _Reader(blocks) as reader:
+    with _Reader(blocks, work.axes) as reader:
         if workers == 1:
             for number, block in reader:
                 yield work(number, block, whole, sizes)
@@ -71,8 +71,8 @@ def _parts(
 class _Reader:
     """Blocks with their numbers, read by another thread."""
 
-    def __init__(self, blocks: DataBlocks) -> None:
-        self._blocks = blocks
+    def __init__(self, blocks: DataBlocks, names: Collection[str]) -> None:
+        self._blocks, self._names = blocks, names
         self._queue: Queue[tuple[int, Any]] = Queue(AHEAD)
         self._stopped = Event()
         self._thread = Thread(target=self._read, daemon=True)
@@ -90,7 +90,7 @@ class _Reader:
     def _read(self) -> None:
         number = 0
         try:
-            for block in self._blocks:
+            for block in self._blocks.read(self._names):
                 if self._stopped.is_set():
                     return
                 self._queue.put((number, block))
