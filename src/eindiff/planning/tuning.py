@@ -45,11 +45,16 @@ THIN = 24  # rows or columns: products of thinner matrices take as long as of ma
 WRITE = 4.0  # that take as long as writing an entry
 STACKED = 2.2  # for a pair of entries in a stack of matrix products, which are slower than a single one
 
+READ = 12.0  # for an entry that is read at a place that a table says
+SCATTER = 20.0  # for one that is added at such a place
+
 # How far is searched, which bounds the time of planning itself
 
 BEST_LIMIT = 9  # operands of a contraction of which all sets are looked at
 NEAR = 4  # operands that share a label: they are near each other
 SUBSETS_LIMIT = 1500  # sets of operands that are looked at
+LATE_LIMIT = 7  # operands and relations between which these are looked at
+RELATED_ENTRIES = 2000  # of all labels of a contraction together, from which it matters when relations are used
 FACTORINGS = 4  # times that sums are gone through: each time two terms of each become one
 TERMS_LIMIT = 20  # products in a sum that are compared with each other
 

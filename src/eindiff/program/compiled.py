@@ -14,6 +14,7 @@ from eindiff.core.locks import reentrant_lock
 from eindiff.core.nodes import Expr, plain, variables
 from eindiff.core.recent import once
 from eindiff.functions.opaque import REGISTRY
+from eindiff.program.costs import kind_of
 from eindiff.program.foreign_arrays import converter, device_of, known, prepared, stand_ins
 from eindiff.program.inputs import check, common_type, real_array
 from eindiff.program.interpreter import bind_from_unneeded, bind_sizes, declared, read_inputs
@@ -141,7 +142,7 @@ class Compiled:
     def _build(self, sizes: Mapping[str, int], dtype: str, library: str) -> _Built:
         """The program for sizes of the same kind as these, if all axes and places exist for them."""
         self._module.ranges.check(sizes)
-        kind = (library, dtype, *(_kind(sizes[name]) for name in sorted(self._module.size_names)))
+        kind = (library, dtype, *(kind_of(sizes[name]) for name in sorted(self._module.size_names)))
         with self._building:  # other threads wait for the program
             if kind not in self._built:
                 self._built[kind] = self._made(sizes, dtype, library)
@@ -296,8 +297,3 @@ def _arrays(out: Any) -> list[np.ndarray]:
     if isinstance(out, list | tuple):
         return [array for part in out for array in _arrays(part)]
     raise EindiffError(f"out is an array or a list of arrays, not {out!r}")
-
-
-def _kind(size: int) -> int:
-    """Sizes of one kind share a program: none, one, and those between powers of two."""
-    return size if size < 2 else 1 + size.bit_length()

@@ -7,8 +7,23 @@ from functools import lru_cache
 
 from eindiff.core import sizes as sz
 from eindiff.core.sizes import Size
+from eindiff.core.traverse import post_order
 from eindiff.planning.tuning import BYTE, CACHE_BYTES, CALL, EACH, OPERATION, THIN, VIEW
-from eindiff.program.operations import BLAS, Operation, reachable
+from eindiff.program.operations import BLAS, Operation
+
+
+def kind_of(size: int) -> int:
+    """Sizes of one kind share a program: none, one, and those between powers of two."""
+    return size if size < 2 else 1 + size.bit_length()
+
+
+def range_of_kind(size: int) -> tuple[int, int]:
+    """The smallest and the largest size that share a program with one.
+
+    >>> range_of_kind(1), range_of_kind(100)
+    ((1, 1), (64, 127))
+    """
+    return (size, size) if size < 2 else (1 << size.bit_length() - 1, (1 << size.bit_length()) - 1)
 
 
 class Costs:
@@ -17,6 +32,8 @@ class Costs:
     def __init__(self, known: Mapping[str, int], itemsize: int = 8) -> None:
         self.known = known
         self.itemsize = itemsize
+        ranges = {name: range_of_kind(size) for name, size in known.items()}
+        self._ends = [{name: ends[k] for name, ends in ranges.items()} for k in range(2)]
         self.evaluate = lru_cache(maxsize=None)(lambda size: sz.evaluate(size, known))
 
     def entries(self, shape: Iterable[Size]) -> int:
@@ -25,6 +42,13 @@ class Costs:
         for size in shape:
             total *= self.evaluate(size)
         return total
+
+    def least(self, size: Size) -> int:
+        """The least value of a size among all sizes that share a program with the known ones."""
+        if isinstance(size, int):
+            return size
+        more, less = sz.inequality(size)
+        return sz.evaluate(more, self._ends[0]) - sz.evaluate(less, self._ends[1])
 
     def flops(self, x: Operation) -> float:
         """Operations on numbers."""
@@ -44,6 +68,8 @@ class Costs:
         """The predicted time of one operation."""
         if x.cheap:
             return VIEW if x.view else 0.0
+        if x.op in ("table", "range", "flat"):  # most are made once
+            return 0.0
         moved = self.moved(x)
         if moved == 0:
             return VIEW
@@ -62,6 +88,7 @@ class Costs:
         """The predicted time of putting the axes of a large array in another order."""
         return 2 * self.itemsize * self.entries(shape) * BYTE[False]
 
-    def total(self, outputs: Iterable[Operation]) -> float:
-        """The predicted time of all operations below some outputs."""
-        return sum(self.seconds(x) for x in reachable(outputs))
+    def total(self, outputs: Iterable[Operation], start: int = 0) -> float:
+        """The predicted time of all operations below some outputs that were made since a certain one."""
+        found = post_order(outputs, lambda x: [y for y in x.operands if y.serial >= start])
+        return sum(self.seconds(x) for x in found if x.serial >= start)

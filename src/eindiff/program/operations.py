@@ -30,6 +30,8 @@ Op = Literal[
     "zeros", "ones",  # (*shape)
     "identity", "triangle",  # (size): unit matrix, lower triangle of ones
     "range",  # (size): 0, 1, 2, ...
+    # Places
+    "flat",  # (*shape): places along each axis of an array as places in its entries, one after the other
     # Views
     "transpose", "swap",  # of a matrix, of each matrix in a stack
     "permute",  # (*axes)
@@ -39,6 +41,7 @@ Op = Literal[
     "flip",  # (axis)
     "reshape", "broadcast",  # (*shape)
     "diagonal",  # (subscripts)
+    "windows",  # (axis, offset, *(step, size)): entries at the offset plus so many of each step
     "part",  # (place of a matrix in a factorization, whether it is transposed)
     # Copies
     "array",  # a number as an array
@@ -81,7 +84,10 @@ OPS: tuple[Op, ...] = get_args(Op)
 
 # May share memory with an operand.
 VIEW_OPS = frozenset(
-    {"transpose", "swap", "permute", "expand", "only", "cut", "flip", "reshape", "broadcast", "diagonal", "part"}
+    {
+        "transpose", "swap", "permute", "expand", "only", "cut", "flip", "reshape", "broadcast", "diagonal", "windows",
+        "part",
+    }
 )
 # Written out wherever they are used.
 CHEAP_OPS = frozenset({"input", "number", "size", "transpose", "swap", "permute", "expand", "only", "cut", "part"})
@@ -93,8 +99,8 @@ _ARITHMETIC = frozenset(
 _OF_NUMBERS = frozenset({"number", "scale", "power"})
 
 Cut = Size | tuple[Size | None, Size | None, Size | None]
-# Where a term is added to an array: how ("diagonal", "cuts", "places" or "at", which adds up at equal places), the sign
-# ("=", "+=" or "-="), subscripts or cuts, and the number of index arrays, which follow the term as operands.
+# Where a term is added to an array: how ("diagonal", "cuts", "places" or "at", which adds up at equal flat places), the
+# sign ("=", "+=" or "-="), subscripts or cuts, and the number of index arrays, which follow the term as operands.
 Assignment = tuple[str, str, Any, int]
 
 Work = Size | Callable[[Callable[[Size], int]], float]  # as a polynomial in sizes, or from a way to evaluate sizes
@@ -266,6 +272,16 @@ def is_call(x: Operation, name: str) -> bool:
 def is_number(x: Operation) -> bool:
     """Whether an operation gives one of Python's numbers: arithmetic of numbers and sizes."""
     return x.op in ("number", "size") or (x.op in _ARITHMETIC and all(map(is_number, x.operands)))
+
+
+def is_known_table(x: Operation) -> bool:
+    """Whether an operation gives integers that depend on no input: places that can be computed once."""
+    if x.op in ("table", "range"):
+        return x.op == "table" or isinstance(x.parameters[0], int)
+    if x.op == "number":
+        return isinstance(x.parameters[0], int)
+    computed = x.op in ("expand", "scale", "negate", "add", "take", "flat", "transpose", "permute")
+    return computed and all(map(is_known_table, x.operands)) and all(isinstance(y, int) for y in x.parameters)
 
 
 def reachable(outputs: Iterable[Operation]) -> list[Operation]:

@@ -93,6 +93,27 @@ def zeros(shape, out=None, dtype=float):
     out[...] = 0
     return out
 ''',
+    "flat_places": '''
+def flat_places(shape, *axes):
+    """Places along the axes of an array as places in its entries, one after the other."""
+    return np.ravel_multi_index(np.broadcast_arrays(*axes), shape).ravel()
+''',
+    "add_at": '''
+def add_at(out, places, values, add=np.add.at):
+    """Add values at places in the entries of an array; those at equal places add up."""
+    if out.flags.c_contiguous:
+        add(out.reshape(-1), places, np.ravel(values))
+    else:
+        add(out, np.unravel_index(places, out.shape), np.ravel(values))
+''',
+    "windows": '''
+def windows(x, axis, offset, steps):
+    """A view with an axis for each of some steps along one of x: entries at the offset plus so many of each step."""
+    x = x[(slice(None),) * axis + (slice(offset, None),)]
+    shape = (*x.shape[:axis], *(size for _, size in steps), *x.shape[axis + 1 :])
+    strides = (*x.strides[:axis], *(step * x.strides[axis] for step, _ in steps), *x.strides[axis + 1 :])
+    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+''',
     "stored": '''
 def stored(value, out=None, copy=False):
     """The value, in a given array if there is one; copied if it is part of something else."""

@@ -103,10 +103,13 @@ def _fill(x: Operation, s: Spelling) -> str:
         match how:
             case "diagonal":
                 lines.append(f'{s.np}einsum("{where}", {{out}})[...] {sign} {{{operand}}}')
-            case "at":
+            case "at" if s.reading:
                 add = "subtract" if sign == "-=" else "add"
                 entries = entries if count == 1 else f"({entries})"
                 lines.append(f"{s.np}{add}.at({{out}}, {entries}, {{{operand}}})")
+            case "at":
+                subtract = f", {s.np}subtract.at" if sign == "-=" else ""
+                lines.append(f"add_at({{out}}, {entries}, {{{operand}}}{subtract})")
             case _:
                 lines.append(f"{{out}}[{entries}] {sign} {{{operand}}}")
         operand += 1 + count
@@ -117,6 +120,11 @@ def call(x: Operation, s: Spelling) -> str:
     """A function of the table."""
     word = s.backend.function(x.parameters[0])
     return word.replace("DTYPE", s.dtype) if isinstance(word, str) else word(x, s)
+
+
+def _windows(x: Operation, s: Spelling) -> str:
+    axis, offset, *steps = x.parameters
+    return f"windows({{0}}, {axis}, {s.size(offset)}, [{', '.join(f'({s.size(a)}, {s.size(b)})' for a, b in steps)}])"
 
 
 # What all libraries write alike.
@@ -156,6 +164,8 @@ SHARED: dict[Op, Word] = {
 # Programs that change nothing in place have none of these.
 EAGER: dict[Op, Word] = {
     "fill": _fill,
+    "flat": lambda x, s: f"flat_places({s.shape(x.parameters)}, {slots(x)})",
+    "windows": _windows,
     "logistic": "1 / (1 + {0})",
     "positive": "({0} > 0.0)",
     "mask": lambda x, s: f"{{0}}.astype({s.dtype if s.created else 'float'})",

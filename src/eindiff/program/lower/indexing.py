@@ -7,9 +7,7 @@ has it, entries are put at their places.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,44 +16,22 @@ from eindiff.core.index_relations import IndexMap
 from eindiff.core.labels import Labels
 from eindiff.core.networks import new_label
 from eindiff.core.sizes import Shape, Size
+from eindiff.program.lower.places import (
+    Axis,
+    Index,
+    affine,
+    known_table,
+    labels_of,
+    row_major,
+    run,
+    steps_of,
+    substituted,
+)
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.operations import Cut, Operation, Operations, broadcast
 
 WHOLE: Cut = (None, None, None)
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """A place along an axis as a function of labels: `offset + sum of stride * label`, or an array over labels."""
-
-    offset: Size = 0
-    strides: tuple[tuple[int, Size], ...] = ()
-    table: Tensor | None = None
-
-    @property
-    def labels(self) -> Labels:
-        """The labels that it is a function of."""
-        return self.table.labels if self.table is not None else tuple([label for label, _ in self.strides])
-
-    def is_label(self) -> bool:
-        """Whether it is just one label."""
-        return self.table is None and self.offset == 0 and len(self.strides) == 1 and self.strides[0][1] == 1
-
-    def is_backward(self) -> bool:
-        """Whether it is one label that counts down."""
-        if self.table is not None or len(self.strides) != 1:
-            return False
-        return isinstance(self.strides[0][1], int) and self.strides[0][1] < 0
-
-    def turned(self, sizes: Mapping[int, Size]) -> Index:
-        """The same places in opposite order, if it is one label."""
-        [(label, stride)] = self.strides
-        last = sz.add(self.offset, sz.multiply(stride, sz.subtract(sizes[label], 1)))
-        return Index(last, ((label, sz.multiply(-1, stride)),))
-
-
-Axis = int | Index
 
 
 class Indexing:
@@ -68,24 +44,30 @@ class Indexing:
     def index_of(self, index_map: IndexMap, inputs: Labels) -> Index:
         """The index that a map stands for, with its inputs named."""
         if index_map.indices is None:
-            return _affine(index_map.offset, zip(inputs, index_map.strides, strict=True))
+            return affine(index_map.offset, zip(inputs, index_map.strides, strict=True))
         labels = tuple(dict.fromkeys(inputs))
         table = np.einsum(index_map.index_array({}), inputs, labels)  # a diagonal, where inputs are the same
+        return self.tabled(table, labels)
+
+    def tabled(self, table: np.ndarray, labels: Labels) -> Index:
+        """An array of places over labels, as a formula if it has one."""
+        if (steps := steps_of(table)) is not None:
+            return affine(table.ravel().tolist()[0], zip(labels, steps, strict=True))
         values = table.ravel().tolist()
-        if not labels:
-            return Index(values[0])
-        steps = {b - a for a, b in pairwise(values)}
-        if len(labels) == 1 and len(steps) == 1:
-            return _affine(values[0], [(labels[0], steps.pop())])
         made = self.operations.make("table", parameters=(table.shape, *values), shape=table.shape, work=0)
         return Index(table=Tensor(made, labels))
+
+    def _computed(self, places: Operation, labels: Labels) -> Index:
+        """Places over labels that are computed from others; here, where that can be done once."""
+        table = known_table(places)
+        return Index(table=Tensor(places, labels)) if table is None else self.tabled(table, labels)
 
     def substitute(self, axis: Index, label: int, inner: Index, sizes: Mapping[int, Size]) -> Index:
         """The index when one of its labels is itself an index."""
         if label not in axis.labels:
             return axis
         if axis.table is None and inner.table is None:
-            return _substituted(axis, label, inner)
+            return substituted(axis, label, inner)
 
         def place(name: int) -> Index:
             return inner if name == label else Index(0, ((name, 1),))
@@ -95,9 +77,9 @@ class Indexing:
             places = [self.array(place(name), order, sizes) for name in axis.labels]
             shape = broadcast([x.shape for x in places])
             taken = self.operations.make("take", [axis.table.operation, *places], (0,), shape=shape)
-            return Index(table=Tensor(taken, order))
+            return self._computed(taken, order)
         terms = [(stride, self.array(place(name), order, sizes)) for name, stride in axis.strides]
-        return Index(table=Tensor(self._sum(axis.offset, terms), order))
+        return self._computed(self._sum(axis.offset, terms), order)
 
     def array(self, index: Index, order: Labels, sizes: Mapping[int, Size]) -> Operation:
         """An index as an integer array that broadcasts against axes `order`."""
@@ -129,12 +111,41 @@ class Indexing:
 
     # Reading
 
-    def gather(self, x: Tensor, target: int, index: Index, sizes: Mapping[int, Size]) -> Tensor:
-        """A tensor with the axis of one label replaced by the axes of the labels that it is a function of."""
-        while target in x.labels:
-            axis = x.labels.index(target)
-            x = self._gather_axis(x, axis, index, sizes, sizes[target])
-        return x
+    def gather(self, x: Tensor, places: Mapping[int, Index], sizes: Mapping[int, Size]) -> Tensor:
+        """A tensor with the axes of labels replaced by axes of those labels that they are functions of."""
+        chosen = [label for label in x.labels if label in places]
+        if not chosen:
+            return x
+        joint = self._joint(x, {label: places[label] for label in chosen})
+        for label in chosen:
+            if label not in joint and label in x.labels:
+                x = self._gather_axis(x, x.labels.index(label), places[label], sizes, sizes[label])
+        return self._gather_together(x, joint, places, sizes) if joint else x
+
+    @staticmethod
+    def _joint(x: Tensor, places: Mapping[int, Index]) -> list[int]:
+        """The labels of axes that are read together: those that are functions of the same labels, and these."""
+        uses = Counter([label for name in x.labels for label in (places[name].labels if name in places else (name,))])
+        shared = {label for label, count in uses.items() if count > 1}
+        return [name for name in x.labels if shared & set(places[name].labels if name in places else (name,))]
+
+    def _gather_together(
+        self, x: Tensor, joint: list[int], places: Mapping[int, Index], sizes: Mapping[int, Size]
+    ) -> Tensor:
+        """Several axes read at once, entry by entry."""
+        axis = min(map(x.labels.index, joint))
+        rest = [label for label in x.labels if label not in joint]
+        at = [places.get(label, Index(0, ((label, 1),))) for label in x.labels if label in joint]
+        if all(index.is_label() for index in at):  # a diagonal
+            return Tensor(x.operation, tuple([places[y].labels[0] if y in places else y for y in x.labels]))
+        order = tuple(dict.fromkeys([label for index in at for label in index.labels]))
+        kept = [k for k, label in enumerate(x.labels) if label not in joint]
+        moved = [*kept[:axis], *(k for k in range(len(x.labels)) if k not in kept), *kept[axis:]]
+        operation = self.products.permute(Tensor(x.operation, tuple(range(len(moved)))), tuple(moved))
+        arrays = [self.array(index, order, sizes) for index in at]
+        shape = tuple([sizes[label] for label in (*rest[:axis], *order, *rest[axis:])])
+        taken = self.operations.make("take", [operation, *arrays], (axis,), shape=shape)
+        return Tensor(taken, (*rest[:axis], *order, *rest[axis:]))
 
     def _gather_axis(self, x: Tensor, axis: int, index: Index, sizes: Mapping[int, Size], length: Size) -> Tensor:
         before, after = x.labels[:axis], x.labels[axis + 1 :]
@@ -154,6 +165,9 @@ class Indexing:
                 operation = make("cut", [operation], (axis, cut), shape=part)
             labels = (*before, *order, *after)
             return Tensor(self.reshape(operation, labels, sizes), labels)
+        if index.table is None and not self.operations.functional:
+            where = (axis, index.offset, *((stride, sizes[label]) for label, stride in index.strides))
+            return Tensor(make("windows", [x.operation], where, shape=shape), (*before, *index.labels, *after))
         places = self.array(index, index.labels, sizes)
         taken = make("take", [x.operation, places], (axis,), shape=shape)
         return Tensor(taken, (*before, *index.labels, *after))
@@ -214,7 +228,7 @@ class Indexing:
         """Axes that run over several labels row by row get one label instead, of a reshaped core."""
         uses = Counter(label for axis in axes for label in set(labels_of(axis)))
         alone = {label for label in core.labels if uses[label] == 1}
-        merged = [_run(axis, alone, sizes) for axis in axes]
+        merged = [run(axis, alone, sizes) for axis in axes]
         names = {order: new_label(sizes, sz.product(sizes[x] for x in order)) for order in merged if order}
         if not names:
             return core, axes
@@ -258,56 +272,3 @@ def _from_end(place: Size, length: Size) -> Size:
     """A place along an axis, counted from the end where that is simpler."""
     left = sz.subtract(length, place)
     return -left if isinstance(left, int) and not isinstance(place, int) else place
-
-
-def labels_of(axis: Axis) -> Labels:
-    """The labels that a place along an axis is a function of."""
-    return (axis,) if isinstance(axis, int) else axis.labels
-
-
-def renamed(axis: Axis, names: Mapping[int, int]) -> Axis:
-    """A place along an axis with other names for its labels."""
-    if isinstance(axis, int):
-        return names[axis]
-    strides = tuple([(names[label], stride) for label, stride in axis.strides])
-    table = axis.table and Tensor(axis.table.operation, tuple([names[label] for label in axis.table.labels]))
-    return Index(axis.offset, strides, table)
-
-
-def _affine(offset: Size, steps: Iterable[tuple[int, Size]]) -> Index:
-    """The index of an offset and steps along labels; those along one label add up, and may cancel."""
-    strides: dict[int, Size] = {}
-    for label, step in steps:
-        strides[label] = sz.add(strides.get(label, 0), step)
-    return Index(offset, tuple([(label, stride) for label, stride in strides.items() if stride != 0]))
-
-
-def _substituted(axis: Index, label: int, inner: Index) -> Index:
-    """An affine index of which one label is an affine index."""
-    stride = dict(axis.strides)[label]
-    offset = sz.add(axis.offset, sz.multiply(stride, inner.offset))
-    steps = [(other, sz.multiply(stride, step)) for other, step in inner.strides]
-    parts = [steps if name == label else [(name, own)] for name, own in axis.strides]
-    return _affine(offset, [step for part in parts for step in part])
-
-
-def _run(axis: Axis, alone: set[int], sizes: Mapping[int, Size]) -> Labels:
-    """The labels that an axis runs over row by row, if all of them may become one."""
-    order = None if isinstance(axis, int) else row_major(axis, sizes)
-    return order if order is not None and alone.issuperset(order) else ()
-
-
-def row_major(index: Index, sizes: Mapping[int, Size]) -> Labels | None:
-    """The labels from the slowest to the fastest, if together they run through consecutive places."""
-    if index.table is not None or len(index.strides) < 2:
-        return None
-    left, order = dict(index.strides), []
-    expected: Size = 1
-    while left:
-        found = [label for label, stride in left.items() if stride == expected]
-        if not found:
-            return None
-        order.append(found[0])
-        expected = sz.multiply(expected, sizes[found[0]])
-        del left[found[0]]
-    return tuple(reversed(order))

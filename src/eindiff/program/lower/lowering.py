@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import product
+from math import inf, prod
 
 import numpy as np
 
-from eindiff.core import sizes as sz
 from eindiff.core.construct import is_number as is_filled
 from eindiff.core.index_relations import IndexMap, Lower, SizeOf
 from eindiff.core.labels import Labels
-from eindiff.core.networks import fresh_in, opened
+from eindiff.core.networks import fresh_in, new_label, opened
 from eindiff.core.nodes import (
     Add,
     Apply,
@@ -28,9 +29,12 @@ from eindiff.core.nodes import (
 )
 from eindiff.core.sizes import Shape, Size
 from eindiff.functions.table import TABLE
+from eindiff.planning import tuning
 from eindiff.program.costs import Costs
 from eindiff.program.lower import functions
-from eindiff.program.lower.indexing import Axis, Index, Indexing, labels_of
+from eindiff.program.lower.indexing import Indexing
+from eindiff.program.lower.networks import Maps, Networks
+from eindiff.program.lower.places import Index
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.values import Arrays, Term, Value
@@ -38,8 +42,7 @@ from eindiff.program.norms import Squared, is_one_in_other, is_root, power_of_ro
 from eindiff.program.operations import FUNCTION, Op, Operation, Operations, is_number
 
 SWAP = ((1, 0), 1)
-Sizes = dict[int, Size]
-Maps = list[tuple[int, Index]]  # labels, and what each of them is a function of
+Operands = list[tuple[Expr, Labels]]
 
 
 class Lowering:
@@ -53,6 +56,7 @@ class Lowering:
         self.products = Products(self.operations, costs, strategy, exact)
         self.indexing = Indexing(self.operations, self.products)
         self.arrays = Arrays(self.operations, self.products, self.indexing)
+        self.networks = Networks(self.operations, self.products, self.indexing, self.arrays)
         self.values: dict[Expr, Value] = {}
         self.norms: dict[Expr, Tensor] = {}  # of powers of norms
         self.factored: set[Expr] = set()
@@ -63,6 +67,7 @@ class Lowering:
         vectors = ("eigvecs", "svdleft", "svdright")
         self.factored = {node.args[0] for node in order if isinstance(node, Apply) and node.function.name in vectors}
         self.uses = Counter([child for node in order for child in node.children] + list(outputs))
+        self.multiplied = {child for node in order if isinstance(node, Einsum) for child in node.children}
         self.hints = orientations(order, outputs)
         self.pushed = self._pushed(outputs)
         for node in order:
@@ -89,14 +94,16 @@ class Lowering:
             case Constant() if isinstance(node.value, IndexMap):
                 labels = tuple(range(node.ndim))
                 maps = [(0, self.indexing.index_of(node.value, labels[1:]))]
-                return Value((self.network(1, [], maps, labels, dict(enumerate(node.shape)), labels),), node.shape)
+                term = self.networks.term(1, [], maps, labels, dict(enumerate(node.shape)), labels)
+                return Value((term,), node.shape)
             case Constant():
                 return self._marked(node, self._whole(self._constant(node), node))
             case Einsum():
                 return self._marked(node, self._einsum(node))
             case Add():
                 values = [self.values[term] for term in node.terms]
-                return self._marked(node, self.arrays.add(values, node.shape, self.hints[node]))
+                kept = self.costs is not None and node in self.multiplied
+                return self._marked(node, self.arrays.add(values, node.shape, self.hints[node], kept))
             case Map():
                 return self._marked(node, self._map(node))
             case Apply():
@@ -212,22 +219,67 @@ class Lowering:
             value, labels = self.values[node.operands[0]], node.labels[0]
             if sorted(labels) == sorted(node.output) and len(set(labels)) == len(labels):
                 return value.scaled(coefficient, [labels.index(label) for label in node.output])
-        maps: Maps = []
         operands, sizes = self._flat(node)
+        return self._cheapest(node, coefficient, operands, sizes)
+
+    def _cheapest(self, node: Einsum, coefficient: Number, operands: Operands, sizes: dict[int, Size]) -> Value:
+        """The contraction with arrays, or with terms at their places, whichever is faster."""
+        placed = {k: terms for k, (operand, _) in enumerate(operands) if (terms := self._placed_terms(operand))}
+        choices: list[tuple[int, ...]] = [()]
+        choices += [tuple(placed)] if placed else []
+        choices += [(k,) for k in placed] if len(placed) > 1 else []
+        choices = [x for x in choices if prod(len(placed[k]) for k in x) <= tuning.TERMS_LIMIT]
+        if len(choices) == 1:
+            return self._with_terms(node, coefficient, operands, sizes, {})
+        assert self.costs is not None
+        best, least, start = None, inf, len(self.operations.known)
+        for choice in choices:
+            value = self._with_terms(node, coefficient, operands, sizes, {k: placed[k] for k in choice})
+            seconds = self.costs.total([self.arrays.array(value)], start)
+            if best is None or seconds < least:
+                best, least = value, seconds
+        assert best is not None
+        return best
+
+    def _placed_terms(self, operand: Expr) -> tuple[Term, ...]:
+        """The terms of an operand, if some of them have places and an array of them all is large."""
+        if self.costs is None or is_index_map(operand):
+            return ()
+        value = self.values[operand]
+        if (len(value.terms) == 1 and value.terms[0].is_plain) or not value.terms:
+            return ()
+        return value.terms if self.costs.entries(value.shape) >= tuning.RELATED_ENTRIES else ()
+
+    def _with_terms(
+        self, node: Einsum, coefficient: Number, operands: Operands, sizes: dict[int, Size],
+        placed: Mapping[int, tuple[Term, ...]],
+    ) -> Value:  # fmt: skip
+        """The contraction as a sum over the terms of some operands; the others are arrays."""
+        maps: Maps = []
         found: dict[int, Tensor] = {}
         for place, (operand, labels) in enumerate(operands):
             if isinstance(operand, Constant) and isinstance(operand.value, IndexMap):
                 maps.append((labels[0], self.indexing.index_of(operand.value, labels[1:])))
-            else:
+            elif place not in placed:
                 own, tensor = self.arrays.tensor(self.values[operand])
                 coefficient = number(coefficient * own)
                 found[place] = Tensor(tensor.operation, tuple([labels[axis] for axis in tensor.labels]))
         self._divide_by_norms(operands, found)
-        factors = list(found.values())
         hint = tuple([node.output[axis] for axis in self.hints[node]])
-        return Value((self.network(coefficient, factors, maps, node.output, sizes, hint),), node.shape)
+        terms = []
+        for combination in product(*placed.values()):
+            factors, relations, own_sizes, scale = list(found.values()), list(maps), dict(sizes), coefficient
+            for place, term in zip(placed, combination, strict=True):
+                core, more = _renamed(term, operands[place][1], own_sizes)
+                factors.append(core)
+                relations += more
+                scale = number(scale * term.coefficient)
+            terms.append(self.networks.term(scale, factors, relations, node.output, own_sizes, hint))
+        if not placed:
+            return Value(tuple(terms), node.shape)
+        return self.arrays.add([Value((term,), node.shape) for term in terms], node.shape, self.hints[node], True)
 
-    def _divide_by_norms(self, operands: list[tuple[Expr, Labels]], found: dict[int, Tensor]) -> None:
+    def _divide_by_norms(self, operands: Operands, found: dict[int, Tensor]) -> None:
         """Vectors beside powers of their norms are divided by them first."""
         if self.costs is None or (chosen := units(operands)) is None or operands[chosen[0]][0] not in self.norms:
             return
@@ -266,96 +318,23 @@ class Lowering:
             return True
         return operand.ndim > 2 and self.uses[operand] == 1 and len(node.operands) > 1
 
-    def network(
-        self, coefficient: Number, factors: list[Tensor], maps: Maps, output: Labels, sizes: Sizes, hint: Labels
-    ) -> Term:
-        """The sum of products of tensors and index maps, as a tensor with places for its entries.
 
-        All labels that `sizes` has are summed over, unless they are in the output. Maps are taken out one by one, each
-        by an identity that holds whatever the rest is:
-        a label that one map alone says, and not by itself, is replaced by what it is a function of;
-        a map whose inputs no other map and no axis knows is summed over together with the factors that know them;
-        any other map is a factor, the array that is 1 where it holds.
-        """
-        shape = tuple([sizes[label] for label in output])
-        axes: tuple[Axis, ...] = output
-        labels = set(sizes)
-        while maps:
-            target, index = maps[0]
-            same = [k for k, (other, _) in enumerate(maps) if other == target]
-            alone = next((k for k in (*same[1:2], 0) if _is_alone(maps, k, axes)), None)
-            if len(same) == 1 and target not in index.labels:
-                maps, labels = maps[1:], labels - {target}
-                factors = [self.indexing.gather(x, target, index, sizes) for x in factors]
-                maps = [(other, self.indexing.substitute(inner, target, index, sizes)) for other, inner in maps]
-                axes = tuple([self._replaced(axis, target, index, sizes) for axis in axes])
-            elif alone is not None:
-                chosen = maps[alone]
-                maps = [*maps[:alone], *maps[alone + 1 :]]
-                factors, gone = self._summed_out(chosen, maps, factors, axes, sizes)
-                labels -= gone
-            else:
-                factors, maps = [*factors, self._match(Index(0, ((target, 1),)), index, sizes)], maps[1:]
-        coefficient, core = self._contracted(coefficient, factors, axes, labels, sizes, hint)
-        if all(isinstance(axis, int) for axis in axes):
-            return Term(coefficient, core, axes, sizes)
-        core, axes = self.indexing.simplify_places(core, axes, sizes, shape)
-        return Term(coefficient, core, axes, sizes, _is_injective(axes))
-
-    def _contracted(
-        self, coefficient: Number, factors: list[Tensor], axes: tuple[Axis, ...], labels: set[int],
-        sizes: Mapping[int, Size], hint: Labels,
-    ) -> tuple[Number, Tensor]:  # fmt: skip
-        """The product of factors, summed over what the result does not have; what no factor has counts its size."""
-        bound = {label for x in factors for label in x.labels}
-        kept = dict.fromkeys([label for axis in axes for label in labels_of(axis)])
-        factors = factors + [Tensor(self.indexing.size(sizes[x]), ()) for x in sorted(labels - bound - set(kept))]
-        if not factors:
-            return coefficient, Tensor(self.operations.number(1), ())
-        liked = [x for x in dict.fromkeys((*hint, *kept)) if x in kept and x in bound]
-        return self.products.contract(coefficient, factors, tuple(liked), sizes)
-
-    def _replaced(self, axis: Axis, target: int, index: Index, sizes: Mapping[int, Size]) -> Axis:
-        if isinstance(axis, int):
-            return index if axis == target else axis
-        return self.indexing.substitute(axis, target, index, sizes)
-
-    def _match(self, a: Index, b: Index, sizes: Mapping[int, Size]) -> Tensor:
-        """1 where two indices are equal: two maps that meet without anything to put into an array between them."""
-        order = tuple(dict.fromkeys(a.labels + b.labels))
-        left, right = (self.indexing.array(x, order, sizes) for x in (a, b))
-        return Tensor(self.operations.make("call", [left, right], ("equal",)), order)
-
-    def _summed_out(
-        self, chosen: tuple[int, Index], maps: Maps, factors: list[Tensor], axes: tuple[Axis, ...], sizes: Sizes
-    ) -> tuple[list[Tensor], set[int]]:
-        """The factors when a map that is alone is put, with those that know its inputs, into an array over its target.
-
-        Also the labels that are summed over on the way.
-        """
-        target, index = chosen
-        inputs = set(index.labels)
-        inside = [x for x in factors if inputs & set(x.labels)]
-        rest = [x for x in factors if not inputs & set(x.labels)]
-        needed = {target, *_known_labels(maps, axes)}.union(*(x.labels for x in rest))
-        labels = inputs.union(*(x.labels for x in inside))
-        output = (target, *sorted((labels & needed) - {target}))
-        scope = {x: sizes[x] for x in (*labels, target)}
-        term = self.network(1, inside, [chosen], output, scope, output)
-        array = self.arrays.array(Value((term,), tuple([sizes[x] for x in output])))
-        return [*rest, Tensor(array, output)], labels - needed
-
-
-def _known_labels(maps: Maps, axes: tuple[Axis, ...]) -> set[int]:
-    """The labels of some maps and axes."""
-    return {x for axis in axes for x in labels_of(axis)}.union(*({target, *index.labels} for target, index in maps))
-
-
-def _is_alone(maps: Maps, which: int, axes: tuple[Axis, ...]) -> bool:
-    """Whether no other map, no axis, and not its own target knows the inputs of a map."""
-    target, index = maps[which]
-    others = [other for k, other in enumerate(maps) if k != which]
-    return not set(index.labels) & {target, *_known_labels(others, axes)}
+def _renamed(term: Term, labels: Labels, sizes: dict[int, Size]) -> tuple[Tensor, Maps]:
+    """The core of a term among other factors, whose axes have labels there, and maps that say where its entries are."""
+    names: dict[int, int] = {}
+    maps: Maps = []
+    for axis, label in zip(term.axes, labels, strict=True):
+        if isinstance(axis, int) and axis not in names:
+            names[axis] = label
+        elif isinstance(axis, int) and names[axis] != label:
+            maps.append((label, Index(0, ((names[axis], 1),))))
+    for axis, label in zip(term.axes, labels, strict=True):
+        if not isinstance(axis, int):
+            for inner in axis.labels:
+                if inner not in names:
+                    names[inner] = new_label(sizes, term.sizes[inner])
+            maps.append((label, axis.renamed(names)))
+    return Tensor(term.core.operation, tuple([names[x] for x in term.core.labels])), maps
 
 
 def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, Labels]:
@@ -380,26 +359,3 @@ def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, L
 def _is_placing(node: Einsum) -> bool:
     """Whether a node only says where ones are: such a matrix is never formed on its own."""
     return all(is_index_map(x) for x in node.operands)
-
-
-def _is_injective(axes: tuple[Axis, ...]) -> bool:
-    """Whether different labels surely have different places: each label is an axis, or the only one of an index."""
-    alone: set[int] = set()
-    labels: set[int] = set()
-    for axis in axes:
-        labels.update(labels_of(axis))
-        if isinstance(axis, int):
-            alone.add(axis)
-        elif axis.table is None and len(axis.strides) == 1 and sz.sign(axis.strides[0][1]):
-            alone.add(axis.strides[0][0])
-        elif axis.table is not None and _is_distinct(axis.table.operation):
-            alone.update(axis.labels)
-    return labels <= alone
-
-
-def _is_distinct(table: Operation) -> bool:
-    """Whether the entries of an index array are known to differ: it is a table, or a multiple of one that is moved."""
-    if table.op == "add":
-        moved = [x.operands[0] if x.op in ("scale", "negate") else x for x in table.operands if not is_number(x)]
-        return len(moved) == 1 and _is_distinct(moved[0])
-    return table.op == "table" and len(set(table.parameters[1:])) == len(table.parameters[1:])

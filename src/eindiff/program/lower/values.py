@@ -14,7 +14,8 @@ from eindiff.core import sizes as sz
 from eindiff.core.labels import Labels, first_appearance, subscripts
 from eindiff.core.nodes import Number, number
 from eindiff.core.sizes import Shape, Size
-from eindiff.program.lower.indexing import WHOLE, Axis, Indexing, labels_of, renamed
+from eindiff.program.lower.indexing import WHOLE, Indexing
+from eindiff.program.lower.places import Axis, labels_of, renamed
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.operations import Assignment, Cut, Operation, Operations
@@ -101,20 +102,22 @@ class Arrays:
 
     # Sums
 
-    def add(self, values: Sequence[Value], shape: Shape, hint: Labels) -> Value:
-        """The sum of values: plain terms become one tensor, the others keep their places."""
+    def add(self, values: Sequence[Value], shape: Shape, hint: Labels, kept: bool = False) -> Value:
+        """The sum of values: plain terms become one tensor, the others keep their places; diagonals if they are to."""
         plain: list[tuple[Number, Tensor]] = []
         placed: list[Term] = []
         for value in values:
             for term in value.terms:
-                term = self._diagonal(term, shape)
+                term = term if kept else self._diagonal(term, shape)
+                if is_zero(term):
+                    continue
                 if term.is_plain:
                     plain.append(self.tensor(Value((term,), shape)))
                 else:
                     placed.append(term)
         placed = self._gathered(placed)
         if not plain:
-            return Value(tuple(placed), shape)
+            return Value(tuple(placed), shape) if placed else self.value(Tensor(self.operations.number(0), ()), shape)
         if len(plain) == 1:
             dense = self.value(plain[0][1], shape, plain[0][0])
         else:
@@ -176,6 +179,9 @@ class Arrays:
             return self.array(Value((diagonal,), shape))
         if (joined := self._concatenated(value)) is not None:
             return joined
+        value = self.add([value], shape, tuple(range(len(shape))))
+        if len(value.terms) == 1 and value.terms[0].is_plain:
+            return self.array(value)
         if self.operations.functional:
             return self._added_up(value)
         assignments: list[Assignment] = []
@@ -185,8 +191,14 @@ class Arrays:
             if not term.is_plain:
                 assignments.append(self._assignment(term, operands, shape, first=not assignments and not dense))
         parameters = (bool(dense), shape, tuple(assignments))
-        work = sz.total(sz.product(term.sizes[x] for x in term.core.labels) for term in value.terms)
+        work = sz.total(self._work(term) for term in value.terms)
         return self.operations.make("fill", operands, parameters, shape=shape, work=work)
+
+    @staticmethod
+    def _work(term: Term) -> Size:
+        """What putting a term at its places takes."""
+        each = 1 if term.injective else 5
+        return sz.multiply(each, sz.product(term.sizes[x] for x in term.core.labels))
 
     def _added_up(self, value: Value) -> Operation:
         """The sum of terms at their places, each as an array of its own: deltas are products with unit matrices."""
@@ -249,10 +261,13 @@ class Arrays:
         cuts, order, places = self._target(term, shape)
         core = self.products.align(term.core, order)
         if not term.injective and 0 < len(term.core.labels) < len(order):
-            # np.add.at of one index array of several axes reads past the end of values that it should broadcast
             spread = tuple([term.sizes[label] for label in order])
             core = self.operations.make("broadcast", [core], spread, shape=spread)
         operands.append(self.operations.scale(coefficient, core))
+        if not term.injective and self.products.costs is not None:
+            count = sz.product(term.sizes[label] for label in order)
+            operands.append(self.operations.make("flat", places, shape, shape=(count,)))
+            return "at", sign, (), 1
         operands.extend(places)
         if term.injective and not cuts and not places:
             return "diagonal", sign, subscripts([sum(map(labels_of, term.axes), ())], order), 0
@@ -278,6 +293,11 @@ class Arrays:
         if self.operations.functional and not axis.labels and axis.table is None:
             return axis.offset  # helpers count from the start
         return self.indexing.cut(axis, size, term.sizes)
+
+
+def is_zero(term: Term) -> bool:
+    """Whether a term is the number 0."""
+    return term.coefficient == 0 or (term.core.operation.op == "number" and term.core.operation.parameters[0] == 0)
 
 
 def _start_along(term: Term, along: int) -> Size | None:

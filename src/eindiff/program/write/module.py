@@ -27,7 +27,8 @@ from eindiff.program.backends.backend import Spelling
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.costs import Costs
 from eindiff.program.lower.lowering import Lowering
-from eindiff.program.operations import ARITHMETIC, BLAS, Operation, Operations, reachable, tidy
+from eindiff.program.operations import ARITHMETIC, BLAS, Operation, Operations, is_known_table, reachable, tidy
+from eindiff.program.write.grammar import kind_of, places_of
 from eindiff.program.write.statements import Printer, Statement, Written
 
 Outputs = Expr | Mapping[str, Expr]
@@ -188,8 +189,10 @@ class Module:
         signature = ", ".join([*self.signature(), *(f"{buffer}=None" for buffer in printer.buffers.values())])
         text = "\n".join([f"def {self.name}({signature}):", *(f"    {line}" for line in body)])
         constants = ["\n".join(self.constants)] if self.constants else []
-        helpers = _helpers(target, text)
-        parts = ["\n".join(_imports(target, "\n".join([text, *constants, *helpers]))), *constants, *helpers, text]
+        helpers = _helpers(target, "\n".join([text, *(line for line in self.constants if line.startswith("P"))]))
+        head = "\n".join(_imports(target, "\n".join([text, *constants, *helpers])))
+        needed = any(line.startswith("P") for line in self.constants)
+        parts = [head, *helpers, *constants, text] if needed else [head, *constants, *helpers, text]
         return Program("\n\n\n".join(parts) + "\n", statements, list(found), spelling, costs)
 
     def _literals(self, outputs: Sequence[Operation], spelling: Spelling) -> dict[Operation, Written]:
@@ -206,7 +209,24 @@ class Module:
                 line = f"{name} = {text}"
                 wrapper = textwrap.TextWrapper(100, subsequent_indent="    ", break_long_words=False)
                 self.constants += wrapper.wrap(line) if len(line) < LONG else [line]
-        return names
+        return names | self._known_places(outputs, spelling, names) if movable else names
+
+    def _known_places(
+        self, outputs: Sequence[Operation], spelling: Spelling, names: Mapping[Operation, Written]
+    ) -> dict[Operation, Written]:
+        """Places that depend on no input, as constants of the module."""
+        found: dict[Operation, Written] = {}
+        for user in reachable(outputs):
+            for x in user.operands if not is_known_table(user) else ():
+                while x.cheap and x.operands:
+                    x = x.operands[0]
+                if is_known_table(x) and x.op not in ("number", "table") and x not in found:
+                    name = f"P{len(found)}"
+                    while name in self.names.taken:
+                        name += "_"
+                    found[x] = Written(name)
+                    self.constants.append(f"{name} = {_known_text(x, spelling, names)}")
+        return found
 
     def signature(self) -> list[str]:
         """The parameters: variables by name, and then sizes that no variable shows, by keyword."""
@@ -242,6 +262,18 @@ class Module:
         more, less = map(self.names.size, sz.inequality(condition.quantity))
         empty = "".join(f"{self.names.size(size)} == 0 or " for size in condition.axes)
         return f"assert {empty}{more} >= {less}, {json.dumps(str(condition), ensure_ascii=False)}"
+
+
+def _known_text(x: Operation, spelling: Spelling, names: Mapping[Operation, Written]) -> str:
+    """An operation on integers that are known, as one expression."""
+    if x in names:
+        return names[x].text
+    places = places_of(x, spelling.reading)
+    texts = []
+    for y, place in zip(x.operands, places, strict=True):
+        text = _known_text(y, spelling, names)
+        texts.append(text if y in names or kind_of(y, text) in place else f"({text})")
+    return spelling.template(x).format(*texts)
 
 
 def _helpers(target: Backend, text: str) -> list[str]:

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from eindiff.core.traverse import post_order
 from eindiff.planning import tuning
 from eindiff.program.backends.backend import Spelling
 from eindiff.program.costs import Costs
-from eindiff.program.operations import Operation, count_uses, reachable
+from eindiff.program.operations import Operation, count_uses
 from eindiff.program.write.grammar import ATOM, kind_of, places_of
 
 LINE = 96  # columns of a line of source, without its indentation
@@ -97,7 +98,7 @@ class Printer:
     def run(self) -> list[Statement]:
         """The statements; afterwards `results` has what stands for each output."""
         wanted = [x for _, x in self.outputs]
-        order = reachable(wanted)
+        order = post_order(wanted, lambda x: () if x in self.pieces else x.operands)
         self.uses = count_uses(order, wanted)
         for x in order:
             for y in x.operands:
@@ -244,7 +245,7 @@ class Printer:
 
     def _is_writable(self, x: Operation) -> bool:
         """Whether a value lies in an array of numbers that is neither an input nor a constant."""
-        while (x.view or x.cheap) and x.operands and x.op != "diagonal":
+        while (x.view or x.cheap) and x.operands and x.op not in ("diagonal", "windows"):
             x = x.operands[0]
         return not (x.view or x.cheap or x.op in ("constant", "table", "positive"))
 
@@ -255,9 +256,11 @@ class Printer:
 
     def _is_shared(self, x: Operation) -> bool:
         """Whether an array is an input or used more than once, itself or what it is a view of."""
+        if not self._is_writable(x):
+            return True
         while self.uses[x] == 1 and (x.view or x.cheap) and x.operands:
             x = x.operands[0]
-        return self.uses[x] > 1 or not self._is_writable(x)
+        return self.uses[x] > 1
 
     @staticmethod
     def _root(x: Operation) -> Operation:

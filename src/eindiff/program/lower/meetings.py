@@ -1,0 +1,105 @@
+"""Where two maps of one label meet: what the labels are for which both say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import gcd
+
+from eindiff.core import sizes as sz
+from eindiff.core.networks import new_label
+from eindiff.core.sizes import Size
+from eindiff.program.costs import Costs
+from eindiff.program.lower.places import Index, affine
+
+NEVER: dict[int, Index] = {}  # stands for the solution of what cannot be solved
+
+
+class Meetings:
+    """Solves equations between places, for sizes that share a program with known ones."""
+
+    def __init__(self, costs: Costs | None) -> None:
+        self.costs = costs
+
+    def solved(self, a: Index, b: Index, sizes: dict[int, Size]) -> dict[int, Index] | None:
+        """What labels are where two indices are equal; `NEVER` if they never are, None if there is no formula."""
+        if a == b:
+            return {}
+        if a.table is not None or b.table is not None:
+            return None
+        steps = [*a.strides, *((label, sz.multiply(-1, stride)) for label, stride in b.strides)]
+        difference = affine(sz.subtract(b.offset, a.offset), steps)  # so many of these steps are needed
+        total, strides = difference.offset, difference.strides
+        if len(strides) not in (1, 2) or {stride not in (1, -1) for _, stride in strides} == {True}:
+            known = [x for x in (total, *(stride for _, stride in strides)) if isinstance(x, int)]
+            if len(known) <= len(strides):
+                return None
+            divisor = gcd(*known[1:])
+            if known[0] % divisor if divisor else known[0]:
+                return NEVER
+            total, strides = known[0] // divisor, tuple([(x, int(y) // divisor) for x, y in strides])
+        match strides:
+            case ((label, 1 | -1 as sign),):
+                return self._at(label, sz.multiply(sign, total), sizes)
+            case ((first, 1 | -1 as one), (second, 1 | -1 as other)):
+                return self._along(first, second, sz.multiply(one, total), one != other, sizes)
+        return self._one(total, strides, sizes)
+
+    def _one(
+        self, total: Size, strides: Sequence[tuple[int, Size]], sizes: Mapping[int, Size]
+    ) -> dict[int, Index] | None:
+        """A label as a function of the others, if it has a place for all of these."""
+        for label, sign in strides:
+            if sign in (1, -1):
+                rest = [(x, sz.multiply(-1, sz.multiply(sign, step))) for x, step in strides if x != label]
+                index = affine(sz.multiply(sign, total), rest)
+                if self._is_in_range(index, sizes[label], sizes):
+                    return {label: index}
+        return None
+
+    def _is_in_range(self, index: Index, size: Size, sizes: Mapping[int, Size]) -> bool:
+        """Whether an index has a place on an axis for all values of its labels."""
+        lowest = highest = index.offset
+        for label, step in index.strides:
+            last = sz.multiply(step, sz.subtract(sizes[label], 1))
+            if self._is_size(last):
+                highest = sz.add(highest, last)
+            elif self._is_size(sz.multiply(-1, last)):
+                lowest = sz.add(lowest, last)
+            else:
+                return False
+        return self._is_size(lowest) and self._is_size(sz.subtract(sz.subtract(size, 1), highest))
+
+    def _at(self, label: int, place: Size, sizes: Mapping[int, Size]) -> dict[int, Index] | None:
+        """A label that has to be at one place."""
+        left = sz.subtract(sz.subtract(sizes[label], 1), place)
+        if any(isinstance(x, int) and x < 0 for x in (place, left)):
+            return NEVER
+        return {label: Index(place)} if self._is_size(place) and self._is_size(left) else None
+
+    def _along(self, p: int, q: int, moved: Size, forward: bool, sizes: dict[int, Size]) -> dict[int, Index] | None:
+        """Labels with `p = q + moved`, or `p = moved - q`, as functions of a new one that counts where both are."""
+        first = moved if forward else sz.subtract(sz.add(moved, 1), sizes[q])  # the least p for which there is a q
+        beyond = sz.add(first, sizes[q])
+        start, end = self._largest(first, 0), self._largest(sz.multiply(-1, beyond), sz.multiply(-1, sizes[p]))
+        if start is None or end is None:
+            return None
+        end = sz.multiply(-1, end)
+        count = sz.subtract(end, start)
+        if isinstance(count, int) and count <= 0:
+            return NEVER
+        if not self._is_size(count):
+            return None
+        if count == sizes[p] == sizes[q] and forward and moved == 0:
+            return {p: Index(0, ((q, 1),))}
+        label = new_label(sizes, count)
+        step, offset = (1, sz.subtract(start, moved)) if forward else (-1, sz.subtract(moved, start))
+        return {p: Index(start, ((label, 1),)), q: Index(offset, ((label, step),))}
+
+    def _largest(self, a: Size, b: Size) -> Size | None:
+        """The larger one of two sizes, if one is for all sizes that share a program."""
+        left = sz.subtract(a, b)
+        return a if self._is_size(left) else b if self._is_size(sz.multiply(-1, left)) else None
+
+    def _is_size(self, size: Size) -> bool:
+        """Whether a size is not negative for all sizes that share a program."""
+        return sz.never_negative(size) or (self.costs is not None and self.costs.least(size) >= 0)

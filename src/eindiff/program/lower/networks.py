@@ -1,0 +1,307 @@
+"""Sums of products of tensors and index maps, as tensors with places for their entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from eindiff.core import sizes as sz
+from eindiff.core.labels import Labels
+from eindiff.core.nodes import Number
+from eindiff.core.sizes import Size
+from eindiff.planning import tuning
+from eindiff.planning.relation_order import Applied, Order, Relation, relation_order
+from eindiff.program.lower.indexing import Indexing
+from eindiff.program.lower.meetings import NEVER, Meetings
+from eindiff.program.lower.places import Axis, Index, known_table, labels_of
+from eindiff.program.lower.products import Products
+from eindiff.program.lower.tensors import Tensor
+from eindiff.program.lower.values import Arrays, Term, Value
+from eindiff.program.operations import Operations
+
+Sizes = dict[int, Size]
+Maps = list[tuple[int, Index]]  # labels, and what each of them is a function of
+
+
+@dataclass(slots=True)
+class Network:
+    """A sum over all labels that no axis has."""
+
+    factors: list[Tensor]
+    maps: Maps
+    axes: tuple[Axis, ...]
+    labels: set[int]
+    sizes: Sizes
+
+
+class Networks:
+    """Contracts networks."""
+
+    def __init__(self, operations: Operations, products: Products, indexing: Indexing, arrays: Arrays) -> None:
+        self.operations = operations
+        self.products = products
+        self.indexing = indexing
+        self.arrays = arrays
+        self.meetings = Meetings(products.costs)
+
+    def term(
+        self, coefficient: Number, factors: list[Tensor], maps: Maps, output: Labels, sizes: Sizes, hint: Labels
+    ) -> Term:
+        """The sum of products of tensors and index maps, as a tensor with places for its entries.
+
+        All labels that `sizes` has are summed over, unless they are in the output. Maps are taken out one by one, each
+        by an identity that holds whatever the rest is:
+        two maps of one label say where their inputs are equal;
+        a label that one map alone says, and not by itself, is replaced by what it is a function of;
+        a map whose inputs no other map and no axis knows is summed over together with the factors that know them;
+        any other map is a factor, the array that is 1 where it holds.
+        """
+        network = Network(list(factors), list(maps), output, set(sizes), sizes)
+        if not self._meet(network):
+            return self._zero(output, sizes)
+        if (order := self._order(network)) is not None:
+            self._follow(network, order)
+        return self._finished(coefficient, network, output, hint)
+
+    def _finished(self, coefficient: Number, network: Network, output: Labels, hint: Labels) -> Term:
+        """The term when all maps are taken out that are left."""
+        sizes = network.sizes
+        shape = tuple([sizes[label] for label in output])
+        while network.maps:
+            self._take_out(network)
+            if not self._meet(network):
+                return self._zero(output, sizes)
+        coefficient, core = self._contracted(coefficient, network, hint)
+        if all(isinstance(axis, int) for axis in network.axes):
+            return Term(coefficient, core, network.axes, sizes)
+        core, axes = self.indexing.simplify_places(core, network.axes, sizes, shape)
+        return Term(coefficient, core, axes, sizes, _is_injective(axes))
+
+    def _zero(self, output: Labels, sizes: Sizes) -> Term:
+        axes = tuple(range(len(output)))
+        return Term(1, Tensor(self.operations.number(0), ()), axes, {k: sizes[x] for k, x in enumerate(output)})
+
+    # Maps
+
+    def _take_out(self, network: Network) -> None:
+        """Use all maps that are labels' only ones and depend on no other, or else one map."""
+        maps, axes = network.maps, network.axes
+        targets = [target for target, _ in maps]
+        chosen: dict[int, Index] = {}
+        for target, index in maps:
+            if (
+                targets.count(target) == 1
+                and not set(index.labels) & {target, *chosen}
+                and not any(target in other.labels for other in chosen.values())
+            ):
+                chosen[target] = index
+        if chosen:
+            network.maps = [(target, index) for target, index in maps if target not in chosen]
+            return self._substitute(network, chosen)
+        target, index = maps[0]
+        same = [k for k, other in enumerate(targets) if other == target]
+        alone = next((k for k in (*same[1:2], 0) if _is_alone(maps, k, axes)), None)
+        if alone is not None:
+            network.maps = [*maps[:alone], *maps[alone + 1 :]]
+            self._sum_out(network, maps[alone])
+        else:
+            match = self._match(Index(0, ((target, 1),)), index, network.sizes)
+            network.factors, network.maps = [*network.factors, match], maps[1:]
+        return None
+
+    def _substitute(self, network: Network, places: Mapping[int, Index]) -> None:
+        """Put what labels are functions of in their places; none is a function of another one of them."""
+        sizes = network.sizes
+        network.labels.difference_update(places)
+        network.labels.update(x for index in places.values() for x in index.labels)
+        network.factors = [self.indexing.gather(x, places, sizes) for x in network.factors]
+        for target, index in places.items():
+            network.maps = [(x, self.indexing.substitute(inner, target, index, sizes)) for x, inner in network.maps]
+            network.axes = tuple([self._replaced(axis, target, index, sizes) for axis in network.axes])
+
+    def _replaced(self, axis: Axis, target: int, index: Index, sizes: Mapping[int, Size]) -> Axis:
+        if isinstance(axis, int):
+            return index if axis == target else axis
+        return self.indexing.substitute(axis, target, index, sizes)
+
+    def _meet(self, network: Network) -> bool:
+        """Solve maps of one label for what they are functions of; False if they never meet."""
+        found = True
+        while found:
+            found = False
+            seen: dict[int, Index] = {}
+            for place, (target, index) in enumerate(network.maps):
+                other = Index(0, ((target, 1),)) if target in index.labels else seen.get(target)
+                seen.setdefault(target, index)
+                solution = self.meetings.solved(other, index, network.sizes) if other is not None else None
+                if solution is NEVER:
+                    return False
+                if solution is not None:
+                    del network.maps[place]
+                    for label, place_of in solution.items():
+                        if label == target:  # the label itself is known
+                            network.maps.append((label, place_of))
+                        else:
+                            self._rename(network, label, place_of)
+                    found = True
+                    break
+        return True
+
+    def _rename(self, network: Network, label: int, index: Index) -> None:
+        """Put what a label is in its place, where it may be what a map says too."""
+        if any(target == label for target, _ in network.maps):
+            network.maps.append((label, index))
+        else:
+            self._substitute(network, {label: index})
+
+    def _match(self, a: Index, b: Index, sizes: Mapping[int, Size]) -> Tensor:
+        """1 where two indices are equal: two maps that meet without anything to put into an array between them."""
+        order = tuple(dict.fromkeys(a.labels + b.labels))
+        left, right = (self.indexing.array(x, order, sizes) for x in (a, b))
+        return Tensor(self.operations.make("call", [left, right], ("equal",)), order)
+
+    def _sum_out(self, network: Network, chosen: tuple[int, Index]) -> None:
+        """Put a map that is alone, with the factors that know its inputs, into an array over its target."""
+        target, index = chosen
+        inputs, sizes = set(index.labels), network.sizes
+        inside = [x for x in network.factors if inputs & set(x.labels)]
+        rest = [x for x in network.factors if not inputs & set(x.labels)]
+        needed = {target, *_known_labels(network.maps, network.axes)}.union(*(x.labels for x in rest))
+        labels = inputs.union(*(x.labels for x in inside))
+        output = (target, *sorted((labels & needed) - {target}))
+        scope = {x: sizes[x] for x in (*labels, target)}
+        term = self.term(1, inside, [chosen], output, scope, output)
+        array = self.arrays.array(Value((term,), tuple([sizes[x] for x in output])))
+        network.factors = [*rest, Tensor(array, output)]
+        network.labels -= labels - needed
+
+    # Orders of multiplication with maps between
+
+    def _order(self, network: Network) -> Order | None:
+        """When maps are used, where it is better to use some of them between two products."""
+        costs = self.products.costs
+        if costs is None or not network.maps or not network.factors:
+            return None
+        if any(target in index.labels for target, index in network.maps):
+            return None
+        values = {label: costs.evaluate(network.sizes[label]) for label in network.labels}
+        if prod(values.values()) < tuning.RELATED_ENTRIES:
+            return None
+        operands = tuple([tuple(sorted(labels)) for labels in _groups(network.factors)])
+        relations = tuple([Relation(target, x.labels, x.table is not None) for target, x in network.maps])
+        kept = tuple(dict.fromkeys([x for axis in network.axes for x in labels_of(axis)]))
+        order = relation_order(operands, relations, kept, tuple(sorted(values.items())))
+        return order if order is not None and order.steps else None
+
+    def _follow(self, network: Network, order: Order) -> None:
+        """Use maps early, and then others between products."""
+        groups = list(_groups(network.factors).values())
+        late = {k: one for k, one in enumerate(network.maps) if k not in order.early}
+        targets = {network.maps[k][0] for k in order.early}
+        while early := {x: index for x, index in network.maps if x in targets and not targets & set(index.labels)}:
+            network.maps = [one for one in network.maps if one[0] not in early]
+            targets -= set(early)
+            self._substitute(network, early)
+        late = dict(zip(late, network.maps, strict=True))
+        tensors = [[network.factors[k] for k in group] for group in groups]
+        results = [self._applied(step, tensors, late, network.sizes) for step in order.steps]
+        mentioned = set().union(*(_mentioned(step, tensors, late) for step in order.steps))
+        network.labels -= mentioned.difference(*(step.labels for step in order.steps))
+        network.maps = []
+        network.factors = [*(x for k in order.operands for x in tensors[k]), *results]
+
+    def _applied(
+        self, step: Applied, tensors: list[list[Tensor]], late: Mapping[int, tuple[int, Index]], sizes: Sizes
+    ) -> Tensor:
+        """The product of some factors, with maps applied to it."""
+        factors = [x for k in step.operands for x in tensors[k]]
+        factors += [self._applied(inner, tensors, late, sizes) for inner in step.steps]
+        coefficient, product = self.products.contract(1, factors, tuple(sorted(step.before)), sizes)
+        maps = [late[k] for k in step.relations]
+        labels = {*step.before, *(x for target, index in maps for x in (target, *index.labels))}
+        output = tuple(sorted(step.labels))
+        scope = {x: sizes[x] for x in labels}
+        network = Network([product], maps, output, labels, scope)
+        term = self._finished(coefficient, network, output, output)
+        return Tensor(self.arrays.array(Value((term,), tuple([sizes[x] for x in output]))), output)
+
+    def _contracted(self, coefficient: Number, network: Network, hint: Labels) -> tuple[Number, Tensor]:
+        """The product of factors, summed over what the result does not have; what no factor has counts its size."""
+        factors, sizes = network.factors, network.sizes
+        bound = {label for x in factors for label in x.labels}
+        kept = dict.fromkeys([label for axis in network.axes for label in labels_of(axis)])
+        free = sorted(network.labels - bound - set(kept))
+        factors = factors + [Tensor(self.indexing.size(sizes[x]), ()) for x in free]
+        if not factors:
+            return coefficient, Tensor(self.operations.number(1), ())
+        liked = [x for x in dict.fromkeys((*hint, *kept)) if x in kept and x in bound]
+        return self.products.contract(coefficient, factors, tuple(liked), sizes)
+
+
+def _groups(factors: Sequence[Tensor]) -> dict[frozenset[int], list[int]]:
+    """The places of factors that have the same labels."""
+    groups: dict[frozenset[int], list[int]] = {}
+    for k, x in enumerate(factors):
+        groups.setdefault(frozenset(x.labels), []).append(k)
+    return groups
+
+
+def _mentioned(step: Applied, tensors: list[list[Tensor]], late: Mapping[int, tuple[int, Index]]) -> set[int]:
+    """All labels in a step."""
+    labels = {label for k in step.operands for x in tensors[k] for label in x.labels}
+    labels.update(x for k in step.relations for x in (late[k][0], *late[k][1].labels))
+    return labels.union(*(_mentioned(inner, tensors, late) for inner in step.steps))
+
+
+def _known_labels(maps: Maps, axes: tuple[Axis, ...]) -> set[int]:
+    """The labels of some maps and axes."""
+    return {x for axis in axes for x in labels_of(axis)}.union(*({target, *index.labels} for target, index in maps))
+
+
+def _is_alone(maps: Maps, which: int, axes: tuple[Axis, ...]) -> bool:
+    """Whether no other map, no axis, and not its own target knows the inputs of a map."""
+    target, index = maps[which]
+    others = [other for k, other in enumerate(maps) if k != which]
+    return not set(index.labels) & {target, *_known_labels(others, axes)}
+
+
+def _is_injective(axes: tuple[Axis, ...]) -> bool:
+    """Whether different labels surely have different places: each label is an axis, or the only one of an index, or
+    tables say different places for all labels that they have together."""
+    alone: set[int] = set()
+    labels: set[int] = set()
+    tables: list[Tensor] = []
+    for axis in axes:
+        labels.update(labels_of(axis))
+        if isinstance(axis, int):
+            alone.add(axis)
+        elif axis.table is not None:
+            tables.append(axis.table)
+        elif len(axis.strides) == 1 and sz.sign(axis.strides[0][1]):
+            alone.add(axis.strides[0][0])
+    return labels <= alone or _are_distinct([x for x in tables if set(x.labels) - alone], labels - alone)
+
+
+def _are_distinct(tables: Sequence[Tensor], labels: set[int]) -> bool:
+    """Whether tables together say different places for different values of some labels, those of others given."""
+    order = tuple(dict.fromkeys([label for table in tables for label in table.labels]))
+    if not labels <= set(order):
+        return False
+    columns = []
+    for table in tables:
+        if (values := known_table(table.operation)) is None:
+            return False
+        present = [label for label in order if label in table.labels]
+        turned = values.transpose([table.labels.index(label) for label in present])
+        columns.append(turned[tuple([slice(None) if label in present else None for label in order])])
+    counts = np.broadcast_shapes(*(column.shape for column in columns))
+    places = np.zeros(counts, dtype=int)
+    for axis, label in enumerate(order):
+        if label not in labels:
+            columns.append(np.arange(counts[axis]).reshape([-1 if k == axis else 1 for k in range(len(order))]))
+    for column in columns:
+        places = places * (int(column.max(initial=0)) + 1) + column
+    return np.unique(places).size == places.size
