@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -245,21 +245,22 @@ def test_types() -> None:
 
 # What is refused
 
+OUTSIDE, HOLDER = np.zeros(3), SimpleNamespace(array=np.zeros(3))
 REFUSED: dict[str, tuple[Callable, str]] = {
     "a diagonal": (lambda x: np.diagonal(np.outer(x, x)).fill(1.0), "it is read-only"),
     "repeated entries": (lambda x: np.broadcast_to(x, (2, 3)).fill(1.0), "it is read-only"),
     "another shape": (lambda x: x.__iadd__(np.ones((2, 3))), "does not fit"),
     "a place that is not there": (lambda x: x.__setitem__(3, 1.0), "out of bounds"),
     "a place that depends on values": (lambda x: x.__setitem__(x[0], 1.0), "an index or a mask needs the value"),
-    "an array of NumPy": (lambda x: np.zeros(3).__iadd__(x), r"write a = a \+ b instead of a \+= b"),
-    "entries of an array of NumPy": (lambda x: np.zeros(3).__setitem__(0, x[0]), "np.zeros_like of a symbolic one"),
+    "an array from outside": (lambda x: OUTSIDE.__iadd__(x), "an array from outside of the function.* a copy"),
+    "entries of an array from outside": (lambda x: OUTSIDE.__setitem__(0, x[0]), "an array from outside"),
+    "an attribute that is an array": (lambda x: HOLDER.array.__iadd__(x), r"write a = a \+ b instead of a \+= b"),
     "a derivative inside": (
         lambda x: np.sum(ed.gradient(np.sum)(x)),
         "called with symbolic arrays, inside of a function",
     ),
     "a copy in another process": (lambda x: pickle.dumps(x), "pickle needs the value of x"),
     "a key": (lambda x: {x[0]: 1}, "unhashable type"),
-    "max of Python": (lambda x: max(1e-9, x[0]), "np.maximum or np.minimum"),
     "a density that looks at values": (lambda x: np.sum(scipy.stats.cauchy._logpdf(x)), "an index or a mask needs"),
     "an attribute": (lambda x: x.strides, "no attribute 'strides'"),
 }
@@ -287,8 +288,8 @@ def test_parts_of_named_size_do_not_change() -> None:
 
 
 def test_errors_name_the_line() -> None:
-    with pytest.raises(EindiffError, match=r"\(test_numpy_changes.py:\d+: .*math.*\)"):
-        ed.gradient(lambda x: math.exp(x[0]))(POINT)
+    with pytest.raises(EindiffError, match=r"\(test_numpy_changes.py:\d+: .*complex.*\)"):
+        ed.gradient(lambda x: abs(complex(x[0])))(POINT)
     with pytest.raises(EindiffError, match=r"AttributeError: .*\(test_numpy_changes.py:\d+: .*interface.*\)"):
         ed.gradient(lambda x: x.sum() * x.__array_interface__["version"])(POINT)
     with pytest.raises(AttributeError, match="has no attribute 'upper'"):  # an error that the function has with arrays

@@ -182,8 +182,7 @@ def test_functions_that_look_at_values_of_other_arguments() -> None:
     assert gradient(x, 1.0, np.array([1, 2]), 2 * weights).tolist() == [0, 8, 24, 0]
     assert gradient(x, 1.0, np.array([0, 2]), weights).tolist() == [2, 0, 12, 0]
     assert gradient.traces == 3
-    with pytest.raises(EindiffError, match=r"a branch of Python .* a function of kind"):
-        ed.gradient(f, argnums=1)(x, 1.0, np.array([0, 2]), weights)
+    assert ed.gradient(f, argnums=1)(x, 1.0, np.array([0, 2]), weights) == 0
 
 
 def test_captured_arrays() -> None:
@@ -214,21 +213,12 @@ def test_names_do_not_clash() -> None:
     assert_close(ed.jacobian(np.exp)(v), np.diag(np.exp(v)), EXACT)
 
 
-def _into_zeros(x: Any) -> Any:
-    y = np.zeros(2)
-    for k in range(2):
-        y[k] = x[k] ** 2
-    return y
-
-
 @pytest.mark.parametrize(("f", "message"), [
     (lambda x: x, "it has shape 3, but a gradient is that of a number"),
     (lambda x: None, "must return numbers or arrays, not None"),
     (lambda x: "text", "must return numbers or arrays, not 'text'"),
-    (lambda x: x.sum() if x[0] > 0 else 0.0, "a branch of Python"),
-    (_into_zeros, "cannot take symbolic entries one by one: join them with np.stack"),
-    (lambda x: np.array([x[0]], dtype=int), "it holds real numbers"),
-    (lambda x: np.asarray(x).sort(), "order of entries"),
+    (lambda x: np.array([x[0]], dtype=complex), "it holds real numbers"),
+    (lambda x: np.linalg.eigvals(np.outer(x, x))[0], "only real numbers have derivatives"),
 ])  # fmt: skip
 def test_functions_that_cannot_be_traced(f: Callable, message: str) -> None:
     with pytest.raises(EindiffError, match=message):

@@ -151,6 +151,17 @@ def bind_from_unneeded(outputs: Sequence[Expr], arrays: Mapping[str, Any], bindi
     bindings.update({name: values.pop() for name, values in found.items() if len(values) == 1})
 
 
+class Values:
+    """The values of expressions at some arrays, one after the other; they may be no numbers."""
+
+    def __init__(self, arrays: Mapping[Variable, Any]) -> None:
+        self._interpreter = _Interpreter({v: np.asarray(array, float) for v, array in arrays.items()}, {})
+
+    def __call__(self, expr: Expr) -> Array:
+        with np.errstate(all="ignore"):
+            return self._interpreter.found(plain(expr))
+
+
 class _Interpreter:
     """Evaluates nodes in topological order, each once."""
 
@@ -168,6 +179,21 @@ class _Interpreter:
             if np.isnan(self.values[output]).any():
                 self._explain_nan(order)
         return [np.array(self.values[output]) for output in outputs]
+
+    def found(self, expr: Expr) -> Array:
+        """The value of one more expression, not a number where it is none; what was computed before is kept."""
+        waiting = [expr]
+        while waiting:
+            node = waiting[-1]
+            children = [] if node in self.values else node.children
+            skipped = is_index_map if isinstance(node, Einsum) else (lambda _: False)
+            unknown = [child for child in children if child not in self.values and not skipped(child)]
+            waiting += unknown
+            if not unknown:
+                waiting.pop()
+                if node not in self.values:
+                    self.values[node] = self.value(node)
+        return self.values[expr]
 
     def size(self, size: sz.Size) -> int:
         return sz.evaluate(size, self.bindings)

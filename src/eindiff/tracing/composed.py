@@ -114,6 +114,8 @@ COMPOSED: dict[str, Callable[..., Expr]] = {
     "logical_xor": lambda a, b: functions.where(a, _not(b), truth(b)),
     # constant almost everywhere
     "floor_divide": _floor_divide,
+    "fmod": fmod,
+    "copysign": lambda a, b: multiply(functions.abs(a), functions.where(functions.greater(0, b), -1, 1)),
     "remainder": lambda a, b: subtract(a, multiply(b, _floor_divide(a, b))),
     # scipy.special
     "logit": lambda x: subtract(functions.log(x), functions.log1p(multiply(-1, x))),

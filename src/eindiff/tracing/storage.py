@@ -10,6 +10,7 @@ import numpy as np
 from eindiff.core.nodes import Expr
 from eindiff.functions import multilinear as arrays
 from eindiff.tracing.places import gathered, grid, placed, scattered
+from eindiff.tracing.questions import Question
 
 
 class Storage:
@@ -20,10 +21,11 @@ class Storage:
     entries in row-major order.
     """
 
-    __slots__ = ("_expr", "_owner", "_pieces", "_slot", "dtype", "shape")
+    __slots__ = ("_expr", "_owner", "_pieces", "_slot", "dtype", "question", "shape")
 
-    def __init__(self, expr: Expr, dtype: np.dtype) -> None:
+    def __init__(self, expr: Expr, dtype: np.dtype, question: Question | None = None) -> None:
         self.shape, self.dtype = expr.shape, dtype
+        self.question = question  # whose answer the entries are, until they change
         self._expr = expr
         self._pieces: list[tuple[np.ndarray, Expr]] = []  # places, and the values there
         self._owner: np.ndarray | None = None  # the piece that each entry belongs to; None: all are those of `_expr`
@@ -39,7 +41,7 @@ class Storage:
 
     def replace(self, expr: Expr) -> None:
         """Write all entries."""
-        self._expr, self._owner, self._pieces = expr, None, []
+        self._expr, self._owner, self._pieces, self.question = expr, None, [], None
 
     def write(self, places: np.ndarray, value: Expr) -> None:
         """Write values, in the shape of their places; of two at one place the last one counts, as in NumPy."""
@@ -47,6 +49,7 @@ class Storage:
             everything = self.places()
             self._pieces = [(everything, self._expr)]
             self._owner, self._slot = np.zeros(everything.size, int), everything.ravel().copy()
+        self.question = None
         self._owner[places] = len(self._pieces)
         self._slot[places] = np.arange(places.size).reshape(places.shape)
         self._pieces.append((places, value))
@@ -56,7 +59,7 @@ class Storage:
         if self._owner is not None and places is not None:
             owner = self._owner[places]
             if owner.size and (owner == owner.flat[0]).all():
-                return _part(self._pieces[int(owner.flat[0])][1], self._slot[places])
+                return part(self._pieces[int(owner.flat[0])][1], self._slot[places])
         return view(self._whole())
 
     def _whole(self) -> Expr:
@@ -76,10 +79,10 @@ class Storage:
             lines = grid(chosen)
             kept = kept[chosen if lines is None else lines]
         shape = self._sizes()
-        return scattered(_part(value, kept), placed(places.ravel()[kept], shape), shape)
+        return scattered(part(value, kept), placed(places.ravel()[kept], shape), shape)
 
 
-def _part(value: Expr, numbers: np.ndarray) -> Expr:
+def part(value: Expr, numbers: np.ndarray) -> Expr:
     """The entries of a value with some numbers."""
     if numbers.shape == value.shape and np.array_equal(numbers.ravel(), np.arange(numbers.size)):
         return value

@@ -1,7 +1,7 @@
 """A derivative of a function of arrays, as a function of the same arguments: traced, differentiated and compiled once.
 
-A trace serves all calls with arguments of the same shapes and types, as long as what the function sees around it is the
-same. What a library of arrays does in its own way is asked of its `Library`.
+A trace serves all calls with arguments of the same shapes and types that take the same branches, as long as what the
+function sees around it is the same. What a library of arrays does in its own way is asked of its `Library`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
 from eindiff.core.recent import Seen
+from eindiff.tracing.branches import Branches
 from eindiff.tracing.closures import HashedOnce, Surroundings
 from eindiff.tracing.computation import Computation, Lowered, Programs
 from eindiff.tracing.derivatives import Kind, Options, Selection, check_directions, direction_name, selection
@@ -129,7 +130,10 @@ class TracedFunction:
             if isinstance(found, frozenset):  # it looks at the values of these leaves
                 known |= found
                 key = (key, *[self.library.contents(self, arguments, k) for k in sorted(found)])
-            elif found is not None and found.holds() and (found.is_verified or not self.verify):
+                continue
+            if isinstance(found, Branches):
+                found = found.find(partial(self._arrays, arguments))
+            if found is not None and found.holds() and (found.is_verified or not self.verify):
                 return found
             else:
                 try:
@@ -149,11 +153,22 @@ class TracedFunction:
             self._compare(arguments, traced)
         if traced is not found and traced.is_lasting:
             arrays = [array for _, array in around.arrays.values()]
-            self._memory.keep(key, traced, traced.nbytes, arrays)
+            kept = self._with_branches(key, traced)
+            nbytes = sum(one.nbytes for one in kept) if isinstance(kept, Branches) else traced.nbytes
+            self._memory.keep(key, kept, nbytes, arrays)
             if traced.is_verified and not around.holds():  # it counts its calls, for instance, without an effect
                 self._around = again = self.library.surroundings(self.function)
-                self._memory.keep(_moved(key, around.key, again.key), traced, traced.nbytes, arrays)
+                self._memory.keep(_moved(key, around.key, again.key), kept, nbytes, arrays)
         return traced
+
+    def _with_branches(self, key: Any, traced: Traced) -> Traced | Branches:
+        """What is remembered: a trace as it is, or together with those of other branches."""
+        if not traced.answers:
+            return traced
+        before = self._memory.get(key)
+        branches = before if isinstance(before, Branches) else Branches(self.library)
+        branches.keep(traced)
+        return branches
 
     def _compare(self, arguments: Arguments, traced: Traced) -> None:
         """Compare the traced function with itself, if there are numbers to do so."""

@@ -21,6 +21,7 @@ from eindiff.core.recent import once
 from eindiff.functions.multilinear import as_expr
 from eindiff.structure.compile import compile
 from eindiff.tracing.names import VariableNames, argument_names, function_name
+from eindiff.tracing.numpy.buffers import new_memory
 from eindiff.tracing.numpy.protocol import NeedsValueError
 from eindiff.tracing.numpy.traced_array import argument, has_traced, joined, unwrapped
 from eindiff.tracing.numpy.trees import flatten, leaves_of, map_leaves, map_named
@@ -74,11 +75,17 @@ def _are_same(one: Any, two: Any) -> bool:
 
 
 def _run(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    view = View()
+    with new_memory() as memory:
+        return _in_view(View(memory), f, args, keywords)
+
+
+def _in_view(view: View, f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Call a function that sees what a view shows."""
     function, inputs = view.callable(f), [view.of(value) for value in args]
     named = {name: view.of(value, name) for name, value in keywords.items()}
     try:
         found = function(*inputs, **named)
+        return map_leaves(lambda leaf: unwrapped(joined(leaf)), found)
     except EindiffError as error:
         error.args = (f"{error}{user_line(error)}",)
         raise
@@ -90,7 +97,6 @@ def _run(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         raise UntraceableError(message) from error
     finally:
         view.keep()
-    return map_leaves(lambda leaf: unwrapped(joined(leaf)), found)
 
 
 class UntraceableError(EindiffError):

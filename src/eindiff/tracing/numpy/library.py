@@ -24,6 +24,7 @@ from eindiff.tracing.numpy.functions import UntraceableError, lifted, output, ru
 from eindiff.tracing.numpy.protocol import NeedsValueError
 from eindiff.tracing.numpy.traced_array import TracedArray, argument
 from eindiff.tracing.numpy.trees import flatten, leaves_of, map_named
+from eindiff.tracing.questions import answering
 from eindiff.tracing.verify import Call
 
 if TYPE_CHECKING:
@@ -174,7 +175,8 @@ class NumPyLibrary(Library):
 
         args, named = _replaced(function, arguments, symbol)
         try:
-            result = run(f, args, named)
+            with answering({x: arguments.leaves[k] for k, x in inputs.items()}) as answers:
+                result = run(f, args, named)
         except NeedsValueError as error:
             wanted = variables(*error.expressions)
             leaves = frozenset(k for k, x in inputs.items() if x in wanted)
@@ -191,7 +193,7 @@ class NumPyLibrary(Library):
         seen = list(_seen(arrays, constants))
         return Traced(
             [next(replaced) if isinstance(x, Expr) else x for x in outputs], [None] * len(outputs), structure, inputs,
-            constants, dtype=dtype, nbytes=sum(x.nbytes for x in constants.values()),
+            constants, dtype=dtype, answers=answers.given, nbytes=sum(x.nbytes for x in constants.values()),
             holds=partial(_all_hold, seen) if seen else always,
         )  # fmt: skip
 

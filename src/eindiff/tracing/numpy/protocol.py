@@ -75,7 +75,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("argmax", "argmin", "nonzero", "flatnonzero", "argwhere", "extract", "compress"), PLACES),
     **dict.fromkeys(("any", "all", "allclose", "isclose", "array_equal", "isinf", "isfinite"), BRANCH),
     **dict.fromkeys(("copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis"), NO_CHANGE),
-    **dict.fromkeys(("fmod", "divmod", "modf"), ONLY_ROUNDING),
+    **dict.fromkeys(("divmod", "modf"), ONLY_ROUNDING),
     **dict.fromkeys(("fft.fft", "fft.ifft", "fft.rfft", "angle", "linalg.eig", "linalg.eigvals"), COMPLEX),
     **dict.fromkeys(("linalg.qr", "linalg.lstsq", "linalg.matrix_rank", "linalg.cond"), NO_FACTOR),
 }

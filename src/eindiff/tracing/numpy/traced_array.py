@@ -8,10 +8,10 @@ A view is an index relation on the array that it is a view of: what NumPy makes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from eindiff.core.construct import filled
 from eindiff.core.errors import EindiffError
@@ -21,8 +21,12 @@ from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing as ix
 from eindiff.functions.multilinear import as_expr, short
 from eindiff.tracing.numpy import protocol
+from eindiff.tracing.numpy.methods import Methods
+from eindiff.tracing.numpy.numeric import COMPOSITE
 from eindiff.tracing.numpy.types import FLOAT, function_type, of_type, result_type, ufunc_type
-from eindiff.tracing.numpy.values import Values
+from eindiff.tracing.numpy.values import DISCRETE, ONLY_ASKED, TRUTHS, Values, ask, asking
+from eindiff.tracing.places import placed, scattered
+from eindiff.tracing.questions import Question
 from eindiff.tracing.shapes import broadcast_to
 from eindiff.tracing.storage import Storage
 
@@ -32,7 +36,10 @@ VIEWS = frozenset({
     "expand_dims", "broadcast_to", "broadcast_arrays", "atleast_1d", "atleast_2d", "split", "array_split", "flip",
     "flipud", "fliplr", "diagonal", "linalg.diagonal", "diag", "real",
 })  # fmt: skip
-METHODS = {**protocol.METHODS, "sum": "sum"}
+METHODS = {
+    **protocol.METHODS, "sum": "sum",
+    **{name: name for name in ("searchsorted", "argpartition", "compress", "choose", "cumprod", "resize")},
+}
 # Functions that give an array where others give a number
 ARRAYS = frozenset({"copy", "zeros_like", "ones_like", "empty_like", "full_like", "where", "imag"})
 READ_ONLY = "NumPy does not change it: it is read-only"
@@ -43,7 +50,7 @@ def _identity(expr: Expr) -> Expr:
     return expr
 
 
-class TracedArray(Values, NDArrayOperatorsMixin):
+class TracedArray(Methods, Values):
     """An array of a traced function."""
 
     __slots__ = ("_is_number", "_places", "_storage", "_view", "shape")
@@ -92,9 +99,6 @@ class TracedArray(Values, NDArrayOperatorsMixin):
     def __format__(self, spec: str) -> str:
         return repr(self)
 
-    def __round__(self, decimals: int = 0) -> TracedArray:
-        return self._call("round", (decimals,), {})
-
     # Reading and writing
 
     def _numbers(self) -> np.ndarray | None:
@@ -102,6 +106,10 @@ class TracedArray(Values, NDArrayOperatorsMixin):
         if self._places is None and all(isinstance(size, int) for size in self.shape):
             self._places = self._storage.places()
         return self._places
+
+    def _question(self) -> Question | None:
+        """The question that its entries are the answers to."""
+        return self._storage.question if self._view is _identity else None
 
     def _derived(self, of_places: Callable[[np.ndarray], Any], of_expr: Callable[[Expr], Expr]) -> Any:
         """A view, or a copy where NumPy makes one; where sizes are names, it is taken for a view."""
@@ -179,20 +187,31 @@ class TracedArray(Values, NDArrayOperatorsMixin):
                 "which would cut its entries off: make that array of type float"
             )
 
-    def fill(self, value: Any) -> None:
-        """Give all entries one value."""
-        self[...] = value
+    def add_at(self, index: Any, value: Any) -> None:
+        """Add values to entries, as often as they come."""
+        shape = [int(size) for size in self.shape]
+        chosen = np.asarray(self._chosen(np.arange(prod(shape)).reshape(shape), _known_index(index)))
+        added = scattered(_fitted(as_expr(value), chosen.shape), placed(chosen, shape), shape)
+        self[...] = self + made(added)
 
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **keywords: Any) -> Any:
+        if out is not None and hasattr(type(out[0]), "_settled"):
+            getattr(ufunc, method)(*inputs, out=tuple([x._written() for x in out]), **keywords)
+            return out[0] if len(out) == 1 else out
         if out is not None and not (len(out) == 1 and _is_traced(out[0])):
             keywords["out"] = out
         inputs = joined(inputs)
+        if method == "at" and ufunc is np.add:
+            return inputs[0].add_at(*inputs[1:])
+        asks = method == "__call__" and ufunc.__name__ in TRUTHS and not keywords
+        if asks and ufunc.__name__ in ONLY_ASKED and (answer := ask(ufunc, inputs)) is not NotImplemented:
+            return answer if out is None else _into(out[0], answer)
         dtype = ufunc_type(ufunc, method, inputs)
         found = as_expr(protocol.array_ufunc(of_type(ufunc, dtype, method), method, unwrapped(inputs), keywords))
         target = None if out is None else out[0]
-        result = made(found, dtype, is_number=not found.shape)
+        result = made(found, dtype, not found.shape, asking(ufunc, inputs) if asks and dtype.kind == "b" else None)
         if target is None or target._is_number:
             return _laid_out(result, getattr(ufunc, method), inputs, keywords)
         target._check_type(result)
@@ -203,9 +222,13 @@ class TracedArray(Values, NDArrayOperatorsMixin):
         name, args = protocol.function_name(function), joined(args)
         if name in VIEWS and any(map(_is_traced, args)):
             return _viewed(name, function, args, keywords)
-        if name == "copyto" and len(args) == 2 and _is_traced(args[0]) and not keywords:
-            args[0][...] = args[1]
-            return None
+        if keywords.get("out") is not None:
+            return _into(keywords["out"], function(*args, **{k: x for k, x in keywords.items() if k != "out"}))
+        is_discrete = name in DISCRETE or (name == "where" and len(args) == 1)
+        if is_discrete and (found := ask(function, args, keywords)) is not NotImplemented:
+            return found
+        if name in COMPOSITE:
+            return wrapped(COMPOSITE[name](*args, **keywords))
         try:
             found = protocol.array_function(function, unwrapped(args), unwrapped(keywords))
         except protocol.NeedsValueError:
@@ -227,55 +250,8 @@ class TracedArray(Values, NDArrayOperatorsMixin):
     def _call(self, name: str, args: tuple, keywords: dict[str, Any]) -> Any:
         return self.__array_function__(getattr(np, name), (), (self, *args), keywords)
 
-    @property
-    def T(self) -> TracedArray:
-        """The transpose: all axes in reverse order."""
-        return self._call("transpose", (), {})
-
-    @property
-    def mT(self) -> TracedArray:
-        """The last two axes exchanged."""
-        return self._call("swapaxes", (-1, -2), {})
-
-    @property
-    def device(self) -> str:
-        """Where NumPy's arrays are."""
-        return "cpu"
-
-    def transpose(self, *axes: Any) -> TracedArray:
-        """Axes in another order."""
-        order = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)) else axes or None
-        return self._call("transpose", (order,), {})
-
-    def reshape(self, *shape: Any, **keywords: Any) -> TracedArray:
-        """The same entries with another shape."""
-        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        return self._call("reshape", (tuple(wanted),), keywords)
-
-    def flatten(self, order: str = "C") -> TracedArray:
-        """A copy of all entries, as one vector."""
-        return self._call("ravel", (order,), {}).copy()
-
-    def astype(self, dtype: Any, copy: bool = True, **_: Any) -> TracedArray:
-        """A copy of another type of real numbers."""
-        wanted = np.dtype(dtype)
-        if "biuf".find(wanted.kind) < "biuf".index(self.dtype.kind):
-            protocol.refuse("astype", [expression(self)], "it holds real numbers")
-        return self if wanted == self.dtype and not copy else made(expression(self), wanted, self._is_number)
-
-    def copy(self, order: str = "C") -> TracedArray:
-        """A copy, in row-major order."""
-        return made(expression(self), self.dtype)
-
-    def item(self, *index: Any) -> TracedArray:
-        """One entry as a number."""
-        if not index:
-            return self.reshape(())[()]
-        return self[index[0] if isinstance(index[0], tuple) else index]
-
-    def tolist(self) -> Any:
-        """Nested lists of numbers."""
-        return [part.tolist() for part in self] if self.shape else self.item()
+    def _new(self, expr: Expr, dtype: np.dtype, is_number: bool = False) -> TracedArray:
+        return made(expr, dtype, is_number)
 
     # Comparisons with what is no number, and what needs values
 
@@ -290,14 +266,20 @@ class TracedArray(Values, NDArrayOperatorsMixin):
         return value if self._is_number else made(filled(value, self.shape), np.dtype(bool))
 
     def __contains__(self, value: Any) -> bool:
-        known = np.equal(self, value)._known()
-        return protocol.convert(expression(self), "bool") if known is None else bool(known.any())
+        found = ask(np.any, (np.equal(self, value),))
+        return protocol.convert(expression(self), "bool") if found is NotImplemented else bool(found)
 
     def __copy__(self) -> TracedArray:
         return made(expression(self), self.dtype, self._is_number)
 
     def __deepcopy__(self, memo: object) -> TracedArray:
         return self.__copy__()
+
+
+def _into(out: Any, value: Any) -> Any:
+    """An array that values were written into."""
+    out[...] = value
+    return out
 
 
 def expression(array: TracedArray) -> Expr:
@@ -313,9 +295,11 @@ def _is_view(found: Any, places: np.ndarray) -> bool:
     return isinstance(found, np.ndarray) and np.may_share_memory(found, places)
 
 
-def made(expr: Expr, dtype: np.dtype = FLOAT, is_number: bool = False) -> TracedArray:
+def made(
+    expr: Expr, dtype: np.dtype = FLOAT, is_number: bool = False, question: Question | None = None
+) -> TracedArray:
     """A new array, or a number."""
-    return TracedArray(Storage(expr, dtype), expr.shape, _identity, is_number)
+    return TracedArray(Storage(expr, dtype, question), expr.shape, _identity, is_number)
 
 
 def argument(expr: Expr, like: Any = 0.0, is_variable: bool = True) -> TracedArray:
@@ -408,7 +392,9 @@ def stacked(value: Any) -> TracedArray:
 
 
 def joined(value: Any) -> Any:
-    """Traced arrays in place of NumPy's arrays of traced numbers, in nested lists too."""
+    """Traced arrays in place of NumPy's arrays of traced numbers and of symbolic memory, in nested lists too."""
+    if hasattr(type(value), "_settled"):
+        return value._settled()
     if isinstance(value, np.ndarray) and not _is_traced(value) and value.dtype == object and value.size:
         return stacked(value.tolist())
     return type(value)([joined(part) for part in value]) if type(value) in (list, tuple) else value
@@ -416,6 +402,8 @@ def joined(value: Any) -> Any:
 
 def has_traced(value: Any) -> bool:
     """Whether there is a traced array in nested lists."""
+    if hasattr(type(value), "_settled"):
+        return value._traced() is not None
     return _is_traced(value) or (isinstance(value, list | tuple) and any(map(has_traced, value)))
 
 
@@ -457,7 +445,7 @@ def _known_index(index: Any) -> Any:
     parts: list[Any] = []
     for part in index if isinstance(index, tuple) else (index,):
         if has_traced(part):
-            known = stacked(part)._known() if isinstance(part, list) else part._known()
+            known = (stacked(part) if isinstance(part, list) else part)._discrete()
             if known is None:
                 exprs = [as_expr(x) for x in (part if isinstance(part, list) else [part]) if _is_traced(x)]
                 protocol.refuse("an index or a mask", exprs, protocol.PLACES)

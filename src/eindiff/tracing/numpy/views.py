@@ -8,6 +8,7 @@ itself, and what other functions and threads see of it, stays as it is.
 from __future__ import annotations
 
 import builtins
+import math
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,8 +20,9 @@ import numpy as np
 
 from eindiff.core.errors import EindiffError
 from eindiff.tracing.closures import contents_of, names_of
-from eindiff.tracing.numpy.protocol import refuse
-from eindiff.tracing.numpy.traced_array import TracedArray, expression, has_traced, made, stacked, unwrapped, wrapped
+from eindiff.tracing.numpy.buffers import Memory, buffer, owner
+from eindiff.tracing.numpy.replaced import ARRAYS, BUILTINS, MATH
+from eindiff.tracing.numpy.traced_array import unwrapped, wrapped
 from eindiff.tracing.unsupported import RANDOM
 
 _SOURCES = (np.random.Generator, np.random.RandomState, random.Random)
@@ -29,25 +31,6 @@ MOST_PARTS = 64  # of a container that is looked at
 _LIBRARIES = ("eindiff", "numpy", "scipy", "torch", "jax")
 
 # What is put in the place of functions
-
-
-def _array(original: Callable, copies: bool) -> Callable:
-    """`np.array` and its like, for lists of traced arrays too."""
-
-    @wraps(original)
-    def array(value: Any, *args: Any, **keywords: Any) -> Any:
-        if not has_traced(value):
-            return original(value, *args, **keywords)
-        found = value if type(value) is TracedArray else stacked(value)
-        dtype = args[0] if args else keywords.get("dtype")
-        if dtype is not None and np.dtype(dtype).kind != "f":
-            refuse(f"an array of {np.dtype(dtype)}", [expression(found)], "it holds real numbers")
-        is_new = (copies and keywords.get("copy", True)) or keywords.get("copy") or found._is_number
-        found = made(expression(found), found.dtype if dtype is None else np.dtype(dtype)) if is_new else found
-        lead = keywords.get("ndmin", 0) - found.ndim
-        return found[(None,) * lead] if lead > 0 else found
-
-    return array
 
 
 def _random(name: str) -> Callable:
@@ -101,13 +84,14 @@ def _with_expressions(f: Any) -> Any:
     return function
 
 
-_ARRAYS = {
-    "array": _array(np.array, True), "asarray": _array(np.asarray, False), "asanyarray": _array(np.asanyarray, False),
-    "ascontiguousarray": _array(np.ascontiguousarray, False),
-}  # fmt: skip
-_REPLACED = {id(getattr(np, name)): function for name, function in _ARRAYS.items()}
-_NUMPY = _Module(np, {**_ARRAYS, "random": _Random("np.random", np.random)}, lambda value: value)
-_NAMED_MODULES = {"numpy", "random", "eindiff"}  # whose functions are others, also where they are imported inside
+_NUMPY = _Module(np, {**ARRAYS, "random": _Random("np.random", np.random)}, lambda value: value)
+_MATH = _Module(math, MATH, lambda value: value)
+_REPLACED = {
+    **{id(getattr(np, name)): function for name, function in ARRAYS.items()},
+    **{id(getattr(math, name)): function for name, function in MATH.items()},
+}
+# What shows other functions, also where it is imported inside
+_NAMED = {"numpy", "random", "eindiff", "math", *BUILTINS}
 
 
 class _Globals(dict):
@@ -116,7 +100,7 @@ class _Globals(dict):
     def __init__(self, own: dict[str, Any], view: View) -> None:
         super().__init__({name: own[name] for name in _MODULE_NAMES if name in own})
         self.own, self.view = own, view
-        self["__builtins__"] = {**vars(builtins), "__import__": self._import}
+        self["__builtins__"] = {**vars(builtins), **BUILTINS, "__import__": self._import}
 
     def __missing__(self, name: str) -> Any:
         return self.view.of(self.own[name], name)
@@ -135,7 +119,8 @@ _MODULE_NAMES = ("__name__", "__package__", "__spec__", "__loader__", "__file__"
 class View:
     """What the functions of one traced call see."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
         self._seen: dict[FunctionType, FunctionType] = {}  # functions, and what is in their places
         self._globals: dict[int, _Globals] = {}  # by the globals that they show
 
@@ -155,6 +140,9 @@ class View:
                 return self._module(value)
             case list() | tuple() | dict():
                 return self._container(value)
+            case np.ndarray() if type(value) is np.ndarray:
+                self._memory.captured.add(id(owner(value)))
+                return buffer(value)
             case _ if isinstance(value, _SOURCES):
                 return _Random(name or type(value).__name__, value)
         return _REPLACED.get(id(value), value)
@@ -174,14 +162,15 @@ class View:
         return MethodType(self._function(call), f) if isinstance(call, FunctionType) else self.of(f)
 
     def keep(self) -> None:
-        """Assign the globals that the functions have assigned."""
+        """Assign the globals that the functions have assigned, and let go of the functions."""
         for space in self._globals.values():
             space.keep()
+        self._seen.clear()  # their cells show arrays, which would live until Python looks for circles
 
     def _module(self, module: ModuleType) -> Any:
         name = module.__name__
-        if module is np:
-            return _NUMPY
+        if module is np or module is math:
+            return _NUMPY if module is np else _MATH
         if name in ("numpy.random", "random"):
             return _Random(name, module)
         if name == "eindiff":
@@ -244,7 +233,7 @@ def _parts(value: Any) -> list[Any]:
 
 def _is_replaceable(value: Any) -> bool:
     """Whether there may be something else for a value, or for what a container holds."""
-    kinds = (FunctionType, MethodType, partial, ModuleType, *_SOURCES)
+    kinds = (FunctionType, MethodType, partial, ModuleType, np.ndarray, *_SOURCES)
     return any(isinstance(part, kinds) or id(part) in _REPLACED for part in (value, *_parts(value)))
 
 
@@ -266,14 +255,15 @@ def _sees_other(f: FunctionType) -> bool:
     if f.__globals__.get("__name__", "").partition(".")[0] in _LIBRARIES:
         return False
     names = names_of(f.__code__)
-    if any(name in _NAMED_MODULES and name not in f.__globals__ for name in names):  # it may be imported there
+    if any(name in _NAMED and name not in f.__globals__ for name in names):  # it may be imported there
         return True
-    of_numpy = any(name in _NUMPY._replaced for name in names)
-    return any(of_numpy if value is np else _has_other(value) for value in _values(f))
+    return any(map(_has_other, _values(f)))
 
 
 def _has_other(value: Any) -> bool:
     if isinstance(value, ModuleType):
-        return value.__name__ in ("numpy.random", "random", "eindiff")
+        return value in (np, math) or value.__name__ in ("numpy.random", "random", "eindiff")
+    if type(value) is np.ndarray:
+        return True
     is_method = isinstance(value, MethodType | BuiltinMethodType)
     return isinstance(value.__self__ if is_method else value, _SOURCES) or id(value) in _REPLACED

@@ -1,0 +1,282 @@
+"""NumPy's functions that order, choose and write entries, in terms of others that traced arrays have.
+
+They are called with traced arrays. What they ask of values (the order of entries, a mask) is a question of the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from eindiff.core.errors import EindiffError
+from eindiff.tracing.numpy.values import ask
+
+COMPOSITE: dict[str, Callable[..., Any]] = {}
+
+
+def named(*names: str) -> Callable[[Callable], Callable]:
+    """Add a function to the table, under its names in `numpy`."""
+
+    def add(function: Callable) -> Callable:
+        COMPOSITE.update(dict.fromkeys(names, function))
+        return function
+
+    return add
+
+
+def _flat(a: Any, axis: Any) -> tuple[Any, int]:
+    """An array and one of its axes from 0 on; all entries in order if no axis is given."""
+    return (np.ravel(a), 0) if axis is None else (a, range(np.ndim(a))[axis])
+
+
+def discrete(function: Callable, *args: Any) -> Any:
+    """What a function with discrete values gives; refused where values are not known."""
+    found = ask(function, args)
+    return function(*map(bool, args)) if found is NotImplemented else found  # a truth value says why it is refused
+
+
+# Order along an axis
+
+
+def _along(a: Any, indices: np.ndarray, axis: int) -> tuple[Any, ...]:
+    """The index of entries at places along an axis, which differ from line to line."""
+    shape = np.shape(a)
+    lines = [np.arange(n).reshape([-1 if j == k else 1 for j in range(len(shape))]) for k, n in enumerate(shape)]
+    return (*lines[:axis], indices, *lines[axis + 1 :])
+
+
+@named("take_along_axis")
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """Entries at places along an axis."""
+    arr, axis = _flat(arr, axis)
+    return arr[_along(arr, np.asarray(indices), axis)]
+
+
+@named("put_along_axis")
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
+    """Write entries at places along an axis."""
+    arr, axis = _flat(arr, axis)
+    arr[_along(arr, np.asarray(indices), axis)] = values
+
+
+@named("sort")
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: None = None, *, stable: Any = None) -> Any:
+    """Entries in ascending order along an axis."""
+    a, axis = _flat(a, axis)
+    return take_along_axis(a, np.argsort(a, axis, kind=kind, stable=stable), axis)
+
+
+@named("partition")
+def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: None = None) -> Any:
+    """Entries with those of some ranks at their places, and smaller ones before them."""
+    a, axis = _flat(a, axis)
+    return take_along_axis(a, np.argpartition(a, kth, axis, kind), axis)
+
+
+_WEIGHTS: dict[str, Callable[[Any], Any]] = {
+    "linear": lambda part: part,
+    "lower": lambda part: 0.0 * part,
+    "higher": np.ceil,
+    "midpoint": lambda part: 0.5 * np.ceil(part),
+    "nearest": np.rint,
+}
+
+
+@named("quantile")
+def quantile(
+    a: Any, q: Any, axis: Any = None, *, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """Values below which a fraction of the entries lies: on the line between two of them, or one of the two."""
+    if method not in _WEIGHTS:
+        raise EindiffError(f"np.quantile with method={method!r}: there are {', '.join(_WEIGHTS)}")
+    count = np.ndim(a)
+    axes = range(count) if axis is None else [range(count)[k] for k in np.atleast_1d(axis)]
+    others = [k for k in range(count) if k not in axes]
+    lines = sort(np.transpose(a, [*axes, *others]).reshape((-1, *[np.shape(a)[k] for k in others])), 0)
+    place = np.multiply(q, len(lines) - 1.0)
+    below = np.asarray(discrete(np.floor, place)).astype(int)
+    weight = _WEIGHTS[method](place - below)
+    weight = weight[(..., *[None] * len(others))] if others else weight
+    found = lines[below] + (lines[np.minimum(below + 1, len(lines) - 1)] - lines[below]) * weight
+    return np.expand_dims(found, tuple([np.ndim(q) + k for k in sorted(axes)])) if keepdims else found
+
+
+@named("percentile")
+def percentile(a: Any, q: Any, axis: Any = None, **keywords: Any) -> Any:
+    """Values below which so many percent of the entries lie."""
+    return quantile(a, np.divide(q, 100.0), axis, **keywords)
+
+
+@named("median")
+def median(a: Any, axis: Any = None, *, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    """The entry in the middle, or the mean of two."""
+    return quantile(a, 0.5, axis, keepdims=keepdims)
+
+
+@named("unique")
+def unique(
+    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None,
+    *, equal_nan: bool = True, sorted: bool = True,
+) -> Any:  # fmt: skip
+    """Different entries in ascending order."""
+    found = ask(np.unique, (ar,), {"return_index": True, "return_inverse": True, "return_counts": True, "axis": axis})
+    if found is NotImplemented:
+        return np.argsort(ar)  # which is refused
+    _, index, inverse, counts = found
+    values = np.ravel(ar)[index] if axis is None else np.take(ar, index, axis)
+    pairs = ((index, return_index), (inverse, return_inverse), (counts, return_counts))
+    wanted = [x for x, is_wanted in pairs if is_wanted]
+    return (values, *wanted) if wanted else values
+
+
+@named("interp")
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: None = None) -> Any:
+    """Values on the lines between points."""
+    if period is not None:
+        raise EindiffError("np.interp with a period: reduce x and xp to one period with np.mod first")
+    if np.size(xp) == 1:
+        inside = np.multiply(0.0, x) + fp[0]
+    else:
+        k = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, np.size(xp) - 2)
+        xp, fp = (a if hasattr(a, "dtype") else np.asarray(a) for a in (xp, fp))
+        inside = fp[k] + (fp[k + 1] - fp[k]) / (xp[k + 1] - xp[k]) * (x - xp[k])
+    inside = np.where(np.less(x, xp[0]), fp[0] if left is None else left, inside)
+    return np.where(np.greater(x, xp[-1]), fp[-1] if right is None else right, inside)
+
+
+# Choices
+
+
+@named("compress")
+def compress(condition: Any, a: Any, axis: Any = None) -> Any:
+    """Entries along an axis for which a condition holds."""
+    a, axis = _flat(a, axis)
+    return np.take(a, np.nonzero(condition)[0], axis)
+
+
+@named("extract")
+def extract(condition: Any, arr: Any) -> Any:
+    """Entries for which a condition holds."""
+    return compress(np.ravel(condition), np.ravel(arr))
+
+
+@named("select")
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """Entries of the first choice whose condition holds."""
+    found = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        found = np.where(condition, choice, found)
+    return found
+
+
+@named("choose")
+def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
+    """Entries of the choice that an index names."""
+    index = np.asarray(a)
+    arrays = np.broadcast_arrays(*choices)
+    shape = np.broadcast_shapes(index.shape, np.shape(arrays[0]))
+    stacked = np.stack([np.broadcast_to(array, shape) for array in arrays])
+    return stacked[(np.broadcast_to(index, shape), *np.indices(shape))]
+
+
+@named("piecewise")
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **keywords: Any) -> Any:
+    """One function for each condition, called with the entries for which it holds."""
+    several = condlist if isinstance(condlist, list | tuple) or np.ndim(condlist) > np.ndim(x) else [condlist]
+    conditions = [np.asarray(condition) for condition in several]
+    if len(funclist) == len(conditions) + 1:
+        conditions.append(~np.any(conditions, axis=0))
+    found = np.zeros_like(x)
+    for condition, function in zip(conditions, funclist, strict=True):
+        if not callable(function):
+            found[condition] = function
+        elif condition.any():
+            found[condition] = function(x[condition], *args, **keywords)
+    return found
+
+
+# Writing
+
+
+@named("copyto")
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """Write all entries, or those where a condition holds."""
+    dst[...] = src if where is True else np.where(where, src, dst)
+
+
+@named("fill_diagonal")
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    """Write the entries on the main diagonal."""
+    size = min(np.shape(a))
+    a[(np.arange(size),) * np.ndim(a)] = val
+
+
+@named("put")
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """Write entries at places in row-major order."""
+    places = np.unravel_index(np.asarray(ind) % np.size(a), np.shape(a))
+    a[places] = v if np.ndim(v) == 0 else np.resize(v, np.shape(ind))
+
+
+@named("putmask")
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    """Write entries where a condition holds; each has its own value."""
+    a[np.asarray(mask)] = values if np.ndim(values) == 0 else np.resize(values, np.shape(a))[np.asarray(mask)]
+
+
+@named("place")
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    """Write entries where a condition holds, one value after the other."""
+    chosen = np.asarray(mask).astype(bool)
+    arr[chosen] = np.resize(vals, int(chosen.sum()))
+
+
+@named("resize")
+def resize(a: Any, new_shape: Any) -> Any:
+    """All entries over and over again, in another shape."""
+    count = int(np.prod(new_shape))
+    return np.ravel(a)[np.arange(count) % np.size(a)].reshape(new_shape)
+
+
+@named("delete")
+def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
+    """An array without entries at some places along an axis."""
+    arr, axis = _flat(arr, axis)
+    return np.take(arr, np.delete(np.arange(np.shape(arr)[axis]), obj), axis)
+
+
+@named("insert")
+def insert(arr: Any, obj: int, values: Any, axis: Any = None) -> Any:
+    """An array with entries before one place along an axis."""
+    arr, axis = _flat(arr, axis)
+    before, after = np.split(arr, [obj], axis)
+    shape = [n for k, n in enumerate(np.shape(arr)) if k != axis]
+    new = np.expand_dims(np.broadcast_to(values, shape), axis) if np.ndim(values) < np.ndim(arr) and axis else values
+    new = np.atleast_1d(new) if np.ndim(arr) == 1 else new
+    new = new[None] if np.ndim(new) < np.ndim(arr) else new
+    return np.concatenate([before, new, after], axis)
+
+
+# Functions of lines and entries
+
+
+@named("apply_along_axis")
+def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **keywords: Any) -> Any:
+    """A function of each line along an axis."""
+    lines = np.moveaxis(arr, axis, -1)
+    shape = np.shape(lines)[:-1]
+    found = [func1d(lines[place], *args, **keywords) for place in np.ndindex(*shape)]
+    inner = np.shape(found[0])
+    whole = np.reshape(np.stack(found), (*shape, *inner))
+    return np.moveaxis(whole, range(-len(inner), 0), range(axis % np.ndim(arr), axis % np.ndim(arr) + len(inner)))
+
+
+@named("apply_over_axes")
+def apply_over_axes(func: Callable, a: Any, axes: Any) -> Any:
+    """A function along one axis after the other, which are kept."""
+    for axis in np.atleast_1d(axes):
+        found = func(a, axis)
+        a = found if np.ndim(found) == np.ndim(a) else np.expand_dims(found, axis)
+    return a

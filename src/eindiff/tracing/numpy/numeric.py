@@ -1,0 +1,256 @@
+"""NumPy's functions of statistics, differences and polynomials, in terms of others that traced arrays have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eindiff.core.errors import EindiffError
+from eindiff.functions.multilinear import as_expr
+from eindiff.tracing.numpy.composite import COMPOSITE as COMPOSITE
+from eindiff.tracing.numpy.composite import _flat, discrete, named
+from eindiff.tracing.places import Place, scattered
+
+# Entries that are no numbers
+
+
+def _numbers(a: Any, instead: float) -> Any:
+    return np.where(np.isnan(a), instead, a)
+
+
+def _kept(a: Any, axis: Any, keepdims: Any) -> dict[str, Any]:
+    return {"axis": axis, "keepdims": keepdims is True}
+
+
+@named("nansum")
+def nansum(a: Any, axis: Any = None, dtype: None = None, out: None = None, keepdims: Any = False) -> Any:
+    """The sum of all numbers."""
+    return np.sum(_numbers(a, 0.0), **_kept(a, axis, keepdims))
+
+
+@named("nanprod")
+def nanprod(a: Any, axis: Any = None, dtype: None = None, out: None = None, keepdims: Any = False) -> Any:
+    """The product of all numbers."""
+    return np.prod(_numbers(a, 1.0), **_kept(a, axis, keepdims))
+
+
+@named("nanmean")
+def nanmean(a: Any, axis: Any = None, dtype: None = None, out: None = None, keepdims: Any = False) -> Any:
+    """The mean of all numbers."""
+    return nansum(a, axis, keepdims=keepdims) / np.sum(1 - 1.0 * np.isnan(a), **_kept(a, axis, keepdims))
+
+
+@named("nanvar")
+def nanvar(a: Any, axis: Any = None, dtype: None = None, *, ddof: float = 0, keepdims: Any = False) -> Any:
+    """The variance of all numbers."""
+    away = np.where(np.isnan(a), 0.0, a - nanmean(a, axis, keepdims=True))
+    count = np.sum(1 - 1.0 * np.isnan(a), **_kept(a, axis, keepdims))
+    return np.sum(away * away, **_kept(a, axis, keepdims)) / (count - ddof)
+
+
+@named("nanstd")
+def nanstd(a: Any, axis: Any = None, dtype: None = None, *, ddof: float = 0, keepdims: Any = False) -> Any:
+    """The standard deviation of all numbers."""
+    return np.sqrt(nanvar(a, axis, ddof=ddof, keepdims=keepdims))
+
+
+@named("nanmax")
+def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: Any = False) -> Any:
+    """The largest number."""
+    return np.max(_numbers(a, -np.inf), **_kept(a, axis, keepdims))
+
+
+@named("nanmin")
+def nanmin(a: Any, axis: Any = None, out: None = None, keepdims: Any = False) -> Any:
+    """The smallest number."""
+    return np.min(_numbers(a, np.inf), **_kept(a, axis, keepdims))
+
+
+@named("nan_to_num")
+def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """Numbers in place of what is none, and of infinite ones."""
+    most = np.finfo(x.dtype).max
+    found = np.where(np.greater(x, most), most if posinf is None else posinf, _numbers(x, nan))
+    return np.where(np.less(x, -most), -most if neginf is None else neginf, found)
+
+
+# Statistics
+
+
+@named("cov")
+def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None) -> Any:
+    """The covariance of rows."""
+    rows = np.atleast_2d(m) if rowvar else np.atleast_2d(m).T if np.ndim(m) > 1 else np.atleast_2d(m)
+    if y is not None:
+        rows = np.concatenate([rows, np.atleast_2d(y) if rowvar or np.ndim(y) < 2 else np.transpose(y)])
+    away = rows - np.mean(rows, axis=1)[:, None]
+    count = np.shape(rows)[1] - ((0 if bias else 1) if ddof is None else ddof)
+    return np.squeeze(away @ away.T / count)
+
+
+@named("corrcoef")
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+    """The correlation of rows."""
+    found = cov(x, y, rowvar)
+    if np.ndim(found) == 0:
+        return found / found
+    scale = np.sqrt(np.diag(found))
+    return found / scale[:, None] / scale
+
+
+@named("bincount")
+def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each integer comes, or the sum of the weights that it comes with."""
+    places = np.asarray(x)
+    if weights is None:
+        return np.bincount(places, minlength=minlength)
+    size = max(int(places.max(initial=-1)) + 1, minlength)
+    return scattered(as_expr(weights), [Place((0,), places)], [size])
+
+
+# Running products and differences
+
+
+@named("cumprod")
+def cumprod(a: Any, axis: Any = None) -> Any:
+    """Running products along an axis; of all entries in order if none is given."""
+    a, axis = _flat(a, axis)
+    lines = np.moveaxis(a, axis, 0)
+    found = [lines[0]]
+    for k in range(1, len(lines)):
+        found.append(found[-1] * lines[k])
+    return np.stack(found, axis)
+
+
+@named("cumulative_sum")
+def cumulative_sum(x: Any, /, *, axis: Any = None, include_initial: bool = False) -> Any:
+    """Running sums along an axis."""
+    found = np.cumsum(x, axis)
+    if not include_initial:
+        return found
+    axis = axis or 0
+    return np.concatenate([np.zeros_like(np.take(found, [0], axis)), found], axis)
+
+
+@named("ediff1d")
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours in row-major order."""
+    parts = [to_begin, np.diff(np.ravel(ary)), to_end]
+    return np.concatenate([np.atleast_1d(part) for part in parts if part is not None])
+
+
+@named("gradient")
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """Central differences along each axis, with one-sided ones at both ends."""
+    axes = range(np.ndim(f)) if axis is None else [range(np.ndim(f))[k] for k in np.atleast_1d(axis)]
+    steps = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
+    pairs = zip(axes, steps, strict=True)
+    found = [np.moveaxis(_differences(np.moveaxis(f, k, 0), step, edge_order), 0, k) for k, step in pairs]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _differences(f: Any, step: Any, edge_order: int) -> Any:
+    """Differences along the first axis, for one step or for coordinates."""
+    count = np.shape(f)[0]
+    steps = np.diff(step) if np.ndim(step) else np.ones(count - 1) * step
+    steps = steps[(slice(None), *[None] * (np.ndim(f) - 1))]
+    left, right = steps[:-1], steps[1:]
+    inside = (left**2 * f[2:] + (right**2 - left**2) * f[1:-1] - right**2 * f[:-2]) / (left * right * (left + right))
+    if edge_order == 1:
+        first, last = (f[1] - f[0]) / steps[0], (f[-1] - f[-2]) / steps[-1]
+    else:
+        first = _end(f[0], f[1], f[2], steps[0], steps[1])
+        last = -_end(f[-1], f[-2], f[-3], steps[-1], steps[-2])
+    return np.concatenate([first[None], inside, last[None]])
+
+
+def _end(f0: Any, f1: Any, f2: Any, a: Any, b: Any) -> Any:
+    """The slope at the first of three points."""
+    return -(2 * a + b) / (a * (a + b)) * f0 + (a + b) / (a * b) * f1 - a / (b * (a + b)) * f2
+
+
+@named("correlate")
+def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
+    """The correlation of two vectors."""
+    return np.convolve(a, v[::-1], mode)
+
+
+# Polynomials and systems
+
+
+@named("vander")
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """Powers of a vector as columns."""
+    count = len(x) if N is None else N
+    columns = [x**k if k else np.ones_like(x) for k in range(count)]
+    return np.stack(columns if increasing else columns[::-1], -1)
+
+
+@named("polyfit")
+def polyfit(x: Any, y: Any, deg: int) -> Any:
+    """The coefficients of the polynomial that is nearest to points."""
+    return np.linalg.lstsq(np.vander(x, deg + 1), y)[0]
+
+
+@named("polyder")
+def polyder(p: Any, m: int = 1) -> Any:
+    """The derivative of a polynomial."""
+    for _ in range(m):
+        p = p[:-1] * np.arange(len(p) - 1, 0, -1)
+    return p
+
+
+@named("polyint")
+def polyint(p: Any, m: int = 1, k: None = None) -> Any:
+    """The integral of a polynomial that is 0 at 0."""
+    for _ in range(m):
+        p = np.concatenate([p / np.arange(len(p), 0, -1), np.zeros(1)])
+    return p
+
+
+@named("polymul")
+def polymul(a1: Any, a2: Any) -> Any:
+    """The product of two polynomials."""
+    return np.convolve(a1, a2)
+
+
+@named("polyadd")
+def polyadd(a1: Any, a2: Any) -> Any:
+    """The sum of two polynomials."""
+    size = max(len(a1), len(a2))
+    return np.pad(a1, (size - len(a1), 0)) + np.pad(a2, (size - len(a2), 0))
+
+
+@named("linalg.lstsq")
+def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    """The solution of least squares and least norm, the sum of squares that is left, rank and singular values."""
+    rank = int(np.linalg.matrix_rank(a))
+    x = np.linalg.pinv(a) @ b
+    rows, columns = np.shape(a)
+    left = np.sum((b - a @ x) ** 2, axis=0, keepdims=np.ndim(b) == 1) if rank == columns < rows else np.zeros(0)
+    return x, left, rank, np.linalg.svd(a, compute_uv=False)
+
+
+@named("linalg.qr")
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """A = Q R, with columns that are orthonormal, for a matrix of full rank with no more columns than rows."""
+    rows, columns = np.shape(a)
+    if mode not in ("reduced", "r") or columns > rows:
+        raise EindiffError("np.linalg.qr of symbolic arrays: mode='reduced' of a matrix with no more columns than rows")
+    signs = discrete(_signs_of_diagonal, a)
+    R = signs[:, None] * np.linalg.cholesky(a.T @ a).T
+    return R if mode == "r" else np.linalg._linalg.QRResult(np.linalg.solve(R.T, a.T).T, R)
+
+
+def _signs_of_diagonal(a: np.ndarray) -> np.ndarray:
+    return np.sign(np.diag(np.linalg.qr(a, "r")))
+
+
+@named("linalg.cond")
+def cond(x: Any, p: Any = None) -> Any:
+    """The condition of a matrix."""
+    if p in (None, 2):
+        values = np.linalg.svd(x, compute_uv=False)
+        return values[..., 0] / values[..., -1]
+    return np.linalg.norm(x, p) * np.linalg.norm(np.linalg.inv(x), p)

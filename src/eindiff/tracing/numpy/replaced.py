@@ -1,0 +1,147 @@
+"""What a traced function finds in the places of functions of Python and NumPy that know no symbolic arrays."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from eindiff.tracing.numpy.buffers import buffer, settled
+from eindiff.tracing.numpy.traced_array import TracedArray, expression, has_traced, made, stacked
+
+# Python's numbers
+
+
+class _FloatType(type):
+    """The type of Python's numbers, which makes a traced number of a traced array."""
+
+    def __call__(cls, value: Any = 0.0) -> Any:
+        return value.item() if type(value) is TracedArray else builtins.float(value)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, builtins.float)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, builtins.float)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is builtins.float
+
+    def __hash__(cls) -> int:
+        return hash(builtins.float)
+
+
+class Float(builtins.float, metaclass=_FloatType):
+    """Python's `float`, for traced numbers too; NumPy takes it for the same type."""
+
+    dtype = np.dtype(builtins.float)
+
+
+BUILTINS = {"float": Float}
+
+
+def _of_numpy(original: Callable, function: Callable) -> Callable:
+    """A function of `math`, for traced numbers too."""
+
+    @wraps(original)
+    def called(*args: Any, **keywords: Any) -> Any:
+        return (function if has_traced(args) else original)(*args, **keywords)
+
+    return called
+
+
+def _special(name: str) -> Callable:
+    def called(x: Any) -> Any:
+        from scipy import special  # for start-up time
+
+        return getattr(special, name)(x)
+
+    return called
+
+
+_MATH: dict[str, Callable] = {
+    **{name: getattr(np, name) for name in ("exp", "exp2", "expm1", "log1p", "log2", "log10", "sqrt", "cbrt", "fabs")},
+    **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "fmod", "copysign")},
+    **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh")},
+    **{name: getattr(np, name) for name in ("degrees", "radians", "isnan", "isinf", "isfinite", "isclose")},
+    **{name: _special(name) for name in ("erf", "erfc", "gamma")},
+    "lgamma": _special("gammaln"),
+    "pow": np.power,
+    "log": lambda x, base=math.e: np.log(x) if base == math.e else np.log(x) / np.log(base),
+    "fsum": lambda values: np.sum(stacked(list(values))),
+    "prod": lambda values, start=1: start * np.prod(stacked(list(values))),
+    "dist": lambda p, q: np.sqrt(np.sum((np.asarray(p) - np.asarray(q)) ** 2)),
+}
+MATH = {name: _of_numpy(getattr(math, name), function) for name, function in _MATH.items() if hasattr(math, name)}
+
+# Arrays of NumPy
+
+
+def _array(original: Callable, copies: bool) -> Callable:
+    """`np.array` and its like, for lists of traced arrays too."""
+
+    @wraps(original)
+    def array(value: Any, *args: Any, **keywords: Any) -> Any:
+        value = settled(value)
+        if not has_traced(value):
+            return buffer(original(value, *args, **keywords))
+        found = value if type(value) is TracedArray else stacked(value)
+        dtype = args[0] if args else keywords.get("dtype")
+        is_new = (copies and keywords.get("copy", True)) or keywords.get("copy") or found._is_number
+        if dtype is not None and np.dtype(dtype) != found.dtype:
+            found = found.astype(dtype)
+        elif is_new:
+            found = made(expression(found), found.dtype, question=found._question())
+        found._is_number = False
+        lead = keywords.get("ndmin", 0) - found.ndim
+        return found[(None,) * lead] if lead > 0 else found
+
+    return array
+
+
+def _filled(original: Callable, function: Callable) -> Callable:
+    """A function that makes arrays: for traced numbers too, and of arrays that may become symbolic."""
+
+    @wraps(original)
+    def made_of(*args: Any, **keywords: Any) -> Any:
+        if has_traced(settled([args, list(keywords.values())])):
+            return function(*args, **keywords)
+        return buffer(original(*args, **keywords))
+
+    return made_of
+
+
+def _full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Any:
+    return np.copy(np.broadcast_to(fill_value, shape))
+
+
+def _arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+    start, stop = (0, start) if stop is None else (start, stop)
+    return start + step * np.arange(int(np.ceil((stop - start) / step)))
+
+
+def _eye(*args: Any, **keywords: Any) -> Any:
+    return np.eye(*[int(x) if has_traced(x) else x for x in args], **keywords)
+
+
+_MADE: dict[str, Callable] = {
+    "full": _full, "arange": _arange, "eye": _eye,
+    "logspace": lambda *args, base=10.0, **keywords: base ** np.linspace(*args, **keywords),
+    "geomspace": lambda a, b, *args, **keywords: np.exp(np.linspace(np.log(a), np.log(b), *args, **keywords)),
+}  # fmt: skip
+_LIKE = (
+    "zeros", "ones", "empty", "identity", "linspace", "tri", "fromfunction", "indices", "meshgrid", "vander", "copy",
+    "zeros_like", "ones_like", "empty_like", "full_like", "diag", "tile", "repeat", "concatenate", "stack", "hstack",
+    "vstack", "column_stack", "outer", "fromiter", "diagflat", "block", "pad", "roll", "kron",
+)  # fmt: skip
+ARRAYS: dict[str, Any] = {
+    "array": _array(np.array, True), "asarray": _array(np.asarray, False), "asanyarray": _array(np.asanyarray, False),
+    "ascontiguousarray": _array(np.ascontiguousarray, False), "asfortranarray": _array(np.asfortranarray, False),
+    "asarray_chkfinite": _array(np.asarray_chkfinite, False),
+    **{name: _filled(getattr(np, name), function) for name, function in _MADE.items()},
+    **{name: _filled(getattr(np, name), getattr(np, name)) for name in _LIKE},
+}  # fmt: skip
