@@ -2,7 +2,7 @@
 
 Logistic regression with 50 columns: value, gradient and Hessian in one pass from a memory map, beside the same blocks
 in memory and beside reading the file alone; the fit to a gradient norm of 1e-6 (relative to the start) beside
-scikit-learn's `partial_fit`, if that is installed; rows a second and worker for 1, 2, 4, 8 dask workers' blocks; and the
+scikit-learn's `partial_fit`, if that is installed; rows a CPU second for 1, 2, 4, 8 blocks of dask workers; and the
 structured Newton step of a masked factorization at 10⁵ and more rows.
 """
 
@@ -166,7 +166,7 @@ def factorization(rows: int) -> list[str]:
     (few, short), (many, long) = rates.items()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return [
-        f"| a row's Newton step of a masked factorization at {many:,} rows, of that at {few:,} | {long / short:.2f} × |",
+        f"| a Newton step of a masked factorization at {many:,} rows, of that at {few:,} | {long / short:.2f} × |",
         f"| peak memory | {peak:.2f} GiB |",
     ]
 
