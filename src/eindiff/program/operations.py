@@ -274,14 +274,20 @@ def is_number(x: Operation) -> bool:
     return x.op in ("number", "size") or (x.op in _ARITHMETIC and all(map(is_number, x.operands)))
 
 
+_OF_INTEGERS = frozenset({
+    "range", "number", "expand", "scale", "negate", "add", "take", "flat", "transpose", "permute",
+})  # fmt: skip
+
+
 def is_known_table(x: Operation) -> bool:
     """Whether an operation gives integers that depend on no input: places that can be computed once."""
-    if x.op in ("table", "range"):
-        return x.op == "table" or isinstance(x.parameters[0], int)
-    if x.op == "number":
-        return isinstance(x.parameters[0], int)
-    computed = x.op in ("expand", "scale", "negate", "add", "take", "flat", "transpose", "permute")
-    return computed and all(map(is_known_table, x.operands)) and all(isinstance(y, int) for y in x.parameters)
+    below = [x]
+    while below:
+        one = below.pop()
+        if one.op != "table" and not (one.op in _OF_INTEGERS and all(isinstance(y, int) for y in one.parameters)):
+            return False
+        below += one.operands
+    return True
 
 
 def reachable(outputs: Iterable[Operation]) -> list[Operation]:
