@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
 from eindiff.core import sizes as sz
@@ -88,7 +88,12 @@ class Costs:
         """The predicted time of putting the axes of a large array in another order."""
         return 2 * self.itemsize * self.entries(shape) * BYTE[False]
 
-    def total(self, outputs: Iterable[Operation], start: int = 0) -> float:
-        """The predicted time of all operations below some outputs that were made since a certain one."""
-        found = post_order(outputs, lambda x: [y for y in x.operands if y.serial >= start])
-        return sum(self.seconds(x) for x in found if x.serial >= start)
+    def total(self, outputs: Iterable[Operation], done: Collection[Operation] = ()) -> float:
+        """The predicted time of all operations below some outputs, without those that are done anyway."""
+        return sum(self.seconds(x) for x in missing(outputs, done))
+
+
+def missing(outputs: Iterable[Operation], done: Collection[Operation]) -> list[Operation]:
+    """All operations below some outputs that are not done yet."""
+    wanted = [x for x in outputs if x not in done]
+    return post_order(wanted, lambda x: [y for y in x.operands if y not in done])

@@ -23,7 +23,14 @@ def _expand(x: Operation, s: Spelling) -> str:
 
 def _take(x: Operation, s: Spelling) -> str:
     several = len(x.operands) > 2
-    return f"gathered({{0}}, {slots(x, 1)})" if several else f"tf.gather({{0}}, {{1}}, axis={x.parameters[0]})"
+    [axis] = x.parameters
+    return f"gathered({{0}}, {axis}, {slots(x, 1)})" if several else f"tf.gather({{0}}, {{1}}, axis={axis})"
+
+
+def _diagonal(x: Operation, s: Spelling, of_matrix: str) -> str:
+    """A diagonal or a trace: TensorFlow's einsum refuses repeated subscripts of arrays with many axes."""
+    subscripts = x.parameters[0]
+    return of_matrix if subscripts in ("ii->i", "ii->") else f'diagonals({{0}}, "{subscripts}")'
 
 
 def _table(x: Operation, s: Spelling) -> str:
@@ -64,7 +71,7 @@ BACKEND = Backend(
         "expand": _expand,
         "reshape": lambda x, s: f"tf.reshape({{0}}, [{s.sizes(x.parameters)}])",
         "broadcast": lambda x, s: f"repeated({{0}}, {_listed(x, s)})",
-        "diagonal": lambda x, s: words.diagonal(x, s, "diagonal({0})"),
+        "diagonal": lambda x, s: _diagonal(x, s, "diagonal({0})"),
         "array": lambda x, s: f"tf.constant({{0}}{s.created})",
         "full": lambda x, s: f"filled({s.shape(x.shape)}, {{0}}{s.created})",
         "repeat": lambda x, s: f"repeated({{0}}, {_listed(x, s)})",
@@ -74,7 +81,7 @@ BACKEND = Backend(
         "concatenate": lambda x, s: f"tf.concat([{slots(x)}], axis={x.parameters[0]})",
         "power": lambda x, s: "tf.square({0})" if x.parameters[0] == 2 and not is_number(x) else words.power(x, s),
         "sum": lambda x, s: f"tf.reduce_sum({{0}}{f', axis={words.axes_text(x.parameters)}' if x.parameters else ''})",
-        "trace": lambda x, s: words.diagonal(x, s, "tf.linalg.trace({0})"),
+        "trace": lambda x, s: _diagonal(x, s, "tf.linalg.trace({0})"),
         "matmul": "matmul({0}, {1})",
         "outer": "tf.tensordot({0}, {1}, 0)",
         "inner": "tf.reduce_sum(tf.multiply({0}, {1}))",
@@ -111,10 +118,27 @@ def matmul(A, B):
     return tf.linalg.matvec(A, B) if len(B.shape) == 1 else tf.matmul(A, B)
 ''',
         "gathered": '''
-def gathered(x, *index):
-    """The entries of an array at some places."""
-    spread = sum(0 * i for i in index)
-    return tf.gather_nd(x, tf.stack([tf.cast(i + spread, tf.int64) for i in index], -1))
+def gathered(x, axis, *index):
+    """The entries of an array at some places along axes that follow each other."""
+    sizes, places = tf.shape(x, out_type=tf.int64), tf.zeros([], tf.int64)
+    for k, i in enumerate(index, axis):
+        places = places * sizes[k] + tf.cast(i, tf.int64)
+    merged = tf.concat([sizes[:axis], [-1], sizes[axis + len(index) :]], 0)
+    return tf.gather(tf.reshape(x, merged), places, axis=axis)
+''',
+        "diagonals": '''
+def diagonals(x, subscripts):
+    """Diagonals along axes whose subscripts are repeated, and sums over those that the result does not have."""
+    letters, result = subscripts.split("->")
+    while len(set(letters)) < len(letters):
+        k = next(k for k in range(len(letters)) if letters[k] in letters[:k])
+        pair = [letters.index(letters[k]), k]
+        rest = [axis for axis in range(len(letters)) if axis not in pair]
+        x = tf.linalg.diag_part(tf.transpose(x, rest + pair))
+        letters = "".join([letters[axis] for axis in [*rest, k]])
+    x = tf.reduce_sum(x, axis=[axis for axis in range(len(letters)) if letters[axis] not in result])
+    letters = [letter for letter in letters if letter in result]
+    return tf.transpose(x, [letters.index(letter) for letter in result])
 ''',
         "put": '''
 def put(shape, index, value, dtype, base=0):

@@ -135,8 +135,9 @@ class Indexing:
         """Several axes read at once, entry by entry."""
         axis = min(map(x.labels.index, joint))
         rest = [label for label in x.labels if label not in joint]
-        at = [places.get(label, Index(0, ((label, 1),))) for label in x.labels if label in joint]
-        if all(index.is_label() for index in at):  # a diagonal
+        named = [label for label in x.labels if label in joint]
+        at = [places.get(label, Index(0, ((label, 1),))) for label in named]
+        if all(index.is_label() and sizes[index.labels[0]] == sizes[y] for index, y in zip(at, named, strict=True)):
             return Tensor(x.operation, tuple([places[y].labels[0] if y in places else y for y in x.labels]))
         order = tuple(dict.fromkeys([label for index in at for label in index.labels]))
         kept = [k for k, label in enumerate(x.labels) if label not in joint]

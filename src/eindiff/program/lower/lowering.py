@@ -30,7 +30,7 @@ from eindiff.core.nodes import (
 from eindiff.core.sizes import Shape, Size
 from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
-from eindiff.program.costs import Costs
+from eindiff.program.costs import Costs, missing
 from eindiff.program.lower import functions
 from eindiff.program.lower.indexing import Indexing
 from eindiff.program.lower.networks import Maps, Networks
@@ -60,6 +60,7 @@ class Lowering:
         self.values: dict[Expr, Value] = {}
         self.norms: dict[Expr, Tensor] = {}  # of powers of norms
         self.factored: set[Expr] = set()
+        self.done: set[Operation] = set()  # what values are made of, however they are used
 
     def run(self, outputs: Sequence[Expr]) -> list[Operation]:
         """The outputs as arrays of their full shapes."""
@@ -72,6 +73,8 @@ class Lowering:
         self.pushed = self._pushed(outputs)
         for node in order:
             self.values[node] = self._lower(node)
+            if self.costs is not None:
+                self.done.update(missing([term.core.operation for term in self.values[node].terms], self.done))
         found = [self.arrays.array(self.values[output]) for output in outputs]
         return [self.operations.array(x) if self.operations.functional and is_number(x) else x for x in found]
 
@@ -232,10 +235,10 @@ class Lowering:
         if len(choices) == 1:
             return self._with_terms(node, coefficient, operands, sizes, {})
         assert self.costs is not None
-        best, least, start = None, inf, len(self.operations.known)
+        best, least = None, inf
         for choice in choices:
             value = self._with_terms(node, coefficient, operands, sizes, {k: placed[k] for k in choice})
-            seconds = self.costs.total([self.arrays.array(value)], start)
+            seconds = self.costs.total([self.arrays.array(value)], self.done)
             if best is None or seconds < least:
                 best, least = value, seconds
         assert best is not None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import gcd
 
+import numpy as np
+
 from eindiff.core import sizes as sz
 from eindiff.core.networks import new_label
 from eindiff.core.sizes import Size
@@ -103,3 +105,29 @@ class Meetings:
     def _is_size(self, size: Size) -> bool:
         """Whether a size is not negative for all sizes that share a program."""
         return sz.never_negative(size) or (self.costs is not None and self.costs.least(size) >= 0)
+
+
+def joined(a: Index, b: Index, places: Sequence[np.ndarray], sizes: dict[int, Size]) -> dict[int, np.ndarray]:
+    """The values of labels, one after the other, for which two known indices are equal: a join of two tables.
+
+    `places` are the entries of both, over their labels.
+    """
+    shared = [label for label in a.labels if label in b.labels]
+    keys = []
+    for index, entries in zip((a, b), places, strict=True):
+        counted = dict(zip(index.labels, np.indices(entries.shape, sparse=True), strict=True))
+        key = entries
+        for label in shared:
+            key = key * int(sizes[label]) + counted[label]
+        keys.append(np.broadcast_to(key, entries.shape).ravel())
+    order = np.argsort(keys[1], kind="stable")
+    ordered = keys[1][order]
+    first, last = (np.searchsorted(ordered, keys[0], side=side) for side in ("left", "right"))
+    counts = last - first
+    left = np.repeat(np.arange(len(keys[0])), counts)
+    within = np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts)
+    right = order[np.repeat(first, counts) + within]
+    found: dict[int, np.ndarray] = {}
+    for index, chosen, entries in zip((b, a), (right, left), places[::-1], strict=True):
+        found.update(zip(index.labels, np.unravel_index(chosen, entries.shape), strict=True))
+    return found

@@ -10,12 +10,13 @@ import numpy as np
 
 from eindiff.core import sizes as sz
 from eindiff.core.labels import Labels
+from eindiff.core.networks import new_label
 from eindiff.core.nodes import Number
 from eindiff.core.sizes import Size
 from eindiff.planning import tuning
 from eindiff.planning.relation_order import Applied, Order, Relation, relation_order
 from eindiff.program.lower.indexing import Indexing
-from eindiff.program.lower.meetings import NEVER, Meetings
+from eindiff.program.lower.meetings import NEVER, Meetings, joined
 from eindiff.program.lower.places import Axis, Index, known_table, labels_of
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
@@ -108,9 +109,18 @@ class Networks:
             network.maps = [*maps[:alone], *maps[alone + 1 :]]
             self._sum_out(network, maps[alone])
         else:
-            match = self._match(Index(0, ((target, 1),)), index, network.sizes)
-            network.factors, network.maps = [*network.factors, match], maps[1:]
+            network.maps = maps[1:]
+            self._equate(network, target, index)
         return None
+
+    def _equate(self, network: Network, target: int, index: Index) -> None:
+        """Use a map whose label has other maps: where both say the same, or as a factor that is 1 there."""
+        other = next((k for k, (label, _) in enumerate(network.maps) if label == target), None)
+        solution = self._join(network, network.maps[other][1], index) if other is not None else None
+        if solution is not None and solution is not NEVER:
+            self._use(network, solution)
+        else:
+            network.factors.append(self._match(Index(0, ((target, 1),)), index, network.sizes))
 
     def _substitute(self, network: Network, places: Mapping[int, Index]) -> None:
         """Put what labels are functions of in their places; none is a function of another one of them."""
@@ -136,26 +146,41 @@ class Networks:
             for place, (target, index) in enumerate(network.maps):
                 other = Index(0, ((target, 1),)) if target in index.labels else seen.get(target)
                 seen.setdefault(target, index)
-                solution = self.meetings.solved(other, index, network.sizes) if other is not None else None
+                solution = self._solution(network, other, index) if other is not None else None
                 if solution is NEVER:
                     return False
                 if solution is not None:
                     del network.maps[place]
-                    for label, place_of in solution.items():
-                        if label == target:  # the label itself is known
-                            network.maps.append((label, place_of))
-                        else:
-                            self._rename(network, label, place_of)
+                    self._use(network, solution)
                     found = True
                     break
         return True
 
-    def _rename(self, network: Network, label: int, index: Index) -> None:
-        """Put what a label is in its place, where it may be what a map says too."""
-        if any(target == label for target, _ in network.maps):
-            network.maps.append((label, index))
-        else:
-            self._substitute(network, {label: index})
+    def _solution(self, network: Network, a: Index, b: Index) -> dict[int, Index] | None:
+        """What labels are where two indices are equal: by formulas, or by tables if they have labels in common."""
+        found = self.meetings.solved(a, b, network.sizes)
+        return self._join(network, a, b) if found is None and set(a.labels) & set(b.labels) else found
+
+    def _join(self, network: Network, a: Index, b: Index) -> dict[int, Index] | None:
+        """What labels are where two known indices are equal, as functions of a new one that counts these places."""
+        sizes = network.sizes
+        places = [known_table(self.indexing.array(index, index.labels, sizes)) for index in (a, b)]
+        known = [x for x in places if x is not None]
+        if len(known) < 2 or not (a.labels and b.labels):
+            return None
+        found = joined(a, b, known, sizes)
+        count = len(next(iter(found.values())))
+        if count == 0:
+            return NEVER
+        label = new_label(sizes, count)
+        return {x: self.indexing.tabled(values, (label,)) for x, values in found.items()}
+
+    def _use(self, network: Network, solution: Mapping[int, Index]) -> None:
+        """Put what labels are in their places; where a map says what a label is too, both have to be the same."""
+        said = {target for target, _ in network.maps}
+        network.maps += [(label, index) for label, index in solution.items() if label in said]
+        if new := {label: index for label, index in solution.items() if label not in said}:
+            self._substitute(network, new)
 
     def _match(self, a: Index, b: Index, sizes: Mapping[int, Size]) -> Tensor:
         """1 where two indices are equal: two maps that meet without anything to put into an array between them."""

@@ -103,18 +103,15 @@ class Arrays:
     # Sums
 
     def add(self, values: Sequence[Value], shape: Shape, hint: Labels, kept: bool = False) -> Value:
-        """The sum of values: plain terms become one tensor, the others keep their places; diagonals if they are to."""
-        plain: list[tuple[Number, Tensor]] = []
-        placed: list[Term] = []
-        for value in values:
-            for term in value.terms:
-                term = term if kept else self._diagonal(term, shape)
-                if is_zero(term):
-                    continue
-                if term.is_plain:
-                    plain.append(self.tensor(Value((term,), shape)))
-                else:
-                    placed.append(term)
+        """The sum of values: plain terms become one tensor, the others keep their places.
+
+        Diagonals do so only where it is wanted, or where others have places.
+        """
+        terms = [term for value in values for term in value.terms if not is_zero(term)]
+        if not kept and all(map(_is_of_labels, terms)):
+            terms = [self._diagonal(term, shape) for term in terms]
+        plain = [self.tensor(Value((term,), shape)) for term in terms if term.is_plain]
+        placed = [term for term in terms if not term.is_plain]
         placed = self._gathered(placed)
         if not plain:
             return Value(tuple(placed), shape) if placed else self.value(Tensor(self.operations.number(0), ()), shape)
@@ -205,8 +202,9 @@ class Arrays:
         dense = [term for term in value.terms if term.is_plain]
         parts = [(number(1), self.array(Value(tuple(dense), value.shape)))] if dense else []
         placed = []
+        related = not all(map(_is_of_labels, value.terms))
         for term in value.terms:
-            if not term.is_plain and all(isinstance(axis, int) for axis in term.axes):
+            if not term.is_plain and _is_of_labels(term) and not (related and len(term.axes) == 2):
                 parts.append((term.coefficient, self._with_units(term, value.shape)))
             elif not term.is_plain:
                 placed.append(term)
@@ -231,6 +229,8 @@ class Arrays:
     def _put(self, term: Term, shape: Shape, base: Operation | None) -> Operation:
         """A term at places that are slices or arrays of indices, added to what is there."""
         cuts, order, places = self._target(term, shape)
+        if not cuts and not places:
+            places = [self.indexing.array_of(axis, order, term.sizes) for axis in term.axes]
         core = self.operations.scale(term.coefficient, self.products.align(term.core, order))
         operands = [core, *places] if base is None else [core, *places, base]
         parameters = (shape, cuts, base is not None)
@@ -293,6 +293,11 @@ class Arrays:
         if self.operations.functional and not axis.labels and axis.table is None:
             return axis.offset  # helpers count from the start
         return self.indexing.cut(axis, size, term.sizes)
+
+
+def _is_of_labels(term: Term) -> bool:
+    """Whether all axes of a term are labels."""
+    return all(isinstance(axis, int) for axis in term.axes)
 
 
 def is_zero(term: Term) -> bool:

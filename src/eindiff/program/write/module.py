@@ -35,7 +35,7 @@ Outputs = Expr | Mapping[str, Expr]
 
 # What programs in any library use, besides the helpers that NumPy's have.
 RESERVED = ("np", "linalg", "special", "min", "jnp", "cp", "cupyx", "torch", "tf", "put", "shape", "filled",
-            "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "solved",
+            "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "diagonals", "solved",
             "solve_triangular", "spread", "repeated", "svd", "svdvals", "pinv", "cholesky",
             *(name for name in TABLE if name.startswith("divided_")))  # fmt: skip
 
