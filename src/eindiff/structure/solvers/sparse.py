@@ -18,6 +18,7 @@ from eindiff.structure.sparse import Coordinates, coordinates, entry_count
 from eindiff.structure.terms import Array
 
 SEPARATORS = 2.0  # entries of factors for each pair of unknowns in a separator, of which there are log2(n) levels
+MOST_ORDERED = 2**24  # entries for which an order of the unknowns is looked for
 SUPPORTED = (np.float32, np.float64)
 
 
@@ -115,7 +116,7 @@ def _permutation_sign(order: Array) -> int:
 
 def sparse_ways(grid: Grid, facts: Known) -> list[Solver]:
     """The ways for a grid as a sparse matrix, if few of its entries are not zero: as a band in some order, or not."""
-    if grid.dtype not in SUPPORTED or entry_count(grid) > grid.shape[0] ** 2 / 8:
+    if grid.dtype not in SUPPORTED or entry_count(grid) > min(grid.shape[0] ** 2 / 8, MOST_ORDERED):
         return []
     lower, upper, _ = coordinates(grid).widths
     band = [Banded(RankedBand(grid), facts)] if lower + upper < grid.shape[0] // 2 else []
