@@ -145,7 +145,9 @@ def placed(network: Network, lengths: Mapping[str, int]) -> Network:
         prod(sz.evaluate(network.sizes[x], lengths) for x in part)
         for part in (network.output[:half], network.output[half:])
     )
-    enough = max(CLOSE * min(map(size, choices)), rows, columns)
+    if size(()) <= max(rows, columns):  # a diagonal, say
+        return network
+    enough = CLOSE * min(map(size, choices))
     for label in next(chosen for chosen in choices if size(chosen) <= enough):
         network = _with_place(network, label)
     return network

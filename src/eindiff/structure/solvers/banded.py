@@ -93,12 +93,14 @@ class BandLU(Factorization):
 class Banded(Solver):
     """An operator whose entries are near the diagonal, with its axes in some order."""
 
-    def __init__(self, band: Band | RankedBand, facts: Known) -> None:
+    def __init__(self, band: Band | RankedBand, facts: Known, word: str | None = None) -> None:
         self.size = band.size
         self._band = band
         self._symmetric = facts.symmetric
         lower, upper = band.lower, band.upper
-        self.word, self.formula = words(band)
+        width = max(lower, upper)
+        self.word = word or (f"band of half-width {width}" if width else "diagonal")
+        self.formula = f"band({self.size}×{self.size}, half-width {width})"
         self.method = "Cholesky factorization of a band, or LU if there is none"
         height = 1 + (max(lower, upper) if facts.symmetric else lower + upper)
         self.flops = self.size * (height**2 + 8 * height)
@@ -203,13 +205,3 @@ def random_signs(size: int, dtype: np.dtype) -> Array:
     """A column of 1 and −1. The norm of its image is about that of a matrix, the root of the sum of squares."""
     bits = np.unpackbits(np.frombuffer(np.random.default_rng(0).bytes(size // 8 + 1), np.uint8), count=size)
     return (2 * bits.astype(dtype) - 1)[:, None]
-
-
-def words(band: Band | RankedBand) -> tuple[str, str]:
-    """What a band is called, and its formula."""
-    width = max(band.lower, band.upper)
-    if band.lower != band.upper:
-        word = f"band of {band.lower} lower and {band.upper} upper diagonals"
-    else:
-        word = {0: "diagonal", 1: "tridiagonal"}.get(width, f"band of half-width {width}")
-    return word, f"band({band.size}×{band.size}, half-width {width})"
