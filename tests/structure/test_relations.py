@@ -61,6 +61,10 @@ def roll(x):
     return ed.sum(ed.exp(x - rolled))
 
 
+def circle(x):
+    return ed.sum((x - ed.concatenate([x[1:], x[:1]])) ** 2) + ed.sum(x**2)
+
+
 def windows(x):
     count = x.shape[0] - 4
     total = sum(x[k : k + count] * (k + 1.0) for k in range(5))
@@ -88,18 +92,19 @@ FUNCTIONS = {
     rosenbrock: ((40,), "tridiagonal"),
     trend: ((40,), "band of half-width 2"),
     spline: ((40,), "band of half-width 2"),
-    total_variation: ((9, 8), None),
-    five_points: ((9, 8), None),
-    smoother: ((20, 2), None),
-    columns: ((9, 4), None),
-    edges: ((40,), None),
-    stress: ((40, 2), None),
-    roll: ((30,), None),
+    total_variation: ((9, 8), "seven-point stencil on 9×8"),
+    five_points: ((9, 8), "five-point stencil on 9×8"),
+    smoother: ((20, 2), "block tridiagonal, blocks 2×2"),
+    columns: ((9, 4), "block diagonal (tridiagonal)"),
+    edges: ((40,), "sparse, 5 nonzeros a row"),
+    stress: ((40, 2), "sparse, 10 nonzeros a row"),
+    roll: ((30,), "periodic tridiagonal"),
+    circle: ((30,), "circulant (tridiagonal)"),
     windows: ((30,), "band of half-width 4"),
     pieces: ((30,), None),
     flipped: ((20,), None),
     strided: ((24,), None),
-    mixed: ((30,), None),
+    mixed: ((30,), "tridiagonal + low rank"),
 }
 
 

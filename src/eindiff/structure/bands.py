@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations
+from itertools import permutations, product
 from math import prod
 
 import numpy as np
@@ -61,6 +61,22 @@ class Line:
             low, high = low + min(move, 0), high + max(move, 0)
         return low, high
 
+    def parts(self, term: Term, lower: int, upper: int) -> list[dict[int, int]]:
+        """The entries between some diagonals: all, none, or those at some indices of the labels that move across."""
+        low, high = self.offsets(term)
+        if low > upper or high < -lower:
+            return []
+        if -lower <= low and high <= upper:
+            return [{}]
+        moving = [x for x in self.labels if self.row_steps[x] != self.column_steps[x]]
+        found = []
+        for index in product(*(range(term.sizes[x]) for x in moving)):
+            offset = self.column - self.row
+            offset += sum(k * (self.column_steps[x] - self.row_steps[x]) for x, k in zip(moving, index, strict=True))
+            if -lower <= offset <= upper:
+                found.append(dict(zip(moving, index, strict=True)))
+        return found
+
 
 @dataclass(frozen=True)
 class Band:
@@ -88,29 +104,26 @@ class Band:
         """The entries of each term."""
         return [term.values().astype(self.dtype, copy=False) for term in self.terms]
 
-    def storage(self, lower: int, upper: int, more: int = 0) -> Array:
-        """The diagonals as LAPACK has them: entry (i, j) at `[more + upper + i − j, j]`, in columns.
+    def storage(self, lower: int, upper: int, more: int = 0, in_columns: bool = True) -> Array:
+        """The diagonals as LAPACK has them: entry (i, j) at `[more + upper + i − j, j]`, in columns or in rows.
 
-        Only those from `−lower` to `upper`: terms that lie outside are left out.
+        Only those from `−lower` to `upper`: entries that lie outside are left out.
         """
         height = more + lower + upper + 1
         flat = np.zeros(self.size * height, self.dtype)
+        down, right = (1, height) if in_columns else (self.size, 1)
         for term, values in zip(self.terms, self.values, strict=True):
             line = Line.of(term, self.dims, self.order)
-            low, high = line.offsets(term)
-            if low > upper or high < -lower:
-                continue
-            if low < -lower or high > upper:
-                whole = self.storage(self.lower, self.upper)
-                part = whole[self.upper - upper : self.upper + lower + 1]
-                filled = np.zeros((self.size, height), self.dtype).T
-                filled[more:] = part
-                return filled
-            steps = [line.row_steps[x] - line.column_steps[x] + line.column_steps[x] * height for x in line.labels]
-            first = more + upper + line.row - line.column + line.column * height
-            place = Place(-1, line.labels, first, tuple(steps))
-            add_at(flat, [place], values, line.labels, term.sizes)
-        return flat.reshape(self.size, height).T
+            moved = {x: line.row_steps[x] - line.column_steps[x] for x in line.labels}
+            steps = {x: moved[x] * down + line.column_steps[x] * right for x in line.labels}
+            first = (more + upper + line.row - line.column) * down + line.column * right
+            for index in line.parts(term, lower, upper):
+                start = first + sum(steps[x] * k for x, k in index.items())
+                labels = tuple([x for x in line.labels if x not in index])
+                place = Place(-1, labels, start, tuple([steps[x] for x in labels]))
+                part = values[tuple([index.get(x, slice(None)) for x in line.labels])]
+                add_at(flat, [place], part, labels, term.sizes)
+        return flat.reshape(self.size, height).T if in_columns else flat.reshape(height, self.size)
 
     def arranged(self, x: Array) -> Array:
         """Vectors, the columns of x, in the order of the band."""
@@ -143,17 +156,18 @@ class RankedBand:
         """The entries of each term."""
         return [term.values() for term in self._grid.all_terms]
 
-    def storage(self, lower: int, upper: int, more: int = 0) -> Array:
+    def storage(self, lower: int, upper: int, more: int = 0, in_columns: bool = True) -> Array:
         """The diagonals from `−lower` to `upper`, as those of `Band`."""
         height = more + lower + upper + 1
+        down, right = (1, height) if in_columns else (self.size, 1)
         flat = np.zeros(self.size * height, self.dtype)
         rows, columns = self._coordinates.ranked
         data = self._coordinates.matrix(self._grid).data
         if lower < self.lower or upper < self.upper:
             inside = (rows - columns <= lower) & (columns - rows <= upper)
             rows, columns, data = rows[inside], columns[inside], data[inside]
-        flat[more + upper + rows - columns + columns * height] = data
-        return flat.reshape(self.size, height).T
+        flat[(more + upper + rows - columns) * down + columns * right] = data
+        return flat.reshape(self.size, height).T if in_columns else flat.reshape(height, self.size)
 
     @property
     def is_in_order(self) -> bool:

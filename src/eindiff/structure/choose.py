@@ -24,6 +24,7 @@ from eindiff.structure.solvers.sparse import sparse_ways
 from eindiff.structure.solvers.sparse_schur import SparseSchur, is_sparse
 from eindiff.structure.solvers.woodbury import LowRank, Woodbury, low_rank, rank
 from eindiff.structure.terms import Array, Term
+from eindiff.structure.words import words
 
 SMALL_BLOCK = 64  # rows of blocks whose inverses are written down
 NARROW = 64  # diagonals of a band, for which no other way is looked for
@@ -70,7 +71,7 @@ def _near_diagonal(grid: Grid, facts: Known) -> list[Solver]:
     if band is None or band.lower + band.upper >= band.size:
         return sparse_ways(grid, facts)
     narrow = band.lower + band.upper <= NARROW
-    return [Banded(band, facts), *([] if narrow else sparse_ways(grid, facts))]
+    return [Banded(band, facts, words(grid)), *([] if narrow else sparse_ways(grid, facts))]
 
 
 def _with_low_rank(core: Core) -> list[Solver]:

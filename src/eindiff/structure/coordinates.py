@@ -7,7 +7,7 @@ values `v_e`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -21,6 +21,7 @@ from eindiff.core.nodes import Add, Einsum, Expr, is_index_map
 from eindiff.core.sizes import Size
 
 MOST_TERMS = 256  # that one term is multiplied out to
+SHORT, SHORTER = 16, 8  # axes of no more entries, and so many times fewer than others, are parts of blocks
 CLOSE = 2  # times the least size, which is not worth coordinates
 
 
@@ -65,8 +66,8 @@ def related_axes(node: Expr, known: dict[Expr, frozenset[int]] | None = None) ->
     return known[node]
 
 
-def multiplied_out(network: Network) -> list[Network] | None:
-    """A network as several in which no sum and no contraction has axes of the output that index maps reach.
+def multiplied_out(network: Network, lengths: Mapping[str, int]) -> list[Network] | None:
+    """A network as several in which no sum and no contraction has long axes of the output that index maps reach.
 
     None if these are too many.
     """
@@ -77,7 +78,8 @@ def multiplied_out(network: Network) -> list[Network] | None:
         if len(done) + len(pending) > MOST_TERMS:
             return None
         one = pending.pop()
-        place = next((k for k, factor in enumerate(one.factors) if _is_hidden(factor, one.output, known)), None)
+        axes = _long(one, lengths)
+        place = next((k for k, factor in enumerate(one.factors) if _is_hidden(factor, axes, known)), None)
         if place is None:
             done.append(one)
         else:
@@ -85,7 +87,14 @@ def multiplied_out(network: Network) -> list[Network] | None:
     return done
 
 
-def _is_hidden(factor: Factor, output: Labels, known: dict[Expr, frozenset[int]]) -> bool:
+def _long(network: Network, lengths: Mapping[str, int]) -> set[int]:
+    """The labels of axes that coordinates pay for: not those that are short beside others."""
+    sizes = {x: sz.evaluate(network.sizes[x], lengths) for x in network.output}
+    longest = max(sizes.values(), default=0)
+    return {x for x, size in sizes.items() if size > SHORT or SHORTER * size > longest}
+
+
+def _is_hidden(factor: Factor, output: Collection[int], known: dict[Expr, frozenset[int]]) -> bool:
     node, labels = factor
     if is_index_map(node) or not isinstance(node, Add | Einsum):
         return False
@@ -119,8 +128,9 @@ def placed(network: Network, lengths: Mapping[str, int]) -> Network:
     """A network in which those index maps to axes are places that make the values smaller."""
     network = _with_deltas(network)
     maps: dict[int, Labels] = {}  # the labels of index maps, by the axis that they reach
+    axes = _long(network, lengths)
     for node, labels in network.factors:
-        if is_index_map(node) and labels[0] in network.output and labels[0] not in labels[1:]:
+        if is_index_map(node) and labels[0] in axes and labels[0] not in labels[1:]:
             maps.setdefault(labels[0], labels)
     if not maps:
         return network
@@ -135,7 +145,9 @@ def placed(network: Network, lengths: Mapping[str, int]) -> Network:
         prod(sz.evaluate(network.sizes[x], lengths) for x in part)
         for part in (network.output[:half], network.output[half:])
     )
-    enough = max(CLOSE * min(map(size, choices)), rows, columns)
+    if size(()) <= max(rows, columns):  # a diagonal, say
+        return network
+    enough = CLOSE * min(map(size, choices))
     for label in next(chosen for chosen in choices if size(chosen) <= enough):
         network = _with_place(network, label)
     return network

@@ -13,7 +13,7 @@ from math import prod
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
-from eindiff.core.labels import Labels
+from eindiff.core.labels import Labels, components
 from eindiff.core.networks import Factor, fresh_in, matches, opened
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Number, is_contraction, is_index_map
 from eindiff.core.sizes import Size
@@ -22,7 +22,7 @@ from eindiff.planning.contraction_order import contraction_path, path_flops
 from eindiff.planning.factoring import is_outer
 from eindiff.structure.coordinates import Network, multiplied_out, placed, related_axes
 
-WHOLE = 4  # times the size of its factors that the values of a pattern may have, to be one array
+WHOLE = 2  # times the size of its factors that the values of a pattern may have, to be one array
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _with_places(term: Expr, sizes: Mapping[str, int]) -> tuple[list[Pattern], l
     if not related_axes(term):
         return [], [term]
     axes = tuple(range(term.ndim))
-    parts = multiplied_out(Network(1, ((term, axes),), axes, dict(enumerate(term.shape))))
+    parts = multiplied_out(Network(1, ((term, axes),), axes, dict(enumerate(term.shape))), sizes)
     networks = [placed(part, sizes) for part in parts or []]
     if not any(one.places for one in networks):
         return [], [term]
@@ -87,22 +87,26 @@ def _with_places(term: Expr, sizes: Mapping[str, int]) -> tuple[list[Pattern], l
 
 
 def _added_at_places(patterns: Sequence[Pattern], sizes: Mapping[str, int]) -> list[Pattern]:
-    """Patterns with places: the values of those that go to the same places are added up, where that is one array."""
-    found: list[Pattern] = []
+    """Patterns with places: the values of those that go to the same places are added up, where that is not larger."""
     groups: dict[tuple, list[Pattern]] = {}
     for pattern in patterns:
         pattern = _multiplied(pattern, sizes)
-        lengths = _lengths(pattern, sizes)
         inner = pattern.inner(pattern.output)
-        whole = prod(lengths[x] for x in inner)
-        if whole > WHOLE * (1 + sum(prod(lengths[x] for x in labels) for _, labels in pattern.factors)):
-            found.append(pattern)
-            continue
         names = {label: k for k, label in enumerate(inner)}
         places = {own[0]: (node, tuple([names[x] for x in own[1:]])) for node, own in pattern.places}
         key = (*(places.get(x) or names[x] for x in pattern.output), *(pattern.sizes[x] for x in inner))
         groups.setdefault(key, []).append(pattern)
-    return found + [total for group in groups.values() for total in _total(group)]
+    found: list[Pattern] = []
+    for group in groups.values():
+        lengths = _lengths(group[0], sizes)
+        whole = prod(lengths[x] for x in group[0].inner(group[0].output))
+        parts = sum(1 + sum(_lengths_of(x, labels, sizes) for _, labels in x.factors) for x in group)
+        found += _total(group) if whole <= WHOLE * parts or not any(x.factors for x in group) else group
+    return found
+
+
+def _lengths_of(pattern: Pattern, labels: Labels, sizes: Mapping[str, int]) -> int:
+    return prod(sz.evaluate(pattern.sizes[x], sizes) for x in labels)
 
 
 def _total(patterns: Sequence[Pattern]) -> list[Pattern]:
@@ -221,11 +225,19 @@ def _multiplied(pattern: Pattern, sizes: Mapping[str, int]) -> Pattern:
     """A pattern with those factors multiplied that are cheaper to use so."""
     groups = [[factor] for factor in pattern.factors]
     if any(is_index_map(node) for node, _ in pattern.factors):
-        groups = [list(pattern.factors)]
+        groups = _gathered(pattern) if pattern.places else [list(pattern.factors)]
     groups = _merged(groups, pattern.halves, _lengths(pattern, sizes))
     output = pattern.inner(pattern.output)
     factors = tuple([_product(group, groups, output, pattern.sizes) for group in groups])
     return replace(pattern, factors=factors)
+
+
+def _gathered(pattern: Pattern) -> list[list[Factor]]:
+    """Factors with the index maps that they are read or added up through: those share labels that are summed over."""
+    inner = set(pattern.inner(pattern.output))
+    summed = {x for node, labels in pattern.factors if is_index_map(node) for x in labels} - inner
+    groups = components([[x for x in labels if x in summed] for _, labels in pattern.factors])
+    return [[pattern.factors[k] for k in group] for group in groups]
 
 
 def _kept(group: Sequence[Factor], groups: Sequence[Sequence[Factor]], output: Labels) -> Labels:

@@ -32,6 +32,20 @@ def entry_count(grid: Grid) -> int:
     return sum(map(entries, grid.all_terms))
 
 
+def row_counts(grid: Grid) -> Array:
+    """How many entries are added up in each row."""
+    total = np.zeros(grid.shape[0], int)
+    for (i, _), term in placed_terms(grid):
+        axes = term.axes()[: len(grid.rows[i])]
+        own = labels_of(axes)
+        others = entries(term) // max(1, prod(term.sizes[x] for x in own))
+        start = starts(grid.rows)[i]
+        total[start : starts(grid.rows)[i + 1]] += others * np.bincount(
+            _flat(axes, own, term), minlength=prod(grid.rows[i])
+        )
+    return total
+
+
 class Coordinates:
     """Where the entries of the terms of a grid are in a matrix in compressed columns."""
 

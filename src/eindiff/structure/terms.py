@@ -80,7 +80,11 @@ class Term:
 
     def values(self) -> Array:
         """The entries that may differ from zero, over the labels that the axes are made of."""
-        return self.coefficient * _contract(self.operands, labels_of(self.axes()), self.sizes)
+        labels = labels_of(self.axes())
+        if not self.arrays:
+            return np.broadcast_to(self.coefficient, [self.sizes[x] for x in labels])
+        values = _contract(self.operands, labels, self.sizes)
+        return values if self.coefficient == 1 else self.coefficient * values
 
     def add_to(self, total: Array, axes: Sequence[Axis], sizes: Mapping[int, int]) -> None:
         """Add the entries to an array with some axes, made of labels of the term."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.linalg import eigvals_banded, get_lapack_funcs
+from scipy.linalg import eigvals_banded, get_blas_funcs, get_lapack_funcs
 
 from eindiff.core.errors import EindiffError
 from eindiff.structure.bands import Band, RankedBand
@@ -24,6 +24,14 @@ class Factorization(ABC):
     is_definite = False
     is_singular = False
 
+    @cached_property
+    def inverse_norm(self) -> float:
+        """About the norm of the inverse, or more."""
+        size, dtype = self.shape
+        return float(np.linalg.norm(self.solve(random_signs(size, dtype))))
+
+    shape: tuple[int, np.dtype]  # the number of rows, and the type of entries
+
     @abstractmethod
     def solve(self, b: Array) -> Array:
         """The solutions for the columns of b."""
@@ -40,9 +48,21 @@ class Tridiagonal(Factorization):
 
     def __init__(self, band: Array) -> None:
         pttrf, self._pttrs = get_lapack_funcs(("pttrf", "pttrs"), (band,))
-        self._diagonal, self._beside, failed = pttrf(np.ascontiguousarray(band[0]), np.ascontiguousarray(band[1, :-1]))
+        diagonal, beside = band[0], band[1, :-1]
+        self._diagonal, self._beside, failed = pttrf(diagonal, beside)
         if failed:
             raise np.linalg.LinAlgError
+        self._band = band
+        self.shape = len(diagonal), band.dtype
+
+    @cached_property
+    def inverse_norm(self) -> float:
+        """Where the diagonal outweighs the rest of each row, the inverse is no larger than the reciprocal of that."""
+        around, rest = np.abs(self._band[1, :-1]), np.abs(self._band[0])
+        rest[:-1] -= around
+        rest[1:] -= around
+        least = float(rest.min())
+        return 1 / least if least > 0 else super().inverse_norm
 
     def solve(self, b: Array) -> Array:
         return self._pttrs(self._diagonal, self._beside, b)[0]
@@ -61,6 +81,14 @@ class BandCholesky(Factorization):
         self.factor, failed = pbtrf(band, lower=1)
         if failed:
             raise np.linalg.LinAlgError
+        self.shape = band.shape[1], band.dtype
+
+    @cached_property
+    def inverse_norm(self) -> float:
+        """`‖L^-1 s‖²` for random signs s is about the sum of the reciprocals of the eigenvalues."""
+        [tbsv] = get_blas_funcs(("tbsv",), (self.factor,))
+        half = tbsv(len(self.factor) - 1, self.factor, random_signs(*self.shape)[:, 0], lower=1)
+        return float(np.dot(half, half))
 
     def solve(self, b: Array) -> Array:
         return self._pbtrs(self.factor, b, lower=1)[0]
@@ -75,6 +103,7 @@ class BandLU(Factorization):
     def __init__(self, band: Array, lower: int, upper: int) -> None:
         gbtrf, self._gbtrs = get_lapack_funcs(("gbtrf", "gbtrs"), (band,))
         self._widths = lower, upper
+        self.shape = band.shape[1], band.dtype
         self._factor, self._pivots, zero = gbtrf(band, lower, upper)
         self.is_singular = zero > 0
         if zero:
@@ -93,12 +122,14 @@ class BandLU(Factorization):
 class Banded(Solver):
     """An operator whose entries are near the diagonal, with its axes in some order."""
 
-    def __init__(self, band: Band | RankedBand, facts: Known) -> None:
+    def __init__(self, band: Band | RankedBand, facts: Known, word: str | None = None) -> None:
         self.size = band.size
         self._band = band
         self._symmetric = facts.symmetric
         lower, upper = band.lower, band.upper
-        self.word, self.formula = words(band)
+        width = max(lower, upper)
+        self.word = word or (f"band of half-width {width}" if width else "diagonal")
+        self.formula = f"band({self.size}×{self.size}, half-width {width})"
         self.method = "Cholesky factorization of a band, or LU if there is none"
         height = 1 + (max(lower, upper) if facts.symmetric else lower + upper)
         self.flops = self.size * (height**2 + 8 * height)
@@ -107,13 +138,13 @@ class Banded(Solver):
     @cached_property
     def _sizes(self) -> tuple[float, float]:
         """The norm of the matrix, or more; and how much larger its terms are, where they cancel."""
-        band, squares = self._band, 0.0
         diagonals = self._lower if self._is_symmetric else self._whole
-        columns = np.abs(diagonals).sum(axis=0)
-        norm = float(columns.max(initial=0.0)) * (2 if self._is_symmetric else 1)
-        squares = float(np.vdot(diagonals, diagonals)) * (2 if self._is_symmetric else 1)
-        terms = sum(float(np.linalg.norm(values)) for values in band.values)
-        return norm, max(1.0, terms / max(np.sqrt(squares), np.finfo(band.dtype).tiny))
+        flat = diagonals.T.reshape(-1) if diagonals.flags.f_contiguous else diagonals.reshape(-1)
+        count = (2 * len(diagonals) - 1) if self._is_symmetric else len(diagonals)
+        norm = count * max(float(flat.max(initial=0.0)), -float(flat.min(initial=0.0)))
+        squares = float(np.dot(flat, flat)) * (2 if self._is_symmetric else 1)
+        terms = sum(_root_of_squares(values) for values in self._band.values)
+        return norm, max(1.0, terms / max(np.sqrt(squares), np.finfo(flat.dtype).tiny))
 
     @cached_property
     def is_exact(self) -> bool:
@@ -126,7 +157,8 @@ class Banded(Solver):
 
     @cached_property
     def _lower(self) -> Array:
-        return self._band.storage(max(self._band.lower, self._band.upper), 0)
+        width = max(self._band.lower, self._band.upper)
+        return self._band.storage(width, 0, in_columns=width > 1)
 
     @cached_property
     def _is_symmetric(self) -> bool:
@@ -156,10 +188,7 @@ class Banded(Solver):
     @cached_property
     def _norms(self) -> tuple[float, float]:
         norm, cancelled = self._sizes
-        if self._factorization.is_singular:
-            return norm * cancelled, np.inf
-        x = self._factorization.solve(random_signs(self.size, self._band.dtype))
-        return norm * cancelled, float(np.linalg.norm(x))
+        return norm * cancelled, np.inf if self._factorization.is_singular else self._factorization.inverse_norm
 
     def norms(self) -> tuple[float, float]:
         return self._norms
@@ -199,17 +228,15 @@ def _diagonal_below(values: Array, offset: int, size: int) -> Term:
     return Term(1.0, (values,), ((0,),), (1, 2), {0: len(values), 1: size, 2: size}, (), places)
 
 
+@lru_cache(2)
 def random_signs(size: int, dtype: np.dtype) -> Array:
     """A column of 1 and −1. The norm of its image is about that of a matrix, the root of the sum of squares."""
-    bits = np.unpackbits(np.frombuffer(np.random.default_rng(0).bytes(size // 8 + 1), np.uint8), count=size)
-    return (2 * bits.astype(dtype) - 1)[:, None]
+    random = np.frombuffer(np.random.default_rng(0).bytes(size), np.int8)
+    return np.where(random < 0, dtype.type(-1), dtype.type(1))[:, None]
 
 
-def words(band: Band | RankedBand) -> tuple[str, str]:
-    """What a band is called, and its formula."""
-    width = max(band.lower, band.upper)
-    if band.lower != band.upper:
-        word = f"band of {band.lower} lower and {band.upper} upper diagonals"
-    else:
-        word = {0: "diagonal", 1: "tridiagonal"}.get(width, f"band of half-width {width}")
-    return word, f"band({band.size}×{band.size}, half-width {width})"
+def _root_of_squares(values: Array) -> float:
+    """The root of the sum of squares, of a number that is repeated too."""
+    if values.size and not any(values.strides):
+        return float(abs(values.flat[0])) * float(np.sqrt(values.size))
+    return float(np.linalg.norm(values))

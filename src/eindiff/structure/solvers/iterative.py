@@ -6,11 +6,13 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csc_array
 from scipy.sparse.linalg import LinearOperator, cg, gmres, minres
 
 from eindiff.core.errors import EindiffError
 from eindiff.structure.grid import Grid
 from eindiff.structure.solvers.solver import Known, SingularError, Solver, UnreliableError
+from eindiff.structure.sparse import entry_count, to_csc
 from eindiff.structure.terms import Array
 
 FIRST_RESIDUAL = 1e-12  # of the first residual, relative to the right-hand side
@@ -19,6 +21,7 @@ SHARE = 0.00002  # less than about the least part that a random vector has in an
 MINRES = 1e-2
 MOST_STEPS = 2000
 PROBES = 50  # steps that look for negative curvature
+MOST_FORMED = 2**24  # entries of a sparse matrix that is formed for its products
 ROUNDS = 4  # what is left is solved for again, since the methods only estimate their residual
 
 
@@ -58,7 +61,15 @@ class Iterative(Solver):
         return lambda x: x.reshape(-1) / diagonal
 
     def _apply(self, x: Array) -> Array:
+        if self._matrix is not None:
+            return self._matrix @ x.reshape(-1)
         return self._grid.apply(x.reshape(-1, 1))[:, 0]
+
+    @cached_property
+    def _matrix(self) -> csc_array | None:
+        """The matrix, if it is sparse: products with it are faster than with many terms."""
+        has_places = any(term.places for term in self._grid.all_terms)
+        return to_csc(self._grid) if has_places and entry_count(self._grid) <= MOST_FORMED else None
 
     def solve(self, b: Array) -> Array:
         return np.stack([self._column(column) for column in b.T], axis=1)

@@ -16,21 +16,23 @@ from eindiff.structure.solvers.banded import CANCELLED, Banded, random_signs
 from eindiff.structure.solvers.solver import Known, Solver, logdet_of, singular
 from eindiff.structure.sparse import Coordinates, coordinates, entry_count
 from eindiff.structure.terms import Array
+from eindiff.structure.words import words
 
 SEPARATORS = 2.0  # entries of factors for each pair of unknowns in a separator, of which there are log2(n) levels
+MOST_ORDERED = 2**24  # entries for which an order of the unknowns is looked for
 SUPPORTED = (np.float32, np.float64)
 
 
 class Sparse(Solver):
     """A sparse matrix: `P A Q = L U`, with diagonal pivots where it is symmetric, so that definiteness shows."""
 
-    def __init__(self, grid: Grid, facts: Known) -> None:
+    def __init__(self, grid: Grid, facts: Known, word: str) -> None:
         self.size, _ = grid.shape
         self._grid = grid
         self._symmetric = facts.symmetric
         self._coordinates = coordinates(grid)
         count = len(self._coordinates.indices)
-        self.word = f"sparse, {row_count(self._coordinates)} nonzeros a row"
+        self.word = word
         self.formula = f"sparse({self.size}×{self.size}, {count} nonzeros)"
         self.method = "sparse factorization (SuperLU)"
         width = self._coordinates.widths[2] / 2  # about what has to be taken out for the system to fall apart
@@ -115,8 +117,9 @@ def _permutation_sign(order: Array) -> int:
 
 def sparse_ways(grid: Grid, facts: Known) -> list[Solver]:
     """The ways for a grid as a sparse matrix, if few of its entries are not zero: as a band in some order, or not."""
-    if grid.dtype not in SUPPORTED or entry_count(grid) > grid.shape[0] ** 2 / 8:
+    if grid.dtype not in SUPPORTED or entry_count(grid) > min(grid.shape[0] ** 2 / 4, MOST_ORDERED):
         return []
     lower, upper, _ = coordinates(grid).widths
-    band = [Banded(RankedBand(grid), facts)] if lower + upper < grid.shape[0] // 2 else []
-    return [*band, Sparse(grid, facts)]
+    word = (words(grid) if len(grid.rows) == 1 else None) or f"sparse, {row_count(coordinates(grid))} nonzeros a row"
+    band = [Banded(RankedBand(grid), facts, word)] if lower + upper < grid.shape[0] // 2 else []
+    return [*band, Sparse(grid, facts, word)]

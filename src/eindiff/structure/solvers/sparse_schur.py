@@ -16,10 +16,12 @@ from scipy.sparse import csc_array, csr_array
 from eindiff.structure.grid import Grid, starts
 from eindiff.structure.places import Place
 from eindiff.structure.solvers.solver import Known, Solver
-from eindiff.structure.sparse import coordinates, entry_count, to_csc
+from eindiff.structure.sparse import entry_count, row_counts, to_csc
 from eindiff.structure.terms import Array, Term
 
-SPARSE_COST = 10  # operations of a dense product that one of a sparse product takes as long as
+SOLVING_COST = 500  # operations for an entry of a sparse complement
+SPARSE_COST = 20  # operations of a dense product that one of a sparse product takes as long as
+SPARSE = 3  # times the entries of the coupling have to fit into it
 FILLED = 8  # a complement with more than this part of its entries is dense
 
 
@@ -39,7 +41,7 @@ class SparseSchur(Solver):
         self._chosen = first
         places = [np.arange(a, b) for a, b in zip(starts(grid.rows), starts(grid.rows)[1:], strict=False)]
         self._inside, self._outside = (np.concatenate([places[k] for k in part]) for part in (first, self._rest))
-        small, nonzeros = len(self._outside), np.bincount(coordinates(self._beside_grid).indices, minlength=1)
+        small, nonzeros = len(self._outside), row_counts(self._beside_grid).astype(float)
         pairs = float(np.dot(nonzeros, nonzeros))
         self._is_dense = pairs * FILLED > small**2
         formula = " ⊕ ".join(one.formula for one in solvers)
@@ -47,7 +49,7 @@ class SparseSchur(Solver):
         self.formula = f"arrowhead of {formula} and {corner}"
         method = "; ".join(dict.fromkeys(one.method for one in solvers))
         self.method = f"sparse Schur complement of {small} rows, with {method}"
-        solving = small**3 / 3 if self._is_dense else 100 * pairs
+        solving = small**3 / 3 if self._is_dense else SOLVING_COST * pairs
         self.flops = sum(one.flops for one in solvers) + SPARSE_COST * pairs + solving
         kept = 3 * nonzeros.sum() + (2 * small**2 if self._is_dense else 10 * pairs)
         self.nbytes = sum(one.nbytes for one in solvers) + kept * grid.dtype.itemsize
@@ -137,4 +139,4 @@ def dense_term(array: Array) -> Term:
 def is_sparse(grid: Grid, inner: Sequence[int], outer: Sequence[int]) -> bool:
     """Whether the coupling of some variables with others has few entries, by labels and places."""
     block = grid.block(inner, outer)
-    return entry_count(block) * FILLED < prod(block.shape)
+    return entry_count(block) * SPARSE < prod(block.shape)
