@@ -9,7 +9,7 @@ import numpy as np
 
 from eindiff.core.einsums import filled
 from eindiff.core.errors import EindiffError, shape_text
-from eindiff.core.index_relations import Structure
+from eindiff.core.index_relations import IndexMap, Structure
 from eindiff.core.nodes import Constant, Expr, Variable, intern
 from eindiff.core.sizes import Shape
 
@@ -40,6 +40,7 @@ def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Varia
 def constant(value: Any) -> Expr:
     """Literal data (numbers become coefficients, uniform arrays ones), or a structured constant."""
     if isinstance(value, Structure):
+        value = value.simplest() if isinstance(value, IndexMap) else value
         return intern(Constant, (repr(value),), value=value, shape=value.shape, symmetries=())
     try:
         array = np.asarray(value)

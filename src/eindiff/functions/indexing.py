@@ -12,7 +12,7 @@ from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.construct import Factor, constant
 from eindiff.core.errors import EindiffError, shape_text
-from eindiff.core.index_relations import IndexMap
+from eindiff.core.index_relations import IndexMap, Table
 from eindiff.core.labels import fresh_labels
 from eindiff.core.networks import new_label
 from eindiff.core.nodes import Expr
@@ -188,7 +188,7 @@ def _index_map(a: Expr, size: Size, entry: Any) -> IndexMap | None:
         raise EindiffError(
             f"{short(a)}[{entry!r}]: a list of indices needs entries from 0 on when the size {size} is a name"
         )
-    return IndexMap(size, tuple(chosen.shape), indices=tuple(chosen.ravel().tolist()))
+    return IndexMap(size, tuple(chosen.shape), indices=Table(chosen))
 
 
 def _as_slice(a: Expr, entry: slice) -> slice:

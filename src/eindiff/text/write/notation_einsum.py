@@ -376,7 +376,7 @@ def index_map_text(value: IndexMap) -> str:
     if value.indices is None:
         inputs, strides = (", ".join(map(str, sizes)) for sizes in (value.inputs, value.strides))
         return f"indexmap({value.size}, [{inputs}], {value.offset}, [{strides}])"
-    indices = np.array(value.indices).reshape([int(size) for size in value.inputs]).tolist()
+    indices = value.index_array({}).tolist()
     return f"onehot({indices}, {value.size})"
 
 
