@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eindiff.core import sizes as sz
+from eindiff.core.errors import EindiffError
 from eindiff.core.sizes import Shape, Size
 
 
@@ -86,6 +87,30 @@ class Table:
         return f"Table({self.digest})"
 
 
+class Given:
+    """Places that are the values of an expression: a table that is known when a program runs."""
+
+    __slots__ = ("expr",)
+    distinct = False
+
+    def __init__(self, expr: Any) -> None:
+        self.expr = expr
+
+    @property
+    def digest(self) -> str:
+        """That of the expression."""
+        return str(self.expr.digest.hex())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Given) and self.expr is other.expr
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Given({self.digest})"
+
+
 class Line(NamedTuple):
     """Where two affine maps of one input each are equal: `first + step * t` for t below a length, for either."""
 
@@ -106,10 +131,10 @@ class IndexMap:
     inputs: Shape  # of i1, ..., ir
     offset: Size = 0
     strides: Shape = ()
-    indices: Table | None = None  # any sequence of integers can be given
+    indices: Table | Given | None = None  # any sequence of integers stands for a table
 
     def __post_init__(self) -> None:
-        if self.indices is not None and not isinstance(self.indices, Table):
+        if self.indices is not None and not isinstance(self.indices, Table | Given):
             object.__setattr__(self, "indices", Table(self.indices))
 
     @property
@@ -127,7 +152,9 @@ class IndexMap:
 
     @property
     def is_known(self) -> bool:
-        """Whether all of its sizes are numbers."""
+        """Whether all of its sizes are numbers, and its places are known."""
+        if isinstance(self.indices, Given):
+            return False
         return all(isinstance(size, int) for size in (self.size, *self.inputs, self.offset, *self.strides))
 
     def _is_row_major(self) -> bool:
@@ -141,19 +168,21 @@ class IndexMap:
     def keep(self, kept: list[int]) -> IndexMap:
         """The map without inputs of size 1, or that it does not depend on."""
         inputs = tuple(self.inputs[k] for k in kept)
-        if self.indices is not None and not inputs:
+        if isinstance(self.indices, Table) and not inputs:
             return IndexMap(self.size, (), self.indices[0])
         strides = () if self.indices is not None else tuple(self.strides[k] for k in kept)
         return IndexMap(self.size, inputs, self.offset, strides, self.indices)
 
     def needed_inputs(self) -> list[int]:
         """The inputs that it depends on: not those of size 1, nor those with entries and a stride of 0."""
+        if isinstance(self.indices, Given):
+            return list(range(len(self.inputs)))
         still = [k for k, s in enumerate(self.strides) if s == 0 and isinstance(self.inputs[k], int) and self.inputs[k]]
         return [k for k, size in enumerate(self.inputs) if size != 1 and k not in still]
 
     def simplest(self) -> IndexMap:
         """The same map by a formula, if its table has one."""
-        if self.indices is None or not len(self.indices):
+        if not isinstance(self.indices, Table) or not len(self.indices):
             return self
         table = self.indices.array.reshape([int(n) for n in self.inputs])
         first = int(table.flat[0])
@@ -175,11 +204,11 @@ class IndexMap:
             return True
         if not (self.is_known and other.is_known) or 0 in (*self.inputs, *other.inputs):
             return False
-        if self.indices is None and other.indices is None:
+        if not isinstance(self.indices, Table) and not isinstance(other.indices, Table):
             return (line := self.line(other)) is not None and not line.length
-        if self.indices is None:
+        if not isinstance(self.indices, Table):
             return other.disjoint(self)
-        if other.indices is not None:
+        if isinstance(other.indices, Table):
             return not np.isin(self.indices.array, other.indices.array).any()
         return other.injective and bool((other.inputs_of(self.indices.array) < 0).all())
 
@@ -216,7 +245,7 @@ class IndexMap:
 
     def inputs_of(self, k: np.ndarray) -> np.ndarray:
         """The number of the inputs, in row-major order, that an injective map takes to each k; -1 if there are none."""
-        if self.indices is not None:
+        if isinstance(self.indices, Table):
             order = np.argsort(self.indices.array, kind="stable")
             found = order[np.searchsorted(self.indices.array, k, sorter=order).clip(max=len(order) - 1)]
             return np.where(self.indices.array[found] == k, found, -1)
@@ -240,10 +269,13 @@ class IndexMap:
 
     def _composed_table(self, axis: int, inner: IndexMap, inputs: Shape) -> IndexMap | None:
         known = all(isinstance(n, int) for n in (*inputs, self.offset, inner.offset, *self.strides, *inner.strides))
-        if not known or prod(map(int, inputs)) > max(len(x) for x in (self.indices, inner.indices) if x is not None):
+        tables = [x for x in (self.indices, inner.indices) if x is not None]
+        if not known or any(isinstance(x, Given) for x in tables):
+            return None
+        if prod(map(int, inputs)) > max(len(x) for x in tables if isinstance(x, Table)):
             return None
         places = inner.index_array({})
-        if self.indices is not None:
+        if isinstance(self.indices, Table):
             table = self.indices.array.reshape([int(n) for n in self.inputs]).take(places, axis)
         else:
             shape = [1] * axis + list(places.shape) + [1] * (len(self.inputs) - axis - 1)
@@ -287,6 +319,8 @@ class IndexMap:
         if 0 in self.inputs:
             return []
         lowest, highest = {self.offset}, {self.offset}
+        if isinstance(self.indices, Given):  # places are looked at when they are given
+            return [size for size in self.inputs if not sz.never_negative(size)]
         if self.indices is not None:
             lowest, highest = {int(self.indices.array.min())}, {int(self.indices.array.max())}
         for size, stride in zip(self.inputs, self.strides, strict=False):
@@ -307,6 +341,8 @@ class IndexMap:
     def index_array(self, bindings: Mapping[str, int]) -> np.ndarray:
         """k as an array over (i1, ..., ir)."""
         shape = tuple(sz.evaluate(size, bindings) for size in self.inputs)
+        if isinstance(self.indices, Given):
+            raise EindiffError("the places of a relation are not known before they are given")
         if self.indices is not None:
             return self.indices.array.reshape(shape)
         index = np.full(shape, sz.evaluate(self.offset, bindings))
@@ -316,11 +352,16 @@ class IndexMap:
         return index
 
     def to_array(self, bindings: Mapping[str, int]) -> np.ndarray:
-        index = self.index_array(bindings)
+        return self.one_hot(self.index_array(bindings), bindings)
+
+    def one_hot(self, index: np.ndarray, bindings: Mapping[str, int]) -> np.ndarray:
+        """The array of zeros and ones with its places given."""
         k = np.arange(sz.evaluate(self.size, bindings)).reshape((-1,) + (1,) * index.ndim)
         return (k == index).astype(float)
 
     def __str__(self) -> str:
+        if isinstance(self.indices, Given):
+            return f"at({self.indices.expr})"
         if self.indices is not None:
             first = ", ".join(map(str, self.indices.array[:6].tolist()))
             return f"onehot({first}{', ...' if len(self.indices) > 6 else ''})"

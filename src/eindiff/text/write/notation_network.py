@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from eindiff.core import sizes as sz
-from eindiff.core.index_relations import IndexMap
+from eindiff.core.index_relations import Given, IndexMap
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Add
 from eindiff.core.sizes import Size
@@ -331,7 +331,7 @@ def slice_text(chosen: IndexMap) -> str | None:
     if len(chosen.inputs) > 1:
         return None
     if chosen.indices is not None:
-        return str(chosen.indices.array.tolist())
+        return str(chosen.indices.expr if isinstance(chosen.indices, Given) else chosen.indices.array.tolist())
     if not chosen.inputs:
         from_end = sz.subtract(chosen.offset, chosen.size)
         return next((str(k) for k in (chosen.offset, from_end) if isinstance(k, int)), None)
