@@ -96,6 +96,8 @@ def find_variable(y: Expr, x: Expr | str) -> Variable:
             raise EindiffError(
                 f"{x} is declared orthogonal, so its entries cannot move freely: declare it without that"
             )
+        if x.into is not None:
+            raise EindiffError(f"{x} holds indices, which do not move: there is no derivative by them")
         return x
     known = {node.name: node for node in topological([y]) if isinstance(node, Variable)}
     if isinstance(x, str):

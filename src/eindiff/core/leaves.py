@@ -9,8 +9,8 @@ import numpy as np
 
 from eindiff.core.einsums import filled
 from eindiff.core.errors import EindiffError, shape_text
-from eindiff.core.index_relations import Structure
-from eindiff.core.nodes import Constant, Expr, Variable, intern
+from eindiff.core.index_relations import IndexMap, Structure
+from eindiff.core.nodes import INDICES, Constant, Expr, Variable, intern
 from eindiff.core.sizes import Shape
 
 PROPERTIES = frozenset({"symmetric", "positive", "psd", "orthogonal"})
@@ -21,15 +21,16 @@ def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Varia
     if not isinstance(name, str) or not name.isidentifier():
         raise EindiffError(f"variable name {name!r}: use letters, digits and underscores")
     for one in properties:
-        if not isinstance(one, str) or one not in PROPERTIES:
+        if not isinstance(one, str) or (one not in PROPERTIES and not one.startswith(INDICES)):
             raise EindiffError(f"variable {name}: unknown property {one!r}; known are {', '.join(sorted(PROPERTIES))}")
     declared = frozenset(properties)
     for size in shape:
         if not (isinstance(size, str) and size.isidentifier()) and not (isinstance(size, int) and size >= 1):
             raise EindiffError(f"variable {name}: a size is a name or a positive integer, not {size!r}")
-    if declared - {"positive"} and (len(shape) != 2 or shape[0] != shape[1]):
+    if declared & {"symmetric", "psd", "orthogonal"} and (len(shape) != 2 or shape[0] != shape[1]):
         raise EindiffError(
-            f"variable {name}: only a square matrix can be {sorted(declared)[0]}, not {shape_text(shape)}"
+            f"variable {name}: only a square matrix can be {sorted(declared - {'positive'})[0]}, "
+            f"not {shape_text(shape)}"
         )
     symmetric = (((1, 0), 1),) if declared & {"symmetric", "psd"} else ()
     return intern(
@@ -40,6 +41,7 @@ def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Varia
 def constant(value: Any) -> Expr:
     """Literal data (numbers become coefficients, uniform arrays ones), or a structured constant."""
     if isinstance(value, Structure):
+        value = value.simplest() if isinstance(value, IndexMap) else value
         return intern(Constant, (repr(value),), value=value, shape=value.shape, symmetries=())
     try:
         array = np.asarray(value)

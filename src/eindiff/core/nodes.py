@@ -18,7 +18,7 @@ from eindiff.core.coefficients import Number as Number
 from eindiff.core.coefficients import number as number
 from eindiff.core.errors import EindiffError
 from eindiff.core.function import Function
-from eindiff.core.index_relations import IndexMap, SizeOf, Structure
+from eindiff.core.index_relations import Given, IndexMap, SizeOf, Structure
 from eindiff.core.labels import Labels, Symmetry
 from eindiff.core.locks import reentrant_lock
 from eindiff.core.sizes import Shape, Size
@@ -26,6 +26,8 @@ from eindiff.core.traverse import post_order
 
 if TYPE_CHECKING:
     from eindiff.core.derivation import Derivation
+
+INDICES = "indices into "  # a property, before the size of the axis
 
 _interned: WeakValueDictionary[bytes, Expr] = WeakValueDictionary()
 _interning = reentrant_lock()
@@ -159,12 +161,23 @@ class Variable(Expr):
     name: str
     properties: frozenset[str]
 
+    @property
+    def into(self) -> Size | None:
+        """The size of the axis that it holds indices of, if it does: `indices into n`."""
+        found = [text.removeprefix(INDICES) for text in self.properties if text.startswith(INDICES)]
+        return sz.read(int(found[0]) if found[0].isdigit() else found[0]) if found else None
+
 
 class Constant(Expr):
-    """Literal data, or a structured constant."""
+    """Literal data, or a structured constant; an index map may have the values of an expression for its places."""
 
     __slots__ = ("value",)
     value: np.ndarray | Structure
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        given = self.value.indices if isinstance(self.value, IndexMap) else None
+        return (given.expr,) if isinstance(given, Given) else ()
 
 
 class Einsum(Expr):

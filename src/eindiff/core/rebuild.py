@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from eindiff.core.applications import apply, map_
 from eindiff.core.einsums import Inline, einsum
-from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, plain, topological
+from eindiff.core.index_relations import Given, IndexMap
+from eindiff.core.leaves import constant
+from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, plain, topological
 from eindiff.core.sums import add
 
 
@@ -39,6 +42,8 @@ def with_children(node: Expr, children: Sequence[Expr], inline: Inline = False) 
             return add(children)
         case Map():
             return map_(node.function, children)
+        case Constant() if isinstance(node.value, IndexMap):
+            return constant(replace(node.value, indices=Given(plain(children[0]))))
         case Apply():
             return apply(node.function, children, node.batch)
     return node

@@ -12,10 +12,10 @@ from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.construct import Factor, constant
 from eindiff.core.errors import EindiffError, shape_text
-from eindiff.core.index_relations import IndexMap
+from eindiff.core.index_relations import Given, IndexMap, Table
 from eindiff.core.labels import fresh_labels
 from eindiff.core.networks import new_label
-from eindiff.core.nodes import Expr
+from eindiff.core.nodes import Einsum, Expr, Variable, is_index_map, plain
 from eindiff.core.sizes import Shape, Size
 from eindiff.functions.multilinear import Operand, as_expr, axis_of, outer, short, transpose
 
@@ -92,9 +92,9 @@ def _row_major(total: Size, sizes: Sequence[Size]) -> Expr:
 
 
 def getitem(a: Expr, index: Any) -> Expr:
-    """Indexing with integers, slices, None, `...` and lists of integers, as NumPy has it."""
+    """Indexing with integers, slices, None, `...`, lists of integers and declared indices, as NumPy has it."""
     entries = _entries(a, index)
-    lists = [k for k, entry in enumerate(entries) if np.ndim(entry) and not isinstance(entry, slice)]
+    lists = [k for k, entry in enumerate(entries) if not isinstance(entry, slice) and _order(entry)]
     together = _lists_as_one(a, entries) if len(lists) > 0 else {}
     factors: list[Factor] = [(a, tuple(range(a.ndim)))]
     sizes = dict(enumerate(a.shape))
@@ -110,7 +110,9 @@ def getitem(a: Expr, index: Any) -> Expr:
         if chosen is None:
             output.append(axis)
         elif k in together and joint:
-            factors.append((constant(chosen), (axis, *joint)))
+            factors.append((constant(chosen), (axis, *(joint if chosen.inputs else ()))))
+        elif k in together and not chosen.inputs:
+            factors.append((constant(chosen), (axis,)))
         else:
             inputs = tuple(range(len(sizes), len(sizes) + len(chosen.inputs)))
             sizes.update(zip(inputs, chosen.inputs, strict=True))
@@ -135,15 +137,22 @@ def _entries(a: Expr, index: Any) -> list[Any]:
     entries[at : at + 1] = [slice(None)] * (a.ndim - len(named))
     axis = 0
     for k, entry in enumerate(entries):
-        if not isinstance(entry, slice) and entry is not None and _as_array(a, entry).dtype == bool:
+        if isinstance(entry, slice | Expr) or entry is None:
+            axis += entry is not None
+            continue
+        if _as_array(a, entry).dtype == bool:
             size = a.shape[axis]
             if np.ndim(entry) != 1 or (isinstance(size, int) and len(entry) != size):
                 raise EindiffError(
                     f"{short(a)}[{entry!r}]: a mask needs one entry for each of the {size} along its axis"
                 )
             entries[k] = np.flatnonzero(entry)
-        axis += entry is not None
+        axis += 1
     return entries
+
+
+def _order(entry: Any) -> int:
+    return entry.ndim if isinstance(entry, Expr) else np.ndim(entry)
 
 
 def _as_array(a: Expr, entry: Any) -> np.ndarray:
@@ -155,18 +164,24 @@ def _as_array(a: Expr, entry: Any) -> np.ndarray:
         raise EindiffError(f"{short(a)}[{entry!r}]: the rows of an index need one length") from None
 
 
-def _lists_as_one(a: Expr, entries: list[Any]) -> dict[int, np.ndarray]:
+def _lists_as_one(a: Expr, entries: list[Any]) -> dict[int, Any]:
     """Lists of one index go together, entry by entry, and integers with them: by their places in the index."""
     places = [k for k, entry in enumerate(entries) if entry is not None and not isinstance(entry, slice)]
+    if any(isinstance(entries[k], Expr) for k in places):
+        given = [entries[k].shape if isinstance(entries[k], Expr) else np.shape(entries[k]) for k in places]
+        if len(shapes := dict.fromkeys([shape for shape in given if shape])) > 1:
+            both = " and ".join(map(shape_text, shapes))
+            raise EindiffError(f"{short(a)}[...]: indices of shapes {both} do not fit together")
+        return {k: entries[k] for k in places}
     try:
         arrays = np.broadcast_arrays(*(np.asarray(entries[k]) for k in places))
     except ValueError:
-        shapes = " and ".join(str(np.shape(entries[k])) for k in places)
-        raise EindiffError(f"{short(a)}[...]: lists of indices of shapes {shapes} do not fit together") from None
+        both = " and ".join(str(np.shape(entries[k])) for k in places)
+        raise EindiffError(f"{short(a)}[...]: lists of indices of shapes {both} do not fit together") from None
     return dict(zip(places, arrays, strict=True))
 
 
-def _adjacent(places: dict[int, np.ndarray]) -> bool:
+def _adjacent(places: dict[int, Any]) -> bool:
     return max(places) - min(places) + 1 == len(places)
 
 
@@ -174,6 +189,8 @@ def _index_map(a: Expr, size: Size, entry: Any) -> IndexMap | None:
     """What an index chooses from an axis; None if it is all of it."""
     if isinstance(entry, slice):
         return _slice_map(a, size, entry)
+    if isinstance(entry, Expr):
+        return _given(a, size, plain(entry))
     chosen = np.asarray(entry)
     if chosen.dtype.kind not in "iu":
         raise EindiffError(f"{short(a)}[{entry!r}]: an index is an integer, a slice, None, ... or a list of integers")
@@ -188,7 +205,35 @@ def _index_map(a: Expr, size: Size, entry: Any) -> IndexMap | None:
         raise EindiffError(
             f"{short(a)}[{entry!r}]: a list of indices needs entries from 0 on when the size {size} is a name"
         )
-    return IndexMap(size, tuple(chosen.shape), indices=tuple(chosen.ravel().tolist()))
+    return IndexMap(size, tuple(chosen.shape), indices=Table(chosen))
+
+
+def _given(a: Expr, size: Size, index: Expr) -> IndexMap:
+    """Indices whose values come at run time."""
+    into = index_range(index)
+    if into is None:
+        raise EindiffError(
+            f"{short(a)}[{short(index)}]: {short(index)} holds numbers; declare indices(name, ..., into={size!r})"
+        )
+    if into != size:
+        raise EindiffError(
+            f"{short(a)}[{short(index)}]: {short(index)} holds indices into {into}, but the axis has size {size}"
+        )
+    return IndexMap(size, index.shape, indices=Given(index))
+
+
+def index_range(expr: Expr) -> Size | None:
+    """The size of the axis that an expression holds indices of: a declared variable, or entries of one."""
+    if isinstance(expr, Variable):
+        return expr.into
+    if not isinstance(expr, Einsum) or expr.coefficient != 1:
+        return None
+    factors = list(zip(expr.operands, expr.labels, strict=True))
+    sources = [(node, labels) for node, labels in factors if not is_index_map(node)]
+    read = {labels[0] for node, labels in factors if is_index_map(node)}
+    if len(sources) != 1 or not read.union(expr.output).issuperset(sources[0][1]) or read & set(expr.output):
+        return None
+    return index_range(sources[0][0])
 
 
 def _as_slice(a: Expr, entry: slice) -> slice:
@@ -239,7 +284,8 @@ def take(a: Operand, indices: Any, axis: int = 0) -> Expr:
     """The entries at the given indices along an axis."""
     a = as_expr(a)
     axis = axis_of("take", a, axis)
-    return getitem(a, (slice(None),) * axis + (np.asarray(indices),))
+    chosen = indices if isinstance(indices, Expr) else np.asarray(indices)
+    return getitem(a, (slice(None),) * axis + (chosen,))
 
 
 def _several(operation: str, arrays: Sequence[Operand]) -> list[Expr]:

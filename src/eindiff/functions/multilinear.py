@@ -18,7 +18,7 @@ from eindiff.core.construct import Factor, constant, filled
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.index_relations import Lower
 from eindiff.core.labels import Labels
-from eindiff.core.nodes import Einsum, Expr, Variable
+from eindiff.core.nodes import INDICES, Einsum, Expr, Variable
 from eindiff.core.sizes import Size
 
 Operand = Any  # an expression, a number, or what np.asarray takes
@@ -44,6 +44,22 @@ def matrix(name: str, m: Size, n: Size, *properties: str) -> Variable:
 def symmetric(name: str, n: Size, *properties: str) -> Variable:
     """A symmetric matrix variable: `symmetric("S", "n")`, or `symmetric("S", "n", "psd")`."""
     return construct.variable(name, (n, n), ("symmetric", *properties))
+
+
+def indices(name: str, *shape: Size, into: Size) -> Variable:
+    """An array of indices, whose values come when it is used: `g = indices("g", "m", into="n")`, then `x[g]`.
+
+    They are whole numbers from 0 on, below the size of the axis that they are indices of.
+
+    >>> import eindiff as ed
+    >>> u, g = ed.vector("u", "n"), ed.indices("g", "m", into="n")
+    >>> ed.evaluate(ed.gradient(ed.sum(u[g] ** 2), u), {"u": [1.0, 2.0, 3.0], "g": [2, 0, 2]})
+    array([ 2.,  0., 12.])
+    """
+    size = sz.read(into)
+    if isinstance(size, int) and size < 1:
+        raise EindiffError(f"indices {name}: into={into!r} is no size of an axis that has entries")
+    return construct.variable(name, shape, (f"{INDICES}{size}",))
 
 
 def tensor(name: str, *shape: Any) -> Variable:

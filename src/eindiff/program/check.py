@@ -155,6 +155,8 @@ def random_point(outputs: Sequence[Expr], sizes: dict[str, int], seed: int = 0) 
 def _sample(variable: Variable, sizes: Mapping[str, int], generator: np.random.Generator, kind: int) -> np.ndarray:
     """A random array with the properties of a variable; the kinds are for functions with smaller domains."""
     shape = tuple(sz.evaluate(size, sizes) for size in variable.shape)
+    if variable.into is not None:
+        return generator.integers(0, sz.evaluate(variable.into, sizes), shape)
     array = generator.normal(size=shape)
     if "orthogonal" in variable.properties:
         return np.linalg.qr(array)[0]

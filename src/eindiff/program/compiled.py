@@ -13,6 +13,7 @@ from eindiff.core.libraries import library_of
 from eindiff.core.locks import reentrant_lock
 from eindiff.core.nodes import Expr, plain, variables
 from eindiff.core.recent import once
+from eindiff.functions.indexing import index_range
 from eindiff.functions.opaque import REGISTRY
 from eindiff.program.costs import kind_of
 from eindiff.program.foreign_arrays import converter, device_of, known, prepared, stand_ins
@@ -95,7 +96,7 @@ class Compiled:
         except (KeyError, AttributeError):
             call = self._bind(arrays, sizes or {})
         if self._declared:
-            self._check(arrays)
+            self._check(arrays, call.sizes)
         if call.convert is not None:
             values = [call.convert(name, arrays[name]) for name in call.names]
         elif len(call.names) < len(values):  # some are in no factor of a structured output
@@ -109,12 +110,14 @@ class Compiled:
             return results
         return self._outputs.assemble(call.finished(results), call.dtype)
 
-    def _check(self, arrays: Mapping[str, Any]) -> None:
+    def _check(self, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
         """Hold arrays against what their variables are declared to be."""
         for variable in self._declared:
             array = known(variable.name, arrays[variable.name]) if variable.name in arrays else None
+            if array is None and variable.into is not None and variable.name in arrays:
+                array = stand_ins({variable.name: arrays[variable.name]})[variable.name]
             if array is not None:
-                check(variable, array)
+                check(variable, array, sizes)
 
     def plan(self, sizes: Mapping[str, int] | None = None) -> Plan:
         """The program for some sizes, with what it costs; without sizes the one that was made last."""
@@ -184,14 +187,19 @@ class Compiled:
     ) -> Callable[[str, Any], Any] | None:
         """What has to be done to arrays first, if anything."""
         given = [arrays[name] for name in self._names]
+        types = {v.name: dtype if v.into is None else np.dtype(np.int64) for v in self._module.inputs}
+        fits = all(x.dtype == kind for x, kind in zip(found, types.values(), strict=True))
         if library == "numpy":
-            ready = all(x is y and x.dtype == dtype for x, y in zip(found, given, strict=True))
-            return None if ready else lambda name, value: np.asarray(real_array(name, value), dtype)
-        ready = all(x.dtype == dtype and library_of([y]) == library for x, y in zip(found, given, strict=True))
-        if ready:
+            ready = fits and all(x is y for x, y in zip(found, given, strict=True))
+            return None if ready else lambda name, value: np.asarray(real_array(name, value), types[name])
+        if fits and all(library_of([y]) == library for y in given):
             return None
-        own = converter(library, dtype, arrays)
-        return lambda name, value: own(value if library_of([value]) == library else real_array(name, value))
+        own = {kind: converter(library, kind, arrays) for kind in set(types.values())}
+
+        def convert(name: str, value: Any) -> Any:
+            return own[types[name]](value if library_of([value]) == library else real_array(name, value))
+
+        return convert
 
     def _find(self, key: tuple, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None) -> _Call:
         """What runs where arrays that are not needed show sizes, or sizes are given."""
@@ -235,6 +243,7 @@ class _Call:
         module = built.module
         self.function = built.function
         self.dtype = dtype
+        self.sizes = sizes
         self.convert = convert  # what arrays need first
         self.library = library
         self.is_numpy = library == "numpy"
@@ -245,6 +254,7 @@ class _Call:
         self.shapes = [shape(x.shape) for x in exprs]
         self.is_finished = built.parts is None and self.is_typed
         self._outputs = list(module.names.outputs.values())
+        self._are_indices = [index_range(x) is not None for x in module.exprs]
         self._buffers = list(module.names.buffers.values())
         self._collect = built.parts.collect(module.exprs, sizes) if built.parts else None
 
@@ -263,7 +273,7 @@ class _Call:
         """The outputs from what the program gives."""
         found = [results] if len(self._outputs) == 1 else results
         if not self.is_typed:  # some functions give float64 for float32
-            found = [np.asarray(x, self.dtype)[()] for x in found]
+            found = [x if k else np.asarray(x, self.dtype)[()] for x, k in zip(found, self._are_indices, strict=True)]
         return self._collect(found, self.is_numpy) if self._collect else list(found)
 
     def buffers(self, out: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -108,7 +108,7 @@ def converter(library: str, dtype: np.dtype, arrays: Mapping[str, Any]) -> Calla
         return lambda value: tf.cast(value if tf.is_tensor(value) else np.asarray(value, dtype), dtype.name)
     if library == "jax":
         jnp = import_module("jax.numpy")
-        kind = float if dtype == np.float64 else dtype  # the widest type that is switched on
+        kind = {"float64": float, "int64": int}.get(dtype.name, dtype)  # the widest type that is switched on
         return lambda value: jnp.asarray(value, kind)
     module = import_module(library)
     return lambda value: module.asarray(value, dtype)

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
 from eindiff.core.locks import lock
-from eindiff.core.nodes import Variable
+from eindiff.core.nodes import INDICES, Variable
+from eindiff.core.sizes import Size
 
 Array = np.ndarray
 
@@ -75,11 +77,13 @@ def common_type(names: Collection[str], arrays: Mapping[str, Any]) -> np.dtype:
     return found
 
 
-def check(variable: Variable, array: Array) -> None:
+def check(variable: Variable, array: Array, sizes: Mapping[str, int]) -> None:
     """Refuse an array that has not the properties which its variable is declared to have.
 
     The variable may have dropped out of what is computed; then an array of another shape is none of it.
     """
+    if (into := variable.into) is not None:
+        return _check_indices(variable, array, into, sizes)
     if array.dtype.char not in "fd":
         array = real_array(variable.name, array).astype(float)
     if array.ndim != variable.ndim or not array.size:
@@ -88,6 +92,21 @@ def check(variable: Variable, array: Array) -> None:
         _refuse(variable, "positive", f"has the entry {least}")
     if array.ndim == 2 and array.shape[0] == array.shape[1] and variable.properties != _POSITIVE:
         _check_matrix(variable, array)
+
+
+def _check_indices(variable: Variable, array: Array, into: Size, sizes: Mapping[str, int]) -> None:
+    """Refuse what is no index of an axis."""
+    if array.dtype.kind not in "iu":
+        _refuse(variable, f"{INDICES}{into}", f"holds {array.dtype}: indices are whole numbers")
+    if array.ndim != variable.ndim or not array.size or not sz.names(into) <= set(sizes):
+        return
+    size = sz.evaluate(into, sizes)
+    if array.min() < 0 or array.max() >= size:
+        place = np.argwhere((array < 0) | (array >= size))[0]
+        where = ", ".join(map(str, place))
+        bound = str(into) if isinstance(into, int) else f"{into} = {size}"
+        entry = f"has {array[tuple(place)]} at {where}" if array.ndim else f"is {array}"
+        _refuse(variable, f"{INDICES}{into}", f"{entry}: indices are from 0 to below {bound}")
 
 
 _passed: dict[tuple, None] = {}  # products of matrices that had the properties with a fixed vector, oldest first

@@ -12,7 +12,7 @@ import numpy as np
 from eindiff.core import sizes as sz
 from eindiff.core.derivation import origins
 from eindiff.core.errors import EindiffError, shape_text
-from eindiff.core.index_relations import IndexMap
+from eindiff.core.index_relations import Given, IndexMap
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import (
     Add,
@@ -60,7 +60,7 @@ def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mappi
     Ranges(wanted).check(bindings)
     for variable in declared(wanted):
         if variable.name in given:
-            check(variable, real_array(variable.name, given[variable.name]))
+            check(variable, real_array(variable.name, given[variable.name]), bindings)
     dtype = common_type([v.name for v in inputs], given)
     with np.errstate(all="ignore"):
         exact = {v: np.asarray(array, float) for v, array in inputs.items()}
@@ -203,6 +203,8 @@ class _Interpreter:
 
     def value(self, node: Expr) -> Array:
         match node:
+            case Constant() if isinstance(node.value, IndexMap):
+                return self._one_hot(node.value)
             case Constant():
                 return node.value if isinstance(node.value, np.ndarray) else node.value.to_array(self.bindings)
             case Einsum():
@@ -296,8 +298,8 @@ class _Interpreter:
         meets = any(target in other for _, other in rest) or len(set(labels)) < len(labels)
         used = any(target in theirs for _, theirs in operands)
         if meets or (target in output and set(inputs) & set(output)) or not (used or target in output):
-            return self._with_maps(rest, [*operands, (index_map.to_array(self.bindings), labels)], output, sizes)
-        index = index_map.index_array(self.bindings)
+            return self._with_maps(rest, [*operands, (self._one_hot(index_map), labels)], output, sizes)
+        index = self._places(index_map)
         taken = []
         for array, theirs in operands:
             while target in theirs:
@@ -311,6 +313,15 @@ class _Interpreter:
         total = np.zeros((sizes[target], *inside.shape[len(inputs) :]))
         np.add.at(total, index.ravel(), inside.reshape(index.size, *total.shape[1:]))
         return np.moveaxis(total, 0, output.index(target))
+
+    def _places(self, index_map: IndexMap) -> Array:
+        """The places of an index map, which may be given as values of an expression."""
+        if isinstance(index_map.indices, Given):
+            return self.values[index_map.indices.expr].astype(np.intp)
+        return index_map.index_array(self.bindings)
+
+    def _one_hot(self, index_map: IndexMap) -> Array:
+        return index_map.one_hot(self._places(index_map), self.bindings)
 
     def _solve_inverses(self, arrays: list[list], kept_labels: set[int]) -> None:
         """`inv(A)` next to something that shares one contracted axis with it becomes a solve."""

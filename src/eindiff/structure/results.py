@@ -11,11 +11,12 @@ import numpy as np
 from eindiff.core import construct
 from eindiff.core.derivation import derivation
 from eindiff.core.errors import EindiffError, shape_text
-from eindiff.core.index_relations import IndexMap
+from eindiff.core.index_relations import Given, IndexMap
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Constant, Expr
 from eindiff.core.sizes import Shape, Size, evaluate
 from eindiff.facts.bounds import facts
+from eindiff.program.foreign_arrays import to_numpy
 from eindiff.program.interpreter import flatten
 from eindiff.structure.derivative import Derivative
 from eindiff.structure.grid import Grid
@@ -111,6 +112,7 @@ class Factors:
         factors = [factor for term in self.terms for factor, _ in term.factors]
         factors += [matrix for factor in factors if (matrix := inverted(factor)) is not None]
         factors += [expr for expr in outputs if expr not in self._patterns]
+        factors += [table for term in self.terms for node, _ in term.places for table in node.children]
         self.exprs = list(dict.fromkeys(factors)) or [construct.filled(1, ())]
 
     def collect(self, computed: Sequence[Expr], sizes: Mapping[str, int]) -> Callable[[Sequence[Any], bool], list[Any]]:
@@ -127,7 +129,7 @@ class Factors:
             return _Planned(
                 float(term.coefficient), [place[x] for x in factors], tuple([labels for _, labels in term.factors]),
                 term.output, lengths, [None if x is None else place[x] for x in inverses],
-                tuple([_place(*place, sizes) for place in term.places]),
+                tuple([_place(node, labels, sizes, place) for node, labels in term.places]),
             )  # fmt: skip
 
         found: list[int | tuple[tuple[int, ...], list[_Planned]]] = [
@@ -150,19 +152,28 @@ class _Planned(NamedTuple):
     output: Labels
     sizes: dict[int, int]
     inverses: list[int | None]
-    places: tuple[Place, ...]
+    places: tuple[Place | tuple[Labels, int], ...]  # or labels, and where the array of the table will be
 
     def made(self, arrays: Sequence[Any], is_numpy: bool) -> Term:
         found = tuple([np.asarray(arrays[k]) if is_numpy else arrays[k] for k in self.arrays])
         matrices = tuple([None if k is None else arrays[k] for k in self.inverses])
-        return Term(self.coefficient, found, self.labels, self.output, self.sizes, matrices, self.places)
+        places = tuple([place if isinstance(place, Place) else _tabled(arrays, *place) for place in self.places])
+        return Term(self.coefficient, found, self.labels, self.output, self.sizes, matrices, places)
 
 
-def _place(node: Expr, labels: Labels, sizes: Mapping[str, int]) -> Place:
+def _tabled(arrays: Sequence[Any], labels: Labels, which: int) -> Place:
+    return Place(labels[0], labels[1:], table=to_numpy(arrays[which]).astype(np.intp))
+
+
+def _place(
+    node: Expr, labels: Labels, sizes: Mapping[str, int], computed: Mapping[Expr, int]
+) -> Place | tuple[Labels, int]:
     """An index map as the place of an axis, for some sizes."""
     relation = node.value if isinstance(node, Constant) else None
     assert isinstance(relation, IndexMap)
     target, *sources = labels
+    if isinstance(relation.indices, Given):
+        return labels, computed[relation.indices.expr]
     if relation.indices is not None:
         return Place(target, tuple(sources), table=relation.index_array(sizes))
     strides = tuple([evaluate(stride, sizes) for stride in relation.strides])

@@ -13,7 +13,7 @@ import numpy as np
 
 from eindiff.core import construct
 from eindiff.core.construct import Factor, constant
-from eindiff.core.index_relations import IndexMap
+from eindiff.core.index_relations import IndexMap, Table
 from eindiff.core.nodes import Add, Constant, Expr, Map
 from eindiff.functions import elementwise as functions
 from eindiff.functions import multilinear as arrays
@@ -29,14 +29,7 @@ class Place:
 
 def index_map(size: int, place: Place) -> IndexMap:
     """The index map of a place: affine if it is."""
-    index = place.index
-    first = int(index.flat[0])
-    strides = [int(np.take(index, min(1, n - 1), axis=k).flat[0]) - first for k, n in enumerate(index.shape)]
-    steps = [s * np.arange(n) for s, n in zip(strides, index.shape, strict=True)]
-    affine = first + sum(np.ix_(*steps), np.zeros((), int)) if steps else np.asarray(first)
-    if np.array_equal(affine, index):
-        return IndexMap(size, tuple(index.shape), first, tuple(strides))
-    return IndexMap(size, tuple(index.shape), indices=tuple(index.ravel().tolist()))
+    return IndexMap(size, tuple(place.index.shape), indices=Table(place.index)).simplest()
 
 
 def _factors(shape: Sequence[int], places: Sequence[Place], total: int) -> tuple[list[int], list[Factor]]:

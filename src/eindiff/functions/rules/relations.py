@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from eindiff.core import construct
 from eindiff.core import sizes as sz
-from eindiff.core.index_relations import IndexMap
+from eindiff.core.construct import Factor
+from eindiff.core.index_relations import Given, IndexMap, Table
 from eindiff.core.labels import Labels
-from eindiff.core.nodes import Add, Constant, Einsum, Expr
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, plain
 from eindiff.core.rewrite import rule
+from eindiff.core.sizes import Shape, Size
 
 if TYPE_CHECKING:
     from eindiff.core.construct import Network
@@ -93,10 +97,12 @@ def simplify_index_maps(network: Network) -> bool | None:
 
 def _simpler(network: Network, one: _Placed, uses: Counter[int]) -> bool:
     """A map alone: with an input of size 1, the identity, or one whose target is summed away."""
-    if 1 in one.map.inputs:
-        kept = [k for k, size in enumerate(one.map.inputs) if size != 1]
+    kept = one.map.needed_inputs()
+    if len(kept) < len(one.inputs):
         smaller = construct.constant(one.map.keep(kept))
         return network.exchange({one.place: (smaller, (one.target, *(one.inputs[k] for k in kept)))})
+    if isinstance(one.map.indices, Given) and len(set(one.inputs)) < len(one.inputs):
+        return network.exchange({one.place: _given(one, one.map.indices.expr, one.inputs)})
     if one.map.is_identity():
         network.unite(one.target, *one.inputs)
         return network.exchange({one.place: None})
@@ -120,6 +126,10 @@ def _joined(network: Network, one: _Placed, other: _Placed, uses: Counter[int]) 
         return network.exchange({other.place: None})
     if other.target in network.summed and uses[other.target] == 2 and other.target in one.inputs:
         axis = one.inputs.index(other.target)
+        if isinstance(one.map.indices, Given) and len(other.inputs) <= 1:
+            source = _read(network, one, other)
+            labels = (*one.inputs[:axis], *other.inputs, *one.inputs[axis + 1 :])
+            return network.exchange({one.place: _given(one, source, labels), other.place: None}, [other.target])
         composed = one.map.compose(axis, other.map)
         if composed is not None and composed.implies(one.map) and composed.implies(other.map):
             labels = (one.target, *one.inputs[:axis], *other.inputs, *one.inputs[axis + 1 :])
@@ -128,8 +138,28 @@ def _joined(network: Network, one: _Placed, other: _Placed, uses: Counter[int]) 
     return False
 
 
+def _read(network: Network, one: _Placed, other: _Placed) -> Expr:
+    """The places of a map that are given, with the target of another map in the place of one of its inputs."""
+    assert isinstance(one.map.indices, Given)
+    output = tuple(x for label in one.inputs for x in (other.inputs if label == other.target else (label,)))
+    factors = [(one.map.indices.expr, one.inputs), network.factors[other.place]]
+    sizes = {label: network.sizes[label] for _, labels in factors for label in labels}
+    return construct.einsum(1, factors, tuple(dict.fromkeys(output)), sizes)
+
+
+def _given(one: _Placed, source: Expr, labels: Labels) -> Factor:
+    """A map with other places that are given, along labels of which each counts once."""
+    distinct = tuple(dict.fromkeys(labels))
+    if len(distinct) < len(labels) and source.ndim == len(labels):
+        source = construct.einsum(1, [(source, labels)], distinct, dict(zip(labels, source.shape, strict=True)))
+    chosen = IndexMap(one.map.size, source.shape, indices=Given(plain(source)))
+    return construct.constant(chosen), (one.target, *distinct)
+
+
 def _meet(network: Network, one: _Placed, other: _Placed, uses: Counter[int]) -> bool:
     """Two maps with one target: the same one twice, two that never meet, or two that say where an input of one is."""
+    if one.map == other.map and one.inputs == other.inputs:
+        return network.exchange({other.place: None})
     if one.map == other.map and one.map.injective:
         for a, b in zip(one.inputs, other.inputs, strict=True):
             network.unite(a, b)
@@ -139,9 +169,54 @@ def _meet(network: Network, one: _Placed, other: _Placed, uses: Counter[int]) ->
         return True
     if one.target not in network.summed or uses[one.target] > 2:
         return False
+    return _solved(network, one, other) or _on_a_line(network, one, other) or _looked_up(network, one, other)
+
+
+def _solved(network: Network, one: _Placed, other: _Placed) -> bool:
+    """An input of one map as a map of all other inputs."""
     for axis, label in enumerate(other.inputs):
-        if (solved := other.map.solve(axis, one.map)) is not None:
+        solved = other.map.solve(axis, one.map)
+        if solved is not None and solved.implies(one.map) and solved.implies(other.map):
             labels = (label, *other.inputs[:axis], *other.inputs[axis + 1 :], *one.inputs)
             changes = {other.place: (construct.constant(solved), labels), one.place: None}
             return network.exchange(changes, [one.target])
     return False
+
+
+def _on_a_line(network: Network, one: _Placed, other: _Placed) -> bool:
+    """Inputs that are equal along a line, as two maps of the places on it: a shift that is defined in part."""
+    if (line := one.map.line(other.map)) is None:
+        return False
+    along = network.fresh(line.length)
+    changes = {
+        placed.place: (_map(placed.map.inputs[0], (line.length,), first, (step,)), (placed.inputs[0], along))
+        for placed, (first, step) in ((one, line.ours), (other, line.theirs))
+    }
+    return network.exchange(changes, [one.target])
+
+
+def _looked_up(network: Network, one: _Placed, other: _Placed) -> bool:
+    """The inputs of an injective map by those of a table, which is as long as there are entries that it has."""
+    table, known = one.map.indices, one.map.is_known and other.map.is_known and other.map.injective
+    if not known or not isinstance(table, Table) or 0 in (*one.map.inputs, *other.map.inputs):
+        return False
+    numbers = other.map.inputs_of(table.array)
+    places = np.flatnonzero(numbers >= 0)
+    shape, along, mine = one.map.inputs, one.inputs, []
+    if len(places) < len(numbers):
+        shape, along = (len(places),), (network.fresh(len(places)),)
+        mine = _unraveled(places, one, shape, along)
+    theirs = _unraveled(numbers[places], other, shape, along)
+    network.factors = [*network.factors, *mine, *theirs]
+    return network.exchange({one.place: None, other.place: None}, [one.target])
+
+
+def _unraveled(numbers: np.ndarray, placed: _Placed, shape: Shape, along: Labels) -> list[Factor]:
+    """Maps to the inputs of a map from the places of their numbers in row-major order."""
+    axes = np.unravel_index(numbers, tuple(map(int, placed.map.inputs))) if placed.inputs else ()
+    found = zip(placed.map.inputs, axes, placed.inputs, strict=True)
+    return [(construct.constant(IndexMap(n, shape, indices=Table(k))), (x, *along)) for n, k, x in found]
+
+
+def _map(size: Size, inputs: Shape, offset: int, strides: Shape) -> Expr:
+    return construct.constant(IndexMap(size, inputs, offset, strides))

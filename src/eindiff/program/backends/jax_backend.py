@@ -34,7 +34,7 @@ BACKEND = Backend(
 def put(shape, index, value, dtype, base=0):
     """Zeros, or a base, with a value added at some places."""
     whole = jnp.broadcast_to(jnp.asarray(base, dtype), shape)
-    if any(isinstance(i, slice) for i in index):
+    if any(isinstance(i, (slice, jnp.ndarray)) for i in index):
         return whole.at[index].add(value)
     sizes = shape if isinstance(shape, tuple) else (shape,)
     places = np.broadcast_arrays(*index)

@@ -41,10 +41,12 @@ class Indexing:
         self.operations = operations
         self.products = products
 
-    def index_of(self, index_map: IndexMap, inputs: Labels) -> Index:
-        """The index that a map stands for, with its inputs named."""
+    def index_of(self, index_map: IndexMap, inputs: Labels, given: Operation | None = None) -> Index:
+        """The index that a map stands for, with its inputs named; its places may be an array that is given."""
         if index_map.indices is None:
             return affine(index_map.offset, zip(inputs, index_map.strides, strict=True))
+        if given is not None:
+            return Index(table=Tensor(given, inputs))
         labels = tuple(dict.fromkeys(inputs))
         table = np.einsum(index_map.index_array({}), inputs, labels)  # a diagonal, where inputs are the same
         return self.tabled(table, labels)

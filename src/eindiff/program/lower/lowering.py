@@ -10,7 +10,7 @@ from math import inf, prod
 import numpy as np
 
 from eindiff.core.construct import is_number as is_filled
-from eindiff.core.index_relations import IndexMap, Lower, SizeOf
+from eindiff.core.index_relations import Given, IndexMap, Lower, SizeOf
 from eindiff.core.labels import Labels
 from eindiff.core.networks import fresh_in, new_label, opened
 from eindiff.core.nodes import (
@@ -96,7 +96,7 @@ class Lowering:
                 return self._marked(node, self._whole(operation, node))
             case Constant() if isinstance(node.value, IndexMap):
                 labels = tuple(range(node.ndim))
-                maps = [(0, self.indexing.index_of(node.value, labels[1:]))]
+                maps = [(0, self._index(node.value, labels[1:]))]
                 term = self.networks.term(1, [], maps, labels, dict(enumerate(node.shape)), labels)
                 return Value((term,), node.shape)
             case Constant():
@@ -112,6 +112,11 @@ class Lowering:
             case Apply():
                 return self._marked(node, self._apply(node))
         raise AssertionError(f"a node of unknown kind: {type(node)}")
+
+    def _index(self, index_map: IndexMap, inputs: Labels) -> Index:
+        given = index_map.indices
+        array = self.arrays.array(self.values[given.expr]) if isinstance(given, Given) else None
+        return self.indexing.index_of(index_map, inputs, array)
 
     def _whole(self, operation: Operation, node: Expr) -> Value:
         return self.arrays.value(Tensor(operation, tuple(range(node.ndim))), node.shape)
@@ -262,7 +267,7 @@ class Lowering:
         found: dict[int, Tensor] = {}
         for place, (operand, labels) in enumerate(operands):
             if isinstance(operand, Constant) and isinstance(operand.value, IndexMap):
-                maps.append((labels[0], self.indexing.index_of(operand.value, labels[1:])))
+                maps.append((labels[0], self._index(operand.value, labels[1:])))
             elif place not in placed:
                 own, tensor = self.arrays.tensor(self.values[operand])
                 coefficient = number(coefficient * own)

@@ -25,7 +25,7 @@ from eindiff.calculus.divided import divided, divided_base
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
-from eindiff.core.index_relations import IndexMap, Lower, SizeOf
+from eindiff.core.index_relations import IndexMap, Lower, SizeOf, Table
 from eindiff.core.nodes import Expr, Number, Variable, number
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import TABLE, power
@@ -286,7 +286,7 @@ class _Reader:
             size = self.size(")")
             self.take(")")
             shape, flat = _flat(indices)
-            return IndexMap(size, shape, indices=tuple(flat))
+            return IndexMap(size, shape, indices=Table(flat))
         if name == "indexmap":
             size = self.size(",")
             self.take(",")

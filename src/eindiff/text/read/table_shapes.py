@@ -9,7 +9,7 @@ import numpy as np
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
-from eindiff.core.index_relations import IndexMap, Lower
+from eindiff.core.index_relations import IndexMap, Lower, Table
 from eindiff.core.nodes import Expr
 from eindiff.core.sizes import Shape, Size
 from eindiff.functions import indexing
@@ -105,7 +105,7 @@ def _one_hot(shapes: Shapes, node: Node) -> Type:
     indices = np.asarray(node.args[0].plan)
     if indices.dtype.kind != "i" or indices.min() < 0 or (isinstance(size, int) and indices.max() >= size):
         shapes.fail(node.args[0], f"indices are whole numbers from 0 on, below the size {size}")
-    node.plan = IndexMap(size, shape, indices=tuple(indices.ravel().tolist()))
+    node.plan = IndexMap(size, shape, indices=Table(indices))
     return Type((size, *shape))
 
 

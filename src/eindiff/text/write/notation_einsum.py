@@ -14,7 +14,7 @@ import numpy as np
 
 from eindiff.core import construct
 from eindiff.core.construct import parts, power_parts
-from eindiff.core.index_relations import IndexMap
+from eindiff.core.index_relations import Given, IndexMap
 from eindiff.core.labels import LETTERS, Labels
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number, topological
 from eindiff.core.sizes import Size
@@ -376,7 +376,9 @@ def index_map_text(value: IndexMap) -> str:
     if value.indices is None:
         inputs, strides = (", ".join(map(str, sizes)) for sizes in (value.inputs, value.strides))
         return f"indexmap({value.size}, [{inputs}], {value.offset}, [{strides}])"
-    indices = np.array(value.indices).reshape([int(size) for size in value.inputs]).tolist()
+    if isinstance(value.indices, Given):
+        return f"onehot({value.indices.expr}, {value.size})"
+    indices = value.index_array({}).tolist()
     return f"onehot({indices}, {value.size})"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from eindiff.core import sizes as sz
-from eindiff.core.index_relations import IndexMap
+from eindiff.core.index_relations import Given, IndexMap
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Add
 from eindiff.core.sizes import Size
@@ -331,7 +331,7 @@ def slice_text(chosen: IndexMap) -> str | None:
     if len(chosen.inputs) > 1:
         return None
     if chosen.indices is not None:
-        return str(list(chosen.indices))
+        return str(chosen.indices.expr if isinstance(chosen.indices, Given) else chosen.indices.array.tolist())
     if not chosen.inputs:
         from_end = sz.subtract(chosen.offset, chosen.size)
         return next((str(k) for k in (chosen.offset, from_end) if isinstance(k, int)), None)
@@ -342,8 +342,10 @@ def slice_text(chosen: IndexMap) -> str | None:
         return f"{first}:{'' if last == chosen.size else last}"
     if stride == -1 and count == chosen.size:
         return "::-1"
-    if not all(isinstance(s, int) for s in (count, stride, chosen.offset, chosen.size)):
+    if not all(isinstance(s, int) for s in (count, stride, chosen.offset)):
         return None
+    if not isinstance(chosen.size, int):
+        return str(chosen.index_array({}).tolist())
     last = int(sz.add(chosen.offset, sz.multiply(stride, count)))
     stop = last if 0 <= last < int(chosen.size) else ""
     return f"{first if int(stride) > 0 else chosen.offset}:{stop}:{stride}"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eindiff.core import construct
-from eindiff.core.index_relations import IndexMap
+from eindiff.core.index_relations import IndexMap, Table
 from eindiff.core.nodes import Expr
 from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing, reductions
@@ -135,7 +135,7 @@ def _at_targets(x: Expr, targets: np.ndarray) -> Expr:
     if x.ndim == 1:
         return x[int(targets)]
     if x.ndim == 2:  # the index map shares the label of samples
-        chosen = IndexMap(x.shape[1], (x.shape[0],), indices=tuple(targets.tolist()))
+        chosen = IndexMap(x.shape[1], (x.shape[0],), indices=Table(targets.tolist()))
         factors = [(x, (0, 1)), (construct.constant(chosen), (1, 0))]
         return construct.einsum(1, factors, (0,), dict(enumerate(x.shape)))
     grids = np.indices(targets.shape)

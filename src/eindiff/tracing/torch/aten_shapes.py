@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eindiff.core import construct
-from eindiff.core.index_relations import IndexMap
+from eindiff.core.index_relations import IndexMap, Table
 from eindiff.core.nodes import Expr
 from eindiff.functions import indexing
 from eindiff.functions import multilinear as arrays
@@ -241,5 +241,5 @@ def _index_copy(x: Expr, dim: int, index: Any, source: Any) -> Expr:
 @op("index_add", known=(2,))
 def _index_add(x: Expr, dim: int, index: Any, source: Any, alpha: Any = 1) -> Expr:
     axis = dim % x.ndim
-    chosen = IndexMap(x.shape[axis], (index.numel(),), indices=tuple(index.tolist()))
+    chosen = IndexMap(x.shape[axis], (index.numel(),), indices=Table(index.tolist()))
     return x + _put_along(arrays.multiply(alpha, source), axis, chosen)
