@@ -1,6 +1,5 @@
 """Functions of vectors with branches, loops, buffers, views and masks, written as people write them for NumPy."""
 
-# ruff: noqa: ANN001, ANN201, D103, PLR2004
 from __future__ import annotations
 
 import math
@@ -26,7 +25,8 @@ def function(f):
 @function
 def gaussian(x):
     amplitude, center, sigma, _ = x
-    return np.sum((amplitude / max(tiny, 2.5 * sigma)) * np.exp(-((1.0 * T - center) ** 2) / max(tiny, 2 * sigma**2)))
+    exponent = -((1.0 * T - center) ** 2) / max(tiny, 2 * sigma**2)
+    return np.sum((amplitude / max(tiny, 2.5 * sigma)) * np.exp(exponent))
 
 
 @function
@@ -158,7 +158,8 @@ def isfinite_guard(x):
 
 @function
 def math_functions(x):
-    return math.exp(x[0]) + math.sqrt(1 + x[1] ** 2) * math.sin(float(x[2])) + math.atan2(x[3], 2.0) + math.log(3 + x[0])
+    angle = math.sin(float(x[2])) + math.atan2(x[3], 2.0)
+    return math.exp(x[0]) + math.sqrt(1 + x[1] ** 2) * angle + math.log(9 + x[0])
 
 
 @function
@@ -566,10 +567,12 @@ def gathered_counts(x):
 
 @function
 def nan_values(x):
-    y = np.where(x > 0, x, np.nan)
-    return np.nansum(y**2) + np.nanmax(np.append(y, 0.01)) + np.nan_to_num(y)[0]
+    y = x.copy()
+    y[x.argmin()] = np.nan
+    return np.nansum(y**2) + np.nanmax(y) + np.nan_to_num(y)[0] + np.nanmean(y)
 
 
 @function
 def differences(x):
-    return np.sum(np.gradient(x, 0.5) ** 2) + np.cumprod(1 + x)[-1] + np.diff(x, n=2) @ np.ediff1d(x)[1:] + np.cov(x, x**2)[0, 1]
+    slopes, spread = np.gradient(x, 0.5), np.cov(x, x**2)[0, 1]
+    return np.sum(slopes**2) + np.cumprod(1 + x)[-1] + np.diff(x, n=2) @ np.ediff1d(x)[1:] + spread

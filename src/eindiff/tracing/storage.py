@@ -7,8 +7,9 @@ from math import prod
 
 import numpy as np
 
-from eindiff.core.nodes import Expr
+from eindiff.core.nodes import Expr, variables
 from eindiff.functions import multilinear as arrays
+from eindiff.program.interpreter import Values
 from eindiff.tracing.places import gathered, grid, placed, scattered
 from eindiff.tracing.questions import Question
 
@@ -79,7 +80,19 @@ class Storage:
             lines = grid(chosen)
             kept = kept[chosen if lines is None else lines]
         shape = self._sizes()
+        if (numbers := _not_finite(value)) is not None:  # which an index map would multiply by 0
+            whole = np.zeros(prod(shape))
+            whole[places.ravel()[kept]] = numbers.ravel()[kept]
+            return arrays.as_expr(whole.reshape(shape))
         return scattered(part(value, kept), placed(places.ravel()[kept], shape), shape)
+
+
+def _not_finite(value: Expr) -> np.ndarray | None:
+    """The numbers of a constant, if some of them are infinite or no numbers."""
+    if variables(value):
+        return None
+    numbers = Values({})(value)
+    return None if np.isfinite(numbers).all() else numbers
 
 
 def part(value: Expr, numbers: np.ndarray) -> Expr:

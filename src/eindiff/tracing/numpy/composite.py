@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from eindiff.core.errors import EindiffError
+from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.numpy.values import ask
+from eindiff.tracing.shapes import FUNCTIONS
 
 COMPOSITE: dict[str, Callable[..., Any]] = {}
 
@@ -160,6 +162,28 @@ def compress(condition: Any, a: Any, axis: Any = None) -> Any:
 def extract(condition: Any, arr: Any) -> Any:
     """Entries for which a condition holds."""
     return compress(np.ravel(condition), np.ravel(arr))
+
+
+@named("where")
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """Entries of one array where a condition holds, else of another.
+
+    What is not chosen and no number would spoil derivatives (0 times NaN); such entries are left out, so that the
+    choice is a question of the trace.
+    """
+    traced = next((part for part in (x, y) if hasattr(type(part), "__eindiff_expression__")), None)
+    if traced is None or ask(_spoils, (condition, x, y), is_kept=False) is not True:
+        return FUNCTIONS["where"](*map(as_expr, (condition, x, y)))
+    shape = np.broadcast_shapes(*map(np.shape, (condition, x, y)))
+    chosen = np.broadcast_to(np.asarray(condition), shape).astype(bool)
+    found = np.zeros_like(np.broadcast_to(traced, shape), dtype=float)
+    for part, places in ((x, chosen), (y, ~chosen)):
+        found[places] = part if np.ndim(part) == 0 else np.broadcast_to(part, shape)[places]
+    return found
+
+
+def _spoils(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> bool:
+    return bool(np.any(np.where(condition, ~np.isfinite(y), ~np.isfinite(x))))
 
 
 @named("select")

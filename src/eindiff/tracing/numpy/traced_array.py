@@ -228,7 +228,7 @@ class TracedArray(Methods, Values):
         if is_discrete and (found := ask(function, args, keywords)) is not NotImplemented:
             return found
         if name in COMPOSITE:
-            return wrapped(COMPOSITE[name](*args, **keywords))
+            return wrapped(COMPOSITE[name](*args, **keywords), function_type(name, args, keywords))
         try:
             found = protocol.array_function(function, unwrapped(args), unwrapped(keywords))
         except protocol.NeedsValueError:

@@ -36,13 +36,20 @@ TRUTHS = frozenset({
 ONLY_ASKED = frozenset({"isfinite", "isinf", "signbit"})
 
 
-def ask(function: Callable, args: Sequence[Any], keywords: Mapping[str, Any] | None = None) -> Any:
-    """What a function with discrete values gives at this call, or NotImplemented where values are not known."""
+def ask(
+    function: Callable, args: Sequence[Any], keywords: Mapping[str, Any] | None = None, is_kept: bool = True
+) -> Any:
+    """What a function with discrete values gives at this call, or NotImplemented where values are not known.
+
+    An answer that is not kept may be another one at other calls.
+    """
     question = asking(function, args, keywords)
     unknown, answers = variables(*question.expressions()), current()
     if not unknown:
         return question.answer(Evaluation({}))
-    return answers(question) if answers is not None and answers.knows(unknown) else NotImplemented
+    if answers is None or not answers.knows(unknown):
+        return NotImplemented
+    return answers(question) if is_kept else question.answer(answers.value)
 
 
 def asking(function: Callable, args: Sequence[Any], keywords: Mapping[str, Any] | None = None) -> Question:
