@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo serve test quick fuzz lint browser bench bench-quick clean
+.PHONY: help demo serve test quick fuzz lint browser docs release bench bench-quick clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -49,6 +49,14 @@ browser:
 	    || echo "Chromium could not be installed: without it the tests of the page fail (apt-get install chromium)."; \
 	else echo "The tests of the page need Chromium, and fail without it: sudo apt-get install chromium"; fi
 
+docs: $(VENV)/.docs-ready ## Build the documentation into build/site
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	@echo "build/site/index.html; for the search: $(PY) -m http.server -d build/site"
+
+# PYTHONS="python3.11 python3.12" tries the wheel with several interpreters.
+release: $(VENV)/.release-ready ## Build wheel and source archive into dist, install and try them in empty environments
+	$(PY) tools/release.py --lowest $(PYTHONS)
+
 bench: $(VENV)/.bench-ready ## Run all benchmarks against all peers (hours)
 	$(PY) -m benchmarks --out benchmarks/results
 	$(PY) -m benchmarks solvers --out benchmarks/results
@@ -80,6 +88,14 @@ $(VENV)/.test-ready: $(VENV)/.created pyproject.toml constraints.txt
 	$(PY) -m pip install -q -c constraints.txt torch
 	$(PY) -m pip install -q -c constraints.txt -e '.[test]'
 	@touch $@ $(VENV)/.demo-ready $(VENV)/.serve-ready
+
+$(VENV)/.docs-ready: $(VENV)/.created pyproject.toml
+	$(PY) -m pip install -q -e '.[docs]'
+	@touch $@ $(VENV)/.demo-ready
+
+$(VENV)/.release-ready: $(VENV)/.created pyproject.toml
+	$(PY) -m pip install -q '.[release]'
+	@touch $@
 
 $(VENV)/.bench-ready: $(VENV)/.test-ready
 	$(PY) -m pip install -q -c constraints.txt -e '.[bench]'

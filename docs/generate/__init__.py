@@ -1,0 +1,1 @@
+"""Pages of the site that are made, and what runs the code on all of them."""
