@@ -30,7 +30,7 @@ def _data(seed: int = 0) -> dict[str, np.ndarray]:
         "U": rng.normal(size=(M, K)), "V": rng.normal(size=(N, K)), "T": rng.normal(size=(M, N)),
         "O": (rng.random((M, N)) < 0.6).astype(float), "C": rng.normal(size=(K, N)),
         "P": rng.normal(size=(M, 3, N)), "Q": rng.normal(size=(K, N)), "a": rng.normal(size=K), "u": rng.normal(size=K),
-        "R": rng.normal(size=(M, K)),
+        "R": rng.normal(size=(M, K)), "g": rng.integers(0, 5, M), "e": rng.normal(size=5),
     }  # fmt: skip
 
 
@@ -41,6 +41,7 @@ def losses() -> dict[str, Loss]:
     U, V, T, O = ed.matrix("U", "m", "k"), ed.matrix("V", "n", "k"), ed.matrix("T", "m", "n"), ed.matrix("O", "m", "n")
     C, P, R = ed.matrix("C", "k", "n"), ed.tensor("P", "m", 3, "n"), ed.matrix("R", "m", "k")
     Q, a, u = ed.matrix("Q", "k", "n"), ed.vector("a", "k"), ed.vector("u", "k")
+    g, e = ed.indices("g", "m", into="G"), ed.vector("e", "G")
     residual = X @ w - y
     masked = ed.sum((O * (T - U @ V.T)) ** 2) + ed.norm2(U) ** 2 + ed.norm2(V) ** 2
     logits = X @ W
@@ -65,6 +66,7 @@ def losses() -> dict[str, Loss]:
         ),
         "small net": lambda: (ed.sum((ed.tanh(X @ Q.T) @ a - y) ** 2), [Q, a]),
         "ridge with intercept": lambda: (ed.sum((residual + b) ** 2) + ed.norm2(w) ** 2, [w, b]),
+        "effects of groups": lambda: (ed.sum(ed.log(1 + (residual + e[g]) ** 2)) + ed.norm2(e) ** 2, [w, e]),
         "centred columns": lambda: (ed.sum(ed.log(1 + ((X - ed.mean(X, 0)) @ w) ** 2)), w),
         "softmax over rows": lambda: (ed.logsumexp(X @ w) + (ed.softmax(X @ w) @ y) ** 2, w),
     }  # fmt: skip
@@ -77,4 +79,4 @@ def losses() -> dict[str, Loss]:
     return found
 
 
-SHARDED = ("X", "y", "s", "c", "Y", "U", "T", "O", "P", "R")  # arrays with the index m, on their first axis
+SHARDED = ("X", "y", "g", "s", "c", "Y", "U", "T", "O", "P", "R")  # arrays with the index m, on their first axis

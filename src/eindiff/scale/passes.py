@@ -20,7 +20,7 @@ from typing import Any
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
-from eindiff.core.index_relations import SizeOf
+from eindiff.core.index_relations import IndexMap, SizeOf
 from eindiff.core.nodes import Apply, Constant, Einsum, Expr, Variable, plain, topological, variables
 from eindiff.core.rebuild import with_children
 from eindiff.core.sizes import Shape, Size
@@ -133,9 +133,14 @@ class Passes:
         self._refuse_sizes(node)
         if self._axes(node) > 1:
             raise self._unrelated(node, f"has the index {self.index} twice")
-        if isinstance(node, Constant) and self._axes(node):
+        if isinstance(node, Constant) and self._axes(node) and not self._is_gathered(node):
             raise self._unrelated(node, f"relates places along {self.index}")
         return _Known(node, 0)
+
+    def _is_gathered(self, node: Constant) -> bool:
+        """Whether each row takes a place of a whole axis: the places come in blocks as other data does."""
+        value = node.value
+        return isinstance(value, IndexMap) and bool(node.children) and value.size != self.index
 
     def _size(self, size: Size, node: Expr) -> Expr:
         if size != self.index:

@@ -11,6 +11,7 @@ import numpy as np
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
 from eindiff.program.foreign_arrays import converter
+from eindiff.program.inputs import check
 from eindiff.program.interpreter import bind_sizes, read_inputs
 from eindiff.program.plan import Plan, named
 from eindiff.program.write.module import Module
@@ -27,6 +28,7 @@ class Work:
         program = module.program({name: sizes[name] for name in module.size_names}, dtype, library=library)
         self.exprs = list(exprs)
         self.library = library
+        self.inputs = list(module.inputs)
         self.names = [variable.name for variable in module.inputs]
         self.dtype = np.dtype(dtype)
         self.source = program.source
@@ -65,11 +67,16 @@ class Work:
     def __call__(self, arrays: Arrays, given: Mapping[str, int]) -> list[np.ndarray]:
         """The values; `given` are sizes that no array shows."""
         if self.library != "numpy":
-            convert = converter(self.library, self.dtype, arrays)
-            found = self.function(*[convert(arrays[name]) for name in self.names], **self.keywords(given))
+            numbers = converter(self.library, self.dtype, arrays)
+            indices = converter(self.library, np.dtype(np.int64), arrays)
+            values = [(numbers if x.into is None else indices)(arrays[x.name]) for x in self.inputs]
+            found = self.function(*values, **self.keywords(given))
             return [found] if len(self.exprs) == 1 else list(found)
         bindings = self.sizes(arrays, given)
-        values = [np.asarray(arrays[name], self.dtype) for name in self.names]
+        for variable in self.inputs:
+            if variable.into is not None:
+                check(variable, np.asarray(arrays[variable.name]), bindings)
+        values = [np.asarray(arrays[x.name], self.dtype if x.into is None else np.int64) for x in self.inputs]
         try:
             with np.errstate(all="ignore"):
                 found = self.function(*values, **self.keywords(bindings))
