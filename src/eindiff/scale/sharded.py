@@ -200,14 +200,7 @@ class Sharded:
         if engine not in (None, *ENGINES):
             raise EindiffError(f"engine {engine!r}: choose one of {', '.join(ENGINES)}")
         axes = {name: self._axes[name] for name in arrays or self._axes}
-        found = "stream"
-        if any(is_dask(x) for x in arrays.values()):
-            found = "dask"
-        elif mesh is not None or (arrays and all(is_spread(x) for x in arrays.values())):
-            found = "jax"
-        elif arrays and all(is_torch(x) for x in arrays.values()):
-            found = "torch"
-        match engine or found:
+        match engine or _engine_for(arrays, mesh):
             case "dask":
                 return Tasks(arrays, axes)
             case "jax":
@@ -304,6 +297,16 @@ class _Planned:
             for expr, value in zip(self.exprs, values, strict=True)
         ]
         return self.parts.collect(self.exprs, sizes)(joined, engine.library == "numpy")
+
+
+def _engine_for(arrays: Arrays, mesh: Any) -> str:
+    """The engine that arrays with the index are for."""
+    values = list(arrays.values())
+    if any(map(is_dask, values)):
+        return "dask"
+    if mesh is not None or (values and all(map(is_spread, values))):
+        return "jax"
+    return "torch" if values and all(map(is_torch, values)) else "stream"
 
 
 def _is_diagonal(term: Pattern, index: str) -> bool:
