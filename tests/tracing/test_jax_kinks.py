@@ -12,6 +12,7 @@ import pytest
 
 import eindiff.jax as ej
 import oracles  # noqa: F401 (double precision)
+from eindiff import EindiffError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*has no closed form here")
 
@@ -57,6 +58,21 @@ def test_as_in_jax(case: str) -> None:
     f, x = LIKE_JAX[case]
     np.testing.assert_allclose(ej.grad(f)(x), jax.grad(f)(x), rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(ej.hessian(f)(x), jax.hessian(f)(x), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", ["stop_gradient", "straight through", "custom_jvp", "relu", "sort", "where", "prod"])
+def test_further_derivatives_are_those_of_jax(case: str) -> None:
+    """JAX differentiates the program of a gradient, and a gradient of ours that of another one."""
+    f, x = LIKE_JAX[case]
+    for further in (jax.jacfwd, jax.jacrev, ej.jacfwd):
+        np.testing.assert_allclose(further(ej.grad(f))(x), jax.hessian(f)(x), rtol=1e-10, atol=1e-12)
+
+
+def test_a_rule_that_is_not_linear_is_refused() -> None:
+    clipped = jax.custom_vjp(lambda x: 2 * x)
+    clipped.defvjp(lambda x: (2 * x, x), lambda x, g: (jnp.clip(g, -1, 1) * x,))
+    with pytest.raises(EindiffError, match="not linear in its cotangent"):
+        ej.grad(lambda x: (clipped(x) ** 2).sum())(TIES)
 
 
 def test_subgradients_of_the_documentation() -> None:

@@ -305,6 +305,14 @@ isnan: Elementwise = elementwise(
     {"torch": "torch.isnan({0}).to(DTYPE)", "tensorflow": "tf.cast(tf.math.is_nan({0}), DTYPE)"},
     {"jax": ""}, simple=True, bounds=within(0, 1),
 )  # fmt: skip
+# The value itself, which is constant for derivatives: for those of a library that differentiates programs, too.
+stopped = row(
+    "stopped", np.positive, None, latex=r"\operatorname{stopped}", simple=True, bounds=lambda _, x: x,
+    source={
+        "numpy": "np.positive({0})", "cupy": "cp.positive({0})", "jax": "lax.stop_gradient({0})",
+        "torch": "{0}.detach()", "tensorflow": "tf.stop_gradient({0})",
+    },
+)  # fmt: skip
 floor: Elementwise = elementwise(
     "floor", "np.floor", None, "The largest integer that is not above.", simple=True, bounds=Increasing()
 )

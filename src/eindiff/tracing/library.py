@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from eindiff.core import construct
 from eindiff.core.derivation import same_derivative
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable, variables
 from eindiff.core.rebuild import substituted
 from eindiff.core.recent import Recent
+from eindiff.functions.elementwise import stopped
 from eindiff.tracing.closures import Surroundings, digest
 from eindiff.tracing.verify import Call
 
@@ -40,6 +42,7 @@ class Stops:
     def put_in(self, exprs: list[Expr]) -> list[Expr]:
         """Derivatives with the values themselves; they are still known as derivatives."""
         values, found = {**self.always, **self.in_reverse}, exprs
+        values = {variable: construct.map_(stopped, (value,)) for variable, value in values.items()}
         while values and any(x in values for x in variables(*found)):
             found = substituted(found, values)
         return [same_derivative(new, old) for new, old in zip(found, exprs, strict=True)]

@@ -16,6 +16,7 @@ BACKEND = Backend(
     imports={
         "jnp.": "import jax.numpy as jnp",
         "np.": "import numpy as np",
+        "lax.": "from jax import lax",
         "linalg.": "from jax.scipy import linalg",
         "special.": "from jax.scipy import special",
     },

@@ -67,6 +67,12 @@ def _read(trace: Trace, run: Run, signature: Signature, index: int) -> tuple[lis
     if inner.stopped or any(is_opaque(x) and places[0] in variables(x) for x in topological([value])):
         return None
     jacobian = derive.jacobian(value, places[0])
+    if places[0] in variables(jacobian):
+        what = "cotangent" if signature.reverse else "tangent"
+        raise EindiffError(
+            f"a custom rule of this function is not linear in its {what}, so that no Jacobian stands for it, and "
+            "derivatives by it depend on the order of the chain rule: use JAX's own grad for this function"
+        )
     return places[1:], _result_first(jacobian, len(along)) if signature.reverse else jacobian
 
 
