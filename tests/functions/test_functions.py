@@ -39,6 +39,7 @@ OTHERS = {
     "check",
     "compile",
     "evaluate",
+    "indices",
     "lbfgs",
     "newton",
     "newton_step",
