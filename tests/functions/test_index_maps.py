@@ -326,3 +326,15 @@ def test_random_programs(first: int) -> None:
 def test_random_programs_in_all_libraries(library: Library) -> None:
     for seed in range(300, 306):
         check_random(seed, library)
+
+
+def test_large_tables_stand_beside_programs(library: Library) -> None:
+    """The source of a program names them, and does not list them; people get a source with all that it needs."""
+    places = np.random.default_rng(0).integers(0, 50, 5000)
+    v = ed.vector("v", 50)
+    f = ed.sum(ed.exp(v[places]) * v[places])
+    at = np.linspace(-1, 1, 50)
+    [found] = library.values([ed.gradient(f, v)], {"v": at})
+    assert_close(found, np.bincount(places, minlength=50) * np.exp(at) * (1 + at))
+    assert len(ed.compile(f).source) < 2000
+    assert "table_" not in ed.to_source(f)

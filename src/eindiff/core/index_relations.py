@@ -58,14 +58,14 @@ class Table:
     def __init__(self, entries: Any) -> None:
         self.array = np.array(entries, dtype=np.int64).ravel()
         self.array.flags.writeable = False
-        self.digest = blake2b(self.array.tobytes(), digest_size=16).hexdigest()
+        self.digest = blake2b(self.array.data, digest_size=16).hexdigest()
         self._distinct: bool | None = None
 
     @property
     def distinct(self) -> bool:
         """Whether no place occurs twice."""
         if self._distinct is None:
-            self._distinct = len(np.unique(self.array)) == len(self.array)
+            self._distinct = are_distinct(self.array)
         return self._distinct
 
     def __len__(self) -> int:
@@ -85,6 +85,12 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.digest})"
+
+
+def are_distinct(places: np.ndarray) -> bool:
+    """Whether no entry occurs twice."""
+    ordered = np.sort(places, axis=None)
+    return not (ordered[1:] == ordered[:-1]).any()
 
 
 class Given:

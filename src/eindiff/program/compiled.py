@@ -20,7 +20,7 @@ from eindiff.program.foreign_arrays import converter, device_of, known, prepared
 from eindiff.program.inputs import check, common_type, real_array
 from eindiff.program.interpreter import bind_from_unneeded, bind_sizes, declared, read_inputs
 from eindiff.program.plan import Plan, named
-from eindiff.program.write.module import Module
+from eindiff.program.write.module import Module, Program
 
 RESERVED = ("out", "sizes")  # keywords of a call
 
@@ -218,16 +218,21 @@ class _Built:
 
     def __init__(
         self, module: Module, known: Mapping[str, int], dtype: str, library: str, parts: Parts | None,
-        stored: tuple[str, bool] | None = None,
+        stored: tuple[str, bool, dict[str, np.ndarray]] | None = None,
     ) -> None:  # fmt: skip
         self.module = module
         self.parts = parts
         self.program = once(lambda: module.program(known, dtype, exact=True, library=library))
-        self.source, self.is_quiet = stored or (self.program().source, self.program().is_quiet)
-        self.stored = known, dtype, library, parts, (self.source, self.is_quiet)
-        namespace: dict[str, Any] = dict(REGISTRY)
+        self.source, self.is_quiet, tables = stored or _written(self.program())
+        self.stored = known, dtype, library, parts, (self.source, self.is_quiet, tables)
+        namespace: dict[str, Any] = {**REGISTRY, **tables}
         exec(self.source, namespace)
         self.function = prepared(library, namespace["f"], [module.names.sizes[name] for name in module.unseen])
+
+
+def _written(program: Program) -> tuple[str, bool, dict[str, np.ndarray]]:
+    """What is stored of a program: its source, whether it is quiet, and the tables that the source names."""
+    return program.source, program.is_quiet, program.tables
 
 
 class _Call:

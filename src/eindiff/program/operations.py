@@ -26,7 +26,7 @@ Op = Literal[
     "number",  # (value)
     "size",  # (size)
     "constant",  # (shape, bytes): an array of known numbers
-    "table",  # (shape, *integers): an array of known places
+    "table",  # (shape, Table): an array of known places
     "zeros", "ones",  # (*shape)
     "identity", "triangle",  # (size): unit matrix, lower triangle of ones
     "range",  # (size): 0, 1, 2, ...
@@ -97,6 +97,8 @@ _ARITHMETIC = frozenset(
 )
 # Their parameters are numbers, which are told apart as they are written: 2 and 2.0, 0.0 and -0.0.
 _OF_NUMBERS = frozenset({"number", "scale", "power"})
+
+LISTED = 2000  # places that may stand in the source of a program
 
 Cut = Size | tuple[Size | None, Size | None, Size | None]
 # Where a term is added to an array: how ("diagonal", "cuts", "places" or "at", which adds up at equal flat places), the
@@ -288,6 +290,11 @@ def is_known_table(x: Operation) -> bool:
             return False
         below += one.operands
     return True
+
+
+def is_large_table(x: Operation) -> bool:
+    """Whether an operation is a table that is given to the program beside its source."""
+    return x.op == "table" and len(x.parameters[1]) > LISTED
 
 
 def reachable(outputs: Iterable[Operation]) -> list[Operation]:

@@ -32,6 +32,7 @@ class Work:
         self.names = [variable.name for variable in module.inputs]
         self.dtype = np.dtype(dtype)
         self.source = program.source
+        self._tables = program.tables
         self._unseen = {size: module.names.sizes[size] for size in module.unseen}
         self._ranges = module.ranges
         self._function: Callable | None = None
@@ -49,7 +50,7 @@ class Work:
     def function(self) -> Callable:
         """The program, which is read when it is first needed."""
         if self._function is None:
-            namespace: dict[str, Any] = {}
+            namespace: dict[str, Any] = dict(self._tables)
             exec(self.source, namespace)
             self._function = namespace["f"]
         return self._function

@@ -1,8 +1,9 @@
 """PyTorch: programs work under autograd, torch.func, torch.compile and on any device."""
 
 from eindiff.program.backends import words
-from eindiff.program.backends.backend import Backend, slots
+from eindiff.program.backends.backend import Backend, Spelling, slots
 from eindiff.program.backends.helpers import helpers_of
+from eindiff.program.operations import Operation, is_large_table
 
 _HELPERS = {name: text.replace("arange(n)", "arange(n, device=x.device)") for name, text in helpers_of("torch").items()}
 
@@ -31,6 +32,13 @@ _GUARDED = {
     )
 }  # fmt: skip
 
+
+
+def _made(x: Operation, s: Spelling) -> str:
+    """A large table is not copied at each call."""
+    return "as_tensor" if is_large_table(x) and not s.reading else "tensor"
+
+
 BACKEND = Backend(
     "torch",
     "torch.",
@@ -38,7 +46,7 @@ BACKEND = Backend(
     words={
         **words.words_of("torch."),
         "constant": lambda x, s: f"torch.tensor({words.numbers(x, s)}{s.created})",
-        "table": lambda x, s: f"torch.tensor({words.places(x, s)}{s.integers}){words.reshaped(x)}",
+        "table": lambda x, s: f"torch.{_made(x, s)}({words.places(x, s)}{s.integers}){words.reshaped(x)}",
         "triangle": lambda x, s: "torch.ones(({0}, {0}){1}).tril()".format(s.size(x.parameters[0]), s.created),
         "permute": lambda x, s: f"{{0}}.permute({', '.join(map(str, x.parameters))})",
         "flip": lambda x, s: f"torch.flip({{0}}, ({x.parameters[0]},))",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from eindiff.program.backends.backend import Spelling, Word, array_text, slots
-from eindiff.program.operations import Op, Operation
+from eindiff.program.operations import Op, Operation, is_large_table
 
 
 def power(x: Operation, s: Spelling) -> str:
@@ -28,8 +28,15 @@ def numbers(x: Operation, s: Spelling) -> str:
 
 
 def places(x: Operation, s: Spelling) -> str:
-    """The entries of a table, as one list."""
-    return f"[{', '.join(map(str, x.parameters[1:]))}]"
+    """The entries of a table, as one list; where there are many, the name of an array beside the program."""
+    if is_large_table(x) and not s.reading:
+        return table_name(x)
+    return f"[{', '.join(map(str, x.parameters[1]))}]"
+
+
+def table_name(x: Operation) -> str:
+    """The name of a large table."""
+    return f"table_{x.parameters[1].digest[:16]}"
 
 
 def reshaped(x: Operation) -> str:

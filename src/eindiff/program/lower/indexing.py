@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from eindiff.core import sizes as sz
-from eindiff.core.index_relations import IndexMap
+from eindiff.core.index_relations import IndexMap, Table
 from eindiff.core.labels import Labels
 from eindiff.core.networks import new_label
 from eindiff.core.sizes import Shape, Size
@@ -48,6 +48,10 @@ class Indexing:
         if given is not None:
             return Index(table=Tensor(given, inputs))
         labels = tuple(dict.fromkeys(inputs))
+        if isinstance(index_map.indices, Table) and labels == inputs and labels:
+            shape = tuple([int(n) for n in index_map.inputs])
+            made = self.operations.make("table", parameters=(shape, index_map.indices), shape=shape, work=0)
+            return Index(table=Tensor(made, labels))
         table = np.einsum(index_map.index_array({}), inputs, labels)  # a diagonal, where inputs are the same
         return self.tabled(table, labels)
 
@@ -55,8 +59,7 @@ class Indexing:
         """An array of places over labels, as a formula if it has one."""
         if (steps := steps_of(table)) is not None:
             return affine(table.ravel().tolist()[0], zip(labels, steps, strict=True))
-        values = table.ravel().tolist()
-        made = self.operations.make("table", parameters=(table.shape, *values), shape=table.shape, work=0)
+        made = self.operations.make("table", parameters=(table.shape, Table(table)), shape=table.shape, work=0)
         return Index(table=Tensor(made, labels))
 
     def _computed(self, places: Operation, labels: Labels) -> Index:

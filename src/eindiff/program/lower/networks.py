@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from eindiff.core import sizes as sz
+from eindiff.core.index_relations import are_distinct
 from eindiff.core.labels import Labels
 from eindiff.core.networks import new_label
 from eindiff.core.nodes import Number
@@ -329,4 +330,4 @@ def _are_distinct(tables: Sequence[Tensor], labels: set[int]) -> bool:
             columns.append(np.arange(counts[axis]).reshape([-1 if k == axis else 1 for k in range(len(order))]))
     for column in columns:
         places = places * (int(column.max(initial=0)) + 1) + column
-    return np.unique(places).size == places.size
+    return are_distinct(places)

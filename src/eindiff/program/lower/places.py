@@ -122,8 +122,8 @@ def known_table(x: Operation) -> np.ndarray | None:
 def _entries(x: Operation) -> np.ndarray:
     given = list(map(_entries, x.operands))
     match x.op, x.parameters:
-        case "table", (shape, *values):
-            return np.array(values, dtype=int).reshape(shape)
+        case "table", (shape, table):
+            return table.array.reshape(shape)
         case "range", (size,):
             return np.arange(size)
         case "number", (value,):

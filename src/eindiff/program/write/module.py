@@ -25,9 +25,19 @@ from eindiff.planning.factoring import distribute, factor
 from eindiff.program.backends import Backend, backend
 from eindiff.program.backends.backend import Spelling
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
+from eindiff.program.backends.words import table_name
 from eindiff.program.costs import Costs
 from eindiff.program.lower.lowering import Lowering
-from eindiff.program.operations import ARITHMETIC, BLAS, Operation, Operations, is_known_table, reachable, tidy
+from eindiff.program.operations import (
+    ARITHMETIC,
+    BLAS,
+    Operation,
+    Operations,
+    is_known_table,
+    is_large_table,
+    reachable,
+    tidy,
+)
 from eindiff.program.write.grammar import kind_of, places_of
 from eindiff.program.write.statements import Printer, Statement, Written
 
@@ -96,6 +106,13 @@ class Program:
     spelling: Spelling
     costs: Costs | None = None
     request: tuple = ()  # what made it: outputs by name, sizes, and the other arguments of `Module.program`
+
+    @property
+    def tables(self) -> dict[str, np.ndarray]:
+        """Large arrays of known places that the source names, and that have to be given to it."""
+        if self.spelling.reading:
+            return {}
+        return {table_name(x): x.parameters[1].array.copy() for x in reachable(self.outputs) if is_large_table(x)}
 
     @property
     def operations(self) -> list[Operation]:
@@ -201,7 +218,9 @@ class Module:
         names: dict[Operation, Written] = {}
         movable = not spelling.backend.functional  # others belong to the device, or the trace, they are made in
         for operation in reachable(outputs) if movable else ():
-            if operation.op in ("constant", "table") and len(text := spelling.template(operation)) > 40:
+            if operation.op not in ("constant", "table"):
+                continue
+            if len(text := spelling.template(operation)) > 40 or is_large_table(operation):
                 name = f"C{len(names)}"
                 while name in self.names.taken:
                     name += "_"
