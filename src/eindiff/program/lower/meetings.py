@@ -115,7 +115,7 @@ def joined(a: Index, b: Index, places: Sequence[np.ndarray], sizes: dict[int, Si
     shared = [label for label in a.labels if label in b.labels]
     keys = []
     for index, entries in zip((a, b), places, strict=True):
-        counted = dict(zip(index.labels, np.indices(entries.shape, sparse=True), strict=True))
+        counted: dict[int, np.ndarray] = dict(zip(index.labels, np.indices(entries.shape, sparse=True), strict=True))
         key = entries
         for label in shared:
             key = key * int(sizes[label]) + counted[label]

@@ -108,7 +108,7 @@ class Arrays:
         Diagonals do so only where it is wanted, or where others have places.
         """
         terms = [term for value in values for term in value.terms if not is_zero(term)]
-        if not kept and all(map(_is_of_labels, terms)):
+        if self.products.costs is None or (not kept and all(map(_is_of_labels, terms))):
             terms = [self._diagonal(term, shape) for term in terms]
         plain = [self.tensor(Value((term,), shape)) for term in terms if term.is_plain]
         placed = [term for term in terms if not term.is_plain]
