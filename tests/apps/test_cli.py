@@ -358,7 +358,7 @@ def test_choices_are_those_of_the_library() -> None:
 
 
 def test_one_expression_a_line(run, monkeypatch) -> None:
-    text = "x'*A*x | x\n# a comment\n\nA*(x\n|x|\nsum(exp(x))  # the last\nx | z\n2\n"
+    text = "x'*A*x | x\n# a comment\n\nA*(x\n|x\nsum(exp(x))  # the last\nx | z\n2\n"
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
     status, out, errors = run()
     assert status == 2 and out == "A*x + A'*x\nexp(x)\n"

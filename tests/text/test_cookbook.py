@@ -15,9 +15,9 @@ from eindiff.calculus.derive import find_variable
 from eindiff.core.nodes import Expr, Variable
 from eindiff.program.check import finite_difference, random_point, relative_error
 from eindiff.program.write.source import to_script
-from eindiff.text.read.index_notation import parse_index
 from eindiff.text.read.parse import parse
 from eindiff.text.write.to_text import as_written, to_text
+from index_notation import parse_index
 from make_cookbook_page import PAGE, page, read_sections
 
 

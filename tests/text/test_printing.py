@@ -22,10 +22,10 @@ from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable, variables
 from eindiff.core.rebuild import rebuild, with_children
-from eindiff.text.read.index_notation import parse_index
 from eindiff.text.read.parse import parse
 from eindiff.text.write.latex import name_latex
 from eindiff.text.write.to_text import NOTATIONS, STYLES, repr_html, repr_latex, to_text
+from index_notation import parse_index
 
 SIZES = {"n": 3, "m": 2, "k": 2}
 

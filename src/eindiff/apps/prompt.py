@@ -38,13 +38,14 @@ Type an expression to get its derivative; with | after it, the variables: x'*A*x
 
 
 def split(line: str) -> tuple[str, tuple[str, ...] | None]:
-    """A line `expression | variables` in its two parts. Any other bar is left to the parser, which knows what to say.
+    """A line `expression | variables` in its two parts. Other bars, which come in pairs, are those of `|x|`.
 
-    >>> split("x'*A*y | x y"), split("x'*x"), split("|x|")
-    (("x'*A*y ", ('x', 'y')), ("x'*x", None), ('|x|', None))
+    >>> split("x'*A*y | x y"), split("x'*x"), split("|x|"), split("||x||^2 | x")
+    (("x'*A*y ", ('x', 'y')), ("x'*x", None), ('|x|', None), ('||x||^2 ', ('x',)))
     """
-    found = re.fullmatch(r"([^|#]*[^|#\s][^|#]*)\|([\w,\s]*)", line)
-    return (found[1], tuple(found[2].split())) if found else (line, None)
+    found = re.fullmatch(r"([^#]*[^|#\s][^#]*)\|([\w,\s]*)", line)
+    is_last = found is not None and found[1].count("|") % 2 == 0
+    return (found[1], tuple(found[2].split())) if found and is_last else (line, None)
 
 
 def each_line(lines: Iterable[str], question: Question, screen: Screen) -> int:

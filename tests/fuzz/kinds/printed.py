@@ -28,7 +28,7 @@ class Printed(Case):
     def _read(self, text: str, expr: Expr) -> Expr:
         known = {variable.name: variable for variable in variables(expr)}
         if self.notation == "index":
-            from eindiff.text.read.index_notation import parse_index
+            from index_notation import parse_index
 
             return parse_index(text, known)
         return ed.parse(text, known)

@@ -17,7 +17,8 @@ from eindiff.core.nodes import topological, variables
 from eindiff.text import question as questions
 from eindiff.text.question import KIND_OF_ORDER, Answer, Question
 from eindiff.text.read.declarations import Declaration, by_name, declared
-from eindiff.text.read.source import ParseError, Source
+from eindiff.text.read.parse import written
+from eindiff.text.read.source import ParseError
 from eindiff.text.read.syntax import postorder, read
 from eindiff.text.read.table import TABLE, mark_literals
 from eindiff.text.write.mathml import name_mathml, whole
@@ -79,7 +80,7 @@ def reading(ask: Mapping[str, Any]) -> Answer:
 def unfitting(text: str, known: Mapping[str, Declaration]) -> list[dict[str, Any]]:
     """The variables of a text that means nothing, as they are declared or guessed; none if its syntax is wrong."""
     try:
-        bindings, result = read(Source(text), "program")
+        bindings, result = read(written(text, known), "program")
     except ParseError:
         return []
     names: set[str] = set()

@@ -11,11 +11,13 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Einsum, Expr, Number, number
 from eindiff.core.sizes import Size
 from eindiff.functions import elementwise as functions
-from eindiff.functions import indexing
+from eindiff.functions import indexing, reductions
 from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
 from eindiff.text.read.function_rows import values
 from eindiff.text.read.infer import CONSTANTS, Inference
+from eindiff.text.read.notation import NUMPY_OVER
+from eindiff.text.read.over import Terms
 from eindiff.text.read.shapes import Use, typed
 from eindiff.text.read.source import ParseError
 from eindiff.text.read.syntax import Node
@@ -92,6 +94,7 @@ class Building:
     def __init__(self, inference: Inference) -> None:
         self.inference = inference
         self.variables = build_variables(inference)
+        self.terms = Terms()
         self.work = 0
 
     def visit(self, node: Node) -> None:
@@ -172,7 +175,7 @@ class Building:
         """Scalars are collected and multiplied at once: a long chain is one product and not one for each step."""
         result, scale, scalars = built(node.args[0]), _Coefficient(), list[Expr]()
         for operator, step, arg in zip(node.value, node.plan, node.args[1:], strict=True):
-            right, inverse = built(arg), operator in ("/", "./", "⊘")
+            right, inverse = built(arg), operator in ("/", "./", "⊘", NUMPY_OVER)
             scales = step == "scale" or (step == "multiply" and not inverse and 0 in (right.ndim, result.ndim))
             if not scales:
                 result = self._multiplied(node, step, result, _inverse(right) if inverse else right)
@@ -214,7 +217,17 @@ class Building:
 
     def _index(self, node: Node) -> Expr:
         self._spend(node, _CONTRACTION_WORK)
-        return indexing.getitem(built(node.args[0]), node.plan)
+        base, running = built(node.args[0]), [self.inference.index_of(entry) for entry in node.plan]
+        if not any(running):
+            return indexing.getitem(base, node.plan)
+        return self.terms.entry(base, node.plan, running, self.inference.span)
+
+    def _over(self, node: Node) -> Expr:
+        self._spend(node, _CONTRACTION_WORK)
+        index = node.args[1].plan
+        [size] = self._sizes(node, (self.inference.names.ranges[index].size,), "give it a range, as in i=1 to n")
+        terms = self.terms.along(built(node.args[0]), index, size)
+        return arrays.sum(terms, 0) if node.value == "sum_over" else reductions.prod(terms, 0)
 
 
 def _contracted(spec: str, a: Expr, b: Expr) -> Expr:

@@ -15,7 +15,9 @@ _SCALARS = "λ γ η ε ρ τ ν κ σ α lam eps lr reg tol step dt rate learni
 GREEK = dict(zip(_WORDS.split(), "αβγδεζηθικλμνξρστυφχψωΓΔΘΛΞΣΦΨΩ", strict=True))
 SCALARS = frozenset(_SCALARS.split())
 _VARIANTS = str.maketrans("ϵϑϱϕµ₀₁₂₃₄₅₆₇₈₉", "εθρφμ0123456789")
+_VECTORS = frozenset(("grad", "gradient", "bias", "coef", "acc"))
 _COUNTS = frozenset("nmNM")
+_FACTORS = frozenset("CEGLMNRTV")  # capitals that are often numbers
 _STEM = re.compile(r"([^\W\d_]+)(.*)", re.DOTALL)
 
 
@@ -67,10 +69,12 @@ def hint(name: str) -> Hint:
     first = plain[0]
     if plain in SCALARS or stem in SCALARS:
         return Hint((0, 2, 12), True)
+    if stem in _VECTORS:
+        return Hint((6, 0, 12))
     if first.isupper():
-        return Hint((4 if stem in "CDEFGKLMNPRSTV" else 10, 8, 0))
+        return Hint((3 if stem in _FACTORS or len(stem) > 1 else 10, 8, 0))
     if stem == "t" or "α" <= first <= "ω" or not "a" <= first <= "z":
-        return Hint((0, 3, 12))
+        return Hint((0, 4, 12))
     if first < "h":
         return Hint((0, 2, 12))
     return Hint((6 if first >= "u" else 4, 0, 12))

@@ -15,6 +15,7 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.sizes import Size
 from eindiff.text.read import literals
 from eindiff.text.read.declarations import by_name
+from eindiff.text.read.notation import NUMPY_OVER, NUMPY_TIMES
 from eindiff.text.read.shapes import Shapes, Use, typed
 from eindiff.text.read.syntax import Node
 from eindiff.text.read.table import TABLE
@@ -39,6 +40,7 @@ _THIN_PRODUCTS: dict[tuple[str, str], tuple[str, bool, tuple[int, int], str]] = 
 
 
 CONSTANTS = {"pi": pi, "π": pi}
+WORDS = frozenset(("step", "power", "lower", "size", "gaps", "simple", "mean"))  # functions that may be names as well
 
 
 class Inference(Shapes):
@@ -84,7 +86,7 @@ class Inference(Shapes):
         if node.value in CONSTANTS or node.value in self.names.sizes:
             node.plan = "number"
             return SCALAR
-        if node.value in TABLE:
+        if node.value in TABLE and node.value not in WORDS:
             self.fail(node, f"{node.value} is a function: {TABLE[node.value].usage}")
         if not node.value.isidentifier():
             self.fail(node, f"the name {node.value!r}: use letters, digits and underscores; powers are written with ^")
@@ -153,14 +155,21 @@ class Inference(Shapes):
             elif operator == "*" and left.order == 0:
                 node.plan.append("scale")
                 left = right
+            elif operator in (NUMPY_TIMES, NUMPY_OVER) and 0 in (left.order, right.order):
+                node.plan.append("multiply")
+                left = left if left.order else right
             elif operator == "⊗":
                 node.plan.append("kron")
                 left = self.kron(node, left, right)
             else:
                 part = self._part(node, count, left)
-                if operator in ("*", "/"):
-                    whole = Node("product", part.start, arg.end)
-                    left = (self._times if operator == "*" else self._no_quotient)(node, whole, part, arg)
+                whole = Node("product", part.start, arg.end)
+                if operator == "@":
+                    left = self._matrix_product(node, whole, part, arg)
+                elif operator == "*":
+                    left = self._times(node, whole, part, arg)
+                elif operator == "/" and (left.kind == "matrix" or left.kind != right.kind):
+                    self._no_quotient(node, whole, part, arg)
                 elif operator.startswith("*_"):
                     left = self._paper_product(node, operator, part, arg)
                 else:
@@ -188,6 +197,17 @@ class Inference(Shapes):
         inputs, _, output = spec.partition("->")
         found = dict(zip(inputs.replace(",", ""), left.axes + right.axes, strict=True))
         return Type(tuple(found[label] for label in output), row)
+
+    def _matrix_product(self, node: Node, whole: Node, part: Node, arg: Node) -> Type:
+        """NumPy's @: a vector on the left is a row where that fits, and what comes out is a vector."""
+        left, right = typed(part), typed(arg)
+        if left.order == 0 or right.order == 0:
+            self.fail_together(whole, [part, arg], "@ multiplies vectors and matrices; * scales")
+        if left.kind != "column" or right.kind == "row":
+            return self._times(node, whole, part, arg)
+        lying = Node("name", part.start, part.end)
+        lying.type = Type(left.axes, row=True)
+        return Type(self._times(node, whole, lying, arg).axes)
 
     def _upright(self, arg: Node) -> str:
         """A row's text without the transpose that made it one."""
@@ -235,6 +255,10 @@ class Inference(Shapes):
 
     # Indexing
 
+    def _over(self, node: Node) -> Type:
+        """A sum over an index has the type of its terms."""
+        return typed(node.args[0])
+
     def _index(self, node: Node) -> Type:
         base, entries = node.args[0], [arg.plan for arg in node.args[1:]]
         shape = typed(base)
@@ -247,9 +271,38 @@ class Inference(Shapes):
         axes: list[Term] = []
         left = list(shape.axes)
         for entry, place in places:
-            axes.extend([1] if entry is None else self._indexed(node, place, entry, left.pop(0)))
+            if isinstance(entry, str) and (index := self.index_of(entry)) is not None:
+                self._run(node, place, index, entry, len(shape.axes) - len(left), left.pop(0))
+            else:
+                axes.extend([1] if entry is None else self._indexed(node, place, entry, left.pop(0)))
         node.plan = tuple(entries)
         return Type(tuple(axes), shape.row and len(axes) == 1 and shape.order == 1)
+
+    def index_of(self, entry: Size) -> str | None:
+        """The index of a sum that an entry of an index is about: i in x[i + 1]."""
+        names = sz.names(entry) if isinstance(entry, str) and self.names.ranges else ()
+        return next((name for name in names if name in self.names.ranges), None)
+
+    def span(self, entry: Size, index: str) -> tuple[Size, Size | None]:
+        """The first place that x[i + 1] takes, which counts from 1, and the last."""
+        found, shift = self.names.ranges[index], sz.subtract(entry, index)
+        return sz.add(found.first, shift), None if found.last is None else sz.add(found.last, shift)
+
+    def _run(self, node: Node, place: Node, index: str, entry: Size, axis: int, size: Term) -> None:
+        """An index of a sum runs along an axis: what that says about its size."""
+        found = self.names.ranges[index]
+        first, last = self.span(entry, index)
+        if last is None:
+            if first != 1:
+                self.fail(place, f"`{self.text(node)}`: give the sum a range, from i=1 to n, to shift its index")
+            last_size: Term = found.size
+        else:
+            name = node.args[0].value if node.args[0].kind == "name" else ""
+            last_size = self.names.lengths.get((str(name), axis), last)
+        if not self.sizes.unite(size, last_size, node):
+            self.fail(
+                node, f"`{self.text(node)}`: the index runs to {resolve(last_size)}; the axis has size {resolve(size)}"
+            )
 
     def _refuse_indices(self, node: Node, entries: list, order: int) -> None:
         """There are not more indices than axes, and at most one list, which no slice parts from numbers."""

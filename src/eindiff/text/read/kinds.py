@@ -21,6 +21,7 @@ from typing import Any
 from eindiff.text.read.conventions import hint, is_usual_scalar
 from eindiff.text.read.function_rows import values
 from eindiff.text.read.infer import CONSTANTS, Inference
+from eindiff.text.read.notation import NUMPY_OVER
 from eindiff.text.read.shapes import Names
 from eindiff.text.read.source import ParseError, Source
 from eindiff.text.read.syntax import Node
@@ -28,11 +29,12 @@ from eindiff.text.read.table import TABLE
 from eindiff.text.read.unify import Type, Unknown
 
 # Kinds: scalars by what they come from, then rows, columns, matrices, and tensors by their order.
-LITERAL, PLAIN, UNUSUAL, POWERED, REDUCED, ROW, COLUMN, MATRIX = -5, -4, -3, -2, -1, 0, 1, 2
+LITERAL, WORD, PLAIN, UNUSUAL, POWERED, REDUCED, ROW, COLUMN, MATRIX = range(-6, 3)
 _ALL = (PLAIN, REDUCED, ROW, COLUMN, MATRIX)
 
 _FORCED, _SCALAR_WORD, _BROADCAST, _SCALED, _LETTER = (1 << 20 * k for k in range(4, -1, -1))
 _EXPONENT = 5 * _LETTER  # a vector as the exponent of .^, or as a factor of c^2
+_QUOTIENT = 8 * _LETTER  # of two vectors, entry by entry
 _WIDEST = 400  # entries of a table that are kept
 _LARGEST = 3000  # nodes of a text whose names are read by their letters alone
 
@@ -131,9 +133,10 @@ class Kinds:
     """One text whose names get their orders."""
 
     def __init__(self, source: Source, names: Names) -> None:
+        self.names = names
         self.declared, self.bound, self.sizes = names.declared, names.bound, names.sizes
         self.identities = names.identities
-        self.scratch = Inference(source, Names())
+        self.scratch = Inference(source, Names(ranges=names.ranges, lengths=names.lengths))
         self.total: Counter[str] = Counter()
 
     def read(self, statements: list[tuple[str | None, list[Node]]]) -> Choice | None:
@@ -160,7 +163,7 @@ class Kinds:
         return min(joined.entries.values(), key=lambda choice: choice.cost, default=None)
 
     def _is_open(self, name: str) -> bool:
-        known = name in self.declared or name in self.sizes or name in self.identities or name in TABLE
+        known = name in self.declared or name in self.sizes or name in self.identities
         return name in self.bound or not (known or name in CONSTANTS)
 
     def _binding(self, name: str, root: Table) -> Table:
@@ -196,18 +199,29 @@ class Kinds:
             return _single(_kind(self.declared[name].type(), PLAIN))
         if name in self.sizes or name in CONSTANTS:
             return _single(LITERAL)
-        if name in TABLE or name in self.identities:
+        if name in self.identities:
             return _single(MATRIX)
+        if name in self.names.indexed:
+            return self._indexed_name(name, self.names.indexed[name])
         own = hint(name)
-        scalar = PLAIN if is_usual_scalar(name) else UNUSUAL
+        scalar = WORD if own.is_scalar else PLAIN if is_usual_scalar(name) else UNUSUAL
         costs = [_LETTER * cost + _SCALAR_WORD * (own.is_scalar and k > 0) for k, cost in enumerate(own.costs)]
         if own.order < 2:
-            costs[2] += 3 * _FORCED  # small letters are no matrices
+            costs[2] += 6 * _FORCED  # small letters are no matrices
         else:  # capitals are no vectors, but C*sum(x) may well scale
-            costs[1] += 2 * _BROADCAST
-            costs[0] += 2 * _BROADCAST * (own.costs[0] > 4)
+            costs[1] += _FORCED
+            costs[0] += _FORCED * (own.costs[0] > 4)
         kinds = (scalar, COLUMN, MATRIX)
         return Table({(kinds[k], ((name, k),)): Choice(cost) for k, cost in enumerate(costs)}, Counter([name]))
+
+    def _indexed_name(self, name: str, count: int) -> Table:
+        """A name with indices of sums: its entries are numbers, or the rows of a matrix that has one index only."""
+        usual = count + (hint(name).order == 2 and count == 1)
+        costs = {order: 3 * abs(order - usual) * _LETTER for order in range(count, count + 3)}
+        return Table({(_order_kind(k), ((name, k),)): Choice(cost) for k, cost in costs.items()}, Counter([name]))
+
+    def _over(self, node: Node, below: list[Table]) -> Table:
+        return below[0].mapped(lambda kind: [(max(kind, REDUCED), 0)])
 
     # Operators
 
@@ -217,12 +231,12 @@ class Kinds:
     def _transpose(self, node: Node, below: list[Table]) -> Table:
         turned = {LITERAL: LITERAL, ROW: COLUMN, COLUMN: ROW, MATRIX: MATRIX}
         return below[0].mapped(
-            lambda kind: [(turned[kind], 0)] if kind in turned else [(kind, 2 * _FORCED)] if kind < ROW else []
+            lambda kind: [(turned[kind], 0)] if kind in turned else [(kind, 4 * _FORCED)] if kind < ROW else []
         )
 
     def _sum(self, node: Node, below: list[Table]) -> Table:
         """Entry by entry; the state counts the scalars that have met no vector yet."""
-        tables = [table.mapped(lambda kind: [((kind, LITERAL < kind < ROW), 0)]) for table in below]
+        tables = [table.mapped(lambda kind: [((kind, WORD < kind < ROW), 0)]) for table in below]
         result = tables[0]
         for table in tables[1:]:
             result = result.joined(table, _added).settled(self.total)
@@ -234,7 +248,7 @@ class Kinds:
         """From left to right; the state says too whether only names are no scalars, and whether a number is scaled."""
         result = self._factor(node.args[0], below[0], "*")
         for operator, arg, table in zip(node.value, node.args[1:], below[1:], strict=True):
-            step = (_Paper if operator.startswith("*_") else _Step)(operator, arg.kind == "power")
+            step = (_Paper if operator.startswith("*_") else _Step)(operator, arg.kind)
             result = result.joined(self._factor(arg, table, operator), step).settled(self.total)
         return result.mapped(lambda state: [(state[0], state[2] * (state[0] >= ROW and state[1]))])
 
@@ -242,8 +256,8 @@ class Kinds:
         """A factor as a state, with what it costs if names alone make a vector or matrix of the number that it is."""
         bare = arg.kind == "name" or (arg.kind == "negative" and arg.args[0].kind == "name")
         scaled = {POWERED: _SCALED} if operator == "/" else {POWERED: _SCALED, REDUCED: _SCALED}
-        if arg.kind == "power" and operator != "/":
-            scaled[PLAIN] = _EXPONENT  # m*c^2
+        if arg.kind in ("power", "call") and operator != "/":
+            scaled |= {PLAIN: _EXPONENT, WORD: _EXPONENT}  # m*c^2, N*exp(-t)
         return table.mapped(lambda kind: [((kind, kind < ROW or bare, 0 if bare else scaled.get(kind, 0)), 0)])
 
     def _power(self, node: Node, below: list[Table]) -> Table:
@@ -273,11 +287,13 @@ class Kinds:
         flavour = max(kinds)
         scalars = sum(LITERAL < kind < ROW for kind in kinds)
         if node.kind == "call" and TABLE[node.value].is_by_entry:
-            cost = _BROADCAST * scalars * (flavour >= ROW)
+            cost = _BROADCAST * sum(WORD < kind < ROW for kind in kinds) * (flavour >= ROW)
             flavour = POWERED if flavour == UNUSUAL else flavour
+        elif node.kind == "call":
+            cost = 4 * _FORCED * scalars * (node.value not in ("vector", "matrix", "bars"))
         else:
-            cost = 2 * _FORCED * scalars * (node.value not in ("vector", "matrix"))
-        return [(_kind(found, min(flavour, REDUCED)), cost)]
+            cost = 0
+        return [(_kind(found, PLAIN if node.kind == "index" else min(flavour, REDUCED)), cost)]
 
     def _type(self, node: Node, kinds: tuple[int, ...]) -> Type | None:
         """What inference says of a node whose args have some kinds and any sizes; None if that does not fit."""
@@ -300,6 +316,11 @@ def _merged(tables: list[Table]) -> Table:
     for table in tables[1:]:
         result = result.joined(table, lambda a, b: [(max(a, b), 0)])
     return result
+
+
+def _order_kind(order: int) -> int:
+    """The kind of a name of some order."""
+    return (PLAIN, COLUMN, MATRIX)[order] if order < 3 else order
 
 
 def _kind(type_: Type | None, scalar: int = LITERAL) -> int:
@@ -327,8 +348,8 @@ def _listed(kinds: tuple[int, ...], kind: int, alike: bool) -> list[tuple[tuple[
 class _Step:
     """One more factor of a product."""
 
-    def __init__(self, operator: str, is_power: bool) -> None:
-        self.operator, self.is_power = operator, is_power
+    def __init__(self, operator: str, kind: str) -> None:
+        self.operator, self.kind = operator, kind
 
     def __call__(self, a: tuple, b: tuple) -> list[tuple[tuple, int]]:
         (left, names, scaled), (right, more, other) = a, b
@@ -336,10 +357,19 @@ class _Step:
         if found is None:
             return []
         cost = 0
-        if self.operator in (".*", "./", "⊙", "⊘"):
-            cost = _BROADCAST * (left >= ROW or right >= ROW) * sum(LITERAL < kind < ROW for kind in (left, right))
-        elif self.operator in ("*", "@") and left in (ROW, MATRIX) and LITERAL < right < REDUCED and not self.is_power:
-            cost = _FORCED
+        if self.operator == "/" and right >= ROW:
+            cost = 2 * _FORCED if self.kind == "name" else _QUOTIENT
+        elif self.operator == NUMPY_OVER and right >= ROW:
+            cost = _EXPONENT * (self.kind == "name")
+        elif self.operator in (".*", "./", "⊙", "⊘"):
+            cost = _BROADCAST * (left >= ROW or right >= ROW) * sum(WORD < kind < ROW for kind in (left, right))
+        elif (
+            self.operator in ("*", "@")
+            and left in (ROW, MATRIX)
+            and LITERAL < right < REDUCED
+            and self.kind not in ("power", "call")
+        ):
+            cost = 2 * _FORCED
         return [((found, names and more, max(scaled, other)), cost)]
 
     def product(self, left: int, right: int) -> int | None:
@@ -375,7 +405,7 @@ def _raised(base: int, exponent: int) -> list[tuple[int, int]]:
         return []
     if base < ROW:
         return [(POWERED if UNUSUAL in (base, exponent) else max(base, exponent), 0)]
-    return [(base, 0 if base == MATRIX else _FORCED)] if base <= MATRIX else []
+    return [(base, 0 if base == MATRIX else 2 * _FORCED)] if base <= MATRIX else []
 
 
 def _raised_by_entry(base: int, exponent: int) -> list[tuple[int, int]]:
@@ -383,5 +413,5 @@ def _raised_by_entry(base: int, exponent: int) -> list[tuple[int, int]]:
     if exponent < ROW:
         return [(max(base, exponent), 0)]
     if base < ROW:
-        return [(exponent, _BROADCAST * (base > LITERAL))]
+        return [(exponent, _BROADCAST * (base > WORD))]
     return [(base, _EXPONENT)] if base == exponent else []

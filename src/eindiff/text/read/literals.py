@@ -69,7 +69,7 @@ def _folded(source: Source, node: Node, args: list) -> Any:
             return _sum(node.value, args)
         case "product":
             return _product(node.value, args)
-        case "call" if node.value == "min" and len(args) == 2:
+        case "call" if node.value in ("min", "minimum") and len(args) == 2:
             return sz.minimum(_size(args[0]), _size(args[1]))
     raise _no_literal(source, node)
 

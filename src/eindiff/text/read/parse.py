@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from eindiff.core import sizes as sz
 from eindiff.core.derivation import derived
@@ -31,13 +31,15 @@ from eindiff.text.read.conventions import canonical, hint, spellings
 from eindiff.text.read.declarations import declared
 from eindiff.text.read.infer import Inference
 from eindiff.text.read.kinds import Choice, Kinds
-from eindiff.text.read.literals import fold
+from eindiff.text.read.latex import is_latex, translated
+from eindiff.text.read.literals import fold, is_size
+from eindiff.text.read.notation import joined, normalized
 from eindiff.text.read.reading import NameReading, Reading
-from eindiff.text.read.shapes import Names, typed
+from eindiff.text.read.shapes import Names, Range, typed
 from eindiff.text.read.source import ParseError, Source
 from eindiff.text.read.syntax import Node, postorder, read
-from eindiff.text.read.table import mark_literals
-from eindiff.text.read.unify import known
+from eindiff.text.read.table import TABLE, mark_literals
+from eindiff.text.read.unify import Unknown, known
 
 Statements = list[tuple[Any, list[Node]]]  # the token of the name that is bound, or None; nodes, children first
 _IDENTITY = re.compile(r"I(_\w+)?")
@@ -66,8 +68,8 @@ def reading(text: str, declarations: str | Mapping[str, Any] | None = None) -> R
     """
     if not isinstance(text, str):
         raise EindiffError(f"parse takes text, not {type(text).__name__}")
-    source = Source(text)
     names = Names(declared(declarations))
+    source = written(text, names.declared)
     statements = _statements(source, names)
     choice = Kinds(source, names).read(statements)
     if choice is not None:
@@ -82,9 +84,19 @@ def reading(text: str, declarations: str | Mapping[str, Any] | None = None) -> R
     building = Building(inference)
     for node in nodes:
         building.visit(node)
-    expr, written = built(nodes[-1]), building.variables.values()
-    whole = derived(expr, *written) if len(variables(*written)) > len(variables(expr)) else expr
+    expr, used = built(nodes[-1]), building.variables.values()
+    whole = derived(expr, *used) if len(variables(*used)) > len(variables(expr)) else expr
     return Reading(text, whole, _names(inference, building, nodes))
+
+
+def written(text: str, names: Mapping[str, Any]) -> Source:
+    """A text in the words of the grammar: LaTeX, and other notations that people bring, are translated."""
+    source = Source(text)
+    if is_latex(text):
+        made, offsets = joined(translated(source))
+        return Source(made, offsets, text)
+    made, places = normalized(source, names, TABLE)
+    return source if places is None else Source(made, places, text)
 
 
 def _statements(source: Source, names: Names) -> Statements:
@@ -94,6 +106,7 @@ def _statements(source: Source, names: Names) -> Statements:
     nodes = [node for _, below in statements for node in below]
     for node in reversed(nodes):
         mark_literals(node)
+    _name_indices(nodes)
     for node in nodes:
         if node.literal:
             node.plan = fold(source, node)
@@ -105,12 +118,55 @@ def _statements(source: Source, names: Names) -> Statements:
     shapes = [size for declaration in names.declared.values() for size in declaration.shape]
     names.sizes = {name for size in shapes if isinstance(size, str) for name in sz.names(size)}
     names.sizes |= {node.value for node in nodes if node.literal and node.kind == "name"}
-    names.sizes -= names.declared.keys() | names.bound
+    _run_indices(source, names, nodes)
+    names.sizes -= names.declared.keys() | names.bound | names.ranges.keys()
     variable = {id(node.args[0]) for node in nodes if node.kind == "power"}  # I^2*R
     powered = {node.value for node in places if id(node) in variable}
     free = {str(node.value) for node in places} - names.declared.keys() - names.bound - powered
     names.identities = {name for name in free if name == "eye" or _IDENTITY.fullmatch(name)}
     return statements
+
+
+def _name_indices(nodes: list[Node]) -> None:
+    """Give the index of every sum a name of its own: Σ_i x_i + Σ_i y_i has two."""
+    for count, node in enumerate(reversed(nodes)):  # outer ones first; inner ones of the same name take theirs later
+        if node.kind == "over":
+            index = node.args[1].value
+            for below in postorder(node):
+                if below.literal and below.kind == "name" and below.value == index:
+                    below.value = f"{index}__{count}"
+
+
+def _run_indices(source: Source, names: Names, nodes: list[Node]) -> None:
+    """The ranges of the indices of sums, and what they say about the tensors that have them."""
+    for node in nodes:
+        if node.kind == "over":
+            _, index, *ends = node.args
+            first, last = [end.plan for end in ends] or [1, None]
+            if not isinstance(index.plan, str) or not is_size(first) or not (last is None or is_size(last)):
+                raise source.error("a sum runs over an index, from one whole number to another", node.start, node.end)
+            size = Unknown() if last is None else sz.add(sz.subtract(last, first), 1)
+            names.ranges[index.plan] = Range(size, first, last)
+    inference = Inference(source, names)
+    for node in nodes:
+        if node.kind != "index" or node.args[0].kind != "name":
+            continue
+        name, running = str(node.args[0].value), 0
+        for axis, entry in enumerate(arg.plan for arg in node.args[1:]):
+            if (own := inference.index_of(entry)) is not None:
+                running += 1
+                _, last = inference.span(entry, own)
+                before = names.lengths.get((name, axis))
+                if last is not None and (before is None or _is_more(last, before)):
+                    names.lengths[name, axis] = last
+        if running:
+            names.indexed[name] = max(running, names.indexed.get(name, 0))
+
+
+def _is_more(one: sz.Size, other: sz.Size) -> bool:
+    """Whether a size is known to be larger than another."""
+    more = sz.subtract(one, other)
+    return isinstance(more, int) and more > 0
 
 
 def _typed(source: Source, names: Names, statements: Statements) -> Inference:
@@ -131,10 +187,12 @@ def _bind(inference: Inference, source: Source, name: Any, root: Node) -> None:
     inference.bound[str(name)] = root
 
 
-def _refuse_two_readings(source: Source, names: Names, statements: Statements, choice: Choice) -> NoReturn:
+def _refuse_two_readings(source: Source, names: Names, statements: Statements, choice: Choice) -> None:
     """Two readings are equally good: say what is wrong if all names are what they mean by themselves, and the cure."""
     one, other = choice.orders(), choice.orders(other=True)
     differ = sorted(name for name in one if one[name] != other.get(name, one[name]) and name not in names.bound)
+    if not differ:
+        return
     place = next(node for _, below in statements for node in below if node.kind == "name" and node.value in differ)
     kinds = ("a scalar", "a vector", "a matrix")
     ways = [" and ".join(f"{name} {kinds[found[name]]}" for name in differ) for found in (one, other)]
@@ -165,7 +223,7 @@ def _refuse_rows(inference: Inference, nodes: list[Node]) -> None:
                 if use is None or not use.declaration.guessed or use.type.order:
                     continue
                 own = hint(use.declaration.name)
-                if not own.is_scalar and own.costs != (0, 3, 12):
+                if not own.is_scalar and own.costs != (0, 4, 12):
                     name = use.declaration.name
                     row = f"declare {name} a scalar or a matrix, or write ones(m)*{name}' for a row added to all rows"
                     inference.fail(node, f"`{inference.text(node)}`: what is {name}, added to a matrix? {row}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from eindiff.core import sizes as sz
+from eindiff.core.sizes import Size
 from eindiff.text.read.declarations import Declaration
 from eindiff.text.read.source import ParseError, Source, Span
 from eindiff.text.read.syntax import Node
@@ -33,6 +34,15 @@ def typed(node: Node) -> Type:
 
 
 @dataclass(slots=True)
+class Range:
+    """Over what an index of a sum runs: from `first` to `last`, or over all of an axis of some `size`."""
+
+    size: Term
+    first: Size = 1
+    last: Size | None = None
+
+
+@dataclass(slots=True)
 class Names:
     """What is known of the names of a text before its types: which are declared, bound, or names of sizes.
 
@@ -44,6 +54,9 @@ class Names:
     sizes: set[str] = field(default_factory=set)
     identities: set[str] = field(default_factory=set)
     orders: dict[str, int] = field(default_factory=dict)
+    ranges: dict[str, Range] = field(default_factory=dict)  # of the indices of sums
+    indexed: dict[str, int] = field(default_factory=dict)  # names that have such indices, and how many
+    lengths: dict[tuple[str, int], Size] = field(default_factory=dict)  # of axes, as far as ranges say
 
 
 class Shapes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,23 +67,38 @@ class Span(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text and its places, which are offsets from its beginning."""
+    """A text and its places, which are offsets from its beginning.
+
+    `offsets` has for each place the one in the `original` that the user wrote, where the text was made from that.
+    """
 
     text: str
+    offsets: Sequence[int] | None = None
+    original: str = ""
+
+    def place(self, start: int, end: int) -> tuple[str, int, int]:
+        """What the user wrote, and where in it the characters from start to end come from."""
+        if self.offsets is None:
+            return self.text, start, end
+        last = len(self.offsets) - 1
+        begin = self.offsets[max(0, min(start, last))]
+        return self.original, begin, max(begin + 1, self.offsets[max(0, min(end - 1, last))] + 1)
 
     def error(self, problem: str, start: int, end: int | None = None) -> ParseError:
         """The error that points at the characters from start to end."""
-        start = max(0, min(start, len(self.text)))
-        line_start = self.text.rfind("\n", 0, start) + 1
-        line_end = self.text.find("\n", start)
-        line = self.text[line_start : line_end if line_end >= 0 else len(self.text)]
+        text, start, end = self.place(start, start + 1 if end is None else end)
+        start = max(0, min(start, len(text)))
+        line_start = text.rfind("\n", 0, start) + 1
+        line_end = text.find("\n", start)
+        line = text[line_start : line_end if line_end >= 0 else len(text)]
         column = start - line_start
-        width = max(1, min((end if end is not None else start + 1) - start, len(line) - column))
-        return ParseError(problem, self.text.count("\n", 0, start) + 1, column + 1, line, width)
+        width = max(1, min(end - start, len(line) - column))
+        return ParseError(problem, text.count("\n", 0, start) + 1, column + 1, line, width)
 
     def snippet(self, start: int, end: int) -> str:
         """A piece of the text for a message, in one line and not too long."""
-        piece = " ".join(self.text[start : min(end, start + 200)].split())
+        text, start, end = self.place(start, end)
+        piece = " ".join(text[start : min(end, start + 200)].split())
         piece = "".join(c if c.isprintable() else "\ufffd" for c in piece)
         return piece if len(piece) <= 40 and end <= start + 200 else piece[:37] + "..."
 
@@ -128,11 +144,12 @@ def prepare(source: Source, breaks_matter: bool = False) -> str:
 
 def _refuse_odd_characters(source: Source) -> None:
     """Control characters, lone surrogates and the like have no meaning anywhere."""
-    if source.text.isprintable():
+    text = source.text if source.offsets is None else source.original
+    if text.isprintable():
         return
-    for at, c in enumerate(source.text):
+    for at, c in enumerate(text):
         if not c.isprintable() and not c.isspace():
-            raise source.error(f"the character U+{ord(c):04X} is not part of the language", at)
+            raise Source(text).error(f"the character U+{ord(c):04X} is not part of the language", at)
 
 
 def _close(source: Source, opened: list[int], at: int) -> None:

@@ -6,6 +6,7 @@ children first, which the later passes just walk through. So depth of nesting do
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +20,24 @@ if TYPE_CHECKING:
     from lark.exceptions import UnexpectedInput
 
 
+# Other words for functions of the language.
+ALIASES = {
+    "trace": "tr", "Tr": "tr", "Trace": "tr", "ln": "log", "vdot": "inner", "logistic": "sigmoid",
+    "expit": "sigmoid", "Diag": "diag", "inverse": "inv", "pow": "power", "asin": "arcsin", "acos": "arccos",
+    "atan": "arctan", "sgn": "sign", "absolute": "abs", "fabs": "abs", "average": "mean", "amax": "max", "amin": "min",
+    "identity": "eye", "cholesky": "chol", "eigvalsh": "eigvals", "slogdet": "logdet",
+    "ReLU": "relu", "Relu": "relu", "log_sum_exp": "logsumexp", "lse": "logsumexp", "Vec": "vec", "norm_1": "norm1",
+    "norm_2": "norm2", "l1norm": "norm1", "sum_squares": "sumsq", "sumsqr": "sumsq",
+    "σ": "sigmoid", "Det": "det", "concat": "concatenate",
+}  # fmt: skip
+
+
 class Node:
     """A piece of syntax from `start` to `end` of the text; the later passes write down here what they find.
 
-    Kinds: number, name, text, call, keyword, array, transpose, index, slice, ellipsis, power, negative, product, sum,
-    compare. `value` is the token, the operators between the args of sums and products, or the name of a function.
+    Kinds: number, name, text, call, over (a sum over an index), keyword, array, transpose, index, slice, ellipsis,
+    power, negative, product, sum, compare. `value` is the token, the operators between the args of sums and products,
+    or the name of a function.
     """
 
     __slots__ = ("args", "end", "expr", "kind", "literal", "plan", "start", "type", "value")
@@ -58,7 +72,10 @@ class _Builder:
         return parts[1]
 
     def call(self, parts: list) -> Node:
-        return Node("call", parts[0].start_pos, parts[-1].end_pos, parts[2:-1], str(parts[0]))
+        name, args = str(parts[0]), parts[2:-1]
+        if name in ("sum_over", "prod_over") and len(args) in (2, 4):  # (i, body) or (i, from, to, body)
+            return Node("over", parts[0].start_pos, parts[-1].end_pos, [args[-1], *args[:-1]], name)
+        return Node("call", parts[0].start_pos, parts[-1].end_pos, args, ALIASES.get(name, name))
 
     def keyword(self, parts: list) -> Node:
         return Node("keyword", parts[0].start_pos, parts[1].end, [parts[1]], str(parts[0]))
@@ -183,16 +200,10 @@ def read(source: Source, start: str) -> Any:
 # What a syntax error says
 
 _INSTEAD: dict[str, str] = {
-    "@": "the matrix product is *",
-    "**": "powers are ^, and .^ entry by entry",
     "\\": "write solve(A, b) or inv(A)*b",
     "==": "comparisons are > < >= <=",
     "=": "names are bound at the beginning of a statement: t = X*w; exp(t)",
-    "||": "norms are norm1(x) and norm2(x)",
-    "|": "the absolute value is abs(x), norms are norm1(x) and norm2(x)",
     "×": "products are * and, entry by entry, .*",
-    "{": "brackets are ( )",
-    "²": "powers are ^2, and .^2 entry by entry",
 }
 
 
@@ -228,7 +239,9 @@ def _cannot_stand(text: str, at: int, end: int, token: Token | None, expected: s
     if expected == {"$END"}:
         return "only the last statement has no name: bind the ones before it, like t = X*w; exp(t)"
     if not {"NUMBER", "NAME"} <= expected and token.type in ("NAME", "NUMBER", "LPAR", "LSQB", "TEXT"):
-        return f"expected {_wanted(expected)} before `{found}`; a product is written with *"
+        before = re.search(r"([^\W\d]\w*)\s*$", text[:at])
+        function = f", a function as {before[1]}({found})" if before and token.type == "NAME" else ""
+        return f"expected {_wanted(expected)} before `{found}`; a product is written with *{function}"
     return f"`{found}` cannot stand here: expected {_wanted(expected)}"
 
 

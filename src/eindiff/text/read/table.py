@@ -21,7 +21,7 @@ def mark_literals(node: Node) -> None:
             if arg.kind == "keyword" or (row is not None and k >= row.literal)
             or (arg.kind == "text" and node.value == "einsum")
         ]  # fmt: skip
-    elif node.kind == "index":
+    elif node.kind in ("index", "over"):
         below = node.args[1:]
     elif node.kind == "array":
         below = node.args[:]

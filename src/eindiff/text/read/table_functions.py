@@ -19,7 +19,7 @@ from eindiff.text.read.function_rows import Build, FunctionRow, Infer, Rows, nam
 from eindiff.text.read.literals import LARGEST_ORDER, Quoted
 from eindiff.text.read.shapes import Shapes, typed
 from eindiff.text.read.syntax import Node
-from eindiff.text.read.unify import Term, Type, Unknown
+from eindiff.text.read.unify import SCALAR, Term, Type, Unknown
 
 # Entry by entry
 
@@ -329,3 +329,51 @@ def _build_einsum(node: Node, args: list[Expr]) -> Expr:
 
 _EINSUM = 'einsum("ij,jk->ik", A, B), or einsum("i->ij", x, j=n)'
 FUNCTIONS.add(_EINSUM, _einsum, _build_einsum, 1, 200)
+
+
+# Norms by their number, and bars
+
+
+def _norm(shapes: Shapes, node: Node) -> Type:
+    """`norm(x)`, `norm(x, 1)`, `norm(x, inf)`, `norm(X, "nuc")`; `norm(X, 2)` is the largest singular value."""
+    given = [*positional(node), *(arg.plan for arg in node.args if arg.kind == "keyword")]
+    order = str(given[0]) if given else ""
+    is_matrix = typed(node.args[0]).order == 2
+    found = {"": "norm2", "fro": "norm2", "F": "norm2", "nuc": "normnuc", "inf": "norminf"}
+    found |= {"2": "normspec", "1": ""} if is_matrix else {"2": "norm2", "1": "norm1"}
+    node.plan = found.get(order, "")
+    if not node.plan:
+        text = shapes.text(node.args[0])
+        other = "norm1" if is_matrix and order == "1" else "norm2"
+        shapes.fail(node, f"there is no norm {order} here; write {other}({text}) for that of all entries")
+    return SCALAR
+
+
+def _build_norm(node: Node, args: list[Expr]) -> Expr:
+    if node.plan == "norminf":
+        return reductions.max(functions.abs(args[0]))
+    name = node.plan
+    return (getattr(reductions, name, None) or getattr(matrix_functions, name))(args[0])
+
+
+FUNCTIONS.add("norm(x), norm(x, 1) or norm(x, inf)", _norm, _build_norm, 1, 2, literal=1, keywords=("ord", "p"))
+
+
+def _bars(shapes: Shapes, node: Node) -> Type:
+    """`|x|` is the absolute value, `|A|` the determinant."""
+    shape = typed(node.args[0])
+    node.plan = shape.order == 2
+    return _matrix_axes(shapes, node, True) and SCALAR if node.plan else shape
+
+
+FUNCTIONS.add(
+    "bars(x), as |x|", _bars, lambda node, args: matrix_functions.det(args[0]) if node.plan else functions.abs(args[0])
+)
+
+
+def _all_entries(shapes: Shapes, node: Node) -> Type:
+    return SCALAR
+
+
+FUNCTIONS.add("norminf(x)", _all_entries, lambda node, args: reductions.max(functions.abs(args[0])))
+FUNCTIONS.add("sumsq(x)", _all_entries, lambda node, args: arrays.sum(functions.square(args[0])))

@@ -186,6 +186,17 @@ SHAPES.add(
 SHAPES.add("vec(X), the columns one below the other", _vec, lambda node, args: indexing.vec(args[0]))
 SHAPES.add("kron(A, B)", _kron, lambda node, args: indexing.kron(*args), 2)
 SHAPES.add("outer(x, y)", _outer, lambda node, args: arrays.outer(*args), 2)
+
+
+def _dot(shapes: Shapes, node: Node) -> Type:
+    """NumPy's dot: the inner product of vectors, else the matrix product."""
+    a, b = (typed(arg).axes for arg in node.args)
+    if not (a and b and len(a) < 3 and len(b) < 3) or not shapes.sizes.unite(a[-1], b[0], node):
+        shapes.fail_together(node, node.args, "dot multiplies vectors and matrices whose sizes fit")
+    return Type((*a[:-1], *b[1:]))
+
+
+SHAPES.add("dot(x, y)", _dot, lambda node, args: arrays.matmul(*args), 2)
 SHAPES.add("inner(X, Y)", _inner, lambda node, args: arrays.inner(*args), 2)
 
 

@@ -1,0 +1,58 @@
+"""The words of LaTeX that formulas are made of, and what they are in the language."""
+
+from __future__ import annotations
+
+from eindiff.text.read.conventions import GREEK
+
+_BLANK = r"""\, \; \: \! \quad \qquad \displaystyle \textstyle \limits \nolimits \left \right \big \Big \bigg \Bigg
+    \bigl \bigr \Bigl \Bigr \biggl \biggr \middle \mathopen \mathclose \nonumber \notag ~ & $ \[ \] \( \)"""
+_FONT = r"""\mathbf \boldsymbol \bm \mathrm \mathit \mathsf \mathcal \mathbb \mathfrak \vec \text \textbf \textrm
+    \operatorname \operatorname* \mathop \mathscr \mathnormal \symbf \bf \rm"""
+SILENT = frozenset((*_BLANK.split(), "\\ "))
+FONTS = frozenset(_FONT.split())
+ACCENTS = {
+    r"\hat": "hat", r"\widehat": "hat", r"\bar": "bar", r"\overline": "bar", r"\tilde": "tilde",
+    r"\widetilde": "tilde", r"\dot": "dot",
+}  # fmt: skip
+LETTERS = {rf"\{word}": word for word in GREEK} | {
+    r"\varepsilon": "epsilon", r"\vartheta": "theta", r"\varphi": "phi", r"\varrho": "rho", r"\ell": "ell",
+    r"\pi": "pi", r"\varsigma": "sigma",
+}  # fmt: skip
+_OWN = "log exp sin cos tan sinh cosh tanh arcsin arccos arctan det max min sqrt tr diag sign softmax relu logdet"
+FUNCTIONS = {rf"\{name}": name for name in _OWN.split()} | {
+    r"\ln": "log", r"\Tr": "tr", r"\trace": "tr", r"\sgn": "sign", r"\vect": "vec"
+}  # fmt: skip
+WORDS = {
+    "tr": "tr", "Tr": "tr", "trace": "tr", "diag": "diag", "Diag": "diag", "vec": "vec", "log": "log", "exp": "exp",
+    "det": "det", "logdet": "logdet", "softmax": "softmax", "relu": "relu", "ReLU": "relu", "sigmoid": "sigmoid",
+    "sign": "sign", "sgn": "sign", "max": "max", "min": "min", "tanh": "tanh", "sum": "sum", "ln": "log", "erf": "erf",
+    "softplus": "softplus", "logsumexp": "logsumexp", "LSE": "logsumexp", "mean": "mean", "inv": "inv", "abs": "abs",
+}  # fmt: skip
+OPERATORS = {
+    r"\cdot": "*", r"\times": "*", "*": "*", "/": "/", r"\odot": ".*", r"\circ": ".*", r"\oslash": "./",
+    r"\otimes": "⊗", r"\ast": "*", r"\cdotp": "*",
+}  # fmt: skip
+CLOSES = {"(": ")", "[": "]", r"\{": r"\}", r"\lbrack": r"\rbrack", r"\lbrace": r"\rbrace"}
+NORM_OPENS = {r"\|": r"\|", r"\lVert": r"\rVert", r"\Vert": r"\Vert", "‖": "‖"}
+BAR_OPENS = {"|": "|", r"\lvert": r"\rvert", r"\vert": r"\vert"}
+NORMS = {
+    "": "norm2",
+    "2": "norm2",
+    "F": "norm2",
+    "1": "norm1",
+    r"\infty": "norminf",
+    "*": "normnuc",
+    r"\ast": "normnuc",
+}
+_TRANSPOSED = r"\top T \intercal \prime \mathsf{T} \mathrm{T} \mathbf{T} \text{T} \mathsfT \mathrmT ⊤ \mathsf{\top}"
+TRANSPOSES = frozenset(_TRANSPOSED.split())
+GOALS = frozenset((r"\min", r"\max", r"\argmin", r"\argmax", r"\arg", r"\minimize", r"\maximize", r"\inf", r"\sup"))
+REFUSED = {
+    r"\partial": "type the function itself: its derivatives are found here",
+    r"\nabla": "type the function itself: its derivatives are found here",
+    r"\int": "there are no integrals here", r"\lim": "there are no limits here",
+    r"\infty": "there is no infinity here", r"\in": "leave out where the variables are from",
+    r"\ldots": "write the sum with \\sum_{i=1}^n", r"\cdots": "write the sum with \\sum_{i=1}^n",
+    r"\begin": "paste the formula without its environment", r"\pm": "write one of the two signs",
+    r"\neq": "sums run over all values of an index", r"\ne": "sums run over all values of an index",
+}  # fmt: skip
