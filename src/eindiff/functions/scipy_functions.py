@@ -106,6 +106,25 @@ wofz_imag: Public = _added(
     value=lambda x, y: special.wofz(np.add(x, np.multiply(1j, y))).imag,
 )  # fmt: skip
 
+# The logarithm of the gamma function of x + iy; its derivative is the digamma function
+
+_digamma_real = _added(
+    "digamma_real", _none("digamma of a complex number", "its argument"), _none("digamma of a complex number", "it"),
+    value=lambda x, y: special.digamma(np.add(x, np.multiply(1j, y))).real,
+)  # fmt: skip
+_digamma_imag = _added(
+    "digamma_imag", _none("digamma of a complex number", "its argument"), _none("digamma of a complex number", "it"),
+    value=lambda x, y: special.digamma(np.add(x, np.multiply(1j, y))).imag,
+)  # fmt: skip
+loggamma_real: Public = _added(
+    "loggamma_real", _digamma_real, lambda x, y: -_digamma_imag(x, y),
+    value=lambda x, y: special.loggamma(np.add(x, np.multiply(1j, y))).real,
+)  # fmt: skip
+loggamma_imag: Public = _added(
+    "loggamma_imag", _digamma_imag, _digamma_real,
+    value=lambda x, y: special.loggamma(np.add(x, np.multiply(1j, y))).imag,
+)  # fmt: skip
+
 # Incomplete gamma and beta functions
 
 

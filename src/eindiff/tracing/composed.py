@@ -13,7 +13,6 @@ from eindiff.functions import multilinear as arrays
 from eindiff.functions import special_functions
 from eindiff.functions.multilinear import Operand, add, as_expr, divide, multiply, subtract
 from eindiff.tracing.algebra import vecdot
-from eindiff.tracing.special import SPECIAL
 
 
 def truth(a: Operand) -> Expr:
@@ -130,4 +129,3 @@ COMPOSED: dict[str, Callable[..., Expr]] = {
 }
 COMPOSED |= {f"bitwise_{name}": COMPOSED[f"logical_{name}"] for name in ("and", "or", "xor")}
 COMPOSED["invert"] = COMPOSED["logical_not"]
-COMPOSED |= SPECIAL
