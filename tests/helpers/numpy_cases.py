@@ -14,7 +14,7 @@ FLOOR = 1e-3  # or to this, if all are small
 # Elementwise functions: the domains of their arguments
 
 X, P, I = "real:2x3", "positive:2x3", "between -1 and 1:2x3"
-DOMAINS: dict[str, tuple[str, ...]] = {
+DOMAINS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("negative", "positive", "square", "absolute", "fabs", "sign", "conjugate", "cbrt"), (X,)),
     **dict.fromkeys(("exp", "exp2", "expm1", "sin", "cos", "tan", "arctan", "sinh", "cosh", "tanh", "arcsinh"), (X,)),
     **dict.fromkeys(("degrees", "rad2deg", "radians", "deg2rad"), (X,)),
@@ -32,6 +32,28 @@ DOMAINS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("floor", "ceil", "trunc", "rint", "isnan"), (X,)),
     **dict.fromkeys(("floor_divide", "remainder", "fmod"), (X, "positive:3")),
     "copysign": (X, "real:3"),
+    # scipy.special
+    **dict.fromkeys(("erfcx", "erfi", "dawsn", "cosm1", "exprel", "exp10", "sindg", "cosdg", "tandg"), (X,)),
+    **dict.fromkeys(("gamma", "rgamma", "gammasgn", "loggamma", "exp1", "expi", "spence"), (P,)),
+    **dict.fromkeys(("betaln", "beta", "poch", "binom", "boxcox", "boxcox1p", "powm1"), (P, "positive:3")),
+    **dict.fromkeys(("j0", "j1", "y0", "y1", "i0", "i1", "k0", "k1", "i0e", "i1e", "k0e", "k1e"), (P,)),
+    **dict.fromkeys(("jv", "yv", "iv", "kv", "ive", "kve"), (0.7, P)),
+    **dict.fromkeys(("yn", "kn", "expn"), (2, P)),
+    **dict.fromkeys(("gammainc", "gammaincc", "chdtr", "chdtrc"), (1.7, P)),
+    **dict.fromkeys(("betainc", "betaincc"), (1.7, 2.2, "unit")),
+    **dict.fromkeys(("gdtr", "gdtrc"), (1.1, 1.3, P)),
+    **dict.fromkeys(("pdtr", "pdtrc"), (2, P)),
+    **dict.fromkeys(("fdtr", "fdtrc"), (3.2, 2.5, P)),
+    **dict.fromkeys(("hyp1f1",), (0.7, 1.2, X)),
+    **dict.fromkeys(("ellipk", "ellipe", "ndtri", "erfcinv"), ("unit",)),
+    "gammaincinv": (1.7, "unit"),
+    "stdtr": (3.3, X),
+    "hyp0f1": (1.2, X),
+    "hyp2f1": (0.7, 1.2, 2.1, "unit"),
+    "huber": ("positive:3", X),
+    "pseudo_huber": ("positive:3", X),
+    **dict.fromkeys(("eval_legendre", "eval_chebyt", "eval_chebyu", "eval_laguerre"), (4, X)),
+    **dict.fromkeys(("eval_hermite", "eval_hermitenorm"), (3, X)),
     **dict.fromkeys(("gammaln", "psi"), (P,)),
     "heaviside": (X, "real:3"),
     "matmul": (X, "real:3x2"),

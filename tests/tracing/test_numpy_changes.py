@@ -255,9 +255,9 @@ REFUSED: dict[str, tuple[Callable, str]] = {
     "an array from outside": (lambda x: OUTSIDE.__iadd__(x), "an array from outside of the function.* a copy"),
     "entries of an array from outside": (lambda x: OUTSIDE.__setitem__(0, x[0]), "an array from outside"),
     "an attribute that is an array": (lambda x: HOLDER.array.__iadd__(x), r"write a = a \+ b instead of a \+= b"),
-    "a derivative inside": (
-        lambda x: np.sum(ed.gradient(np.sum)(x)),
-        "called with symbolic arrays, inside of a function",
+    "a structured derivative inside": (
+        lambda x: ed.hessian(np.sum, structured=True)(x).dense().sum(),
+        "inside of a traced function: without structured=True",
     ),
     "a copy in another process": (lambda x: pickle.dumps(x), "pickle needs the value of x"),
     "a key": (lambda x: {x[0]: 1}, "unhashable type"),

@@ -8,7 +8,7 @@ that agree with differences of the function itself (first order) and of the grad
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ DIFFERENCES = 1e-7
 
 
 def ufunc(name: str) -> Any:
-    return getattr(np, name) if hasattr(np, name) else getattr(scipy.special, name)
+    return getattr(np, name) if isinstance(getattr(np, name, None), np.ufunc) else getattr(scipy.special, name)
 
 
 def recorded(monkeypatch: pytest.MonkeyPatch, table: dict, name: str) -> list:
@@ -80,7 +80,9 @@ def test_every_ufunc_has_a_case() -> None:
 @pytest.mark.parametrize("name", sorted(UFUNCS))
 def test_ufunc(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = recorded(monkeypatch, UFUNCS, name)
-    check(ufunc(name), arrays_of(DOMAINS[name]))
+    specs, f = DOMAINS[name], ufunc(name)
+    known = [spec for spec in specs if not isinstance(spec, str)]  # they come first, and have no derivative
+    check(partial(f, *known), arrays_of(specs[len(known) :]))
     assert calls, f"np.{name} did not come to its row"
 
 

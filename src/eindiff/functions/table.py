@@ -24,6 +24,7 @@ Elementwise = Callable[[Operand], Expr]
 T = TypeVar("T")
 
 TABLE: dict[str, Function] = {}
+OF_SCIPY: dict[str, Function] = {}  # functions that programs of NumPy call SciPy for, and few other libraries have
 NAMES: dict[str, dict[str, Function]] = {"numpy": {}, "jax": {}, "jax.nn": {}, "torch": {}}  # rows by names there
 
 # The modules that functions of NumPy have the same names in

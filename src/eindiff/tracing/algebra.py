@@ -262,9 +262,14 @@ def linspace(start: Operand, stop: Operand, num: int = 50, endpoint: bool = True
     return start + multiply(places, stop - start)
 
 
-FUNCTIONS["zeros_like"] = FUNCTIONS["empty_like"] = lambda a: arrays.zeros(*as_expr(a).shape)
-FUNCTIONS["ones_like"] = lambda a: arrays.ones(*as_expr(a).shape)
-FUNCTIONS["full_like"] = lambda a, fill_value: broadcast_to(fill_value, as_expr(a).shape)
+def _like(a: Operand, shape: Any) -> Any:
+    """The shape of an array, or another one; its type is that of real numbers."""
+    return as_expr(a).shape if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+FUNCTIONS["zeros_like"] = FUNCTIONS["empty_like"] = lambda a, dtype=None, *, shape=None: arrays.zeros(*_like(a, shape))
+FUNCTIONS["ones_like"] = lambda a, dtype=None, *, shape=None: arrays.ones(*_like(a, shape))
+FUNCTIONS["full_like"] = lambda a, fill_value, dtype=None, *, shape=None: broadcast_to(fill_value, _like(a, shape))
 FUNCTIONS["copy"] = FUNCTIONS["real"] = as_expr
 FUNCTIONS["imag"] = FUNCTIONS["zeros_like"]
 FUNCTIONS["shape"] = lambda a: as_expr(a).shape

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from eindiff.core.nodes import Expr, Variable
+from eindiff.core.rebuild import substituted
 from eindiff.program.interpreter import Values
 
 
@@ -33,6 +34,10 @@ class Question:
             named = {name: _answered(arg, value) for name, arg in self.keywords}
             return self.function(*[_answered(arg, value) for arg in self.args], **named)
 
+    def at(self, values: Mapping[Expr, Expr]) -> Question:
+        """The same of other expressions in the places of variables."""
+        return Question(self.function, _at(self.args, values), _at(self.keywords, values))
+
     def expressions(self) -> Iterator[Expr]:
         """The expressions whose values it asks for."""
         yield from _expressions((self.args, self.keywords))
@@ -44,6 +49,14 @@ def _answered(arg: Any, value: Callable[[Expr], np.ndarray]) -> Any:
     if isinstance(arg, tuple):
         return tuple([_answered(part, value) for part in arg])
     return arg.answer(value) if isinstance(arg, Question) else arg
+
+
+def _at(arg: Any, values: Mapping[Expr, Expr]) -> Any:
+    if isinstance(arg, Expr):
+        return substituted([arg], values)[0]
+    if isinstance(arg, tuple):
+        return tuple([_at(part, values) for part in arg])
+    return arg.at(values) if isinstance(arg, Question) else arg
 
 
 def _expressions(arg: Any) -> Iterator[Expr]:
@@ -68,12 +81,12 @@ class Answers:
     """The answers that a function gets while it is traced, from the values of its variables."""
 
     def __init__(self, arrays: Mapping[Variable, Any]) -> None:
-        self.value, self._arrays = Values(arrays), arrays
+        self.value, self.arrays = Values(arrays), arrays
         self.given: dict[Question, Any] = {}  # in the order that they were asked for
 
     def knows(self, unknown: Iterable[Variable]) -> bool:
         """Whether there are values for some variables."""
-        return all(x in self._arrays for x in unknown)
+        return all(x in self.arrays for x in unknown)
 
     def __call__(self, question: Question) -> Any:
         answer = question.answer(self.value)

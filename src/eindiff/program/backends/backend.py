@@ -13,7 +13,7 @@ from typing import Any
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Number
 from eindiff.core.sizes import Shape, Size
-from eindiff.functions.table import TABLE
+from eindiff.functions.table import OF_SCIPY, TABLE
 from eindiff.program.operations import Cut, Op, Operation
 
 Word = str | Callable[[Operation, "Spelling"], str]
@@ -48,12 +48,13 @@ class Backend:
         """How a function is called."""
         if name in self.functions:
             return self.functions[name]
-        if name not in TABLE or self.name not in TABLE[name].source:
+        row = TABLE.get(name) or OF_SCIPY.get(name)
+        if row is None or self.name not in row.source:
             where = f"has no form in {self.name} yet: use another backend"
             raise EindiffError(
                 f"{name} {where if self.functional else 'cannot be written as source: it has no NumPy form'}"
             )
-        return TABLE[name].source[self.name]
+        return row.source[self.name]
 
 
 class Spelling:

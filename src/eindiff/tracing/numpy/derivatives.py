@@ -27,6 +27,8 @@ from eindiff.core.errors import EindiffError
 from eindiff.tracing.derivatives import HESSIAN, Kind, gradient, jacobian
 from eindiff.tracing.names import function_name, parameters
 from eindiff.tracing.numpy.library import NUMPY
+from eindiff.tracing.numpy.nested import nested_call
+from eindiff.tracing.questions import current
 from eindiff.tracing.traced_function import TracedFunction
 
 _KINDS = {"gradient": Kind("gradient", (gradient,)), "jacobian": Kind("jacobian", (jacobian,)), "hessian": HESSIAN}
@@ -58,6 +60,12 @@ class DerivativeOfFunction(TracedFunction):
         self.keywords = {name for _, name in self.by}
         if not self.by or len(set(self.by)) < len(self.by):
             raise EindiffError(f"argnums={argnums!r}: name each argument to differentiate by once")
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        """The derivatives at some arguments; symbolic ones inside of a function that is traced."""
+        if current() is not None:
+            return nested_call(self, args, keywords)
+        return super().__call__(*args, **keywords)
 
     def _argument(self, x: Any) -> tuple[int, str]:
         """The position and the name of a parameter that is given by either."""

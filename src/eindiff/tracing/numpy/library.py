@@ -24,18 +24,19 @@ from eindiff.tracing.numpy.functions import UntraceableError, lifted, output, ru
 from eindiff.tracing.numpy.protocol import NeedsValueError
 from eindiff.tracing.numpy.traced_array import TracedArray, argument
 from eindiff.tracing.numpy.trees import flatten, leaves_of, map_named
-from eindiff.tracing.questions import answering
+from eindiff.tracing.questions import answering, current
 from eindiff.tracing.verify import Call
 
 if TYPE_CHECKING:
     from eindiff.tracing.numpy.derivatives import DerivativeOfFunction
 
+_NESTED = count(1)
 MOST_TRACES = 256  # of one function; the one that was not used for longest goes
 
 # Arguments of calls
 
 
-def _describe(value: Any, leaves: list[Any], is_variable: bool) -> Any:
+def describe(value: Any, leaves: list[Any], is_variable: bool) -> Any:
     """What a trace depends on: shapes and types of arrays, which are added to the leaves, and all other values."""
     if isinstance(value, np.ndarray | np.floating):
         leaves.append(_checked(value))
@@ -44,11 +45,11 @@ def _describe(value: Any, leaves: list[Any], is_variable: bool) -> Any:
         leaves.append(np.float64(value))
         return float
     if isinstance(value, list | tuple):
-        return type(value), *[_describe(part, leaves, is_variable) for part in value]
+        return type(value), *[describe(part, leaves, is_variable) for part in value]
     if isinstance(value, Mapping):
-        return dict, *[(key, _describe(part, leaves, is_variable)) for key, part in value.items()]
+        return dict, *[(key, describe(part, leaves, is_variable)) for key, part in value.items()]
     if hasattr(value, "__array__") and not isinstance(value, np.generic | Expr):
-        return _describe(np.asarray(value), leaves, is_variable)
+        return describe(np.asarray(value), leaves, is_variable)
     try:
         hash(value)
     except TypeError:
@@ -81,7 +82,7 @@ def _replaced(function: DerivativeOfFunction, arguments: Arguments, replace: Rep
     def made(value: Any, name: str, is_variable: bool) -> Any:
         def leaf(value: Any, name: str) -> Any:
             found: list[Any] = []
-            _describe(value, found, is_variable)
+            describe(value, found, is_variable)
             return replace(next(numbers), value, found[0], name, is_variable) if found else value
 
         return map_named(leaf, value, name)
@@ -141,9 +142,9 @@ class NumPyLibrary(Library):
     def read(self, function: DerivativeOfFunction, args: tuple, keywords: dict[str, Any]) -> Arguments:
         leaves: list[Any] = []
         positions, names = function.positions, function.keywords
-        key: Any = tuple([_describe(x, leaves, k in positions) for k, x in enumerate(args)])
+        key: Any = tuple([describe(x, leaves, k in positions) for k, x in enumerate(args)])
         if keywords:
-            key = key, *[(name, _describe(x, leaves, name in names)) for name, x in keywords.items()]
+            key = key, *[(name, describe(x, leaves, name in names)) for name, x in keywords.items()]
         return Arguments(args, keywords, leaves, None, key)
 
     def chosen(self, function: DerivativeOfFunction, arguments: Arguments) -> tuple[list[int], Any]:
@@ -163,19 +164,23 @@ class NumPyLibrary(Library):
     ) -> Traced:  # fmt: skip
         names, inputs, f = VariableNames(), dict[int, Variable](), function.function
         by, _ = self.chosen(function, arguments)
-        arrays = [(array, contents(array)) for _, array in around.arrays.values()]
+        suffix = "" if current() is None else f"_{next(_NESTED)}"  # no variable is one of the function around it
+        seen_around = [array for _, array in around.arrays.values() if type(array) is not TracedArray]
+        arrays = [(array, contents(array)) for array in seen_around]
 
         def symbol(place: int, value: Any, array: Any, name: str, is_variable: bool) -> Any:
             if place in known:
                 return value
             if np.size(array) == 0:
                 raise EindiffError(f"the array for {name} has no entries: its shape is {np.shape(array)}")
-            inputs[place] = construct.variable(names.unused(name), np.shape(array))
+            inputs[place] = construct.variable(names.unused(name + suffix), np.shape(array))
             return argument(inputs[place], value, is_variable)
 
         args, named = _replaced(function, arguments, symbol)
         try:
-            with answering({x: arguments.leaves[k] for k, x in inputs.items()}) as answers:
+            outer = current()
+            known_there = {} if outer is None else dict(outer.arrays)
+            with answering(known_there | {x: arguments.leaves[k] for k, x in inputs.items()}) as answers:
                 result = run(f, args, named)
         except NeedsValueError as error:
             wanted = variables(*error.expressions)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from eindiff.core.errors import EindiffError
+from eindiff.functions import scipy_functions
 from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.numpy.composite import COMPOSITE as COMPOSITE
 from eindiff.tracing.numpy.composite import _flat, discrete, named
@@ -73,6 +74,12 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
     most = np.finfo(x.dtype).max
     found = np.where(np.greater(x, most), most if posinf is None else posinf, _numbers(x, nan))
     return np.where(np.less(x, -most), -most if neginf is None else neginf, found)
+
+
+@named("i0")
+def i0(x: Any) -> Any:
+    """The modified Bessel function of order 0."""
+    return scipy_functions.iv(0, x)
 
 
 # Statistics

@@ -7,6 +7,7 @@ values of symbolic arrays is refused with a `NeedsValueError`, which says of wha
 from __future__ import annotations
 
 import sys
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from inspect import signature
@@ -16,6 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from eindiff.core.errors import EindiffError
+from eindiff.core.function import Function
 from eindiff.core.nodes import Expr, variables
 from eindiff.functions import elementwise as functions
 from eindiff.functions import multilinear as arrays
@@ -24,6 +26,7 @@ from eindiff.functions.multilinear import as_expr, short
 from eindiff.functions.table import NAMES, Vocabulary
 from eindiff.tracing.algebra import FUNCTIONS, Reduce, reduction
 from eindiff.tracing.composed import COMPOSED
+from eindiff.tracing.special import SPECIAL
 
 
 class NeedsValueError(EindiffError):
@@ -46,7 +49,11 @@ def refuse(operation: str, expressions: Sequence[Expr], hint: str) -> NoReturn:
     raise NeedsValueError(f"{operation} needs the value of {short(first)}{of}, which is symbolic: {hint}", expressions)
 
 
-UFUNCS: Vocabulary[Callable[..., Expr]] = Vocabulary(COMPOSED, NAMES["numpy"], lambda function: function.public)
+def _called(found: Any) -> Any:
+    return found.public if isinstance(found, Function) else found
+
+
+UFUNCS: Vocabulary[Callable[..., Expr]] = Vocabulary(COMPOSED, ChainMap[str, Any](NAMES["numpy"], SPECIAL), _called)
 
 # ufunc.reduce, along the first axis if none is given
 REDUCTIONS: dict[str, Reduce] = {

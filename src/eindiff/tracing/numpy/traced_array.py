@@ -21,6 +21,7 @@ from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing as ix
 from eindiff.functions.multilinear import as_expr, short
 from eindiff.tracing.numpy import protocol
+from eindiff.tracing.numpy.complex_array import complex_ufunc, is_complex
 from eindiff.tracing.numpy.methods import Methods
 from eindiff.tracing.numpy.numeric import COMPOSITE
 from eindiff.tracing.numpy.types import FLOAT, function_type, of_type, result_type, ufunc_type
@@ -203,6 +204,8 @@ class TracedArray(Methods, Values):
         if out is not None and not (len(out) == 1 and _is_traced(out[0])):
             keywords["out"] = out
         inputs = joined(inputs)
+        if any(map(is_complex, inputs)):
+            return complex_ufunc(ufunc, method, inputs, keywords)
         if method == "at" and ufunc is np.add:
             return inputs[0].add_at(*inputs[1:])
         asks = method == "__call__" and ufunc.__name__ in TRUTHS and not keywords

@@ -126,6 +126,8 @@ class View:
 
     def of(self, value: Any, name: str = "") -> Any:
         """A value as the traced function sees it, under a name."""
+        if _is_of_scipy(value):
+            return self._of_scipy(value)
         match value:
             case FunctionType():
                 return self._function(value)
@@ -146,6 +148,13 @@ class View:
             case _ if isinstance(value, _SOURCES):
                 return _Random(name or type(value).__name__, value)
         return _REPLACED.get(id(value), value)
+
+    def _of_scipy(self, value: Any) -> Any:
+        from eindiff.tracing.numpy.scipy.replaced import replaced, shows_others  # for start-up time: it needs SciPy
+
+        if isinstance(value, ModuleType):
+            return _Module(value, {}, self.of) if shows_others(value) else value
+        return replaced(value)
 
     def _container(self, value: Any) -> Any:
         """A list, tuple or dictionary of functions; all others are left as they are."""
@@ -233,6 +242,8 @@ def _parts(value: Any) -> list[Any]:
 
 def _is_replaceable(value: Any) -> bool:
     """Whether there may be something else for a value, or for what a container holds."""
+    if _is_of_scipy(value):
+        return True
     kinds = (FunctionType, MethodType, partial, ModuleType, np.ndarray, *_SOURCES)
     return any(isinstance(part, kinds) or id(part) in _REPLACED for part in (value, *_parts(value)))
 
@@ -260,10 +271,23 @@ def _sees_other(f: FunctionType) -> bool:
     return any(map(_has_other, _values(f)))
 
 
+def _is_of_scipy(value: Any) -> bool:
+    """Whether something is a module, a function or a distribution of SciPy."""
+    if isinstance(value, ModuleType | FunctionType):
+        name = value.__name__ if isinstance(value, ModuleType) else value.__module__
+    else:
+        name = type(value).__module__
+        if not name.startswith(("scipy.stats", "scipy.sparse")):
+            return False
+    return isinstance(name, str) and (name == "scipy" or name.startswith("scipy."))
+
+
 def _has_other(value: Any) -> bool:
     if isinstance(value, ModuleType):
-        return value in (np, math) or value.__name__ in ("numpy.random", "random", "eindiff")
+        return value in (np, math) or value.__name__ in ("numpy.random", "random", "eindiff") or _is_of_scipy(value)
     if type(value) is np.ndarray:
+        return True
+    if _is_of_scipy(value):
         return True
     is_method = isinstance(value, MethodType | BuiltinMethodType)
     return isinstance(value.__self__ if is_method else value, _SOURCES) or id(value) in _REPLACED

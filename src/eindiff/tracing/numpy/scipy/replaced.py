@@ -1,0 +1,77 @@
+"""What a traced function finds in the places of SciPy's functions and distributions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from types import ModuleType
+from typing import Any
+
+from eindiff.tracing.numpy.buffers import buffer, settled
+from eindiff.tracing.numpy.scipy.distributions import DISTRIBUTIONS
+from eindiff.tracing.numpy.scipy.functions import FUNCTIONS
+from eindiff.tracing.numpy.scipy.sparse import Sparse
+from eindiff.tracing.numpy.scipy.stats import Traceable
+from eindiff.tracing.numpy.traced_array import has_traced
+
+
+def _for_traced(original: Callable, function: Callable) -> Callable:
+    """A function of SciPy, for traced arrays too."""
+
+    @wraps(original)
+    def called(*args: Any, **keywords: Any) -> Any:
+        args, keywords = settled(args), settled(keywords)
+        if has_traced([args, list(keywords.values())]):
+            return function(*args, **keywords)
+        return buffer(original(*args, **keywords))
+
+    return called
+
+
+class _Methods:
+    """An object of SciPy with others in the places of some of its methods."""
+
+    def __init__(self, original: Any, replaced: dict[str, Callable]) -> None:
+        self._original, self._replaced = original, replaced
+
+    def __getattr__(self, name: str) -> Any:
+        return self._replaced.get(name) or getattr(self._original, name)
+
+
+@lru_cache(maxsize=8)
+def _known(loaded: frozenset[str]) -> dict[int, Any]:
+    """What there is in the place of objects of SciPy, by their identity."""
+    found: dict[int, Any] = {}
+    methods: dict[int, tuple[Any, dict[str, Callable]]] = {}
+    for name, function in FUNCTIONS.items():
+        module, _, last = name.rpartition(".")
+        place = sys.modules.get(f"scipy.{module}")
+        if place is not None and hasattr(place, last):
+            original = getattr(place, last)
+            found[id(original)] = _for_traced(original, function)
+        elif module == "stats.multivariate_normal" and "scipy.stats" in loaded:
+            owner = sys.modules["scipy.stats"].multivariate_normal
+            methods.setdefault(id(owner), (owner, {}))[1][last] = _for_traced(getattr(owner, last), function)
+    if "scipy.stats" in loaded:
+        for name in DISTRIBUTIONS:
+            original = getattr(sys.modules["scipy.stats"], name)
+            found[id(original)] = Traceable(original, name)
+    return found | {key: _Methods(*pair) for key, pair in methods.items()}
+
+
+_MODULES = ("scipy.special", "scipy.linalg", "scipy.stats", "scipy.spatial.distance", "scipy.integrate")
+
+
+def replaced(value: Any) -> Any:
+    """What is seen in the place of an object of SciPy; itself if nothing is."""
+    if type(value).__name__ in ("rv_continuous_frozen", "rv_discrete_frozen"):
+        return Traceable(sys.modules["scipy.stats"].__dict__[value.dist.name], value.dist.name, value.args, value.kwds)
+    if hasattr(value, "tocoo"):
+        return Sparse(value)
+    return _known(frozenset(name for name in _MODULES if name in sys.modules)).get(id(value), value)
+
+
+def shows_others(module: ModuleType) -> bool:
+    """Whether a module of SciPy has functions that others stand for, or has such modules."""
+    return module.__name__ in ("scipy", "scipy.spatial", *_MODULES)
