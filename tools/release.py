@@ -1,7 +1,7 @@
 """Build the wheel and the source archive, and try them as a user would: `make release`.
 
-Both are built twice and compared byte by byte. The wheel is installed into an empty environment for each interpreter, with the newest and
-with the lowest versions of what it needs, and derives something there.
+Both are built twice and compared byte by byte. The wheel is installed into an empty environment for each interpreter,
+with the newest and with the lowest versions of what it needs, and derives something there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import sys
 import eindiff as ed
 others = {name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names) - set(sys.builtin_module_names)
 others = {name for name in others if not name.startswith("_")}
-assert others <= {"eindiff", "numpy", "scipy", "opt_einsum", "lark"}, others
+assert others <= {"eindiff", "numpy", "scipy", "opt_einsum", "lark", "cython_runtime"}, others
 import numpy as np
 A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
 f = ed.sum(ed.softplus(A @ x))
@@ -79,7 +79,7 @@ def main() -> None:
     """Build, compare, install, try."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pythons", nargs="*", default=[sys.executable], help="interpreters to try the wheel with")
-    parser.add_argument("--lowest", action="store_true", help="also try the lowest versions, with the first interpreter")
+    parser.add_argument("--lowest", action="store_true", help="also try the lowest versions, with the first of them")
     options = parser.parse_args()
     target = ROOT / "dist"
     for old in target.glob("eindiff-*"):

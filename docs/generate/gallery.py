@@ -28,9 +28,10 @@ LONGEST = 200  # letters of a Hessian that is shown
 HEAD = """\
 # Gallery
 
-{count} problems of the field. Everything below is made by running the line of code of each: the formulas, the structure of the Hessian with a picture
-at small sizes (a colour for each term), and times. *JAX* is `jax.jit(jax.hessian(...))` of the same function with the same numbers; *eindiff* is the
-compiled Hessian as an array, *structured* its factors alone. Two cores, double precision, medians, at the sizes named.
+{count} problems of the field. Everything below is made by running the code of each: the formulas, the structure of the
+Hessian with a picture at small sizes (a colour for each term), and times, where there are any. *JAX* is
+`jax.jit(jax.hessian(...))` of the same function with the same numbers; *eindiff* is the compiled Hessian as an array,
+*structured* its factors alone. Two cores, double precision, medians, at the sizes named.
 """
 
 

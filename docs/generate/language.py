@@ -23,10 +23,11 @@ EXAMPLES = {
     "where": ("sum(where(b, x, y))", "x", "b(n); x(n); y(n)"),
     "softmax": ("w'*softmax(x)", "x", SCALAR),
     "cumsum": ("w'*cumsum(x)", "x", SCALAR),
-    **{name: (f"{name}(x)", "x", SCALAR) for name in "sum mean prod max min norm1 norm2 logsumexp".split()},
-    **{name: (f"{name}(A)", "A", SQUARE) for name in "tr det logdet lambdamax".split()},
-    **{name: (f"{name}(A)", "A", TALL) for name in "normnuc normspec".split()},
-    **{name: (f"tr(B'*{name}(A))", "A", SQUARE) for name in "inv chol eigvecs adj expm logm sqrtm".split()},
+    **{name: (f"{name}(x)", "x", SCALAR) for name in ["sum", "mean", "prod", "max", "min"]},
+    **{name: (f"{name}(x)", "x", SCALAR) for name in ["norm1", "norm2", "logsumexp"]},
+    **{name: (f"{name}(A)", "A", SQUARE) for name in ["tr", "det", "logdet", "lambdamax"]},
+    **{name: (f"{name}(A)", "A", TALL) for name in ["normnuc", "normspec"]},
+    **{name: (f"tr(B'*{name}(A))", "A", SQUARE) for name in ["inv", "chol", "eigvecs", "adj", "expm", "logm", "sqrtm"]},
     "eigvals": ("w'*eigvals(A)", "A", SQUARE),
     "svdvals": ("sum(exp(svdvals(A)))", "A", "A(m,n)"),
     "svdleft": ("sum(exp(svdleft(A)))", "A", "A(m,n)"),
@@ -90,9 +91,9 @@ What `ed.parse`, the terminal and the page read. It is the language of matrixcal
 | `t = X*w; exp(t)` | a name for a part; `;` or a line break ends it, `#` begins a comment |
 | `I` | the identity |
 
-**Declarations** say what names are: `A(m,n); x(n); S(n,n) symmetric; c`. Sizes are names, numbers, or sums and products
-of these; behind the shape stand the properties `symmetric`, `psd`, `positive`, `orthogonal`. What is not declared is found
-from its use; `ed.reading(text)` tells what was found.
+**Declarations** say what names are: `A(m,n); x(n); S(n,n) symmetric; c`. Sizes are names or numbers;
+behind the shape stand the properties `symmetric`, `psd`, `positive`, `orthogonal`. What is not declared is found from
+its use; `ed.reading(text)` tells what was found.
 """
 
 
@@ -144,7 +145,7 @@ def _table(chosen: list[str]) -> str:
 
 
 def _elementwise() -> str:
-    title = "## Entry by entry\n\nThe value has the shape of the argument. Derivatives of the sum of all entries are shown.\n"
+    title = "## Entry by entry\n\nValues have the shape of the argument. Derivatives are of the sum of entries.\n"
     return f"{title}\n{_table(sorted(_by_entry()))}"
 
 
@@ -161,5 +162,5 @@ def _constants() -> str:
 def _internal() -> str:
     rows = [f"| `{TABLE[name].usage}` | {text} |" for name, text in INTERNAL.items()]
     title = "## In derivatives\n\nNobody has to write these; derivatives may contain them, and they can be read back."
-    divided = "| `divided_f(x, y)` | (f(x) − f(y)) / (x − y), and f'(x) where x = y, for each elementwise f with a series. |"
+    divided = "| `divided_f(x, y)` | (f(x) − f(y)) / (x − y), and f'(x) where x = y, for elementwise f. |"
     return f"{title}\n\n| function | meaning |\n|---|---|\n" + "\n".join([*rows, divided]) + "\n"

@@ -17,8 +17,8 @@ GROUPS = {
     "declare": ("Declare", "scalar vector matrix symmetric tensor einsum eye ones zeros indices Expr variables"),
     "derive": (
         "Derive",
-        "derivative gradient jacobian hessian hvp vjp jvp hessian_diagonal laplacian quadratic_form cut symbolic simplify"
-        " rewrite_log",
+        "derivative gradient jacobian hessian hvp vjp jvp hessian_diagonal laplacian quadratic_form cut symbolic"
+        " simplify rewrite_log",
     ),
     "run": ("Run", "compile Compiled evaluate check Check plan Plan to_source to_script"),
     "solve": ("Solve", "structured Derivative Term newton_step NewtonStep Step SingularError"),
@@ -31,7 +31,7 @@ FRAMEWORKS = {"jax": "eindiff.jax", "torch": "eindiff.torch"}
 
 def grouped() -> dict[str, tuple[str, list[str]]]:
     """Each page with its title and the public names on it: all of them, once."""
-    found = {key: (title, [name for name in names.split() if name in ed.__all__]) for key, (title, names) in GROUPS.items()}
+    found = {key: (title, [x for x in names.split() if x in ed.__all__]) for key, (title, names) in GROUPS.items()}
     seen = {name for _, names in found.values() for name in names}
     found[FUNCTIONS[0]] = (FUNCTIONS[1], [name for name in ed.__all__ if name not in seen])
     return found
@@ -77,7 +77,8 @@ def _entry(name: str, value: Any) -> str:
     parts = [f"## {name}", doc]
     for member, found in told:
         call = _signature(found) if inspect.isfunction(found) else ""
-        parts.append(f"### {name}.{member}\n\n```python\n{member}{call}\n```\n\n{markdown(inspect.getdoc(found) or '', links())}")
+        told_of = markdown(inspect.getdoc(found) or "", links())
+        parts.append(f"### {name}.{member}\n\n```python\n{member}{call}\n```\n\n{told_of}")
     return "\n\n".join(parts)
 
 
