@@ -4,7 +4,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from eindiff.calculus.contracted import cut, hessian_diagonal, hvp, jvp, laplacian, quadratic_form, vjp
+from eindiff.calculus.contracted import cut, hessian_diagonal, hvp, jvp, quadratic_form, vjp
+from eindiff.calculus.fields import biharmonic, curl, directional, divergence, laplacian, operator
 from eindiff.core import pickling as _pickling  # noqa: F401 (importing it lets expressions be stored)
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
@@ -204,6 +205,7 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
+    "biharmonic",
     "cbrt",
     "ceil",
     "check",
@@ -213,11 +215,14 @@ __all__ = [
     "cos",
     "cosh",
     "cumsum",
+    "curl",
     "cut",
     "derivative",
     "det",
     "diag",
     "digamma",
+    "directional",
+    "divergence",
     "eigvals",
     "eigvecs",
     "einsum",
@@ -268,6 +273,7 @@ __all__ = [
     "normnuc",
     "normspec",
     "ones",
+    "operator",
     "outer",
     "parse",
     "pinv",

@@ -37,13 +37,14 @@ from eindiff.core.errors import EindiffError
 from eindiff.tracing import derivatives
 from eindiff.tracing.computation import Lowered
 from eindiff.tracing.derivatives import Kind
+from eindiff.tracing.fields import Fields
 from eindiff.tracing.jax.library import JAX
 from eindiff.tracing.traced_function import HessianProduct, TracedFunction
 from eindiff.tracing.verify import Compared, compared
 
 __all__ = [
-    "check", "grad", "hessian", "hessian_diagonal", "hvp", "jacfwd", "jacobian", "jacrev", "lower", "newton_step",
-    "value_and_grad", "value_grad_hessian",
+    "biharmonic", "check", "curl", "directional", "divergence", "grad", "hessian", "hessian_diagonal", "hvp", "jacfwd",
+    "jacobian", "jacrev", "laplacian", "lower", "newton_step", "operator", "value_and_grad", "value_grad_hessian",
 ]  # fmt: skip
 
 ArgNums = int | Sequence[int]
@@ -60,6 +61,11 @@ def _derivative(
     chosen = argnums if isinstance(argnums, int) else tuple(argnums)
     made = HessianProduct if kind is derivatives.PRODUCT else TracedFunction
     return made(JAX, kind, fun, chosen, has_aux, fallback, verify, together=True, **options)
+
+
+_fields = Fields(lambda kind, fun, argnums, verify: _derivative(kind, fun, argnums, False, verify=verify))
+laplacian, biharmonic, divergence = _fields.laplacian, _fields.biharmonic, _fields.divergence
+curl, directional, operator = _fields.curl, _fields.directional, _fields.operator
 
 
 # With JAX's signatures

@@ -27,15 +27,16 @@ from eindiff.core.errors import EindiffError
 from eindiff.tracing import derivatives
 from eindiff.tracing.computation import Lowered
 from eindiff.tracing.derivatives import Kind, Newton
+from eindiff.tracing.fields import Fields
 from eindiff.tracing.torch.capture import is_real
 from eindiff.tracing.torch.library import TORCH, as_array
 from eindiff.tracing.traced_function import HessianProduct, TracedFunction
 from eindiff.tracing.verify import Compared, compared
 
 __all__ = [
-    "Compared", "Lowered", "Newton", "check", "clear_cache", "functional", "grad", "grad_and_value", "hessian",
-    "hessian_diagonal", "hvp", "jacfwd", "jacobian", "jacrev", "lower", "module_hessian", "newton_step",
-    "value_grad_hessian",
+    "Compared", "Lowered", "Newton", "biharmonic", "check", "clear_cache", "curl", "directional", "divergence",
+    "functional", "grad", "grad_and_value", "hessian", "hessian_diagonal", "hvp", "jacfwd", "jacobian", "jacrev",
+    "laplacian", "lower", "module_hessian", "newton_step", "operator", "value_grad_hessian",
 ]  # fmt: skip
 
 Argnums = int | tuple[int, ...]
@@ -67,6 +68,11 @@ def _derivative(
         func, kind = func.function, derivatives.HESSIAN
     made = HessianProduct if kind is derivatives.PRODUCT else _OfTensors
     return made(TORCH, kind, func, argnums, has_aux, fallback, verify, **options)
+
+
+_fields = Fields(lambda kind, func, argnums, verify: _derivative(kind, func, argnums, verify=verify))
+laplacian, biharmonic, divergence = _fields.laplacian, _fields.biharmonic, _fields.divergence
+curl, directional, operator = _fields.curl, _fields.directional, _fields.operator
 
 
 def _composes(kind: Kind, argnums: Argnums, has_aux: bool, inner: TracedFunction) -> bool:

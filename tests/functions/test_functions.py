@@ -36,6 +36,11 @@ each_stacked = pytest.mark.parametrize("case", [c for c in WHOLE if c.stack], id
 
 # What is public and no function of tensors: tools that have tests of their own
 OTHERS = {
+    "biharmonic",
+    "curl",
+    "directional",
+    "divergence",
+    "operator",
     "check",
     "compile",
     "evaluate",

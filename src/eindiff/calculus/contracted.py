@@ -67,12 +67,6 @@ def hessian_diagonal(f: Expr, x: Expr | str) -> Expr:
     return hiding(einsum(1, [(h, labels + labels)], labels, dict(enumerate(x.shape))), f)
 
 
-def laplacian(f: Expr, x: Expr | str) -> Expr:
-    """The trace of the Hessian, which is never formed."""
-    diagonal = hessian_diagonal(f, x)
-    return hiding(einsum(1, [(diagonal, tuple(range(diagonal.ndim)))], (), dict(enumerate(diagonal.shape))), f)
-
-
 def cut(y: Expr, x: Expr | str, nodes: Sequence[Expr]) -> Expr:
     """`∂y/∂x = Σ_v v̄ *_(s1 sv, sv s2, s1 s2) v̇` over the nodes of a cut between x and y (section 3.3)."""
     y, x, nodes = plain(y), find_variable(y, x), [plain(node) for node in nodes]

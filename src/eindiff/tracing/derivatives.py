@@ -211,6 +211,19 @@ def product(s: Selection, options: Options) -> Part:
     return Part(s.stops.put_in(derive.gradient(slope, s.variables)), s.variable_types, (s.variable_structure,))
 
 
+def field(of: Callable[[Expr, Expr], Expr]) -> Kind:
+    """A differential operator by the one variable, of each output."""
+
+    def part(s: Selection, options: Options) -> Part:
+        s.symmetric()
+        if len(s.variables) != 1:
+            raise EindiffError(f"a differential operator is by one array, a point, not by {len(s.variables)}")
+        found = s.stops.put_in([of(y, s.variables[0]) for y in s.outputs])
+        return Part(found, s.output_types, (s.output_structure,))
+
+    return Kind("operator", (part,))
+
+
 def direction_name(x: Variable) -> str:
     """The variable that holds a direction of another one."""
     return f"direction_{x.name}"
