@@ -332,7 +332,7 @@ def test_random_programs_of_higher_order(library: Library, seed: int) -> None:
 
 @cache
 def _orders(seed: int) -> tuple[list[Expr], dict[str, np.ndarray], dict[str, int], list[np.ndarray]] | None:
-    """A tensor and its derivatives, where they are computed, and the values by JAX; None for programs that do not fit."""
+    """A tensor and its derivatives, where they are computed, and the values by JAX; None if it does not fit."""
     program = random_program(seed, 5)
     known = {"m": 2 + seed % 2, "n": 4}
     arrays = arrays_for(known, seed)
