@@ -294,6 +294,7 @@ def check_random(seed: int, library: Library | None = None) -> None:
     random = Random(seed)
     for _ in range(2):
         known = {"m": random.choice(SIZES), "n": random.choice(SIZES)}
+        known["m"] = known["m"] if known["n"] else 0  # there are no indices of nothing
         arrays = arrays_for(known, seed)
         try:
             expected = program.expected(known, arrays)
@@ -321,6 +322,42 @@ def check_random(seed: int, library: Library | None = None) -> None:
 def test_random_programs(first: int) -> None:
     for seed in range(first, first + 10):
         check_random(seed)
+
+
+@pytest.mark.parametrize("seed", range(400, 412))
+def test_random_programs_of_higher_order(library: Library, seed: int) -> None:
+    """Derivatives of order 1 to 3 are those of JAX."""
+    check_orders(seed, library)
+
+
+@cache
+def _orders(seed: int) -> tuple[list[Expr], dict[str, np.ndarray], dict[str, int], list[np.ndarray]] | None:
+    """A tensor and its derivatives, where they are computed, and the values by JAX; None if it does not fit."""
+    program = random_program(seed, 5)
+    known = {"m": 2 + seed % 2, "n": 4}
+    arrays = arrays_for(known, seed)
+    tensor = program.outputs()["tensor"]
+    v = next((v for v in ed.variables(tensor) if v.name == program.by), None)
+    if v is None or tensor.ndim > 2 or v.ndim * 3 + tensor.ndim > 6:
+        return None
+    try:
+        expected = program.orders(known, arrays, 3)
+    except (OutOfRangeError, ValueError, TypeError):
+        return None
+    return [ed.derivative(tensor, *[v] * order) if order else tensor for order in range(4)], arrays, known, expected
+
+
+def check_orders(seed: int, library: Library | None = None) -> None:
+    if (found := _orders(seed)) is None:
+        return
+    outputs, arrays, known, expected = found
+    compiled = ed.compile(outputs, backend=library and library.name)
+    results = compiled(**library.arrays(arrays) if library else arrays, sizes=known)
+    values = zip(evaluate(outputs, arrays, known), results, expected, strict=True)
+    for order, (value, result, wanted) in enumerate(values):
+        context = f"order {order} of {outputs[0]} at {known}"
+        assert_close(value, wanted, context)
+        assert_close(library.to_numpy(result) if library else result, wanted, context)
 
 
 def test_random_programs_in_all_libraries(library: Library) -> None:

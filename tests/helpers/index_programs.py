@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 import eindiff as ed
@@ -20,6 +22,7 @@ from eindiff.core.index_relations import IndexMap
 VARIABLES: dict[str, tuple[int | str, ...]] = {
     "x": ("n",), "z": ("n",), "y": ("m",), "A": ("m", "n"), "B": ("n", "n"), "u": (4,), "C": (3, 4),
 }  # fmt: skip
+INDICES: dict[str, tuple[tuple[int | str, ...], int | str]] = {"g": (("m",), "n"), "h": ((3,), 4), "e": (("m", 2), "n")}
 SIZES = (0, 1, 2, 3, 5)
 STEP = 1e-30
 
@@ -113,6 +116,29 @@ class Arrays:
         return a.reshape(-1)
 
 
+class JaxArrays(Arrays):
+    """The words in JAX, for given sizes."""
+
+    concatenate, diag, outer, einsum = map(staticmethod, (jnp.concatenate, jnp.diag, jnp.multiply.outer, jnp.einsum))
+    kron, exp, sin, total = map(staticmethod, (jnp.kron, jnp.exp, jnp.sin, jnp.sum))
+
+    @staticmethod
+    def windows(a: Any, count: int) -> Any:
+        if len(a) < count - 1:
+            raise OutOfRangeError
+        return jnp.stack([a[k : len(a) - count + 1 + k] for k in range(count)], -1)
+
+    def scattered(self, a: Any, places: list[int], size: int | str) -> Any:
+        result = jnp.zeros((self.sizes.get(size, size), *a.shape[1:]))
+        if max(places) >= len(result):
+            raise OutOfRangeError
+        return result.at[np.array(places)].add(a)
+
+    @staticmethod
+    def cumsum(a: Any) -> Any:
+        return jnp.cumsum(a, 0)
+
+
 class Places:
     """`s[1:4, None]` is an index."""
 
@@ -154,6 +180,19 @@ class Program:
             )
         return found | {"gradient": np.reshape([column[1] for column in columns], at.shape)}
 
+    def orders(self, sizes: dict[str, int], arrays: dict[str, np.ndarray], highest: int) -> list[np.ndarray]:
+        """The tensor and its derivatives, one after the other, by JAX."""
+        words = JaxArrays(sizes)
+
+        def tensor(x: Any) -> Any:
+            return read(self.tensor, words, {**known, self.by: x})
+
+        known = {name: jnp.asarray(array) if array.dtype.kind == "f" else array for name, array in arrays.items()}
+        functions: list[Callable] = [tensor]
+        for _ in range(highest):
+            functions.append(jax.jacfwd(functions[-1]))
+        return [np.asarray(function(known[self.by])) for function in functions]
+
     @property
     def _texts(self) -> dict[str, str]:
         return {"tensor": self.tensor, "scalar": self.scalar}
@@ -164,12 +203,16 @@ def read(text: str, words: Any, values: dict[str, Any]) -> Any:
 
 
 def variables() -> dict[str, Any]:
-    return {name: ed.tensor(name, shape) for name, shape in VARIABLES.items()}
+    given = {name: ed.indices(name, *shape, into=into) for name, (shape, into) in INDICES.items()}
+    return {name: ed.tensor(name, shape) for name, shape in VARIABLES.items()} | given
 
 
 def arrays_for(sizes: dict[str, int], seed: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
-    return {name: rng.normal(size=[sizes.get(s, s) for s in shape]) for name, shape in VARIABLES.items()}  # type: ignore
+    found = {name: rng.normal(size=[sizes.get(s, s) for s in shape]) for name, shape in VARIABLES.items()}  # type: ignore
+    for name, (shape, into) in INDICES.items():
+        found[name] = rng.integers(0, max(1, sizes.get(into, into)), [sizes.get(s, s) for s in shape])  # type: ignore
+    return found
 
 
 def _index(random: Random) -> str:
@@ -177,6 +220,7 @@ def _index(random: Random) -> str:
     return random.choice([
         f"{k}", f"-{j}", f"{k}:", f":-{j}", f"-{j}:", f"{k}:{k + j}", f"-{j + 1}:-{random.randrange(1, j + 1)}",
         f"[{k}, {random.randrange(3)}, {random.randrange(3)}]", f"{k}:-{j}", f"[{k}, {j}]", "None", "::-1", ":",
+        "g", "h", "e", "w.at(g, s[1:])", "w.at(e, s[:, 1])",
     ])  # fmt: skip
 
 
@@ -215,7 +259,8 @@ def _steps(random: Random) -> dict[str, Callable[[Any], str]]:
 def random_program(seed: int, length: int = 6) -> Program:
     random = Random(seed)
     known = variables()
-    pool: list[tuple[str, Any]] = [item for item in known.items() if random.random() < 0.6] or [*known.items()]
+    numbers = [(name, value) for name, value in known.items() if name not in INDICES]
+    pool: list[tuple[str, Any]] = [item for item in numbers if random.random() < 0.6] or numbers
     steps = _steps(random)
     weights = [6 if name.startswith("at") else 2 if name in ("einsum", "product") else 1 for name in steps]
     made = 0
@@ -236,5 +281,5 @@ def random_program(seed: int, length: int = 6) -> Program:
     text, value = pool[-1]
     mates = [other for other, mate in pool if mate.shape == value.shape]
     scalar = f"w.total(({text}) * ({random.choice(mates)}))"
-    names = [v.name for v in ed.variables(read(scalar, Expressions, known))] or ["x"]
+    names = [v.name for v in ed.variables(read(scalar, Expressions, known)) if v.into is None] or ["x"]
     return Program(text, scalar, random.choice(names))

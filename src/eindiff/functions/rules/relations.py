@@ -101,8 +101,8 @@ def _simpler(network: Network, one: _Placed, uses: Counter[int]) -> bool:
     if len(kept) < len(one.inputs):
         smaller = construct.constant(one.map.keep(kept))
         return network.exchange({one.place: (smaller, (one.target, *(one.inputs[k] for k in kept)))})
-    if isinstance(one.map.indices, Given) and len(set(one.inputs)) < len(one.inputs):
-        return network.exchange({one.place: _given(one, one.map.indices.expr, one.inputs)})
+    if isinstance(one.map.indices, Given) and (simpler := _simpler_places(one, one.map.indices.expr)) is not None:
+        return network.exchange({one.place: simpler})
     if one.map.is_identity():
         network.unite(one.target, *one.inputs)
         return network.exchange({one.place: None})
@@ -145,6 +145,18 @@ def _read(network: Network, one: _Placed, other: _Placed) -> Expr:
     factors = [(one.map.indices.expr, one.inputs), network.factors[other.place]]
     sizes = {label: network.sizes[label] for _, labels in factors for label in labels}
     return construct.einsum(1, factors, tuple(dict.fromkeys(output)), sizes)
+
+
+def _simpler_places(one: _Placed, source: Expr) -> Factor | None:
+    """Places that are given, as those on a diagonal, or without an axis along which they are the same."""
+    if len(set(one.inputs)) < len(one.inputs):
+        return _given(one, source, one.inputs)
+    for axis, size in enumerate(source.shape):
+        if isinstance(source, Einsum) and isinstance(size, int) and size and source.same_along(axis):
+            coefficient, factors, output, sizes = construct.parts(source)
+            smaller = construct.einsum(coefficient, factors, output[:axis] + output[axis + 1 :], sizes)
+            return _given(one, smaller, one.inputs[:axis] + one.inputs[axis + 1 :])
+    return None
 
 
 def _given(one: _Placed, source: Expr, labels: Labels) -> Factor:
