@@ -62,6 +62,7 @@ bench: $(VENV)/.bench-ready ## Run all benchmarks against all peers (hours)
 	$(PY) -m benchmarks solvers --out benchmarks/results
 	$(PY) -m benchmarks.drop_in jax --scale 5 --out benchmarks/results
 	$(PY) -m benchmarks.drop_in torch --out benchmarks/results
+	$(PY) -m benchmarks.relations --out benchmarks/results
 
 bench-quick: $(VENV)/.bench-ready ## Run the small sizes of the benchmarks (minutes)
 	$(PY) -m benchmarks --quick --out build/benchmarks

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import eindiff as ed
 from backend_libraries import Library, check, cupy_or_stand_in, every_library  # noqa: F401
@@ -15,6 +17,7 @@ from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Expr
 from eindiff.planning import tuning
 from eindiff.planning.relation_order import Relation, relation_order
+from eindiff.program.backends.jax_backend import BACKEND
 from eindiff.program.interpreter import evaluate
 from eindiff.program.lower.meetings import joined
 from eindiff.program.lower.places import Index
@@ -203,3 +206,30 @@ def test_the_join_of_two_tables() -> None:
     pairs = set(zip(*(found[k].tolist() for k in range(3)), strict=True))
     every = {(i, j, k) for i in range(3) for j in range(4) for k in range(5) if i + j == j + k}
     assert pairs == every
+
+
+# Places in JAX, which has three words for them
+
+CUTS: list[tuple[Any, tuple]] = [
+    (5, (2,)),
+    ((5, 6), (slice(None), 3)),
+    ((5, 6), (slice(1, 4), 3)),
+    ((5, 6), (2, 3)),
+    ((5, 6), (slice(0, 5, 2), slice(1, None, 3))),
+    ((5, 6, 4), (1, slice(None), slice(2, None))),
+    ((5, 6), (slice(3, 3), 2)),
+    ((0, 3), (slice(None), 1)),
+    ((5, 6), (np.array([0, 3, 0]), np.array([1, 1, 1]))),
+]
+
+
+@pytest.mark.parametrize(("shape", "index"), CUTS, ids=str)
+def test_values_are_added_at_their_places(shape: Any, index: tuple) -> None:
+    namespace: dict[str, Any] = {"jnp": jnp, "lax": lax, "np": np}
+    exec(BACKEND.helpers["put"], namespace)
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=shape)
+    for value in (rng.normal(size=base[index].shape), np.inf):
+        expected = base.copy()
+        np.add.at(expected, index, value)
+        np.testing.assert_allclose(namespace["put"](shape, index, value, float, base), expected, rtol=1e-6)

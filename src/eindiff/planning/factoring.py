@@ -14,9 +14,16 @@ from eindiff.planning.tuning import FACTORINGS, TERMS_LIMIT
 def factor(outputs: Sequence[Expr]) -> list[Expr]:
     """In sums, products with common factors as these factors times a sum of the rest, if the rest is smaller."""
 
+    kept: set[Expr] = set()  # what stays as it is, if what it is made of does
+
     def change(node: Expr, children: list[Expr]) -> Expr:
+        if node in kept and children == list(node.children):
+            return node
         result = with_children(node, children)
-        return _factored(result) if isinstance(result, Add) else result
+        result = _factored(result) if isinstance(result, Add) else result
+        if result is node:
+            kept.add(node)
+        return result
 
     for _ in range(FACTORINGS):
         outputs, before = rebuild(outputs, change), outputs

@@ -15,8 +15,8 @@ BACKEND = Backend(
     "jnp.",
     imports={
         "jnp.": "import jax.numpy as jnp",
-        "np.": "import numpy as np",
         "lax.": "from jax import lax",
+        "np.": "import numpy as np",
         "linalg.": "from jax.scipy import linalg",
         "special.": "from jax.scipy import special",
     },
@@ -34,10 +34,20 @@ BACKEND = Backend(
         "put": '''
 def put(shape, index, value, dtype, base=0):
     """Zeros, or a base, with a value added at some places."""
+    sizes = shape if isinstance(shape, tuple) else (shape,)
+    if all(isinstance(i, (int, slice)) for i in index):
+        cuts = [range(n)[i] if isinstance(i, slice) else range(n)[i:][:1] for n, i in zip(sizes, index)]
+        counts = [len(cut) for cut, i in zip(cuts, index) if isinstance(i, slice)]
+        value = jnp.broadcast_to(jnp.asarray(value, dtype), counts).reshape([len(cut) for cut in cuts])
+        for axis, (n, i) in enumerate(zip(sizes, index)):
+            if isinstance(i, int):  # compilers take less time for a choice than for a margin
+                there = np.arange(n).reshape([-1 if k == axis else 1 for k in range(len(sizes))]) == i
+                value, cuts[axis] = jnp.where(there, value, 0), range(n)
+        edges = [(cut.start, n - 1 - cut[-1], cut.step - 1) if cut else (n, 0, 0) for n, cut in zip(sizes, cuts)]
+        return base + (lax.pad(value, jnp.zeros((), dtype), edges) if value.shape != sizes else value)
     whole = jnp.broadcast_to(jnp.asarray(base, dtype), shape)
     if any(isinstance(i, (slice, jnp.ndarray)) for i in index):
         return whole.at[index].add(value)
-    sizes = shape if isinstance(shape, tuple) else (shape,)
     places = np.broadcast_arrays(*index)
     flat = np.ravel_multi_index(places, sizes).ravel()
     once = bool((np.diff(np.sort(flat)) != 0).all())

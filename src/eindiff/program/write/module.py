@@ -174,7 +174,7 @@ class Module:
         best: list[Operation] = []
         least = inf
         variants = [self.exprs, share(self.exprs), share(self.exprs, deep=True), share(distribute(self.exprs))]
-        for exprs in dict.fromkeys(tuple(factor(variant)) for variant in variants):
+        for exprs in dict.fromkeys(tuple(factor(variant)) for variant in dict.fromkeys(map(tuple, variants))):
             operations = Operations(
                 single=dtype == "float32", functional=target.functional, slices_backward=target.slices_backward
             )
