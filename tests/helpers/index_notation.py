@@ -136,6 +136,7 @@ class _Reader:
             found.append(self.take())
             has_size = self.accept(":")
             self.scope[found[-1]] = self.size() if has_size else None
+            self.sizes_known |= sz.names(self.scope[found[-1]]) if has_size else set()
             self.written = self.written | {found[-1]} if has_size else self.written - {found[-1]}
             self.accept(",")
         return tuple(found)
@@ -208,6 +209,8 @@ class _Reader:
     def atom(self) -> Labelled:
         token = self.take()
         if token == "(":
+            if (size := self.size_in_brackets()) is not None:
+                return Labelled(construct.size_number(size))
             inside = self.sum()
             self.take(")")
             return inside
@@ -215,7 +218,12 @@ class _Reader:
             return Labelled(construct.filled(_number(token), ()))
         if token in ("delta", "δ") and token not in self.known:
             self.take("[")
-            a, b = self.take(), (self.take(","), self.take())[1]
+            a = self.take()
+            self.take(",")
+            one, other = self.scope.get(a), self.scope.get(self.token)
+            if self.token not in self.scope or self.ahead(1) != "]" or (None not in (one, other) and one != other):
+                return self.chosen(a)
+            b = self.take()
             self.take("]")
             size = self.known_size(a, self.scope.get(a) or self.scope.get(b))
             return Labelled(construct.einsum(1, [], (0, 0), {0: size}), (a, b))
@@ -224,9 +232,31 @@ class _Reader:
             return self.entry(construct.constant(self.array()))
         if self.token == "(":
             return self.call(token)
+        if token in self.sizes_known and token not in self.known:
+            return Labelled(construct.size_number(token))
         if token not in self.known:
             raise self.error(f"there is no variable {token}")
         return self.entry(self.known[token])
+
+    def size_in_brackets(self) -> Size | None:
+        """`n - 1)` as a size, if all of it is one."""
+        words = []
+        while self.ahead(len(words)) not in (")", ""):
+            words.append(self.ahead(len(words)))
+        is_size = all(w in self.sizes_known - self.known.keys() or w.isdigit() or w in "+-*" for w in words)
+        if not is_size or not any(w in self.sizes_known for w in words):
+            return None
+        self.at += len(words) + 1
+        return _size(ast.parse(" ".join(words), mode="eval").body)
+
+    def chosen(self, label: str) -> Labelled:
+        """`delta[i, j + 1]`: the index map that has i at j + 1."""
+        factors: list[tuple[Expr, tuple]] = []
+        size = self.known_size(label, self.scope.get(label))
+        self.index(construct.filled(0, (size,)), 0, size, factors)
+        self.take("]")
+        [(chosen, (_, *labels))] = factors
+        return self._contracted([(chosen, (label, *labels))], chosen)
 
     # Functions
 
@@ -350,34 +380,47 @@ class _Reader:
             depth += (self.token in "([") - (self.token in ")]")
             self.take()
         pieces = "".join(token for token, _ in self.tokens[begin : self.at])
+        if pieces.startswith("["):
+            return self._listed(pieces, axis, size, factors)
         offset, strides = self._affine(ast.parse(pieces, mode="eval").body)
-        inputs = [self.scope[label] for label in strides]
+        inputs = [self.scope[label] for label, _ in strides]
         if None in inputs:
             raise self.error("an index is computed from labels whose sizes are written, [i:n]")
-        chosen = IndexMap(size, tuple(inputs), offset, tuple(strides.values()))  # type: ignore[arg-type]
+        chosen = IndexMap(size, tuple(inputs), offset, tuple(s for _, s in strides))  # type: ignore[arg-type]
         label = f"#{axis}"
-        factors.append((construct.constant(chosen), (label, *strides)))
+        factors.append((construct.constant(chosen), (label, *(x for x, _ in strides))))
         return label
 
-    def _affine(self, node: ast.expr) -> tuple[Size, dict[str, Size]]:
+    def _listed(self, pieces: str, axis: int, size: Size, factors: list[tuple[Expr, tuple]]) -> str:
+        """`[0, 2, 1][i]`: the places of a list."""
+        listed, _, inside = pieces.rpartition("[")
+        labels = inside.rstrip("]").split(",") if inside != "]" else []
+        shape, flat = _flat(ast.literal_eval(listed))
+        for label, count in zip(labels, shape, strict=True):
+            self.scope[label] = self.scope.get(label) or count
+        chosen = IndexMap(size, shape, indices=Table(flat))
+        factors.append((construct.constant(chosen), (f"#{axis}", *labels)))
+        return f"#{axis}"
+
+    def _affine(self, node: ast.expr) -> tuple[Size, list[tuple[str, Size]]]:
         """Offset and strides of an index."""
         match node:
             case ast.Name(id=name) if name in self.scope:
-                return 0, {name: 1}
+                return 0, [(name, 1)]
             case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
                 (a, first), (b, second) = self._affine(left), self._affine(right)
                 sign = 1 if isinstance(op, ast.Add) else -1
-                return sz.add(a, sz.multiply(sign, b)), first | {x: sz.multiply(sign, s) for x, s in second.items()}
+                return sz.add(a, sz.multiply(sign, b)), first + [(x, sz.multiply(sign, s)) for x, s in second]
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 offset, strides = self._affine(operand)
-                return sz.multiply(-1, offset), {x: sz.multiply(-1, s) for x, s in strides.items()}
+                return sz.multiply(-1, offset), [(x, sz.multiply(-1, s)) for x, s in strides]
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
                 (a, first), (b, second) = self._affine(left), self._affine(right)
                 if not first:
-                    return sz.multiply(a, b), {x: sz.multiply(a, s) for x, s in second.items()}
+                    return sz.multiply(a, b), [(x, sz.multiply(a, s)) for x, s in second]
         if unknown := sz.names(offset := _size(node)) - self.sizes_known:
             raise self.error(f"{min(unknown)} is no label here: it is neither an axis nor summed over")
-        return offset, {}
+        return offset, []
 
     def _contracted(self, factors: Sequence[tuple[Expr, tuple]], tensor: Expr) -> Labelled:
         kept = tuple(dict.fromkeys(x for _, labels in factors for x in labels if not x.startswith("#")))

@@ -20,8 +20,10 @@ import eindiff as ed
 import models
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Expr, Variable, variables
+from eindiff.core.index_relations import SizeOf
+from eindiff.core.nodes import Constant, Expr, Variable, topological, variables
 from eindiff.core.rebuild import rebuild, with_children
+from eindiff.core.sizes import names as size_names
 from eindiff.text.read.parse import parse
 from eindiff.text.write.latex import name_latex
 from eindiff.text.write.to_text import NOTATIONS, STYLES, repr_html, repr_latex, to_text
@@ -37,9 +39,12 @@ p, q = ed.vector("p", 4, "positive"), ed.vector("q", 6)
 c, d = ed.scalar("c"), ed.scalar("d")
 
 
-def read(text: str, notation: str, expr: Expr) -> Expr:
+def read(text: str, notation: str, *exprs: Expr) -> Expr:
     """The expression that a text stands for."""
-    known = {variable.name: variable for variable in variables(expr)}
+    known: dict[str, Expr] = {variable.name: variable for variable in variables(*exprs)}
+    for node in topological(exprs):  # a size that no variable is left to have is known from another one
+        if isinstance(node, Constant) and isinstance(node.value, SizeOf):
+            known |= {f"with_{size}": ed.vector(f"with_{size}", size) for size in size_names(node.value.size)}
     return parse_index(text, known) if notation == "index" else parse(text, known)
 
 
@@ -63,10 +68,10 @@ def value(expr: Expr) -> np.ndarray:
     return ed.evaluate(expr, arrays, SIZES)
 
 
-def reads_back(expr: Expr, notation: str, exactly: bool = False) -> None:
+def reads_back(expr: Expr, notation: str, exactly: bool = False, of: Expr | None = None) -> None:
     """Printing and reading give the same expression, or at least (unless `exactly`) one of the same value."""
     text = to_text(expr, notation)
-    again = read(text, notation, expr)
+    again = read(text, notation, *([expr] if of is None else [expr, of]))  # sizes are those of the variables of both
     expected = together(expr)
     if again is expected or together(again) is expected:
         return
@@ -273,7 +278,7 @@ def test_derivatives_of_random_expressions_read_back(seed: int) -> None:
         return
     for result in derivatives(expr)[:2]:
         for notation in NOTATIONS:
-            reads_back(result, notation)
+            reads_back(result, notation, of=expr)
 
 
 # Depth and sharing

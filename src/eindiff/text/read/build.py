@@ -162,10 +162,23 @@ class Building:
         return arrays.transpose(built(node.args[0]))
 
     def _sum(self, node: Node) -> Expr:
+        if (size := self._size_of(node)) is not None:
+            return construct.size_number(size)
         terms = [built(node.args[0])]
         for sign, arg in zip(node.value, node.args[1:], strict=True):
             terms.append(built(arg) if sign == "PLUS" else construct.scale(-1, built(arg)))
         return arrays.add(*terms)
+
+    def _size_of(self, node: Node) -> Size | None:
+        """The size that a sum of names of sizes and whole numbers is: n - 1."""
+        total: Size = 0
+        for sign, arg in zip(["PLUS", *node.value], node.args, strict=True):
+            is_size = arg.kind == "name" and arg.value in self.inference.names.sizes and arg.plan == "number"
+            if not is_size and not (arg.kind == "number" and isinstance(arg.plan, int)):
+                return None
+            part: Size = arg.value if is_size else arg.plan
+            total = sz.add(total, part) if sign == "PLUS" else sz.subtract(total, part)
+        return total if isinstance(total, str) else None
 
     def _compare(self, node: Node) -> Expr:
         a, b = (built(arg) for arg in node.args)

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from eindiff.core import construct
+from eindiff.core import sizes as sz
 from eindiff.core.construct import parts, power_parts
-from eindiff.core.index_relations import Given, IndexMap
+from eindiff.core.index_relations import Given, IndexMap, SizeOf
 from eindiff.core.labels import LETTERS, Labels
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number, topological
 from eindiff.core.sizes import Size
@@ -363,7 +364,9 @@ def constant_tree(node: Constant) -> Tree:
     if isinstance(node.value, np.ndarray):
         return Tree("array", (), _tuples(node.value.tolist()), node.ndim, is_symmetric(node))
     if isinstance(node.value, IndexMap):
-        return Tree("constant", (), index_map_text(node.value), node.ndim)
+        return map_tree(node.value)
+    if isinstance(node.value, SizeOf):
+        return number_of_size(node.value.size)
     return Tree("constant", (), str(node.value), node.ndim)
 
 
@@ -371,15 +374,61 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def index_map_text(value: IndexMap) -> str:
-    """`indexmap(size, [inputs], offset, [strides])` or `onehot([indices], size)`."""
-    if value.indices is None:
-        inputs, strides = (", ".join(map(str, sizes)) for sizes in (value.inputs, value.strides))
-        return f"indexmap({value.size}, [{inputs}], {value.offset}, [{strides}])"
-    if isinstance(value.indices, Given):
-        return f"onehot({value.indices.expr}, {value.size})"
-    indices = value.index_array({}).tolist()
-    return f"onehot({indices}, {value.size})"
+def map_tree(value: IndexMap) -> Tree:
+    """An index map as columns of the identity: `eye(n)[:, 1:]`, or the identity in another shape."""
+    identity = call("eye", [size_tree(value.size)], 2)
+    order = 1 + len(value.inputs)
+    if (entry := slice_text(value)) is not None:
+        return Tree("indexing", (identity,), (":", entry), order)
+    row_major = (
+        all(stride == sz.product(value.inputs[k + 1 :]) for k, stride in enumerate(value.strides))
+        and value.offset == 0
+        and sz.product(value.inputs) == value.size
+    )
+    if value.indices is None and row_major:
+        sizes = [size_tree(size) for size in value.shape]
+        return Tree("call", (identity, *sizes), "reshape", order)
+    if value.is_known:
+        return Tree("indexing", (identity,), (":", str(value.index_array({}).tolist())), order)
+    if value.indices is not None:
+        return Tree("constant", (), f"onehot({value.indices}, {value.size})", order)
+    inputs, strides = (", ".join(map(str, sizes)) for sizes in (value.inputs, value.strides))
+    return Tree("constant", (), f"indexmap({value.size}, [{inputs}], {value.offset}, [{strides}])", order)
+
+
+def slice_text(chosen: IndexMap) -> str | None:
+    """The index or slice that an index map of at most one input stands for."""
+    if len(chosen.inputs) > 1:
+        return None
+    if chosen.indices is not None:
+        return str(chosen.indices.expr if isinstance(chosen.indices, Given) else chosen.indices.array.tolist())
+    if not chosen.inputs:
+        from_end = sz.subtract(chosen.offset, chosen.size)
+        return next((str(k) for k in (chosen.offset, from_end) if isinstance(k, int)), None)
+    [count], [stride] = chosen.inputs, chosen.strides
+    first = "" if chosen.offset == 0 else chosen.offset
+    if stride == 1:
+        last = sz.add(chosen.offset, count)
+        return f"{first}:{'' if last == chosen.size else last}"
+    if stride == -1 and count == chosen.size:
+        return "::-1"
+    if not all(isinstance(s, int) for s in (count, stride, chosen.offset)):
+        return None
+    if not isinstance(chosen.size, int):
+        return str(chosen.index_array({}).tolist())
+    last = int(sz.add(chosen.offset, sz.multiply(stride, count)))
+    stop = last if 0 <= last < int(chosen.size) else ""
+    return f"{first if int(stride) > 0 else chosen.offset}:{stop}:{stride}"
+
+
+def size_tree(size: Size) -> Tree:
+    """A size where a number is expected."""
+    return name(str(size))
+
+
+def number_of_size(size: Size) -> Tree:
+    """A size as a number in a formula."""
+    return name(str(size) if not isinstance(size, str) or size.isidentifier() else f"({size})")
 
 
 # Forms that people know

@@ -15,7 +15,7 @@ from typing import Any
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.construct import parts, power_parts
-from eindiff.core.index_relations import IndexMap
+from eindiff.core.index_relations import Given, IndexMap
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number
 from eindiff.core.sizes import Size
 from eindiff.text.write.document import Document
@@ -39,10 +39,17 @@ _LETTERS = "ijklpqrstuvabcdefghmnowxyz"
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """An index `offset + stride*label + ...`."""
+    """An index `offset + stride*label + ...`, or where there is a `table` the entry of it at the labels."""
 
     offset: Size
     terms: tuple[tuple[Size, Any], ...]
+    table: str = ""
+
+    @staticmethod
+    def of(chosen: IndexMap, labels: Sequence[Any]) -> Affine:
+        """The index that a map chooses for its inputs."""
+        strides = chosen.strides if chosen.indices is None else (1,) * len(labels)
+        return Affine(chosen.offset, tuple(zip(strides, labels, strict=True)), _table(chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +97,10 @@ class IndexNotation(EinsumNotation):
                 made = self._map(node, axes)
             case Apply():
                 made = _at(self._apply(node), axes)
+            case Constant(value=IndexMap() as chosen):
+                made = Tree("delta", (), (axes[0], Affine.of(chosen, axes[1:])))
             case Constant():
-                made = _at(constant_tree(node), axes) if node.ndim else name(str(node.value))
+                made = _at(constant_tree(node), axes) if node.ndim else constant_tree(node)
             case _:
                 assert isinstance(node, Einsum)
                 return self._einsum(node, key.sign)
@@ -177,6 +186,9 @@ class IndexNotation(EinsumNotation):
             counted[operand, _placed(labels, places), variant] += 1
         ordered = sorted(counted, key=lambda factor: (len(factor[1]) > 0, *self.before(factor[0])))
         for operand, labels, variant in ordered:
+            if isinstance(operand, Constant) and isinstance(operand.value, IndexMap):
+                tops.append(Tree("delta", (), (labels[0], Affine.of(operand.value, labels[1:]))))
+                continue
             base, exponent = power_parts(operand)
             times = number(exponent * counted[operand, labels, variant])
             above, below = self._power(self.entry(base, labels, variant), times)
@@ -203,7 +215,15 @@ def _labels_of(groups: Iterable[Sequence[Any]]) -> Iterator[Any]:
 
 
 def _affine(index: Affine, places: Mapping[int, Any]) -> Affine:
-    return Affine(index.offset, tuple((stride, places.get(label, label)) for stride, label in index.terms))
+    terms = tuple((stride, places.get(label, label)) for stride, label in index.terms)
+    return Affine(index.offset, terms, index.table)
+
+
+def _table(chosen: IndexMap) -> str:
+    """The list of places of a map that has one."""
+    if chosen.indices is None:
+        return ""
+    return str(chosen.indices.expr if isinstance(chosen.indices, Given) else chosen.index_array({}).tolist())
 
 
 def _substitute(node: Einsum, factors: list, places: Mapping[int, Any]) -> list:
@@ -212,15 +232,13 @@ def _substitute(node: Einsum, factors: list, places: Mapping[int, Any]) -> list:
         chosen, labels = factor
         if not (isinstance(chosen, Constant) and isinstance(chosen.value, IndexMap)):
             continue
-        if chosen.value.indices is not None:
-            continue
         target = labels[0]
         users = [other for other in factors if other is not factor and target in other[1]]
         if target in node.output or len(users) != 1 or users[0][1].count(target) != 1 or target in labels[1:]:
             continue
         if not isinstance(users[0][0], Variable):
             continue
-        index = Affine(chosen.value.offset, tuple(zip(chosen.value.strides, labels[1:], strict=True)))
+        index = Affine.of(chosen.value, labels[1:])
         turned = tuple(index if label == target else label for label in users[0][1])
         factors[factors.index(users[0])] = (users[0][0], turned)
         factors.remove(factor)
@@ -257,10 +275,8 @@ def lettered(tree: Tree, letters: Mapping[Any, str], sizes: Mapping[Any, Size], 
         return Tree(tree.kind, (lettered(tree.parts[0], inner, sizes, avoid),), head)
     children = tuple(lettered(part, letters, sizes, avoid) for part in tree.parts)
     data = tree.data
-    if tree.kind == "entry":
+    if tree.kind in ("entry", "delta"):
         data = tuple(_affine_text(x, letters) if isinstance(x, Affine) else letters[x] for x in data)
-    elif tree.kind == "delta":
-        data = tuple(letters[x] for x in data)
     return Tree(tree.kind, children, data, tree.order)
 
 
@@ -273,7 +289,7 @@ def heading(tree: Tree, labels: Sequence[Any], letters: Mapping[Any, str], sizes
             shown.update(x for x in part.data if not isinstance(x, Affine))
             hidden.update(label for x in part.data if isinstance(x, Affine) for _, label in x.terms)
         elif part.kind == "delta":
-            hidden.update(part.data)
+            hidden.update(_labels_of([part.data]))
     return tuple((letters[x], None if x in shown and x not in hidden else sizes[x]) for x in labels)
 
 
@@ -287,7 +303,9 @@ def _endless() -> Iterator[str]:
 
 
 def _affine_text(index: Affine, letters: Mapping[Any, str]) -> str:
-    """`2*i + 1`."""
+    """`2*i + 1`, or `[0, 2, 1][i]`."""
+    if index.table:
+        return f"{index.table}[{','.join(letters[label] for _, label in index.terms)}]"
     text = ""
     for stride, label in index.terms:
         negative = isinstance(stride, int) and stride < 0
@@ -324,7 +342,7 @@ def _size_names(made: Document) -> Iterator[str]:
     """The names of sizes that indices are computed from: labels must not look like them."""
     for tree in (*(tree for _, _, tree in made.definitions), made.body):
         for part in walk(tree):
-            for index in part.data if part.kind == "entry" else ():
+            for index in part.data if part.kind in ("entry", "delta") else ():
                 if isinstance(index, Affine):
                     for size in (index.offset, *(stride for stride, _ in index.terms)):
                         yield from sz.names(size)

@@ -14,9 +14,9 @@ from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_index_map, n
 from eindiff.core.sizes import Size
 from eindiff.functions.indexing import concatenate, kron, reshape
 from eindiff.functions.reductions import norm1
-from eindiff.text.write.notation_einsum import EinsumNotation, Factor, filled_tree
-from eindiff.text.write.notation_network import FactorNetwork, size_tree
-from eindiff.text.write.tree import Tree, call, literal, product
+from eindiff.text.write.notation_einsum import EinsumNotation, Factor, filled_tree, number_of_size, size_tree
+from eindiff.text.write.notation_network import FactorNetwork
+from eindiff.text.write.tree import Tree, call, literal, product, total
 
 
 class MatrixNotation(EinsumNotation):
@@ -33,6 +33,8 @@ class MatrixNotation(EinsumNotation):
             return filled_tree(coefficient, output, sizes)
         if not flipped and (known := self._known_form(node)) is not None:
             return product([literal(coefficient), known])
+        if (turned := self._turned_sum(node, sign)) is not None:
+            return turned
         factors = sorted(flattened(node, sizes), key=lambda factor: (*self.before(factor[0]), factor[1]))
         network = FactorNetwork(output, sizes)
         value, variants = self.distribute_sign(coefficient, factors)
@@ -49,9 +51,23 @@ class MatrixNotation(EinsumNotation):
                 network.put(bottoms, labels, below=True)
         return product([literal(value), network.tree()])
 
+    def _turned_sum(self, node: Einsum, sign: int) -> Tree | None:
+        """A sum of higher order with its axes in another order is the sum of its terms, each turned."""
+        sums = [(k, labels) for k, labels in enumerate(node.labels) if labels]
+        if not node.is_product or len(sums) != 1 or len(sums[0][1]) < 3 or sorted(sums[0][1]) != sorted(node.output):
+            return None
+        [(at, labels)] = sums
+        inner, sizes = node.operands[at], dict(enumerate(node.sizes))
+        if not isinstance(inner, Add) or labels == node.output:
+            return None
+        scalars = [self.reference(operand) for k, operand in enumerate(node.operands) if k != at]
+        terms = [construct.einsum(1, [(term, labels)], node.output, sizes) for term in inner.terms]
+        whole = total([self.scaled_tree(term) for term in terms])
+        return product([literal(number(sign * node.coefficient)), *scalars, whole])
+
     def _factor(self, operand: Expr, sign: int) -> Tree:
         if isinstance(operand, Constant) and isinstance(operand.value, SizeOf):
-            return call("size", [size_tree(operand.value.size)])
+            return number_of_size(operand.value.size)
         return self.reference(operand, False, sign)
 
     # Forms that are known by a name

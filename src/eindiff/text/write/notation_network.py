@@ -11,19 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from eindiff.core import sizes as sz
-from eindiff.core.index_relations import Given, IndexMap
+from eindiff.core.index_relations import IndexMap
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Add
 from eindiff.core.sizes import Size
-from eindiff.text.write.notation_einsum import contraction_tree, filled_tree, index_map_text
+from eindiff.text.write.notation_einsum import contraction_tree, filled_tree, map_tree, slice_text
 from eindiff.text.write.tree import (  # fmt: skip
     Tree,
     call,
     elementwise,
     fraction,
     literal,
-    name,
     power,
     product,
     quotient,
@@ -211,7 +209,7 @@ class FactorNetwork:
         for position, (chosen, labels) in enumerate(pending):
             self.maps = pending[position + 1 :]
             if not self._slice_one(chosen, labels):
-                self.put([_map_tree(chosen)], labels)
+                self.put([map_tree(chosen)], labels)
         self.maps = []
 
     def _slice_one(self, chosen: IndexMap, labels: Labels) -> bool:
@@ -293,7 +291,7 @@ class FactorNetwork:
         """A single tensor with its axes in another order, or summed over one axis or all."""
         kept = tuple(label for label in labels if label in self.output)
         if len(set(labels)) == len(labels) == len(kept) == len(self.output):
-            return call("transpose", [tree, *(literal(labels.index(label)) for label in self.output)], tree.order)
+            return contraction_tree([(tree, labels)], self.output, self.sizes)
         if len(kept) == len(labels) - 1 and kept == self.output:
             gone = next(axis for axis, label in enumerate(labels) if label not in self.output)
             return call("sum", [tree, literal(gone)], tree.order - 1)
@@ -326,31 +324,6 @@ def _inner(a: Tree, b: Tree) -> Tree:
     return min([product([transposed(a), b]), product([transposed(b), a])], key=lambda t: (transposes(t), len(t.parts)))
 
 
-def slice_text(chosen: IndexMap) -> str | None:
-    """The index or slice that an index map of at most one input stands for."""
-    if len(chosen.inputs) > 1:
-        return None
-    if chosen.indices is not None:
-        return str(chosen.indices.expr if isinstance(chosen.indices, Given) else chosen.indices.array.tolist())
-    if not chosen.inputs:
-        from_end = sz.subtract(chosen.offset, chosen.size)
-        return next((str(k) for k in (chosen.offset, from_end) if isinstance(k, int)), None)
-    [count], [stride] = chosen.inputs, chosen.strides
-    first = "" if chosen.offset == 0 else chosen.offset
-    if stride == 1:
-        last = sz.add(chosen.offset, count)
-        return f"{first}:{'' if last == chosen.size else last}"
-    if stride == -1 and count == chosen.size:
-        return "::-1"
-    if not all(isinstance(s, int) for s in (count, stride, chosen.offset)):
-        return None
-    if not isinstance(chosen.size, int):
-        return str(chosen.index_array({}).tolist())
-    last = int(sz.add(chosen.offset, sz.multiply(stride, count)))
-    stop = last if 0 <= last < int(chosen.size) else ""
-    return f"{first if int(stride) > 0 else chosen.offset}:{stop}:{stride}"
-
-
 def index_tree(tree: Tree, axis: int, entry: str, kept: int) -> Tree:
     """`tree[..., entry, ...]` along one axis; a transpose stays outside."""
     if tree.kind == "transposed" or (tree.kind == "ref" and tree.order == 2 and tree.data.flipped):
@@ -361,12 +334,3 @@ def index_tree(tree: Tree, axis: int, entry: str, kept: int) -> Tree:
         entries, tree = list(tree.data), tree.parts[0]
     entries[axis] = entry
     return Tree("indexing", (tree,), tuple(entries), tree.order - (0 if kept else 1))
-
-
-def _map_tree(chosen: IndexMap) -> Tree:
-    return Tree("constant", (), index_map_text(chosen), 1 + len(chosen.inputs))
-
-
-def size_tree(size: Size) -> Tree:
-    """A size where a number is expected."""
-    return name(str(size))

@@ -247,7 +247,8 @@ class UnicodeStyle(PlainStyle):
         return f"{self.text(tree.parts[0], ATOM)}_{below}", POSTFIX
 
     def delta(self, tree: Tree) -> Piece:
-        return f"δ_{''.join(tree.data)}", POSTFIX
+        short = all(len(letter) == 1 for letter in tree.data)
+        return f"δ_{''.join(tree.data)}" if short else f"δ_[{', '.join(tree.data)}]", POSTFIX
 
     def bigsum(self, tree: Tree) -> Piece:
         return f"Σ_{''.join(letter for letter, _ in tree.data)} {self.text(tree.parts[0], SUMMED)}", SUMMED
@@ -260,7 +261,6 @@ class UnicodeStyle(PlainStyle):
         if name:
             return f"{self.define(name)}{'_' + head[1:-1] if labels else ''} = {text}"
         return f"{head} {text}" if labels else text
-
 
 
 def entries(tree: Tree) -> tuple[str, list[tuple[Tree | None, str]], list[str]]:
