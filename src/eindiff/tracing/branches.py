@@ -62,10 +62,11 @@ class Branches:
 
     def find(self, arrays: Arrays) -> Traced | None:
         """The trace that stands for the arrays of a call; questions that were asked last come first."""
-        for asked in reversed(list(self._asked.values())):
+        for number, asked in enumerate(reversed(list(self._asked.values()))):
             answers = asked.answers(self._library, arrays(asked.first))
             if answers is not None and (found := asked.traces.get(answers)) is not None:
-                self.keep(found)
+                if number or next(reversed(asked.traces), None) != answers:
+                    self.keep(found)
                 return found
         return None
 

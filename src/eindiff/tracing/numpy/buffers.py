@@ -22,7 +22,7 @@ from eindiff.tracing.numpy.traced_array import TracedArray, _identity, _known_in
 from eindiff.tracing.storage import Storage, part
 
 # Functions that write into their first argument
-_WRITES = frozenset({"copyto", "fill_diagonal", "put", "putmask", "place", "put_along_axis"})
+WRITES = frozenset({"copyto", "fill_diagonal", "put", "putmask", "place", "put_along_axis"})
 _OWN = frozenset({"_settled", "_traced", "_written", "_with_traced"})
 _CAPTURED = (
     "a symbolic value is written into an array from outside of the function, which outlives the call: "
@@ -153,7 +153,7 @@ class Buffer(np.ndarray):
         if isinstance(out, Buffer):
             out[...] = function(*args, **{name: x for name, x in keywords.items() if name != "out"})
             return out
-        if function.__name__ in _WRITES and isinstance(args[0], Buffer) and has_traced([*args, *keywords.values()]):
+        if function.__name__ in WRITES and isinstance(args[0], Buffer) and has_traced([*args, *keywords.values()]):
             args[0]._written()
         return buffer(function(*settled(args), **settled(keywords)))
 
@@ -195,9 +195,10 @@ class Buffer(np.ndarray):
 
 def _add_at(ufunc: np.ufunc, array: Any, index: Any, value: Any) -> None:
     """`np.add.at`: entries that come several times are added several times."""
-    if ufunc is not np.add:
-        raise EindiffError(f"np.{ufunc.__name__}.at of symbolic arrays: only np.add.at is there")
-    (array._written() if isinstance(array, Buffer) else array).add_at(index, settled(value))
+    if ufunc not in (np.add, np.subtract):
+        raise EindiffError(f"np.{ufunc.__name__}.at of symbolic arrays: only np.add.at and np.subtract.at are there")
+    value = settled(value)
+    (array._written() if isinstance(array, Buffer) else array).add_at(index, value if ufunc is np.add else -value)
 
 
 def _target(out: Any, is_traced: bool) -> Any:

@@ -221,6 +221,75 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **keyw
     return found
 
 
+# Arrays side by side
+
+
+@named("concatenate")
+def concatenate(arrays: Sequence[Any], axis: Any = 0, **keywords: Any) -> Any:
+    """Arrays joined along an axis; those without entries add nothing."""
+    parts = [part for part in arrays if np.size(part)]
+    return FUNCTIONS["concatenate"]([as_expr(part) for part in parts], axis)
+
+
+@named("hstack")
+def hstack(tup: Sequence[Any], **keywords: Any) -> Any:
+    """Arrays side by side; those without entries add nothing."""
+    return FUNCTIONS["hstack"]([as_expr(part) for part in tup if np.size(part)])
+
+
+@named("append")
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    """One array after the other."""
+    return concatenate([np.ravel(arr), np.ravel(values)] if axis is None else [arr, values], axis or 0)
+
+
+@named("dstack")
+def dstack(tup: Sequence[Any]) -> Any:
+    """Arrays joined along the third axis."""
+    return np.concatenate([np.atleast_2d(a)[..., None] if np.ndim(a) < 3 else a for a in tup], 2)
+
+
+@named("rot90")
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+    """A matrix turned by right angles."""
+    for _ in range(k % 4):
+        m = np.flip(np.swapaxes(m, *axes), axes[0])
+    return m
+
+
+@named("hsplit")
+def hsplit(ary: Any, indices_or_sections: Any) -> Any:
+    """Parts along the second axis, or the only one."""
+    return np.split(ary, indices_or_sections, min(1, np.ndim(ary) - 1))
+
+
+@named("vsplit")
+def vsplit(ary: Any, indices_or_sections: Any) -> Any:
+    """Parts along the first axis."""
+    return np.split(ary, indices_or_sections, 0)
+
+
+@named("einsum")
+def einsum(*operands: Any, optimize: Any = False, **keywords: Any) -> Any:
+    """Einstein's notation; an axis of size 1 meets any."""
+    text, *arrays = operands
+    if not isinstance(text, str) or "." in text:
+        return FUNCTIONS["einsum"](*operands)
+    inputs, arrow, output = text.replace(" ", "").partition("->")
+    terms, sizes = inputs.split(","), dict[str, int]()
+    for term, array in zip(terms, arrays, strict=True):
+        for label, size in zip(term, np.shape(array), strict=False):
+            sizes[label] = max(size, sizes.get(label, 1))
+    for k, (term, array) in enumerate(zip(terms, arrays, strict=True)):
+        thin = [size == 1 < sizes[label] for label, size in zip(term, np.shape(array), strict=False)]
+        if any(thin):
+            arrays[k] = array[tuple([0 if is_thin else slice(None) for is_thin in thin])]
+            terms[k] = "".join(label for label, is_thin in zip(term, thin, strict=True) if not is_thin)
+    if not arrow:
+        output = "".join(sorted(label for label in set(inputs) - {","} if inputs.count(label) == 1))
+    return FUNCTIONS["einsum"](f"{','.join(terms)}->{output}", *arrays)
+
+
 # Writing
 
 

@@ -13,6 +13,28 @@ from eindiff.tracing.numpy import protocol
 from eindiff.tracing.questions import current
 
 
+class Flat:
+    """The entries of an array one after the other."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def _places(self, index: Any) -> Any:
+        return np.unravel_index(np.arange(np.size(self._array))[index], np.shape(self._array))
+
+    def __len__(self) -> int:
+        return np.size(self._array)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._array[self._places(index)]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._array[self._places(index)] = value
+
+    def __iter__(self) -> Any:
+        return (self[k] for k in range(len(self)))
+
+
 class Methods(NDArrayOperatorsMixin):
     """The methods of a traced array."""
 
@@ -69,6 +91,16 @@ class Methods(NDArrayOperatorsMixin):
     def mT(self) -> Any:
         """The last two axes exchanged."""
         return self._call("swapaxes", (-1, -2), {})
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that NumPy would need."""
+        return int(np.prod(self.shape)) * self.dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an entry."""
+        return self.dtype.itemsize
 
     @property
     def device(self) -> str:

@@ -116,18 +116,37 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     return scattered(as_expr(weights), [Place((0,), places)], [size])
 
 
+_NEUTRAL = {"sum": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf, "mean": 0.0}
+_JOIN = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def reduced(name: str, a: Any, axis: Any = None, where: Any = True, initial: Any = None, **keywords: Any) -> Any:
+    """A reduction of the entries where a condition holds, and of a number to start with."""
+    chosen = a if where is True else np.where(where, a, _NEUTRAL[name])
+    if name == "mean":
+        count = np.sum(np.broadcast_to(np.where(where, 1.0, 0.0), np.shape(a)), axis=axis, **keywords)
+        return np.sum(chosen, axis=axis, **keywords) / count
+    found = getattr(np, name)(chosen, axis=axis, **keywords)
+    is_neutral = initial is None or (isinstance(initial, int | float) and initial == _NEUTRAL[name])
+    return found if is_neutral else _JOIN[name](found, initial)
+
+
+def accumulated(ufunc: np.ufunc, a: Any, axis: int = 0) -> Any:
+    """Running results of a ufunc along an axis."""
+    lines = np.moveaxis(a, axis, 0)
+    found = [lines[0]]
+    for k in range(1, len(lines)):
+        found.append(ufunc(found[-1], lines[k]))
+    return np.stack(found, axis)
+
+
 # Running products and differences
 
 
 @named("cumprod")
 def cumprod(a: Any, axis: Any = None) -> Any:
     """Running products along an axis; of all entries in order if none is given."""
-    a, axis = _flat(a, axis)
-    lines = np.moveaxis(a, axis, 0)
-    found = [lines[0]]
-    for k in range(1, len(lines)):
-        found.append(found[-1] * lines[k])
-    return np.stack(found, axis)
+    return accumulated(np.multiply, *_flat(a, axis))
 
 
 @named("cumulative_sum")

@@ -6,39 +6,48 @@ import builtins
 import math
 from collections.abc import Callable
 from functools import wraps
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from eindiff.tracing.numpy.buffers import buffer, settled
+from eindiff.tracing.numpy.buffers import WRITES, Buffer, buffer, settled
 from eindiff.tracing.numpy.traced_array import TracedArray, expression, has_traced, made, stacked
 
 # Python's numbers
 
 
 class _FloatType(type):
-    """The type of Python's numbers, which makes a traced number of a traced array."""
+    """The type of numbers of one kind, which makes a traced number of a traced array."""
+
+    kind: type
 
     def __call__(cls, value: Any = 0.0) -> Any:
-        return value.item() if type(value) is TracedArray else builtins.float(value)
+        return value.item() if type(value) is TracedArray else cls.kind(value)
 
     def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, builtins.float)
+        return isinstance(value, cls.kind)
 
     def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, builtins.float)
+        return issubclass(kind, cls.kind)
 
     def __eq__(cls, other: object) -> bool:
-        return other is cls or other is builtins.float
+        return other is cls or other is cls.kind
 
     def __hash__(cls) -> int:
-        return hash(builtins.float)
+        return hash(cls.kind)
 
 
 class Float(builtins.float, metaclass=_FloatType):
     """Python's `float`, for traced numbers too; NumPy takes it for the same type."""
 
-    dtype = np.dtype(builtins.float)
+    kind, dtype = builtins.float, np.dtype(builtins.float)
+
+
+class Float64(np.float64, metaclass=_FloatType):
+    """NumPy's `float64`, for traced numbers too."""
+
+    kind, dtype = np.float64, np.dtype(np.float64)  # type: ignore[assignment]
 
 
 BUILTINS = {"float": Float}
@@ -103,14 +112,31 @@ def _array(original: Callable, copies: bool) -> Callable:
     return array
 
 
-def _filled(original: Callable, function: Callable) -> Callable:
-    """A function that makes arrays: for traced numbers too, and of arrays that may become symbolic."""
+# Functions of several arrays, in a list or a tuple
+_OF_SEVERAL = frozenset({
+    "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack", "block", "select", "choose", "piecewise",
+    "lexsort", "ix_", "linalg.multi_dot",
+})  # fmt: skip
+
+
+def _arrays_of(name: str, args: tuple[Any, ...]) -> list[Any]:
+    """Arguments with arrays in the places of lists of traced numbers."""
+    if name not in _OF_SEVERAL:
+        return [stacked(x) if isinstance(x, list | tuple) and has_traced(x) else x for x in args]
+    several = [stacked(x) if isinstance(x, list | tuple) and has_traced(x) and name != "block" else x for x in args[0]]
+    return [type(args[0])(several) if isinstance(args[0], list | tuple) else args[0], *args[1:]]
+
+
+def _filled(original: Callable, function: Callable, name: str = "") -> Callable:
+    """A function of NumPy: for lists of traced numbers too, with arrays as results that may become symbolic."""
 
     @wraps(original)
     def made_of(*args: Any, **keywords: Any) -> Any:
-        if has_traced(settled([args, list(keywords.values())])):
-            return function(*args, **keywords)
-        return buffer(original(*args, **keywords))
+        given = settled(args)
+        if not has_traced([given, list(keywords.values())]):
+            return buffer(original(*args, **keywords))
+        is_written = bool(args) and original.__name__ in WRITES and isinstance(args[0], Buffer)
+        return function(*(args if is_written else _arrays_of(name, given)), **keywords)
 
     return made_of
 
@@ -133,15 +159,25 @@ _MADE: dict[str, Callable] = {
     "logspace": lambda *args, base=10.0, **keywords: base ** np.linspace(*args, **keywords),
     "geomspace": lambda a, b, *args, **keywords: np.exp(np.linspace(np.log(a), np.log(b), *args, **keywords)),
 }  # fmt: skip
-_LIKE = (
-    "zeros", "ones", "empty", "identity", "linspace", "tri", "fromfunction", "indices", "meshgrid", "vander", "copy",
-    "zeros_like", "ones_like", "empty_like", "full_like", "diag", "tile", "repeat", "concatenate", "stack", "hstack",
-    "vstack", "column_stack", "outer", "fromiter", "diagflat", "block", "pad", "roll", "kron",
-)  # fmt: skip
+
+
+def _functions(module: Any, prefix: str) -> dict[str, Callable]:
+    """The functions of a module that take arrays or make them."""
+    found = {}
+    for name in dir(module):
+        function = getattr(module, name)
+        is_plain = not isinstance(function, type | np.ufunc | ModuleType) and callable(function)
+        if is_plain and not name.startswith("_") and str(getattr(function, "__module__", "")).startswith("numpy"):
+            found[name] = _filled(function, function, prefix + name)
+    return found
+
+
+LINALG = _functions(np.linalg, "linalg.")
 ARRAYS: dict[str, Any] = {
+    **_functions(np, ""),
+    "float64": Float64, "double": Float64,
     "array": _array(np.array, True), "asarray": _array(np.asarray, False), "asanyarray": _array(np.asanyarray, False),
     "ascontiguousarray": _array(np.ascontiguousarray, False), "asfortranarray": _array(np.asfortranarray, False),
     "asarray_chkfinite": _array(np.asarray_chkfinite, False),
     **{name: _filled(getattr(np, name), function) for name, function in _MADE.items()},
-    **{name: _filled(getattr(np, name), getattr(np, name)) for name in _LIKE},
 }  # fmt: skip

@@ -22,8 +22,8 @@ from eindiff.functions import indexing as ix
 from eindiff.functions.multilinear import as_expr, short
 from eindiff.tracing.numpy import protocol
 from eindiff.tracing.numpy.complex_array import complex_ufunc, is_complex
-from eindiff.tracing.numpy.methods import Methods
-from eindiff.tracing.numpy.numeric import COMPOSITE
+from eindiff.tracing.numpy.methods import Flat, Methods
+from eindiff.tracing.numpy.numeric import COMPOSITE, accumulated, reduced
 from eindiff.tracing.numpy.types import FLOAT, function_type, of_type, result_type, ufunc_type
 from eindiff.tracing.numpy.values import DISCRETE, ONLY_ASKED, TRUTHS, Values, ask, asking
 from eindiff.tracing.places import placed, scattered
@@ -93,6 +93,11 @@ class TracedArray(Methods, Values):
 
     def __iter__(self) -> Iterator[Any]:
         return (self[k] for k in range(len(self)))
+
+    @property
+    def flat(self) -> Flat:
+        """All entries in row-major order, to be read and written."""
+        return Flat(self)
 
     def __repr__(self) -> str:
         return repr(expression(self))
@@ -204,10 +209,16 @@ class TracedArray(Methods, Values):
         if out is not None and not (len(out) == 1 and _is_traced(out[0])):
             keywords["out"] = out
         inputs = joined(inputs)
+        if (chosen := keywords.pop("where", True)) is not True:
+            return _chosen_only(ufunc, method, inputs, None if out is None else out[0], chosen, keywords)
+        if method == "accumulate" and ufunc is not np.add:
+            return accumulated(ufunc, *inputs, **keywords)
+        if method == "__call__" and any(isinstance(x, np.ndarray) and not x.size for x in inputs):
+            return np.empty(np.broadcast_shapes(*map(np.shape, inputs)), ufunc_type(ufunc, method, inputs))
         if any(map(is_complex, inputs)):
             return complex_ufunc(ufunc, method, inputs, keywords)
-        if method == "at" and ufunc is np.add:
-            return inputs[0].add_at(*inputs[1:])
+        if method == "at" and ufunc in (np.add, np.subtract):
+            return inputs[0].add_at(inputs[1], inputs[2] if ufunc is np.add else -inputs[2])
         asks = method == "__call__" and ufunc.__name__ in TRUTHS and not keywords
         if asks and ufunc.__name__ in ONLY_ASKED and (answer := ask(ufunc, inputs)) is not NotImplemented:
             return answer if out is None else _into(out[0], answer)
@@ -227,6 +238,8 @@ class TracedArray(Methods, Values):
             return _viewed(name, function, args, keywords)
         if keywords.get("out") is not None:
             return _into(keywords["out"], function(*args, **{k: x for k, x in keywords.items() if k != "out"}))
+        if not keywords.keys().isdisjoint(("where", "initial")) and name in ("sum", "mean", "prod", "max", "min"):
+            return reduced(name, *args, **keywords)
         is_discrete = name in DISCRETE or (name == "where" and len(args) == 1)
         if is_discrete and (found := ask(function, args, keywords)) is not NotImplemented:
             return found
@@ -277,6 +290,16 @@ class TracedArray(Methods, Values):
 
     def __deepcopy__(self, memo: object) -> TracedArray:
         return self.__copy__()
+
+
+def _chosen_only(ufunc: np.ufunc, method: str, inputs: Any, out: Any, chosen: Any, keywords: dict[str, Any]) -> Any:
+    """A ufunc of the entries where a condition holds; all others are as they were."""
+    if method != "__call__":
+        neutral = {"multiply": 1.0, "maximum": -np.inf, "minimum": np.inf}.get(ufunc.__name__, 0.0)
+        return getattr(ufunc, method)(np.where(chosen, inputs[0], neutral), *inputs[1:], **keywords)
+    found = ufunc(*inputs, **keywords)
+    result = np.where(chosen, found, np.zeros_like(found) if out is None else out)
+    return result if out is None else _into(out, result)
 
 
 def _into(out: Any, value: Any) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 from eindiff.core.errors import EindiffError
 from eindiff.tracing.closures import contents_of, names_of
 from eindiff.tracing.numpy.buffers import Memory, buffer, owner
-from eindiff.tracing.numpy.replaced import ARRAYS, BUILTINS, MATH
+from eindiff.tracing.numpy.replaced import ARRAYS, BUILTINS, LINALG, MATH
 from eindiff.tracing.numpy.traced_array import unwrapped, wrapped
 from eindiff.tracing.unsupported import RANDOM
 
@@ -84,11 +84,15 @@ def _with_expressions(f: Any) -> Any:
     return function
 
 
-_NUMPY = _Module(np, {**ARRAYS, "random": _Random("np.random", np.random)}, lambda value: value)
+_LINALG = _Module(np.linalg, LINALG, lambda value: value)
+_NUMPY = _Module(
+    np, {**ARRAYS, "linalg": _LINALG, "random": _Random("np.random", np.random)}, lambda value: value
+)
 _MATH = _Module(math, MATH, lambda value: value)
 _REPLACED = {
     **{id(getattr(np, name)): function for name, function in ARRAYS.items()},
     **{id(getattr(math, name)): function for name, function in MATH.items()},
+    **{id(getattr(np.linalg, name)): function for name, function in LINALG.items()},
 }
 # What shows other functions, also where it is imported inside
 _NAMED = {"numpy", "random", "eindiff", "math", *BUILTINS}
@@ -123,6 +127,8 @@ class View:
         self._memory = memory
         self._seen: dict[FunctionType, FunctionType] = {}  # functions, and what is in their places
         self._globals: dict[int, _Globals] = {}  # by the globals that they show
+        self._classes: dict[type, type] = {}
+        self._objects: dict[int, tuple[Any, Any]] = {}  # by identity; they are kept alive
 
     def of(self, value: Any, name: str = "") -> Any:
         """A value as the traced function sees it, under a name."""
@@ -134,7 +140,7 @@ class View:
             case MethodType() | BuiltinMethodType() if isinstance(value.__self__, _SOURCES):
                 return _random(value.__name__)
             case MethodType() if isinstance(value.__func__, FunctionType):
-                return MethodType(self._function(value.__func__), value.__self__)
+                return MethodType(self._function(value.__func__), self.of(value.__self__))
             case partial():
                 args, keywords = map(self.of, value.args), {k: self.of(x) for k, x in value.keywords.items()}
                 return partial(self.of(value.func), *args, **keywords)
@@ -147,6 +153,10 @@ class View:
                 return buffer(value)
             case _ if isinstance(value, _SOURCES):
                 return _Random(name or type(value).__name__, value)
+            case type() if _is_own(value):
+                return self._class(value)
+            case _ if _is_own(type(value)) and _is_plain_object(value):
+                return self._object(value)
         return _REPLACED.get(id(value), value)
 
     def _of_scipy(self, value: Any) -> Any:
@@ -165,21 +175,51 @@ class View:
             return value
         return dict(zip(value, parts, strict=True)) if isinstance(value, dict) else type(value)(parts)
 
+    def _class(self, kind: type) -> type:
+        """A class of the user's own with methods that see what the view shows."""
+        if kind not in self._classes:
+            own: dict[str, Any] = {name: self._method(part) for name, part in vars(kind).items() if _is_method(part)}
+            own |= {"__getattribute__": lambda this, name: self._attribute(this, name), "__module__": kind.__module__}
+            bases = (kind, *[self._class(base) for base in kind.__bases__ if _is_own(base)])  # `super()` finds them
+            self._classes[kind] = type(kind.__name__, bases, own)
+        return self._classes[kind]
+
+    def _method(self, part: Any) -> Any:
+        match part:
+            case staticmethod() | classmethod():
+                return type(part)(self.of(part.__func__))
+            case property():
+                return property(*[part and self.of(part) for part in (part.fget, part.fset, part.fdel)])
+        return self._function(part)
+
+    def _attribute(self, this: Any, name: str) -> Any:
+        found = object.__getattribute__(this, name)
+        return found if name.startswith("__") or isinstance(found, MethodType) else self.of(found, name)
+
+    def _object(self, value: Any) -> Any:
+        """An object whose methods see what the view shows; what they assign is assigned to the object itself."""
+        if id(value) not in self._objects:
+            shown: Any = object.__new__(self._class(type(value)))
+            object.__setattr__(shown, "__dict__", value.__dict__)
+            self._objects[id(value)] = (value, shown)
+        return self._objects[id(value)][1]
+
     def callable(self, f: Callable) -> Callable:
         """A function, or an object that is called like one, as it is traced."""
         call = type(f).__call__
-        return MethodType(self._function(call), f) if isinstance(call, FunctionType) else self.of(f)
+        return MethodType(self._function(call), self.of(f)) if isinstance(call, FunctionType) else self.of(f)
 
     def keep(self) -> None:
         """Assign the globals that the functions have assigned, and let go of the functions."""
         for space in self._globals.values():
             space.keep()
+        self._objects.clear()
         self._seen.clear()  # their cells show arrays, which would live until Python looks for circles
 
     def _module(self, module: ModuleType) -> Any:
         name = module.__name__
-        if module is np or module is math:
-            return _NUMPY if module is np else _MATH
+        if module in (np, np.linalg, math):
+            return {np: _NUMPY, np.linalg: _LINALG, math: _MATH}[module]
         if name in ("numpy.random", "random"):
             return _Random(name, module)
         if name == "eindiff":
@@ -210,7 +250,8 @@ class View:
     def _made(self, f: FunctionType) -> FunctionType:
         """The same code with other globals; cells are the same where they hold no function or module."""
         space = self._globals.setdefault(id(f.__globals__), _Globals(f.__globals__, self))
-        cells = tuple([CellType() if _is_replaceable(contents_of(cell)) else cell for cell in f.__closure__ or ()])
+        pairs = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
+        cells = tuple([CellType() if _is_seen_other(name, cell) else cell for name, cell in pairs])
         other = FunctionType(f.__code__, space, f.__name__, f.__defaults__, cells)
         other.__kwdefaults__, other.__qualname__ = f.__kwdefaults__, f.__qualname__
         return other
@@ -225,6 +266,29 @@ class View:
                 new.cell_contents = self.of(old.cell_contents, name)
         other.__defaults__ = f.__defaults__ and tuple(map(self.of, f.__defaults__))
         other.__kwdefaults__ = f.__kwdefaults__ and {k: self.of(x, k) for k, x in f.__kwdefaults__.items()}
+
+
+def _is_own(kind: type) -> bool:
+    """Whether a class is of the user's own, and made in the usual way."""
+    module = sys.modules.get(kind.__module__)
+    if module is None or type(kind) is not type or issubclass(kind, (BaseException, tuple, np.ndarray)):
+        return False
+    return not is_library(module) and getattr(kind, "__getattribute__", None) is object.__getattribute__
+
+
+def _is_plain_object(value: Any) -> bool:
+    """Whether all that an object has is in its dictionary."""
+    kinds = [kind for kind in type(value).__mro__ if kind is not object]
+    return all(_is_own(kind) and "__slots__" not in vars(kind) for kind in kinds) and hasattr(value, "__dict__")
+
+
+def _is_seen_other(name: str, cell: CellType) -> bool:
+    """Whether a function is to see something else in a cell; that of `super()` stays."""
+    return name != "__class__" and _is_replaceable(contents_of(cell))
+
+
+def _is_method(part: Any) -> bool:
+    return isinstance(part, FunctionType | staticmethod | classmethod | property)
 
 
 def is_library(module: ModuleType) -> bool:
@@ -244,8 +308,10 @@ def _is_replaceable(value: Any) -> bool:
     """Whether there may be something else for a value, or for what a container holds."""
     if _is_of_scipy(value):
         return True
+    if _is_own(value if isinstance(value, type) else type(value)):
+        return True
     kinds = (FunctionType, MethodType, partial, ModuleType, np.ndarray, *_SOURCES)
-    return any(isinstance(part, kinds) or id(part) in _REPLACED for part in (value, *_parts(value)))
+    return any(isinstance(part, kinds) or _has_other(part) for part in (value, *_parts(value)))
 
 
 def _values(f: FunctionType) -> Iterator[Any]:
@@ -284,8 +350,9 @@ def _is_of_scipy(value: Any) -> bool:
 
 def _has_other(value: Any) -> bool:
     if isinstance(value, ModuleType):
-        return value in (np, math) or value.__name__ in ("numpy.random", "random", "eindiff") or _is_of_scipy(value)
-    if type(value) is np.ndarray:
+        named = value.__name__ in ("numpy.random", "random", "eindiff")
+        return named or value in (np, np.linalg, math) or _is_of_scipy(value)
+    if type(value) is np.ndarray or _is_own(value if isinstance(value, type) else type(value)):
         return True
     if _is_of_scipy(value):
         return True

@@ -34,10 +34,10 @@ class Traceable:
             args, keywords = (*args, *self._args), {**(self._keywords or {}), **keywords}
             if not has_traced([*args, *keywords.values()]):
                 return getattr(self._original, name)(*args, **keywords)
-            if name not in METHODS or self._name not in DISTRIBUTIONS:
-                known = f"only {', '.join(METHODS)} of {', '.join(sorted(DISTRIBUTIONS))} have a symbolic form"
+            if name.lstrip("_") not in METHODS:
+                known = f"only {', '.join(METHODS)} have a symbolic form"
                 raise EindiffError(f"scipy.stats.{self._name}.{name} of symbolic arrays: {known}")
-            return _asked(name, self._name, *args, **keywords)
+            return _asked(name.lstrip("_"), self._name, *args, **keywords)
 
         found = getattr(self._original, name)
         return method if callable(found) or is_frozen else found
