@@ -87,13 +87,15 @@ def _entry(problem: Problem, times: dict[str, float] | None) -> tuple[str, str]:
     function = problem.function()
     question = {"expression": problem.expression, "wrt": [problem.by], "declarations": problem.declarations, "order": 2}
     drawn = structure({**question, "sizes": problem.drawn})
-    hessian = ed.to_text(ed.hessian(function, problem.by), style="unicode", names=False)
+    hessian = ed.hessian(function, problem.by)
+    short = len(ed.to_text(hessian, names=False)) <= LONGEST
     lines = [
         f"## {problem.title}", problem.text,
         _formula(function),
         f"Gradient by `{problem.by}`:",
         _formula(ed.gradient(function, problem.by)),
-        f"Hessian: `{hessian}`" if len(hessian) <= LONGEST else "Hessian: long; run the code below.",
+        "Hessian:" if short else "Hessian: long; run the code below.",
+        _formula(hessian) if short else "",
         f"![Where the Hessian has entries](gallery/{problem.key}.svg){{ width=260 }}",
         f"**{drawn['name']}**. {drawn['explanation']}",
         f"```python\nf = ed.parse({_quoted(problem.expression)}, {_quoted(problem.declarations)})\n"
@@ -109,7 +111,7 @@ def _entry(problem: Problem, times: dict[str, float] | None) -> tuple[str, str]:
 def _formula(expr: ed.Expr) -> str:
     """A formula that browsers show."""
     (line,) = Equations.of(expr, "matrix", names=False).lines
-    return f'<div class="formula">{whole(MathmlStyle().text(line.tree))}</div>'
+    return f'<div class="formula" tabindex="0">{whole(MathmlStyle().text(line.tree))}</div>'
 
 
 def _quoted(text: str) -> str:
