@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import eindiff as ed
 from eindiff.functions.table import TABLE as ROWS
@@ -162,12 +163,13 @@ def _whole() -> str:
 
 
 def _usage(name: str) -> str:
-    """How a function is written, with nothing that ends a cell of a table."""
-    return TABLE[name].usage.replace("|", "\\|")
+    """How a function is called, in one or two ways."""
+    calls = re.findall(rf"{name}\([^)]*\)", TABLE[name].usage)
+    return "`, `".join(calls[:2]) or name
 
 
 def _constants() -> str:
-    rows = [f"| `{TABLE[name].usage}` | {text} |" for name, text in CONSTANTS.items()]
+    rows = [f"| `{_usage(name)}` | {text} |" for name, text in CONSTANTS.items()]
     return "## Constants\n\n| function | meaning |\n|---|---|\n" + "\n".join(rows) + "\n"
 
 
