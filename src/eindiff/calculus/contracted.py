@@ -25,7 +25,19 @@ def _direction(operation: str, v: Expr | str, shape: tuple) -> Expr:
 
 
 def jvp(y: Expr, x: Expr | str, v: Expr | str) -> Expr:
-    """The derivative of y by x in direction v: forward mode started with ẋ = v."""
+    """The derivative of y by x in direction v: forward mode started with ẋ = v.
+
+    Args:
+        y: an expression
+        x: a variable, or its name
+        v: a direction: an expression in the shape of x, or a name for one
+
+    >>> A, x, v = ed.matrix("A", "m", "n"), ed.vector("x", "n"), ed.vector("v", "n")
+    >>> print(ed.to_text(ed.jvp(ed.exp(A @ x), x, v)))
+    (A*v) .* exp(A*x)
+
+    See also: `vjp`, `hvp`, `jacobian`.
+    """
     x = find_variable(y, x)
     v = _direction("jvp", v, x.shape)
     if x.symmetries:
@@ -35,7 +47,19 @@ def jvp(y: Expr, x: Expr | str, v: Expr | str) -> Expr:
 
 
 def vjp(y: Expr, x: Expr | str, u: Expr | str) -> Expr:
-    """The derivative by x of the inner product of y with u: reverse mode started with ȳ = u."""
+    """The derivative by x of the inner product of y with u: reverse mode started with ȳ = u.
+
+    Args:
+        y: an expression
+        x: a variable, or its name
+        u: weights: an expression in the shape of y, or a name for one
+
+    >>> A, x, u = ed.matrix("A", "m", "n"), ed.vector("x", "n"), ed.vector("u", "m")
+    >>> print(ed.to_text(ed.vjp(ed.exp(A @ x), x, u)))
+    A'*(u .* exp(A*x))
+
+    See also: `jvp`, `gradient`.
+    """
     x = find_variable(y, x)
     [result] = pulled(y, [x], _direction("vjp", u, y.shape))
     if result is None:
@@ -44,14 +68,38 @@ def vjp(y: Expr, x: Expr | str, u: Expr | str) -> Expr:
 
 
 def hvp(f: Expr, x: Expr | str, v: Expr | str) -> Expr:
-    """The Hessian times a direction, at the cost of a few gradients."""
+    """The Hessian times a direction, at the cost of a few gradients.
+
+    Args:
+        f: a scalar expression
+        x: a variable, or its name
+        v: a direction: an expression in the shape of x, or a name for one
+
+    >>> X, w, v = ed.matrix("X", "m", "n"), ed.vector("w", "n"), ed.vector("v", "n")
+    >>> print(ed.to_text(ed.hvp(ed.sum(ed.exp(X @ w)), w, v)))
+    X'*(exp(X*w) .* (X*v))
+
+    See also: `hessian`, `quadratic_form`, `jvp`.
+    """
     check_scalar("hvp", f)
     x = find_variable(f, x)
     return jvp(derivative(f, x), x, v)
 
 
 def quadratic_form(f: Expr, x: Expr | str, v: Expr | str) -> Expr:
-    """`v'Hv`: the second derivative along a direction."""
+    """`v'Hv`: the second derivative along a direction.
+
+    Args:
+        f: a scalar expression
+        x: a variable, or its name
+        v: a direction: an expression in the shape of x, or a name for one
+
+    >>> X, w, v = ed.matrix("X", "m", "n"), ed.vector("w", "n"), ed.vector("v", "n")
+    >>> print(ed.to_text(ed.quadratic_form(ed.sum(w**3), w, v)))
+    6*sum(v.^2 .* w)
+
+    See also: `hvp`.
+    """
     check_scalar("quadratic_form", f)
     x = find_variable(f, x)
     v = _direction("quadratic_form", v, x.shape)
@@ -59,7 +107,18 @@ def quadratic_form(f: Expr, x: Expr | str, v: Expr | str) -> Expr:
 
 
 def hessian_diagonal(f: Expr, x: Expr | str) -> Expr:
-    """The diagonal of the Hessian, in the shape of x. The Hessian itself is never formed."""
+    """The diagonal of the Hessian, in the shape of x. The Hessian itself is never formed.
+
+    Args:
+        f: a scalar expression
+        x: a variable, or its name
+
+    >>> X, w, v = ed.matrix("X", "m", "n"), ed.vector("w", "n"), ed.vector("v", "n")
+    >>> print(ed.to_text(ed.hessian_diagonal(ed.sum(ed.exp(X @ w)), w)))
+    X'.^2*exp(X*w)
+
+    See also: `hessian`, `laplacian`.
+    """
     check_scalar("hessian_diagonal", f)
     x = find_variable(f, x)
     h = derivative(f, x, x)
@@ -68,7 +127,20 @@ def hessian_diagonal(f: Expr, x: Expr | str) -> Expr:
 
 
 def cut(y: Expr, x: Expr | str, nodes: Sequence[Expr]) -> Expr:
-    """`∂y/∂x = Σ_v v̄ *_(s1 sv, sv s2, s1 s2) v̇` over the nodes of a cut between x and y (section 3.3)."""
+    """`∂y/∂x = Σ_v v̄ *_(s1 sv, sv s2, s1 s2) v̇` over the nodes of a cut between x and y (section 3.3).
+
+    Args:
+        y: an expression
+        x: a variable, or its name
+        nodes: parts of y such that every way from y to x goes through just one of them
+
+    >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
+    >>> y = ed.sum(ed.exp(A @ x))
+    >>> ed.cut(y, x, [A @ x]) == ed.gradient(y, x)
+    True
+
+    See also: `derivative`.
+    """
     y, x, nodes = plain(y), find_variable(y, x), [plain(node) for node in nodes]
     _check_cut(y, x, nodes)
     bars = pullbacks(y, nodes, unit(y))

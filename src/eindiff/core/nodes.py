@@ -34,7 +34,14 @@ _interning = reentrant_lock()
 
 
 class Expr:
-    """A tensor expression. See `Variable`, `Constant`, `Einsum`, `Add`, `Map` and `Apply`."""
+    """A tensor expression. See `Variable`, `Constant`, `Einsum`, `Add`, `Map` and `Apply`.
+
+    >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
+    >>> (A @ x).shape, (A @ x).ndim, A.T.shape
+    (('m',), 1, ('n', 'm'))
+
+    See also: `variables`, `matrix`, `to_text`.
+    """
 
     __slots__ = ("__weakref__", "_facts", "_interval", "_levels", "digest", "shape", "symmetries")
 
@@ -333,7 +340,16 @@ def is_contraction(node: Expr) -> TypeGuard[Einsum]:
 
 
 def variables(*outputs: Expr) -> list[Variable]:
-    """The variables of some expressions, by name."""
+    """The variables of some expressions, by name.
+
+    Args:
+        *outputs: expressions
+
+    >>> [x.name for x in ed.variables(ed.matrix("A", "m", "n") @ ed.vector("x", "n"))]
+    ['A', 'x']
+
+    See also: `parse`.
+    """
     return sorted({n for n in topological(outputs) if isinstance(n, Variable)}, key=lambda v: v.name)
 
 

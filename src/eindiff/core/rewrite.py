@@ -75,10 +75,12 @@ def rewrite_log() -> Iterator[list[Applied]]:
     """Collect the rules applied inside a `with` block.
 
     >>> import eindiff as ed
-    >>> with rewrite_log() as log:
+    >>> with ed.rewrite_log() as log:
     ...     _ = ed.log(ed.exp(ed.vector("x", "n")))
     >>> [entry.rule for entry in log]
     ['log_of_exp']
+
+    See also: `simplify`.
     """
     log: list[Applied] = []
     token = _log.set(log)

@@ -184,7 +184,16 @@ arctan: Elementwise = elementwise(
 
 
 def arctan2(y: Operand, x: Operand) -> Expr:
-    """The angle of the point (x, y), between -pi and pi."""
+    """The angle of the point (x, y), between -pi and pi.
+
+    Args:
+        y, x: tensors of one shape, or numbers
+
+    >>> round(float(ed.evaluate(ed.arctan2(ed.scalar("y"), ed.scalar("x")), {"y": 1.0, "x": 0.0})), 4)
+    1.5708
+
+    See also: `arctan`.
+    """
     return construct.map_(_arctan2, broadcast("arctan2", [as_expr(y), as_expr(x)]))
 
 
@@ -350,17 +359,44 @@ _inverse_or_zero = row(
 
 
 def maximum(a: Operand, b: Operand) -> Expr:
-    """The larger entry of the two; where they are equal the derivative is shared evenly."""
+    """The larger entry of the two; where they are equal the derivative is shared evenly.
+
+    Args:
+        a, b: tensors of one shape, or numbers
+
+    >>> ed.evaluate(ed.maximum(ed.vector("x", "n"), 0), {"x": [1.0, -1.0]})
+    array([1., 0.])
+
+    See also: `minimum`, `max`, `relu`.
+    """
     return construct.map_(_maximum, broadcast("maximum", [as_expr(a), as_expr(b)]))
 
 
 def minimum(a: Operand, b: Operand) -> Expr:
-    """The smaller entry of the two; where they are equal the derivative is shared evenly."""
+    """The smaller entry of the two; where they are equal the derivative is shared evenly.
+
+    Args:
+        a, b: tensors of one shape, or numbers
+
+    >>> ed.evaluate(ed.minimum(ed.vector("x", "n"), 2), {"x": [1.0, 3.0]})
+    array([1., 2.])
+
+    See also: `maximum`, `min`.
+    """
     return multiply(-1, maximum(multiply(-1, a), multiply(-1, b)))
 
 
 def greater(a: Operand, b: Operand) -> Expr:
-    """1 where a > b, else 0. `a > b` is the same."""
+    """1 where a > b, else 0. `a > b` is the same.
+
+    Args:
+        a, b: tensors of one shape, or numbers
+
+    >>> ed.evaluate(ed.greater(ed.vector("x", "n"), 0), {"x": [1.0, -1.0]})
+    array([1., 0.])
+
+    See also: `where`, `step`.
+    """
     return construct.map_(_greater, broadcast(">", [as_expr(a), as_expr(b)]))
 
 
@@ -370,7 +406,19 @@ def equal(a: Operand, b: Operand) -> Expr:
 
 
 def where(condition: Operand, a: Operand, b: Operand) -> Expr:
-    """Entries of `a` where the condition holds (is not 0), else of `b`."""
+    """Entries of `a` where the condition holds (is not 0), else of `b`.
+
+    Args:
+        condition: a comparison, such as `x > 0`, or numbers
+        a: entries where it holds
+        b: entries elsewhere
+
+    >>> x = ed.vector("x", "n")
+    >>> ed.evaluate(ed.where(x > 0, x, 2 * x), {"x": [1.0, -1.0]})
+    array([ 1., -2.])
+
+    See also: `maximum`, `greater`.
+    """
     return construct.map_(_where, broadcast("where", [as_expr(condition), as_expr(a), as_expr(b)]))
 
 

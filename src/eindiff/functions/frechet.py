@@ -149,17 +149,47 @@ def _frechet_pullback(node: Apply, index: int, cotangent: Expr) -> Expr:
 
 
 def expm(a: Operand) -> Expr:
-    """The matrix exponential."""
+    """The matrix exponential.
+
+    Args:
+        a: a square matrix, or a stack of them
+
+    >>> ed.evaluate(ed.expm(ed.matrix("A", 2, 2)), {"A": np.zeros((2, 2))})
+    array([[1., 0.],
+           [0., 1.]])
+
+    See also: `logm`, `sqrtm`, `exp`.
+    """
     return construct.apply(frechet_function("expm", 0), (square_matrix("expm", a),))
 
 
 def logm(a: Operand) -> Expr:
-    """The principal matrix logarithm."""
+    """The principal matrix logarithm.
+
+    Args:
+        a: a square matrix, or a stack of them, without eigenvalues on the negative axis
+
+    >>> ed.evaluate(ed.logm(ed.matrix("A", 2, 2)), {"A": np.eye(2)})
+    array([[0., 0.],
+           [0., 0.]])
+
+    See also: `expm`.
+    """
     return construct.apply(frechet_function("logm", 0), (square_matrix("logm", a),))
 
 
 def sqrtm(a: Operand) -> Expr:
-    """The principal matrix square root."""
+    """The principal matrix square root.
+
+    Args:
+        a: a square matrix, or a stack of them, without eigenvalues on the negative axis
+
+    >>> ed.evaluate(ed.sqrtm(ed.matrix("A", 2, 2)), {"A": 4 * np.eye(2)})
+    array([[2., 0.],
+           [0., 2.]])
+
+    See also: `expm`, `chol`.
+    """
     return construct.apply(frechet_function("sqrtm", 0), (square_matrix("sqrtm", a),))
 
 

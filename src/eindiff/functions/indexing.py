@@ -21,7 +21,17 @@ from eindiff.functions.multilinear import Operand, as_expr, axis_of, outer, shor
 
 
 def reshape(a: Operand, shape: Size | Sequence[Size]) -> Expr:
-    """The same entries in row-major order with another shape; one size may be -1."""
+    """The same entries in row-major order with another shape; one size may be -1.
+
+    Args:
+        a: a tensor expression, an array or a number
+        shape: one size or several
+
+    >>> ed.reshape(ed.matrix("A", 2, 6), (3, -1)).shape
+    (3, 4)
+
+    See also: `vec`.
+    """
     a = as_expr(a)
     new = _new_shape(a, shape.tolist() if isinstance(shape, np.ndarray) else shape)
     labels = fresh_labels(len(new), range(a.ndim))
@@ -281,7 +291,18 @@ def _slice_bounds(a: Expr, size: Size, entry: slice) -> tuple[Size, Size, int]:
 
 
 def take(a: Operand, indices: Any, axis: int = 0) -> Expr:
-    """The entries at the given indices along an axis."""
+    """The entries at the given indices along an axis.
+
+    Args:
+        a: a tensor expression, an array or a number
+        indices: whole numbers, or an array of them; or `ed.indices(...)`
+        axis: the axis that they are indices of
+
+    >>> ed.evaluate(ed.take(ed.vector("x", "n"), [2, 0]), {"x": [1.0, 2.0, 3.0]})
+    array([3., 1.])
+
+    See also: `indices`.
+    """
     a = as_expr(a)
     axis = axis_of("take", a, axis)
     chosen = indices if isinstance(indices, Expr) else np.asarray(indices)
@@ -299,7 +320,17 @@ def _several(operation: str, arrays: Sequence[Operand]) -> list[Expr]:
 
 
 def concatenate(arrays: Sequence[Operand], axis: int = 0) -> Expr:
-    """Arrays joined along an axis."""
+    """Arrays joined along an axis.
+
+    Args:
+        arrays: tensors whose other axes have the same sizes
+        axis: the axis that they are joined along
+
+    >>> ed.concatenate([ed.vector("x", 2), ed.vector("y", 3)]).shape
+    (5,)
+
+    See also: `stack`.
+    """
     exprs = _several("concatenate", arrays)
     axis = axis_of("concatenate", exprs[0], axis)
     total: Size = 0
@@ -321,7 +352,17 @@ def concatenate(arrays: Sequence[Operand], axis: int = 0) -> Expr:
 
 
 def stack(arrays: Sequence[Operand], axis: int = 0) -> Expr:
-    """Arrays of one shape joined along a new axis."""
+    """Arrays of one shape joined along a new axis.
+
+    Args:
+        arrays: tensors of one shape
+        axis: where the new axis stands
+
+    >>> ed.stack([ed.vector("x", "n"), ed.vector("y", "n")]).shape
+    (2, 'n')
+
+    See also: `concatenate`.
+    """
     exprs = _several("stack", arrays)
     if len({expr.shape for expr in exprs}) > 1:
         raise EindiffError(f"stack: the shapes {', '.join(shape_text(e.shape) for e in exprs)} differ")
@@ -345,13 +386,31 @@ def length(a: Expr) -> int:
 
 
 def vec(a: Operand) -> Expr:
-    """The columns of a matrix, one below the other (column-major, as in the textbooks)."""
+    """The columns of a matrix, one below the other (column-major, as in the textbooks).
+
+    Args:
+        a: a matrix
+
+    >>> ed.evaluate(ed.vec(ed.matrix("A", 2, 2)), {"A": [[1.0, 2.0], [3.0, 4.0]]})
+    array([1., 3., 2., 4.])
+
+    See also: `reshape`, `kron`.
+    """
     a = as_expr(a)
     return reshape(transpose(a), (sz.product(a.shape),))
 
 
 def kron(a: Operand, b: Operand) -> Expr:
-    """The Kronecker product of two vectors or two matrices."""
+    """The Kronecker product of two vectors or two matrices.
+
+    Args:
+        a, b: two vectors, or two matrices
+
+    >>> ed.kron(ed.matrix("A", 2, 3), ed.matrix("B", 4, 5)).shape
+    (8, 15)
+
+    See also: `outer`.
+    """
     a, b = as_expr(a), as_expr(b)
     if a.ndim != b.ndim:
         raise EindiffError(

@@ -101,17 +101,38 @@ _logabsdet = row(
 
 
 def inv(a: Operand) -> Expr:
-    """The inverse of a square matrix. Contracted with something it is computed as a solve."""
+    """The inverse of a square matrix. Contracted with something it is computed as a solve.
+
+    Args:
+        a: a square matrix, or a stack of them
+
+    >>> ed.inv(ed.inv(ed.matrix("A", "n", "n")))
+    A
+    """
     return construct.apply(_inv, (square_matrix("inv", a),))
 
 
 def det(a: Operand) -> Expr:
-    """The determinant of a square matrix."""
+    """The determinant of a square matrix.
+
+    Args:
+        a: a square matrix, or a stack of them
+
+    >>> ed.log(ed.det(ed.matrix("A", "n", "n")))
+    logdet(A)
+    """
     return construct.apply(_det, (square_matrix("det", a),))
 
 
 def logdet(a: Operand) -> Expr:
-    """The logarithm of the determinant of a square matrix, without overflow."""
+    """The logarithm of the determinant of a square matrix, without overflow.
+
+    Args:
+        a: a square matrix, or a stack of them
+
+    >>> ed.gradient(ed.logdet(ed.matrix("A", "n", "n")), "A")
+    einsum('ji->ij', inv(A))
+    """
     return construct.apply(_logdet, (square_matrix("logdet", a),))
 
 
@@ -126,17 +147,40 @@ def logabsdet(a: Operand) -> Expr:
 
 
 def adj(a: Operand) -> Expr:
-    """The adjugate of an invertible matrix, det(A) inv(A)."""
+    """The adjugate of an invertible matrix, det(A) inv(A).
+
+    Args:
+        a: a square matrix, or a stack of them
+
+    >>> ed.adj(ed.matrix("A", "n", "n"))
+    einsum('ij,->ij', inv(A), det(A))
+    """
     return einsum("...,...ij->...ij", det(a), inv(a))
 
 
 def solve(a: Operand, b: Operand) -> Expr:
-    """The solution x of A x = b; b is a vector or a matrix. The same as inv(A) @ b, which never forms the inverse."""
+    """The solution x of A x = b; b is a vector or a matrix. The same as inv(A) @ b, which never forms the inverse.
+
+    Args:
+        a: a square matrix, or a stack of them
+        b: a vector or a matrix
+
+    >>> ed.solve(ed.matrix("A", "n", "n"), ed.vector("b", "n")).shape
+    ('n',)
+    """
     return inv(a) @ as_expr(b)
 
 
 def matrix_power(a: Operand, exponent: int) -> Expr:
-    """The matrix product of `exponent` copies of a square matrix; negative powers are those of the inverse."""
+    """The matrix product of `exponent` copies of a square matrix; negative powers are those of the inverse.
+
+    Args:
+        a: a square matrix, or a stack of them
+        exponent: a whole number
+
+    >>> ed.matrix_power(ed.matrix("A", "n", "n"), 2)
+    einsum('ij,jk->ik', A, A)
+    """
     a = square_matrix("matrix_power", a)
     if not isinstance(exponent, int):
         raise EindiffError(f"matrix_power: the exponent is an integer, not {exponent!r}")
@@ -190,12 +234,27 @@ _chol = row(
 
 
 def pinv(a: Operand) -> Expr:
-    """The Moore-Penrose inverse of a matrix."""
+    """The Moore-Penrose inverse of a matrix.
+
+    Args:
+        a: a matrix, or a stack of them
+
+    >>> ed.pinv(ed.matrix("A", "m", "n")).shape
+    ('n', 'm')
+    """
     return construct.apply(_pinv, (_matrix("pinv", a),))
 
 
 def chol(a: Operand) -> Expr:
-    """The lower Cholesky factor of a positive definite matrix. The argument is taken as (A + A')/2."""
+    """The lower Cholesky factor of a positive definite matrix. The argument is taken as (A + A')/2.
+
+    Args:
+        a: a positive definite matrix, or a stack of them
+
+    >>> ed.evaluate(ed.chol(ed.symmetric("S", 2)), {"S": [[4.0, 2.0], [2.0, 2.0]]})
+    array([[2., 0.],
+           [1., 1.]])
+    """
     return construct.apply(_chol, (square_matrix("chol", a),))
 
 
@@ -337,40 +396,96 @@ _svdright = row(
 
 
 def eigvals(a: Operand) -> Expr:
-    """The eigenvalues of a symmetric matrix, ascending. The argument is taken as (A + A')/2."""
+    """The eigenvalues of a symmetric matrix, ascending. The argument is taken as (A + A')/2.
+
+    Args:
+        a: a symmetric matrix, or a stack of them
+
+    >>> ed.evaluate(ed.eigvals(ed.symmetric("S", 2)), {"S": [[2.0, 0.0], [0.0, 1.0]]})
+    array([1., 2.])
+    """
     return construct.apply(_eigvals, (square_matrix("eigvals", a),))
 
 
 def eigvecs(a: Operand) -> Expr:
-    """The orthonormal eigenvectors of a symmetric matrix, as columns."""
+    """The orthonormal eigenvectors of a symmetric matrix, as columns.
+
+    Args:
+        a: a symmetric matrix, or a stack of them
+
+    >>> ed.eigvecs(ed.symmetric("S", "n")).shape
+    ('n', 'n')
+    """
     return construct.apply(_eigvecs, (square_matrix("eigvecs", a),))
 
 
 def svdvals(a: Operand) -> Expr:
-    """The singular values of a matrix, descending."""
+    """The singular values of a matrix, descending.
+
+    Args:
+        a: a matrix, or a stack of them
+
+    >>> ed.evaluate(ed.svdvals(ed.matrix("A", 2, 2)), {"A": [[3.0, 0.0], [0.0, -4.0]]})
+    array([4., 3.])
+    """
     return construct.apply(_svdvals, (_matrix("svdvals", a),))
 
 
 def svdleft(a: Operand) -> Expr:
-    """The left singular vectors of a matrix, as columns."""
+    """The left singular vectors of a matrix, as columns.
+
+    Args:
+        a: a matrix, or a stack of them
+
+    >>> ed.svdleft(ed.matrix("A", 5, 3)).shape
+    (5, 3)
+    """
     return construct.apply(_svdleft, (_matrix("svdleft", a),))
 
 
 def svdright(a: Operand) -> Expr:
-    """The right singular vectors of a matrix, as columns."""
+    """The right singular vectors of a matrix, as columns.
+
+    Args:
+        a: a matrix, or a stack of them
+
+    >>> ed.svdright(ed.matrix("A", 5, 3)).shape
+    (3, 3)
+    """
     return construct.apply(_svdright, (_matrix("svdright", a),))
 
 
 def lambdamax(a: Operand) -> Expr:
-    """The largest eigenvalue of a symmetric matrix."""
+    """The largest eigenvalue of a symmetric matrix.
+
+    Args:
+        a: a symmetric matrix
+
+    >>> float(ed.evaluate(ed.lambdamax(ed.symmetric("S", 2)), {"S": [[2.0, 0.0], [0.0, 1.0]]}))
+    2.0
+    """
     return eigvals(a)[..., -1]
 
 
 def normnuc(a: Operand) -> Expr:
-    """The nuclear norm: the sum of the singular values."""
+    """The nuclear norm: the sum of the singular values.
+
+    Args:
+        a: a matrix, or a stack of them
+
+    >>> float(ed.evaluate(ed.normnuc(ed.matrix("A", 2, 2)), {"A": [[3.0, 0.0], [0.0, -4.0]]}))
+    7.0
+    """
     return sum(svdvals(a), -1)
 
 
 def normspec(a: Operand) -> Expr:
-    """The spectral norm: the largest singular value."""
+    """The spectral norm: the largest singular value.
+
+    Args:
+        a: a matrix, or a stack of them
+
+    >>> float(ed.evaluate(ed.normspec(ed.matrix("A", 2, 2)), {"A": [[3.0, 0.0], [0.0, -4.0]]}))
+    4.0
+    """
     return svdvals(a)[..., 0]

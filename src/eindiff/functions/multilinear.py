@@ -1,4 +1,4 @@
-"""Expressions as arrays: declarations, Python's operators, and the shape-changing functions of NumPy.
+"""Expressions as arrays: Python's operators, and the shape-changing functions of NumPy.
 
 Everything here is an Einsum, or a sum of them.
 """
@@ -18,61 +18,10 @@ from eindiff.core.construct import Factor, constant, filled
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.index_relations import Lower
 from eindiff.core.labels import Labels
-from eindiff.core.nodes import INDICES, Einsum, Expr, Variable
+from eindiff.core.nodes import Einsum, Expr
 from eindiff.core.sizes import Size
 
 Operand = Any  # an expression, a number, or what np.asarray takes
-
-# Declarations
-
-
-def scalar(name: str, *properties: str) -> Variable:
-    """A scalar variable."""
-    return construct.variable(name, (), properties)
-
-
-def vector(name: str, n: Size, *properties: str) -> Variable:
-    """A vector variable: `vector("x", "n")`, or `vector("x", 3, "positive")`."""
-    return construct.variable(name, (n,), properties)
-
-
-def matrix(name: str, m: Size, n: Size, *properties: str) -> Variable:
-    """A matrix variable: `matrix("A", "m", "n")`, or `matrix("Q", 3, 3, "orthogonal")`."""
-    return construct.variable(name, (m, n), properties)
-
-
-def symmetric(name: str, n: Size, *properties: str) -> Variable:
-    """A symmetric matrix variable: `symmetric("S", "n")`, or `symmetric("S", "n", "psd")`."""
-    return construct.variable(name, (n, n), ("symmetric", *properties))
-
-
-def indices(name: str, *shape: Size, into: Size) -> Variable:
-    """An array of indices, whose values come when it is used: `g = indices("g", "m", into="n")`, then `x[g]`.
-
-    They are whole numbers from 0 on, below the size of the axis that they are indices of.
-
-    >>> import eindiff as ed
-    >>> u, g = ed.vector("u", "n"), ed.indices("g", "m", into="n")
-    >>> ed.evaluate(ed.gradient(ed.sum(u[g] ** 2), u), {"u": [1.0, 2.0, 3.0], "g": [2, 0, 2]})
-    array([ 2.,  0., 12.])
-    """
-    size = sz.read(into)
-    if isinstance(size, int) and size < 1:
-        raise EindiffError(f"indices {name}: into={into!r} is no size of an axis that has entries")
-    return construct.variable(name, shape, (f"{INDICES}{size}",))
-
-
-def tensor(name: str, *shape: Any) -> Variable:
-    """A tensor variable of any order: `tensor("T", "l", "m", "n")`, `tensor("T", 2, 3, 4, "positive")`.
-
-    The sizes may also come as one tuple, `tensor("T", ("l", "m", "n"), "positive")`; words that are properties stand
-    behind the sizes, so a size that is called like one needs the tuple.
-    """
-    if shape and isinstance(shape[0], Sequence) and not isinstance(shape[0], str):
-        return construct.variable(name, tuple(shape[0]), shape[1:])
-    words = [isinstance(size, str) and size in construct.PROPERTIES for size in shape]
-    count = words.index(True) if True in words else len(shape)
-    return construct.variable(name, shape[:count], shape[count:])
 
 
 def as_expr(value: Operand) -> Expr:
@@ -89,17 +38,46 @@ def as_expr(value: Operand) -> Expr:
 
 
 def ones(*shape: Size) -> Expr:
-    """A tensor of ones."""
+    """A tensor of ones.
+
+    Args:
+        *shape: sizes: names or numbers
+
+    >>> x = ed.vector("x", "n")
+    >>> ed.ones("n") @ x is ed.sum(x)
+    True
+
+    See also: `zeros`, `eye`.
+    """
     return filled(1, tuple(map(sz.read, shape)))
 
 
 def zeros(*shape: Size) -> Expr:
-    """A tensor of zeros."""
+    """A tensor of zeros.
+
+    Args:
+        *shape: sizes: names or numbers
+
+    >>> ed.zeros("m", "n").shape
+    ('m', 'n')
+
+    See also: `ones`.
+    """
     return filled(0, tuple(map(sz.read, shape)))
 
 
 def eye(n: Size) -> Expr:
-    """The identity matrix: `einsum("->ii")`."""
+    """The identity matrix: `einsum("->ii")`.
+
+    Args:
+        n: its size: a name or a number
+
+    >>> A = ed.matrix("A", "n", "n")
+    >>> A @ ed.eye("n") is A
+    True
+
+    See also: `ones`, `diag`.
+    """
     return construct.einsum(1, [], (0, 0), {0: sz.read(n)})
 
 
@@ -188,11 +166,18 @@ def einsum(spec: str, *operands: Operand, sizes: Mapping[str, Size] | None = Non
 
     A label may be repeated in the output (a delta), or be in no operand (ones; give its size).
 
-    >>> x = vector("x", "n")
-    >>> einsum("i->ii", x) is diag(x)
+    Args:
+        spec: labels of the operands, and of the output behind `->`
+        *operands: one tensor for each
+        sizes: sizes of labels that are in no operand
+
+    >>> x = ed.vector("x", "n")
+    >>> ed.einsum("i->ii", x) is ed.diag(x)
     True
-    >>> einsum("->ij", sizes={"i": "n", "j": 3}) is ones("n", 3)
+    >>> ed.einsum("->ij", sizes={"i": "n", "j": 3}) is ed.ones("n", 3)
     True
+
+    See also: `matmul`, `outer`, `inner`.
     """
     exprs = [as_expr(operand) for operand in operands]
     inputs, output = _parse_spec(spec, exprs)
@@ -264,7 +249,17 @@ def spec_output(inputs: list[list[str]], given: str | None) -> list[str]:
 
 
 def matmul(a: Operand, b: Operand) -> Expr:
-    """The matrix product, with NumPy's meaning for vectors and stacks of matrices."""
+    """The matrix product, with NumPy's meaning for vectors and stacks of matrices.
+
+    Args:
+        a, b: vectors, matrices or stacks of matrices; `a @ b` is the same
+
+    >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
+    >>> ed.matmul(A, x) is A @ x
+    True
+
+    See also: `einsum`, `inner`.
+    """
     a, b = as_expr(a), as_expr(b)
     if a.ndim == 0 or b.ndim == 0:
         raise EindiffError(f"{short(a)} @ {short(b)}: a scalar has no matrix product; use *")
@@ -279,14 +274,33 @@ def matmul(a: Operand, b: Operand) -> Expr:
 
 
 def outer(a: Operand, b: Operand) -> Expr:
-    """All products of an entry of `a` with one of `b`: the axes of `a` first."""
+    """All products of an entry of `a` with one of `b`: the axes of `a` first.
+
+    Args:
+        a, b: two tensors of any shapes
+
+    >>> ed.outer(ed.vector("x", "m"), ed.vector("y", "n")).shape
+    ('m', 'n')
+
+    See also: `inner`, `kron`.
+    """
     a, b = as_expr(a), as_expr(b)
     left, right = tuple(range(a.ndim)), tuple(range(a.ndim, a.ndim + b.ndim))
     return construct.einsum(1, [(a, left), (b, right)], left + right, dict(enumerate(a.shape + b.shape)))
 
 
 def inner(a: Operand, b: Operand) -> Expr:
-    """The sum of the products of entries of two tensors of one shape."""
+    """The sum of the products of entries of two tensors of one shape.
+
+    Args:
+        a, b: two tensors of one shape
+
+    >>> A, B = ed.matrix("A", "m", "n"), ed.matrix("B", "m", "n")
+    >>> ed.inner(A, B) is ed.tr(A.T @ B)
+    True
+
+    See also: `outer`, `matmul`.
+    """
     return sum(multiply(a, b))
 
 
@@ -294,7 +308,17 @@ def inner(a: Operand, b: Operand) -> Expr:
 
 
 def transpose(a: Operand, axes: Sequence[int] | None = None) -> Expr:
-    """Axes in another order; reversed if none is given."""
+    """Axes in another order; reversed if none is given.
+
+    Args:
+        a: a tensor expression, an array or a number
+        axes: the order of the axes
+
+    >>> ed.transpose(ed.tensor("T", 2, 3, 4), (2, 0, 1)).shape
+    (4, 2, 3)
+
+    See also: `moveaxis`.
+    """
     a = as_expr(a)
     axes = tuple(reversed(range(a.ndim))) if axes is None else tuple(axes_of("transpose", a, axes))
     if sorted(axes) != list(range(a.ndim)):
@@ -303,7 +327,18 @@ def transpose(a: Operand, axes: Sequence[int] | None = None) -> Expr:
 
 
 def moveaxis(a: Operand, source: int, target: int) -> Expr:
-    """One axis moved to another place."""
+    """One axis moved to another place.
+
+    Args:
+        a: a tensor expression, an array or a number
+        source: where the axis is
+        target: where it goes
+
+    >>> ed.moveaxis(ed.tensor("T", 2, 3, 4), 0, 2).shape
+    (3, 4, 2)
+
+    See also: `transpose`.
+    """
     a = as_expr(a)
     source, target = axis_of("moveaxis", a, source), axis_of("moveaxis", a, target)
     axes = [axis for axis in range(a.ndim) if axis != source]
@@ -330,7 +365,17 @@ def axis_of(operation: str, a: Expr, axis: int) -> int:
 
 
 def sum(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
-    """The sum over all axes, or over the given ones."""
+    """The sum over all axes, or over the given ones.
+
+    Args:
+        a: a tensor expression, an array or a number
+        axis: one axis or several, which count from 0; all if there is none
+
+    >>> ed.sum(ed.matrix("A", "m", "n"), axis=0).shape
+    ('n',)
+
+    See also: `mean`, `prod`, `cumsum`.
+    """
     a = as_expr(a)
     gone = axes_of("sum", a, axis)
     labels = tuple(range(a.ndim))
@@ -339,14 +384,34 @@ def sum(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
 
 
 def mean(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
-    """The mean over all axes, or over the given ones."""
+    """The mean over all axes, or over the given ones.
+
+    Args:
+        a: a tensor expression, an array or a number
+        axis: one axis or several, which count from 0; all if there is none
+
+    >>> float(ed.evaluate(ed.mean(ed.vector("x", "n")), {"x": [1.0, 3.0]}))
+    2.0
+
+    See also: `sum`.
+    """
     a = as_expr(a)
     count = construct.size_number(sz.product(a.shape[k] for k in axes_of("mean", a, axis)))
     return multiply(sum(a, axis), construct.known_power(count, -1))
 
 
 def cumsum(a: Operand, axis: int = -1) -> Expr:
-    """Running sums along an axis."""
+    """Running sums along an axis.
+
+    Args:
+        a: a tensor expression, an array or a number
+        axis: one axis
+
+    >>> ed.evaluate(ed.cumsum(ed.vector("x", "n")), {"x": [1.0, 2.0, 3.0]})
+    array([1., 3., 6.])
+
+    See also: `sum`.
+    """
     a = as_expr(a)
     axis = axis_of("cumsum", a, axis)
     labels, new = tuple(range(a.ndim)), a.ndim
@@ -356,12 +421,32 @@ def cumsum(a: Operand, axis: int = -1) -> Expr:
 
 
 def tr(a: Operand) -> Expr:
-    """The trace of a square matrix, or of each in a stack."""
+    """The trace of a square matrix, or of each in a stack.
+
+    Args:
+        a: a square matrix, or a stack of them
+
+    >>> A, B = ed.matrix("A", "m", "n"), ed.matrix("B", "n", "m")
+    >>> ed.tr(A @ B) is ed.tr(B @ A)
+    True
+
+    See also: `diag`.
+    """
     return einsum("...ii->...", square_matrix("tr", a))
 
 
 def diag(a: Operand) -> Expr:
-    """The diagonal matrix of a vector, or the diagonal of a square matrix."""
+    """The diagonal matrix of a vector, or the diagonal of a square matrix.
+
+    Args:
+        a: a vector, or a square matrix
+
+    >>> x, y = ed.vector("x", "n"), ed.vector("y", "n")
+    >>> ed.diag(x) @ y is x * y
+    True
+
+    See also: `tr`.
+    """
     a = as_expr(a)
     if a.ndim == 1:
         return einsum("i->ii", a)

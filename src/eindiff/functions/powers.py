@@ -78,7 +78,17 @@ _general_power = row(
 
 
 def power(base: Operand, exponent: Operand) -> Expr:
-    """`base ** exponent`, entry by entry."""
+    """`base ** exponent`, entry by entry.
+
+    Args:
+        base, exponent: tensors of one shape, or numbers; `base ** exponent` is the same
+
+    >>> x = ed.vector("x", "n")
+    >>> ed.power(x, 2) is x * x
+    True
+
+    See also: `sqrt`, `exp`, `matrix_power`.
+    """
     base, exponent = as_expr(base), as_expr(exponent)
     known = coefficient_of(exponent)
     if known is not None and isfinite(known) and (exponent.ndim == 0 or exponent.shape == base.shape):
@@ -87,15 +97,42 @@ def power(base: Operand, exponent: Operand) -> Expr:
 
 
 def sqrt(x: Operand) -> Expr:
-    """The square root of each entry."""
+    """The square root of each entry.
+
+    Args:
+        x: a tensor expression, an array or a number
+
+    >>> ed.sqrt(ed.vector("x", "n", "positive")) ** 2
+    x
+
+    See also: `power`.
+    """
     return power(x, Fraction(1, 2))
 
 
 def square(x: Operand) -> Expr:
-    """The square of each entry."""
+    """The square of each entry.
+
+    Args:
+        x: a tensor expression, an array or a number
+
+    >>> ed.square(ed.vector("x", "n"))
+    x*x
+
+    See also: `power`.
+    """
     return power(x, 2)
 
 
 def reciprocal(x: Operand) -> Expr:
-    """One over each entry."""
+    """One over each entry.
+
+    Args:
+        x: a tensor expression, an array or a number
+
+    >>> ed.evaluate(ed.reciprocal(ed.vector("x", "n")), {"x": [2.0, 4.0]})
+    array([0.5 , 0.25])
+
+    See also: `power`.
+    """
     return power(x, -1)

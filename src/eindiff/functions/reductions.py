@@ -152,7 +152,18 @@ def _along(function: Function, a: Operand, axis: int | Sequence[int] | None) -> 
 
 
 def logsumexp(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
-    """log(sum(exp(a))) over all axes or the given ones, without overflow."""
+    """log(sum(exp(a))) over all axes or the given ones, without overflow.
+
+    Args:
+        a: a tensor expression, an array or a number
+        axis: one axis or several, which count from 0; all if there is none
+
+    >>> x = ed.vector("x", "n")
+    >>> ed.log(ed.sum(ed.exp(x))) is ed.logsumexp(x)
+    True
+
+    See also: `softmax`, `softplus`.
+    """
     return _along(_logsumexp, a, axis)
 
 
@@ -167,7 +178,18 @@ def weighted_softmax(x: Operand, weights: Operand) -> Expr:
 
 
 def max(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
-    """The largest entry along all axes or the given ones; equal ones share the derivative evenly."""
+    """The largest entry along all axes or the given ones; equal ones share the derivative evenly.
+
+    Args:
+        a: a tensor expression, an array or a number
+        axis: one axis or several, which count from 0; all if there is none
+
+    >>> x = ed.vector("x", "n")
+    >>> ed.evaluate(ed.gradient(ed.max(x), x), {"x": [1.0, 3.0, 2.0]})
+    array([0., 1., 0.])
+
+    See also: `min`, `maximum`, `logsumexp`.
+    """
     a = as_expr(a)
     gone = axes_of("max", a, axis)
     if len(gone) > 1:  # as one axis, so that equal entries share evenly wherever they are
@@ -179,27 +201,80 @@ def max(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
 
 
 def min(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
-    """The smallest entry along all axes or the given ones; equal ones share the derivative evenly."""
+    """The smallest entry along all axes or the given ones; equal ones share the derivative evenly.
+
+    Args:
+        a: a tensor expression, an array or a number
+        axis: one axis or several, which count from 0; all if there is none
+
+    >>> x = ed.vector("x", "n")
+    >>> ed.evaluate(ed.gradient(ed.min(x), x), {"x": [1.0, 3.0, 2.0]})
+    array([1., 0., 0.])
+
+    See also: `max`, `minimum`.
+    """
     return multiply(-1, max(multiply(-1, a), axis))
 
 
 def prod(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
-    """The product of the entries along all axes or the given ones."""
+    """The product of the entries along all axes or the given ones.
+
+    Args:
+        a: a tensor expression, an array or a number
+        axis: one axis or several, which count from 0; all if there is none
+
+    >>> float(ed.evaluate(ed.prod(ed.vector("x", "n")), {"x": [2.0, 3.0]}))
+    6.0
+
+    See also: `sum`.
+    """
     return _along(prod_function(0), a, axis)
 
 
 def norm1(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
-    """The sum of absolute values."""
+    """The sum of absolute values.
+
+    Args:
+        a: a tensor expression, an array or a number
+        axis: one axis or several, which count from 0; all if there is none
+
+    >>> float(ed.evaluate(ed.norm1(ed.vector("x", "n")), {"x": [1.0, -3.0]}))
+    4.0
+
+    See also: `norm2`, `abs`.
+    """
     return sum(abs(a), axis)
 
 
 def norm2(a: Operand, axis: int | Sequence[int] | None = None) -> Expr:
-    """The Euclidean (for matrices: Frobenius) norm."""
+    """The Euclidean (for matrices: Frobenius) norm.
+
+    Args:
+        a: a tensor expression, an array or a number
+        axis: one axis or several, which count from 0; all if there is none
+
+    >>> x = ed.vector("x", "n")
+    >>> ed.norm2(x) ** 2 is x @ x
+    True
+
+    See also: `norm1`, `normspec`, `normnuc`.
+    """
     return sqrt(sum(multiply(a, a), axis))
 
 
 def softmax(x: Operand, axis: int = -1) -> Expr:
-    """exp(x) divided by its sum along an axis, without overflow."""
+    """exp(x) divided by its sum along an axis, without overflow.
+
+    Args:
+        x: a tensor expression, an array or a number
+        axis: one axis
+
+    >>> x = ed.vector("x", "n")
+    >>> ed.gradient(ed.logsumexp(x), x) == ed.softmax(x)
+    True
+
+    See also: `logsumexp`, `sigmoid`.
+    """
     x = as_expr(x)
     at = axis_of("softmax", x, axis)
     return exp(x - logsumexp(x, axis)[(slice(None),) * at + (None,)])

@@ -63,7 +63,18 @@ digamma: Elementwise = elementwise(
 
 
 def polygamma(order: Operand, x: Operand) -> Expr:
-    """The derivative of the digamma function, `order` times."""
+    """The derivative of the digamma function, `order` times.
+
+    Args:
+        order: a whole number, 1 or more
+        x: a tensor expression, an array or a number
+
+    >>> x = ed.vector("x", "n")
+    >>> ed.gradient(ed.sum(ed.digamma(x)), x) == ed.polygamma(1, x)
+    True
+
+    See also: `digamma`, `gammaln`.
+    """
     return construct.map_(_polygamma, broadcast("polygamma", [as_expr(order), as_expr(x)]))
 
 

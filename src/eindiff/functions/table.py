@@ -149,6 +149,17 @@ def called(name: str, others: Mapping[str, str] | None = None) -> dict[str, list
     return {library: text.split() for library, text in names.items()}
 
 
+_EXPLAINED = """{doc}
+
+Args:
+    x: a tensor expression, an array or a number{domain}
+
+>>> x = ed.vector("x", "n")
+>>> ed.check(ed.{name}(x), x, at={{"x": np.array({point})}}).passed
+True
+"""
+
+
 def elementwise(
     name: str,
     source: str,
@@ -171,7 +182,10 @@ def elementwise(
         return construct.map_(made, (as_expr(x),))
 
     public.__name__ = public.__qualname__ = name
-    public.__doc__ = doc
+    public.__doc__ = _EXPLAINED.format(
+        doc=doc, name=name, domain="" if domain == "real" else f", {domain}",
+        point=[1.5, 2.0] if domain == "above 1" else [0.25, 0.75],
+    )  # fmt: skip
     value = value or _valued(source)
     made = row(
         name, value if domain == "real" else quiet(value), derivative, domain=domain, public=public,

@@ -19,10 +19,14 @@ from eindiff.core.sizes import Size
 def simplify(expr: Expr) -> Expr:
     """An expression with common factors of contractions taken out of sums and exponentials combined.
 
-    >>> from eindiff import exp, matrix, vector
-    >>> A, x, y = matrix("A", "m", "n"), vector("x", "n"), vector("y", "n")
-    >>> simplify(A @ x + A @ y) is A @ (x + y), simplify(exp(x) * exp(y)) is exp(x + y)
+    Args:
+        expr: an expression
+
+    >>> A, x, y = ed.matrix("A", "m", "n"), ed.vector("x", "n"), ed.vector("y", "n")
+    >>> ed.simplify(A @ x + A @ y) is A @ (x + y), ed.simplify(ed.exp(x) * ed.exp(y)) is ed.exp(x + y)
     (True, True)
+
+    See also: `rewrite_log`.
     """
 
     def change(node: Expr, children: list[Expr]) -> Expr:

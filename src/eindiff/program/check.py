@@ -22,7 +22,15 @@ STEPS = (1e-2, 1e-3, 1e-4)  # of the central differences; the one that shows the
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The outcome of `check`: the relative error of each derivative, by the names of the variables."""
+    """The outcome of `check`: the relative error of each derivative, by the names of the variables.
+
+    >>> x = ed.vector("x", "n")
+    >>> check = ed.check(ed.sum(ed.sin(x)), x, order=2)
+    >>> check.passed, sorted(check.errors)
+    (True, [('x',), ('x', 'x')])
+
+    See also: `check`.
+    """
 
     errors: dict[tuple[str, ...], float]
     tolerance: float
@@ -55,10 +63,22 @@ def check(
 
     Without `at`, points are random, in the domain if one is found; named sizes get small, unequal values.
 
+    Args:
+        expr: an expression
+        wrt: a variable, its name, or several; all if there is none
+        order: the highest order
+        at: arrays by name: the point
+        sizes: sizes by name
+        tolerance: the relative error that passes
+        seed: for the random point
+        mode: as for `derivative`
+
     >>> import eindiff as ed
     >>> x = ed.vector("x", "n")
-    >>> check(ed.sum(ed.exp(x)), x).passed
+    >>> ed.check(ed.sum(ed.exp(x)), x).passed
     True
+
+    See also: `gradient`, `hessian`, `evaluate`.
     """
     wanted = [wrt] if isinstance(wrt, Expr | str) else list(wrt) if wrt is not None else variables(expr)
     chosen = [find_variable(expr, x) for x in wanted]

@@ -57,6 +57,12 @@ class Compiled:
     none is needed, because the outputs are constant, these are of the library and type of those that are given.
     Arrays of variables with declared properties are held against these at each call (see `inputs`), where they are
     numbers in main memory.
+
+    >>> f = ed.compile(ed.sum(ed.vector("x", "n") ** 2))
+    >>> float(f(x=np.array([3.0, 4.0])))
+    25.0
+
+    See also: `compile`.
     """
 
     def __init__(

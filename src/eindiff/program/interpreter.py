@@ -44,10 +44,17 @@ def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mappi
     Arrays for names that are not needed are ignored. `sizes` is only needed for sizes that no array shows. Numbers are
     computed in float64; results are float32 if the arrays are.
 
+    Args:
+        outputs: an expression, or a list of them
+        arrays: arrays or numbers by the names of the variables
+        sizes: sizes by name that no array shows
+
     >>> import eindiff as ed
     >>> x = ed.vector("x", "n")
     >>> float(ed.evaluate(x @ x, {"x": [3.0, 4.0]}))
     25.0
+
+    See also: `compile`, `check`.
     """
     several = isinstance(outputs, list | tuple)
     wanted = flatten(outputs)

@@ -44,6 +44,13 @@ class Plan:
     """What computing some outputs costs.
 
     Intermediates are the values that are neither inputs nor (parts of) outputs.
+
+    >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
+    >>> plan = ed.plan(A @ x, {"m": 3, "n": 4})
+    >>> plan.flops
+    24.0
+
+    See also: `plan`.
     """
 
     def __init__(self, program: Program, outputs: Sequence[Expr] = ()) -> None:
@@ -175,10 +182,17 @@ def plan(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "
 
     `strategy` is the order of multiplication inside a contraction: `auto`, or `tensor_order` (the paper's rule).
 
+    Args:
+        outputs: an expression, or a list of them
+        sizes: sizes by name
+        strategy: `auto` or `tensor_order`
+
     >>> import eindiff as ed
     >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
     >>> ed.plan(A @ x, {"m": 3, "n": 4}).flops
     24.0
+
+    See also: `compile`.
     """
     exprs = flatten(outputs)
     module = Module(named(exprs), "f")

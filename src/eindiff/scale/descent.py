@@ -29,7 +29,15 @@ PAIRS = 10  # pairs of steps and changes of the gradient
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Where a minimization ended."""
+    """Where a minimization ended.
+
+    >>> x = ed.vector("x", "n")
+    >>> fit = ed.newton(ed.sum((x - 3) ** 2), x, start=np.zeros(2))
+    >>> fit.x, fit.converged
+    (array([3., 3.]), True)
+
+    See also: `newton`, `lbfgs`.
+    """
 
     x: Any  # an array, or a list of them, as the variables were given
     value: float
@@ -85,6 +93,18 @@ def newton(
     Data is given as `Sharded` functions take it, with their options. It begins at `start` (zeros), and ends where the
     norm of the gradient is at most `tolerance`. With `checkpoint`, a file, a run that was stopped goes on.
 
+    Args:
+        loss: a scalar expression
+        by: a variable, its name, or a list of them
+        data: blocks: an iterator of dictionaries of arrays, or a function that begins one
+        shard: the index that blocks are along
+        start: where it begins, as the variables: an array, or a list of them
+        tolerance: the norm of the gradient that is small enough
+        iterations: the most steps
+        damping: a number, or `auto`
+        checkpoint: a file that the state is kept in
+        **given: arrays by name, whole or in blocks
+
     >>> import numpy as np
     >>> import eindiff as ed
     >>> X, y, w = ed.matrix("X", "m", "n"), ed.vector("y", "m"), ed.vector("w", "n")
@@ -92,6 +112,8 @@ def newton(
     >>> fit = ed.newton(ed.norm2(X @ w - y) ** 2, w, shard="m", X=blocks, y=np.array([1.0, 2.0, 3.0]))
     >>> fit.x.round(6), fit.passes
     (array([1., 2.]), 2)
+
+    See also: `lbfgs`, `newton_step`, `Fit`.
     """
     problem = _Problem(loss, by, [loss, newton_step(loss, by, damping=damping)], shard, data, given)
 
@@ -108,6 +130,17 @@ def lbfgs(
 ) -> Fit:  # fmt: skip
     """Minimize an expression with L-BFGS, which needs gradients alone; otherwise as `newton`.
 
+    Args:
+        loss: a scalar expression
+        by: a variable, its name, or a list of them
+        data: blocks: an iterator of dictionaries of arrays, or a function that begins one
+        shard: the index that blocks are along
+        start: where it begins, as the variables: an array, or a list of them
+        tolerance: the norm of the gradient that is small enough
+        iterations: the most steps
+        checkpoint: a file that the state is kept in
+        **given: arrays by name, whole or in blocks
+
     >>> import numpy as np
     >>> import eindiff as ed
     >>> X, y, w = ed.matrix("X", "m", "n"), ed.vector("y", "m"), ed.vector("w", "n")
@@ -115,6 +148,8 @@ def lbfgs(
     >>> fit = ed.lbfgs(ed.norm2(X @ w - y) ** 2, w, shard="m", X=blocks, y=np.array([1.0, 2.0, 3.0]))
     >>> fit.x.round(6)
     array([1., 2.])
+
+    See also: `newton`, `Fit`.
     """
     problem = _Problem(loss, by, [loss, gradient(loss, by)], shard, data, given)
 

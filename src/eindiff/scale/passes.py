@@ -32,7 +32,17 @@ _OF_ROWS = {"max": MAXIMUM, "logsumexp": LOG_SUM, "log_weighted_sum": LOG_SUM}
 
 
 class ShardingError(EindiffError):
-    """An output that is not made of sums over the sharded index."""
+    """An output that is not made of sums over the sharded index.
+
+    >>> X = ed.matrix("X", "m", "n")
+    >>> try:
+    ...     ed.compile(ed.logdet(X @ X.T), shard="m")
+    ... except ed.ShardingError:
+    ...     print("rows of different blocks meet")
+    rows of different blocks meet
+
+    See also: `Sharded`.
+    """
 
     __module__ = "eindiff"
 

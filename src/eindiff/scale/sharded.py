@@ -47,6 +47,14 @@ def compile(
     With `shard="m"` the arrays that have the index m come in blocks (see `Sharded`): what is added over m is computed
     block by block, and the others are passed whole.
 
+    Args:
+        outputs: an expression, a list of them, or a `newton_step`
+        backend: `numpy`, `jax`, `torch`, `tensorflow` or `cupy`; else the library of the arrays
+        dtype: `float32` or `float64`
+        sizes: sizes by name, to make the program at once
+        form: `dense` or `structured`
+        shard: the index that arrays come in blocks along
+
     >>> import numpy as np
     >>> import eindiff as ed
     >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
@@ -63,6 +71,8 @@ def compile(
     >>> sharded = ed.compile(ed.gradient(ed.norm2(A @ x) ** 2, x), shard="m")
     >>> sharded(A=[np.eye(2), np.ones((1, 2))], x=np.array([3.0, 4.0]))
     array([20., 22.])
+
+    See also: `evaluate`, `structured`, `newton_step`, `plan`.
     """
     if shard is None:
         return in_memory.compile(outputs, backend, dtype, sizes, form)
@@ -114,6 +124,12 @@ class Sharded:
 
     Or all of them as `data`: dictionaries of arrays, one for each block. Outputs that have the index come as a list of
     blocks. What cannot be made block by block is an error that says why.
+
+    >>> f = ed.compile(ed.sum(ed.vector("x", "m") ** 2), shard="m")
+    >>> float(f(x=[np.ones(3), np.ones(2)]))
+    5.0
+
+    See also: `compile`, `newton`.
     """
 
     __module__ = "eindiff"

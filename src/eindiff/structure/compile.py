@@ -43,12 +43,19 @@ def compile(
 def structured(outputs: Any, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None = None) -> Any:
     """The value of a derivative (or of several), in the structure that it has: a `Derivative`.
 
+    Args:
+        outputs: a derivative, a list of rows of blocks, or several of these
+        arrays: arrays by the names of the variables
+        sizes: sizes by name that no array shows
+
     >>> import numpy as np
     >>> import eindiff as ed
     >>> T, U, V = ed.matrix("T", "m", "n"), ed.matrix("U", "m", "k"), ed.matrix("V", "n", "k")
     >>> hessian = ed.hessian(ed.norm2(T - U @ V.T) ** 2, U)
     >>> ed.structured(hessian, {"U": np.ones((1000, 2)), "V": np.eye(3, 2)})
     Hessian 2000×2000 = I₁₀₀₀ ⊗ core(2×2), 32 B instead of 32 MB
+
+    See also: `Derivative`, `newton_step`, `compile`.
     """
     return compile(outputs, form="structured")(sizes=sizes, **named_arrays(arrays))
 

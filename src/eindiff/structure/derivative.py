@@ -30,6 +30,13 @@ class Derivative:
 
     The map takes a change of the variable (`cols`) to the change of what is differentiated (`rows`). Several variables
     make one map with `blocks`. **Tensors are flattened in row-major order, several variables one after the other.**
+
+    >>> x = ed.vector("x", "n")
+    >>> H = ed.structured(ed.hessian(ed.sum(x**3), x), {"x": np.array([1.0, 2.0])})
+    >>> H.structure, H.solve(np.array([6.0, 12.0]))
+    ('diagonal', array([1., 1.]))
+
+    See also: `structured`, `newton_step`, `Term`.
     """
 
     def __init__(self, grid: Grid, facts: Known, name: str = "Derivative") -> None:

@@ -25,7 +25,15 @@ GROWTH = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A Newton step: `(H + damping I) step = -gradient`."""
+    """A Newton step: `(H + damping I) step = -gradient`.
+
+    >>> x = ed.vector("x", "n")
+    >>> step = ed.newton_step(ed.sum(ed.exp(x) - 2 * x), x, {"x": np.zeros(2)})
+    >>> step.step, step.damping, step.decrease
+    (array([1., 1.]), 0.0, 1.0)
+
+    See also: `newton_step`.
+    """
 
     step: Any  # an array in the shape of the variable, or a list of them
     damping: float
@@ -40,7 +48,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class NewtonStep(Composite):
-    """A Newton step that is not computed yet: `ed.compile` makes it a function of arrays."""
+    """A Newton step that is not computed yet: `ed.compile` makes it a function of arrays.
+
+    >>> x = ed.vector("x", "n")
+    >>> f = ed.compile(ed.newton_step(ed.sum(ed.exp(x) - 2 * x), x))
+    >>> f(x=np.zeros(2)).step
+    array([1., 1.])
+
+    See also: `newton_step`, `Step`.
+    """
 
     gradient: Any  # an expression, or a tuple of them
     hessian: Any  # an expression, or a tuple of rows of them
@@ -81,11 +97,19 @@ def newton_step(
     variable or a list of them. A system that is singular or not positive definite is an error; with `damping="auto"` it
     gets the damping that it needs, and the step says how much that was.
 
+    Args:
+        f: a scalar expression
+        x: a variable, its name, or a list of them
+        arrays: arrays by the names of the variables
+        damping: what is added to the diagonal: a number, or `auto`
+
     >>> import numpy as np
     >>> import eindiff as ed
     >>> x, c = ed.vector("x", "n"), ed.vector("c", "n")
-    >>> newton_step(ed.sum(ed.exp(x) - c * x), x, {"x": np.zeros(2), "c": np.array([2.0, 3.0])}).step
+    >>> ed.newton_step(ed.sum(ed.exp(x) - c * x), x, {"x": np.zeros(2), "c": np.array([2.0, 3.0])}).step
     array([1., 2.])
+
+    See also: `newton`, `structured`, `compile`.
     """
     if isinstance(damping, str) and damping != AUTO:
         raise EindiffError(f"damping={damping!r}: give a number, or 'auto'")

@@ -32,6 +32,13 @@ class Term:
     A label that is in the output twice is a delta; one that no array has is a vector of ones. A label of the output
     that is the target of a place is a function of others; no array has it, and it is there once. For arrays that are
     inverses, `inverses` has what they are inverses of.
+
+    >>> x = ed.vector("x", "n")
+    >>> H = ed.structured(ed.hessian(ed.sum(x**3), x), {"x": np.array([1.0, 2.0])})
+    >>> H.terms[0].output
+    (0, 0)
+
+    See also: `Derivative`.
     """
 
     coefficient: float

@@ -113,7 +113,15 @@ def _is_plain(x: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """What runs for a function and arguments of certain shapes, to be read."""
+    """What runs for a function and arguments of certain shapes, to be read.
+
+    >>> import torch
+    >>> from eindiff.torch import lower
+    >>> lower(lambda x: (x**3).sum())(torch.ones(2)).formula
+    '6*diag(x)'
+
+    See also: `lower`.
+    """
 
     function: Any  # itself as an expression; in the structure of what it gives if there are several
     expression: Any  # the derivative as an expression, or several in their structure

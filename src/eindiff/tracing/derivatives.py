@@ -240,7 +240,15 @@ def check_directions(s: Selection, given: Sequence[Any], form: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Newton:
-    """A Newton step, `(H + damping I) step = -gradient`, in the structure of the arguments."""
+    """A Newton step, `(H + damping I) step = -gradient`, in the structure of the arguments.
+
+    >>> import torch
+    >>> from eindiff.torch import newton_step
+    >>> newton_step(lambda x: (x**2).sum())(torch.ones(2)).step
+    tensor([-1., -1.])
+
+    See also: `newton_step`.
+    """
 
     step: Any
     damping: float

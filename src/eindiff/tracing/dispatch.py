@@ -24,10 +24,21 @@ def derivative(
     costs least at these sizes. All give the same values.
     For a symmetric variable the derivative is `projected` (made symmetric), or by the `free` entries.
 
-    >>> from eindiff import vector, matrix
-    >>> x, A = vector("x", "n"), matrix("A", "m", "n")
-    >>> derivative(A @ x, x) == A
+    Args:
+        y: an expression of any shape
+        *xs: variables, or their names; one that is there twice is differentiated by twice
+        mode: how the chain rule is multiplied out. `auto` leaves the order of products to the planner, and is
+            right nearly always; `reverse` goes from the function to the variable, `forward` the other way,
+            `cross_country` multiplies what gives tensors of low order first. All give the same values.
+        symmetric: by a variable that was declared symmetric: `projected` makes the derivative symmetric, `free`
+            is by the free entries, as the Matrix Cookbook has it.
+        sizes: sizes by name: `auto` then takes the mode that costs least at these
+
+    >>> x, A = ed.vector("x", "n"), ed.matrix("A", "m", "n")
+    >>> ed.derivative(A @ x, x) == A
     True
+
+    See also: `gradient`, `jacobian`, `hessian`, `check`.
     """
     if mode != "auto" or sizes is None:
         return derive.derivative(y, *xs, mode=mode, symmetric=symmetric)
@@ -65,6 +76,27 @@ def gradient(f: Any, x: Wrt = None, mode: str = "auto", symmetric: str = "projec
 
     Of a Python function of NumPy arrays it is a function of the same arguments: `argnums` says by which of them, as
     places or names.
+
+    Args:
+        f: a scalar expression, or a Python function of NumPy arrays
+        x: a variable, its name, or a list of them; for a function: places or names of arguments (the first)
+        mode: how the chain rule is multiplied out. `auto` leaves the order of products to the planner, and is
+            right nearly always; `reverse` goes from the function to the variable, `forward` the other way,
+            `cross_country` multiplies what gives tensors of low order first. All give the same values.
+        symmetric: by a variable that was declared symmetric: `projected` makes the derivative symmetric, `free`
+            is by the free entries, as the Matrix Cookbook has it.
+        **options: for functions: `argnums`, `structured`, `has_aux`, `verify`
+
+    Returns:
+        an expression in the shape of x, or a list of them; for a function a function of the same arguments
+
+    >>> A, x, b = ed.matrix("A", "m", "n"), ed.vector("x", "n"), ed.vector("b", "m")
+    >>> print(ed.to_text(ed.gradient(ed.norm2(A @ x - b) ** 2, x)))
+    2*A'*(A*x - b)
+    >>> ed.gradient(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+    array([ 3., 12.])
+
+    See also: `hessian`, `jacobian`, `derivative`, `check`.
     """
     if (function := _of_function("gradient", f, x, mode, options)) is not None:
         return function
@@ -87,6 +119,25 @@ def jacobian(y: Any, x: Wrt = None, mode: str = "auto", symmetric: str = "projec
     """The derivative of y by x, or by each of a list of variables.
 
     Of a Python function it is a function, as for `gradient`.
+
+    Args:
+        y: an expression, or a Python function of NumPy arrays
+        x: a variable, its name, or a list of them; for a function: places or names of arguments (the first)
+        mode: how the chain rule is multiplied out. `auto` leaves the order of products to the planner, and is
+            right nearly always; `reverse` goes from the function to the variable, `forward` the other way,
+            `cross_country` multiplies what gives tensors of low order first. All give the same values.
+        symmetric: by a variable that was declared symmetric: `projected` makes the derivative symmetric, `free`
+            is by the free entries, as the Matrix Cookbook has it.
+        **options: for functions: `argnums`, `structured`, `has_aux`, `verify`
+
+    Returns:
+        an expression with the axes of y, then those of x, or a list of them; for a function a function
+
+    >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
+    >>> print(ed.to_text(ed.jacobian(ed.exp(A @ x), x)))
+    diag(exp(A*x))*A
+
+    See also: `gradient`, `derivative`, `jvp`, `vjp`.
     """
     if (function := _of_function("jacobian", y, x, mode, options)) is not None:
         return function
@@ -109,6 +160,32 @@ def hessian(f: Any, x: Wrt = None, mode: str = "auto", symmetric: str = "project
     """The second derivative of f by x; a list of variables gives the blocks, cross blocks included.
 
     Of a Python function it is a function, as for `gradient`; with `structured=True` that gives a `Derivative`.
+
+    Args:
+        f: a scalar expression, or a Python function of NumPy arrays
+        x: a variable, its name, or a list of them; for a function: places or names of arguments (the first)
+        mode: how the chain rule is multiplied out. `auto` leaves the order of products to the planner, and is
+            right nearly always; `reverse` goes from the function to the variable, `forward` the other way,
+            `cross_country` multiplies what gives tensors of low order first. All give the same values.
+        symmetric: by a variable that was declared symmetric: `projected` makes the derivative symmetric, `free`
+            is by the free entries, as the Matrix Cookbook has it.
+        **options: for functions: `argnums`, `structured`, `has_aux`, `verify`. With `structured=True` values
+            are `Derivative`s
+
+    Returns:
+        an expression with the axes of x twice, or a list of rows of blocks; for a function a function of the same
+        arguments
+
+    >>> X, w = ed.matrix("X", "m", "n"), ed.vector("w", "n")
+    >>> print(ed.to_text(ed.hessian(ed.sum(ed.exp(X @ w)), w)))
+    X'*diag(exp(X*w))*X
+    >>> [[block.shape for block in row] for row in ed.hessian(ed.sum(ed.exp(X @ w)), [w, X])][0]
+    [('n', 'n'), ('n', 'm', 'n')]
+    >>> ed.hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+    array([[ 6.,  0.],
+           [ 0., 12.]])
+
+    See also: `gradient`, `hvp`, `hessian_diagonal`, `structured`, `newton_step`, `check`.
     """
     if (function := _of_function("hessian", f, x, mode, options)) is not None:
         return function

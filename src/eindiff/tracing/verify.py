@@ -199,7 +199,15 @@ def _cause_of_difference(found: Sequence[np.ndarray], expected: Sequence[np.ndar
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """How far a Hessian is from that of its framework, relative to the largest entry."""
+    """How far a Hessian is from that of its framework, relative to the largest entry.
+
+    >>> import torch
+    >>> from eindiff.torch import check
+    >>> check(lambda x: (x**3).sum(), torch.ones(2)).passed
+    True
+
+    See also: `check`.
+    """
 
     error: float
     tolerance: float

@@ -20,9 +20,14 @@ def to_source(outputs: Outputs, name: str = "f", sizes: Mapping[str, int] | None
     `outputs` is an expression, or a dictionary of names and expressions, which the function gives as a tuple. It works
     for all sizes. With typical `sizes` it is made to be fast for these, as by `compile`; without, to be read.
 
+    Args:
+        outputs: an expression, or a dictionary of names and expressions
+        name: what the function is called
+        sizes: typical sizes by name
+
     >>> import eindiff as ed
     >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
-    >>> print(to_source(A @ x))
+    >>> print(ed.to_source(A @ x))
     import numpy as np
     <BLANKLINE>
     <BLANKLINE>
@@ -31,6 +36,8 @@ def to_source(outputs: Outputs, name: str = "f", sizes: Mapping[str, int] | None
         assert x.shape == (n,), f"x must have shape ({n},), not {x.shape}"
         return A @ x
     <BLANKLINE>
+
+    See also: `to_script`, `compile`, `to_text`.
     """
     module = Module(outputs, name)
     if sizes is None:
@@ -48,5 +55,21 @@ def to_script(
 
     Run as a script it compares each derivative with finite differences of the one below it at a random point in the
     domain, prints the relative errors, and exits with status 1 if one is above 1e-5. `sizes` are those of the check.
+
+    Args:
+        expr: a scalar expression
+        wrt: a variable, its name, or a list of them
+        order: the highest order
+        name: what the function is called
+        sizes: sizes of the check, by name
+        mode: as for `derivative`
+        seed: for the point of the check
+
+    >>> x = ed.vector("x", "n")
+    >>> script = ed.to_script(ed.sum(ed.exp(x)), x)
+    >>> "def f(x):" in script
+    True
+
+    See also: `to_source`, `check`.
     """
     return Script(expr, wrt, order, name, sizes or {}, mode, seed).source()

@@ -14,7 +14,17 @@ LIMIT = 2**31  # bytes that a factorization may take
 
 
 class SingularError(EindiffError):
-    """A system without a solution, or with many."""
+    """A system without a solution, or with many.
+
+    >>> A = ed.structured(ed.hessian(ed.sum(ed.vector("x", 2)) ** 2, "x"), {"x": np.ones(2)})
+    >>> try:
+    ...     A.solve(np.array([1.0, 0.0]))
+    ... except ed.SingularError:
+    ...     print("no solution")
+    no solution
+
+    See also: `Derivative`, `newton_step`.
+    """
 
     __module__ = "eindiff"
     is_certain = False  # whether a vector was found that the operator takes to zero

@@ -52,10 +52,16 @@ def parse(text: str, declarations: str | Mapping[str, Any] | None = None) -> Exp
     "vector", or variables), or found from their use: what they are multiplied with and added to, then their names.
     `parse_declarations` says more, and `reading` tells what was found.
 
-    >>> parse("x'*A*x", "A(n,n) symmetric; x(n)")
+    Args:
+        text: the expression
+        declarations: what names are; those that are not in it are found from their use
+
+    >>> ed.parse("x'*A*x", "A(n,n) symmetric; x(n)")
     einsum('i,j,ij->', x, x, A)
-    >>> parse("norm2(A*x - b)^2").shape
+    >>> ed.parse("norm2(A*x - b)^2").shape
     ()
+
+    See also: `reading`, `to_text`.
     """
     return reading(text, declarations).expression
 
@@ -63,8 +69,14 @@ def parse(text: str, declarations: str | Mapping[str, Any] | None = None) -> Exp
 def reading(text: str, declarations: str | Mapping[str, Any] | None = None) -> Reading:
     """What a text is read as: the expression that `parse` gives, and what each name stands for.
 
-    >>> print(reading("norm2(A*x - b)^2"))
+    Args:
+        text: the expression
+        declarations: what names are; those that are not in it are found from their use
+
+    >>> print(ed.reading("norm2(A*x - b)^2"))
     A m×n matrix, x vector of length n, b vector of length m
+
+    See also: `parse`.
     """
     if not isinstance(text, str):
         raise EindiffError(f"parse takes text, not {type(text).__name__}")

@@ -38,8 +38,7 @@ class NameReading:
 class Reading:
     """A text as it was read: the `expression`, its `names` in the order they occur, and `notes` on what may surprise.
 
-    >>> from eindiff import reading
-    >>> print(reading("norm2(X*w - y)^2 + lambda*norm1(w)"))
+    >>> print(ed.reading("norm2(X*w - y)^2 + lambda*norm1(w)"))
     X m×n matrix, w vector of length n, y vector of length m, lambda scalar
     """
 

@@ -27,6 +27,14 @@ class ParseError(EindiffError):
     """A text that cannot be read, or means nothing. The message shows the line with a caret under the place.
 
     `line` and `column` count from 1, `text` is the line, `problem` the message without line and caret.
+
+    >>> try:
+    ...     ed.parse("x'*A*(x")
+    ... except ed.ParseError as error:
+    ...     print(error.problem, error.line, error.column)
+    this ( is never closed 1 6
+
+    See also: `parse`.
     """
 
     __module__ = "eindiff"

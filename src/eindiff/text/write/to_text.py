@@ -32,15 +32,23 @@ def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: b
     `plain`, which `parse` and `parse_index` read back, `unicode` or `latex`. What is large and occurs more than once
     gets a name (`t0 = ...; ...`) unless `names` is False; then an expression that is too long or too deep is cut off.
 
+    Args:
+        expr: an expression
+        notation: `matrix`, `index` or `einsum`
+        style: `plain`, `unicode` or `latex`
+        names: whether parts get names
+
     >>> import eindiff as ed
     >>> A, x, b = ed.matrix("A", "m", "n"), ed.vector("x", "n"), ed.vector("b", "m")
     >>> gradient = ed.gradient(ed.norm2(A @ x - b) ** 2, x)
-    >>> to_text(gradient)
+    >>> ed.to_text(gradient)
     "2*A'*(A*x - b)"
-    >>> to_text(gradient, style="unicode")
+    >>> ed.to_text(gradient, style="unicode")
     '2·Aᵀ·(A·x − b)'
-    >>> to_text(gradient, "einsum")
+    >>> ed.to_text(gradient, "einsum")
     '2*einsum("ji,j->i", A, einsum("ij,j->i", A, x) - b)'
+
+    See also: `parse`, `to_source`.
     """
     if notation not in NOTATIONS:
         raise EindiffError(f"notation {notation!r}: choose one of {', '.join(NOTATIONS)}")

@@ -131,9 +131,18 @@ def symbolic(
     named after the parameters. Keywords go to the function as they are. Where all shapes are those of arrays, the value
     of the expression at these is compared with that of a plain call, unless `verify=False`.
 
+    Args:
+        f: a function of NumPy arrays
+        *shapes: one for each of its arguments
+        names: names of the variables, if not those of the parameters
+        verify: whether the expression is compared with a plain call
+        **keywords: passed on to the function
+
     >>> import numpy as np
-    >>> symbolic(lambda A, x: np.sum(np.exp(A @ x)), ("m", "n"), "n")
+    >>> ed.symbolic(lambda A, x: np.sum(np.exp(A @ x)), ("m", "n"), "n")
     einsum('i->', exp(einsum('ij,j->i', A, x)))
+
+    See also: `gradient`, `hessian`.
     """
     used = VariableNames()
     arrays: dict[str, Any] = {}  # by the names of the variables; None where there is none
