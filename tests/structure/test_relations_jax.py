@@ -49,7 +49,7 @@ CASES = {
     ),
     "deblurring": (
         lambda X: jnp.sum(jnp.tanh(jax.scipy.signal.convolve2d(X, KERNEL, mode="same")) ** 2),
-        [(16, 16)], "sparse, 25 nonzeros a row",
+        [(20, 20)], "sparse, 25 nonzeros a row",
     ),
     "convolution": (
         lambda x: jnp.sum(jnp.tanh(jnp.convolve(x, KERNEL[0], mode="valid"))), [(40,)], "band of half-width 2",

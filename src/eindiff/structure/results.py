@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from eindiff.core.derivation import derivation
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Expr
+from eindiff.core.recent import Recent
 from eindiff.core.sizes import Shape, Size, evaluate
 from eindiff.facts.bounds import facts
 from eindiff.program.foreign_arrays import to_numpy
@@ -161,8 +163,15 @@ class _Planned(NamedTuple):
         return Term(self.coefficient, found, self.labels, self.output, self.sizes, matrices, places)
 
 
+_tables: Recent[np.ndarray] = Recent(16, 2**26)
+
+
 def _tabled(arrays: Sequence[Any], labels: Labels, which: int) -> Place:
-    return Place(labels[0], labels[1:], table=to_numpy(arrays[which]).astype(np.intp))
+    """A place by a table that is given. Equal tables are one array, by which patterns are known again."""
+    array = np.ascontiguousarray(to_numpy(arrays[which]), np.int64)
+    key = array.shape, blake2b(array.data, digest_size=16).digest()
+    known = _tables.get(key)
+    return Place(labels[0], labels[1:], table=_tables.keep(key, array.copy(), array.nbytes) if known is None else known)
 
 
 def _place(
