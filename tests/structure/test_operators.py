@@ -330,7 +330,7 @@ def test_single_precision():
         (lambda H: H.solve(np.full(18, np.nan)), "right-hand side has entries that are infinite or not a number"),
         (lambda H: H.solve(np.ones(18), damping=np.inf), "damping is a number, which must be finite, not inf"),
         (lambda H: H.solve(np.ones(18) * 1j), "an array of real numbers is needed, not of type complex128"),
-        (lambda H: H @ H, "the product of two derivatives is not formed"),
+        (lambda H: H @ H.operator(0), "the product of derivatives .* does not fit"),
         (lambda H: H + 1, "cannot be added"),
         (lambda H: H * np.ones(3), "is scaled by a number"),
         (lambda H: H.operator(7), "rows must be a number of axes from 0 to 4, not 7"),

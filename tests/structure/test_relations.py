@@ -7,6 +7,7 @@ from time import perf_counter
 
 import numpy as np
 import pytest
+from scipy.sparse import diags_array, random_array
 
 import eindiff as ed
 
@@ -178,6 +179,54 @@ def test_jacobians(function):
     close(operator @ vector, dense @ vector)
     close(operator.to_csc().toarray(), dense)
     close(operator.T @ (dense @ vector), dense.T @ (dense @ vector))
+
+
+STEP = RANDOM.normal(size=(3, 3))
+RESIDUALS = {
+    "chain": (lambda x: x[1:] - x[:-1] ** 2, (40,), "tridiagonal"),
+    "second differences": (lambda x: ed.sin(second_differences(x)), (40,), "band of half-width 2"),
+    "edges": (lambda x: ed.exp(x[TABLE] - x[OTHER]), (40,), None),
+    "states": (lambda X: X[1:] - ed.tanh(X[:-1] @ STEP), (8, 3), "block tridiagonal, blocks 3×3"),
+    "grid": (lambda X: ed.exp(X[1:, 1:] - X[:-1, :-1]), (8, 6), "three-point stencil on 8×6"),
+    "dense": (lambda x: ed.tanh(np.arange(1.0, 121).reshape(3, 40) @ x), (40,), "low rank"),
+    "flipped": (lambda x: x[::-1] * x**2, (40,), None),
+}
+
+
+@pytest.mark.parametrize("name", RESIDUALS)
+def test_products_of_derivatives(name):
+    """Gauss–Newton: `J' D J` has a structure again, for a diagonal D, for any sparse one, and for itself."""
+    function, shape, word = RESIDUALS[name]
+    x = ed.tensor("x", *shape)
+    operator = ed.structured(ed.jacobian(function(x), x), {"x": RANDOM.normal(size=shape)})
+    matrix = operator.as_matrix()
+    weights = RANDOM.uniform(1, 2, size=len(matrix))
+    product = operator.T @ diags_array(weights) @ operator
+    close(product.as_matrix(), (matrix.T * weights) @ matrix)
+    assert word is None or product.structure == word
+    close((operator @ operator.T).as_matrix(), matrix @ matrix.T)
+    close((operator.T @ operator @ operator.T).as_matrix(), matrix.T @ matrix @ matrix.T)
+    sparse = random_array((len(matrix), len(matrix)), density=0.1, rng=1)
+    close((operator.T @ sparse @ operator).as_matrix(), matrix.T @ sparse.toarray() @ matrix)
+    b = RANDOM.normal(size=matrix.shape[1])
+    close(product.solve(b, damping=1.0), np.linalg.solve(product.as_matrix() + np.eye(len(b)), b))
+    with pytest.raises(ed.EindiffError, match="does not fit"):
+        operator @ diags_array(np.ones(7))
+
+
+def test_tables_that_are_given():
+    """Index arrays are inputs: patterns follow their values, also if an array is changed in place."""
+    x, g, h = ed.vector("x", "n"), ed.indices("g", "m", into="n"), ed.indices("h", "m", into="n")
+    hessian = ed.hessian(ed.sum(ed.exp(x[g] - x[h])) + ed.sum(x**2), x)
+    value, tables = RANDOM.normal(size=50), RANDOM.integers(0, 50, size=(2, 60))
+    compiled = ed.compile(hessian, form="structured")
+    for _ in range(3):
+        arrays = {"x": value, "g": tables[0], "h": tables[1]}
+        operator, matrix = compiled(**arrays), ed.evaluate(hessian, arrays)
+        assert operator.structure.startswith("sparse")
+        close(operator.to_csc().toarray(), matrix)
+        close(operator.solve(value), np.linalg.solve(matrix, value))
+        tables[:] = RANDOM.integers(0, 50, size=(2, 60))
 
 
 def test_a_singular_band_is_an_error():

@@ -8,7 +8,7 @@ values `v_e`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
@@ -19,8 +19,11 @@ from eindiff.core.labels import Labels, UnionFind
 from eindiff.core.networks import Factor, fresh_in, new_label, opened
 from eindiff.core.nodes import Add, Einsum, Expr, is_index_map
 from eindiff.core.sizes import Size
+from eindiff.structure.joins import Relations
 
-MOST_TERMS = 256  # that one term is multiplied out to
+Related = dict[Expr, frozenset[int]]  # the axes of nodes that are related
+
+MOST_TERMS = 256  # that a derivative is multiplied out to
 SHORT, SHORTER = 16, 8  # axes of no more entries, and so many times fewer than others, are parts of blocks
 CLOSE = 2  # times the least size, which is not worth coordinates
 
@@ -45,14 +48,14 @@ class Network:
         return tuple(dict.fromkeys(x for label in self.output for x in sources.get(label, (label,))))
 
 
-def related_axes(node: Expr, known: dict[Expr, frozenset[int]] | None = None) -> frozenset[int]:
-    """The axes of a node that index maps reach, or deltas connect, in some of its terms."""
+def related_axes(node: Expr, known: Related | None = None) -> frozenset[int]:
+    """The axes of a node that index maps relate, or deltas connect, in some of its terms."""
     known = {} if known is None else known
     if node in known:
         return known[node]
     found: set[int] = set()
     if is_index_map(node):
-        found = {0}
+        found = set(range(node.ndim))
     elif isinstance(node, Add):
         found = {axis for term in node.terms for axis in related_axes(term, known)}
     elif isinstance(node, Einsum):
@@ -66,16 +69,17 @@ def related_axes(node: Expr, known: dict[Expr, frozenset[int]] | None = None) ->
     return known[node]
 
 
-def multiplied_out(network: Network, lengths: Mapping[str, int]) -> list[Network] | None:
+def multiplied_out(
+    network: Network, lengths: Mapping[str, int], known: Related, most: int
+) -> list[Network] | None:
     """A network as several in which no sum and no contraction has long axes of the output that index maps reach.
 
     None if these are too many.
     """
     done: list[Network] = []
     pending = [network]
-    known: dict[Expr, frozenset[int]] = {}
     while pending:
-        if len(done) + len(pending) > MOST_TERMS:
+        if len(done) + len(pending) > most:
             return None
         one = pending.pop()
         axes = _long(one, lengths)
@@ -94,7 +98,7 @@ def _long(network: Network, lengths: Mapping[str, int]) -> set[int]:
     return {x for x, size in sizes.items() if size > SHORT or SHORTER * size > longest}
 
 
-def _is_hidden(factor: Factor, output: Collection[int], known: dict[Expr, frozenset[int]]) -> bool:
+def _is_hidden(factor: Factor, output: Collection[int], known: Related) -> bool:
     node, labels = factor
     if is_index_map(node) or not isinstance(node, Add | Einsum):
         return False
@@ -125,7 +129,20 @@ def _opened(network: Network, place: int) -> Iterator[Network]:
 
 
 def placed(network: Network, lengths: Mapping[str, int]) -> Network:
-    """A network in which those index maps to axes are places that make the values smaller."""
+    """A network in which those index maps to axes are places that make the values smaller.
+
+    Maps that meet are composed or listed first, if that helps.
+    """
+    found = Relations(network.factors, network.output, network.sizes, lengths)
+    best = _placed(network, lengths)
+    if found.resolve():
+        other = _placed(replace(network, factors=tuple(found.factors), sizes=found.sizes), lengths)
+        sizes = [prod(sz.evaluate(x.sizes[label], lengths) for label in x.inner) for x in (best, other)]
+        best = other if CLOSE * sizes[1] < sizes[0] else best
+    return best
+
+
+def _placed(network: Network, lengths: Mapping[str, int]) -> Network:
     network = _with_deltas(network)
     maps: dict[int, Labels] = {}  # the labels of index maps, by the axis that they reach
     axes = _long(network, lengths)

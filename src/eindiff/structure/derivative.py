@@ -137,11 +137,25 @@ class Derivative:
         return self._shaped(self._grid.apply(flat), self._grid.rows, form)
 
     def __matmul__(self, other: Any) -> Any:
-        """The product with a vector (see `mv`), or with each column of a matrix."""
-        if isinstance(other, Derivative):
-            raise EindiffError("the product of two derivatives is not formed: use as_matrix()")
+        """The product with a vector (see `mv`), or with each column of a matrix.
+
+        The product with another derivative, or with a sparse matrix of SciPy, is an operator with structure again:
+        `J.T @ J`, or `J.T @ scipy.sparse.diags_array(w) @ J`.
+        """
+        if isinstance(other, Derivative) or hasattr(other, "tocoo"):
+            return self._times(other)
         flat, form = self._vector(other, self._grid.cols, "@", columns=True)
         return self._shaped(self._grid.apply(flat), self._grid.rows, form)
+
+    def _times(self, other: Any) -> Derivative:
+        from eindiff.structure.products import as_grid, product  # as SciPy's sparse matrices are: for start-up time
+
+        if not isinstance(other, Derivative):
+            shapes = self._grid.cols if other.shape[0] == other.shape[1] else ((other.shape[1],),)
+            return Derivative(product(self._grid, as_grid(other, self._grid.cols, shapes)), Known(), "Product")
+        if self._grid.cols != other._grid.rows:
+            raise EindiffError(f"the product of derivatives {self._sizes()} and {other._sizes()} does not fit")
+        return Derivative(product(self._grid, other._grid), Known(), "Product")
 
     __array_ufunc__ = None  # arrays leave operators to this class
 

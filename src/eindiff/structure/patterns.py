@@ -20,8 +20,9 @@ from eindiff.core.sizes import Size
 from eindiff.planning import factoring, tuning
 from eindiff.planning.contraction_order import contraction_path, path_flops
 from eindiff.planning.factoring import is_outer
-from eindiff.structure.coordinates import Network, multiplied_out, placed, related_axes
+from eindiff.structure.coordinates import MOST_TERMS, Network, Related, multiplied_out, placed, related_axes
 
+FORMED = 1024  # entries, of which a whole is formed only if it has fewer than its parts
 WHOLE = 2  # times the size of its factors that the values of a pattern may have, to be one array
 
 
@@ -52,38 +53,60 @@ class Pattern:
 
 def decompose(expr: Expr, sizes: Mapping[str, int]) -> list[Pattern]:
     """An expression as patterns, for the given sizes."""
+    terms = [x for x in (expr.terms if isinstance(expr, Add) else (expr,)) if not construct.is_zero(x)]
+    related, rest = _with_places(terms, sizes)
     patterns: list[Pattern] = []
-    related: list[Pattern] = []
-    for term in expr.terms if isinstance(expr, Add) else (expr,):
-        if not construct.is_zero(term):
-            placed, others = _with_places(term, sizes)
-            related += placed
-            for other in others:
-                choices = [[_pattern(part) for part in parts] for parts in ([other], _spread(other)) if parts]
-                patterns += min(choices, key=lambda choice: sum(_cost(_multiplied(x, sizes), sizes) for x in choice))
+    for term in rest:
+        choices = [[_pattern(part) for part in parts] for parts in ([term], _spread(term)) if parts]
+        patterns += min(choices, key=lambda choice: sum(_cost(_multiplied(x, sizes), sizes) for x in choice))
     found = _added_up([_multiplied(pattern, sizes) for pattern in _added_up(patterns)])
-    return found + _added_at_places(related, sizes)
+    found += _added_at_places(related, sizes)
+    return found if _is_smaller(found, expr, sizes) else [_whole(construct.add(terms))]
+
+
+def _is_smaller(patterns: Sequence[Pattern], expr: Expr, sizes: Mapping[str, int]) -> bool:
+    """Whether the factors of patterns have no more entries than the whole, unless that is small."""
+    whole = prod(sz.evaluate(size, sizes) for size in expr.shape)
+    factors = {node: _lengths_of(x, labels, sizes) for x in patterns for node, labels in x.factors}
+    return sum(factors.values()) <= max(whole, FORMED)
+
+
+def _whole(expr: Expr) -> Pattern:
+    axes = tuple(range(expr.ndim))
+    return Pattern(1, ((expr, axes),), axes, dict(enumerate(expr.shape)))
 
 
 # Terms with coordinates
 
 
-def _with_places(term: Expr, sizes: Mapping[str, int]) -> tuple[list[Pattern], list[Expr]]:
-    """The parts of a term whose axes are reached through index maps, and the others; all of it if there are none."""
-    if not related_axes(term):
-        return [], [term]
-    axes = tuple(range(term.ndim))
-    parts = multiplied_out(Network(1, ((term, axes),), axes, dict(enumerate(term.shape))), sizes)
-    networks = [placed(part, sizes) for part in parts or []]
-    if not any(one.places for one in networks):
-        return [], [term]
-    whole = [
-        construct.einsum(one.coefficient, one.factors, one.output, one.sizes, inline=False)
-        for one in networks
-        if not one.places
-    ]
-    found = [Pattern(one.coefficient, one.factors, one.output, one.sizes, one.places) for one in networks if one.places]
-    return found, [x for x in ([construct.add(whole)] if whole else []) if not construct.is_zero(x)]
+def _with_places(terms: Sequence[Expr], sizes: Mapping[str, int]) -> tuple[list[Pattern], list[Expr]]:
+    """The parts of terms whose axes are reached through index maps, and the others; all if these are too many."""
+    known: Related = {}
+    parts: dict[Expr, list[Network]] = {}
+    for term in terms:
+        if related_axes(term, known):
+            axes = tuple(range(term.ndim))
+            network = Network(1, ((term, axes),), axes, dict(enumerate(term.shape)))
+            found = multiplied_out(network, sizes, known, MOST_TERMS - sum(map(len, parts.values())))
+            if found is None:
+                return [], list(terms)
+            parts[term] = found
+    patterns: list[Pattern] = []
+    rest: list[Expr] = []
+    for term in terms:
+        networks = [placed(one, sizes) for one in parts.get(term, ())]
+        with_places = [one for one in networks if one.places]
+        if not with_places:
+            rest.append(term)
+            continue
+        patterns += [Pattern(x.coefficient, x.factors, x.output, x.sizes, x.places) for x in with_places]
+        whole = [
+            construct.einsum(one.coefficient, one.factors, one.output, one.sizes, inline=False)
+            for one in networks
+            if not one.places
+        ]
+        rest += [x for x in ([construct.add(whole)] if whole else []) if not construct.is_zero(x)]
+    return patterns, rest
 
 
 def _added_at_places(patterns: Sequence[Pattern], sizes: Mapping[str, int]) -> list[Pattern]:

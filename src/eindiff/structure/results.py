@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,15 +12,16 @@ import numpy as np
 from eindiff.core import construct
 from eindiff.core.derivation import derivation
 from eindiff.core.errors import EindiffError, shape_text
-from eindiff.core.index_relations import Given, IndexMap
 from eindiff.core.labels import Labels
-from eindiff.core.nodes import Constant, Expr
+from eindiff.core.nodes import Expr
+from eindiff.core.recent import Recent
 from eindiff.core.sizes import Shape, Size, evaluate
 from eindiff.facts.bounds import facts
 from eindiff.program.foreign_arrays import to_numpy
 from eindiff.program.interpreter import flatten
 from eindiff.structure.derivative import Derivative
 from eindiff.structure.grid import Grid
+from eindiff.structure.joins import given, place_of
 from eindiff.structure.patterns import Pattern, decompose, inverted
 from eindiff.structure.places import Place
 from eindiff.structure.solvers.solver import Known
@@ -161,23 +163,23 @@ class _Planned(NamedTuple):
         return Term(self.coefficient, found, self.labels, self.output, self.sizes, matrices, places)
 
 
+_tables: Recent[np.ndarray] = Recent(16, 2**26)
+
+
 def _tabled(arrays: Sequence[Any], labels: Labels, which: int) -> Place:
-    return Place(labels[0], labels[1:], table=to_numpy(arrays[which]).astype(np.intp))
+    """A place by a table that is given. Equal tables are one array, by which patterns are known again."""
+    array = np.ascontiguousarray(to_numpy(arrays[which]), np.int64)
+    key = array.shape, blake2b(array.data, digest_size=16).digest()
+    known = _tables.get(key)
+    return Place(labels[0], labels[1:], table=_tables.keep(key, array.copy(), array.nbytes) if known is None else known)
 
 
 def _place(
     node: Expr, labels: Labels, sizes: Mapping[str, int], computed: Mapping[Expr, int]
 ) -> Place | tuple[Labels, int]:
     """An index map as the place of an axis, for some sizes."""
-    relation = node.value if isinstance(node, Constant) else None
-    assert isinstance(relation, IndexMap)
-    target, *sources = labels
-    if isinstance(relation.indices, Given):
-        return labels, computed[relation.indices.expr]
-    if relation.indices is not None:
-        return Place(target, tuple(sources), table=relation.index_array(sizes))
-    strides = tuple([evaluate(stride, sizes) for stride in relation.strides])
-    return Place(target, tuple(sources), evaluate(relation.offset, sizes), strides)
+    table = given(node)
+    return place_of(node, labels, sizes) if table is None else (labels, computed[table])
 
 
 def _is_grid(output: Any) -> bool:

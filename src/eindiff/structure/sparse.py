@@ -10,7 +10,7 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
-from scipy.sparse import csc_array
+from scipy.sparse import coo_array, csc_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from eindiff.core.errors import EindiffError
@@ -62,17 +62,13 @@ class Coordinates:
                 found.append(start + _flat(part, labels, term))
         row, column = (np.concatenate(part) if part else np.zeros(0, int) for part in (rows, columns))
         height, width = self.shape = grid.shape
-        keys = column * height + row
-        order = np.argsort(keys, kind="stable")
-        keys = keys[order]
-        is_first = np.ones(len(keys), bool)
-        is_first[1:] = keys[1:] != keys[:-1]
-        self._order = None if bool((order[1:] > order[:-1]).all()) else order
-        self._firsts = None if is_first.all() else np.flatnonzero(is_first)
-        kind = np.int32 if max(len(keys), height, width) < 2**31 else np.int64
-        self.indices = row[order][is_first].astype(kind)
-        counts = np.bincount(column[order][is_first], minlength=width)
-        self.starts = np.concatenate([[0], np.cumsum(counts)]).astype(kind)
+        pattern = coo_array((np.ones(len(row), bool), (row, column)), shape=grid.shape).tocsc()
+        pattern.sort_indices()
+        self.indices, self.starts = pattern.indices, pattern.indptr
+        keys = np.repeat(np.arange(width) * height, np.diff(self.starts)) + self.indices
+        slots = np.searchsorted(keys, column * height + row)
+        self._slots = slots.astype(self.indices.dtype)  # where each entry is added
+        self._is_sum = len(slots) > len(keys)
 
     @cached_property
     def ranks(self) -> Array:
@@ -101,18 +97,17 @@ class Coordinates:
     @property
     def nbytes(self) -> int:
         """The bytes of what is kept."""
-        kept = [self.indices, self.starts, self._order, self._firsts]
-        return sum(x.nbytes for x in kept if x is not None)
+        return self.indices.nbytes + self.starts.nbytes + self._slots.nbytes
 
     def matrix(self, grid: Grid) -> csc_array:
         """The matrix of a grid of this kind."""
         parts = [term.values().reshape(-1) for _, term in placed_terms(grid)]
         values = np.concatenate(parts) if parts else np.zeros(0)
-        if self._order is not None:
-            values = values[self._order]
-        if self._firsts is not None:
-            values = np.add.reduceat(values, self._firsts) if len(values) else values
-        data = values.astype(grid.dtype, copy=False)
+        if self._is_sum:
+            data = np.bincount(self._slots, values, len(self.indices)).astype(grid.dtype, copy=False)
+        else:
+            data = np.empty(len(self.indices), grid.dtype)
+            data[self._slots] = values
         return csc_array((data, self.indices, self.starts), shape=self.shape)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 
@@ -52,6 +53,8 @@ def words(grid: Grid) -> str | None:
     points = {point for found in by_term for point in product(*(found[k] or () for k in moving))}
     folded = {tuple([_folded(x, dims[k]) for x, k in zip(point, moving, strict=True)]) for point in points}
     width = max(abs(x) for point in folded for x in point)
+    if half == 1 and (block := _block(terms, dims[0])) is not None:
+        return f"block diagonal, blocks {block}×{block}"
     rows = prod(dims[k] for k in blocks)
     if len(moving) == 1:
         word = _band(width, rows if blocks else 1)
@@ -64,6 +67,30 @@ def words(grid: Grid) -> str | None:
     if folded != points:
         word = f"circulant ({word})" if half == 1 and _commutes_with_shifts(grid) else f"periodic {word}"
     return f"block diagonal ({word})" if prod(dims[k] for k in still) > 1 else word
+
+
+def _block(terms: Sequence[Term], size: int) -> int | None:
+    """The size of the blocks along the diagonal that all entries of an operator on vectors are in."""
+    found = []
+    for term in terms:
+        row, column = term.axes()
+        rows, columns = strides_of([row], [1]), strides_of([column], [1])
+        if rows == columns and _first(row) == _first(column):
+            continue
+        shared = [step for label, step in rows.items() if columns.get(label) == step]
+        inside = [
+            _first(axis) + sum(step * (term.sizes[x] - 1) for x, step in steps.items() if step not in shared)
+            for axis, steps in ((row, rows), (column, columns))
+        ]
+        if not shared or max(inside) >= min(shared) or min(_first(row), _first(column), *rows.values()) < 0:
+            return None
+        found.append(min(shared))
+    block = found[0] if found else 1
+    return block if 1 < block < size and all(x == block for x in found) and size % block == 0 else None
+
+
+def _first(axis: Axis) -> int:
+    return axis.offset if isinstance(axis, Place) else 0
 
 
 def _commutes_with_shifts(grid: Grid) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -15,6 +16,8 @@ from eindiff.structure.solvers.dense import nonzero
 from eindiff.structure.solvers.solver import LIMIT, Known, Solver, logdet_of
 from eindiff.structure.terms import Array, Term
 
+DOUBTFUL = 1e-3  # the condition times the precision, from which on it is looked at twice
+STEPS, SAFETY = 4, 4.0  # of the power method, and by how much it may be too low
 CANCELLED = 8.0  # times the norm of a band that the norms of its terms may add up to
 
 
@@ -188,7 +191,12 @@ class Banded(Solver):
     @cached_property
     def _norms(self) -> tuple[float, float]:
         norm, cancelled = self._sizes
-        return norm * cancelled, np.inf if self._factorization.is_singular else self._factorization.inverse_norm
+        if self._factorization.is_singular:
+            return norm * cancelled, np.inf
+        inverse = self._factorization.inverse_norm
+        if norm * cancelled * inverse > DOUBTFUL / np.finfo(self._band.dtype).eps:
+            inverse = sharpened(inverse, self._factorization.solve, self.size, self._band.dtype)
+        return norm * cancelled, inverse
 
     def norms(self) -> tuple[float, float]:
         return self._norms
@@ -233,6 +241,18 @@ def random_signs(size: int, dtype: np.dtype) -> Array:
     """A column of 1 and −1. The norm of its image is about that of a matrix, the root of the sum of squares."""
     random = np.frombuffer(np.random.default_rng(0).bytes(size), np.int8)
     return np.where(random < 0, dtype.type(-1), dtype.type(1))[:, None]
+
+
+def sharpened(bound: float, solve: Callable[[Array], Array], size: int, dtype: np.dtype) -> float:
+    """A bound on the norm of an inverse, which may be much too large for large systems, held against the power method.
+
+    That finds a little less than the norm.
+    """
+    x = random_signs(size, dtype)
+    for _ in range(STEPS if np.isfinite(bound) else 0):
+        x = solve(x / np.linalg.norm(x))
+    found = SAFETY * float(np.linalg.norm(x))
+    return min(bound, found) if np.isfinite(bound) and np.isfinite(found) else bound
 
 
 def _root_of_squares(values: Array) -> float:

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import SuperLU, splu
 
 from eindiff.structure.bands import RankedBand
 from eindiff.structure.grid import Grid
-from eindiff.structure.solvers.banded import CANCELLED, Banded, random_signs
+from eindiff.structure.solvers.banded import CANCELLED, DOUBTFUL, Banded, random_signs, sharpened
 from eindiff.structure.solvers.solver import Known, Solver, logdet_of, singular
 from eindiff.structure.sparse import Coordinates, coordinates, entry_count
 from eindiff.structure.terms import Array
@@ -78,7 +78,10 @@ class Sparse(Solver):
     def _norms(self) -> tuple[float, float]:
         norm, cancelled = self._sizes
         x = self._factorization.solve(random_signs(self.size, self._matrix.dtype)[:, 0])
-        return norm * cancelled, float(np.linalg.norm(x))
+        inverse = float(np.linalg.norm(x))
+        if norm * cancelled * inverse > DOUBTFUL / np.finfo(self._matrix.dtype).eps:
+            inverse = sharpened(inverse, self._factorization.solve, self.size, self._matrix.dtype)
+        return norm * cancelled, inverse
 
     def norms(self) -> tuple[float, float]:
         return self._norms

@@ -15,6 +15,7 @@ from scipy.sparse import csc_array, csr_array
 
 from eindiff.structure.grid import Grid, starts
 from eindiff.structure.places import Place
+from eindiff.structure.solvers.banded import sharpened
 from eindiff.structure.solvers.solver import Known, Solver
 from eindiff.structure.sparse import entry_count, row_counts, to_csc
 from eindiff.structure.terms import Array, Term
@@ -97,11 +98,11 @@ class SparseSchur(Solver):
         """`[[I, −A^-1 B], [0, I]] [[A^-1, 0], [0, S^-1]] [[I, 0], [−C A^-1, I]]` is the inverse."""
         found = [one.norms() for one in self._solvers]
         parts, inverse = max(x for x, _ in found), max(x for _, x in found)
-        above, right, below, corner = (
-            float(np.linalg.norm(x.data)) for x in (self._beside, self._solved, self._below, self._corner)
-        )
+        above, right, below, corner = map(largest, (self._beside, self._solved, self._below, self._corner))
         left = right if self._facts.symmetric else below * inverse
-        return parts + above + below + corner, inverse + (1 + left) * (1 + right) * self._small.norms()[1]
+        small = self._small
+        least = sharpened(small.norms()[1], small.solve, len(self._outside), self._grid.dtype)
+        return parts + above + below + corner, inverse + (1 + left) * (1 + right) * least
 
     def norms(self) -> tuple[float, float]:
         return self._norms
@@ -120,6 +121,12 @@ class SparseSchur(Solver):
 
     def is_definite(self) -> bool:
         return all(one.is_definite() for one in (*self._solvers, self._small))
+
+
+def largest(matrix: csr_array | csc_array) -> float:
+    """The norm of a sparse matrix, or more: the root of the largest sum of a column times that of a row."""
+    sizes = abs(matrix)
+    return float(np.sqrt(sizes.sum(axis=0).max(initial=0.0) * sizes.sum(axis=1).max(initial=0.0)))
 
 
 def sparse_term(matrix: csc_array) -> Term:
