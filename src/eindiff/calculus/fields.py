@@ -24,10 +24,16 @@ from eindiff.core.nodes import Expr, expression
 def laplacian(f: Expr, x: Expr | str, batch: int = 0) -> Expr:
     """The sum of the second derivatives by each entry of x: the trace of the Hessian, of each entry of f.
 
-    >>> import eindiff as ed
+    Args:
+        f: an expression; of several entries, each
+        x: a variable, the point (or the points), or its name
+        batch: how many first axes of f and x count points, each of which is differentiated by itself
+
     >>> x = ed.vector("x", "n")
-    >>> laplacian(ed.sum(x**3), x) == 6 * ed.sum(x)
-    True
+    >>> print(ed.to_text(ed.laplacian(ed.sum(x**3), x)))
+    6*sum(x)
+
+    See also: `biharmonic`, `hessian_diagonal`, `operator`.
     """
     return _contracted(f, x, 2, None, batch)
 
@@ -35,10 +41,16 @@ def laplacian(f: Expr, x: Expr | str, batch: int = 0) -> Expr:
 def biharmonic(f: Expr, x: Expr | str, batch: int = 0) -> Expr:
     """The Laplacian of the Laplacian.
 
-    >>> import eindiff as ed
+    Args:
+        f: an expression; of several entries, each
+        x: a variable, the point (or the points), or its name
+        batch: how many first axes of f and x count points, each of which is differentiated by itself
+
     >>> x = ed.vector("x", "n")
-    >>> biharmonic(ed.sum(x**4), x)
-    24*size(n)
+    >>> print(ed.to_text(ed.biharmonic(ed.sum(x**5), x)))
+    120*sum(x)
+
+    See also: `laplacian`.
     """
     return laplacian(laplacian(f, x, batch), x, batch)
 
@@ -46,10 +58,16 @@ def biharmonic(f: Expr, x: Expr | str, batch: int = 0) -> Expr:
 def divergence(f: Expr, x: Expr | str, batch: int = 0) -> Expr:
     """The trace of the Jacobian of a field: the last axes of f are those of a point.
 
-    >>> import eindiff as ed
+    Args:
+        f: an expression, the field
+        x: a variable, the point (or the points), or its name
+        batch: how many first axes of f and x count points, each of which is differentiated by itself
+
     >>> x, A = ed.vector("x", "n"), ed.matrix("A", "n", "n")
-    >>> divergence(A @ x, x) == ed.tr(A)
+    >>> ed.divergence(A @ x, x) == ed.tr(A)
     True
+
+    See also: `curl`, `laplacian`.
     """
     x = find_variable(f, x)
     own = x.ndim - batch
@@ -66,11 +84,17 @@ def divergence(f: Expr, x: Expr | str, batch: int = 0) -> Expr:
 def curl(f: Expr, x: Expr | str, batch: int = 0) -> Expr:
     """The rotation of a field in three dimensions, a vector of each point.
 
-    >>> import eindiff as ed
-    >>> import numpy as np
+    Args:
+        f: an expression with 3 entries on its last axis, the field
+        x: a variable, the point (or the points), or its name
+        batch: how many first axes of f and x count points, each of which is differentiated by itself
+
     >>> x = ed.vector("x", 3)
-    >>> float(ed.evaluate(curl(ed.stack([-x[1], x[0], x[2]]), x), {"x": np.ones(3)})[2])
+    >>> field = ed.stack([-x[1], x[0], x[2]])
+    >>> float(ed.evaluate(ed.curl(field, x), {"x": np.ones(3)})[2])
     2.0
+
+    See also: `divergence`.
     """
     x = find_variable(f, x)
     if x.shape[batch:] != (3,) or f.shape[-1:] != (3,):
@@ -87,10 +111,17 @@ def curl(f: Expr, x: Expr | str, batch: int = 0) -> Expr:
 def directional(f: Expr, x: Expr | str, v: Any, order: int = 1) -> Expr:
     """The derivative of some order along one direction: `d^k f(x + t v) / dt^k` at t = 0.
 
-    >>> import eindiff as ed
+    Args:
+        f: an expression; of several entries, each
+        x: a variable, the point (or the points), or its name
+        v: the direction, an array or an expression in the shape of x, or the name of a new variable
+        order: how often f is differentiated along it
+
     >>> x, v = ed.vector("x", "n"), ed.vector("v", "n")
-    >>> directional(ed.sum(x**2), x, v, order=2) == 2 * ed.inner(v, v)
-    True
+    >>> print(ed.to_text(ed.directional(ed.sum(x**2), x, v, order=2)))
+    2*v'*v
+
+    See also: `jvp`, `quadratic_form`, `operator`.
     """
     if not isinstance(order, int) or order < 0:
         raise EindiffError(f"directional: the order is a number of derivatives, not {order!r}")
@@ -104,14 +135,18 @@ def directional(f: Expr, x: Expr | str, v: Any, order: int = 1) -> Expr:
 def operator(f: Expr, x: Expr | str, coefficients: Any, batch: int = 0) -> Expr:
     """A constant contraction of a derivative: `Σ C_ij ∂²f/∂x_i∂x_j` for a matrix C, for any order.
 
-    `coefficients` are an array (or an expression), with the axes of a point once for each derivative.
+    Args:
+        f: an expression; of several entries, each
+        x: a variable, the point (or the points), or its name
+        coefficients: an array or an expression, with the axes of a point once for each derivative
+        batch: how many first axes of f and x count points, each of which is differentiated by itself
 
-    >>> import eindiff as ed
-    >>> import numpy as np
     >>> x = ed.vector("x", 2)
-    >>> mixed = operator(x[0] ** 2 * x[1], x, [[0, 1], [0, 0]])
+    >>> mixed = ed.operator(x[0] ** 2 * x[1], x, [[0, 1], [0, 0]])
     >>> float(ed.evaluate(mixed, {"x": np.array([3.0, 1.0])}))
     6.0
+
+    See also: `laplacian`, `directional`.
     """
     x = find_variable(f, x)
     weights = coefficients if isinstance(coefficients, Expr) else construct.constant(np.asarray(coefficients, float))
