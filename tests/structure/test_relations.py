@@ -148,6 +148,7 @@ def test_solvers_agree_with_dense_ones(function):
     close(operator.solve(b, damping), np.linalg.solve(damped, b))
     assert operator.slogdet(damping) == pytest.approx(np.linalg.slogdet(damped))
     assert operator.is_definite(damping)
+    close(operator.inverse_diagonal(damping).ravel(), np.diag(np.linalg.inv(damped)))
     close(operator.inverse(damping).as_matrix(), np.linalg.inv(damped))
     if not operator.is_definite():
         assert np.linalg.eigvalsh(matrix).min() < 1e-9

@@ -291,6 +291,12 @@ class Derivative:
             return Derivative(replace(self._grid, terms=((terms,),)), facts, "Inverse")
         return _from_matrix(solver.solve(np.eye(self._grid.shape[0], dtype=self.dtype)), self._grid, facts, "Inverse")
 
+    def inverse_diagonal(self, damping: float = 0.0) -> Any:
+        """The diagonal of the inverse, in the shape of the variable: variances, where the inverse is a covariance."""
+        self._square("inverse_diagonal")
+        found = self._solver(damping).ask(lambda one: one.inverse_diagonal(), ALLOWED)
+        return self._shaped(found[:, None], self._grid.rows, "tensor")
+
     def logdet(self, damping: float = 0.0) -> float:
         """The logarithm of the determinant, which must be positive (see `slogdet`)."""
         sign, value = self.slogdet(damping)
