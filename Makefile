@@ -60,6 +60,7 @@ release: $(VENV)/.release-ready ## Build wheel and source archive into dist, ins
 bench: $(VENV)/.bench-ready ## Run all benchmarks against all peers (hours)
 	$(PY) -m benchmarks --out benchmarks/results
 	$(PY) -m benchmarks solvers --out benchmarks/results
+	$(PY) -m benchmarks.structures --out benchmarks/results
 	$(PY) -m benchmarks.drop_in jax --scale 5 --out benchmarks/results
 	$(PY) -m benchmarks.drop_in torch --out benchmarks/results
 	$(PY) -m benchmarks.relations --out benchmarks/results

@@ -148,6 +148,7 @@ def test_solvers_agree_with_dense_ones(function):
     close(operator.solve(b, damping), np.linalg.solve(damped, b))
     assert operator.slogdet(damping) == pytest.approx(np.linalg.slogdet(damped))
     assert operator.is_definite(damping)
+    close(operator.inverse_diagonal(damping).ravel(), np.diag(np.linalg.inv(damped)))
     close(operator.inverse(damping).as_matrix(), np.linalg.inv(damped))
     if not operator.is_definite():
         assert np.linalg.eigvalsh(matrix).min() < 1e-9
@@ -266,3 +267,40 @@ def test_jax_functions():
     assert operator.structure == "tridiagonal"
     expected = jax.hessian(chain)(value.astype(np.float32))
     np.testing.assert_allclose(operator.as_matrix(), expected, rtol=1e-3, atol=1e-2)
+
+
+def random_expression(random, x, depth):
+    """Slices, steps, flips, gathers, rolls and products of these, one in the other."""
+    if depth == 0:
+        return x
+    y = random_expression(random, x, depth - 1)
+    m = y.shape[0]
+    pick = random.integers(0, m, size=random.integers(2, 8))
+    choices = [
+        lambda: y[1:], lambda: y[:-1], lambda: y[::2], lambda: y[::-1], lambda: y[pick], lambda: ed.sin(y),
+        lambda: ed.concatenate([y[m // 2 :], y[: m // 2]]), lambda: y[1:] - 2 * y[:-1],
+    ]  # fmt: skip
+    which = int(random.integers(0, len(choices) + 2))
+    if which < len(choices) and m > 3:
+        return choices[which]()
+    z = random_expression(random, x, depth - 1)
+    count = min(m, z.shape[0])
+    return y[:count] * z[z.shape[0] - count :] + 0.3 * z[:count]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_relations(seed):
+    random = np.random.default_rng(seed)
+    x = ed.tensor("x", int(random.integers(6, 40)))
+    f = ed.sum(ed.exp(0.3 * random_expression(random, x, int(random.integers(1, 5)))))
+    f = f + ed.sum(random_expression(random, x, 2) ** 2)
+    hessian, arrays = ed.hessian(f, x), {"x": random.normal(size=x.shape)}
+    operator, matrix = ed.structured(hessian, arrays), ed.evaluate(hessian, arrays)
+    vectors = random.normal(size=(len(matrix), 2))
+    close(operator.as_matrix(), matrix)
+    close(operator @ vectors, matrix @ vectors)
+    close(operator.diagonal(), np.diag(matrix))
+    close(operator.to_csc().toarray(), matrix)
+    close((operator.T @ operator).as_matrix(), matrix.T @ matrix)
+    damping = 1 + max(0.0, -np.linalg.eigvalsh(matrix).min())
+    close(operator.solve(vectors, damping), np.linalg.solve(matrix + damping * np.eye(len(matrix)), vectors))

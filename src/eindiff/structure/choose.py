@@ -136,6 +136,10 @@ class Arranged(Solver):
     def inverse(self) -> list[Term]:
         return [self.layout.whole(term) for term in self.core.inverse()]
 
+    def inverse_diagonal(self) -> Array:
+        half = len(self.layout.dims)
+        return np.sum([term.diagonal(half) for term in self.inverse()], axis=0).reshape(-1)
+
     def cholesky(self) -> list[Term]:
         return [self.layout.whole(term) for term in self.core.cholesky()]
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from eindiff.core.errors import EindiffError, bytes_text, shape_text
 from eindiff.planning import tuning
 from eindiff.structure.choose import Arranged, candidates, is_structured
+from eindiff.structure.given import finite_number, joined, real_array, shapes_text
 from eindiff.structure.grid import Grid, Shape, split, starts
 from eindiff.structure.solvers.iterative import probably_symmetric
 from eindiff.structure.solvers.solver import Known, SingularError, Solver, singular
@@ -160,7 +160,7 @@ class Derivative:
     __array_ufunc__ = None  # arrays leave operators to this class
 
     def __rmatmul__(self, other: Any) -> Any:
-        array = _array(other, "@")
+        array = real_array(other, "@")
         return (self.T @ array.T).T if array.ndim == 2 and array.shape not in self._grid.rows else self.T.mv(other)
 
     def __add__(self, other: Any) -> Derivative:
@@ -180,7 +180,7 @@ class Derivative:
         return Derivative(replace(self._grid, terms=terms, dtype=dtype), both, name)
 
     def __mul__(self, factor: Any) -> Derivative:
-        factor = _number(factor, "a derivative is scaled by a number; for products use @")
+        factor = finite_number(factor, "a derivative is scaled by a number; for products use @")
         grid = self._grid.changed(lambda terms: [term.scaled(factor) for term in terms])
         facts = Known(self._facts.symmetric, self._facts.psd and factor >= 0)
         return Derivative(grid, facts, self.name)
@@ -194,7 +194,7 @@ class Derivative:
         return self + (-other if isinstance(other, Derivative) else other)
 
     def __truediv__(self, divisor: Any) -> Derivative:
-        divisor = _number(divisor, "a derivative is divided by a number")
+        divisor = finite_number(divisor, "a derivative is divided by a number")
         if not divisor:
             raise EindiffError("a derivative cannot be divided by zero")
         return self * (1 / divisor)
@@ -202,7 +202,7 @@ class Derivative:
     def damped(self, damping: float) -> Derivative:
         """With a multiple of the identity added, which keeps the structure."""
         self._square("damping")
-        damping = _number(damping, "damping is a number")
+        damping = finite_number(damping, "damping is a number")
         grid = self._grid
         if damping:
             for k, shape in enumerate(grid.rows):
@@ -261,7 +261,7 @@ class Derivative:
     def _solver(self, damping: Any) -> Careful:
         """The ways to solve, kept, so that a factorization is computed once."""
         self._square("solving")
-        damping = _number(damping, "damping is a number")
+        damping = finite_number(damping, "damping is a number")
         if damping not in self._solvers:
             damped = self.damped(damping) if damping else self
             if not damped.terms:
@@ -290,6 +290,12 @@ class Derivative:
             terms = tuple(solver.ask(lambda one: one.inverse(), ALLOWED))
             return Derivative(replace(self._grid, terms=((terms,),)), facts, "Inverse")
         return _from_matrix(solver.solve(np.eye(self._grid.shape[0], dtype=self.dtype)), self._grid, facts, "Inverse")
+
+    def inverse_diagonal(self, damping: float = 0.0) -> Any:
+        """The diagonal of the inverse, in the shape of the variable: variances, where the inverse is a covariance."""
+        self._square("inverse_diagonal")
+        found = self._solver(damping).ask(lambda one: one.inverse_diagonal(), ALLOWED)
+        return self._shaped(found[:, None], self._grid.rows, "tensor")
 
     def logdet(self, damping: float = 0.0) -> float:
         """The logarithm of the determinant, which must be positive (see `slogdet`)."""
@@ -422,9 +428,9 @@ class Derivative:
         """Any form of a vector as columns of a flat matrix, and which form it was."""
         size = sum(map(prod, shapes))
         if isinstance(v, list | tuple) and (len(shapes) > 1 or (len(v) == 1 and isinstance(v[0], np.ndarray))):
-            flat = _joined([_array(x, what) for x in v], shapes, what)
+            flat = joined([real_array(x, what) for x in v], shapes, what)
             return flat.astype(np.result_type(self.dtype, flat.dtype), copy=False), "list"
-        array = _array(v, what)
+        array = real_array(v, what)
         array = array.astype(np.result_type(self.dtype, array.dtype), copy=False)
         if len(shapes) == 1 and array.shape == shapes[0]:
             return array.reshape(size, 1), "tensor"
@@ -434,7 +440,8 @@ class Derivative:
             return array, "columns"
         more = f", or ({size}, columns)" if columns else ""
         given = shape_text(array.shape)
-        raise EindiffError(f"{what}: the shape {given} does not fit; it must be {_shapes(shapes)}, or ({size},){more}")
+        wanted = f"{shapes_text(shapes)}, or ({size},){more}"
+        raise EindiffError(f"{what}: the shape {given} does not fit; it must be {wanted}")
 
     @staticmethod
     def _shaped(flat: Array, shapes: Sequence[Shape], form: str) -> Any:
@@ -444,38 +451,6 @@ class Derivative:
             return flat[:, 0]
         parts = [part[..., 0] for part in split(flat, shapes)]
         return parts if form == "list" or len(parts) > 1 else parts[0]
-
-
-def _joined(parts: list[Array], shapes: Sequence[Shape], what: str) -> Array:
-    """A tensor for each variable as one column."""
-    if [x.shape for x in parts] != list(shapes):
-        given = ", ".join(shape_text(x.shape) for x in parts)
-        raise EindiffError(f"{what}: the shapes are {given}; they must be {_shapes(shapes)}")
-    return np.concatenate([x.reshape(-1) for x in parts])[:, None]
-
-
-def _array(value: Any, what: str) -> Array:
-    """An array of real numbers."""
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise EindiffError(
-            f"{what}: an array of numbers is needed; the rows of a list have different lengths"
-        ) from None
-    if array.dtype.kind not in "fiub":
-        raise EindiffError(f"{what}: an array of real numbers is needed, not of type {array.dtype}")
-    return array
-
-
-def _number(value: Any, what: str) -> float:
-    """A finite real number."""
-    try:
-        number = float(value) if isinstance(value, Real) or np.ndim(value) == 0 else np.nan
-    except (TypeError, ValueError, OverflowError):
-        number = np.nan
-    if isinstance(value, str) or not np.isfinite(number):
-        raise EindiffError(f"{what}, which must be finite, not {value!r}")
-    return number
 
 
 def _from_matrix(matrix: Array, grid: Grid, facts: Known, name: str) -> Derivative:
@@ -490,7 +465,3 @@ def _from_matrix(matrix: Array, grid: Grid, facts: Known, name: str) -> Derivati
             line.append((Term(1.0, (array,), (axes,), axes, dict(enumerate(array.shape))),))
         terms.append(tuple(line))
     return Derivative(replace(grid, terms=tuple(terms)), facts, name)
-
-
-def _shapes(shapes: Sequence[Shape]) -> str:
-    return " and ".join(shape_text(x) for x in shapes)

@@ -222,12 +222,49 @@ class Banded(Solver):
         matrix = self.solve(np.eye(self.size, dtype=self._band.dtype)).reshape(2 * self._band.dims)
         return [Term(1.0, (matrix,), (axes,), axes, dict(enumerate(matrix.shape)))]
 
+    def inverse_diagonal(self) -> Array:
+        """`1 / (d + e − a)` for the pivots d of elimination from the one end, e from the other, and the diagonal a.
+
+        These are blocks, as wide as the band: with them it is block tridiagonal.
+        """
+        if not self.is_definite():
+            return super().inverse_diagonal()
+        width = max(1, len(self._lower) - 1)
+        lower = _padded(self._lower, -self.size % width)
+        size = lower.shape[1]
+        turned = np.zeros_like(lower)
+        for k in range(min(len(lower), size)):
+            turned[k, : size - k] = lower[k, : size - k][::-1]
+        one, other = (_blocks(BandCholesky(band).factor, width) for band in (lower, turned))
+        own = _blocks(lower, width)
+        own = own + np.tril(own, -1).swapaxes(1, 2)
+        pivots = one @ one.swapaxes(1, 2) + (other @ other.swapaxes(1, 2))[::-1, ::-1, ::-1]
+        found = np.linalg.inv(pivots - own).diagonal(axis1=1, axis2=2).reshape(-1)[: self.size]
+        return self._band.restored(found[:, None])[:, 0]
+
     def cholesky(self) -> list[Term]:
         """A band too, if the operator has one axis."""
         if not self._band.is_in_order or len(self._band.dims) > 1 or not self.is_definite():
             return super().cholesky()
         factor = BandCholesky(self._lower).factor
         return [_diagonal_below(factor[k, : self.size - k], k, self.size) for k in range(min(len(factor), self.size))]
+
+
+def _padded(lower: Array, count: int) -> Array:
+    """The lower diagonals with those of an identity after them."""
+    padded = np.zeros((len(lower), lower.shape[1] + count), lower.dtype, order="F")
+    padded[:, : lower.shape[1]] = lower
+    padded[0, lower.shape[1] :] = 1
+    return padded
+
+
+def _blocks(lower: Array, width: int) -> Array:
+    """The lower triangles of the blocks along the diagonal of a band."""
+    blocks = np.zeros((lower.shape[1] // width, width, width), lower.dtype)
+    for row in range(width):
+        for column in range(row + 1):
+            blocks[:, row, column] = lower[row - column, column::width]
+    return blocks
 
 
 def _diagonal_below(values: Array, offset: int, size: int) -> Term:

@@ -10,6 +10,7 @@ import numpy as np
 from eindiff.core.errors import EindiffError
 from eindiff.structure.terms import Array, Term
 
+COLUMNS, MOST_COLUMNS = 256, 20_000  # of an inverse, at a time and in all
 LIMIT = 2**31  # bytes that a factorization may take
 
 
@@ -103,6 +104,18 @@ class Solver(ABC):
     def inverse(self) -> list[Term]:
         """The inverse, as terms."""
         raise NoAnswerError(f"the structure ({self.word}) has no inverse to write down: use solve(b)")
+
+    def inverse_diagonal(self) -> Array:
+        """The diagonal of the inverse, flat."""
+        if self.size > MOST_COLUMNS:
+            raise NoAnswerError(f"the structure ({self.word}) does not give the diagonal of so large an inverse")
+        found = []
+        for start in range(0, self.size, COLUMNS):
+            columns = np.arange(start, min(start + COLUMNS, self.size))
+            unit = np.zeros((self.size, len(columns)))
+            unit[columns, columns - start] = 1
+            found.append(self.solve(unit)[columns, columns - start])
+        return np.concatenate(found)
 
     def cholesky(self) -> list[Term]:
         """A factor L with `L L' = H`, as terms."""
