@@ -31,6 +31,7 @@ Op = Literal[
     "identity", "triangle",  # (size): unit matrix, lower triangle of ones
     "range",  # (size): 0, 1, 2, ...
     # Places
+    "integers",  # an array of whole numbers as places
     "flat",  # (*shape): places along each axis of an array as places in its entries, one after the other
     # Views
     "transpose", "swap",  # of a matrix, of each matrix in a stack

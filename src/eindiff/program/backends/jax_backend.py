@@ -26,6 +26,7 @@ BACKEND = Backend(
         "range": lambda x, s: f"np.arange({s.size(x.parameters[0])}{s.integers})",  # known while a program is traced
         "repeat": NUMPY["broadcast"],
         "contiguous": "({0})",
+        "integers": "{0}.astype(int)",
     },
     functions={**words_of("jnp.", FUNCTIONS), "equal": "jnp.equal({0}, {1}).astype(DTYPE)"},
     names={"float64": "float", "int64": "int"},  # the widest types that are switched on

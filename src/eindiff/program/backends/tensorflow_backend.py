@@ -76,6 +76,7 @@ BACKEND = Backend(
         "full": lambda x, s: f"filled({s.shape(x.shape)}, {{0}}{s.created})",
         "repeat": lambda x, s: f"repeated({{0}}, {_listed(x, s)})",
         "contiguous": "({0})",
+        "integers": "tf.cast({0}, tf.int64)",
         "diagonal_matrix": "diagonal({0})",
         "take": _take,
         "concatenate": lambda x, s: f"tf.concat([{slots(x)}], axis={x.parameters[0]})",

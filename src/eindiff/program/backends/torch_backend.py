@@ -55,6 +55,7 @@ BACKEND = Backend(
         "full": lambda x, s: f"filled({s.shape(x.shape)}, {{0}}{s.created})",
         "repeat": lambda x, s: f"torch.broadcast_to({{0}}, shape({s.shape(x.shape)})).clone()",
         "contiguous": "({0})",
+        "integers": "{0}.long()",
         "concatenate": lambda x, s: f"torch.cat([{slots(x)}]{words.along(x.parameters[0] or None, 'dim')})",
         "inner": "inner({0}, {1})",
         "einsum": lambda x, s: f'torch.einsum("{x.parameters[0]}", {slots(x)})',

@@ -196,6 +196,7 @@ NUMPY: dict[Op, Word] = {
     "full": _full,
     "repeat": lambda x, s: f"{s.np}broadcast_to({{0}}, {s.shape(x.shape)}).copy()",
     "contiguous": "np.ascontiguousarray({0})",
+    "integers": "{0}.astype(int)",
     "diagonal_matrix": "np.diag({0})",
     "concatenate": lambda x, s: f"{s.np}concatenate([{slots(x)}]{along(x.parameters[0] or None)})",
     "trace": lambda x, s: diagonal(x, s, f"{s.np}trace({{0}})"),

@@ -28,6 +28,7 @@ from eindiff.core.nodes import (
     topological,
 )
 from eindiff.core.sizes import Shape, Size
+from eindiff.functions.indexing import index_range
 from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs, missing
@@ -115,7 +116,11 @@ class Lowering:
 
     def _index(self, index_map: IndexMap, inputs: Labels) -> Index:
         given = index_map.indices
-        array = self.arrays.array(self.values[given.expr]) if isinstance(given, Given) else None
+        if not isinstance(given, Given):
+            return self.indexing.index_of(index_map, inputs)
+        array = self.arrays.array(self.values[given.expr])
+        if index_range(given.expr) is None:
+            array = self.operations.make("integers", [array])
         return self.indexing.index_of(index_map, inputs, array)
 
     def _whole(self, operation: Operation, node: Expr) -> Value:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 from jax.lax import GatherScatterMode
 
 from eindiff.core import construct
-from eindiff.core.construct import constant
-from eindiff.core.nodes import Expr
+from eindiff.core.construct import Factor, constant
+from eindiff.core.index_relations import Given, IndexMap
+from eindiff.core.nodes import Expr, plain
 from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing, reductions
 from eindiff.functions import multilinear as arrays
@@ -24,6 +26,9 @@ from eindiff.tracing.places import Place, gathered, index_map, replaced, scatter
 from eindiff.tracing.shapes import flip
 from eindiff.tracing.unsupported import Unsupported
 from eindiff.tracing.windows import convolution, lines, padded, windows
+
+MANY = 32  # indices that are an input of a program, and no reason for another one when they change
+EXACT = 2**24  # places that float32 tells apart
 
 # Slices
 
@@ -138,7 +143,7 @@ def _shortest(place: Place) -> Place:
 
 def gather(step: TracedEquation, x: Value, indices: Value) -> Expr:
     """Windows of an array at known indices; windows that do not fit are filled, or moved until they do."""
-    if isinstance(indices, Expr) and step.trace.tracers & step.trace.depends_at_all(indices):
+    if isinstance(indices, Expr) and _come_later(step, indices):
         return _chosen(step, step.trace.expr(x), indices)
     indices, p, numbers = np.asarray(step.trace.known(indices)), step.params, step.params["dimension_numbers"]
     chosen = _Windows(
@@ -156,46 +161,103 @@ def gather(step: TracedEquation, x: Value, indices: Value) -> Expr:
 
 
 def _chosen(step: TracedEquation, x: Expr, indices: Expr) -> Expr:
-    """Windows at indices that are not known: products with ones where an entry is chosen, and zeros."""
-    numbers, sizes, shape = step.params["dimension_numbers"], step.params["slice_sizes"], step.shape
+    """Windows at indices whose values come when the program runs."""
+    numbers, shape = step.params["dimension_numbers"], step.shape
     if numbers.operand_batching_dims:
         raise Unsupported
-    counting = [k for k in range(len(shape)) if k not in numbers.offset_dims]
-    inside = iter(numbers.offset_dims)
-    labels, factors = [], []
-    for axis, (length, size) in enumerate(zip(map(int, x.shape), sizes, strict=True)):
+    labels, factors, valid = _related(
+        step, indices, x.shape, step.params["slice_sizes"], shape, numbers.offset_dims, numbers.collapsed_slice_dims,
+        numbers.start_index_map,
+    )  # fmt: skip
+    lengths = dict(enumerate((*shape, *x.shape)))
+    result = construct.einsum(1, [(x, labels), *factors], tuple(range(len(shape))), lengths)
+    if valid is None:
+        return result
+    return functions.where(valid, result, step.trace.expr(np.asarray(step.params["fill_value"], float)))
+
+
+def _added(step: TracedEquation, x: Expr, indices: Expr, updates: Expr) -> Expr:
+    """Entries added at indices whose values come when the program runs; those outside are left out."""
+    numbers, shape, entries = step.params["dimension_numbers"], step.shape, updates.shape
+    if numbers.operand_batching_dims:
+        raise Unsupported
+    inside = iter(numbers.update_window_dims)
+    dropped = numbers.inserted_window_dims
+    sizes = [1 if axis in dropped else int(entries[next(inside)]) for axis in range(len(shape))]
+    labels, factors, valid = _related(
+        step, indices, shape, sizes, entries, numbers.update_window_dims, dropped, numbers.scatter_dims_to_operand_dims
+    )
+    update = updates if valid is None else functions.where(valid, updates, 0)
+    lengths = dict(enumerate((*entries, *shape)))
+    return x + construct.einsum(1, [(update, tuple(range(len(entries)))), *factors], labels, lengths)
+
+
+def _related(
+    step: TracedEquation, indices: Expr, shape: Sequence[Any], sizes: Sequence[int], entries: Sequence[Any],
+    window_axes: Sequence[int], dropped: Sequence[int], moved: Sequence[int],
+) -> tuple[tuple[int, ...], list[Factor], Expr | None]:  # fmt: skip
+    """Labels for the axes of an array, the maps from all windows to them, and where windows lie inside (None: all).
+
+    The axes of all windows together are the labels from 0 on.
+    """
+    counting = [k for k in range(len(entries)) if k not in window_axes]
+    within = iter(window_axes)
+    labels, factors, inside = [], [], []
+    for axis, (length, size) in enumerate(zip(map(int, shape), sizes, strict=True)):
         index: Expr = construct.filled(0, ())
         axes: list[int] = []
-        if axis in numbers.start_index_map:
-            index, axes = indices[..., numbers.start_index_map.index(axis)], [*counting]
-            index = _in_range(step, index, length - size)
-        if axis not in numbers.collapsed_slice_dims:
-            index, axes = index[..., None] + step.trace.expr(np.arange(size)), [*axes, next(inside)]
-        labels.append(len(shape) + axis)
+        if axis in moved:
+            index, axes = indices[..., list(moved).index(axis)], [*counting]
+            index, outside = _in_range(step, index, length - size)
+            inside += [(1 - outside, tuple(counting))] if outside is not None else []
+        if axis not in dropped:
+            index, axes = index[..., None] + step.trace.expr(np.arange(size)), [*axes, next(within)]
+        labels.append(len(entries) + axis)
         known = step.trace.constant(index)
         if known is not None:
             place = _shortest(Place(tuple(axes), known.astype(int)))
             factors.append((constant(index_map(length, place)), (labels[-1], *place.axes)))
         else:
-            chosen = functions.equal(index[..., None], step.trace.expr(np.arange(length)))
-            factors.append((chosen, (*axes, labels[-1])))
-    lengths = dict(enumerate(shape)) | {len(shape) + k: n for k, n in enumerate(x.shape)}
-    return construct.einsum(1, [(x, tuple(labels)), *factors], tuple(range(len(shape))), lengths)
+            chosen = IndexMap(length, index.shape, indices=Given(plain(index)))
+            factors.append((constant(chosen), (labels[-1], *axes)))
+    everywhere = tuple(range(len(entries)))
+    valid = construct.einsum(1, inside, everywhere, dict(enumerate(entries))) if inside else None
+    return tuple(labels), factors, valid
 
 
-def _in_range(step: TracedEquation, index: Expr, last: int) -> Expr:
-    """An index that is moved into its range, or counted if it is outside, as the mode says."""
+def _come_later(step: TracedEquation, indices: Expr) -> bool:
+    """Whether indices are inputs of the program: those of a program around it, or so many that their values are not
+    worth a program of their own."""
+    names = step.trace.depends_at_all(indices)
+    if step.trace.tracers & names:
+        return True
+    is_exact = max(step.avals[0].shape, default=0) < EXACT
+    return is_exact and not step.trace.free & names and prod(map(int, indices.shape)) >= MANY
+
+
+def _in_range(step: TracedEquation, index: Expr, last: int) -> tuple[Expr, Expr | None]:
+    """An index that is moved into its range; and 1 where it is outside, if something is filled in there.
+
+    What would be no number is counted: the whole result is none then.
+    """
     mode = GatherScatterMode.from_any(step.params["mode"])
     first, final = (construct.filled(k, index.shape) for k in (0, last))
-    if mode == GatherScatterMode.CLIP:
-        return functions.maximum(first, -functions.maximum(-final, -index))
-    if mode != GatherScatterMode.PROMISE_IN_BOUNDS and step.trace.constant(index) is None:
-        step.trace.outside.append(arrays.sum(functions.greater(index, final) + functions.greater(first, index)))
-    return index
+    moved = functions.maximum(first, -functions.maximum(-final, -index))
+    is_filled = mode not in (GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS)
+    if not is_filled or step.trace.constant(index) is not None:
+        return moved, None
+    outside = functions.greater(index, final) + functions.greater(first, index)
+    fill = step.params.get("fill_value", 0.0)  # what is added outside is dropped
+    if fill is not None and np.isfinite(fill):
+        return moved, outside
+    step.trace.outside.append(arrays.sum(outside))
+    return moved, None
 
 
 def scatter(step: TracedEquation, x: Value, indices: Value, updates: Value) -> Expr:
     """An array that is changed at known indices: entries added, replaced or multiplied; what is outside is ignored."""
+    if step.name in ("scatter-add", "scatter_add") and isinstance(indices, Expr) and _come_later(step, indices):
+        return _added(step, step.trace.expr(x), indices, step.trace.expr(updates))
     indices, numbers = np.asarray(step.trace.known(indices)), step.params["dimension_numbers"]
     shape, entries = step.shape, tuple(map(int, step.avals[2].shape))
     dropped = (*map(int, numbers.inserted_window_dims), *map(int, numbers.operand_batching_dims))
