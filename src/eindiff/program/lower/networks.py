@@ -330,13 +330,10 @@ def _are_distinct(tables: Sequence[Tensor], labels: set[int]) -> bool:
     order = tuple(dict.fromkeys([label for table in tables for label in table.labels]))
     if not labels <= set(order):
         return False
-    columns = []
-    for table in tables:
-        if (values := known_table(table.operation)) is None:
-            return False
-        present = [label for label in order if label in table.labels]
-        turned = values.transpose([table.labels.index(label) for label in present])
-        columns.append(turned[tuple([slice(None) if label in present else None for label in order])])
+    found = [_entries(table, order) for table in tables]
+    columns = [x for x in found if x is not None]
+    if len(columns) < len(found):
+        return False
     counts = np.broadcast_shapes(*(column.shape for column in columns))
     places = np.zeros(counts, dtype=int)
     for axis, label in enumerate(order):
@@ -345,3 +342,12 @@ def _are_distinct(tables: Sequence[Tensor], labels: set[int]) -> bool:
     for column in columns:
         places = places * (int(column.max(initial=0)) + 1) + column
     return are_distinct(places)
+
+
+def _entries(table: Tensor, order: Labels) -> np.ndarray | None:
+    """The entries of a table, if they are known, as they broadcast against axes `order`."""
+    if (values := known_table(table.operation)) is None:
+        return None
+    present = [label for label in order if label in table.labels]
+    turned = values.transpose([table.labels.index(label) for label in present])
+    return turned[tuple([slice(None) if label in present else None for label in order])]
