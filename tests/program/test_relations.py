@@ -86,6 +86,20 @@ def test_chains_of_named_sizes_take_linear_memory() -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
+def test_places_that_are_inputs_take_linear_memory() -> None:
+    """Where both ends of an edge are the same node is tested edge by edge."""
+    x, g, h = ed.vector("x", "n"), ed.indices("g", "m", into="n"), ed.indices("h", "m", into="n")
+    f = ed.sum(ed.cos(x[g] - x[h]) * x[g])
+    outputs = [ed.hessian_diagonal(f, x), ed.laplacian(f, x), ed.hessian(f, x)]
+    assert ed.plan(outputs[:2], {"n": 10**5, "m": 3 * 10**5}).peak <= 4 * 10**5 * 8 * 16
+    program = ed.compile(outputs)
+    rng = np.random.default_rng(0)
+    for n, m in ((7, 30), (100, 500)):
+        arrays = {"x": rng.normal(size=n), "g": rng.integers(0, n, m), "h": rng.integers(0, n, m)}
+        for found, expected in zip(program(**arrays), evaluate(outputs, arrays), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
 def test_a_triangle_of_entries_is_a_matrix_before_it_is_multiplied() -> None:
     """Neither a product nor its gradient is taken entry by entry: both cost what matrix products do."""
     d, n = 20, 3000

@@ -179,11 +179,15 @@ class _Search:
             core = before - targets | inputs
             cost += (READ if any(x.table for x in chosen if x.target in before) else 1.0) * self._entries(core)
         written = [x for x in chosen if x.target in result]
-        if written:
-            kept = (core | inputs) & (result | frozenset(x for relation in written for x in relation.inputs))
-            several = any(x.table or len(x.inputs) > 1 for x in written)
-            cost += (SCATTER if several else WRITE) * self._entries(kept)
-        return cost + WRITE * self._entries(result)
+        return cost + self._written(written, core | inputs, result) + WRITE * self._entries(result)
+
+    def _written(self, relations: Sequence[Relation], core: frozenset[int], result: frozenset[int]) -> float:
+        """The cost of adding entries up at the places that relations say."""
+        if not relations:
+            return 0.0
+        kept = core & (result | frozenset(x for relation in relations for x in relation.inputs))
+        several = any(x.table or len(x.inputs) > 1 for x in relations)
+        return (SCATTER if several else WRITE) * self._entries(kept)
 
     # The order that was found
 

@@ -96,7 +96,7 @@ def zeros(shape, out=None, dtype=float):
     "flat_places": '''
 def flat_places(shape, *axes):
     """Places along the axes of an array as places in its entries, one after the other."""
-    return np.ravel_multi_index(np.broadcast_arrays(*axes), shape).ravel()
+    return np.ravel(axes[0] if len(axes) == 1 else np.ravel_multi_index(np.broadcast_arrays(*axes), shape))
 ''',
     "add_at": '''
 def add_at(out, places, values, add=np.add.at):

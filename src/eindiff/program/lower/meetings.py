@@ -13,6 +13,8 @@ from eindiff.core.sizes import Size
 from eindiff.program.costs import Costs
 from eindiff.program.lower.places import Index, affine
 
+Strides = tuple[tuple[int, Size], ...]
+
 NEVER: dict[int, Index] = {}  # stands for the solution of what cannot be solved
 
 
@@ -31,14 +33,11 @@ class Meetings:
         steps = [*a.strides, *((label, sz.multiply(-1, stride)) for label, stride in b.strides)]
         difference = affine(sz.subtract(b.offset, a.offset), steps)  # so many of these steps are needed
         total, strides = difference.offset, difference.strides
-        if len(strides) not in (1, 2) or {stride not in (1, -1) for _, stride in strides} == {True}:
-            known = [x for x in (total, *(stride for _, stride in strides)) if isinstance(x, int)]
-            if len(known) <= len(strides):
-                return None
-            divisor = gcd(*known[1:])
-            if known[0] % divisor if divisor else known[0]:
-                return NEVER
-            total, strides = known[0] // divisor, tuple([(x, int(y) // divisor) for x, y in strides])
+        if not strides:
+            return {} if total == 0 else NEVER if isinstance(total, int) else None
+        if (divided := _divided(total, strides)) is None:
+            return NEVER
+        total, strides = divided
         match strides:
             case ((label, 1 | -1 as sign),):
                 return self._at(label, sz.multiply(sign, total), sizes)
@@ -105,6 +104,15 @@ class Meetings:
     def _is_size(self, size: Size) -> bool:
         """Whether a size is not negative for all sizes that share a program."""
         return sz.never_negative(size) or (self.costs is not None and self.costs.least(size) >= 0)
+
+
+def _divided(total: Size, strides: Strides) -> tuple[Size, Strides] | None:
+    """So many steps in all, and steps, without what divides all steps; None if it does not divide the first."""
+    known = [stride for _, stride in strides if isinstance(stride, int)]
+    if not isinstance(total, int) or len(known) < len(strides):
+        return total, strides
+    divisor = gcd(*known)
+    return None if total % divisor else (total // divisor, tuple([(x, int(y) // divisor) for x, y in strides]))
 
 
 def joined(a: Index, b: Index, places: Sequence[np.ndarray], sizes: dict[int, Size]) -> dict[int, np.ndarray]:

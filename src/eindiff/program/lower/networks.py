@@ -12,7 +12,7 @@ from eindiff.core import sizes as sz
 from eindiff.core.index_relations import are_distinct
 from eindiff.core.labels import Labels
 from eindiff.core.networks import new_label
-from eindiff.core.nodes import Number
+from eindiff.core.nodes import Number, number
 from eindiff.core.sizes import Size
 from eindiff.planning import tuning
 from eindiff.planning.relation_order import Applied, Order, Relation, relation_order
@@ -150,6 +150,9 @@ class Networks:
                 solution = self._solution(network, other, index) if other is not None else None
                 if solution is NEVER:
                     return False
+                if solution is None and other is not None and _is_within(index, other):
+                    network.factors.append(self._match(other, index, network.sizes))
+                    solution = {}
                 if solution is not None:
                     del network.maps[place]
                     self._use(network, solution)
@@ -256,7 +259,12 @@ class Networks:
 
     def _contracted(self, coefficient: Number, network: Network, hint: Labels) -> tuple[Number, Tensor]:
         """The product of factors, summed over what the result does not have; what no factor has counts its size."""
-        factors, sizes = network.factors, network.sizes
+        sizes, factors = network.sizes, []
+        for x in network.factors:
+            if x.operation.op == "number" and not x.labels:
+                coefficient = number(coefficient * x.operation.parameters[0])
+            else:
+                factors.append(x)
         bound = {label for x in factors for label in x.labels}
         kept = dict.fromkeys([label for axis in network.axes for label in labels_of(axis)])
         free = sorted(network.labels - bound - set(kept))
@@ -280,6 +288,12 @@ def _mentioned(step: Applied, tensors: list[list[Tensor]], late: Mapping[int, tu
     labels = {label for k in step.operands for x in tensors[k] for label in x.labels}
     labels.update(x for k in step.relations for x in (late[k][0], *late[k][1].labels))
     return labels.union(*(_mentioned(inner, tensors, late) for inner in step.steps))
+
+
+def _is_within(a: Index, b: Index) -> bool:
+    """Whether one of two indices has all labels of the other, so that testing for equality takes no more entries."""
+    shared = set(a.labels) & set(b.labels)
+    return bool(shared) and shared in (set(a.labels), set(b.labels))
 
 
 def _known_labels(maps: Maps, axes: tuple[Axis, ...]) -> set[int]:
@@ -316,13 +330,10 @@ def _are_distinct(tables: Sequence[Tensor], labels: set[int]) -> bool:
     order = tuple(dict.fromkeys([label for table in tables for label in table.labels]))
     if not labels <= set(order):
         return False
-    columns = []
-    for table in tables:
-        if (values := known_table(table.operation)) is None:
-            return False
-        present = [label for label in order if label in table.labels]
-        turned = values.transpose([table.labels.index(label) for label in present])
-        columns.append(turned[tuple([slice(None) if label in present else None for label in order])])
+    found = [_entries(table, order) for table in tables]
+    columns = [x for x in found if x is not None]
+    if len(columns) < len(found):
+        return False
     counts = np.broadcast_shapes(*(column.shape for column in columns))
     places = np.zeros(counts, dtype=int)
     for axis, label in enumerate(order):
@@ -331,3 +342,12 @@ def _are_distinct(tables: Sequence[Tensor], labels: set[int]) -> bool:
     for column in columns:
         places = places * (int(column.max(initial=0)) + 1) + column
     return are_distinct(places)
+
+
+def _entries(table: Tensor, order: Labels) -> np.ndarray | None:
+    """The entries of a table, if they are known, as they broadcast against axes `order`."""
+    if (values := known_table(table.operation)) is None:
+        return None
+    present = [label for label in order if label in table.labels]
+    turned = values.transpose([table.labels.index(label) for label in present])
+    return turned[tuple([slice(None) if label in present else None for label in order])]

@@ -260,18 +260,25 @@ class Arrays:
         coefficient = -term.coefficient if sign == "-=" else term.coefficient
         cuts, order, places = self._target(term, shape)
         core = self.products.align(term.core, order)
-        if not term.injective and 0 < len(term.core.labels) < len(order):
-            spread = tuple([term.sizes[label] for label in order])
-            core = self.operations.make("broadcast", [core], spread, shape=spread)
-        operands.append(self.operations.scale(coefficient, core))
-        if not term.injective and self.products.costs is not None:
-            count = sz.product(term.sizes[label] for label in order)
-            operands.append(self.operations.make("flat", places, shape, shape=(count,)))
-            return "at", sign, (), 1
-        operands.extend(places)
-        if term.injective and not cuts and not places:
+        if not term.injective:
+            core, places = self._spread(core, term, order, places, shape)
+        operands += [self.operations.scale(coefficient, core), *places]
+        if not term.injective:
+            return "at", sign, (), len(places)
+        if not cuts and not places:
             return "diagonal", sign, subscripts([sum(map(labels_of, term.axes), ())], order), 0
-        return "cuts" if cuts else "places" if term.injective else "at", sign, cuts, len(places)
+        return "cuts" if cuts else "places", sign, cuts, len(places)
+
+    def _spread(
+        self, core: Operation, term: Term, order: Labels, places: list[Operation], shape: Shape
+    ) -> tuple[Operation, list[Operation]]:
+        """Entries that may go to equal places, one for each place; in programs that run these are counted flat."""
+        spread = tuple([term.sizes[label] for label in order])
+        if 0 < len(term.core.labels) < len(order):
+            core = self.operations.make("broadcast", [core], spread, shape=spread)
+        if self.products.costs is not None:
+            places = [self.operations.make("flat", places, shape, shape=(sz.product(spread),))]
+        return core, places
 
     def _target(self, term: Term, shape: Shape) -> tuple[tuple[Cut, ...], Labels, list[Operation]]:
         """Where a term goes: a cut for each axis, or else index arrays (neither where all axes are labels).

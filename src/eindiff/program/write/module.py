@@ -205,12 +205,16 @@ class Module:
             body.append(f"return {results}")
         signature = ", ".join([*self.signature(), *(f"{buffer}=None" for buffer in printer.buffers.values())])
         text = "\n".join([f"def {self.name}({signature}):", *(f"    {line}" for line in body)])
+        return Program(self._assembled(target, text), statements, list(found), spelling, costs)
+
+    def _assembled(self, target: Backend, text: str) -> str:
+        """The module around its function; places that are computed once need helpers."""
         constants = ["\n".join(self.constants)] if self.constants else []
-        helpers = _helpers(target, "\n".join([text, *(line for line in self.constants if line.startswith("P"))]))
+        places = [line for line in self.constants if line.startswith("P")]
+        helpers = _helpers(target, "\n".join([text, *places]))
         head = "\n".join(_imports(target, "\n".join([text, *constants, *helpers])))
-        needed = any(line.startswith("P") for line in self.constants)
-        parts = [head, *helpers, *constants, text] if needed else [head, *constants, *helpers, text]
-        return Program("\n\n\n".join(parts) + "\n", statements, list(found), spelling, costs)
+        parts = [head, *helpers, *constants, text] if places else [head, *constants, *helpers, text]
+        return "\n\n\n".join(parts) + "\n"
 
     def _literals(self, outputs: Sequence[Operation], spelling: Spelling) -> dict[Operation, Written]:
         """Long literal arrays as constants of the module."""
