@@ -47,6 +47,19 @@ EXAMPLES = {
     "concatenate": ("sum(exp(concatenate(x, y)))", "x", "x(n); y(m)"),
     "stack": ("inner(B, stack(x, y))", "x", "x(n); y(n); B(2,n)"),
     "kron": ("norm2(kron(x, y))^2", "x", "x(m); y(n)"),
+    "norm": ("norm(x, 1)", "x", SCALAR),
+    "norminf": ("norminf(x)", "x", SCALAR),
+    "sumsq": ("sumsq(x)", "x", SCALAR),
+    "dot": ("dot(x, w)", "x", SCALAR),
+    "bars": ("sum(|x|)", "x", SCALAR),
+}
+# What functions that only the language has mean
+MEANINGS = {
+    "norm": "The norm of a vector by its number, as NumPy has it; of a matrix, 2 is the largest singular value.",
+    "norminf": "The largest absolute value.",
+    "sumsq": "The sum of the squares of all entries.",
+    "dot": "The inner product of vectors, or the product of matrices, as NumPy has it.",
+    "bars": "`|x|`: the absolute value of each entry; of a square matrix, the determinant.",
 }
 # What has no docstring of its own in Python
 MEANINGS = {
@@ -140,6 +153,8 @@ def _row(name: str) -> str:
 
 
 def _meaning(name: str) -> str:
+    if name in MEANINGS:
+        return MEANINGS[name].replace("|", "\\|")
     row = ROWS.get(name)
     if name in MEANINGS:
         return MEANINGS[name]
