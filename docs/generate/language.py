@@ -113,6 +113,10 @@ What `ed.parse`, the terminal and the page read. It is the language of matrixcal
 | `A *_(ij,jk,ik) B` | `einsum("ij,jk->ik", A, B)`, as the paper writes it |
 | `t = X*w; exp(t)` | a name for a part; `;` or a line break ends it, `#` begins a comment |
 | `I` | the identity |
+| `x^T`, `x.T`, `2x`, `x²`, `‖x‖₁`, `\|\|x\|\|`, `\|x\|` | transpose, product, power, norms, absolute value |
+| `X @ w`, `x**2`, `np.sum(x)`, `x.sum()` | NumPy's words; where they occur, `*` and `/` work entry by entry |
+| `sum_over(i, 1, n, x[i]*y[i])` | a sum over an index, as `\\sum_{i=1}^n x_i y_i` |
+| `f(x) = ...`, `argmin_w ...` | what stands before the expression is left out |
 | `\\frac{1}{2}\\|Ax - b\\|^2` | LaTeX is read too |
 
 **Declarations** say what names are: `A(m,n); x(n); S(n,n) symmetric; c`. Sizes are names or numbers;
