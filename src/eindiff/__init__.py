@@ -163,7 +163,7 @@ _METHODS_LATER = {
         "__array__", "__array_function__", "__array_ufunc__", "__bool__", "__float__", "__index__", "__int__",
         "__setitem__", "_compare", "_numpy_attribute",
     ),
-    ("eindiff.text.write.to_text", "EXPRESSION_TEXTS"): ("_readable", "_repr_html_", "_repr_latex_"),
+    ("eindiff.text.write.to_text", "EXPRESSION_TEXTS"): ("_readable", "_repr_latex_"),
 }  # fmt: skip
 
 

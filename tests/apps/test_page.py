@@ -196,7 +196,7 @@ def test_typing_gives_a_derivative_soon(visit: Visit) -> None:
 def test_the_first_lasso_is_read_as_meant(visit: Visit) -> None:
     visit.go()
     visit.type("norm2(X*w-y)^2 + lambda*norm1(w)")
-    assert visit.results() == {"w": "lambda*sign(w) - 2*X'*(y - X*w)"}
+    assert visit.results() == {"w": "2*X'*(X*w - y) + lambda*sign(w)"}
     names = [chip.get_attribute("aria-label") for chip in visit.page.locator("#variables .what").all()]
     assert names == [
         "X: matrix, m × n, by its name. Change", "lambda: scalar, scalar, by its name. Change",

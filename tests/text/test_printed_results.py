@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import eindiff as ed
 from eindiff.core.nodes import Expr
 from eindiff.text.read.parse import parse
-from eindiff.text.write.to_text import to_text
+from eindiff.text.write.to_text import as_written, to_text
 
 DECLARED = """
     x(n); z(n); v(n); w(n); a(n); b(m); y(m); c; A(m,n); X(m,n); T(m,n); W(m,n); B(n,n); C(n,n); U(m,k); V(n,k);
@@ -111,3 +113,35 @@ OTHERS = [
 @pytest.mark.parametrize(("function", "by", "notation", "style", "expected"), OTHERS)
 def test_other_notations(function: str, by: str, notation: str, style: str, expected: str) -> None:
     assert to_text(derivative(function, by), notation, style) == expected
+
+
+INTERNAL = re.compile(r"transpose\(|indexmap|winner|size\(|onehot|inverse_or_zero")
+SLICED = {
+    "sum((x[1:] - x[:-1]).^2)": "2*(eye(n)[:, 1:]*(x[1:] - x[:n - 1]) - eye(n)[:, :n - 1]*(x[1:] - x[:n - 1]))",
+    "sum(maximum(x, y))": "1/2*(sign(x - y) + 1)",
+    "sum(x)/n + mean(exp(x))": "exp(x)/n + 1/n",
+    "y'*x[[0, 2, 1]]": "eye(n)[:, [0, 2, 1]]*y",
+    "tanh(x[0])^2": "2*tanh(x[0])*(1 - tanh(x[0])^2)*eye(n)[:, 0]",
+}
+
+
+@pytest.mark.parametrize("text", SLICED)
+def test_no_internal_names(text):
+    """Slices, shifts and gathers are columns of the identity, or deltas with shifted indices."""
+    declared = "x(n); y(3)" if "0, 2" in text else "x(n); y(n)"
+    function = parse(text, declared)
+    by = next(v for v in ed.variables(function) if v.name == "x")
+    for order in (1, 2):
+        result = ed.derivative(function, *[by] * order)
+        for notation in ("matrix", "index", "einsum"):
+            for style in ("plain", "unicode", "latex"):
+                assert not INTERNAL.search(ed.to_text(result, notation, style))
+    assert ed.to_text(ed.derivative(function, by)) == SLICED[text]
+    assert parse(SLICED[text], declared) == as_written(ed.derivative(function, by))
+
+
+def test_terms_of_higher_order_are_turned_one_by_one():
+    X = ed.matrix("X", "n", "n")
+    text = ed.to_text(ed.derivative(ed.tr(ed.inv(X)), X, X))
+    assert "transpose" not in text
+    assert parse(text, {"X": X}) == ed.derivative(ed.tr(ed.inv(X)), X, X)

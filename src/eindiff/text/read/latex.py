@@ -28,13 +28,7 @@ from eindiff.text.read.latex_words import (
 from eindiff.text.read.notation import Token
 from eindiff.text.read.source import Source
 
-_LATEX = re.compile(r"\\[a-zA-Z|{]|^\s*\$")
 _TOKEN = re.compile(r"\\(?:[a-zA-Z]+\*?|.)|[0-9]+(?:\.[0-9]+)?|\.[0-9]+|\s+|%[^\n]*|.", re.DOTALL)
-
-
-def is_latex(text: str) -> bool:
-    """Whether a text is LaTeX: it has a command."""
-    return _LATEX.search(text) is not None and '"' not in text
 
 
 def translated(source: Source) -> list[Token]:

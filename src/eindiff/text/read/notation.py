@@ -35,6 +35,7 @@ _FOREIGN = re.compile(
     |(?<!\w){_LIBRARIES}\.[a-zA-Z]|(?<!\w)(?:max|min)\s*\(|(?<![<>=])=(?!=)|^\s*(?:arg\s*)?(?:min|max)""",
     re.VERBOSE,
 )
+_LATEX = re.compile(r"\\[a-zA-Z|{]|^\s*\$")
 _HEAD = re.compile(r"\s*(?:[^\W\d]\w*(?:\s*\(\s*[^\W\d]\w*(?:\s*[,;]\s*[^\W\d]\w*)*\s*\))?)\s*:?=(?!=)")
 _GOAL = re.compile(
     r"\s*(?:arg\s*)?(?:min|max)(?:imi[sz]e)?(?:_(?:\w+|\{[^{}]*\}))?(?:\s+over\s+\w+)?\s*:?(?=\s+[^\s()=+*/,;-]|\s*[|‖∥]|\s*\((?<=\s\())"
@@ -56,6 +57,11 @@ class Token:
     def ends_operand(self) -> bool:
         """Whether an operand may end here, so that what follows is a product or an operator."""
         return self.kind in ("name", "number", "close", "superscript") or self.text in (")", "]", "'", "’", "′", "ᵀ")
+
+
+def is_latex(text: str) -> bool:
+    """Whether a text is LaTeX: it has a command."""
+    return _LATEX.search(text) is not None and '"' not in text
 
 
 def normalized(

@@ -31,9 +31,8 @@ from eindiff.text.read.conventions import canonical, hint, spellings
 from eindiff.text.read.declarations import declared
 from eindiff.text.read.infer import Inference
 from eindiff.text.read.kinds import Choice, Kinds
-from eindiff.text.read.latex import is_latex, translated
 from eindiff.text.read.literals import fold, is_size
-from eindiff.text.read.notation import joined, normalized
+from eindiff.text.read.notation import is_latex, joined, normalized
 from eindiff.text.read.reading import NameReading, Reading
 from eindiff.text.read.shapes import Names, Range, typed
 from eindiff.text.read.source import ParseError, Source
@@ -105,6 +104,8 @@ def written(text: str, names: Mapping[str, Any]) -> Source:
     """A text in the words of the grammar: LaTeX, and other notations that people bring, are translated."""
     source = Source(text)
     if is_latex(text):
+        from eindiff.text.read.latex import translated  # only where it is needed, so that the command starts quickly
+
         made, offsets = joined(translated(source))
         return Source(made, offsets, text)
     made, places = normalized(source, names, TABLE)

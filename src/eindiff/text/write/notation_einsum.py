@@ -65,6 +65,7 @@ class EinsumNotation:
         self.weights: dict[Expr, int] = {}
         self.names: dict[Expr, str] = {}
         self._signs: dict[Expr, tuple[int, bool]] = {}
+        self._kept: set[Expr] = set()  # what does not take up a minus sign
         for node in topological([expr]):
             self._weigh(node)
 
@@ -182,14 +183,29 @@ class EinsumNotation:
 
     def takes_sign(self, coefficient: Number, node: Expr) -> bool:
         """Whether a node alone behind a number should take up its minus sign: `-(a + b)` is `-a - b`."""
-        return coefficient < 0 and (self.signs(node)[1] or (coefficient == -1 and isinstance(node, Add)))
+        return (
+            coefficient < 0
+            and node not in self._kept
+            and (self.signs(node)[1] or (coefficient == -1 and isinstance(node, Add)))
+        )
+
+    def _keep_signs(self, terms: Sequence[Expr]) -> None:
+        """A sum that several terms have as a factor is written in one way: none of them takes up a minus sign."""
+        found: dict[Expr, list[Expr]] = {}
+        for term in terms:
+            for factor, _ in parts(term)[1]:
+                for inner in factor.operands if isinstance(factor, Einsum) else ():
+                    found.setdefault(inner, []).append(factor)
+        for inner, users in found.items():
+            if len(users) > 1 and isinstance(inner, Add):
+                self._kept.update(users)
 
     def sum_tree(self, node: Add, flipped: bool, sign: int) -> Tree:
         """The terms, the first one positive if any is; equal ones by the number of transposes they show."""
+        self._keep_signs(node.terms)
         entries = []
         for term in node.terms:
-            made = self.scaled_tree(term, flipped, broadcast=True)
-            made = product([literal(sign), made]) if sign < 0 else made
+            made = self.scaled_tree(construct.scale(sign, term), flipped, broadcast=True)
             entries.append((*self.term_order(term), self._transposes(made), term.digest, made))
         trees = [entry[-1] for entry in sorted(entries, key=lambda entry: entry[:-1])]
         first = next((k for k, tree in enumerate(trees) if split_number(tree)[0] > 0), 0)

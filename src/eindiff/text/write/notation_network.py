@@ -8,6 +8,7 @@ left, where a tensor of order three or more is involved, is an `einsum` of what 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -88,8 +89,8 @@ class FactorNetwork:
             pass
         made = self._assemble()
         tops = [made] if made is not None else []
-        above = product([*self.scalars.tops, *tops]) if self.scalars.tops or tops else literal(1)
-        return quotient(above, product(self.scalars.bottoms), False) if self.scalars.bottoms else above
+        above = product([*_powers(self.scalars.tops), *tops]) if self.scalars.tops or tops else literal(1)
+        return quotient(above, product(_powers(self.scalars.bottoms)), False) if self.scalars.bottoms else above
 
     # Summed labels
 
@@ -296,6 +297,11 @@ class FactorNetwork:
             gone = next(axis for axis, label in enumerate(labels) if label not in self.output)
             return call("sum", [tree, literal(gone)], tree.order - 1)
         return call("sum", [tree]) if not self.output and len(set(labels)) == len(labels) else None
+
+
+def _powers(scalars: Sequence[Tree]) -> list[Tree]:
+    """Equal scalars as powers: `tanh(a)^2`."""
+    return [power(tree, count) for tree, count in Counter(scalars).items()]
 
 
 def _diagonal(tree: Tree) -> Tree:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from html import escape
 
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Map, plain, variables
@@ -124,14 +123,8 @@ def repr_latex(expr: Expr) -> str:
     return f"$\\displaystyle {to_text(expr, style='latex')}$"
 
 
-def repr_html(expr: Expr) -> str:
-    """What a page shows where there is no LaTeX: the expression in Unicode, one line a definition."""
-    return f"<code>{escape(to_text(expr, style='unicode')).replace(chr(10), '<br>')}</code>"
-
-
 # What `eindiff` gives to the class of expressions
 EXPRESSION_TEXTS: dict[str, Callable[[Expr], str]] = {
     "_repr_latex_": repr_latex,
-    "_repr_html_": repr_html,
     "_readable": lambda expr: to_text(expr),
 }
