@@ -19,6 +19,7 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
 from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.numpy.traced_array import TracedArray, _identity, _known_index, has_traced
+from eindiff.tracing.numpy.values import asking
 from eindiff.tracing.storage import Storage, part
 
 # Functions that write into their first argument
@@ -85,7 +86,7 @@ class Buffer(np.ndarray):
             raise EindiffError(_CAPTURED)
         if id(root) not in memory.storages:
             whole = _plain(root)
-            memory.storages[id(root)] = (root, Storage(as_expr(_in_order(whole)), whole.dtype))
+            memory.storages[id(root)] = (root, Storage((as_expr(_in_order(whole)),), whole.dtype))
             whole[...] = np.nan if whole.dtype.kind == "f" else 0
         return _seen(numbers, *memory.storages[id(root)])
 
@@ -96,8 +97,6 @@ class Buffer(np.ndarray):
         return as_expr(_plain(self)) if traced is None else traced.__eindiff_expression__
 
     def _value_asked(self) -> Any:
-        from eindiff.tracing.numpy.values import asking
-
         return asking(bool, (self._settled(),)).args[0]
 
     def __getattribute__(self, name: str) -> Any:
