@@ -107,7 +107,7 @@ def heat_equation(x):
 @function
 def upwind(x):
     u = np.concatenate([[0.0], x, [0.0]])
-    for _ in range(3):
+    for _ in range(2):
         new = u.copy()
         for i in range(1, len(u) - 1):
             new[i] = u[i] - 0.1 * u[i] * (u[i] - u[i - 1] if u[i] > 0 else u[i + 1] - u[i])
@@ -120,8 +120,8 @@ def runge_kutta(x):
     def f(y):
         return np.array([y[1], -np.sin(y[0]) * x[2] - (0.3 * y[1] if y[1] > 0 else 0.1 * y[1])])
 
-    y, path = np.array([x[0], x[1]]), np.zeros((5, 2))
-    for k in range(5):
+    y, path = np.array([x[0], x[1]]), np.zeros((3, 2))
+    for k in range(3):
         k1 = f(y)
         k2 = f(y + 0.05 * k1)
         y = y + 0.1 * k2
