@@ -75,7 +75,7 @@ def difference(f: Callable, args: list[Any], k: int, step: float = 1e-6) -> Any:
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_distributions_by_all_their_parameters(name: str) -> None:
     row, dist, shapes = DISTRIBUTIONS[name], getattr(stats, name), SHAPES.get(name, [])
-    methods = ["logpmf", "cdf"] if row.is_discrete else ["logpdf", "cdf", "sf"]
+    methods = ["logpmf", "cdf"] if row.is_discrete else ["logpdf", "cdf"]
     for method in [m for m in methods if row.cdf is not None or m.endswith(("pdf", "pmf"))]:
         x = np.array([0.0, 1.0, 1.0]) if name == "bernoulli" else np.array([1.0, 2.0, 1.0])
         x = x if row.is_discrete else dist.ppf([0.2, 0.55, 0.8], *shapes) * 1.3 + 0.1

@@ -306,3 +306,23 @@ def test_other_threads_see_numpy_and_expressions_as_they_are() -> None:
     finally:
         sys.setswitchinterval(interval)
     assert not errors
+
+
+def test_a_buffer_that_an_object_keeps_has_numbers_again() -> None:
+    class Cached:
+        def __init__(self) -> None:
+            self.buffer: Any = None
+
+        def loss(self, x: Any) -> Any:
+            if self.buffer is None:
+                self.buffer = np.zeros(2)
+            self.buffer[0] = x[0] ** 2
+            self.buffer[1] = np.sum(x)
+            return self.buffer @ self.buffer
+
+    model = Cached()
+    x = np.array([0.4, -0.7])
+    expected = [(Cached().loss(x + e) - Cached().loss(x - e)) / 2e-6 for e in 1e-6 * np.eye(2)]
+    np.testing.assert_allclose(ed.gradient(model.loss)(x), expected, rtol=1e-6)
+    np.testing.assert_allclose(model.buffer, [0.16, -0.3])
+    assert_close(model.loss(x), Cached().loss(x), EXACT)

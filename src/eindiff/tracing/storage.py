@@ -22,14 +22,14 @@ class Storage:
     entries in row-major order.
     """
 
-    __slots__ = ("_expr", "_owner", "_pieces", "_slot", "dtype", "question", "shape")
+    __slots__ = ("_owner", "_pieces", "_slot", "_terms", "dtype", "question", "shape")
 
-    def __init__(self, expr: Expr, dtype: np.dtype, question: Question | None = None) -> None:
-        self.shape, self.dtype = expr.shape, dtype
+    def __init__(self, terms: tuple[Expr, ...], dtype: np.dtype, question: Question | None = None) -> None:
+        self.shape, self.dtype = terms[0].shape, dtype
         self.question = question  # whose answer the entries are, until they change
-        self._expr = expr
+        self._terms = terms  # they are added when the sum is read: so a loop that adds to a number makes one sum
         self._pieces: list[tuple[np.ndarray, Expr]] = []  # places, and the values there
-        self._owner: np.ndarray | None = None  # the piece that each entry belongs to; None: all are those of `_expr`
+        self._owner: np.ndarray | None = None  # the piece that each entry belongs to; None: all are those of the sum
         self._slot = np.zeros(0, int)  # the number of each entry in its piece
 
     def _sizes(self) -> tuple[int, ...]:
@@ -42,13 +42,13 @@ class Storage:
 
     def replace(self, expr: Expr) -> None:
         """Write all entries."""
-        self._expr, self._owner, self._pieces, self.question = expr, None, [], None
+        self._terms, self._owner, self._pieces, self.question = (expr,), None, [], None
 
     def write(self, places: np.ndarray, value: Expr) -> None:
         """Write values, in the shape of their places; of two at one place the last one counts, as in NumPy."""
         if self._owner is None:
             everything = self.places()
-            self._pieces = [(everything, self._expr)]
+            self._pieces = [(everything, self._whole())]
             self._owner, self._slot = np.zeros(everything.size, int), everything.ravel().copy()
         self.question = None
         self._owner[places] = len(self._pieces)
@@ -67,7 +67,13 @@ class Storage:
         if self._owner is not None:
             terms = [self._survivors(k) for k in np.unique(self._owner)]
             self.replace(arrays.add(*terms))
-        return self._expr
+        if len(self._terms) > 1:
+            self._terms = (arrays.add(*self._terms),)
+        return self._terms[0]
+
+    def terms(self) -> tuple[Expr, ...]:
+        """What adds up to the whole."""
+        return (self._whole(),) if self._owner is not None else self._terms
 
     def _survivors(self, k: int) -> Expr:
         """What is left of a piece, and zeros elsewhere."""

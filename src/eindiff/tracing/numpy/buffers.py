@@ -16,9 +16,11 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Expr
+from eindiff.core.nodes import Expr, variables
 from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.numpy.traced_array import TracedArray, _identity, _known_index, has_traced
+from eindiff.tracing.numpy.values import asking
+from eindiff.tracing.questions import current
 from eindiff.tracing.storage import Storage, part
 
 # Functions that write into their first argument
@@ -36,6 +38,24 @@ class Memory:
     def __init__(self) -> None:
         self.storages: dict[int, tuple[np.ndarray, Storage]] = {}  # by the identity of arrays that own memory
         self.captured: set[int] = set()  # by identity
+        self._before: list[np.ndarray] = []  # what was in each memory
+
+    def take(self, root: np.ndarray) -> Storage:
+        """The storage of memory that becomes symbolic; there are no numbers in it until the function has run."""
+        whole = _in_order(_plain(root))
+        storage = Storage((as_expr(whole),), whole.dtype)
+        self.storages[id(root)] = (root, storage)
+        self._before.append(whole.copy())
+        whole[...] = np.nan if whole.dtype.kind == "f" else 0
+        return storage
+
+    def restore(self) -> None:
+        """Put numbers into memory again, which objects may keep: those of this call, or what was there before."""
+        answers = current()
+        for (root, storage), before in zip(self.storages.values(), self._before, strict=True):
+            expr = storage.read(None, _identity)
+            is_known = answers is not None and answers.knows(variables(expr))
+            _in_order(_plain(root))[...] = answers.value(expr) if answers is not None and is_known else before
 
 
 _MEMORY: ContextVar[Memory | None] = ContextVar("memory", default=None)
@@ -50,6 +70,7 @@ def new_memory() -> Iterator[Memory]:
         yield memory
     finally:
         _MEMORY.reset(token)
+        memory.restore()
 
 
 def owner(array: np.ndarray) -> np.ndarray:
@@ -84,9 +105,7 @@ class Buffer(np.ndarray):
         if memory is None or id(root) in memory.captured:
             raise EindiffError(_CAPTURED)
         if id(root) not in memory.storages:
-            whole = _plain(root)
-            memory.storages[id(root)] = (root, Storage(as_expr(_in_order(whole)), whole.dtype))
-            whole[...] = np.nan if whole.dtype.kind == "f" else 0
+            memory.take(root)
         return _seen(numbers, *memory.storages[id(root)])
 
     @property
@@ -96,8 +115,6 @@ class Buffer(np.ndarray):
         return as_expr(_plain(self)) if traced is None else traced.__eindiff_expression__
 
     def _value_asked(self) -> Any:
-        from eindiff.tracing.numpy.values import asking
-
         return asking(bool, (self._settled(),)).args[0]
 
     def __getattribute__(self, name: str) -> Any:

@@ -240,6 +240,8 @@ def hstack(tup: Sequence[Any], **keywords: Any) -> Any:
 @named("append")
 def append(arr: Any, values: Any, axis: Any = None) -> Any:
     """One array after the other."""
+    if np.size(arr) and np.size(values):
+        return FUNCTIONS["append"](as_expr(arr), as_expr(values), axis)
     return concatenate([np.ravel(arr), np.ravel(values)] if axis is None else [arr, values], axis or 0)
 
 

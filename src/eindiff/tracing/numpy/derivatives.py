@@ -38,10 +38,11 @@ class DerivativeOfFunction(TracedFunction):
     """A derivative of a NumPy function, by some of its arguments: a function of the same arguments.
 
     It is traced again for arguments of other shapes or types, or with other values of what is no array; `traces` counts
-    how often that was. Arrays and floats are variables; if the function looks at the values of one that it is not
-    differentiated by (in an index or a branch), that one is fixed, and other values are traced anew. With `verify` each
-    trace is compared with a plain call of the function. What the function sees around it (globals, closures, defaults,
-    attributes, arrays) is constant; if any of that has changed, it is traced again.
+    how often that was. Arrays and floats are variables. Branches, masks and the order of entries are those of the
+    values; there is a trace for each outcome. If the function needs the numbers of an argument that it is not
+    differentiated by, that one is fixed, and other values are traced anew. With `verify` each trace is compared with a
+    plain call of the function. What the function sees around it (globals, closures, defaults, attributes, arrays) is
+    constant; if any of that has changed, it is traced again.
     """
 
     def __init__(

@@ -140,6 +140,25 @@ def accumulated(ufunc: np.ufunc, a: Any, axis: int = 0) -> Any:
     return np.stack(found, axis)
 
 
+# Results into arrays, and of chosen entries
+
+
+def chosen_only(ufunc: np.ufunc, method: str, inputs: Any, out: Any, chosen: Any, keywords: dict[str, Any]) -> Any:
+    """A ufunc of the entries where a condition holds; all others are as they were."""
+    if method != "__call__":
+        neutral = {"multiply": 1.0, "maximum": -np.inf, "minimum": np.inf}.get(ufunc.__name__, 0.0)
+        return getattr(ufunc, method)(np.where(chosen, inputs[0], neutral), *inputs[1:], **keywords)
+    found = ufunc(*inputs, **keywords)
+    result = np.where(chosen, found, np.zeros_like(found) if out is None else out)
+    return result if out is None else into(out, result)
+
+
+def into(out: Any, value: Any) -> Any:
+    """An array that values were written into."""
+    out[...] = value
+    return out
+
+
 # Running products and differences
 
 

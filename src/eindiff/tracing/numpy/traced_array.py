@@ -19,11 +19,11 @@ from eindiff.core.nodes import Expr
 from eindiff.core.sizes import Shape
 from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing as ix
-from eindiff.functions.multilinear import as_expr, short
+from eindiff.functions.multilinear import as_expr, multiply, short
 from eindiff.tracing.numpy import protocol
 from eindiff.tracing.numpy.complex_array import complex_ufunc, is_complex
 from eindiff.tracing.numpy.methods import Flat, Methods
-from eindiff.tracing.numpy.numeric import COMPOSITE, accumulated, reduced
+from eindiff.tracing.numpy.numeric import COMPOSITE, accumulated, chosen_only, into, reduced
 from eindiff.tracing.numpy.types import FLOAT, function_type, of_type, result_type, ufunc_type
 from eindiff.tracing.numpy.values import DISCRETE, ONLY_ASKED, TRUTHS, Values, ask, asking
 from eindiff.tracing.places import placed, scattered
@@ -209,8 +209,13 @@ class TracedArray(Methods, Values):
         if out is not None and not (len(out) == 1 and _is_traced(out[0])):
             keywords["out"] = out
         inputs = joined(inputs)
+        is_new = out is None or (_is_traced(out[0]) and out[0]._is_number)
+        if ufunc in (np.add, np.subtract) and method == "__call__" and is_new and not keywords:
+            total = _added(inputs[0], inputs[1], 1 if ufunc is np.add else -1)
+            if total is not None:
+                return total
         if (chosen := keywords.pop("where", True)) is not True:
-            return _chosen_only(ufunc, method, inputs, None if out is None else out[0], chosen, keywords)
+            return chosen_only(ufunc, method, inputs, None if out is None else out[0], chosen, keywords)
         if method == "accumulate" and ufunc is not np.add:
             return accumulated(ufunc, *inputs, **keywords)
         if method == "__call__" and any(isinstance(x, np.ndarray) and not x.size for x in inputs):
@@ -221,7 +226,7 @@ class TracedArray(Methods, Values):
             return inputs[0].add_at(inputs[1], inputs[2] if ufunc is np.add else -inputs[2])
         asks = method == "__call__" and ufunc.__name__ in TRUTHS and not keywords
         if asks and ufunc.__name__ in ONLY_ASKED and (answer := ask(ufunc, inputs)) is not NotImplemented:
-            return answer if out is None else _into(out[0], answer)
+            return answer if out is None else into(out[0], answer)
         dtype = ufunc_type(ufunc, method, inputs)
         found = as_expr(protocol.array_ufunc(of_type(ufunc, dtype, method), method, unwrapped(inputs), keywords))
         target = None if out is None else out[0]
@@ -237,7 +242,7 @@ class TracedArray(Methods, Values):
         if name in VIEWS and any(map(_is_traced, args)):
             return _viewed(name, function, args, keywords)
         if keywords.get("out") is not None:
-            return _into(keywords["out"], function(*args, **{k: x for k, x in keywords.items() if k != "out"}))
+            return into(keywords["out"], function(*args, **{k: x for k, x in keywords.items() if k != "out"}))
         if not keywords.keys().isdisjoint(("where", "initial")) and name in ("sum", "mean", "prod", "max", "min"):
             return reduced(name, *args, **keywords)
         is_discrete = name in DISCRETE or (name == "where" and len(args) == 1)
@@ -292,22 +297,6 @@ class TracedArray(Methods, Values):
         return self.__copy__()
 
 
-def _chosen_only(ufunc: np.ufunc, method: str, inputs: Any, out: Any, chosen: Any, keywords: dict[str, Any]) -> Any:
-    """A ufunc of the entries where a condition holds; all others are as they were."""
-    if method != "__call__":
-        neutral = {"multiply": 1.0, "maximum": -np.inf, "minimum": np.inf}.get(ufunc.__name__, 0.0)
-        return getattr(ufunc, method)(np.where(chosen, inputs[0], neutral), *inputs[1:], **keywords)
-    found = ufunc(*inputs, **keywords)
-    result = np.where(chosen, found, np.zeros_like(found) if out is None else out)
-    return result if out is None else _into(out, result)
-
-
-def _into(out: Any, value: Any) -> Any:
-    """An array that values were written into."""
-    out[...] = value
-    return out
-
-
 def expression(array: TracedArray) -> Expr:
     """What a traced array is at this moment."""
     return array.__eindiff_expression__
@@ -325,7 +314,18 @@ def made(
     expr: Expr, dtype: np.dtype = FLOAT, is_number: bool = False, question: Question | None = None
 ) -> TracedArray:
     """A new array, or a number."""
-    return TracedArray(Storage(expr, dtype, question), expr.shape, _identity, is_number)
+    return TracedArray(Storage((expr,), dtype, question), expr.shape, _identity, is_number)
+
+
+def _added(first: Any, second: Any, sign: int) -> TracedArray | None:
+    """The sum or difference of two numbers, whose terms are not added up yet; None where they are no real numbers."""
+    if not (_is_traced(first) and _is_traced(second) and first._is_number and second._is_number):
+        return None
+    if first.dtype != FLOAT or second.dtype != FLOAT:
+        return None
+    terms = second._storage.terms()
+    signed = terms if sign > 0 else tuple([multiply(-1, term) for term in terms])
+    return TracedArray(Storage((*first._storage.terms(), *signed), FLOAT), (), _identity, True)
 
 
 def argument(expr: Expr, like: Any = 0.0, is_variable: bool = True) -> TracedArray:
