@@ -100,7 +100,7 @@ What `ed.parse`, the terminal and the page read. It is the language of matrixcal
 | `A *_(ij,jk,ik) B` | `einsum("ij,jk->ik", A, B)`, as the paper writes it |
 | `t = X*w; exp(t)` | a name for a part; `;` or a line break ends it, `#` begins a comment |
 | `I` | the identity |
-| `\\frac{1}{2}\\|Ax - b\\|^2` | LaTeX is read too |
+| `x^T`, `‖Ax − b‖²`, `2x`, `np.sum(x**2)`, LaTeX | [are read too](how-to/notations.md) |
 
 **Declarations** say what names are: `A(m,n); x(n); S(n,n) symmetric; c`. Sizes are names or numbers;
 behind the shape stand the properties `symmetric`, `psd`, `positive`, `orthogonal`. What is not declared is found from
