@@ -97,7 +97,7 @@ $(VENV)/.docs-ready: $(VENV)/.created pyproject.toml
 	@touch $@ $(VENV)/.demo-ready
 
 $(VENV)/.release-ready: $(VENV)/.created pyproject.toml
-	$(PY) -m pip install -q '.[release]'
+	$(PY) -m pip install -q -e '.[release]'
 	@touch $@
 
 $(VENV)/.bench-ready: $(VENV)/.test-ready

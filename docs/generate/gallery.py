@@ -12,8 +12,8 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
+from statistics import median
 
 import eindiff as ed
 from eindiff.apps.page.pictures import structure
@@ -31,7 +31,7 @@ HEAD = """\
 {count} problems of the field. Everything below is made by running the code of each: the formulas, the structure of the
 Hessian with a picture at small sizes (a colour for each term), and times, where there are any. *JAX* is
 `jax.jit(jax.hessian(...))` of the same function with the same numbers; *eindiff* is the compiled Hessian as an array,
-*structured* its factors alone. One core, double precision, the fastest of many calls, at the sizes named.
+*structured* its factors alone. Time of one core, double precision, medians, at the sizes named.
 """
 
 
@@ -147,21 +147,21 @@ def measured(problem: Problem) -> dict[str, float]:
     return {name: float(f"{seconds:.2g}") for name, seconds in _in_turns(calls).items()}
 
 
-def _in_turns(calls: dict[str, Callable[[], object]], rounds: int = 5, each: float = 0.1) -> dict[str, float]:
-    """The least seconds of each call, measured in turns: what else runs on the machine only adds to them."""
-    found = dict.fromkeys(calls, inf)
+def _in_turns(calls: dict[str, Callable[[], object]], rounds: int = 8, each: float = 0.1) -> dict[str, float]:
+    """The median seconds of a processor for each call, in turns: what else runs on the machine counts little."""
+    found: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
     for _ in range(rounds):
         for name, call in calls.items():
             until = time.perf_counter() + each
             while True:
-                start = time.perf_counter()
+                start = time.process_time()
                 call()
-                found[name] = min(found[name], time.perf_counter() - start)
+                found[name].append(time.process_time() - start)
                 if time.perf_counter() > until:
                     break
-    return found
+    return {name: median(samples) for name, samples in found.items()}
 
 
 if __name__ == "__main__":

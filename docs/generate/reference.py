@@ -76,9 +76,8 @@ def _entry(name: str, value: Any) -> str:
     told = [(member, found) for member, found in members if inspect.getdoc(found) and _own(found)]
     parts = [f"## {name}", doc]
     for member, found in told:
-        call = _signature(found) if inspect.isfunction(found) else ""
-        told_of = markdown(inspect.getdoc(found) or "", links())
-        parts.append(f"### {name}.{member}\n\n```python\n{member}{call}\n```\n\n{told_of}")
+        call = f"```python\n{member}{_signature(found)}\n```\n\n" if inspect.isfunction(found) else ""
+        parts.append(f"### {name}.{member}\n\n{call}{markdown(inspect.getdoc(found) or '', links())}")
     return "\n\n".join(parts)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-from generate import blocks, gallery, language, reference
+from generate import blocks, gallery, language, notebooks, reference
 
 FILES = [path for path in blocks.pages() if not path.startswith("docs/api/")]
 OTHERS = ["ARCHITECTURE.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md"]
@@ -60,3 +61,17 @@ def test_the_menu_has_all_pages():
     menu = set(re.findall(r"[\w/-]+\.md", settings.partition("nav:")[2]))
     written = {str(Path(page).relative_to("docs")) for page in FILES if page != "README.md"}
     assert written <= menu
+
+
+@pytest.mark.parametrize("name", notebooks.TUTORIALS)
+def test_notebooks_are_the_tutorials(name):
+    """Whose code runs above; `python docs/generate/notebooks.py` writes them."""
+    stored = (blocks.ROOT / "examples" / f"{name}.ipynb").read_text(encoding="utf-8")
+    assert stored == notebooks.notebook(name)
+    code = ["".join(cell["source"]) for cell in json.loads(stored)["cells"] if cell["cell_type"] == "code"]
+    assert code and all(compile(text, name, "exec") for text in code)
+
+
+def test_the_gallery_has_times_of_its_problems():
+    """`python docs/generate/gallery.py` measures those of a new problem."""
+    assert set(json.loads(gallery.TIMES.read_text(encoding="utf-8"))) == {problem.key for problem in gallery.problems()}
