@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -37,36 +38,65 @@ def _offsets(row: Axis, column: Axis, term: Term, size: int) -> Offsets:
     return None if len(found) >= size > 1 else found
 
 
+@dataclass(frozen=True, slots=True)
+class _Offsets:
+    """Where columns lie relative to rows: the axes that terms move along, by which points, and the other axes."""
+
+    dims: Sequence[int]
+    blocks: Sequence[int]  # axes along which anything may meet anything
+    moving: Sequence[int]
+    still: Sequence[int]
+    points: frozenset[tuple[int, ...]]
+
+    @classmethod
+    def of(cls, grid: Grid) -> _Offsets:
+        [dims], [[terms]] = grid.rows, grid.terms
+        axes = range(len(dims))
+        found = [[_offsets(*_pair(term, k, len(dims)), term, dims[k]) for k in axes] for term in terms]
+        blocks = [k for k in axes if any(one[k] is None for one in found)]
+        moving = [k for k in axes if k not in blocks and any(one[k] != frozenset([0]) for one in found)]
+        still = [k for k in axes if k not in blocks and k not in moving]
+        points = frozenset(point for one in found for point in product(*(one[k] or () for k in moving)))
+        return cls(dims, blocks, moving, still, points)
+
+    def count(self, axes: Sequence[int]) -> int:
+        """The entries of some axes."""
+        return prod(self.dims[k] for k in axes)
+
+    def folded(self) -> frozenset[tuple[int, ...]]:
+        """The points, around the ends where that is shorter."""
+        pairs = (zip(point, self.moving, strict=True) for point in self.points)
+        return frozenset(tuple([_folded(x, self.dims[k]) for x, k in pair]) for pair in pairs)
+
+
+def _pair(term: Term, k: int, half: int) -> tuple[Axis, Axis]:
+    axes = term.axes()
+    return axes[k], axes[half + k]
+
+
 def words(grid: Grid) -> str | None:
     """The word for an operator on one variable, all of whose terms have known offsets along some axis; else None."""
-    [dims], [[terms]] = grid.rows, grid.terms
-    half = len(dims)
-    by_term = []
-    for term in terms:
-        axes = term.axes()
-        by_term.append([_offsets(axes[k], axes[half + k], term, dims[k]) for k in range(half)])
-    blocks = [k for k in range(half) if any(found[k] is None for found in by_term)]
-    moving = [k for k in range(half) if k not in blocks and any(found[k] != frozenset([0]) for found in by_term)]
-    still = [k for k in range(half) if k not in blocks and k not in moving]
-    if not moving:
+    found = _Offsets.of(grid)
+    if not found.moving:
         return None
-    points = {point for found in by_term for point in product(*(found[k] or () for k in moving))}
-    folded = {tuple([_folded(x, dims[k]) for x, k in zip(point, moving, strict=True)]) for point in points}
-    width = max(abs(x) for point in folded for x in point)
-    if half == 1 and (block := _block(terms, dims[0])) is not None:
+    if len(found.dims) == 1 and (block := _block(grid.terms[0][0], found.dims[0])) is not None:
         return f"block diagonal, blocks {block}×{block}"
-    rows = prod(dims[k] for k in blocks)
-    if len(moving) == 1:
-        word = _band(width, rows if blocks else 1)
-    else:
-        count = len(folded)
-        word = f"{NUMBERS.get(count, count)}-point stencil on {'×'.join(str(dims[k]) for k in moving)}"
-        word += f", blocks {rows}×{rows}" if rows > 1 else ""
-    if width * NARROW >= min(dims[k] for k in moving):
+    folded = found.folded()
+    width = max(abs(x) for point in folded for x in point)
+    if width * NARROW >= min(found.dims[k] for k in found.moving):
         return None
-    if folded != points:
-        word = f"circulant ({word})" if half == 1 and _commutes_with_shifts(grid) else f"periodic {word}"
-    return f"block diagonal ({word})" if prod(dims[k] for k in still) > 1 else word
+    word = _band(width, found.count(found.blocks)) if len(found.moving) == 1 else _stencil(found, len(folded))
+    if folded != found.points:
+        is_circle = len(found.dims) == 1 and _commutes_with_shifts(grid)
+        word = f"circulant ({word})" if is_circle else f"periodic {word}"
+    return f"block diagonal ({word})" if found.count(found.still) > 1 else word
+
+
+def _stencil(found: _Offsets, count: int) -> str:
+    """The word for points around each place of a grid."""
+    rows = found.count(found.blocks)
+    word = f"{NUMBERS.get(count, count)}-point stencil on {'×'.join(str(found.dims[k]) for k in found.moving)}"
+    return word + (f", blocks {rows}×{rows}" if rows > 1 else "")
 
 
 def _block(terms: Sequence[Term], size: int) -> int | None:
