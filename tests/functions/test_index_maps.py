@@ -375,3 +375,15 @@ def test_large_tables_stand_beside_programs(library: Library) -> None:
     assert_close(found, np.bincount(places, minlength=50) * np.exp(at) * (1 + at))
     assert len(ed.compile(f).source) < 2000
     assert "table_" not in ed.to_source(f)
+
+
+def test_few_entries_of_a_sum_are_read_before_they_are_added() -> None:
+    """`x[3] + y[3]` and `(x + y)[3]` are one expression, of which the cheaper program is written."""
+    v, w, places = ed.vector("v", 100_000), ed.vector("w", 100_000), ed.indices("places", "k", into=100_000)
+    sizes = {"k": 5}
+    for expr in (v[3] + w[3], (v + w)[3], v[places] + w[places]):
+        source = ed.compile(expr, sizes=sizes).source
+        assert "w + v" not in source
+        assert "v + w" not in source
+    at = {"v": np.arange(1e5), "w": np.ones(100_000), "places": np.array([5, 5, 99_999, 0, 7])}
+    assert_close(ed.compile(v[places] + w[places])(**at), np.array([6.0, 6, 1e5, 1, 8]))

@@ -133,7 +133,8 @@ def _has_maps(term: Expr) -> bool:
 def placed_factors(term: Expr) -> Placed | None:
     """A term as what its index maps read or place, if it is a contraction with such, with its axes in any order.
 
-    None where the rest is a sum of such terms: it is shared, and would not be in a sum with others.
+    None where the rest is a sum of such terms, which is shared, and would not be in a sum with others; or a product
+    that is larger than its factors, and maybe than what is read of it.
     """
     if not isinstance(term, Einsum) or term.has_delta:
         return None
@@ -156,5 +157,7 @@ def placed_factors(term: Expr) -> Placed | None:
     if any(isinstance(node, Add) and any(map(_has_maps, node.terms)) for node, _ in rest):
         return None
     kept = tuple(sorted({x for _, labels in rest for x in labels if x in known}))
+    if not all(known.issuperset(labels) for _, labels in rest) or not any(set(ls) == set(kept) for _, ls in rest):
+        return None
     sizes = {name: term.sizes[label] for label, name in names.items()}
     return Placed(tuple(renamed[: len(maps)]), kept, rest, sizes) if maps else None

@@ -237,7 +237,9 @@ class Lowering:
 
     def _cheapest(self, node: Einsum, coefficient: Number, operands: Operands, sizes: dict[int, Size]) -> Value:
         """The contraction with arrays, or with terms at their places, whichever is faster."""
-        placed = {k: terms for k, (operand, _) in enumerate(operands) if (terms := self._placed_terms(operand))}
+        read = {labels[0] for operand, labels in operands if is_index_map(operand)}
+        found = [self._placed_terms(operand, not read.isdisjoint(labels)) for operand, labels in operands]
+        placed = {k: terms for k, terms in enumerate(found) if terms}
         choices: list[tuple[int, ...]] = [()]
         choices += [tuple(placed)] if placed else []
         choices += [(k,) for k in placed] if len(placed) > 1 else []
@@ -246,22 +248,29 @@ class Lowering:
             return self._with_terms(node, coefficient, operands, sizes, {})
         assert self.costs is not None
         best, least = None, inf
+        sums = [operands[k][0] for k in placed if isinstance(operands[k][0], Add) and self.uses[operands[k][0]] == 1]
+        done = self.done.difference([term.core.operation for x in sums for term in self.values[x].terms])
         for choice in choices:
             value = self._with_terms(node, coefficient, operands, sizes, {k: placed[k] for k in choice})
-            seconds = self.costs.total([self.arrays.array(value)], self.done)
+            seconds = self.costs.total([self.arrays.array(value)], done)
             if best is None or seconds < least:
                 best, least = value, seconds
         assert best is not None
         return best
 
-    def _placed_terms(self, operand: Expr) -> tuple[Term, ...]:
-        """The terms of an operand, if some of them have places and an array of them all is large."""
+    def _placed_terms(self, operand: Expr, is_read: bool) -> tuple[Term, ...]:
+        """The terms of an operand, if an array of them all is large, and some of them have places, or it is a sum of
+        which nothing but some entries is read."""
         if self.costs is None or is_index_map(operand):
             return ()
         value = self.values[operand]
-        if (len(value.terms) == 1 and value.terms[0].is_plain) or not value.terms:
+        if not value.terms or self.costs.entries(value.shape) < tuning.RELATED_ENTRIES:
             return ()
-        return value.terms if self.costs.entries(value.shape) >= tuning.RELATED_ENTRIES else ()
+        if len(value.terms) > 1 or not value.terms[0].is_plain:
+            return value.terms
+        if not is_read or not isinstance(operand, Add) or self.uses[operand] > 1:
+            return ()
+        return tuple([term for child in operand.terms for term in self.values[child].terms])
 
     def _with_terms(
         self, node: Einsum, coefficient: Number, operands: Operands, sizes: dict[int, Size],
