@@ -223,7 +223,8 @@ def _given(a: Expr, size: Size, index: Expr) -> IndexMap:
     into = index_range(index)
     if into is None:
         raise EindiffError(
-            f"{short(a)}[{short(index)}]: {short(index)} holds numbers; declare indices(name, ..., into={size!r})"
+            f"{short(a)}[{short(index)}]: {short(index)} holds numbers; declare indices(name, ..., into={size!r}). "
+            "Where an index or a mask depends on values, choose with np.where(condition, a, b)"
         )
     if into != size:
         raise EindiffError(
