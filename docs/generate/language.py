@@ -47,19 +47,6 @@ EXAMPLES = {
     "concatenate": ("sum(exp(concatenate(x, y)))", "x", "x(n); y(m)"),
     "stack": ("inner(B, stack(x, y))", "x", "x(n); y(n); B(2,n)"),
     "kron": ("norm2(kron(x, y))^2", "x", "x(m); y(n)"),
-    "norm": ("norm(x, 1)", "x", SCALAR),
-    "norminf": ("norminf(x)", "x", SCALAR),
-    "sumsq": ("sumsq(x)", "x", SCALAR),
-    "dot": ("dot(x, w)", "x", SCALAR),
-    "bars": ("sum(|x|)", "x", SCALAR),
-}
-# What functions that only the language has mean
-MEANINGS = {
-    "norm": "The norm of a vector by its number, as NumPy has it; of a matrix, 2 is the largest singular value.",
-    "norminf": "The largest absolute value.",
-    "sumsq": "The sum of the squares of all entries.",
-    "dot": "The inner product of vectors, or the product of matrices, as NumPy has it.",
-    "bars": "`|x|`: the absolute value of each entry; of a square matrix, the determinant.",
 }
 # What has no docstring of its own in Python
 MEANINGS = {
@@ -113,9 +100,9 @@ What `ed.parse`, the terminal and the page read. It is the language of matrixcal
 | `A *_(ij,jk,ik) B` | `einsum("ij,jk->ik", A, B)`, as the paper writes it |
 | `t = X*w; exp(t)` | a name for a part; `;` or a line break ends it, `#` begins a comment |
 | `I` | the identity |
-| `x^T`, `x.T`, `2x`, `x²`, `‖x‖₁`, `\|\|x\|\|`, `\|x\|` | transpose, product, power, norms, absolute value |
+| `x^T`, `x.T`, `2x`, `x²`, `‖x‖₁` | transpose, product, power, norms |
 | `X @ w`, `x**2`, `np.sum(x)`, `x.sum()` | NumPy's words; where they occur, `*` and `/` work entry by entry |
-| `sum_over(i, 1, n, x[i]*y[i])` | a sum over an index, as `\\sum_{i=1}^n x_i y_i` |
+| `sum_over(i, 1, n, x[i]*y[i])` | a sum over an index |
 | `f(x) = ...`, `argmin_w ...` | what stands before the expression is left out |
 | `\\frac{1}{2}\\|Ax - b\\|^2` | LaTeX is read too |
 
@@ -157,8 +144,6 @@ def _row(name: str) -> str:
 
 
 def _meaning(name: str) -> str:
-    if name in MEANINGS:
-        return MEANINGS[name].replace("|", "\\|")
     row = ROWS.get(name)
     if name in MEANINGS:
         return MEANINGS[name]
