@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo serve test quick fuzz lint browser docs release bench bench-quick clean
+.PHONY: help demo serve test quick fuzz lint browser docs pages release bench bench-quick clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -52,6 +52,11 @@ browser:
 docs: $(VENV)/.docs-ready ## Build the documentation into build/site
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 	@echo "build/site/index.html; for the search: $(PY) -m http.server -d build/site"
+
+pages: $(VENV)/.test-ready ## Write what the code on pages prints below it, the notebooks, and the list of public names
+	$(PY) docs/generate/blocks.py
+	$(PY) docs/generate/notebooks.py
+	$(PY) tests/docs/public_api.py
 
 # PYTHONS="python3.11 python3.12" tries the wheel with several interpreters.
 release: $(VENV)/.release-ready ## Build wheel and source archive into dist, install and try them in empty environments

@@ -1,6 +1,6 @@
 """The code on pages: runs it, and compares or fills in what it prints.
 
-    python docs/generate/blocks.py docs/start.md ...    # write what the code prints below it
+    python docs/generate/blocks.py docs/start.md    # write what the code prints below it; without names, on all pages
 
 A block of Python is followed by a block with what it prints, if it prints. Lines that begin with `$ eindiff` are
 commands with their answers. All blocks of a page share their names.
@@ -73,7 +73,7 @@ def filled(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        page = Path(name).resolve()
+    chosen = [Path(name).resolve() for name in sys.argv[1:]] or [ROOT / name for name in pages()]
+    for page in chosen:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
