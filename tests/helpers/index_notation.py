@@ -46,13 +46,7 @@ class Labelled:
 
 
 def parse_index(text: str, variables: Iterable[Variable] | Mapping[str, Expr]) -> Expr:
-    """The expression that a text in index notation stands for. `variables` are those that it may use.
-
-    >>> import eindiff as ed
-    >>> A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
-    >>> parse_index("[i] sum[j] A[i,j]*x[j]", [A, x]) is A @ x
-    True
-    """
+    """The expression that a text in index notation stands for. `variables` are those that it may use."""
     known = dict(variables) if isinstance(variables, Mapping) else {v.name: v for v in variables}
     try:
         return _Reader(text, known).read()

@@ -79,3 +79,14 @@ def test_a_file_of_another_function_is_refused(tmp_path: Path) -> None:
     ed.newton(one.loss, one.by, shard="m", checkpoint=path, **data)
     with pytest.raises(ed.EindiffError, match="another minimization"):
         ed.newton(other.loss, other.by, shard="m", checkpoint=path, **data)
+
+
+def test_where_to_begin() -> None:
+    one = losses()["ridge with intercept"]
+    data = {key: one.arrays[key] for key in "Xy"}
+    named = ed.newton(one.loss, one.by, shard="m", start={"w": np.ones(4), "b": 0.0}, **data)
+    listed = ed.newton(one.loss, one.by, shard="m", start=[np.ones(4), 0.0], **data)
+    np.testing.assert_array_equal(named.x[0], listed.x[0])
+    for wrong in ([np.ones(4)], {"w": np.ones(4)}, [np.ones((4, 1)), 0.0]):
+        with pytest.raises(ed.EindiffError):
+            ed.newton(one.loss, one.by, shard="m", start=wrong, **data)

@@ -7,7 +7,7 @@ was, and ends where it would have ended.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from eindiff.calculus.derive import gradient
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable, size_names, variables
 from eindiff.core.sizes import evaluate
-from eindiff.program.interpreter import bind_sizes
+from eindiff.program.interpreter import bind_sizes, read_inputs
 from eindiff.scale.sharded import Sharded, compile
 from eindiff.structure.newton import newton_step
 
@@ -189,8 +189,14 @@ class _Problem:
             if hidden := size_names(*self.variables) - set(sizes):
                 raise EindiffError(f"the data does not show the size {min(hidden)}: give where to begin as start=")
             start = [np.zeros([evaluate(size, sizes) for size in x.shape]) for x in self.variables]
+        elif isinstance(start, Mapping):
+            start = [start.get(x.name) for x in self.variables]
         elif self.is_single:
             start = [start]
+        if len(start) != len(self.variables):
+            raise EindiffError(f"start has {len(start)} arrays for {len(self.variables)} variables")
+        named = dict(zip([x.name for x in self.variables], start, strict=True))
+        bind_sizes(read_inputs(self.variables, named), {})
         self.shapes = [np.shape(x) for x in start]
         return self.flat(list(start))
 
