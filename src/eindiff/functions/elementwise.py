@@ -423,7 +423,8 @@ def where(condition: Operand, a: Operand, b: Operand) -> Expr:
 
 
 _winner = row(
-    "winner", lambda a, b: np.heaviside(np.subtract(a, b), 0.5), None, None, formula=lambda a, b: (1 + sign(a - b)) / 2,
+    "winner", lambda a, b: np.heaviside(np.subtract(a, b), 0.5), None, None, latex=r"\operatorname{winner}",
+    formula=lambda a, b: (1 + sign(a - b)) / 2,
     source=written("np.heaviside({0} - {1}, 0.5)", 2, {
         "torch": "(0.5 + 0.5 * torch.sign({0} - {1}))", "tensorflow": "(0.5 + 0.5 * tf.sign({0} - {1}))",
     }),

@@ -41,8 +41,8 @@ class Stops:
 
     def put_in(self, exprs: list[Expr]) -> list[Expr]:
         """Derivatives with the values themselves; they are still known as derivatives."""
-        values, found = {**self.always, **self.in_reverse}, exprs
-        values = {variable: construct.map_(stopped, (value,)) for variable, value in values.items()}
+        stops = {variable: construct.map_(stopped, (value,)) for variable, value in self.always.items()}
+        values, found = {**stops, **self.in_reverse}, exprs
         while values and any(x in values for x in variables(*found)):
             found = substituted(found, values)
         return [same_derivative(new, old) for new, old in zip(found, exprs, strict=True)]

@@ -26,7 +26,7 @@ class Printed(Case):
             self.close(f"{text} read back", values[1], values[0], 1e-10)
 
     def _read(self, text: str, expr: Expr) -> Expr:
-        known = {variable.name: variable for variable in variables(self.expr, expr)}  # which have all sizes
+        known = {variable.name: variable for variable in variables(self.expr, expr, *self._variables())}
         if self.notation == "index":
             from index_notation import parse_index
 

@@ -132,6 +132,7 @@ PROGRAMS = (
     "ed.sum(ed.svdvals(M) ** 2)", "ed.sum(ed.svdvals(ed.outer(V, W)))", "ed.sum(ed.svdvals(M @ M.T))",
     "ed.max(ed.eigvals(M))", "ed.max(-ed.eigvals(M))", "ed.max(-2 * ed.svdvals(M))", "ed.max(ed.svdvals(M))",
     "ed.sum(ed.eigvals(M) * V)", "ed.where(V, W, W)", "ed.where(ed.ones(N), V, W)",
+    "ed.concatenate([V[:1], W])[:1]",
     "ed.cumsum(ed.eye(N), 0) * ed.cumsum(ed.eye(N), 0) * M", "ed.cumsum(ed.eye(N), 0) * ed.cumsum(ed.eye(N), 1) * M",
     "ed.eigvecs(M + M.T).T @ ed.eigvecs(M + M.T)", "ed.eigvecs(M) @ ed.diag(ed.eigvals(M)) @ ed.eigvecs(M).T",
     "ed.einsum('ij,ij->ij', ed.eigvecs(M), ed.eigvecs(M)) @ ed.eigvals(M)",

@@ -194,7 +194,8 @@ def read(source: Source, start: str) -> Any:
     try:
         return _parser().parse(text, start=start)
     except UnexpectedInput as error:
-        raise _syntax_error(source, text, error) from None
+        found = _syntax_error(source, text, error)
+    raise found  # here, since the parser's error holds the whole parser, and ours is sent to other processes
 
 
 # What a syntax error says
