@@ -206,7 +206,8 @@ def test_an_interrupt_at_any_time_refuses(monkeypatch):
             monkeypatch.setattr(workers._threads, "submit", interrupted)
             assert (await workers.ask("derive", QUICK)).status == 503
         async with started(1, 30) as (workers, _):
-            asked = [asyncio.ensure_future(workers.ask("derive", FOREVER | {"expression": f"tr({x}^99999999)", "wrt": [x]})) for x in "XYZ"]
+            long = [FOREVER | {"expression": f"tr({x}^99999999)", "wrt": [x]} for x in "XYZ"]
+            asked = [asyncio.ensure_future(workers.ask("derive", one)) for one in long]
             await asyncio.sleep(0.2)
             workers.interrupt()
             assert [(await one).status for one in asked] == [503, 503, 503]
