@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import eindiff as ed
-from eindiff.core.nodes import Expr, variables
+from eindiff.core.nodes import Expr
 from fuzz.checks import Case
 from fuzz.kinds import einsums, matrices, reductions
 from fuzz.programs import Random, Writer
@@ -21,12 +21,12 @@ class Printed(Case):
         by = self._variables()
         for expr in (self.expr, ed.derivative(self.expr, by[0])):
             text = ed.to_text(expr, self.notation)
-            again = self._read(text, expr)
+            again = self._read(text)
             values = ed.evaluate([expr, again], self.program.arrays, self.program.sizes)
             self.close(f"{text} read back", values[1], values[0], 1e-10)
 
-    def _read(self, text: str, expr: Expr) -> Expr:
-        known = {variable.name: variable for variable in variables(self.expr, expr, *self._variables())}
+    def _read(self, text: str) -> Expr:
+        known = {name: ed.tensor(name, one.shape, *one.properties) for name, one in self.program.variables.items()}
         if self.notation == "index":
             from index_notation import parse_index
 
