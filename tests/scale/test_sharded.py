@@ -111,6 +111,7 @@ def sources(one: Loss, folder: Path) -> Iterator[dict[str, Any]]:
     yield {"X": table.select(columns), "s": table.select(["s"]), "w": w}
     stored = pyarrow.dataset.dataset(folder / "data.parquet")
     yield {"X": stored.scanner(columns, batch_size=9), "s": stored.scanner(["s"], batch_size=9), "w": w}
+    yield {"X": table.select(columns).to_reader(7), "s": table.select(["s"]).to_reader(7), "w": w}
 
 
 def test_all_sources_give_the_same(tmp_path: Path) -> None:

@@ -98,7 +98,9 @@ def _of_dictionaries(data: Any, axes: Mapping[str, int]) -> DataBlocks:
 
 def _source(name: str, value: Any) -> Any:
     """An array that can be sliced, or an iterable of arrays."""
-    if callable(getattr(value, "to_batches", None)) or hasattr(value, "read_next_batch"):
+    if hasattr(value, "read_next_batch"):  # a reader, which goes on where it is
+        return iter(_Table(value))
+    if callable(getattr(value, "to_batches", None)):
         return _Table(value)
     if hasattr(value, "shape") and hasattr(value, "__getitem__"):
         return value
@@ -140,7 +142,7 @@ def _rows_of_a_block(arrays: Mapping[str, Any], axes: Mapping[str, int]) -> int:
     return max(1, int(BLOCK_BYTES / max(row, 1)))
 
 
-def part(array: Any, axis: int, start: int, stop: int) -> np.ndarray:
+def _part(array: Any, axis: int, start: int, stop: int) -> np.ndarray:
     """Some rows of an array, in memory."""
     return np.array(array[(slice(None),) * axis + (slice(start, stop),)])
 
@@ -151,7 +153,7 @@ def _chosen(arrays: Mapping[str, Any], names: Collection[str] | None) -> Mapping
 
 def _slices(arrays: Mapping[str, Any], axes: Mapping[str, int], total: int, step: int) -> Iterator[Block]:
     for start in range(0, max(total, 1), step):
-        yield {name: part(x, axes[name], start, min(start + step, total)) for name, x in arrays.items()}
+        yield {name: _part(x, axes[name], start, min(start + step, total)) for name, x in arrays.items()}
 
 
 def _together(sources: Mapping[str, Any], sliced: Mapping[str, Any], axes: Mapping[str, int]) -> Iterator[Block]:
@@ -171,7 +173,7 @@ def _together(sources: Mapping[str, Any], sliced: Mapping[str, Any], axes: Mappi
                 raise ShardingError(f"block {number}: {', '.join(ended)} ends before {', '.join(block)} does")
             break
         count = max(np.shape(x)[axes[name]] if np.ndim(x) > axes[name] else 0 for name, x in block.items())
-        block |= {name: part(x, axes[name], start, start + count) for name, x in sliced.items()}
+        block |= {name: _part(x, axes[name], start, start + count) for name, x in sliced.items()}
         yield block
         start, number = start + count, number + 1
     for name, x in sliced.items():

@@ -95,7 +95,7 @@ def newton(
 
     Args:
         loss: a scalar expression
-        by: a variable, its name, or a list of them
+        by: a variable, or a list of them
         data: blocks: an iterator of dictionaries of arrays, or a function that begins one
         shard: the index that blocks are along
         start: where it begins, as the variables: an array, or a list of them
@@ -132,7 +132,7 @@ def lbfgs(
 
     Args:
         loss: a scalar expression
-        by: a variable, its name, or a list of them
+        by: a variable, or a list of them
         data: blocks: an iterator of dictionaries of arrays, or a function that begins one
         shard: the index that blocks are along
         start: where it begins, as the variables: an array, or a list of them
