@@ -6,10 +6,10 @@ with a weak reference, so that no key keeps an array alive; what was remembered 
 
 from __future__ import annotations
 
-import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from sys import is_finalizing
 from typing import Any, Generic, TypeVar
 from weakref import ref
 
@@ -123,7 +123,8 @@ class Recent(Generic[T]):
 
     def _forget(self, key: Hashable) -> None:
         """An object that a value was remembered for is gone. That may be seen in the midst of anything."""
-        if not sys.is_finalizing():  # when keys may be made of modules that are gone
+        # When Python ends, keys may be made of modules that are gone, and the names of this one may be as well.
+        if is_finalizing is not None and not is_finalizing():
             self._dead.append(key)
             self._clean()
 

@@ -9,11 +9,12 @@ product with the matrix that has F at these places.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import combinations
 from math import inf
+from operator import or_
 
 from eindiff.core.labels import Labels
 from eindiff.planning.tuning import LATE_LIMIT, READ, SCATTER, STACKED, WRITE
@@ -54,10 +55,11 @@ def relation_order(
 ) -> Order | None:
     """The cheapest way to use relations in a contraction; None where none is known."""
     best, least = None, inf
+    entries = _Entries(sizes)
     for late in _candidates(operands, relations):
         early = tuple([k for k in range(len(relations)) if k not in late])
-        search = _Search(operands, relations, output, dict(sizes), early, late)
-        if (found := search.cost()) < least:
+        search = _Search(operands, relations, output, entries, early, late)
+        if (found := search.cost(least)) < least:
             best, least = search, found
     return best.order() if best is not None else None
 
@@ -74,137 +76,182 @@ def _candidates(operands: Sequence[Labels], relations: Sequence[Relation]) -> It
                 yield late
 
 
+class _Entries(dict[int, float]):
+    """How many entries an array has, by the set of its labels: bits of an integer, which stand for labels by size."""
+
+    def __init__(self, sizes: Sequence[tuple[int, int]]) -> None:
+        self.labels = [label for label, _ in sizes]
+        self.bits = {label: 1 << k for k, label in enumerate(self.labels)}
+        self.sizes = [float(size) for _, size in sizes]
+
+    def __missing__(self, mask: int) -> float:
+        lowest = mask & -mask
+        self[mask] = total = self[mask ^ lowest] * self.sizes[lowest.bit_length() - 1] if mask else 1.0
+        return total
+
+    def mask(self, labels: Iterable[int]) -> int:
+        """The set of some labels."""
+        return reduce(or_, [self.bits[label] for label in labels], 0)
+
+    def members(self, mask: int) -> frozenset[int]:
+        """The labels of a set."""
+        return frozenset(label for label, bit in self.bits.items() if mask & bit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Map:
+    """A relation between sets of labels."""
+
+    target: int
+    inputs: int
+    table: bool
+
+    @property
+    def several(self) -> bool:
+        """Whether its places are not those of a view."""
+        return self.table or self.inputs & (self.inputs - 1) != 0
+
+
 class _Search:
     """The best order of multiplication, where some relations stand among the operands.
 
-    Sets of operands are bits of integers, those of late relations last.
+    Sets of operands are bits of integers, those of late relations last; sets of labels are as well.
     """
 
     def __init__(
-        self, operands: Sequence[Labels], relations: Sequence[Relation], output: Labels, sizes: Mapping[int, int],
+        self, operands: Sequence[Labels], relations: Sequence[Relation], output: Labels, entries: _Entries,
         early: tuple[int, ...], late: tuple[int, ...],
     ) -> None:  # fmt: skip
-        self.sizes, self.early, self.late = sizes, early, late
-        self.relations = list(relations)
+        self.entries, self.early, self.late = entries, early, late
+        self.relations = [_Map(entries.mask([x.target]), entries.mask(x.inputs), x.table) for x in relations]
         self.start = 0.0  # what reading and writing early takes
-        self.masks = [frozenset(labels) for labels in operands]
-        self.output = frozenset(output)
-        self.count = len(operands)
+        self.masks = [entries.mask(labels) for labels in operands]
+        self.output = entries.mask(output)
+        self.dense = (1 << len(operands)) - 1
         written = [self._substitute(self.relations[k]) for k in early]
         if any(written):
-            self.start += (SCATTER if 2 in written else WRITE) * self._entries(self.output)
-        self.all = [*self.masks, *({self.relations[k].target, *self.relations[k].inputs} for k in late)]
-        self.found: dict[int, tuple[float, int]] = {}
+            self.start += (SCATTER if 2 in written else WRITE) * entries[self.output]
+        self.all = [*self.masks, *(self.relations[k].target | self.relations[k].inputs for k in late)]
+        self.whole = (1 << len(self.all)) - 1
+        self.kept: dict[int, int] = {}  # labels by set of operands
+        self.found: dict[int, tuple[float, int]] = {}  # least cost of a set, and the part of it with its first operand
+        self.not_below: dict[int, float] = {}  # limits that sets were tried with in vain
 
-    def _substitute(self, relation: Relation) -> int:
+    def _substitute(self, relation: _Map) -> int:
         """Put the inputs of a relation in the place of its target; 1 if results are written by it, 2 if by a table."""
-        inputs = frozenset(relation.inputs)
         for k, labels in enumerate(self.masks):
-            if relation.target in labels:
-                self.masks[k] = labels - {relation.target} | inputs
-                self.start += READ * self._entries(self.masks[k]) if relation.table else 0
+            if relation.target & labels:
+                self.masks[k] = labels & ~relation.target | relation.inputs
+                self.start += READ * self.entries[self.masks[k]] if relation.table else 0
         for k, other in enumerate(self.relations):
-            if other is not relation and relation.target in other.inputs:
-                names = [x for name in other.inputs for x in (relation.inputs if name == relation.target else (name,))]
-                table = other.table or relation.table
-                self.relations[k] = Relation(other.target, tuple(dict.fromkeys(names)), table)
-        if relation.target not in self.output:
+            if other is not relation and relation.target & other.inputs:
+                inputs = other.inputs & ~relation.target | relation.inputs
+                self.relations[k] = _Map(other.target, inputs, other.table or relation.table)
+        if not relation.target & self.output:
             return 0
-        self.output = self.output - {relation.target} | inputs
-        return 2 if relation.table or len(inputs) > 1 else 1
+        self.output = self.output & ~relation.target | relation.inputs
+        return 2 if relation.several else 1
 
-    def _entries(self, labels: frozenset[int]) -> float:
-        total = 1.0
-        for label in labels:
-            total *= self.sizes[label]
-        return total
-
-    def cost(self) -> float:
-        """What the best order takes."""
-        if not self.masks:
+    def cost(self, limit: float) -> float:
+        """What the best order takes; infinite where that is not below a limit."""
+        if not self.masks or self.start + WRITE * self.entries[self.output] >= limit:
             return inf
-        whole = (1 << len(self.all)) - 1
-        return self.start + self._best(whole)[0]
+        return self.start + self._best(self.whole, limit - self.start)
 
-    def labels(self, subset: int) -> frozenset[int]:
+    def labels(self, subset: int) -> int:
         """The labels of a product of operands: those that the output or another operand has."""
-        inside: set[int] = set()
-        outside = set(self.output)
-        for k, labels in enumerate(self.all):
-            (inside if subset >> k & 1 else outside).update(labels)
-        return frozenset(inside & outside)
+        found = self.kept.get(subset)
+        if found is None:
+            inside, outside = 0, self.output
+            for k, labels in enumerate(self.all):
+                if subset >> k & 1:
+                    inside |= labels
+                else:
+                    outside |= labels
+            found = self.kept[subset] = inside & outside
+        return found
 
-    def _best(self, subset: int) -> tuple[float, int]:
-        """The cost of a set of operands, and one of the two sets that it is made of: the one with the first of them."""
+    def _best(self, subset: int, limit: float) -> float:
+        """The cost of a set of operands; infinite where it is not below a limit."""
         if subset in self.found:
-            return self.found[subset]
-        dense = subset & ((1 << self.count) - 1)
-        choice = (0.0, 0)
-        if not dense:
-            choice = (inf, 0)
-        elif subset & (subset - 1):
-            choice = (inf, 0)
-            second = (subset - 1) & subset
-            while second:
-                first = subset ^ second
-                if first & (dense & -dense):  # each pair once
-                    choice = min(choice, (self._pair(subset, first, second, choice[0]), first))
-                second = (second - 1) & subset
-        self.found[subset] = choice
-        return choice
-
-    def _pair(self, subset: int, first: int, second: int, limit: float) -> float:
-        is_dense = second & ((1 << self.count) - 1)
-        if not is_dense:
-            return self._best(first)[0] + self._applied(subset, first, second)
-        result = self.labels(subset)
-        met = self.labels(first) | self.labels(second)
-        summed = met != result
-        stacked = summed and self.labels(first) & self.labels(second) & result
-        cost = self._entries(met) * (STACKED if stacked else 2.0 if summed else 1.0) + WRITE * self._entries(result)
-        if cost >= limit:
+            cost = self.found[subset][0]
+            return cost if cost < limit else inf
+        dense = subset & self.dense
+        if not dense or self.not_below.get(subset, 0.0) >= limit:
             return inf
-        return cost + self._best(first)[0] + self._best(second)[0]
+        if not subset & (subset - 1):
+            return 0.0
+        result, lowest = self.labels(subset), dense & -dense
+        least, choice = limit, 0
+        second = (subset - 1) & subset
+        while second:
+            first = subset ^ second
+            if first & lowest and (cost := self._pair(result, first, second, least)) < least:  # each pair once
+                least, choice = cost, first
+            second = (second - 1) & subset
+        if not choice:
+            self.not_below[subset] = limit
+            return inf
+        self.found[subset] = (least, choice)
+        return least
 
-    def _applied(self, subset: int, first: int, second: int) -> float:
+    def _pair(self, result: int, first: int, second: int, limit: float) -> float:
+        if not second & self.dense:
+            cost = self._applied(result, first, second)
+        else:
+            left, right = self.labels(first), self.labels(second)
+            met = left | right
+            kind = 1.0 if met == result else STACKED if left & right & result else 2.0
+            cost = self.entries[met] * kind + WRITE * self.entries[result]
+            if cost < limit:
+                cost += self._best(second, limit - cost)
+        return cost + self._best(first, limit - cost) if cost < limit else inf
+
+    def _applied(self, result: int, first: int, second: int) -> float:
         """The cost of applying relations to a product: reading it at places, and adding that up at others."""
-        before, result = self.labels(first), self.labels(subset)
-        chosen = [self.relations[k] for n, k in enumerate(self.late) if second >> (self.count + n) & 1]
-        targets = {relation.target for relation in chosen}
-        inputs = frozenset(x for relation in chosen for x in relation.inputs)
-        if len(targets) < len(chosen) or inputs & targets or not (before & (inputs | targets)):
+        before = self.labels(first)
+        chosen = [self.relations[k] for k in self._relations(second)]
+        targets = inputs = 0
+        for relation in chosen:
+            if relation.target & targets:
+                return inf
+            targets, inputs = targets | relation.target, inputs | relation.inputs
+        if inputs & targets or not before & (inputs | targets):
             return inf
         core, cost = before, 0.0
         if before & targets:
-            core = before - targets | inputs
-            cost += (READ if any(x.table for x in chosen if x.target in before) else 1.0) * self._entries(core)
-        written = [x for x in chosen if x.target in result]
-        return cost + self._written(written, core | inputs, result) + WRITE * self._entries(result)
+            core = before & ~targets | inputs
+            cost += (READ if any(x.table for x in chosen if x.target & before) else 1.0) * self.entries[core]
+        written = [x for x in chosen if x.target & result]
+        return cost + self._written(written, core | inputs, result) + WRITE * self.entries[result]
 
-    def _written(self, relations: Sequence[Relation], core: frozenset[int], result: frozenset[int]) -> float:
+    def _relations(self, subset: int) -> tuple[int, ...]:
+        """The relations, by their numbers, that are in a set of operands."""
+        return tuple([k for n, k in enumerate(self.late, len(self.masks)) if subset >> n & 1])
+
+    def _written(self, relations: Sequence[_Map], core: int, result: int) -> float:
         """The cost of adding entries up at the places that relations say."""
         if not relations:
             return 0.0
-        kept = core & (result | frozenset(x for relation in relations for x in relation.inputs))
-        several = any(x.table or len(x.inputs) > 1 for x in relations)
-        return (SCATTER if several else WRITE) * self._entries(kept)
+        kept = core & reduce(or_, [x.inputs for x in relations], result)
+        return (SCATTER if any(x.several for x in relations) else WRITE) * self.entries[kept]
 
     # The order that was found
 
     def order(self) -> Order:
         """The best order, as steps."""
-        operands, steps = self._members((1 << len(self.all)) - 1)
+        operands, steps = self._members(self.whole)
         return Order(self.early, operands, steps)
 
     def _members(self, subset: int) -> tuple[tuple[int, ...], tuple[Applied, ...]]:
         """What a product is made of: operands, and results of steps."""
-        first = self._best(subset)[1]
-        if not first:
+        if not subset & (subset - 1):
             return (subset.bit_length() - 1,), ()
+        first = self.found[subset][1]
         second = subset ^ first
         operands, steps = self._members(first)
-        if second & ((1 << self.count) - 1):
+        if second & self.dense:
             more, others = self._members(second)
             return operands + more, steps + others
-        chosen = tuple([k for n, k in enumerate(self.late) if second >> (self.count + n) & 1])
-        return (), (Applied(operands, steps, chosen, self.labels(first), self.labels(subset)),)
+        before, after = (self.entries.members(self.labels(x)) for x in (first, subset))
+        return (), (Applied(operands, steps, self._relations(second), before, after),)
