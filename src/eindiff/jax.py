@@ -55,9 +55,9 @@ def _derivative(
     fallback: bool = False, verify: bool = True, **options: Any,
 ) -> TracedFunction:  # fmt: skip
     if holomorphic:
-        raise EindiffError("holomorphic=True: there are no derivatives by complex numbers here")
+        raise EindiffError("holomorphic=True: there are no derivatives by complex numbers here", "options")
     if not callable(fun):
-        raise EindiffError(f"expected a function, not {fun!r}")
+        raise EindiffError(f"expected a function, not {fun!r}", "options")
     chosen = argnums if isinstance(argnums, int) else tuple(argnums)
     made = HessianProduct if kind is derivatives.PRODUCT else TracedFunction
     return made(JAX, kind, fun, chosen, has_aux, fallback, verify, together=True, **options)

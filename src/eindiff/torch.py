@@ -67,7 +67,7 @@ def _derivative(
     **options: Any,
 ) -> TracedFunction:  # fmt: skip
     if not callable(func):
-        raise EindiffError(f"{kind.name} takes a function of tensors, not {func!r}")
+        raise EindiffError(f"{kind.name} takes a function of tensors, not {func!r}", "options")
     if isinstance(func, _OfTensors) and _composes(kind, argnums, has_aux, func):  # the second derivative, in one go
         options |= {"modes": (func.kind.name, kind.name)}
         func, kind = func.function, derivatives.HESSIAN

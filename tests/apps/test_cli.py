@@ -307,7 +307,8 @@ def test_bad_options(run, argv: list[str], message: str) -> None:
 
 def test_bad_input_for_programs(run) -> None:
     status, out, _ = run("A*(x", "x", "--json")
-    assert status == 2 and json.loads(out) == {"error": {"message": "this ( is never closed", "line": 1, "column": 3}}
+    expected = {"message": "this ( is never closed", "code": "text", "line": 1, "column": 3}
+    assert status == 2 and json.loads(out) == {"error": expected}
 
 
 def test_errors_of_our_own_are_no_tracebacks(run, monkeypatch) -> None:

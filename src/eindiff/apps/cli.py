@@ -11,9 +11,11 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from textwrap import fill
 
 from eindiff.apps.prompt import Prompt, each_line, with_history
 from eindiff.apps.terminal import Screen, respond
+from eindiff.core.errors import CODES
 from eindiff.text.question import CHOICES, Question
 from eindiff.version import __version__
 
@@ -41,6 +43,7 @@ examples:
   eindiff - w < expressions.txt                       one expression a line
   eindiff                                             a prompt; :help there shows its commands
   eindiff serve                                       a page in the browser; eindiff serve --help has its options
+  eindiff explain shapes                              causes and cures of errors with the code shapes
 
 exit status: 0; 1 if --check fails; 2 for bad input; 130 if interrupted"""
 
@@ -109,7 +112,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         words = sys.argv[1:] if argv is None else list(argv)
-        status = _serve(words[1:]) if words[:1] == ["serve"] else _run(_arguments(words))
+        command = _COMMANDS.get(words[0]) if words else None
+        status = command(words[1:]) if command is not None else _run(_arguments(words))
         sys.stdout.flush()
         return status
     except SystemExit as stop:
@@ -127,6 +131,19 @@ def _serve(words: Sequence[str]) -> int:
     from eindiff.apps.page.main import main as serve  # a web server: only when it is asked for
 
     return serve(words)
+
+
+def _explain(words: Sequence[str]) -> int:
+    """Causes and cures of the errors of some code; of all."""
+    if unknown := [word for word in words if word not in CODES]:
+        print(f"eindiff: no errors have the code {unknown[0]}; the codes are {', '.join(CODES)}", file=sys.stderr)
+        return 2
+    for code in words or CODES:
+        print(fill(f"{code}: {CODES[code]}", 100))
+    return 0
+
+
+_COMMANDS = {"serve": _serve, "explain": _explain}
 
 
 def _run(found: argparse.Namespace) -> int:

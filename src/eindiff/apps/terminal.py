@@ -205,5 +205,6 @@ def _complain(message: str, error: Exception, question: Question, screen: Screen
         place["line"] = line
     print(f"eindiff: {message}", file=sys.stderr)
     if question.json:
-        _print_json({"error": {"message": getattr(error, "problem", message), **place}}, screen)
+        code = getattr(error, "code", "")
+        _print_json({"error": {"message": getattr(error, "problem", message), "code": code, **place}}, screen)
     return 2

@@ -19,7 +19,8 @@ def _direction(operation: str, v: Expr | str, shape: tuple) -> Expr:
         return construct.variable(v, shape)
     if expression(v).shape != shape:
         raise EindiffError(
-            f"{operation}: the direction {v} has shape {shape_text(v.shape)}, it must be {shape_text(shape)}"
+            f"{operation}: the direction {v} has shape {shape_text(v.shape)}, it must be {shape_text(shape)}",
+            "shapes",
         )
     return v
 
@@ -155,13 +156,13 @@ def _check_cut(y: Expr, x: Expr, nodes: Sequence[Expr]) -> None:
     """Every path from x to y must pass through exactly one node of the cut."""
     order, active = depends([y], [x])
     if missing := [node for node in nodes if node not in order]:
-        raise EindiffError(f"cut: {missing[0]} is not part of {y}")
+        raise EindiffError(f"cut: {missing[0]} is not part of {y}", "options")
     for node in nodes:
         if any(other is not node and other in topological([node]) for other in nodes if other in active):
-            raise EindiffError(f"cut: {node} depends on another node of the cut")
+            raise EindiffError(f"cut: {node} depends on another node of the cut", "options")
     reached, chosen = set(), set(nodes)
     for node in order:
         if node not in chosen and node in active and (node is x or any(c in reached for c in node.children)):
             reached.add(node)
     if y in reached:
-        raise EindiffError(f"cut: a path from {x} to {y} passes through none of the nodes")
+        raise EindiffError(f"cut: a path from {x} to {y} passes through none of the nodes", "options")

@@ -38,9 +38,9 @@ def derivative(y: Expr, *xs: Expr | str, mode: str = "auto", symmetric: str = "p
 def _blocks(ys: Sequence[Expr], xs: Sequence[Variable], mode: str, symmetric: str) -> list[list[Expr]]:
     """The derivative of each of ys by each of xs. What they share stays shared."""
     if mode not in MODES:
-        raise EindiffError(f"mode {mode!r}: choose one of {', '.join(MODES)}")
+        raise EindiffError(f"mode {mode!r}: choose one of {', '.join(MODES)}", "options")
     if not xs:
-        raise EindiffError("no variable to differentiate by is given")
+        raise EindiffError("no variable to differentiate by is given", "options")
     found = []
     for y in share(ys):
         forward = mode == "forward" or (mode == "auto" and y.ndim > max(x.ndim for x in xs))
@@ -75,7 +75,7 @@ def pulled(y: Expr, xs: Sequence[Variable], seed: Expr) -> list[Expr | None]:
 def project(result: Expr, x: Variable, convention: str) -> Expr:
     """The derivative by a symmetric variable, whose axes are the last two."""
     if convention not in ("projected", "free"):
-        raise EindiffError(f"symmetric={convention!r}: choose 'projected' or 'free'")
+        raise EindiffError(f"symmetric={convention!r}: choose 'projected' or 'free'", "options")
     if not x.symmetries:
         return result
     if convention == "projected":
@@ -94,22 +94,25 @@ def find_variable(y: Expr, x: Expr | str) -> Variable:
     if isinstance(x, Variable):
         if "orthogonal" in x.properties:
             raise EindiffError(
-                f"{x} is declared orthogonal, so its entries cannot move freely: declare it without that"
+                f"{x} is declared orthogonal, so its entries cannot move freely: declare it without that",
+                "names",
             )
         if x.into is not None:
-            raise EindiffError(f"{x} holds indices, which do not move: there is no derivative by them")
+            raise EindiffError(f"{x} holds indices, which do not move: there is no derivative by them", "names")
         return x
     known = {node.name: node for node in topological([y]) if isinstance(node, Variable)}
     if isinstance(x, str):
         if x in known:
             return find_variable(y, known[x])
-        raise EindiffError(f"there is no variable {x!r} here; the variables are {', '.join(sorted(known)) or 'none'}")
-    raise EindiffError(f"derivatives are by variables (or their names), not by {x!r}")
+        raise EindiffError(
+            f"there is no variable {x!r} here; the variables are {', '.join(sorted(known)) or 'none'}", "names"
+        )
+    raise EindiffError(f"derivatives are by variables (or their names), not by {x!r}", "options")
 
 
 def check_scalar(operation: str, f: Expr) -> None:
     if expression(f).ndim:
-        raise EindiffError(f"{operation} needs a scalar function; {f} has shape {shape_text(f.shape)}")
+        raise EindiffError(f"{operation} needs a scalar function; {f} has shape {shape_text(f.shape)}", "scalars")
 
 
 @overload

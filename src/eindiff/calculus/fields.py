@@ -74,7 +74,8 @@ def divergence(f: Expr, x: Expr | str, batch: int = 0) -> Expr:
     if f.shape[f.ndim - own :] != x.shape[batch:]:
         raise EindiffError(
             f"divergence: the last axes of the field ({shape_text(f.shape)}) must be those of a point "
-            f"({shape_text(x.shape[batch:])})"
+            f"({shape_text(x.shape[batch:])})",
+            "shapes",
         )
     labels = _Labels(f, x, batch)
     point = labels.result[f.ndim - own :]
@@ -98,7 +99,7 @@ def curl(f: Expr, x: Expr | str, batch: int = 0) -> Expr:
     """
     x = find_variable(f, x)
     if x.shape[batch:] != (3,) or f.shape[-1:] != (3,):
-        raise EindiffError(f"curl is of a field with 3 entries by points with 3, not {shape_text(f.shape)}")
+        raise EindiffError(f"curl is of a field with 3 entries by points with 3, not {shape_text(f.shape)}", "shapes")
     labels = _Labels(f, x, batch)
     epsilon = np.zeros((3, 3, 3))
     for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
@@ -124,7 +125,7 @@ def directional(f: Expr, x: Expr | str, v: Any, order: int = 1) -> Expr:
     See also: `jvp`, `quadratic_form`, `operator`.
     """
     if not isinstance(order, int) or order < 0:
-        raise EindiffError(f"directional: the order is a number of derivatives, not {order!r}")
+        raise EindiffError(f"directional: the order is a number of derivatives, not {order!r}", "options")
     x = find_variable(f, x)
     v = v if isinstance(v, Expr | str) else construct.constant(v)
     for _ in range(order):
@@ -155,7 +156,8 @@ def operator(f: Expr, x: Expr | str, coefficients: Any, batch: int = 0) -> Expr:
     if rest or not order or weights.shape != own * order:
         raise EindiffError(
             f"operator: the coefficients ({shape_text(weights.shape)}) must have the axes of a point "
-            f"({shape_text(own)}) once for each derivative"
+            f"({shape_text(own)}) once for each derivative",
+            "shapes",
         )
     return _contracted(f, x, order, weights, batch)
 
@@ -167,7 +169,8 @@ class _Labels:
         if not 0 <= batch <= min(f.ndim, x.ndim) or f.shape[:batch] != x.shape[:batch]:
             raise EindiffError(
                 f"batch={batch}: the function ({shape_text(f.shape)}) and the points ({shape_text(x.shape)}) must "
-                "begin with the same axes"
+                "begin with the same axes",
+                "shapes",
             )
         self.function, self.batch, self.x = f, batch, x
         self.result = tuple(range(f.ndim))

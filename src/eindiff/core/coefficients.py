@@ -24,7 +24,9 @@ def _rounded(value: int | Fraction) -> float:
     except OverflowError:
         rounded = 0.0
     if rounded == 0.0:
-        raise EindiffError("a coefficient of the expression is too large or too small for a floating-point number")
+        raise EindiffError(
+            "a coefficient of the expression is too large or too small for a floating-point number", "domain"
+        )
     return rounded
 
 
@@ -72,7 +74,9 @@ def _check_range(result: Number, text: str, a: Number, b: Number) -> None:
     least = min(_SMALLEST, abs(float(a)), abs(float(b)))
     if isfinite(a) and isfinite(b) and least > 0 and not least <= abs(float(result)) < inf:
         size = "large" if abs(float(result)) > 1 else "small"
-        raise EindiffError(f"the coefficient {text} of the expression is too {size} for a floating-point number")
+        raise EindiffError(
+            f"the coefficient {text} of the expression is too {size} for a floating-point number", "domain"
+        )
 
 
 def to_power(base: Number, exponent: Number) -> Number | None:

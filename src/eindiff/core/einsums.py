@@ -148,7 +148,7 @@ class Network:
     def unite(self, a: int, b: int) -> None:
         """Make two labels the same."""
         if self.sizes[a] != self.sizes[b]:
-            raise EindiffError(f"two axes that must be equal have sizes {self.sizes[a]} and {self.sizes[b]}")
+            raise EindiffError(f"two axes that must be equal have sizes {self.sizes[a]} and {self.sizes[b]}", "sizes")
         self.sets.unite(a, b)
 
     def exchange(self, changes: Mapping[int, Factor | None], gone: Collection[int] = ()) -> bool:

@@ -84,9 +84,13 @@ class Function:
         with np.errstate(all="ignore"):
             value = float(self.value(*(float(arg) for arg in args)))
         if isinf(value) and self.domain == "real":
-            raise EindiffError(f"{self.name}({', '.join(map(str, args))}) is too large for a floating-point number")
+            raise EindiffError(
+                f"{self.name}({', '.join(map(str, args))}) is too large for a floating-point number", "domain"
+            )
         if not isfinite(value):
-            raise EindiffError(f"{self.name}({', '.join(map(str, args))}) is not defined: its domain is {self.domain}")
+            raise EindiffError(
+                f"{self.name}({', '.join(map(str, args))}) is not defined: its domain is {self.domain}", "domain"
+            )
         return number(value)
 
 

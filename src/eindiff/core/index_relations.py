@@ -348,7 +348,7 @@ class IndexMap:
         """k as an array over (i1, ..., ir)."""
         shape = tuple(sz.evaluate(size, bindings) for size in self.inputs)
         if isinstance(self.indices, Given):
-            raise EindiffError("the places of a relation are not known before they are given")
+            raise EindiffError("the places of a relation are not known before they are given", "indices")
         if self.indices is not None:
             return self.indices.array.reshape(shape)
         index = np.full(shape, sz.evaluate(self.offset, bindings))

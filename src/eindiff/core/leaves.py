@@ -19,18 +19,21 @@ PROPERTIES = frozenset({"symmetric", "positive", "psd", "orthogonal"})
 def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Variable:
     """An input of the given shape. A `symmetric` or `psd` matrix is its transpose, `Q'Q = I` if `orthogonal`."""
     if not isinstance(name, str) or not name.isidentifier():
-        raise EindiffError(f"variable name {name!r}: use letters, digits and underscores")
+        raise EindiffError(f"variable name {name!r}: use letters, digits and underscores", "names")
     for one in properties:
         if not isinstance(one, str) or (one not in PROPERTIES and not one.startswith(INDICES)):
-            raise EindiffError(f"variable {name}: unknown property {one!r}; known are {', '.join(sorted(PROPERTIES))}")
+            raise EindiffError(
+                f"variable {name}: unknown property {one!r}; known are {', '.join(sorted(PROPERTIES))}", "names"
+            )
     declared = frozenset(properties)
     for size in shape:
         if not (isinstance(size, str) and size.isidentifier()) and not (isinstance(size, int) and size >= 1):
-            raise EindiffError(f"variable {name}: a size is a name or a positive integer, not {size!r}")
+            raise EindiffError(f"variable {name}: a size is a name or a positive integer, not {size!r}", "sizes")
     if declared & {"symmetric", "psd", "orthogonal"} and (len(shape) != 2 or shape[0] != shape[1]):
         raise EindiffError(
             f"variable {name}: only a square matrix can be {sorted(declared - {'positive'})[0]}, "
-            f"not {shape_text(shape)}"
+            f"not {shape_text(shape)}",
+            "names",
         )
     symmetric = (((1, 0), 1),) if declared & {"symmetric", "psd"} else ()
     return intern(
@@ -46,12 +49,12 @@ def constant(value: Any) -> Expr:
     try:
         array = np.asarray(value)
     except ValueError:
-        raise EindiffError(f"a constant needs rows of one length, not {value!r}") from None
+        raise EindiffError(f"a constant needs rows of one length, not {value!r}", "names") from None
     if array.dtype.kind not in "biuf":
-        raise EindiffError(f"a constant needs real numbers, not {array.dtype}: {value!r}")
+        raise EindiffError(f"a constant needs real numbers, not {array.dtype}: {value!r}", "names")
     shape = tuple(array.shape)
     if array.size == 0:
-        raise EindiffError(f"a constant needs at least one entry; this one has shape {shape}")
+        raise EindiffError(f"a constant needs at least one entry; this one has shape {shape}", "names")
     if array.ndim == 0 or (array == array.flat[0]).all():
         return filled(array.flat[0].item(), shape)
     array = np.array(array, dtype=float)

@@ -308,7 +308,7 @@ def unlisted(kind: type, digest: bytes, **fields: Any) -> Any:
 def expression(value: Any) -> Expr:
     """What is an expression, or an error."""
     if not isinstance(value, Expr):
-        raise EindiffError(f"{value!r} is no expression: declare a variable, for instance vector('x', 'n')")
+        raise EindiffError(f"{value!r} is no expression: declare a variable, for instance vector('x', 'n')", "options")
     return value
 
 

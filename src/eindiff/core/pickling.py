@@ -55,7 +55,9 @@ def stored(expr: Expr) -> tuple:
 def restored(version: int, records: list[tuple]) -> Expr:
     """The expression that was stored."""
     if version != FORMAT:
-        raise EindiffError(f"this expression was stored in format {version}: this version of eindiff reads {FORMAT}")
+        raise EindiffError(
+            f"this expression was stored in format {version}: this version of eindiff reads {FORMAT}", "stored"
+        )
     nodes: list[Expr] = []
 
     def found(value: Any) -> Any:

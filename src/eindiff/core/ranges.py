@@ -92,4 +92,4 @@ class Ranges:
         for condition in (*self.conditions, *self.entries):
             if not condition.holds(bindings):
                 known = [f"{name} = {bindings[name]}" for name in sorted(sz.names(condition.quantity))]
-                raise EindiffError(f"{condition}{', but ' if known else ''}{' and '.join(known)}")
+                raise EindiffError(f"{condition}{', but ' if known else ''}{' and '.join(known)}", "sizes")

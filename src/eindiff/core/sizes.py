@@ -32,7 +32,7 @@ def read(value: Any) -> Size:
     if isinstance(value, str):
         return value if value.isidentifier() else _read_text(value)
     if (size := _whole(value)) is None:
-        raise EindiffError(f"a size is a whole number, a name, or a sum or product of those, not {value!r}")
+        raise EindiffError(f"a size is a whole number, a name, or a sum or product of those, not {value!r}", "sizes")
     return size
 
 
@@ -50,7 +50,9 @@ def _read_text(text: str) -> Size:
     try:
         return _read_syntax(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, TypeError):
-        raise EindiffError(f"a size is a whole number, a name, or a sum or product of those, not {text!r}") from None
+        raise EindiffError(
+            f"a size is a whole number, a name, or a sum or product of those, not {text!r}", "sizes"
+        ) from None
 
 
 def _read_syntax(node: Any) -> Size:
@@ -75,11 +77,11 @@ def _read_syntax(node: Any) -> Size:
 def read_given(sizes: Mapping[str, Any]) -> dict[str, int]:
     """Values of named sizes, which are whole numbers from 0 on."""
     if not isinstance(sizes, Mapping):
-        raise EindiffError(f"sizes are numbers by their names, as in {{'n': 3}}, not {sizes!r}")
+        raise EindiffError(f"sizes are numbers by their names, as in {{'n': 3}}, not {sizes!r}", "sizes")
     found = {}
     for name, value in sizes.items():
         if (size := _whole(value)) is None:
-            raise EindiffError(f"the size {name} is a whole number from 0 on, not {value!r}")
+            raise EindiffError(f"the size {name} is a whole number from 0 on, not {value!r}", "sizes")
         found[name] = size
     return found
 
@@ -170,7 +172,7 @@ def minimum(a: Size, b: Size) -> Size:
     if a == b:
         return a
     if any(c in str(size) for size in (a, b) for c in " *("):
-        raise EindiffError(f"which of the sizes {a} and {b} is smaller is not known: declare them as numbers")
+        raise EindiffError(f"which of the sizes {a} and {b} is smaller is not known: declare them as numbers", "sizes")
     return "min({},{})".format(*sorted([str(a), str(b)]))
 
 
@@ -219,7 +221,9 @@ def evaluate(size: Size, bindings: Mapping[str, int]) -> int:
         return size
     missing = sorted(names(size) - set(bindings))
     if missing:
-        raise EindiffError(f"the size {', '.join(missing)} is not known: give it as sizes={{'{missing[0]}': ...}}")
+        raise EindiffError(
+            f"the size {', '.join(missing)} is not known: give it as sizes={{'{missing[0]}': ...}}", "sizes"
+        )
     total = 0
     for monomial, coefficient in _terms(size):
         for name in monomial:

@@ -95,7 +95,7 @@ def indices(name: str, *shape: Size, into: Size) -> Variable:
     """
     size = sz.read(into)
     if isinstance(size, int) and size < 1:
-        raise EindiffError(f"indices {name}: into={into!r} is no size of an axis that has entries")
+        raise EindiffError(f"indices {name}: into={into!r} is no size of an axis that has entries", "names")
     return construct.variable(name, shape, (f"{INDICES}{size}",))
 
 

@@ -60,7 +60,8 @@ def _new_shape(a: Expr, shape: Size | Sequence[Size]) -> Shape:
     if sz.product(a.shape) != sz.product(new):
         raise EindiffError(
             f"reshape: {short(a)} has shape {shape_text(a.shape)}, "
-            f"which does not have as many entries as {shape_text(tuple(new))}"
+            f"which does not have as many entries as {shape_text(tuple(new))}",
+            "shapes",
         )
     return tuple(new)
 
@@ -92,7 +93,7 @@ def _first_group(old: list[Size], new: list[Size]) -> tuple[int, int]:
         for m in range(max(1, count - len(new)), min(len(old), count - 1) + 1):
             if sz.product(old[:m]) == sz.product(new[: count - m]):
                 return m, count - m
-    raise EindiffError(f"reshape: cannot split {shape_text(tuple(old))} into {shape_text(tuple(new))}")
+    raise EindiffError(f"reshape: cannot split {shape_text(tuple(old))} into {shape_text(tuple(new))}", "shapes")
 
 
 def _row_major(total: Size, sizes: Sequence[Size]) -> Expr:
@@ -140,7 +141,9 @@ def _entries(a: Expr, index: Any) -> list[Any]:
     entries = list(index) if isinstance(index, tuple) else [index]
     named = [e for e in entries if e is not None and e is not Ellipsis]
     if len(named) > a.ndim:
-        raise EindiffError(f"{short(a)}[...] has {len(named)} indices, but its shape is {shape_text(a.shape)}")
+        raise EindiffError(
+            f"{short(a)}[...] has {len(named)} indices, but its shape is {shape_text(a.shape)}", "indices"
+        )
     if not any(e is Ellipsis for e in entries):
         entries.append(Ellipsis)
     at = next(k for k, e in enumerate(entries) if e is Ellipsis)
@@ -154,7 +157,8 @@ def _entries(a: Expr, index: Any) -> list[Any]:
             size = a.shape[axis]
             if np.ndim(entry) != 1 or (isinstance(size, int) and len(entry) != size):
                 raise EindiffError(
-                    f"{short(a)}[{entry!r}]: a mask needs one entry for each of the {size} along its axis"
+                    f"{short(a)}[{entry!r}]: a mask needs one entry for each of the {size} along its axis",
+                    "indices",
                 )
             entries[k] = np.flatnonzero(entry)
         axis += 1
@@ -171,7 +175,7 @@ def _as_array(a: Expr, entry: Any) -> np.ndarray:
     except EindiffError:  # an expression, which has no values
         raise
     except ValueError:
-        raise EindiffError(f"{short(a)}[{entry!r}]: the rows of an index need one length") from None
+        raise EindiffError(f"{short(a)}[{entry!r}]: the rows of an index need one length", "indices") from None
 
 
 def _lists_as_one(a: Expr, entries: list[Any]) -> dict[int, Any]:
@@ -181,13 +185,15 @@ def _lists_as_one(a: Expr, entries: list[Any]) -> dict[int, Any]:
         given = [entries[k].shape if isinstance(entries[k], Expr) else np.shape(entries[k]) for k in places]
         if len(shapes := dict.fromkeys([shape for shape in given if shape])) > 1:
             both = " and ".join(map(shape_text, shapes))
-            raise EindiffError(f"{short(a)}[...]: indices of shapes {both} do not fit together")
+            raise EindiffError(f"{short(a)}[...]: indices of shapes {both} do not fit together", "indices")
         return {k: entries[k] for k in places}
     try:
         arrays = np.broadcast_arrays(*(np.asarray(entries[k]) for k in places))
     except ValueError:
         both = " and ".join(str(np.shape(entries[k])) for k in places)
-        raise EindiffError(f"{short(a)}[...]: lists of indices of shapes {both} do not fit together") from None
+        raise EindiffError(
+            f"{short(a)}[...]: lists of indices of shapes {both} do not fit together", "indices"
+        ) from None
     return dict(zip(places, arrays, strict=True))
 
 
@@ -203,17 +209,20 @@ def _index_map(a: Expr, size: Size, entry: Any) -> IndexMap | None:
         return _given(a, size, plain(entry))
     chosen = np.asarray(entry)
     if chosen.dtype.kind not in "iu":
-        raise EindiffError(f"{short(a)}[{entry!r}]: an index is an integer, a slice, None, ... or a list of integers")
+        raise EindiffError(
+            f"{short(a)}[{entry!r}]: an index is an integer, a slice, None, ... or a list of integers", "indices"
+        )
     if isinstance(size, int):
         if chosen.size and not -size <= chosen.min() <= chosen.max() < size:
-            raise EindiffError(f"{short(a)}[{entry!r}]: the axis has size {size}")
+            raise EindiffError(f"{short(a)}[{entry!r}]: the axis has size {size}", "indices")
         chosen = np.where(chosen < 0, chosen + size, chosen)
     if chosen.ndim == 0:
         k = int(chosen)
         return IndexMap(size, (), k if k >= 0 else sz.add(size, k))
     if chosen.size == 0 or chosen.min() < 0:
         raise EindiffError(
-            f"{short(a)}[{entry!r}]: a list of indices needs entries from 0 on when the size {size} is a name"
+            f"{short(a)}[{entry!r}]: a list of indices needs entries from 0 on when the size {size} is a name",
+            "indices",
         )
     return IndexMap(size, tuple(chosen.shape), indices=Table(chosen))
 
@@ -224,11 +233,13 @@ def _given(a: Expr, size: Size, index: Expr) -> IndexMap:
     if into is None:
         raise EindiffError(
             f"{short(a)}[{short(index)}]: {short(index)} holds numbers; declare indices(name, ..., into={size!r}). "
-            "Where an index or a mask depends on values, choose with np.where(condition, a, b)"
+            "Where an index or a mask depends on values, choose with np.where(condition, a, b)",
+            "indices",
         )
     if into != size:
         raise EindiffError(
-            f"{short(a)}[{short(index)}]: {short(index)} holds indices into {into}, but the axis has size {size}"
+            f"{short(a)}[{short(index)}]: {short(index)} holds indices into {into}, but the axis has size {size}",
+            "indices",
         )
     return IndexMap(size, index.shape, indices=Given(index))
 
@@ -258,7 +269,7 @@ def _as_slice(a: Expr, entry: slice) -> slice:
     except TypeError:
         step = 0
     if step == 0:
-        raise EindiffError(f"{short(a)}[{entry}]: bounds are whole numbers or sizes, and a step is not 0")
+        raise EindiffError(f"{short(a)}[{entry}]: bounds are whole numbers or sizes, and a step is not 0", "indices")
     return slice(start, stop, step)
 
 
@@ -266,7 +277,9 @@ def _slice_map(a: Expr, size: Size, entry: slice) -> IndexMap | None:
     entry = _as_slice(a, entry)
     first, count, step = _slice_bounds(a, size, entry)
     if isinstance(count, int) and count <= 0:
-        raise EindiffError(f"{short(a)}[{entry.start}:{entry.stop}:{step}] is empty: the axis has size {size}")
+        raise EindiffError(
+            f"{short(a)}[{entry.start}:{entry.stop}:{step}] is empty: the axis has size {size}", "indices"
+        )
     chosen = IndexMap(size, (count,), first, (step,))
     return None if chosen.is_identity() else chosen
 
@@ -276,14 +289,15 @@ def _slice_bounds(a: Expr, size: Size, entry: slice) -> tuple[Size, Size, int]:
     if isinstance(size, int):
         if isinstance(entry.start, str) or isinstance(entry.stop, str):
             raise EindiffError(
-                f"{short(a)}[{entry.start}:{entry.stop}]: the axis has size {size}, so bounds are numbers"
+                f"{short(a)}[{entry.start}:{entry.stop}]: the axis has size {size}, so bounds are numbers",
+                "indices",
             )
         start, stop, step = entry.indices(size)
         return start, len(range(start, stop, step)), step
     if entry.step == -1 and entry.start is None and entry.stop is None:
         return sz.subtract(size, 1), size, -1
     if entry.step != 1:
-        raise EindiffError(f"{short(a)}[{entry}]: a step needs an axis of known size, not {size}")
+        raise EindiffError(f"{short(a)}[{entry}]: a step needs an axis of known size, not {size}", "indices")
     first, last = (
         bound if isinstance(bound, str) or bound >= 0 else sz.add(size, bound)
         for bound in (0 if entry.start is None else entry.start, size if entry.stop is None else entry.stop)
@@ -316,7 +330,7 @@ def _several(operation: str, arrays: Sequence[Operand]) -> list[Expr]:
     except TypeError:  # a number
         given = []
     if not given:
-        raise EindiffError(f"{operation} takes a list of at least one array")
+        raise EindiffError(f"{operation} takes a list of at least one array", "shapes")
     return [as_expr(array) for array in given]
 
 
@@ -339,7 +353,7 @@ def concatenate(arrays: Sequence[Operand], axis: int = 0) -> Expr:
     for expr in exprs:
         if expr.ndim != exprs[0].ndim or any(k != axis and s != exprs[0].shape[k] for k, s in enumerate(expr.shape)):
             shapes = ", ".join(shape_text(e.shape) for e in exprs)
-            raise EindiffError(f"concatenate along axis {axis}: the shapes {shapes} differ elsewhere")
+            raise EindiffError(f"concatenate along axis {axis}: the shapes {shapes} differ elsewhere", "shapes")
         offsets.append(total)
         total = sz.add(total, expr.shape[axis])
     pieces = []
@@ -366,7 +380,7 @@ def stack(arrays: Sequence[Operand], axis: int = 0) -> Expr:
     """
     exprs = _several("stack", arrays)
     if len({expr.shape for expr in exprs}) > 1:
-        raise EindiffError(f"stack: the shapes {', '.join(shape_text(e.shape) for e in exprs)} differ")
+        raise EindiffError(f"stack: the shapes {', '.join(shape_text(e.shape) for e in exprs)} differ", "shapes")
     at = axis_of("stack", exprs[0][None], axis)
     grown = [getitem(expr, (slice(None),) * at + (None,)) for expr in exprs]
     return concatenate(grown, at)
@@ -381,7 +395,8 @@ def length(a: Expr) -> int:
     """The size of the first axis, if it is known."""
     if not a.shape or not isinstance(a.shape[0], int):
         raise EindiffError(
-            f"{short(a)} has shape {shape_text(a.shape)}: a loop over it needs a first axis of known size"
+            f"{short(a)} has shape {shape_text(a.shape)}: a loop over it needs a first axis of known size",
+            "shapes",
         )
     return a.shape[0]
 
@@ -415,7 +430,8 @@ def kron(a: Operand, b: Operand) -> Expr:
     a, b = as_expr(a), as_expr(b)
     if a.ndim != b.ndim:
         raise EindiffError(
-            f"kron: {short(a)} ({shape_text(a.shape)}) and {short(b)} ({shape_text(b.shape)}) differ in order"
+            f"kron: {short(a)} ({shape_text(a.shape)}) and {short(b)} ({shape_text(b.shape)}) differ in order",
+            "shapes",
         )
     axes = [axis for pair in zip(range(a.ndim), range(a.ndim, 2 * a.ndim), strict=True) for axis in pair]
     shape = tuple(sz.multiply(m, n) for m, n in zip(a.shape, b.shape, strict=True))

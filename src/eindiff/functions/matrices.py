@@ -43,7 +43,7 @@ def _svd_flops(m: int, n: int) -> float:
 def _matrix(operation: str, a: Operand) -> Expr:
     a = as_expr(a)
     if a.ndim < 2:
-        raise EindiffError(f"{operation} needs a matrix; {a} has shape {shape_text(a.shape)}")
+        raise EindiffError(f"{operation} needs a matrix; {a} has shape {shape_text(a.shape)}", "shapes")
     return a
 
 
@@ -183,7 +183,7 @@ def matrix_power(a: Operand, exponent: int) -> Expr:
     """
     a = square_matrix("matrix_power", a)
     if not isinstance(exponent, int):
-        raise EindiffError(f"matrix_power: the exponent is an integer, not {exponent!r}")
+        raise EindiffError(f"matrix_power: the exponent is an integer, not {exponent!r}", "options")
     base = inv(a) if exponent < 0 else a
     result = einsum("...,ij->...ij", construct.filled(1, a.shape[:-2]), eye(a.shape[-1]))
     for bit in bin(exponent if exponent >= 0 else -exponent)[2:]:

@@ -33,7 +33,9 @@ def as_expr(value: Operand) -> Expr:
     if isinstance(value, bool | int | float | Fraction):
         return filled(value, ())
     if isinstance(value, str):
-        raise EindiffError(f"{value!r} is text: declare a variable first, for instance vector({value!r}, 'n')")
+        raise EindiffError(
+            f"{value!r} is text: declare a variable first, for instance vector({value!r}, 'n')", "options"
+        )
     return constant(value)
 
 
@@ -97,7 +99,8 @@ def _aligned(operation: str, operands: Sequence[Expr]) -> tuple[list[Factor], La
                 shapes = " and ".join(f"{short(o)} ({shape_text(o.shape)})" for o in operands)
                 raise EindiffError(
                     f"{operation}: the shapes of {shapes} do not fit: "
-                    f"an axis of size {size} meets one of size {sizes[label]}"
+                    f"an axis of size {size} meets one of size {sizes[label]}",
+                    "shapes",
                 )
     factors = []
     for operand in operands:
@@ -149,11 +152,11 @@ def divide(a: Operand, b: Operand) -> Expr:
     """The quotient of two operands, entry by entry."""
     if isinstance(b, int | float | Fraction) and not isinstance(b, bool):
         if b == 0:
-            raise EindiffError(f"division of {short(as_expr(a))} by zero")
+            raise EindiffError(f"division of {short(as_expr(a))} by zero", "domain")
         if not isinstance(b, float):
             return construct.scale(number(Fraction(1) / b), as_expr(a))
         if isfinite(b) and isinf(1 / b):
-            raise EindiffError(f"1 / {b} is too large for a floating-point number")
+            raise EindiffError(f"1 / {b} is too large for a floating-point number", "domain")
         return construct.scale(number(1 / b), as_expr(a))
     return multiply(a, construct.known_power(as_expr(b), -1))
 
@@ -186,7 +189,7 @@ def einsum(spec: str, *operands: Operand, sizes: Mapping[str, Size] | None = Non
         if label not in found:
             if label[0] != ".":
                 hint = f"output label {label!r} is in no operand: give sizes={{{label!r}: ...}}"
-                raise EindiffError(f"einsum {spec!r}: {hint}")
+                raise EindiffError(f"einsum {spec!r}: {hint}", "shapes")
             found[label] = 1
     names = {label: index for index, label in enumerate(found)}
     factors = [(expr, tuple([names[x] for x in labels])) for expr, labels in zip(exprs, inputs, strict=True)]
@@ -208,7 +211,8 @@ def _sizes_of_labels(
                 first = "sizes" if known is None else _with_shape(known)
                 raise EindiffError(
                     f"einsum {spec!r}: label {label!r} has size {found[label]} in {first} "
-                    f"and size {size} in {_with_shape(expr)}"
+                    f"and size {size} in {_with_shape(expr)}",
+                    "shapes",
                 )
             where.setdefault(label, expr)
     return found
@@ -217,14 +221,14 @@ def _sizes_of_labels(
 def _parse_spec(spec: str, operands: Sequence[Expr]) -> tuple[list[list[str]], list[str]]:
     """The labels of inputs and output; `...` stands for the axes that are not named, aligned from the right."""
     if not isinstance(spec, str):
-        raise EindiffError(f"einsum begins with text such as 'ij,jk->ik', not with {spec!r}")
+        raise EindiffError(f"einsum begins with text such as 'ij,jk->ik', not with {spec!r}", "options")
     left, arrow, right = spec.replace(" ", "").partition("->")
     terms = left.split(",") if left or operands else []
     if len(terms) != len(operands):
-        raise EindiffError(f"einsum {spec!r} names {len(terms)} operands, but {len(operands)} are given")
+        raise EindiffError(f"einsum {spec!r} names {len(terms)} operands, but {len(operands)} are given", "shapes")
     for text in (*terms, right):
         if not all(c.isalpha() for c in text.replace("...", "", 1)):
-            raise EindiffError(f"einsum {spec!r}: labels are letters, {text!r} has others")
+            raise EindiffError(f"einsum {spec!r}: labels are letters, {text!r} has others", "shapes")
     inputs = []
     for term, operand in zip(terms, operands, strict=True):
         before, dots, after = term.partition("...")
@@ -232,7 +236,8 @@ def _parse_spec(spec: str, operands: Sequence[Expr]) -> tuple[list[list[str]], l
         if rest < 0 or (rest and not dots):
             raise EindiffError(
                 f"einsum {spec!r}: {term!r} names {len(before) + len(after)} axes of {short(operand)}, "
-                f"which has shape {shape_text(operand.shape)}"
+                f"which has shape {shape_text(operand.shape)}",
+                "shapes",
             )
         inputs.append([*before, *(f".{rest - k}" for k in range(rest)), *after])
     return inputs, spec_output(inputs, right if arrow else None)
@@ -262,12 +267,13 @@ def matmul(a: Operand, b: Operand) -> Expr:
     """
     a, b = as_expr(a), as_expr(b)
     if a.ndim == 0 or b.ndim == 0:
-        raise EindiffError(f"{short(a)} @ {short(b)}: a scalar has no matrix product; use *")
+        raise EindiffError(f"{short(a)} @ {short(b)}: a scalar has no matrix product; use *", "shapes")
     meets = b.ndim - 1 if b.ndim == 1 else b.ndim - 2
     if a.shape[-1] != b.shape[meets]:
         raise EindiffError(
             f"{short(a)} @ {short(b)}: the last axis of {short(a)} ({shape_text(a.shape)}) has size {a.shape[-1]}, "
-            f"but the axis of {short(b)} ({shape_text(b.shape)}) it meets has size {b.shape[meets]}"
+            f"but the axis of {short(b)} ({shape_text(b.shape)}) it meets has size {b.shape[meets]}",
+            "shapes",
         )
     left, right = "i" if a.ndim > 1 else "", "k" if b.ndim > 1 else ""
     return einsum(f"...{left}j,...j{right}->...{left}{right}", a, b)
@@ -322,7 +328,7 @@ def transpose(a: Operand, axes: Sequence[int] | None = None) -> Expr:
     a = as_expr(a)
     axes = tuple(reversed(range(a.ndim))) if axes is None else tuple(axes_of("transpose", a, axes))
     if sorted(axes) != list(range(a.ndim)):
-        raise EindiffError(f"transpose: {axes} is not an order of the {a.ndim} axes of {short(a)}")
+        raise EindiffError(f"transpose: {axes} is not an order of the {a.ndim} axes of {short(a)}", "shapes")
     return construct.transpose(a, axes)
 
 
@@ -351,16 +357,16 @@ def axes_of(operation: str, a: Expr, axis: int | Sequence[int] | None) -> list[i
     try:
         axes = [index(k) + a.ndim if k < 0 else index(k) for k in given]
     except TypeError:
-        raise EindiffError(f"{operation}: an axis is an integer, not {axis!r}") from None
+        raise EindiffError(f"{operation}: an axis is an integer, not {axis!r}", "options") from None
     if any(not 0 <= k < a.ndim for k in axes) or len(set(axes)) < len(axes):
-        raise EindiffError(f"{operation}: axis {axis} of {short(a)}, which has shape {shape_text(a.shape)}")
+        raise EindiffError(f"{operation}: axis {axis} of {short(a)}, which has shape {shape_text(a.shape)}", "shapes")
     return axes
 
 
 def axis_of(operation: str, a: Expr, axis: int) -> int:
     """One axis as a number from 0 on."""
     if axis is None or isinstance(axis, Iterable):
-        raise EindiffError(f"{operation} is along one axis, an integer, not {axis!r}")
+        raise EindiffError(f"{operation} is along one axis, an integer, not {axis!r}", "options")
     return axes_of(operation, a, axis)[0]
 
 
@@ -451,7 +457,9 @@ def diag(a: Operand) -> Expr:
     if a.ndim == 1:
         return einsum("i->ii", a)
     if a.ndim != 2:
-        raise EindiffError(f"diag takes a vector or a square matrix; {short(a)} has shape {shape_text(a.shape)}")
+        raise EindiffError(
+            f"diag takes a vector or a square matrix; {short(a)} has shape {shape_text(a.shape)}", "shapes"
+        )
     return einsum("ii->i", square_matrix("diag", a))
 
 
@@ -459,7 +467,7 @@ def square_matrix(operation: str, a: Operand) -> Expr:
     """The operand, if its last two axes are of one size."""
     a = as_expr(a)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise EindiffError(f"{operation} needs a square matrix; {short(a)} has shape {shape_text(a.shape)}")
+        raise EindiffError(f"{operation} needs a square matrix; {short(a)} has shape {shape_text(a.shape)}", "shapes")
     return a
 
 

@@ -51,7 +51,9 @@ def _added(name: str, *derivatives: Derivative | None, value: Callable | None = 
 
 def _none(name: str, argument: str) -> Derivative:
     def refused(*_: Any) -> NoReturn:
-        raise EindiffError(f"{name} has no derivative by {argument} in closed form; it has one by its other arguments")
+        raise EindiffError(
+            f"{name} has no derivative by {argument} in closed form; it has one by its other arguments", "tracing"
+        )
 
     return refused
 

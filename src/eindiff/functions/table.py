@@ -101,7 +101,7 @@ def remove(function: Function) -> None:
 def by_name(name: str) -> Function:
     """The row of a function that was stored."""
     if name not in TABLE:
-        raise EindiffError(f"this version of eindiff has no function {name}, which is in what was stored")
+        raise EindiffError(f"this version of eindiff has no function {name}, which is in what was stored", "stored")
     return TABLE[name]
 
 
@@ -110,7 +110,9 @@ def _stored(function: Function) -> tuple[Callable, tuple]:
     if function.maker is not None:
         return function.maker
     if TABLE.get(function.name) is not function:
-        raise EindiffError(f"{function.name} stands for code of a library, which cannot be stored with an expression")
+        raise EindiffError(
+            f"{function.name} stands for code of a library, which cannot be stored with an expression", "stored"
+        )
     return by_name, (function.name,)
 
 

@@ -169,7 +169,7 @@ def random_point(outputs: Sequence[Expr], sizes: dict[str, int], seed: int = 0) 
             continue
         if all(np.isfinite(value).all() for value in values):
             return point
-    raise EindiffError(f"no point in the domain was found; give one with at={{...}} ({problem})")
+    raise EindiffError(f"no point in the domain was found; give one with at={{...}} ({problem})", "domain")
 
 
 def _sample(variable: Variable, sizes: Mapping[str, int], generator: np.random.Generator, kind: int) -> np.ndarray:

@@ -89,7 +89,7 @@ class Compiled:
         self._building = reentrant_lock()
         for name in RESERVED:
             if name in self._names:
-                raise EindiffError(f"a variable of a compiled expression cannot be named {name}: rename it")
+                raise EindiffError(f"a variable of a compiled expression cannot be named {name}: rename it", "names")
         if self._module.size_names <= set(self._given):
             self._build(self._given, dtype or "float64", backend or "numpy")
 
@@ -132,7 +132,9 @@ class Compiled:
             return Plan(built.program(), () if built.parts else self.exprs)
         wanted = {**self._given, **sz.read_given(sizes or {})}
         if missing := sorted(self._module.size_names - set(wanted)):
-            raise EindiffError(f"the plan depends on the sizes {', '.join(missing)}: give them, or call it once")
+            raise EindiffError(
+                f"the plan depends on the sizes {', '.join(missing)}: give them, or call it once", "sizes"
+            )
         built = self._build(wanted, self.dtype or "float64", self.backend or "numpy")
         return Plan(built.program(), () if built.parts else self.exprs)
 
@@ -177,7 +179,9 @@ class Compiled:
         bindings = bind_sizes(read_inputs(self.exprs, shown), {**self._given, **sizes})
         bind_from_unneeded(self.exprs, shown, bindings)
         if missing := [name for name in self._hidden if name not in bindings]:
-            raise EindiffError(f"no array shows the size {missing[0]}: give it as sizes={{'{missing[0]}': ...}}")
+            raise EindiffError(
+                f"no array shows the size {missing[0]}: give it as sizes={{'{missing[0]}': ...}}", "sizes"
+            )
         found = [np.asarray(shown[name]) for name in self._names]
         dtype = np.dtype(self.dtype) if self.dtype else common_type(self._names, arrays)
         built = self._build(bindings, dtype.name, library)
@@ -278,7 +282,7 @@ class _Call:
             with np.errstate(all="ignore"):
                 return self.function(*values, **keywords)
         except np.linalg.LinAlgError as error:
-            raise EindiffError(f"a matrix that is inverted or factored here cannot be: {error}") from None
+            raise EindiffError(f"a matrix that is inverted or factored here cannot be: {error}", "systems") from None
 
     def finished(self, results: Any) -> list[Any]:
         """The outputs from what the program gives."""
@@ -290,19 +294,22 @@ class _Call:
     def buffers(self, out: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The arrays that take the outputs, as keywords. They may not be inputs."""
         if self._collect or not self.is_numpy:
-            raise EindiffError("out is for dense results in NumPy: structured ones have arrays of their own")
+            raise EindiffError("out is for dense results in NumPy: structured ones have arrays of their own", "options")
         given = _arrays(out)
         if len(given) != len(self.shapes):
-            raise EindiffError(f"out has {len(given)} arrays for {len(self.shapes)} outputs")
+            raise EindiffError(f"out has {len(given)} arrays for {len(self.shapes)} outputs", "options")
         for array, shape in zip(given, self.shapes, strict=True):
             if array.shape != shape or array.dtype != self.dtype:
                 raise EindiffError(
                     f"out must be an array of shape {shape_text(shape)} and type {self.dtype}, "
-                    f"not {shape_text(array.shape)} and {array.dtype}"
+                    f"not {shape_text(array.shape)} and {array.dtype}",
+                    "options",
                 )
             for name in self.names:
                 if isinstance(arrays[name], np.ndarray) and np.may_share_memory(array, arrays[name]):
-                    raise EindiffError(f"out must not lie in the memory of {name}, which is read while it is written")
+                    raise EindiffError(
+                        f"out must not lie in the memory of {name}, which is read while it is written", "options"
+                    )
         return dict(zip(self._buffers, given, strict=True))
 
 
@@ -317,4 +324,4 @@ def _arrays(out: Any) -> list[np.ndarray]:
         return [out]
     if isinstance(out, list | tuple):
         return [array for part in out for array in _arrays(part)]
-    raise EindiffError(f"out is an array or a list of arrays, not {out!r}")
+    raise EindiffError(f"out is an array or a list of arrays, not {out!r}", "options")

@@ -22,16 +22,21 @@ def stand_ins(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
 def _shape(name: str, value: Any) -> tuple[int, ...]:
     """The shape of an array, which has to be known."""
     if not _is_dense(value):
-        raise EindiffError(f"what is given for {name} is a {type(value).__name__}: make it a dense array first")
+        raise EindiffError(
+            f"what is given for {name} is a {type(value).__name__}: make it a dense array first", "arrays"
+        )
     sharding: Any = getattr(value, "sharding", None)
     if any(getattr(sharding, "spec", ())) and "Explicit" in str(getattr(sharding.mesh, "axis_types", "")):
         raise EindiffError(
             f"the array for {name} is spread over a mesh with explicit axes, {sharding.spec}: compile with shard= and "
-            "the name of the index that is spread"
+            "the name of the index that is spread",
+            "arrays",
         )
     shape = tuple(np.shape(value))
     if None in shape:
-        raise EindiffError(f"the array for {name} has a shape that is not known: {shape}; programs are made for sizes")
+        raise EindiffError(
+            f"the array for {name} has a shape that is not known: {shape}; programs are made for sizes", "sizes"
+        )
     return shape
 
 
@@ -56,7 +61,7 @@ def _dtype(name: str, value: Any) -> np.dtype:
     dtype = type_of(value)
     if dtype is None or dtype == np.float16 or dtype.isbuiltin != 1:  # some libraries teach NumPy more types
         text = getattr(value.dtype, "name", str(value.dtype)).rpartition(".")[2]
-        raise EindiffError(f"the array for {name} holds {text}: use float32 or float64")
+        raise EindiffError(f"the array for {name} holds {text}: use float32 or float64", "arrays")
     return dtype
 
 

@@ -36,19 +36,22 @@ _POSITIVE = frozenset({"positive"})
 def real_array(name: str, value: Any) -> Array:
     """What is given for a variable as an array of NumPy with real numbers, or an error that says what it is."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise EindiffError(f"the array for {name} has masked entries: fill them, or leave them out of the expression")
+        raise EindiffError(
+            f"the array for {name} has masked entries: fill them, or leave them out of the expression", "arrays"
+        )
     if type(value).__module__.startswith("dask."):
         raise EindiffError(
             f"{name} is given as an array of dask: compile with shard= and the name of the index that its blocks have, "
-            f"or load it with {name}.compute()"
+            f"or load it with {name}.compute()",
+            "arrays",
         )
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise EindiffError(f"what is given for {name} is no array: {error}") from None
+        raise EindiffError(f"what is given for {name} is no array: {error}", "arrays") from None
     if array.dtype.kind not in "biuf":
         kind = "" if isinstance(value, np.ndarray) else f" (it is given as {type(value).__name__})"
-        raise EindiffError(f"the array for {name} holds {array.dtype}, not real numbers{kind}")
+        raise EindiffError(f"the array for {name} holds {array.dtype}, not real numbers{kind}", "arrays")
     return array
 
 
@@ -73,7 +76,7 @@ def common_type(names: Collection[str], arrays: Mapping[str, Any]) -> np.dtype:
     found = np.result_type(*floats.values()) if floats else np.dtype(np.float64)
     if found not in (np.float32, np.float64):
         name = next(name for name, dtype in floats.items() if dtype == found)
-        raise EindiffError(f"the array for {name} holds {found}: use float32 or float64")
+        raise EindiffError(f"the array for {name} holds {found}: use float32 or float64", "arrays")
     return found
 
 
@@ -186,4 +189,4 @@ def _check_orthogonal(variable: Variable, matrix: Array, image: Array, probe: Ar
 
 
 def _refuse(variable: Variable, what: str, why: str) -> None:
-    raise EindiffError(f"{variable.name} is declared {what}, but its array {why}")
+    raise EindiffError(f"{variable.name} is declared {what}, but its array {why}", "arrays")

@@ -60,7 +60,9 @@ def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mappi
     wanted = flatten(outputs)
     given = {} if arrays is None else arrays
     if not isinstance(given, Mapping):
-        raise EindiffError(f"evaluate takes arrays by the names of variables, as in {{'x': ...}}, not {arrays!r}")
+        raise EindiffError(
+            f"evaluate takes arrays by the names of variables, as in {{'x': ...}}, not {arrays!r}", "arrays"
+        )
     inputs = read_inputs(wanted, given)
     bindings = bind_sizes(inputs, {} if sizes is None else sizes)
     bind_from_unneeded(wanted, given, bindings)
@@ -82,7 +84,7 @@ def flatten(outputs: Any) -> list[Expr]:
         return [outputs]
     if isinstance(outputs, list | tuple):
         return [expr for output in outputs for expr in flatten(output)]
-    raise EindiffError(f"expected an expression or a list of them, not {outputs!r}")
+    raise EindiffError(f"expected an expression or a list of them, not {outputs!r}", "options")
 
 
 def like(outputs: Any, results: Any) -> Any:
@@ -101,17 +103,20 @@ def read_inputs(outputs: Sequence[Expr], arrays: Mapping[str, Any]) -> dict[Vari
     for first, second in pairwise(needed):
         if first.name == second.name:
             shapes = f"{shape_text(first.shape)} and {shape_text(second.shape)}"
-            raise EindiffError(f"two variables are named {first.name}, with shapes {shapes}, or different properties")
+            raise EindiffError(
+                f"two variables are named {first.name}, with shapes {shapes}, or different properties", "names"
+            )
     missing = [v.name for v in needed if v.name not in arrays]
     if missing:
         listing = ", ".join(f"{v.name} ({shape_text(v.shape)})" for v in needed)
-        raise EindiffError(f"no array is given for {', '.join(missing)}; the inputs are {listing}")
+        raise EindiffError(f"no array is given for {', '.join(missing)}; the inputs are {listing}", "arrays")
     inputs = {}
     for v in needed:
         array = inputs[v] = real_array(v.name, arrays[v.name])
         if array.ndim != v.ndim:
             raise EindiffError(
-                f"{v.name} is declared {shape_text(v.shape)}, but its array has shape {shape_text(array.shape)}"
+                f"{v.name} is declared {shape_text(v.shape)}, but its array has shape {shape_text(array.shape)}",
+                "arrays",
             )
     return inputs
 
@@ -132,7 +137,8 @@ def bind_sizes(inputs: Mapping[Variable, Array], given: Mapping[str, int]) -> di
                 because = f", because {size} = {known} in {source[size]}" if isinstance(size, str) else ""
                 raise EindiffError(
                     f"{variable.name} is declared {shape_text(variable.shape)}, but its array has shape "
-                    f"{shape_text(array.shape)}: the size {actual} must be {known}{because}"
+                    f"{shape_text(array.shape)}: the size {actual} must be {known}{because}",
+                    "arrays",
                 )
             source.setdefault(str(size), variable.name)
     return bindings
@@ -351,12 +357,13 @@ class _Interpreter:
             if node not in bad or any(child in bad for child in node.children):
                 continue
             if isinstance(node, Variable):
-                raise EindiffError(f"the array for {node.name} has NaN entries")
+                raise EindiffError(f"the array for {node.name} has NaN entries", "domain")
             if isinstance(node, Map | Apply):
                 raise EindiffError(
-                    f"{node} is not a number here: the domain of {node.function.name} is {node.function.domain}"
+                    f"{node} is not a number here: the domain of {node.function.name} is {node.function.domain}",
+                    "domain",
                 )
-            raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix")
+            raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix", "domain")
 
 
 def _is_of_norm(node: Map) -> bool:

@@ -197,10 +197,12 @@ def plan(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "
     exprs = flatten(outputs)
     module = Module(named(exprs), "f")
     if strategy not in STRATEGIES:
-        raise EindiffError(f"strategy {strategy!r}: choose one of {', '.join(STRATEGIES)}")
+        raise EindiffError(f"strategy {strategy!r}: choose one of {', '.join(STRATEGIES)}", "options")
     sizes = sz.read_given({} if sizes is None else sizes)
     if missing := sorted(module.size_names - set(sizes)):
-        raise EindiffError(f"plan needs the sizes {', '.join(missing)}: give them as sizes={{'{missing[0]}': ...}}")
+        raise EindiffError(
+            f"plan needs the sizes {', '.join(missing)}: give them as sizes={{'{missing[0]}': ...}}", "sizes"
+        )
     return Plan(module.program(sizes, strategy=strategy), exprs)
 
 

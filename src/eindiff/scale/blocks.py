@@ -67,14 +67,16 @@ def blocks_of(data: Any, arrays: Mapping[str, Any], axes: Mapping[str, int], row
     """Blocks from what is given: one source of dictionaries, or a source for each array."""
     if data is not None:
         if arrays:
-            raise EindiffError(f"{', '.join(sorted(arrays))}: blocks are given as data, or for each array, not both")
+            raise EindiffError(
+                f"{', '.join(sorted(arrays))}: blocks are given as data, or for each array, not both", "blocks"
+            )
         return _of_dictionaries(data, axes)
     sources = {name: _source(name, value) for name, value in arrays.items()}
     sliced = {name: x for name, x in sources.items() if hasattr(x, "shape")}
     lengths = {name: int(x.shape[axes[name]]) for name, x in sliced.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} has {count}" for name, count in lengths.items())
-        raise EindiffError(f"the arrays must have the same number of rows: {shown}")
+        raise EindiffError(f"the arrays must have the same number of rows: {shown}", "blocks")
     total = next(iter(lengths.values()), None)
     axis = next((name, axes[name]) for name in sources)
     if len(sliced) == len(sources):
@@ -108,7 +110,9 @@ def _source(name: str, value: Any) -> Any:
         return _Begun(value)
     if isinstance(value, Iterable) and not isinstance(value, Mapping | str | bytes):
         return value
-    raise EindiffError(f"{name} is given as {type(value).__name__}: give an array, or an iterable of its blocks")
+    raise EindiffError(
+        f"{name} is given as {type(value).__name__}: give an array, or an iterable of its blocks", "blocks"
+    )
 
 
 @dataclass(frozen=True, slots=True)

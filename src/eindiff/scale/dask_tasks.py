@@ -42,7 +42,7 @@ class Tasks:
         for name, x in arrays.items():
             if x.shape[axes[name]] != self.count:
                 shown = f"{first} has {self.count}, {name} {x.shape[axes[name]]}"
-                raise EindiffError(f"the arrays must have the same number of rows: {shown}")
+                raise EindiffError(f"the arrays must have the same number of rows: {shown}", "blocks")
             chunks = tuple([self.chunks if axis == axes[name] else -1 for axis in range(x.ndim)])
             own = x.rechunk(chunks) if is_dask(x) else da.from_array(x, chunks)
             self.blocks[name] = list(own.to_delayed().ravel())

@@ -75,7 +75,7 @@ class _State:
         """What was written for the same function."""
         with np.load(path) as file:
             if str(file["digest"]) != digest:
-                raise EindiffError(f"{path} belongs to another minimization: remove it, or name another file")
+                raise EindiffError(f"{path} belongs to another minimization: remove it, or name another file", "stored")
             found = {name: file[name] for name in cls.__slots__}
         numbers = {name: value.item() if value.ndim == 0 else value for name, value in found.items()}
         return cls(**numbers)
@@ -165,14 +165,14 @@ class _Problem:
 
     def __init__(self, loss: Expr, by: Any, outputs: Any, shard: str | None, data: Any, given: dict[str, Any]) -> None:
         if loss.ndim:
-            raise EindiffError("a loss is a number: sum it, or take its norm")
+            raise EindiffError("a loss is a number: sum it, or take its norm", "scalars")
         self.loss, self.data, self.given = loss, data, given
         self.is_single = isinstance(by, Expr)
         self.variables: list[Any] = [by] if isinstance(by, Expr) else list(by)
         if not all(isinstance(x, Variable) for x in self.variables):
-            raise EindiffError("minimize by a variable, or by a list of them")
+            raise EindiffError("minimize by a variable, or by a list of them", "options")
         if wrong := [x.name for x in self.variables if x.name in given]:
-            raise EindiffError(f"{wrong[0]} is what is looked for: give where to begin as start=")
+            raise EindiffError(f"{wrong[0]} is what is looked for: give where to begin as start=", "blocks")
         self.function = compile(outputs, shard=shard)
         self.shapes: list[tuple[int, ...]] = []
 
@@ -187,14 +187,16 @@ class _Problem:
         if start is None:
             sizes = self._sizes()
             if hidden := size_names(*self.variables) - set(sizes):
-                raise EindiffError(f"the data does not show the size {min(hidden)}: give where to begin as start=")
+                raise EindiffError(
+                    f"the data does not show the size {min(hidden)}: give where to begin as start=", "sizes"
+                )
             start = [np.zeros([evaluate(size, sizes) for size in x.shape]) for x in self.variables]
         elif isinstance(start, Mapping):
             start = [start.get(x.name) for x in self.variables]
         elif self.is_single:
             start = [start]
         if len(start) != len(self.variables):
-            raise EindiffError(f"start has {len(start)} arrays for {len(self.variables)} variables")
+            raise EindiffError(f"start has {len(start)} arrays for {len(self.variables)} variables", "blocks")
         named = dict(zip([x.name for x in self.variables], start, strict=True))
         bind_sizes(read_inputs(self.variables, named), {})
         self.shapes = [np.shape(x) for x in start]

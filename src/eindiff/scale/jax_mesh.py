@@ -31,7 +31,8 @@ class Mesh:
         if mesh is None or axis is None:
             raise EindiffError(
                 "no array says over which devices its rows are spread: put one with a NamedSharding whose spec names a "
-                "mesh axis for the rows, or give mesh= and axis="
+                "mesh axis for the rows, or give mesh= and axis=",
+                "blocks",
             )
         self.mesh, self.axis = mesh, axis
         self.example = self._arrays = dict(arrays)

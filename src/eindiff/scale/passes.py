@@ -45,6 +45,7 @@ class ShardingError(EindiffError):
     """
 
     __module__ = "eindiff"
+    code = "blocks"
 
 
 @dataclass(frozen=True, slots=True)

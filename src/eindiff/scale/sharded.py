@@ -77,9 +77,11 @@ def compile(
     if shard is None:
         return in_memory.compile(outputs, backend, dtype, sizes, form)
     if backend is not None or sizes:
-        raise EindiffError("a sharded function runs where its data is: give neither backend nor sizes with shard")
+        raise EindiffError(
+            "a sharded function runs where its data is: give neither backend nor sizes with shard", "options"
+        )
     if form not in in_memory.FORMS:
-        raise EindiffError(f"form {form!r}: choose one of {', '.join(in_memory.FORMS)}")
+        raise EindiffError(f"form {form!r}: choose one of {', '.join(in_memory.FORMS)}", "options")
     return Sharded(outputs, shard, None if dtype is None else np.dtype(dtype).name, form)
 
 
@@ -205,7 +207,7 @@ class Sharded:
         needed = [x.name for x in variables(*self.exprs)]
         wanted = [name for name in needed if data is None or name not in self._axes]
         if missing := [name for name in wanted if name not in arrays]:
-            raise EindiffError(f"there is no array for {missing[0]}")
+            raise EindiffError(f"there is no array for {missing[0]}", "blocks")
         sharded = {name: arrays[name] for name in self._axes if name in arrays}
         return sharded, {name: x for name, x in arrays.items() if name in self._names and name not in sharded}
 
@@ -214,7 +216,7 @@ class Sharded:
         mesh: Any, axis: Any,
     ) -> Engine:  # fmt: skip
         if engine not in (None, *ENGINES):
-            raise EindiffError(f"engine {engine!r}: choose one of {', '.join(ENGINES)}")
+            raise EindiffError(f"engine {engine!r}: choose one of {', '.join(ENGINES)}", "options")
         axes = {name: self._axes[name] for name in arrays or self._axes}
         match engine or _engine_for(arrays, mesh):
             case "dask":

@@ -82,7 +82,7 @@ class Work:
             with np.errstate(all="ignore"):
                 found = self.function(*values, **self.keywords(bindings))
         except np.linalg.LinAlgError as error:
-            raise EindiffError(f"a matrix that is inverted or factored here cannot be: {error}") from None
+            raise EindiffError(f"a matrix that is inverted or factored here cannot be: {error}", "systems") from None
         return [np.asarray(x, self.dtype) for x in ([found] if len(self.exprs) == 1 else found)]
 
 

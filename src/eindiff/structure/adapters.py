@@ -79,7 +79,7 @@ def to_lineax(derivative: Derivative) -> Any:
     try:
         import lineax
     except ImportError as error:
-        raise EindiffError("an operator of lineax needs that library: pip install lineax") from error
+        raise EindiffError("an operator of lineax needs that library: pip install lineax", "install") from error
     import jax
     import jax.numpy as jnp
 

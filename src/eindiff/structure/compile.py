@@ -26,15 +26,15 @@ def compile(
 ) -> Compiled:  # fmt: skip
     """A fast function for an expression, or for a list of them. See `scale/sharded.py`, which adds data in blocks."""
     if backend is not None and backend not in NAMES:
-        raise EindiffError(f"backend {backend!r}: choose one of {', '.join(NAMES)}")
+        raise EindiffError(f"backend {backend!r}: choose one of {', '.join(NAMES)}", "options")
     if form not in FORMS:
-        raise EindiffError(f"form {form!r}: choose one of {', '.join(FORMS)}")
+        raise EindiffError(f"form {form!r}: choose one of {', '.join(FORMS)}", "options")
     try:
         name = None if dtype is None else np.dtype(dtype).name
     except TypeError:
         name = repr(dtype)
     if name not in (None, *DTYPES):
-        raise EindiffError(f"dtype {name}: choose one of {', '.join(DTYPES)}")
+        raise EindiffError(f"dtype {name}: choose one of {', '.join(DTYPES)}", "options")
     key = (_request(outputs), name, tuple(sorted((sizes or {}).items())), form, backend)
     found = _compiled.get(key)
     return found if found is not None else _function(key, outputs)
@@ -64,7 +64,7 @@ def named_arrays(arrays: Any) -> Mapping[str, Any]:
     """Arrays by name, or an error that says so."""
     if not isinstance(arrays, Mapping) or not all(isinstance(name, str) for name in arrays):
         kind = type(arrays).__name__
-        raise EindiffError(f"arrays are given in a dictionary, by the names of variables, not as {kind}")
+        raise EindiffError(f"arrays are given in a dictionary, by the names of variables, not as {kind}", "arrays")
     return arrays
 
 

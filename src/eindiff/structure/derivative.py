@@ -116,7 +116,7 @@ class Derivative:
         """The core of an operator that has one: of `identity ⊗ core`, of blocks along a diagonal, of a diagonal."""
         solver = self._candidates[0] if self._is_square and self.terms else None
         if not isinstance(solver, Arranged) or not (solver.layout.identity or solver.layout.stacked):
-            raise EindiffError(f"there is no single core in this structure: {self.structure}; see terms")
+            raise EindiffError(f"there is no single core in this structure: {self.structure}; see terms", "shapes")
         layout = solver.layout
         blocks = layout.core(self._grid.terms[0][0], self.dtype).dense()
         inner = (prod(layout.sizes(layout.inner)),) * 2 if layout.inner else ()
@@ -154,7 +154,9 @@ class Derivative:
             shapes = self._grid.cols if other.shape[0] == other.shape[1] else ((other.shape[1],),)
             return Derivative(product(self._grid, as_grid(other, self._grid.cols, shapes)), Known(), "Product")
         if self._grid.cols != other._grid.rows:
-            raise EindiffError(f"the product of derivatives {self._sizes()} and {other._sizes()} does not fit")
+            raise EindiffError(
+                f"the product of derivatives {self._sizes()} and {other._sizes()} does not fit", "shapes"
+            )
         return Derivative(product(self._grid, other._grid), Known(), "Product")
 
     __array_ufunc__ = None  # arrays leave operators to this class
@@ -165,9 +167,11 @@ class Derivative:
 
     def __add__(self, other: Any) -> Derivative:
         if not isinstance(other, Derivative):
-            raise EindiffError(f"a derivative and {other!r} cannot be added; for a multiple of the identity: damped(μ)")
+            raise EindiffError(
+                f"a derivative and {other!r} cannot be added; for a multiple of the identity: damped(μ)", "options"
+            )
         if (self._grid.rows, self._grid.cols) != (other._grid.rows, other._grid.cols):
-            raise EindiffError(f"derivatives of shapes {self._sizes()} and {other._sizes()} cannot be added")
+            raise EindiffError(f"derivatives of shapes {self._sizes()} and {other._sizes()} cannot be added", "shapes")
         terms = tuple(
             tuple(a + b for a, b in zip(one, two, strict=True))
             for one, two in zip(self._grid.terms, other._grid.terms, strict=True)
@@ -196,7 +200,7 @@ class Derivative:
     def __truediv__(self, divisor: Any) -> Derivative:
         divisor = finite_number(divisor, "a derivative is divided by a number")
         if not divisor:
-            raise EindiffError("a derivative cannot be divided by zero")
+            raise EindiffError("a derivative cannot be divided by zero", "domain")
         return self * (1 / divisor)
 
     def damped(self, damping: float) -> Derivative:
@@ -212,9 +216,9 @@ class Derivative:
     def operator(self, rows: int) -> Derivative:
         """The same tensor with its first `rows` axes as rows and the others as columns."""
         if not self._is_single:
-            raise EindiffError("rows and columns are those of the variables: take one of the blocks")
+            raise EindiffError("rows and columns are those of the variables: take one of the blocks", "shapes")
         if not 0 <= rows <= len(self.shape):
-            raise EindiffError(f"rows must be a number of axes from 0 to {len(self.shape)}, not {rows}")
+            raise EindiffError(f"rows must be a number of axes from 0 to {len(self.shape)}, not {rows}", "options")
         grid = replace(self._grid, rows=(self.shape[:rows],), cols=(self.shape[rows:],))
         return Derivative(grid, Known(), self.name)
 
@@ -227,7 +231,9 @@ class Derivative:
     def as_tensor(self) -> Array:
         """All entries as a tensor of shape `(*rows, *cols)`."""
         if not self._is_single:
-            raise EindiffError("several variables have no common tensor: use as_matrix(), or as_tensor() of a block")
+            raise EindiffError(
+                "several variables have no common tensor: use as_matrix(), or as_tensor() of a block", "shapes"
+            )
         return self.as_matrix().reshape(self.shape)
 
     def diagonal(self) -> Any:
@@ -267,7 +273,7 @@ class Derivative:
             if not damped.terms:
                 raise singular(f"the {self.name.lower()} is zero: there is nothing to solve with")
             if any(not np.isfinite(x).all() for term in damped.terms for x in term.arrays):
-                raise EindiffError(f"the {self.name.lower()} has entries that are infinite or not a number")
+                raise EindiffError(f"the {self.name.lower()} has entries that are infinite or not a number", "domain")
             self._solvers[damping] = Careful(damped._candidates, damped._grid)
         return self._solvers[damping]
 
@@ -276,7 +282,7 @@ class Derivative:
         self._square("solving")
         flat, form = self._vector(b, self._grid.rows, "solve", columns=True)
         if not np.isfinite(flat).all():
-            raise EindiffError("solve: the right-hand side has entries that are infinite or not a number")
+            raise EindiffError("solve: the right-hand side has entries that are infinite or not a number", "domain")
         x = self._solver(damping).solve(flat) if flat.size else flat
         return self._shaped(x.astype(np.result_type(self.dtype, flat.dtype), copy=False), self._grid.cols, form)
 
@@ -302,7 +308,8 @@ class Derivative:
         sign, value = self.slogdet(damping)
         if sign < 0:
             raise EindiffError(
-                f"the determinant is negative: the logarithm of its absolute value is {value:g} (slogdet)"
+                f"the determinant is negative: the logarithm of its absolute value is {value:g} (slogdet)",
+                "systems",
             )
         if sign == 0:
             raise singular("the determinant is zero, so it has no logarithm")
@@ -321,7 +328,9 @@ class Derivative:
         solver = self._solver(damping)
         if solver.chosen.is_dense and not self._is_single:
             if not self.is_definite(damping):
-                raise EindiffError("there is no Cholesky factor: the operator is not symmetric and positive definite")
+                raise EindiffError(
+                    "there is no Cholesky factor: the operator is not symmetric and positive definite", "systems"
+                )
             factor = np.linalg.cholesky(self.damped(damping).as_matrix())
             return _from_matrix(factor, self._grid, Known(), "Cholesky factor")
         terms = tuple(solver.ask(lambda one: one.cholesky()))
@@ -404,7 +413,9 @@ class Derivative:
 
     def _square(self, what: str) -> None:
         if not self._is_square:
-            raise EindiffError(f"{what} needs as many rows as columns, of the same shapes; they are {self._sizes()}")
+            raise EindiffError(
+                f"{what} needs as many rows as columns, of the same shapes; they are {self._sizes()}", "shapes"
+            )
 
     def _sizes(self) -> str:
         rows, cols = (", ".join(shape_text(x) for x in shapes) for shapes in (self._grid.rows, self._grid.cols))
@@ -441,7 +452,7 @@ class Derivative:
         more = f", or ({size}, columns)" if columns else ""
         given = shape_text(array.shape)
         wanted = f"{shapes_text(shapes)}, or ({size},){more}"
-        raise EindiffError(f"{what}: the shape {given} does not fit; it must be {wanted}")
+        raise EindiffError(f"{what}: the shape {given} does not fit; it must be {wanted}", "shapes")
 
     @staticmethod
     def _shaped(flat: Array, shapes: Sequence[Shape], form: str) -> Any:

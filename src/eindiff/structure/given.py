@@ -17,7 +17,7 @@ def joined(parts: list[Array], shapes: Sequence[Shape], what: str) -> Array:
     """A tensor for each variable as one column."""
     if [x.shape for x in parts] != list(shapes):
         given = ", ".join(shape_text(x.shape) for x in parts)
-        raise EindiffError(f"{what}: the shapes are {given}; they must be {shapes_text(shapes)}")
+        raise EindiffError(f"{what}: the shapes are {given}; they must be {shapes_text(shapes)}", "arrays")
     return np.concatenate([x.reshape(-1) for x in parts])[:, None]
 
 
@@ -27,10 +27,11 @@ def real_array(value: Any, what: str) -> Array:
         array = np.asarray(value)
     except ValueError:
         raise EindiffError(
-            f"{what}: an array of numbers is needed; the rows of a list have different lengths"
+            f"{what}: an array of numbers is needed; the rows of a list have different lengths",
+            "arrays",
         ) from None
     if array.dtype.kind not in "fiub":
-        raise EindiffError(f"{what}: an array of real numbers is needed, not of type {array.dtype}")
+        raise EindiffError(f"{what}: an array of real numbers is needed, not of type {array.dtype}", "arrays")
     return array
 
 
@@ -41,7 +42,7 @@ def finite_number(value: Any, what: str) -> float:
     except (TypeError, ValueError, OverflowError):
         number = np.nan
     if isinstance(value, str) or not np.isfinite(number):
-        raise EindiffError(f"{what}, which must be finite, not {value!r}")
+        raise EindiffError(f"{what}, which must be finite, not {value!r}", "domain")
     return number
 
 

@@ -83,7 +83,8 @@ class NewtonStep(Composite):
                 added = f" with damping {damping:g}" if damping else ""
                 raise EindiffError(
                     f"the Hessian{added} is singular or not positive definite here, so the Newton step may go uphill: "
-                    'damping="auto" adds as much of the identity as is needed'
+                    'damping="auto" adds as much of the identity as is needed',
+                    "systems",
                 )
         return Step(hessian.solve(right, damping), damping, gradient, hessian)
 
@@ -112,11 +113,13 @@ def newton_step(
     See also: `newton`, `structured`, `compile`.
     """
     if isinstance(damping, str) and damping != AUTO:
-        raise EindiffError(f"damping={damping!r}: give a number, or 'auto'")
+        raise EindiffError(f"damping={damping!r}: give a number, or 'auto'", "options")
     if not isinstance(damping, str) and (not isinstance(damping, Real) or not 0 <= damping < np.inf):
-        raise EindiffError(f"damping={damping!r}: it must be a finite number that is not negative, or 'auto'")
+        raise EindiffError(
+            f"damping={damping!r}: it must be a finite number that is not negative, or 'auto'", "options"
+        )
     if not isinstance(f, Expr):
-        raise EindiffError(f"newton_step needs an expression to go down, not {f!r}")
+        raise EindiffError(f"newton_step needs an expression to go down, not {f!r}", "options")
     request = NewtonStep(as_tuples(gradient(f, x)), as_tuples(hessian(f, x)), damping)
     if arrays is None:
         return request
@@ -130,7 +133,7 @@ def sufficient_damping(hessian: Derivative) -> float:
     while not _is_definite(hessian, damping):
         damping = damping * GROWTH if damping else SMALLEST_DAMPING * scale
         if not np.isfinite(damping):
-            raise EindiffError("no damping makes the Hessian positive definite: it has infinite entries")
+            raise EindiffError("no damping makes the Hessian positive definite: it has infinite entries", "domain")
     return damping
 
 

@@ -39,7 +39,7 @@ def plot(derivative: Derivative, axis: Any = None) -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise EindiffError("a picture needs matplotlib: pip install matplotlib") from error
+        raise EindiffError("a picture needs matplotlib: pip install matplotlib", "install") from error
 
     scheme = scheme_of(derivative)
     if axis is not None:

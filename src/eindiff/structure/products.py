@@ -141,13 +141,17 @@ def _composed_axis(axis: Axis, names: Mapping[int, Place], sizes: Mapping[int, i
 def as_grid(matrix: Any, rows: tuple[Shape, ...], columns: tuple[Shape, ...]) -> Grid:
     """A sparse matrix of SciPy as a map between tensors of some shapes."""
     if not issparse(matrix):
-        raise EindiffError("a product of derivatives needs another derivative, or a sparse matrix of SciPy")
+        raise EindiffError("a product of derivatives needs another derivative, or a sparse matrix of SciPy", "options")
     found = coo_array(matrix)
     shape = sum(map(prod, rows)), sum(map(prod, columns))
     if found.shape != shape:
-        raise EindiffError(f"a matrix of shape {shape_text(found.shape)} does not fit: it must be {shape_text(shape)}")
+        raise EindiffError(
+            f"a matrix of shape {shape_text(found.shape)} does not fit: it must be {shape_text(shape)}", "shapes"
+        )
     if len(rows) > 1 or len(columns) > 1:
-        raise EindiffError("a sparse matrix is multiplied with derivatives by one variable: take one of the blocks")
+        raise EindiffError(
+            "a sparse matrix is multiplied with derivatives by one variable: take one of the blocks", "shapes"
+        )
     row, column = found.coords
     if rows == columns and len(row) == shape[0] and np.array_equal(row, column) and _is_range(row):
         axes = tuple(range(len(rows[0])))

@@ -217,7 +217,8 @@ def _frame(exprs: Sequence[Sequence[Expr]]) -> Frame:
             if expr.shape != rows[i] + cols[j]:
                 raise EindiffError(
                     f"blocks need the same rows in a row and the same columns in a column of the grid: {expr} has "
-                    f"shape {shape_text(expr.shape)} instead of {shape_text(rows[i] + cols[j])}"
+                    f"shape {shape_text(expr.shape)} instead of {shape_text(rows[i] + cols[j])}",
+                    "shapes",
                 )
     return Frame(_name(exprs[0][0]), tuple([len(shape) for shape in rows]), _known(exprs))
 

@@ -131,7 +131,9 @@ _known: Recent[tuple[Coordinates, list[Array]]] = Recent(16, 2**28)
 def coordinates(grid: Grid) -> Coordinates:
     """The coordinates of a grid, which are kept for all of its kind."""
     if entry_count(grid) > MOST_ENTRIES:
-        raise EindiffError(f"a sparse matrix of {entry_count(grid):.1e} entries is too large: use products with @")
+        raise EindiffError(
+            f"a sparse matrix of {entry_count(grid):.1e} entries is too large: use products with @", "large"
+        )
     key = (grid.rows, grid.cols, *(_kind(term) + where for where, term in placed_terms(grid)))
     found = _known.get(key)
     if found is None:

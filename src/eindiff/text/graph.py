@@ -81,7 +81,7 @@ def boxes(outputs: Outputs) -> list[Box]:
     named = {"": outputs} if isinstance(outputs, Expr) else dict(outputs)
     order = topological(named.values())
     if len(order) > MOST_DRAWN:
-        raise EindiffError(f"the graph has {len(order)} nodes; the most that is drawn is {MOST_DRAWN}")
+        raise EindiffError(f"the graph has {len(order)} nodes; the most that is drawn is {MOST_DRAWN}", "large")
     found = []
     for node in order:
         box = _box(node)
@@ -159,7 +159,9 @@ def _layers(
     try:
         from fast_sugiyama import from_edges  # only those who draw need it
     except ImportError:
-        raise EindiffError("drawing needs fast-sugiyama (pip install fast-sugiyama); a .dot file does not") from None
+        raise EindiffError(
+            "drawing needs fast-sugiyama (pip install fast-sugiyama); a .dot file does not", "install"
+        ) from None
 
     position: dict[int, tuple[float, float]] = {}
     after: dict[int, list[int]] = {}
@@ -352,8 +354,8 @@ def save(outputs: Outputs, path: str | Path) -> None:
     path = Path(path)
     writers = {".svg": to_svg, ".dot": to_dot, ".gv": to_dot}
     if path.suffix.lower() not in writers:
-        raise EindiffError(f"the graph goes to a file that ends in .svg or .dot, not {path.name!r}")
+        raise EindiffError(f"the graph goes to a file that ends in .svg or .dot, not {path.name!r}", "options")
     try:
         path.write_text(writers[path.suffix.lower()](outputs), encoding="utf-8")
     except OSError as error:
-        raise EindiffError(f"the graph cannot be written to {path}: {error.strerror or error}") from None
+        raise EindiffError(f"the graph cannot be written to {path}: {error.strerror or error}", "stored") from None

@@ -48,7 +48,7 @@ def permutation(of: int, by: Sequence[int], layout: str = "mixed") -> tuple[int,
     ((1, 0), (1, 0), (1, 2, 0))
     """
     if layout not in LAYOUTS:
-        raise EindiffError(f"layout {layout!r}: choose one of {', '.join(LAYOUTS)}")
+        raise EindiffError(f"layout {layout!r}: choose one of {', '.join(LAYOUTS)}", "options")
     numerator = list(range(of))
     for order in by:
         group = range(len(numerator), len(numerator) + order)

@@ -159,7 +159,7 @@ def answer(text: str, question: Question) -> Answer:
     try:
         known = declared(question.declare)
     except EindiffError as error:
-        raise EindiffError(f"in the declarations: {error}") from None
+        raise EindiffError(f"in the declarations: {error}", "names") from None
     result = read(text, known, question)
     derive(result)
     if question.steps:
@@ -197,14 +197,14 @@ def wanted(function: Expr, text: str, question: Question) -> list[tuple[Variable
     if not question.variables:
         singles = [(x,) for x in variables(function)]
         if not singles:
-            raise EindiffError(f"{text.strip()} has no variables to differentiate by")
+            raise EindiffError(f"{text.strip()} has no variables to differentiate by", "names")
     else:
         singles = [_group(function, word) for word in question.variables]
     if all(len(by) == 1 for by in singles):
         return list(combinations_with_replacement(dict.fromkeys(x for by in singles for x in by), question.order or 1))
     for word, by in zip(question.variables, singles, strict=True):
         if question.order not in (None, len(by)):
-            raise EindiffError(f"{word} is of order {len(by)}, but order {question.order} is asked for")
+            raise EindiffError(f"{word} is of order {len(by)}, but order {question.order} is asked for", "options")
     return list(dict.fromkeys(singles))
 
 
@@ -271,8 +271,10 @@ def _code(result: Answer) -> str:
     question = result.question
     for block in result.blocks:
         if changes(result.function.ndim, [x.ndim for x in block.by], question.layout):
-            raise EindiffError(f"--code writes derivatives in the mixed layout, not in {question.layout} layout")
+            raise EindiffError(
+                f"--code writes derivatives in the mixed layout, not in {question.layout} layout", "options"
+            )
         if question.symmetric != "projected" and any(x.symmetries for x in block.by):
-            raise EindiffError("--code writes projected derivatives by symmetric variables, not free ones")
+            raise EindiffError("--code writes projected derivatives by symmetric variables, not free ones", "options")
     order = max(len(block.by) for block in result.blocks)
     return to_script(result.function, result.by, order=order, mode=question.mode)

@@ -157,7 +157,8 @@ def tensordot(a: Operand, b: Operand, axes: Any = 2) -> Expr:
     if [a.shape[k] for k in left] != [b.shape[k] for k in right]:
         raise EindiffError(
             f"tensordot: axes {left} of {short(a)} ({shape_text(a.shape)}) do not fit "
-            f"axes {right} of {short(b)} ({shape_text(b.shape)})"
+            f"axes {right} of {short(b)} ({shape_text(b.shape)})",
+            "shapes",
         )
     own = tuple(range(a.ndim))
     other = tuple([left[right.index(k)] if k in right else a.ndim + k for k in range(b.ndim)])
@@ -170,7 +171,7 @@ def tensordot(a: Operand, b: Operand, axes: Any = 2) -> Expr:
 def einsum(spec: Any, *operands: Operand, optimize: Any = False) -> Expr:
     """Einstein's notation; the order of contraction is chosen by the planner."""
     if not isinstance(spec, str):
-        raise EindiffError("einsum: write the labels as text, for instance np.einsum('ij,j->i', A, x)")
+        raise EindiffError("einsum: write the labels as text, for instance np.einsum('ij,j->i', A, x)", "options")
     return arrays.einsum(spec, *operands)
 
 
@@ -179,7 +180,7 @@ def cross(a: Operand, b: Operand, axis: int = -1) -> Expr:
     """The vector product along an axis of size 3."""
     a, b = (arrays.moveaxis(x, index(axis), -1) for x in (a, b))
     if a.shape[-1] != 3 or b.shape[-1] != 3:
-        raise EindiffError(f"cross needs vectors of length 3, not {a.shape[-1]} and {b.shape[-1]}")
+        raise EindiffError(f"cross needs vectors of length 3, not {a.shape[-1]} and {b.shape[-1]}", "shapes")
     one, two = [1, 2, 0], [2, 0, 1]
     return arrays.moveaxis(a[..., one] * b[..., two] - a[..., two] * b[..., one], -1, index(axis))
 
@@ -193,7 +194,7 @@ def convolve(a: Operand, v: Operand, mode: str = "full") -> Expr:
         return convolve(v, a, mode)
     first = {"full": 0, "same": (k - 1) // 2, "valid": k - 1}
     if mode not in first:
-        raise EindiffError(f"convolve: mode {mode!r} is none of {', '.join(first)}")
+        raise EindiffError(f"convolve: mode {mode!r} is none of {', '.join(first)}", "options")
     count = {"full": n + k - 1, "same": n, "valid": n - k + 1}[mode]
     windows = pad(a, k - 1)[first[mode] + np.arange(count)[:, None] + np.arange(k)]
     return windows @ v[::-1]
@@ -216,7 +217,9 @@ def vecdot(a: Operand, b: Operand, axis: int = -1) -> Expr:
 def where(condition: Operand, x: Any = None, y: Any = None) -> Expr:
     """Entries of `x` where the condition holds, else of `y`."""
     if x is None or y is None:
-        raise EindiffError("np.where(condition) finds places, which depend on values: give np.where(condition, a, b)")
+        raise EindiffError(
+            "np.where(condition) finds places, which depend on values: give np.where(condition, a, b)", "tracing"
+        )
     return functions.where(condition, x, y)
 
 
@@ -341,7 +344,7 @@ def svd(a: Operand, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     if not compute_uv:
         return matrix_functions.svdvals(a)
     if full_matrices and a.shape[-1:] != a.shape[-2:-1]:
-        raise EindiffError(f"svd: {short(a)} has shape {shape_text(a.shape)}: give full_matrices=False")
+        raise EindiffError(f"svd: {short(a)} has shape {shape_text(a.shape)}: give full_matrices=False", "shapes")
     right = swapaxes(matrix_functions.svdright(a), -1, -2)
     return SVDResult(matrix_functions.svdleft(a), matrix_functions.svdvals(a), right)
 
@@ -370,7 +373,7 @@ def _norm_of_vectors(x: Expr, order: Any, axes: list[int]) -> Expr:
         return (reductions.max if order > 0 else reductions.min)(functions.abs(x), axes)
     if isinstance(order, int | float) and order != 0:
         return functions.power(arrays.sum(functions.power(functions.abs(x), order), axes), 1 / order)
-    raise EindiffError(f"norm: order {order!r} of vectors has no derivative")
+    raise EindiffError(f"norm: order {order!r} of vectors has no derivative", "options")
 
 
 _MATRIX_NORMS: dict[Any, Callable[[Expr], Expr]] = {
@@ -392,7 +395,7 @@ def norm(x: Operand, ord: Any = None, axis: Any = None, keepdims: bool = False) 
     if len(axes) == 1 or (ord is None and axis is None):
         return vector_norm(x, axis, keepdims, ord)
     if len(axes) != 2 or ord not in _MATRIX_NORMS:
-        raise EindiffError(f"norm: order {ord!r} of {short(x)} along axes {axes}")
+        raise EindiffError(f"norm: order {ord!r} of {short(x)} along axes {axes}", "shapes")
     return kept(_MATRIX_NORMS[ord](moveaxis(x, axes, (-2, -1))), axes, keepdims)
 
 

@@ -72,7 +72,8 @@ class Selection:
             raise EindiffError(
                 "PyTorch's gradient of this function is not its derivative (an embedding with padding_idx or "
                 "scale_grad_by_freq, a variance that is clamped), so its Hessian is not symmetric; grad, jacrev, "
-                "jacfwd and hessian give what PyTorch gives, all else needs a symmetric one"
+                "jacfwd and hessian give what PyTorch gives, all else needs a symmetric one",
+                "tracing",
             )
 
 
@@ -83,11 +84,11 @@ def selection(function: Any, traced: Traced, arguments: Arguments) -> Selection:
     if function.has_aux:
         if not isinstance(places, tuple) or len(places) != 2:
             name = function_name(function.function)
-            raise EindiffError(f"has_aux=True: {name} must return a pair (value, auxiliary results)")
+            raise EindiffError(f"has_aux=True: {name} must return a pair (value, auxiliary results)", "options")
         places, aux = places
     which, form = library.flatten(places)
     for problem in filter(None, [library.problem(traced, k) for k in which]):
-        raise EindiffError(problem)
+        raise EindiffError(problem, "tracing")
     others, aux_form = library.flatten(aux) if function.has_aux else ([], None)
     chosen, variable_form = library.chosen(function, arguments)
     exprs = [x for k in others if isinstance(x := traced.outputs[k], Expr)]
@@ -217,7 +218,9 @@ def field(of: Callable[[Expr, Expr], Expr]) -> Kind:
     def part(s: Selection, options: Options) -> Part:
         s.symmetric()
         if len(s.variables) != 1:
-            raise EindiffError(f"a differential operator is by one array, a point, not by {len(s.variables)}")
+            raise EindiffError(
+                f"a differential operator is by one array, a point, not by {len(s.variables)}", "options"
+            )
         found = s.stops.put_in([of(y, s.variables[0]) for y in s.outputs])
         return Part(found, s.output_types, (s.output_structure,))
 
@@ -232,10 +235,10 @@ def direction_name(x: Variable) -> str:
 def check_directions(s: Selection, given: Sequence[Any], form: Any) -> None:
     """Refuse directions that have not the structure and the shapes of the variables."""
     if form != s.variable_structure:
-        raise EindiffError(f"tangents has the structure {form}; the arguments have {s.variable_structure}")
+        raise EindiffError(f"tangents has the structure {form}; the arguments have {s.variable_structure}", "tracing")
     for x, v in zip(s.variables, given, strict=True):
         if tuple(np.shape(v)) != x.shape:
-            raise EindiffError(f"the tangent of {x.name} has shape {tuple(np.shape(v))} instead of {x.shape}")
+            raise EindiffError(f"the tangent of {x.name} has shape {tuple(np.shape(v))} instead of {x.shape}", "shapes")
 
 
 @dataclass(frozen=True, slots=True)

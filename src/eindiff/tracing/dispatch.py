@@ -55,7 +55,9 @@ def _of_function(kind: str, f: Any, x: Any, mode: str, options: Mapping[str, Any
 
         return DerivativeOfFunction(kind, f, **({} if x is None else {"argnums": x}), mode=mode, **options)
     if options or x is None:
-        raise EindiffError(f"{kind} of an expression is by a variable or a list of them, not by {options or None}")
+        raise EindiffError(
+            f"{kind} of an expression is by a variable or a list of them, not by {options or None}", "options"
+        )
     return None
 
 

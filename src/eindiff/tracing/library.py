@@ -83,6 +83,8 @@ class Traced:
 class NeedsLeavesError(EindiffError):
     """The values of some leaves of the arguments are needed while a function is traced."""
 
+    code = "tracing"
+
     def __init__(self, leaves: frozenset[int]) -> None:
         super().__init__()
         self.leaves = leaves
@@ -130,7 +132,9 @@ class Library:
         argnums = function.argnums
         for k in argnums if isinstance(argnums, tuple) else (argnums,):
             if not isinstance(k, int) or not -len(args) <= k < len(args):
-                raise EindiffError(f"argnums={argnums!r}: the function got {len(args)} arguments by position")
+                raise EindiffError(
+                    f"argnums={argnums!r}: the function got {len(args)} arguments by position", "options"
+                )
         return self.flatten(tuple([args[k] for k in argnums]) if isinstance(argnums, tuple) else args[argnums])
 
     def contents(self, function: Function, arguments: Arguments, k: int) -> Any:

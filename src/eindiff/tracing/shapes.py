@@ -43,7 +43,9 @@ def axis_list(operation: str, a: Expr, axis: Any) -> list[int]:
 def known(operation: str, a: Expr) -> tuple[int, ...]:
     """The shape, if all sizes are numbers."""
     if not all(isinstance(size, int) for size in a.shape):
-        raise EindiffError(f"{operation}: {short(a)} has shape {shape_text(a.shape)}; its sizes must be numbers here")
+        raise EindiffError(
+            f"{operation}: {short(a)} has shape {shape_text(a.shape)}; its sizes must be numbers here", "sizes"
+        )
     return tuple([int(size) for size in a.shape])
 
 
@@ -115,7 +117,7 @@ def squeeze(a: Operand, axis: Any = None) -> Expr:
     a = as_expr(a)
     gone = [k for k, size in enumerate(a.shape) if size == 1] if axis is None else axis_list("squeeze", a, axis)
     if wide := [k for k in gone if a.shape[k] != 1]:
-        raise EindiffError(f"squeeze: axis {wide[0]} of {short(a)} has size {a.shape[wide[0]]}, not 1")
+        raise EindiffError(f"squeeze: axis {wide[0]} of {short(a)} has size {a.shape[wide[0]]}, not 1", "shapes")
     return a[tuple([0 if k in gone else slice(None) for k in range(a.ndim)])]
 
 
@@ -126,7 +128,7 @@ def expand_dims(a: Operand, axis: Any) -> Expr:
     places = [index(k) for k in np.atleast_1d(axis)]
     rank = a.ndim + len(places)
     if not all(-rank <= k < rank for k in places):
-        raise EindiffError(f"expand_dims: axis {axis} of {short(a)}, which then has {rank} axes")
+        raise EindiffError(f"expand_dims: axis {axis} of {short(a)}, which then has {rank} axes", "shapes")
     return kept(a, [k % rank for k in places], True)
 
 
@@ -136,7 +138,9 @@ def broadcast_to(a: Operand, shape: Any) -> Expr:
     wanted = _as_shape(shape)
     [result, _] = arrays.broadcast("broadcast_to", [as_expr(a), arrays.ones(*wanted)])
     if result.shape != wanted:
-        raise EindiffError(f"broadcast_to: {short(as_expr(a))} does not fit into the shape {shape_text(wanted)}")
+        raise EindiffError(
+            f"broadcast_to: {short(as_expr(a))} does not fit into the shape {shape_text(wanted)}", "shapes"
+        )
     return result
 
 
@@ -299,7 +303,7 @@ def pad(a: Operand, pad_width: Any, mode: str = "constant", constant_values: Any
     """Numbers around an array."""
     a = as_expr(a)
     if mode != "constant" or np.ndim(constant_values):
-        raise EindiffError(f"pad: only one constant can be put around {short(a)}, not mode={mode!r}")
+        raise EindiffError(f"pad: only one constant can be put around {short(a)}, not mode={mode!r}", "options")
     widths = np.broadcast_to(pad_width, (a.ndim, 2)).tolist()
     if constant_values != 0:
         return constant_values + pad(a, widths) - multiply(constant_values, pad(arrays.ones(*a.shape), widths))
@@ -357,7 +361,7 @@ def diag(v: Operand, k: int = 0) -> Expr:
 def _triangle(a: Operand, k: int, lower: bool) -> Expr:
     a = as_expr(a)
     if a.ndim < 2:
-        raise EindiffError(f"tril and triu need a matrix; {short(a)} has shape {shape_text(a.shape)}")
+        raise EindiffError(f"tril and triu need a matrix; {short(a)} has shape {shape_text(a.shape)}", "shapes")
     (m, n), last = a.shape[-2:], k if lower else k - 1
     if m == n and last in (0, -1):
         below = construct.constant(Lower(n)) - (arrays.eye(n) if last else 0)

@@ -75,7 +75,9 @@ def _polynomial(name: str, first: Callable[[Expr], Expr], step: Callable[[int, E
     def evaluated(n: Operand, x: Operand) -> Expr:
         degree = arrays.coefficient_of(as_expr(n))
         if degree is None or degree != int(degree) or degree < 0:
-            raise EindiffError(f"scipy.special.{name} of symbolic arrays: its degree is a number, 0, 1, 2, ...")
+            raise EindiffError(
+                f"scipy.special.{name} of symbolic arrays: its degree is a number, 0, 1, 2, ...", "options"
+            )
         x = as_expr(x)
         before, found = as_expr(1.0) + 0 * x, first(x)
         for k in range(1, int(degree)):

@@ -68,7 +68,7 @@ def compare(
         name = getattr(f, "__name__", type(f).__name__)
         found, expected = list(map(_numbers, value(inputs))), list(map(_numbers, call.results))
         reason = _reason(call, plain()) or _cause_of_difference(found, expected)
-        raise EindiffError(f"{name}: traced, it gives {problem}. {reason}; {OFF}")
+        raise EindiffError(f"{name}: traced, it gives {problem}. {reason}; {OFF}", "tracing")
 
 
 @np.errstate(all="ignore")

@@ -27,6 +27,8 @@ from eindiff.text.write.mathml import name_mathml, whole
 class ProblemError(EindiffError):
     """A request that cannot be answered: the fields of the model `Problem`."""
 
+    code = "page"
+
     def __init__(self, message: str, field: str = "", **more: Any) -> None:
         super().__init__(message)
         self.problem = {"message": message, "field": field, **more}

@@ -14,7 +14,7 @@ NAMES = ("numpy", "jax", "torch", "tensorflow", "cupy")
 def backend(name: str) -> Backend:
     """The backend of a name."""
     if name not in NAMES:
-        raise EindiffError(f"backend {name!r}: choose one of {', '.join(NAMES)}")
+        raise EindiffError(f"backend {name!r}: choose one of {', '.join(NAMES)}", "options")
     return import_module(f"eindiff.program.backends.{name}_backend").BACKEND
 
 

@@ -52,7 +52,8 @@ class Backend:
         if row is None or self.name not in row.source:
             where = f"has no form in {self.name} yet: use another backend"
             raise EindiffError(
-                f"{name} {where if self.functional else 'cannot be written as source: it has no NumPy form'}"
+                f"{name} {where if self.functional else 'cannot be written as source: it has no NumPy form'}",
+                "tracing",
             )
         return row.source[self.name]
 

@@ -143,7 +143,7 @@ class Module:
         several = dict(outputs) if isinstance(outputs, Mapping) else {}
         self.named = {"result": outputs} if isinstance(outputs, Expr) else several
         if not self.named or not all(isinstance(output, Expr) for output in self.named.values()):
-            raise EindiffError("the outputs are an expression, or a dictionary of names and expressions")
+            raise EindiffError("the outputs are an expression, or a dictionary of names and expressions", "options")
         self.name = name
         self.exprs = [plain(output) for output in self.named.values()]
         self.inputs = variables(*self.exprs)

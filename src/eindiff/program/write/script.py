@@ -62,7 +62,7 @@ class Script:
         self, expr: Expr, wrt: Any, order: int, name: str, sizes: Mapping[str, int], mode: str, seed: int
     ) -> None:  # fmt: skip
         if order < 1:
-            raise EindiffError(f"a script checks derivatives of order 1 or more, not {order}")
+            raise EindiffError(f"a script checks derivatives of order 1 or more, not {order}", "options")
         wanted = list(wrt) if isinstance(wrt, list | tuple) else [wrt]
         self.variables = [find_variable(expr, x) for x in wanted]
         self.outputs: dict[str, Expr] = {"value": expr}

@@ -43,7 +43,7 @@ def to_source(outputs: Outputs, name: str = "f", sizes: Mapping[str, int] | None
     if sizes is None:
         return module.source()
     if missing := sorted(module.size_names - set(sizes)):
-        raise EindiffError(f"to_source needs all sizes or none: {', '.join(missing)} is missing")
+        raise EindiffError(f"to_source needs all sizes or none: {', '.join(missing)} is missing", "sizes")
     return module.program(sizes).source
 
 

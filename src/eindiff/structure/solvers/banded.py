@@ -217,7 +217,7 @@ class Banded(Solver):
     def inverse(self) -> list[Term]:
         """A matrix: the inverse of a band is none."""
         if self.size**2 * self._band.dtype.itemsize > LIMIT:
-            raise EindiffError(f"the inverse of a band of {self.size} rows is a dense matrix: use solve(b)")
+            raise EindiffError(f"the inverse of a band of {self.size} rows is a dense matrix: use solve(b)", "systems")
         axes = tuple(range(2 * len(self._band.dims)))
         matrix = self.solve(np.eye(self.size, dtype=self._band.dtype)).reshape(2 * self._band.dims)
         return [Term(1.0, (matrix,), (axes,), axes, dict(enumerate(matrix.shape)))]

@@ -101,7 +101,9 @@ class Blocks(Matrices):
         if isinstance(found, Inverse | InverseSum):
             found = factorize(self._blocks, self._symmetric)
         if not isinstance(found, Triangular):
-            raise EindiffError("there is no Cholesky factor: the operator is not symmetric and positive definite")
+            raise EindiffError(
+                "there is no Cholesky factor: the operator is not symmetric and positive definite", "systems"
+            )
         return [self._term(found.factor)]
 
     def _term(self, blocks: Array) -> Term:
@@ -166,7 +168,7 @@ class Diagonal(Solver):
 
     def cholesky(self) -> list[Term]:
         if not self.is_definite():
-            raise EindiffError("there is no Cholesky factor: the diagonal is not positive")
+            raise EindiffError("there is no Cholesky factor: the diagonal is not positive", "systems")
         return [self._term(np.sqrt(self._values))]
 
     def _term(self, values: Array) -> Term:

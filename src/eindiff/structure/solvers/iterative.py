@@ -127,7 +127,7 @@ class Iterative(Solver):
         return parts.magnitude(), float(np.linalg.norm(x))
 
     def logdet(self) -> tuple[float, float]:
-        raise EindiffError("the operator is too large for its determinant: no structure of it gives one")
+        raise EindiffError("the operator is too large for its determinant: no structure of it gives one", "systems")
 
     def is_definite(self) -> bool:
         return self._is_definite

@@ -273,7 +273,9 @@ class KroneckerProduct(Kronecker):
     def cholesky(self) -> list[Term]:
         factors = [f.factor[0] for f in self._factorizations if isinstance(f, Triangular)]
         if len(factors) < len(self._sizes) or self._coefficient < 0:
-            raise EindiffError("there is no Cholesky factor: a factor of the product is not positive definite")
+            raise EindiffError(
+                "there is no Cholesky factor: a factor of the product is not positive definite", "systems"
+            )
         return [self._term(self._coefficient**0.5, factors)]
 
 

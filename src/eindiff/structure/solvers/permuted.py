@@ -101,4 +101,4 @@ class Permuted(Solver):
         return [replace(t, output=tuple([t.output[k] for k in self._back]) + t.output[half:]) for t in found]
 
     def cholesky(self) -> list[Term]:
-        raise EindiffError("there is no Cholesky factor: the operator is not positive definite")
+        raise EindiffError("there is no Cholesky factor: the operator is not positive definite", "systems")

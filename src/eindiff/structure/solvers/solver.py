@@ -28,15 +28,20 @@ class SingularError(EindiffError):
     """
 
     __module__ = "eindiff"
+    code = "systems"
     is_certain = False  # whether a vector was found that the operator takes to zero
 
 
 class UnreliableError(EindiffError):
     """What a solver found cannot be trusted; another one may do better."""
 
+    code = "systems"
+
 
 class NoAnswerError(EindiffError):
     """A structure does not tell what is asked; another one may."""
+
+    code = "systems"
 
 
 @dataclass(frozen=True, slots=True)

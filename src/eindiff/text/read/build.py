@@ -197,7 +197,7 @@ class Building:
                 result, right = right, result
             scale.take(right, inverse, scalars)
         if len(scalars) > _MOST_FACTORS:
-            raise EindiffError(f"a product of more than {_MOST_FACTORS} factors")
+            raise EindiffError(f"a product of more than {_MOST_FACTORS} factors", "large")
         known = arrays.coefficient_of(result) if result.ndim == 0 and not scalars else None
         if known is not None:
             return construct.filled(scale.times(known), ())
@@ -220,7 +220,8 @@ class Building:
         if node.plan == "matrix_power":
             if not isinstance(b, int) or abs(b) > 2**31:
                 raise EindiffError(
-                    "a matrix has powers with whole numbers only; .^ is entry by entry, sqrtm a function"
+                    "a matrix has powers with whole numbers only; .^ is entry by entry, sqrtm a function",
+                    "domain",
                 )
             return matrix_functions.matrix_power(base, b)
         scalars = base.ndim == exponent.ndim == 0
@@ -267,7 +268,7 @@ class _Coefficient:
         if known is None:
             scalars.append(_inverse(factor) if inverse else factor)
         elif inverse and known == 0:
-            raise EindiffError("division by zero")
+            raise EindiffError("division by zero", "domain")
         elif inverse:
             self.value = self.times(Fraction(1) / known if isinstance(known, int | Fraction) else 1 / known)
         else:
@@ -285,7 +286,7 @@ def _is_finite(value: Number) -> bool:
 def _inverse(expr: Expr) -> Expr:
     known = arrays.coefficient_of(expr)
     if known == 0:
-        raise EindiffError("division by zero")
+        raise EindiffError("division by zero", "domain")
     if known is not None and isinstance(known, int | Fraction):
         return construct.filled(Fraction(1) / known, expr.shape)
     return functions.reciprocal(expr)

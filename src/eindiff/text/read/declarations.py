@@ -81,14 +81,14 @@ def declared(declarations: str | Mapping[str, Any] | None) -> dict[str, Declarat
     if isinstance(declarations, str):
         return _read(declarations)
     if not isinstance(declarations, Mapping):
-        raise EindiffError(f"declarations are text or a dictionary, not {type(declarations).__name__}")
+        raise EindiffError(f"declarations are text or a dictionary, not {type(declarations).__name__}", "names")
     return {name: _from_python(name, value) for name, value in declarations.items()}
 
 
 def _from_python(name: Any, value: Any) -> Declaration:
     """`"A": ("m", "n")`, `"x": "vector"`, `"S": "(n,n) symmetric"`, or an expression under that name."""
     if not isinstance(name, str) or not name.isidentifier():
-        raise EindiffError(f"the name {name!r} in declarations: use letters, digits and underscores")
+        raise EindiffError(f"the name {name!r} in declarations: use letters, digits and underscores", "names")
     if isinstance(value, Declaration):
         return value
     if isinstance(value, Expr):
@@ -102,7 +102,8 @@ def _from_python(name: Any, value: Any) -> Declaration:
     elif isinstance(value, Sequence):
         return Declaration(name, tuple(value), expr=variable(name, tuple(value)))
     raise EindiffError(
-        f"the declaration of {name}, {value!r}: give a shape like ('m', 'n'), a word like 'vector', or a variable"
+        f"the declaration of {name}, {value!r}: give a shape like ('m', 'n'), a word like 'vector', or a variable",
+        "names",
     )
 
 

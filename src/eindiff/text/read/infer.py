@@ -341,15 +341,15 @@ def slice_size(entry: slice, n: Size) -> Size:
     step = 1 if entry.step is None else entry.step
     bounds = [bound for bound in (entry.start, entry.stop, step) if bound is not None]
     if not all(map(literals.is_size, bounds)) or not isinstance(step, int) or step == 0:
-        raise EindiffError("the bounds of a slice are whole numbers, its step is not 0")
+        raise EindiffError("the bounds of a slice are whole numbers, its step is not 0", "indices")
     if isinstance(n, int) and not any(isinstance(bound, str) for bound in bounds):
         count: Size = len(range(*entry.indices(n)))
     elif step == 1:
         count = sz.subtract(_bound(entry.stop, n, n), _bound(entry.start, 0, n))
     else:
-        raise EindiffError(f"a slice with a step needs an axis of known size, not {n}")
+        raise EindiffError(f"a slice with a step needs an axis of known size, not {n}", "indices")
     if isinstance(count, int) and count < 1:
-        raise EindiffError(f"this slice is empty: the axis has size {n}")
+        raise EindiffError(f"this slice is empty: the axis has size {n}", "indices")
     return count
 
 

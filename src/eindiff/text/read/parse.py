@@ -78,7 +78,7 @@ def reading(text: str, declarations: str | Mapping[str, Any] | None = None) -> R
     See also: `parse`.
     """
     if not isinstance(text, str):
-        raise EindiffError(f"parse takes text, not {type(text).__name__}")
+        raise EindiffError(f"parse takes text, not {type(text).__name__}", "options")
     names = Names(declared(declarations))
     source = written(text, names.declared)
     statements = _statements(source, names)

@@ -38,6 +38,7 @@ class ParseError(EindiffError):
     """
 
     __module__ = "eindiff"
+    code = "text"
 
     def __init__(self, problem: str, line: int, column: int, text: str, width: int = 1) -> None:
         self.problem, self.line, self.column, self.text, self.width = problem, line, column, text, width

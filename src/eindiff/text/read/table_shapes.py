@@ -237,7 +237,7 @@ def _total(*sizes: Size) -> Size:
     for size in sizes:
         total = sz.add(total, size)
         if len(str(total)) > 2000:
-            raise EindiffError("the size of this is too long a formula")
+            raise EindiffError("the size of this is too long a formula", "sizes")
     return total
 
 

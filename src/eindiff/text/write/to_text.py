@@ -50,9 +50,9 @@ def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: b
     See also: `parse`, `to_source`.
     """
     if notation not in NOTATIONS:
-        raise EindiffError(f"notation {notation!r}: choose one of {', '.join(NOTATIONS)}")
+        raise EindiffError(f"notation {notation!r}: choose one of {', '.join(NOTATIONS)}", "options")
     if style not in STYLES:
-        raise EindiffError(f"style {style!r}: choose one of {', '.join(STYLES)}")
+        raise EindiffError(f"style {style!r}: choose one of {', '.join(STYLES)}", "options")
     return Equations.of(expr, notation, names).text(style)
 
 

@@ -59,7 +59,7 @@ def _check_free(name: str, value: Any) -> None:
     dtype = jax.numpy.result_type(value) if is_array(value) or isinstance(value, int) else None
     if dtype is None or not jax.numpy.issubdtype(dtype, jax.numpy.floating):
         kind = dtype if dtype is not None else type(value).__name__
-        raise EindiffError(f"derivatives are by real numbers; {name} has type {kind}")
+        raise EindiffError(f"derivatives are by real numbers; {name} has type {kind}", "tracing")
 
 
 def check_known(name: Callable[[], str], value: Any) -> None:

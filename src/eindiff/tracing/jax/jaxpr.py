@@ -66,7 +66,7 @@ class Trace:
             return self.hide(value)
         array = np.asarray(value)
         if not array.size:
-            raise EindiffError("it has an array without entries")
+            raise EindiffError("it has an array without entries", "tracing")
         if array.dtype.kind not in "biuf":
             array = np.asarray(array, dtype=np.float32)
         return jax_constants.constant(array, self.hide)

@@ -131,7 +131,9 @@ class JaxLibrary(Library):
     def check_numbers(self, what: str, outputs: Sequence[Expr], name: str) -> None:
         if len(outputs) != 1 or outputs[0].shape:
             shapes = ", ".join(str(tuple(y.shape)) for y in outputs)
-            raise EindiffError(f"{what} needs a function that gives one number; this one gives shape {shapes}")
+            raise EindiffError(
+                f"{what} needs a function that gives one number; this one gives shape {shapes}", "scalars"
+            )
 
     def instead(self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation) -> Any:
         """By JAX, compiled, where opaque functions have large Jacobians, which it does not form."""

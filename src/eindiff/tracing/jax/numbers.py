@@ -28,6 +28,8 @@ MOST_TURNS = 100  # of a loop
 class NoNumbersError(EindiffError):
     """A program that is not computed here."""
 
+    code = "tracing"
+
 
 def numbers(program: jex.ClosedJaxpr, inputs: Sequence[Any]) -> list[Array]:
     """What a program computes from some arrays."""

@@ -30,6 +30,8 @@ REFUSED = {
 class RefusedError(EindiffError):
     """A program that cannot be read, with the reason. JAX itself may still run it."""
 
+    code = "tracing"
+
 
 class NeedsInputsError(Exception):
     """The values of some inputs are needed while the program is read, for instance because they are indices."""

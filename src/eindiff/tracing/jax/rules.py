@@ -71,7 +71,8 @@ def _read(trace: Trace, run: Run, signature: Signature, index: int) -> tuple[lis
         what = "cotangent" if signature.reverse else "tangent"
         raise EindiffError(
             f"a custom rule of this function is not linear in its {what}, so that no Jacobian stands for it, and "
-            "derivatives by it depend on the order of the chain rule: use JAX's own grad for this function"
+            "derivatives by it depend on the order of the chain rule: use JAX's own grad for this function",
+            "tracing",
         )
     return places[1:], _result_first(jacobian, len(along)) if signature.reverse else jacobian
 

@@ -103,7 +103,7 @@ class Buffer(np.ndarray):
         memory, numbers = _MEMORY.get(), _plain(self)
         root = owner(numbers)
         if memory is None or id(root) in memory.captured:
-            raise EindiffError(_CAPTURED)
+            raise EindiffError(_CAPTURED, "tracing")
         if id(root) not in memory.storages:
             memory.take(root)
         return _seen(numbers, *memory.storages[id(root)])
@@ -213,7 +213,9 @@ class Buffer(np.ndarray):
 def _add_at(ufunc: np.ufunc, array: Any, index: Any, value: Any) -> None:
     """`np.add.at`: entries that come several times are added several times."""
     if ufunc not in (np.add, np.subtract):
-        raise EindiffError(f"np.{ufunc.__name__}.at of symbolic arrays: only np.add.at and np.subtract.at are there")
+        raise EindiffError(
+            f"np.{ufunc.__name__}.at of symbolic arrays: only np.add.at and np.subtract.at are there", "tracing"
+        )
     value = settled(value)
     (array._written() if isinstance(array, Buffer) else array).add_at(index, value if ufunc is np.add else -value)
 

@@ -62,7 +62,9 @@ class ComplexArray(Methods):
 
     def __array_function__(self, function: Callable, types: Any, args: Any, keywords: Any) -> Any:
         if function.__name__ not in _FUNCTIONS:
-            raise EindiffError(f"np.{function.__name__} of complex numbers has no symbolic form: take real parts first")
+            raise EindiffError(
+                f"np.{function.__name__} of complex numbers has no symbolic form: take real parts first", "tracing"
+            )
         return _FUNCTIONS[function.__name__](*args, **keywords)
 
 
@@ -85,7 +87,7 @@ def complex_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], keyword
     """A ufunc of complex numbers."""
     if method != "__call__" or keywords or ufunc.__name__ not in _UFUNCS:
         known = ", ".join(sorted(_UFUNCS))
-        raise EindiffError(f"np.{ufunc.__name__} of complex numbers has no symbolic form: there are {known}")
+        raise EindiffError(f"np.{ufunc.__name__} of complex numbers has no symbolic form: there are {known}", "tracing")
     found = _UFUNCS[ufunc.__name__](*[(x.real, x.imag) if is_complex(x) else (x, 0.0) for x in inputs])
     return ComplexArray(*found) if isinstance(found, tuple) else found
 

@@ -92,7 +92,7 @@ def quantile(
 ) -> Any:  # fmt: skip
     """Values below which a fraction of the entries lies: on the line between two of them, or one of the two."""
     if method not in _WEIGHTS:
-        raise EindiffError(f"np.quantile with method={method!r}: there are {', '.join(_WEIGHTS)}")
+        raise EindiffError(f"np.quantile with method={method!r}: there are {', '.join(_WEIGHTS)}", "options")
     count = np.ndim(a)
     axes = range(count) if axis is None else [range(count)[k] for k in np.atleast_1d(axis)]
     others = [k for k in range(count) if k not in axes]
@@ -137,7 +137,7 @@ def unique(
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: None = None) -> Any:
     """Values on the lines between points."""
     if period is not None:
-        raise EindiffError("np.interp with a period: reduce x and xp to one period with np.mod first")
+        raise EindiffError("np.interp with a period: reduce x and xp to one period with np.mod first", "tracing")
     if np.size(xp) == 1:
         inside = np.multiply(0.0, x) + fp[0]
     else:

@@ -50,7 +50,7 @@ class DerivativeOfFunction(TracedFunction):
         has_aux: bool = False, verify: bool = True,
     ) -> None:  # fmt: skip
         if structured and (has_aux or kind == "gradient"):
-            raise EindiffError("structured=True is for Jacobians and Hessians, without has_aux=True")
+            raise EindiffError("structured=True is for Jacobians and Hessians, without has_aux=True", "options")
         options: dict[str, Any] = {"mode": mode, "structured": structured, "together": structured}
         super().__init__(NUMPY, _KINDS[kind], f, argnums, has_aux, verify=verify, **options)
         self.__name__ = f"{kind} of {function_name(f)}"
@@ -60,7 +60,7 @@ class DerivativeOfFunction(TracedFunction):
         self.positions = {position for position, _ in self.by}
         self.keywords = {name for _, name in self.by}
         if not self.by or len(set(self.by)) < len(self.by):
-            raise EindiffError(f"argnums={argnums!r}: name each argument to differentiate by once")
+            raise EindiffError(f"argnums={argnums!r}: name each argument to differentiate by once", "options")
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """The derivatives at some arguments; symbolic ones inside of a function that is traced."""
@@ -78,7 +78,8 @@ class DerivativeOfFunction(TracedFunction):
             return (position, known[position] if 0 <= position < len(known) else "")
         listing = ", ".join(known)
         raise EindiffError(
-            f"argnums={x!r}: {function_name(self.function)} has the parameters {listing}; give places or names"
+            f"argnums={x!r}: {function_name(self.function)} has the parameters {listing}; give places or names",
+            "options",
         )
 
     def given(self, args: Sequence[Any], keywords: Mapping[str, Any], place: int, name: str) -> Any:
@@ -87,4 +88,4 @@ class DerivativeOfFunction(TracedFunction):
             return args[place]
         if name in keywords:
             return keywords[name]
-        raise EindiffError(f"{self.__name__}: the argument {name or place} to differentiate by is not given")
+        raise EindiffError(f"{self.__name__}: the argument {name or place} to differentiate by is not given", "tracing")

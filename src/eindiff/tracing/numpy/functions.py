@@ -61,7 +61,7 @@ def run(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     states = random_states()
     found = _run(f, args, keywords)
     if random_states() != states and not _are_same(found, _run(f, inputs, named)):
-        raise EindiffError(f"{function_name(f)} {RANDOM}")
+        raise EindiffError(f"{function_name(f)} {RANDOM}", "tracing")
     return found
 
 
@@ -102,6 +102,8 @@ def _in_view(view: View, f: Callable, args: Sequence[Any], keywords: Mapping[str
 class UntraceableError(EindiffError):
     """A function fails when it is traced; if it does so with arrays too, that is its own error."""
 
+    code = "tracing"
+
 
 def user_line(error: BaseException) -> str:
     """The innermost line of an error that is neither NumPy's, SciPy's nor ours, as ` (file.py:12: code)`."""
@@ -118,7 +120,7 @@ def output(f: Callable, leaf: Any) -> Expr:
     try:
         return as_expr(leaf)
     except (EindiffError, TypeError):
-        raise EindiffError(f"{function_name(f)} must return numbers or arrays, not {leaf!r}") from None
+        raise EindiffError(f"{function_name(f)} must return numbers or arrays, not {leaf!r}", "tracing") from None
 
 
 def symbolic(
@@ -148,7 +150,7 @@ def symbolic(
     arrays: dict[str, Any] = {}  # by the names of the variables; None where there is none
     given = argument_names(f, len(shapes)) if names is None else list(names)
     if len(given) != len(shapes):
-        raise EindiffError(f"symbolic: {len(given)} names are given for {len(shapes)} shapes")
+        raise EindiffError(f"symbolic: {len(given)} names are given for {len(shapes)} shapes", "options")
 
     def declared(shape: Any, name: str) -> Any:
         if isinstance(shape, Expr):

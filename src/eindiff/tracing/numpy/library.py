@@ -53,7 +53,9 @@ def describe(value: Any, leaves: list[Any], is_variable: bool) -> Any:
     try:
         hash(value)
     except TypeError:
-        raise EindiffError(f"{value!r} is no array, and cannot be kept as a fixed value (it has no hash)") from None
+        raise EindiffError(
+            f"{value!r} is no array, and cannot be kept as a fixed value (it has no hash)", "tracing"
+        ) from None
     return type(value), value
 
 
@@ -63,12 +65,13 @@ def _checked(value: Any) -> np.ndarray:
     if kind is TracedArray:
         raise EindiffError(
             "a derivative is called with symbolic arrays, inside of a function that is traced: write it out there, "
-            "or differentiate the expression that ed.symbolic gives"
+            "or differentiate the expression that ed.symbolic gives",
+            "tracing",
         )
     if value.dtype.kind not in "biuf":
-        raise EindiffError(f"an array of {value.dtype} is given; only real numbers have derivatives here")
+        raise EindiffError(f"an array of {value.dtype} is given; only real numbers have derivatives here", "tracing")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise EindiffError("an array with masked entries is given; fill them, or leave them out")
+        raise EindiffError("an array with masked entries is given; fill them, or leave them out", "tracing")
     return np.asarray(value)
 
 
@@ -152,7 +155,7 @@ class NumPyLibrary(Library):
         by = [function.given(args, named, *one) for one in function.by]
         found, form = flatten(tuple(by) if function.several else by[0], lambda leaf: isinstance(leaf, _Number))
         if not found:
-            raise EindiffError(f"{function.__name__}: there is no number to differentiate by in {by!r}")
+            raise EindiffError(f"{function.__name__}: there is no number to differentiate by in {by!r}", "tracing")
         return [number.k for number in found], form
 
     def memory(self) -> Recent[Any]:
@@ -172,7 +175,7 @@ class NumPyLibrary(Library):
             if place in known:
                 return value
             if np.size(array) == 0:
-                raise EindiffError(f"the array for {name} has no entries: its shape is {np.shape(array)}")
+                raise EindiffError(f"the array for {name} has no entries: its shape is {np.shape(array)}", "shapes")
             inputs[place] = construct.variable(names.unused(name + suffix), np.shape(array))
             return argument(inputs[place], value, is_variable)
 
@@ -224,7 +227,8 @@ class NumPyLibrary(Library):
             if y.ndim:
                 raise EindiffError(
                     f"{name}: it has shape {shape_text(y.shape)}, but a gradient is that of a number; "
-                    "for all of it there is ed.jacobian"
+                    "for all of it there is ed.jacobian",
+                    "scalars",
                 )
 
 
@@ -248,7 +252,7 @@ def _outputs(function: DerivativeOfFunction, result: Any) -> tuple[list[Any], An
     is_pair = function.has_aux and isinstance(result, tuple) and len(result) == 2
     count = len(leaves_of(result[0])) if is_pair else len(found)
     if function.options.structured and count > 1:
-        raise EindiffError(f"{function.__name__}: structured=True is for functions with one result")
+        raise EindiffError(f"{function.__name__}: structured=True is for functions with one result", "options")
     return [output(function.function, x) for x in found[:count]] + found[count:], structure
 
 

@@ -29,14 +29,18 @@ def nested_call(function: DerivativeOfFunction, args: tuple, keywords: dict[str,
     answers, library = current(), function.library
     assert answers is not None
     if function.options.structured or function.has_aux:
-        raise EindiffError(f"{function.__name__} inside of a traced function: without structured=True and has_aux=True")
+        raise EindiffError(
+            f"{function.__name__} inside of a traced function: without structured=True and has_aux=True", "options"
+        )
     args, keywords = map_leaves(settled, args), map_leaves(settled, keywords)
     numbers = [map_leaves(lambda leaf: _value(answers, leaf), part) for part in (args, keywords)]
     arguments = library.read(function, tuple(numbers[0]), numbers[1])
     try:
         traced = library.trace(function, arguments, frozenset(), library.surroundings(function.function), None)
     except NeedsLeavesError:
-        raise EindiffError(f"{function.__name__} inside of a traced function: it needs numbers, not symbols") from None
+        raise EindiffError(
+            f"{function.__name__} inside of a traced function: it needs numbers, not symbols", "tracing"
+        ) from None
     given = _leaves(function, args, keywords, numbers)
     places: dict[Expr, Expr] = {x: as_expr(given[k]) for k, x in traced.inputs.items()}
     captured = {name: as_expr(array) for name, array in traced.captured.items()}

@@ -282,7 +282,9 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     """A = Q R, with columns that are orthonormal, for a matrix of full rank with no more columns than rows."""
     rows, columns = np.shape(a)
     if mode not in ("reduced", "r") or columns > rows:
-        raise EindiffError("np.linalg.qr of symbolic arrays: mode='reduced' of a matrix with no more columns than rows")
+        raise EindiffError(
+            "np.linalg.qr of symbolic arrays: mode='reduced' of a matrix with no more columns than rows", "tracing"
+        )
     signs = discrete(_signs_of_diagonal, a)
     R = signs[:, None] * np.linalg.cholesky(a.T @ a).T
     return R if mode == "r" else np.linalg._linalg.QRResult(np.linalg.solve(R.T, a.T).T, R)

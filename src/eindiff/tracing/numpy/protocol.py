@@ -32,6 +32,8 @@ from eindiff.tracing.special import SPECIAL
 class NeedsValueError(EindiffError):
     """Something needs the value of a symbolic expression."""
 
+    code = "tracing"
+
     def __init__(self, message: str, expressions: Sequence[Expr]) -> None:
         super().__init__(message)
         self.expressions = tuple(expressions)
@@ -39,6 +41,8 @@ class NeedsValueError(EindiffError):
 
 class NoAttributeError(EindiffError, AttributeError):
     """NumPy's arrays may have it, symbolic ones have not."""
+
+    code = "tracing"
 
 
 def refuse(operation: str, expressions: Sequence[Expr], hint: str) -> NoReturn:
@@ -145,7 +149,7 @@ def call(name: str, function: Callable, args: Sequence[Any], keywords: Mapping[s
     try:
         bound = own.bind(*args, **given)
     except TypeError as error:
-        raise EindiffError(f"{name} of symbolic arrays: {error}") from None
+        raise EindiffError(f"{name} of symbolic arrays: {error}", "tracing") from None
     return function(*bound.args, **bound.kwargs)
 
 

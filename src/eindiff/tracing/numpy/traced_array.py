@@ -148,7 +148,7 @@ class TracedArray(Methods, Values):
         try:
             return places[index]
         except IndexError as error:
-            raise EindiffError(f"{short(expression(self))}[...]: {error}") from None
+            raise EindiffError(f"{short(expression(self))}[...]: {error}", "tracing") from None
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._check_type(value)
@@ -161,7 +161,7 @@ class TracedArray(Methods, Values):
             return
         places = self._numbers()
         if places is None:
-            raise EindiffError(f"an assignment into {short(expression(self))}: {NAMED}")
+            raise EindiffError(f"an assignment into {short(expression(self))}: {NAMED}", "tracing")
         self._check_writeable()
         chosen = np.asarray(self._chosen(places, index))
         if chosen.size:
@@ -176,13 +176,13 @@ class TracedArray(Methods, Values):
             return
         places = self._numbers()
         if places is None:
-            raise EindiffError(f"a change of {short(expression(self))}, a part of an array: {NAMED}")
+            raise EindiffError(f"a change of {short(expression(self))}, a part of an array: {NAMED}", "tracing")
         self._check_writeable()
         self._storage.write(places, value)
 
     def _check_writeable(self) -> None:
         if self._is_number or (self._places is not None and not self._places.flags.writeable):
-            raise EindiffError(f"{short(expression(self))} is changed in place: {READ_ONLY}")
+            raise EindiffError(f"{short(expression(self))} is changed in place: {READ_ONLY}", "tracing")
 
     def _check_type(self, value: Any) -> None:
         """Refuse numbers with a fraction in an array of integers or truth values: NumPy cuts it off, or refuses it."""
@@ -190,7 +190,8 @@ class TracedArray(Methods, Values):
         if self.dtype.kind != "f" and "biuf".index(kind) > "biuf".index(self.dtype.kind):
             raise EindiffError(
                 f"{short(as_expr(value))} is written into {short(expression(self))}, an array of {self.dtype}, "
-                "which would cut its entries off: make that array of type float"
+                "which would cut its entries off: make that array of type float",
+                "tracing",
             )
 
     def add_at(self, index: Any, value: Any) -> None:

@@ -41,7 +41,7 @@ def ufunc_type(ufunc: np.ufunc, method: str, inputs: Sequence[Any]) -> np.dtype:
         kinds = [np.dtype(bool) if kind is bool else kind for kind in kinds]
         return ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))[ufunc.nin]
     except TypeError as error:
-        raise EindiffError(f"np.{ufunc.__name__} of {', '.join(map(str, kinds))}: {error}") from None
+        raise EindiffError(f"np.{ufunc.__name__} of {', '.join(map(str, kinds))}: {error}", "tracing") from None
 
 
 def of_type(ufunc: np.ufunc, dtype: np.dtype, method: str) -> np.ufunc:
@@ -49,7 +49,9 @@ def of_type(ufunc: np.ufunc, dtype: np.dtype, method: str) -> np.ufunc:
     if dtype.kind == "b" and ufunc is np.add and method == "__call__":
         return np.logical_or
     if dtype.kind in "iu" and ufunc in (np.invert, np.bitwise_and, np.bitwise_or, np.bitwise_xor):
-        raise EindiffError(f"np.{ufunc.__name__} of integers works on their bits, which have no symbolic form")
+        raise EindiffError(
+            f"np.{ufunc.__name__} of integers works on their bits, which have no symbolic form", "tracing"
+        )
     return ufunc
 
 

@@ -35,7 +35,7 @@ _LIBRARIES = ("eindiff", "numpy", "scipy", "torch", "jax")
 
 def _random(name: str) -> Callable:
     def refused(*_: Any, **__: Any) -> NoReturn:
-        raise EindiffError(f"{name} {RANDOM}")
+        raise EindiffError(f"{name} {RANDOM}", "tracing")
 
     return refused
 

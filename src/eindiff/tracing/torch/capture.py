@@ -199,7 +199,7 @@ def user_line(frame: Any) -> str:
 
 def refuse(reason: str, line: str = "") -> NoReturn:
     """Raise an error that names the operation and the user's line."""
-    raise EindiffError(f"{reason}{f' ({line})' if line else ''}")
+    raise EindiffError(f"{reason}{f' ({line})' if line else ''}", "tracing")
 
 
 def _is_check(frame: Any) -> bool:
@@ -299,7 +299,9 @@ def _explain(error: Exception, line: str, function: Callable, leaves: Sequence[A
     for frame, _ in walk_tb(error.__traceback__):
         if frame.f_code is _APPLY:
             name = frame.f_locals["cls"].__name__
-            raise EindiffError(f"the torch.autograd.Function {name} has derivatives of its own ({line})") from error
+            raise EindiffError(
+                f"the torch.autograd.Function {name} has derivatives of its own ({line})", "tracing"
+            ) from error
     cause: BaseException | None = error
     while cause is not None:
         if type(cause).__name__ in _VALUES:
@@ -307,13 +309,13 @@ def _explain(error: Exception, line: str, function: Callable, leaves: Sequence[A
                 "the values of a tensor decide what is computed (a Python branch, item(), a mask or nonzero): "
                 "use torch.where"
             )
-            raise EindiffError(f"{message} ({line})") from error
+            raise EindiffError(f"{message} ({line})", "tracing") from error
         cause = cause.__cause__ or cause.__context__
     if "mutating a non-functional tensor" in str(error):
-        raise EindiffError(f"a tensor from outside of the function is changed in place ({line})") from error
+        raise EindiffError(f"a tensor from outside of the function is changed in place ({line})", "tracing") from error
     args, kwargs = pytree.tree_unflatten(list(leaves), structure)
     kept = [(x, x.clone()) for x in leaves if isinstance(x, Tensor)]
     function(*args, **kwargs)  # raises the user's own error, if it is one
     for x, values in kept:
         x.copy_(values)
-    raise EindiffError(f"the function cannot be traced: {type(error).__name__}: {error} ({line})") from error
+    raise EindiffError(f"the function cannot be traced: {type(error).__name__}: {error} ({line})", "tracing") from error

@@ -58,11 +58,11 @@ def trace(
 
 def _check_tensor(name: str, x: torch.Tensor) -> None:
     if x.is_complex():
-        raise EindiffError(f"{name} has complex entries: expressions are of real numbers")
+        raise EindiffError(f"{name} has complex entries: expressions are of real numbers", "tracing")
     if x.layout != torch.strided:
-        raise EindiffError(f"{name} is a sparse tensor: expressions are of dense ones")
+        raise EindiffError(f"{name} is a sparse tensor: expressions are of dense ones", "tracing")
     if x.numel() == 0:
-        raise EindiffError(f"{name} has shape {tuple(x.shape)}: a tensor needs at least one entry")
+        raise EindiffError(f"{name} has shape {tuple(x.shape)}: a tensor needs at least one entry", "shapes")
 
 
 class _Translation:
@@ -238,7 +238,7 @@ class _Translation:
             result = row.function(*given, **named)
             return not_equal(result, 0) if name in ("add", "sum") and kind == "truth" else result
         except (EindiffError, TypeError, AttributeError, IndexError) as error:
-            raise EindiffError(f"{name}: {error} ({line_of(node)})") from error
+            raise EindiffError(f"{name}: {error} ({line_of(node)})", "tracing") from error
 
     def index(self, node: torch.fx.Node, name: str, arg: Any) -> Any:
         """An argument whose values have to be known."""

@@ -88,10 +88,12 @@ class TorchLibrary(Library):
     def chosen(self, function: TracedFunction, arguments: Arguments) -> tuple[list[int], Any]:
         places, structure = super().chosen(function, arguments)
         if len(set(places)) < len(places):
-            raise EindiffError(f"argnums={function.argnums!r}: an argument is named twice")
+            raise EindiffError(f"argnums={function.argnums!r}: an argument is named twice", "options")
         for leaf in [arguments.leaves[k] for k in places]:
             if not isinstance(leaf, torch.Tensor) or not leaf.dtype.is_floating_point:
-                raise EindiffError(f"a variable to differentiate by is a tensor of real numbers, not {_said(leaf)}")
+                raise EindiffError(
+                    f"a variable to differentiate by is a tensor of real numbers, not {_said(leaf)}", "tracing"
+                )
         return places, structure
 
     def trace(
@@ -165,13 +167,17 @@ class TorchLibrary(Library):
     def check_numbers(self, what: str, outputs: Sequence[Expr], name: str) -> None:
         if len(outputs) != 1 or outputs[0].ndim:
             shapes = ", ".join(str(tuple(y.shape)) for y in outputs)
-            raise EindiffError(f"the function has to return one scalar tensor, not tensors of shapes {shapes}")
+            raise EindiffError(
+                f"the function has to return one scalar tensor, not tensors of shapes {shapes}", "scalars"
+            )
 
     def own(self, function: TracedFunction) -> Callable:
         options, f, argnums, has_aux = function.options, function.function, function.argnums, function.has_aux
         kind = function.kind.name
         if options.structured or kind not in ("jacrev", "jacfwd", "hessian", "grad", "grad_and_value"):
-            raise EindiffError(f"torch.func has no {kind}{' with structure' * options.structured} to fall back to")
+            raise EindiffError(
+                f"torch.func has no {kind}{' with structure' * options.structured} to fall back to", "tracing"
+            )
         for one in options.modes if kind == "hessian" else [kind]:
             f = getattr(torch.func, one)(f, argnums, has_aux=has_aux)
         return f

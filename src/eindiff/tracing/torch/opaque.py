@@ -37,7 +37,7 @@ def _slope(run: Run, index: int, *args: Any) -> Any:
     try:
         return torch.func.jacfwd(run, index)(*args)
     except (NotImplementedError, RuntimeError) as error:
-        raise EindiffError(f"PyTorch itself has no derivative of this order here: {error}") from error
+        raise EindiffError(f"PyTorch itself has no derivative of this order here: {error}", "tracing") from error
 
 
 def _value(run: Run, *args: Any) -> Any:

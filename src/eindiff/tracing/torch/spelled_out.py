@@ -118,7 +118,9 @@ def _embedding_bag(
     if max_norm is not None:
         return torch.nn.functional.embedding_bag(input, weight, offsets, max_norm, norm_type, mode=mode)
     if scale_grad_by_freq:
-        raise EindiffError("embedding_bag: PyTorch divides by frequencies of other rows where scale_grad_by_freq=True")
+        raise EindiffError(
+            "embedding_bag: PyTorch divides by frequencies of other rows where scale_grad_by_freq=True", "tracing"
+        )
     values = _values(input)
     index = values.reshape(-1)
     bags = _bags(values, None if offsets is None else _values(offsets), include_last_offset)

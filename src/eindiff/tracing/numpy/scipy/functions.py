@@ -41,7 +41,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     """The logarithm of a sum of exponentials, with weights."""
     a = _array(a)
     if return_sign:
-        raise EindiffError("scipy.special.logsumexp with return_sign of symbolic arrays: use it without")
+        raise EindiffError("scipy.special.logsumexp with return_sign of symbolic arrays: use it without", "options")
     terms = np.exp(a) if b is None else b * np.exp(a)  # their logarithm is known, and computed without overflow
     return np.log(np.sum(terms, axis=axis, keepdims=keepdims))
 
@@ -217,7 +217,7 @@ def _distance(metric: str, u: Any, v: Any, keywords: dict[str, Any]) -> Any:
         return 1 - np.sum(u * v, axis=-1) / np.sqrt(np.sum(u**2, axis=-1) * np.sum(v**2, axis=-1))
     if metric == "mahalanobis":
         return _root(np.sum((away @ keywords["VI"]) * away, axis=-1))
-    raise EindiffError(f"scipy.spatial.distance with metric={metric!r}: write the distance out with NumPy")
+    raise EindiffError(f"scipy.spatial.distance with metric={metric!r}: write the distance out with NumPy", "tracing")
 
 
 @named("spatial.distance.cdist")

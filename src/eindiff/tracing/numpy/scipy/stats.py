@@ -27,7 +27,7 @@ class Traceable:
 
     def __getattr__(self, name: str) -> Any:
         if name == "rvs":
-            raise EindiffError(f"scipy.stats.{self._name}.rvs {RANDOM}")
+            raise EindiffError(f"scipy.stats.{self._name}.rvs {RANDOM}", "tracing")
         is_frozen = self._keywords is not None
 
         def method(*args: Any, **keywords: Any) -> Any:
@@ -36,7 +36,7 @@ class Traceable:
                 return getattr(self._original, name)(*args, **keywords)
             if name.lstrip("_") not in METHODS:
                 known = f"only {', '.join(METHODS)} have a symbolic form"
-                raise EindiffError(f"scipy.stats.{self._name}.{name} of symbolic arrays: {known}")
+                raise EindiffError(f"scipy.stats.{self._name}.{name} of symbolic arrays: {known}", "tracing")
             return _asked(name.lstrip("_"), self._name, *args, **keywords)
 
         found = getattr(self._original, name)
@@ -61,7 +61,7 @@ def _asked(method: str, name: str, x: Any, *args: Any, **keywords: Any) -> Any:
 def _distribution(row: Distribution, name: str, kind: str, z: Any, shapes: list[Any]) -> Any:
     """A distribution function, what is left of 1, or their logarithms."""
     if row.cdf is None:
-        raise EindiffError(f"{name} of symbolic arrays has no form; logpdf and pdf have one")
+        raise EindiffError(f"{name} of symbolic arrays has no form; logpdf and pdf have one", "tracing")
     cdf, sf = row.cdf, row.sf
     if kind == "logcdf" and row.logcdf is not None:
         return _inside(row, z, shapes, row.logcdf, -inf, 0.0)
