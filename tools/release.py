@@ -1,6 +1,6 @@
 """Build the wheel and the source archive, and try them as a user would: `make release`.
 
-Both are built twice and compared byte by byte. The wheel is installed into an empty environment for each interpreter,
+The version is that of the tag, if there is one. Both are built twice and compared byte by byte. The wheel is installed into an empty environment for each interpreter,
 with the newest and with the lowest versions of what it needs, and derives something there.
 """
 
@@ -54,6 +54,15 @@ def built(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
+def check_tag() -> None:
+    """A commit that has tags is released under one of them."""
+    tags = run("git", "tag", "--points-at", "HEAD").split()
+    text = (ROOT / "src" / "eindiff" / "version.py").read_text(encoding="utf-8")
+    [version] = re.findall(r'__version__ = "(.*)"', text)
+    if tags and f"v{version}" not in tags:
+        sys.exit(f"the version is {version}, but the tag is {', '.join(tags)}: src/eindiff/version.py has the version")
+
+
 def lowest() -> list[str]:
     """The lowest versions that the package says it works with."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -81,6 +90,7 @@ def main() -> None:
     parser.add_argument("pythons", nargs="*", default=[sys.executable], help="interpreters to try the wheel with")
     parser.add_argument("--lowest", action="store_true", help="also try the lowest versions, with the first of them")
     options = parser.parse_args()
+    check_tag()
     target = ROOT / "dist"
     for old in target.glob("eindiff-*"):
         old.unlink()
