@@ -103,7 +103,32 @@ def einsum(
     `inline` says which contractions may be taken into a contraction that uses them: derivatives keep theirs apart,
     because they are shared.
     """
+    if len(factors) == 1 and (found := _relabelled(coefficient, *factors[0], output, sizes)) is not None:
+        return found
     return Network(coefficient, factors, output, sizes, inline).build()
+
+
+def _relabelled(
+    coefficient: Number, node: Expr, labels: Labels, output: Labels, sizes: Mapping[int, Size]
+) -> Expr | None:
+    """A multiple of one node, with its axes in another order, on diagonals or repeated: canonical as the node is.
+
+    None where there is something to sum over, to unite or to multiply out, or for constants, which are made as they
+    are. This is most of what sums do with their terms.
+    """
+    if len(set(labels)) < len(labels) or not set(output).issuperset(labels) or isinstance(node, Constant):
+        return None
+    node = plain(node)
+    if isinstance(node, Add) and node.has_delta:
+        return None
+    if not isinstance(node, Einsum) or not node.is_product:
+        return product(coefficient, [(node, labels)], output, sizes)
+    names = dict(zip(reversed(node.output), reversed(labels), strict=True))
+    if node.has_delta:
+        same = {outer: names[inner] for inner, outer in zip(node.output, labels, strict=True)}
+        output = tuple([same.get(x, x) for x in output])
+    inside = [(op, tuple([names[x] for x in own])) for op, own in zip(node.operands, node.labels, strict=True)]
+    return product(times(coefficient, node.coefficient), inside, output, sizes)
 
 
 class Network:
