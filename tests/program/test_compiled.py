@@ -418,3 +418,17 @@ def test_a_call_costs_little() -> None:
     function(**point)
     seconds = np.median(repeat(lambda: function(**point), repeat=500, number=5)) / 5
     assert seconds <= 60e-6
+
+
+def test_numbers_of_python_are_bound_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are known again like arrays: by their types."""
+    function = fresh(ed.sum(ed.scalar("c") * x))
+    bound = []
+    bind = type(function)._bind
+    monkeypatch.setattr(type(function), "_bind", lambda self, *given: bound.append(given) or bind(self, *given))
+    given = [2.0, 3.0, 2, True, np.float32(2), 4]
+    assert [float(function(c=c, x=np.array([1.0, 2.0]))) for c in given] == [6.0, 9.0, 6.0, 3.0, 6.0, 12.0]
+    assert len(bound) == 4
+    with pytest.raises(ed.EindiffError, match="real numbers"):
+        function(c=10**30, x=np.ones(2))
+    assert float(function(c=[1.0][0], x=[1.0, 2.0])) == 3.0

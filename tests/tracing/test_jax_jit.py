@@ -86,3 +86,23 @@ def test_an_index_out_of_range_is_seen() -> None:
         return jnp.sum(jnp.take(T, k, axis=0, mode="fill") ** 3)
 
     assert np.isnan(np.asarray(jax.jit(ej.hessian(function))(T, k + 6))).all()
+
+
+def test_results_of_calls_that_are_repeated_are_arrays_of_jax() -> None:
+    """Small ones are given to JAX together from the second call on; they are what they were, and nobody else's."""
+
+    def function(x: Any, c: Any) -> Any:
+        return jnp.sum(jnp.exp(c * x)), x
+
+    given = np.array([0.0, 1.0, -2.0])
+    called = ej.value_and_grad(function, has_aux=True)
+    (first, same), slope = called(given, 2.0)
+    for _ in range(2):
+        (value, aux), gradient = called(given, 2.0)
+        for found, expected in ((value, first), (aux, same), (gradient, slope)):
+            assert isinstance(found, jax.Array)
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
+    given[:] = 7.0
+    np.testing.assert_array_equal(gradient, slope)
+    np.testing.assert_array_equal(aux, [0.0, 1.0, -2.0])

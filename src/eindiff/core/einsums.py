@@ -61,6 +61,9 @@ def scale(factor: Number, expr: Expr) -> Expr:
     """A multiple of an expression."""
     if factor == 1:
         return expr
+    expr = plain(expr)
+    if isinstance(expr, Einsum) and expr.is_product:
+        return with_coefficient(times(factor, expr.coefficient), expr)
     labels = tuple(range(expr.ndim))
     return einsum(factor, [(expr, labels)], labels, dict(zip(labels, expr.shape, strict=True)))
 
@@ -103,7 +106,32 @@ def einsum(
     `inline` says which contractions may be taken into a contraction that uses them: derivatives keep theirs apart,
     because they are shared.
     """
+    if len(factors) == 1 and (found := _relabelled(coefficient, *factors[0], output, sizes)) is not None:
+        return found
     return Network(coefficient, factors, output, sizes, inline).build()
+
+
+def _relabelled(
+    coefficient: Number, node: Expr, labels: Labels, output: Labels, sizes: Mapping[int, Size]
+) -> Expr | None:
+    """A multiple of one node, with its axes in another order, on diagonals or repeated: canonical as the node is.
+
+    None where there is something to sum over, to unite or to multiply out, or for constants, which are made as they
+    are. This is most of what sums do with their terms.
+    """
+    if len(set(labels)) < len(labels) or not set(output).issuperset(labels) or isinstance(node, Constant):
+        return None
+    node = plain(node)
+    if isinstance(node, Add) and node.has_delta:
+        return None
+    if not isinstance(node, Einsum) or not node.is_product:
+        return product(coefficient, [(node, labels)], output, sizes)
+    names = dict(zip(reversed(node.output), reversed(labels), strict=True))
+    if node.has_delta:
+        same = {outer: names[inner] for inner, outer in zip(node.output, labels, strict=True)}
+        output = tuple([same.get(x, x) for x in output])
+    inside = [(op, tuple([names[x] for x in own])) for op, own in zip(node.operands, node.labels, strict=True)]
+    return product(times(coefficient, node.coefficient), inside, output, sizes)
 
 
 class Network:
@@ -305,7 +333,7 @@ class Network:
         return True
 
     def _apply_rules(self) -> bool:
-        return bool(rewrite("einsum", self))
+        return bool(rewrite("einsum", self, kinds=frozenset([type(node) for node, _ in self.factors])))
 
     def _contract(self) -> bool:
         """Make the contraction of each group of factors that hang together; False if there is none."""
@@ -366,19 +394,32 @@ def product(coefficient: Number, factors: Sequence[Factor], output: Labels, size
     names: dict[int, int] = first_appearance([output])
     entries = []
     for node, labels in factors:
-        order, sign = best_arrangement(tuple([names[label] for label in labels]), node.symmetries)
-        coefficient = number(coefficient * sign)
+        order = tuple([names[label] for label in labels])
+        if node.symmetries:
+            order, sign = best_arrangement(order, node.symmetries)
+            coefficient = number(coefficient * sign) if sign != 1 else coefficient
         entries.append((node.digest, order, node))
-    shape = tuple(map(sizes.__getitem__, output))
-    output = tuple(map(names.__getitem__, output))
-    if coefficient == 0 and (entries or len(names) < len(output)):
-        return filled(0, shape)
-    if coefficient == 1 and len(entries) == 1 and entries[0][1] == output and len(names) == len(output):
-        return entries[0][2]
-    entries.sort(key=lambda entry: entry[:2])
-    by_name = tuple(map(sizes.__getitem__, names))
+    if len(entries) > 1:
+        entries.sort(key=lambda entry: entry[:2])
     operands, arranged_labels = tuple([e[2] for e in entries]), tuple([e[1] for e in entries])
-    return _intern_einsum(coefficient, operands, arranged_labels, output, by_name, (), True)
+    by_name = tuple([sizes[label] for label in names])
+    return _multiple(coefficient, operands, arranged_labels, tuple([names[label] for label in output]), by_name)
+
+
+def _multiple(
+    coefficient: Number, operands: tuple[Expr, ...], labels: tuple[Labels, ...], output: Labels, sizes: Shape
+) -> Expr:
+    """A product of operands that are in order."""
+    if coefficient == 0 and (operands or len(sizes) < len(output)):
+        return filled(0, tuple([sizes[label] for label in output]))
+    if coefficient == 1 and len(operands) == 1 and labels[0] == output and len(sizes) == len(output):
+        return operands[0]
+    return _intern_einsum(coefficient, operands, labels, output, sizes, (), True)
+
+
+def with_coefficient(coefficient: Number, node: Einsum) -> Expr:
+    """A product with another number in front."""
+    return _multiple(coefficient, node.operands, node.labels, node.output, node.sizes)
 
 
 def _sealed(factors: Sequence[Factor]) -> tuple[int, list[Factor]]:
@@ -398,7 +439,8 @@ def _intern_einsum(
     coefficient: Number, operands: tuple[Expr, ...], labels: tuple[Labels, ...], output: Labels, sizes: Shape,
     symmetries: tuple[Symmetry, ...], is_product: bool,
 ) -> Einsum:  # fmt: skip
-    unbound = [(x, sizes[x]) for x in range(len(sizes)) if not any(x in ls for ls in labels)]
+    bound = {x for own in labels for x in own}
+    unbound = [(x, size) for x, size in enumerate(sizes) if x not in bound] if len(bound) < len(sizes) else []
     identity = (coefficient, [operand.digest for operand in operands], labels, output, unbound)
     return intern(
         Einsum, identity, coefficient=coefficient, operands=operands, labels=labels, output=output, sizes=sizes,

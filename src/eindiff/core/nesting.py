@@ -79,11 +79,7 @@ class _Opened:
     output: Labels
     sizes: dict[int, Size]
     inside: frozenset[Expr]  # the contractions taken in
-
-    @property
-    def operands(self) -> Counter[Expr]:
-        """How often each operand occurs."""
-        return Counter([operand for operand, _ in self.factors])
+    operands: Counter[Expr]  # how often each occurs
 
     @property
     def contracted(self) -> set[int]:
@@ -104,7 +100,8 @@ def _network(node: Einsum, uses: Counter[Expr], limit: int) -> _Opened:
             stack += opened(operand, labels, fresh_in(sizes))
         else:
             factors.append((operand, labels))
-    return _Opened(tuple(factors), node.output, sizes, frozenset(inside))
+    operands = Counter([operand for operand, _ in factors])
+    return _Opened(tuple(factors), node.output, sizes, frozenset(inside), operands)
 
 
 def share(outputs: Sequence[Expr], deep: bool = False) -> list[Expr]:
@@ -129,10 +126,11 @@ def _shared(outputs: Sequence[Expr], limit: int) -> list[Expr]:
     order = topological(outputs)
     uses = Counter(child for node in order for child in node.children) + Counter(outputs)
     networks: dict[Expr, _Opened] = {node: _network(node, uses, limit) for node in order if is_contraction(node)}
-    parts: dict[Expr, list[Expr]] = {}
+    rarity = Counter(operand for network in networks.values() for operand in network.operands)
+    parts: dict[Expr, list[Expr]] = {}  # by the operand that the fewest have, so that few are looked at
     for node, network in networks.items():
         if len(network.factors) > 1:
-            parts.setdefault(network.factors[0][0], []).append(node)
+            parts.setdefault(min(network.operands, key=rarity.__getitem__), []).append(node)
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         network = networks.get(node)
@@ -149,7 +147,7 @@ def _shared(outputs: Sequence[Expr], limit: int) -> list[Expr]:
 
 def _with_part(network: _Opened, part: Expr, inner: _Opened) -> Expr | None:
     """A contraction with another one in the place of the operands that it stands for, if it occurs there."""
-    if len(inner.factors) >= len(network.factors) or inner.operands - network.operands:
+    if len(inner.factors) >= len(network.factors) or not inner.operands <= network.operands:
         return None
     for places, names in matches(inner.factors, network.factors, {}):
         rest = [factor for k, factor in enumerate(network.factors) if k not in places]

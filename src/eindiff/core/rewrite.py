@@ -16,6 +16,8 @@ from typing import Any
 Rule = Callable[..., Any]
 
 RULES: dict[str, list[Rule]] = {}
+_AMONG: dict[Rule, tuple[type, ...]] = {}  # rules that need a node of some kind
+_by_kinds: dict[tuple[str, frozenset[type]], list[Rule]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +36,34 @@ class Applied:
 _log: ContextVar[list[Applied] | None] = ContextVar("eindiff_rewrite_log", default=None)
 
 
-def rule(*subjects: str) -> Callable[[Rule], Rule]:
-    """Register a rule for the functions or kinds of node it looks at."""
+def rule(*subjects: str, among: tuple[type, ...] = ()) -> Callable[[Rule], Rule]:
+    """Register a rule for the functions or kinds of node it looks at; some need a node of one of the kinds `among`
+    those that a node is about to be made of."""
 
     def register(function: Rule) -> Rule:
         for subject in subjects:
             RULES.setdefault(subject, []).append(function)
+        _AMONG[function] = among
+        _by_kinds.clear()
         return function
 
     return register
 
 
-def rewrite(subject: str, *before: Any) -> Any:
-    """What the first rule that applies makes of a node about to be made, or None."""
+def _rules(subject: str, kinds: frozenset[type]) -> list[Rule]:
+    """The rules for a node made of nodes of some kinds."""
+    found = _by_kinds.get((subject, kinds))
+    if found is None:
+        every = [(function, _AMONG[function]) for function in RULES.get(subject, ())]
+        found = [function for function, among in every if not among or not kinds.isdisjoint(among)]
+        _by_kinds[subject, kinds] = found
+    return found
+
+
+def rewrite(subject: str, *before: Any, kinds: frozenset[type] | None = None) -> Any:
+    """What the first rule that applies makes of a node about to be made, or None; `kinds` are those of its factors."""
     log = _log.get()
-    for function in RULES.get(subject, ()):
+    for function in RULES.get(subject, ()) if kinds is None else _rules(subject, kinds):
         kept = tuple(_snapshot(item) for item in before) if log is not None else ()
         after = function(*before)
         if after is not None:

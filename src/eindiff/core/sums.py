@@ -8,7 +8,18 @@ from fractions import Fraction
 from math import gcd, inf, isfinite, lcm
 
 from eindiff.core.coefficients import HALF, Number, number, plus, times
-from eindiff.core.einsums import Factor, Inline, einsum, filled, parts, product, scale, transpose, transpose_core
+from eindiff.core.einsums import (
+    Factor,
+    Inline,
+    einsum,
+    filled,
+    parts,
+    product,
+    scale,
+    transpose,
+    transpose_core,
+    with_coefficient,
+)
 from eindiff.core.labels import Labels, Symmetry, arrangements
 from eindiff.core.networks import Placed, placed_factors
 from eindiff.core.nodes import Add, Einsum, Expr, intern, plain
@@ -62,7 +73,7 @@ def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:
             for inner in inner_add.children:
                 stack.append((times(coefficient, own), einsum(1, [(inner, labels)], output, sizes)))
             continue
-        bare = plain(term) if own == 1 else product(1, factors, output, sizes)
+        bare = plain(term) if own == 1 else with_coefficient(1, term)
         total = times(coefficient, own)
         collected[bare] = plus(collected[bare], total) if bare in collected else total
     return {term: coefficient for term, coefficient in collected.items() if coefficient != 0}
@@ -185,8 +196,7 @@ def _bare(term: Expr, coefficient: Number) -> tuple[Expr, Number]:
     """A term without its own coefficient, and the product of both: antisymmetric factors give signs when turned."""
     if not isinstance(term, Einsum) or term.coefficient == 1:
         return term, coefficient
-    own, factors, output, sizes = parts(term)
-    return product(1, factors, output, sizes), times(coefficient, own)
+    return with_coefficient(1, term), times(coefficient, term.coefficient)
 
 
 def _divide(a: Number, b: Number) -> Number:

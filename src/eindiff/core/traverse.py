@@ -16,13 +16,18 @@ def post_order(roots: Iterable[Node], children: Callable[[Node], Iterable[Node]]
     """
     order: list[Node] = []
     seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
+    waiting: list[Node] = []
+    stack: list[Node | None] = [*reversed(list(roots))]
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
+        node = stack.pop()
+        if node is None:  # all is done that is below the one that waits
+            order.append(waiting.pop())
         elif node not in seen:
             seen.add(node)
-            stack.append((node, True))
-            stack.extend((child, False) for child in reversed(list(children(node))) if child not in seen)
+            below = [child for child in children(node) if child not in seen]
+            if below:
+                waiting.append(node)
+                stack += [None, *below[::-1]]
+            else:
+                order.append(node)
     return order

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from eindiff.core.nodes import Apply
 from eindiff.core.rewrite import rule
 from eindiff.functions.multilinear import tr
 from eindiff.functions.rules.shapes import is_apply
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from eindiff.core.construct import Network
 
 
-@rule("einsum")
+@rule("einsum", among=(Apply,))
 def singular_values_of_semidefinite(network: Network) -> bool | None:
     """The sum of the singular values of a semidefinite matrix is its trace. A factorization less."""
     if not network.summed:

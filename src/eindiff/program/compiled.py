@@ -23,6 +23,7 @@ from eindiff.program.plan import Plan, named
 from eindiff.program.write.module import Module, Program
 
 RESERVED = ("out", "sizes")  # keywords of a call
+NUMBERS = (float, int, bool)  # of Python, which stand for arrays
 
 
 class Parts(Protocol):
@@ -81,7 +82,7 @@ class Compiled:
         self._needs_all = bool(self._hidden) or not self._names  # to know what runs
         self._declared = declared(self.exprs)
         self._is_typed = all(x.shape or variables(x) for x in self.exprs)  # numbers alone are those of Python
-        self._calls: dict[tuple, _Call] = {}  # by the shapes and types of arrays
+        self._calls: dict[tuple | None, _Call] = {}  # by the shapes and types of arrays
         self._built: dict[tuple, _Built] = {  # by type and kind of sizes
             kind: _Built(self._parts_module(parts), known, type_, library, parts, stored)
             for kind, (known, type_, library, parts, stored) in (made or {}).items()
@@ -99,7 +100,7 @@ class Compiled:
             values = [arrays[name] for name in self._names]
             key = _key(values)
             call = self._calls[key] if sizes is None and not self._needs_all else self._find(key, arrays, sizes)
-        except (KeyError, AttributeError):
+        except KeyError:
             call = self._bind(arrays, sizes or {})
         if self._declared:
             self._check(arrays, call.sizes)
@@ -187,8 +188,7 @@ class Compiled:
         built = self._build(bindings, dtype.name, library)
         convert, exprs = self._conversion(library, dtype, arrays, found), [plain(x) for x in self.exprs]
         call = _Call(built, exprs, dtype, convert, bindings, library, self._is_typed)
-        if not sizes and all(hasattr(arrays[name], "dtype") for name in self._names):
-            key = _key([arrays[name] for name in self._names])
+        if not sizes and (key := _key([arrays[name] for name in self._names])) is not None:
             self._calls[(*key, *self._shown(arrays)) if self._needs_all else key] = call
         return call
 
@@ -211,9 +211,9 @@ class Compiled:
 
         return convert
 
-    def _find(self, key: tuple, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None) -> _Call:
+    def _find(self, key: tuple | None, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None) -> _Call:
         """What runs where arrays that are not needed show sizes, or sizes are given."""
-        return self._bind(arrays, sizes) if sizes else self._calls[(*key, *self._shown(arrays))]
+        return self._bind(arrays, sizes) if sizes else self._calls[key and (*key, *self._shown(arrays))]
 
     @staticmethod
     def _shown(arrays: Mapping[str, Any]) -> list[tuple]:
@@ -313,9 +313,17 @@ class _Call:
         return dict(zip(self._buffers, given, strict=True))
 
 
-def _key(arrays: Sequence[Any]) -> tuple:
-    """Arrays with the same key run in the same way."""
-    return tuple([x.shape for x in arrays]), tuple([x.dtype for x in arrays]), tuple([type(x) for x in arrays])
+def _key(arrays: Sequence[Any]) -> tuple | None:
+    """Arrays, and numbers of Python, with the same key run in the same way; lists and others have none."""
+    kinds = tuple([type(x) for x in arrays])
+    try:
+        return tuple([x.shape for x in arrays]), tuple([x.dtype for x in arrays]), kinds
+    except AttributeError:
+        own = [type(x) in NUMBERS for x in arrays]
+    if not all(is_number or hasattr(x, "dtype") for x, is_number in zip(arrays, own, strict=True)):
+        return None
+    shown = [None if is_number else (x.shape, x.dtype) for x, is_number in zip(arrays, own, strict=True)]
+    return tuple(shown), (), kinds
 
 
 def _arrays(out: Any) -> list[np.ndarray]:

@@ -60,7 +60,8 @@ class Plan:
         assert costs is not None
         self._costs = costs
         self.steps = tuple([self._step(x) for x in program.operations if costs.moved(x)])
-        inside = [x for x in program.operations if costs.moved(x) and x not in _results(program)]
+        results = _results(program)
+        inside = [x for x in program.operations if costs.moved(x) and x not in results]
         self.largest = max((costs.entries(x.shape) for x in inside), default=0)
         self.largest_order = max((len(x.shape) for x in inside), default=0)
 

@@ -53,11 +53,14 @@ class Computation:
         self._outside = s.outside
         self.is_better_elsewhere: bool | None = None  # whether the library had better compute it; None: not looked at
         self._programs: dict[str, Programs] = {}
+        self._types: dict[str, list[Any]] = {}  # that values are given
         for form in ("dense", "structured"):
-            exprs = [x for part in self.parts if part.form == form for x in part.exprs if not _is_plain(x)]
+            parts = [part for part in self.parts if part.form == form]
+            exprs = [x for part in parts for x in part.exprs if not _is_plain(x)]
             if exprs:
                 more = self._outside if form == "dense" else []
                 self._programs[form] = Programs([*exprs, *more], form, s.dtype)
+                self._types[form] = [x for part in parts for x in _types(part)] + [None] * len(more)
         [first, *others] = self.parts
         is_single = not others and not first.finish and len(first.exprs) == 1 and is_bare(first.structures)
         self._type = first.types[0]
@@ -67,8 +70,11 @@ class Computation:
         """The result for the arrays of all variables."""
         arrays = s.library.completed(arrays, s.stops.apart) if s.stops.apart else arrays
         if self._single is not None:
-            return s.library.typed(self._single.results(s.library, arrays), self._type, arrays)
-        found = {form: programs(s.library, arrays) for form, programs in self._programs.items()}
+            return s.library.all_typed([self._single.results(s.library, arrays)], [self._type], arrays)[0]
+        found = {
+            form: s.library.all_typed(programs(s.library, arrays), self._types[form], arrays)
+            for form, programs in self._programs.items()
+        }
         outside = sum(found["dense"][-len(self._outside) :]) if self._outside and "dense" in found else None
         values = {form: iter(results) for form, results in found.items()}
         results = [self._assembled(s, part, values, arrays, outside) for part in self.parts]
@@ -84,10 +90,14 @@ class Computation:
         self, s: Selection, part: Part, values: Mapping[str, Any], arrays: Mapping[str, Any], outside: Any
     ) -> Any:
         is_aux = s.aux_structure is not None and part is self.parts[-1]
-        numbers = [x if _is_plain(x) else next(values[part.form]) for x in (s.aux if is_aux else part.exprs)]
+        exprs = s.aux if is_aux else part.exprs
         if part.finish is not None:
+            numbers = [x if _is_plain(x) else next(values[part.form]) for x in exprs]
             return nested(map(part.finish, numbers), part.structures)
-        typed = [s.library.typed(x, dtype, arrays) for x, dtype in zip(numbers, part.types, strict=True)]
+        typed = [
+            s.library.typed(x, dtype, arrays) if _is_plain(x) else next(values[part.form])
+            for x, dtype in zip(exprs, part.types, strict=True)
+        ]
         if outside is not None and not is_aux and part.form == "dense":
             typed = [s.library.spoiled(x, outside) for x in typed]
         return nested(iter(typed), part.structures)
@@ -104,6 +114,12 @@ class Computation:
     def exprs(self) -> list[Expr]:
         """All that is computed."""
         return [x for programs in self._programs.values() for x in flatten(programs.exprs)]
+
+
+def _types(part: Part) -> list[Any]:
+    """The types of the values that are computed for a part; None where something else is made of them."""
+    types = part.types if part.finish is None else [None] * len(part.exprs)
+    return [dtype for x, dtype in zip(part.exprs, types, strict=True) if not _is_plain(x)]
 
 
 def _is_plain(x: Any) -> bool:

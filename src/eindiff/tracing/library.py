@@ -192,6 +192,10 @@ class Library:
         """A value as an array of a type, where the given arrays are."""
         return value
 
+    def all_typed(self, values: Sequence[Any], types: Sequence[Any], arrays: Mapping[str, Any]) -> list[Any]:
+        """Values as arrays of types, where the given arrays are."""
+        return [self.typed(value, dtype, arrays) for value, dtype in zip(values, types, strict=True)]
+
     def spoiled(self, value: Any, outside: Any) -> Any:
         """A value that is not a number where indices were outside."""
         return value

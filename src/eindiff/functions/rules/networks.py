@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PIECES = {("relu", "step"): "relu", ("step", "step"): "step", ("abs", "sign"): None}
 
 
-@rule("einsum")
+@rule("einsum", among=(Map,))
 def squares_of_absolute_values(network: Network) -> bool | None:
     """abs(x)^2 = x^2, x sign(x) = abs(x). Fewer functions."""
     factors = network.factors
@@ -37,7 +37,7 @@ def squares_of_absolute_values(network: Network) -> bool | None:
     return None
 
 
-@rule("einsum")
+@rule("einsum", among=(Map,))
 def products_of_pieces(network: Network) -> bool | None:
     """relu(x) step(x) = relu(x), step(x)^2 = step(x), abs(x) sign(x) = x. One factor less."""
     for i, (node, labels) in enumerate(network.factors):
@@ -50,7 +50,7 @@ def products_of_pieces(network: Network) -> bool | None:
     return None
 
 
-@rule("einsum")
+@rule("einsum", among=(Constant,))
 def triangles_once(network: Network) -> bool | None:
     """The entries of a triangle of ones are their own squares. One factor less."""
     seen: set[Factor] = set()
@@ -62,7 +62,7 @@ def triangles_once(network: Network) -> bool | None:
     return None
 
 
-@rule("einsum")
+@rule("einsum", among=(Apply,))
 def cholesky_products(network: Network) -> bool | None:
     """With the Cholesky factor L of A: L L' = A, inv(L)' inv(L) = inv(A). One factor less, and no factor to derive."""
     if not network.summed:
@@ -84,7 +84,7 @@ def cholesky_products(network: Network) -> bool | None:
     return None
 
 
-@rule("einsum")
+@rule("einsum", among=(Map,))
 def logarithms_of_pivots(network: Network) -> bool | None:
     """The sum of the logarithms of the diagonal of the Cholesky factor of A is logdet(A)/2. Two nodes less."""
     if not network.summed:
@@ -105,7 +105,7 @@ def _factorized(factor: Apply) -> Expr:
     return construct.symmetric_part(factor.args[0])
 
 
-@rule("einsum")
+@rule("einsum", among=(Apply, Variable))
 def cancel_inverses(network: Network) -> bool | None:
     """A inv(A) = I, and Q'Q = Q Q' = I for an orthogonal Q. Two factors less."""
     if not network.summed:

@@ -38,7 +38,7 @@ def _maps(network: Network) -> list[_Placed]:
     ]
 
 
-@rule("einsum")
+@rule("einsum", among=(Constant,))
 def terms_that_are_read(network: Network) -> bool | None:
     """A relation over a sum stays outside of it, as the sum is shared; but where it looks at few of the terms, the rest
     is left out: the part of a concatenation that is one of its pieces is that piece. Fewer terms."""
@@ -76,7 +76,7 @@ def _places(term: Expr, axis: int, depth: int = 2) -> Iterator[IndexMap]:
             yield from _places(operand, labels.index(label), depth - 1)
 
 
-@rule("einsum")
+@rule("einsum", among=(Constant,))
 def simplify_index_maps(network: Network) -> bool | None:
     """Fewer or smaller maps: an input of size 1 says nothing; the identity is a delta; a map whose target is summed
     away is all ones; the same map twice with one target (if it is injective), or with the same inputs and targets that

@@ -23,7 +23,7 @@ def _argument(node: Apply) -> Expr:
     return construct.symmetric_part(matrix) if node.function.factorization == "eigh" else matrix
 
 
-@rule("einsum")
+@rule("einsum", among=(Apply,))
 def orthonormal_vectors(network: Network) -> bool | None:
     """Q'Q = Q Q' = I for eigenvectors, and U'U = I for singular ones. Two factors less."""
     if not network.summed:
@@ -47,7 +47,7 @@ def orthonormal_vectors(network: Network) -> bool | None:
 _SIDES = {"eigvals": ("eigvecs", "eigvecs"), "svdvals": ("svdleft", "svdright")}
 
 
-@rule("einsum")
+@rule("einsum", among=(Apply,))
 def sums_of_values(network: Network) -> bool | None:
     """Q diag(λ) Q' = A and U diag(σ) V' = A; the sum of eigenvalues is a trace, and that of squares one of entries.
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
 from eindiff.core import sizes as sz
 from eindiff.core.labels import Labels, components, subscripts
@@ -24,6 +25,15 @@ from eindiff.program.lower.tensors import Tensor
 from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, broadcast, is_call, is_reciprocal
 
 
+class _Made(NamedTuple):
+    """A product of factors that was made."""
+
+    number: int  # how many were made before it
+    factors: Counter[Operation]
+    length: int
+    result: Operation
+
+
 class Products(Contractions):
     """Multiplies tensors; results carry their labels in the order that is natural for the operation."""
 
@@ -31,7 +41,8 @@ class Products(Contractions):
         super().__init__(operations, costs)
         self.strategy = strategy
         self.exact = exact
-        self.elementwise: list[tuple[Counter[Operation], Operation]] = []  # products that were made
+        self.elementwise: dict[Operation, list[_Made]] = {}  # products that were made, by their last factor
+        self._numbers = count()
 
     # Elementwise products
 
@@ -86,13 +97,15 @@ class Products(Contractions):
         if self.costs is None or len(factors) < 2:
             return factors
         left, result, shape = Counter(factors), [], broadcast([x.shape for x in factors])
-        for known, made in self.elementwise:
-            if len(factors) > known.total() and not known - left and made.shape == shape:
-                left -= known
-                result.append(made)
+        found = [made for x in left for made in self.elementwise.get(x, ())]
+        for made in sorted(found, key=lambda made: made.number):
+            if len(factors) > made.length and made.factors <= left and made.result.shape == shape:
+                left -= made.factors
+                result.append(made.result)
         factors = [*result, *left.elements()]
         if len(factors) > 1:
-            self.elementwise.append((Counter(factors), self.operations.times(factors)))
+            made = _Made(next(self._numbers), Counter(factors), len(factors), self.operations.times(factors))
+            self.elementwise.setdefault(max(factors, key=lambda x: x.serial), []).append(made)
         return factors
 
     def _numerator_and_denominator(self, group: list[Tensor], order: Labels) -> tuple[list[Operation], list[Operation]]:

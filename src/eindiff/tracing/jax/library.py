@@ -24,6 +24,8 @@ from eindiff.tracing.verify import Call
 if TYPE_CHECKING:
     from eindiff.tracing.traced_function import TracedFunction
 
+MOST_GIVEN = 2**14  # entries of values that are given together
+REMEMBERED = 1024
 MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
 
 
@@ -68,6 +70,7 @@ class JaxLibrary(Library):
     def __init__(self) -> None:
         super().__init__()
         self._own_programs: Recent[Callable] = Recent()
+        self._given: dict[tuple, None] = {}  # shapes and types of values that JAX was given, oldest first
         self._refusals: Recent[tuple[type[EindiffError], str]] = Recent()  # errors without frames, which hold arrays
 
     def read(self, function: TracedFunction, args: tuple, keywords: dict[str, Any]) -> Arguments:
@@ -115,6 +118,18 @@ class JaxLibrary(Library):
 
     def typed(self, value: Any, dtype: Any, arrays: Mapping[str, Any]) -> Any:
         return value if dtype is None else jnp.asarray(value, dtype)
+
+    def all_typed(self, values: Sequence[Any], types: Sequence[Any], arrays: Mapping[str, Any]) -> list[Any]:
+        """Small values of NumPy are given to JAX together, which takes it a third of the time, from the second time
+        on: what does it has to be compiled."""
+        key = tuple([(type(x), np.shape(x), dtype) for x, dtype in zip(values, types, strict=True)])
+        if key in self._given and all(x.dtype == dtype for x, dtype in zip(values, types, strict=True)):
+            return _given(values)
+        if all(issubclass(kind, np.ndarray | np.generic) for kind, _, _ in key) and _size(key) <= MOST_GIVEN:
+            self._given[key] = None
+            if len(self._given) > REMEMBERED:
+                del self._given[next(iter(self._given))]
+        return super().all_typed(values, types, arrays)
 
     def type_of(self, leaf: Any) -> Any:
         return jax.typeof(leaf).dtype
@@ -172,6 +187,17 @@ _OWN_TRANSFORMS: dict[str, Callable] = {
 
 def _has_large_jacobian(found: Computation) -> bool:
     return any(prod(map(int, x.shape)) > MOST_IN_JACOBIAN for x in topological(found.exprs) if is_opaque_derivative(x))
+
+
+def _size(key: Sequence[tuple[type, tuple[int, ...], Any]]) -> int:
+    """The entries of all arrays."""
+    return sum(prod(shape) for _, shape, _ in key)
+
+
+@jax.jit
+def _given(values: Sequence[Any]) -> list[Any]:
+    """Arrays of NumPy as JAX's own."""
+    return [jnp.copy(x) for x in values]
 
 
 def _is_local(x: Any) -> bool:
