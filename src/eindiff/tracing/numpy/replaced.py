@@ -50,7 +50,33 @@ class Float64(np.float64, metaclass=_FloatType):
     kind, dtype = np.float64, np.dtype(np.float64)  # type: ignore[assignment]
 
 
-BUILTINS = {"float": Float}
+class _TypeType(type):
+    """The type of `Type`."""
+
+    def __call__(cls, *args: Any, **keywords: Any) -> Any:
+        found = builtins.type(*args, **keywords)
+        if len(args) == 1 and found is TracedArray:
+            return args[0].__class__
+        return np.ndarray if len(args) == 1 and found is Buffer else found
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, builtins.type)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, builtins.type)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is builtins.type
+
+    def __hash__(cls) -> int:
+        return hash(builtins.type)
+
+
+class Type(builtins.type, metaclass=_TypeType):
+    """Python's `type`, which says what NumPy's arrays and numbers are that traced ones stand for."""
+
+
+BUILTINS = {"float": Float, "type": Type}
 
 
 def _of_numpy(original: Callable, function: Callable) -> Callable:
@@ -100,7 +126,8 @@ def _array(original: Callable, copies: bool) -> Callable:
             return buffer(original(value, *args, **keywords))
         found = value if type(value) is TracedArray else stacked(value)
         dtype = args[0] if args else keywords.get("dtype")
-        is_new = (copies and keywords.get("copy", True)) or keywords.get("copy") or found._is_number
+        copy = keywords.get("copy", copies)
+        is_new = copy is True or found._is_number  # else it is None, or a word for "if needed"
         if dtype is not None and np.dtype(dtype) != found.dtype:
             found = found.astype(dtype)
         elif is_new:
