@@ -30,9 +30,9 @@ from eindiff.tracing.storage import Storage
 
 # Functions that may give a view of their argument
 VIEWS = frozenset({
-    "transpose", "matrix_transpose", "linalg.matrix_transpose", "swapaxes", "moveaxis", "reshape", "ravel", "squeeze",
-    "expand_dims", "broadcast_to", "broadcast_arrays", "atleast_1d", "atleast_2d", "split", "array_split", "flip",
-    "flipud", "fliplr", "diagonal", "linalg.diagonal", "diag", "real",
+    "transpose", "matrix_transpose", "linalg.matrix_transpose", "swapaxes", "moveaxis", "rollaxis", "reshape", "ravel",
+    "squeeze", "expand_dims", "broadcast_to", "broadcast_arrays", "atleast_1d", "atleast_2d", "split", "array_split",
+    "flip", "flipud", "fliplr", "diagonal", "linalg.diagonal", "diag", "real",
 })  # fmt: skip
 # Functions that give an array where others give a number
 # Functions that ask for shapes and types only
@@ -155,7 +155,7 @@ def _expressed(name: str, function: Callable, args: tuple, keywords: dict[str, A
 def _shapes_only(value: Any) -> Any:
     """Arrays of zeros in place of traced ones."""
     if is_traced(value):
-        return np.broadcast_to(np.zeros((), value.dtype), value.shape)
+        return np.broadcast_to(np.zeros((), value.dtype), [int(size) for size in value.shape])
     return type(value)([_shapes_only(part) for part in value]) if type(value) in (list, tuple) else value
 
 

@@ -170,13 +170,15 @@ class View:
                 return self._function(value)
             case MethodType() | BuiltinMethodType() if isinstance(value.__self__, _SOURCES):
                 return _random(value.__name__)
+            case MethodType() if _is_of_scipy(value.__self__):
+                return getattr(self.of(value.__self__), value.__name__)
             case MethodType() if isinstance(value.__func__, FunctionType):
                 return MethodType(self._function(value.__func__), self.of(value.__self__))
             case partial():
                 args, keywords = map(self.of, value.args), {k: self.of(x) for k, x in value.keywords.items()}
                 return partial(self.of(value.func), *args, **keywords)
             case _ if isinstance(value, _CACHED) and isinstance(value.__wrapped__, FunctionType):
-                return self._once(value, lambda: _remembering(self._function(value.__wrapped__)))
+                return self._once(value, lambda: _remembering(self.of(value.__wrapped__)))
             case ModuleType():
                 return self._module(value)
             case list() | tuple() | dict():
@@ -323,7 +325,7 @@ def _is_own(kind: type) -> bool:
 
 def _is_plain_object(value: Any) -> bool:
     """Whether all that an object has is in its dictionary."""
-    kinds = [kind for kind in type(value).__mro__ if kind is not object]
+    kinds = [kind for kind in type(value).__mro__ if kind is not object and vars(kind).get("__slots__") != ()]
     return all(_is_own(kind) and "__slots__" not in vars(kind) for kind in kinds) and hasattr(value, "__dict__")
 
 
@@ -401,5 +403,6 @@ def _has_other(value: Any) -> bool:
         return True
     if isinstance(value, _CACHED) or _is_of_scipy(value):
         return True
-    is_method = isinstance(value, MethodType | BuiltinMethodType)
-    return isinstance(value.__self__ if is_method else value, _SOURCES) or id(value) in _REPLACED
+    if isinstance(value, MethodType | BuiltinMethodType):
+        return not isinstance(value.__self__, ModuleType) and _has_other(value.__self__)
+    return isinstance(value, _SOURCES) or id(value) in _REPLACED
