@@ -46,7 +46,8 @@ DOMAINS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("fdtr", "fdtrc"), (3.2, 2.5, P)),
     **dict.fromkeys(("hyp1f1",), (0.7, 1.2, X)),
     **dict.fromkeys(("ellipk", "ellipe", "ndtri", "erfcinv"), ("unit",)),
-    "gammaincinv": (1.7, "unit"),
+    **dict.fromkeys(("gammaincinv", "gammainccinv", "stdtrit", "chdtri"), (1.7, "unit")),
+    **dict.fromkeys(("betaincinv", "fdtri"), (1.7, 2.2, "unit")),
     "stdtr": (3.3, X),
     "hyp0f1": (1.2, X),
     "hyp2f1": (0.7, 1.2, 2.1, "unit"),
@@ -136,6 +137,11 @@ CASES: Table = {
     "matrix_transpose": [(np.matrix_transpose, "real:2x3x2")],
     "linalg.matrix_transpose": [(np.linalg.matrix_transpose, X)],
     "swapaxes": [(lambda a: np.swapaxes(a, 0, -1), "real:2x3x2")],
+    "rollaxis": [
+        (lambda a: np.rollaxis(a, 2), "real:2x3x2"),
+        (lambda a: np.rollaxis(a, 0, 2), "real:2x3x2"),
+        (lambda a: np.rollaxis(a, -1, 1), "real:2x3x2"),
+    ],
     "moveaxis": [
         (lambda a: np.moveaxis(a, 0, -1), "real:2x3x2"),
         (lambda a: np.moveaxis(a, (0, 1), (-1, 0)), "real:2x3x2"),

@@ -156,6 +156,42 @@ def test_functions(name: str) -> None:
         np.testing.assert_allclose(gradient(x), difference(f, [x], 0), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", [x for x, row in DISTRIBUTIONS.items() if row.ppf and x != "erlang"])
+def test_quantiles_by_all_parameters(name: str) -> None:
+    quantile = getattr(stats, name).ppf
+    for q in (0.15, 0.8):
+        point = [q, *SHAPES.get(name, []), 0.3, 1.4]
+        found = ed.gradient(quantile, tuple(range(len(point))))(*point)
+        expected = [difference(quantile, point, k) for k in range(len(point))]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_other_functions_of_quantiles() -> None:
+    upper = ed.gradient(lambda m, s: norm.interval(0.9, m, s)[1] + norm(m, s).median() + norm.isf(0.2, loc=m), (0, 1))
+    np.testing.assert_allclose(upper(0.3, 1.2), [3, norm.ppf(0.95)])
+    assert ed.gradient(lambda m: stats.poisson.ppf(0.3, m) * m**2)(3.1) == 2 * 3.1 * stats.poisson.ppf(0.3, 3.1)
+
+
+SECOND: list[tuple[Callable, list[float]]] = [
+    (sp.gammainc, [1.7, 2.2]), (sp.gammaincc, [0.4, 6.0]), (sp.gammaincinv, [1.7, 0.4]), (sp.gammainccinv, [2.1, 0.3]),
+    (sp.betainc, [1.2, 2.3, 0.4]), (sp.betainc, [4.2, 0.6, 0.85]), (sp.betaincinv, [1.3, 2.1, 0.3]),
+    (sp.stdtr, [3.3, -0.7]), (sp.stdtrit, [3.3, 0.7]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "point"), SECOND)
+def test_incomplete_integrals_two_times(f: Callable, point: list[float]) -> None:
+    hessian = ed.hessian(lambda p: f(*p))(np.array(point))
+    first = [ed.gradient(lambda *args: f(*args), k) for k in range(len(point))]
+    expected = [[difference(one, point, k) for k in range(len(point))] for one in first]
+    np.testing.assert_allclose(hessian, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_student_in_the_middle() -> None:
+    assert ed.gradient(lambda t: stats.t.cdf(t, 3.0))(0.0) == pytest.approx(stats.t.pdf(0.0, 3.0))
+    assert ed.gradient(lambda df: stats.t.cdf(0.0, df))(3.0) == 0
+
+
 @pytest.mark.parametrize("x", [0.2, 1.4, 6.0, 30.0])
 def test_incomplete_integrals_by_their_parameters(x: float) -> None:
     for a in (0.4, 2.0, 11.0):
@@ -173,7 +209,7 @@ def test_what_has_no_derivative_is_refused_by_name() -> None:
         ed.gradient(lambda v: sp.iv(v, 1.0))(0.5)
     with pytest.raises(ed.EindiffError, match=r"scipy.stats.norm.rvs is random"):
         ed.gradient(lambda m: norm.rvs(loc=m))(0.5)
-    with pytest.raises(ed.EindiffError, match=r"scipy.stats.norm.ppf of symbolic arrays: only pdf"):
-        ed.gradient(lambda p: norm.ppf(p))(0.5)
+    with pytest.raises(ed.EindiffError, match=r"scipy.stats.norm.entropy of symbolic arrays: only pdf"):
+        ed.gradient(lambda s: norm.entropy(0.0, s))(0.5)
     with pytest.raises(ed.EindiffError, match=r"metric='jaccard'"):
         ed.gradient(lambda x: cdist(x, x, "jaccard").sum())(np.ones((2, 2)))

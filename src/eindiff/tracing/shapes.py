@@ -96,6 +96,14 @@ def moveaxis(a: Operand, source: Any, destination: Any) -> Expr:
     return arrays.transpose(a, [moved[k] if k in moved else next(rest) for k in range(a.ndim)])
 
 
+@named("rollaxis")
+def rollaxis(a: Operand, axis: int, start: int = 0) -> Expr:
+    """An axis moved before another one."""
+    a = as_expr(a)
+    [axis], start = axis_list("rollaxis", a, axis), start % (a.ndim + 1) if start >= 0 else start + a.ndim
+    return moveaxis(a, axis, start - (axis < start))
+
+
 @named("reshape")
 def reshape(a: Operand, shape: Any, order: str = "C") -> Expr:
     """The same entries with another shape, in row-major order ("C") or column-major order ("F")."""

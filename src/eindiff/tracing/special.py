@@ -9,6 +9,7 @@ from math import pi
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
 from eindiff.functions import elementwise as f
+from eindiff.functions import incomplete
 from eindiff.functions import multilinear as arrays
 from eindiff.functions import scipy_functions as s
 from eindiff.functions.multilinear import Operand, as_expr, divide, multiply
@@ -57,16 +58,14 @@ def _cosm1(x: Operand) -> Expr:
     return -2 * f.square(f.sin(as_expr(x) / 2))
 
 
-def _student(df: Operand, t: Operand) -> Expr:
-    """The distribution function of Student's t."""
-    df, t = as_expr(df), as_expr(t)
-    tail = s.betainc(df / 2, 0.5, divide(df, df + f.square(t))) / 2
-    return f.where(f.greater(t, 0), 1 - tail, tail)
-
-
 def _fisher(dfn: Operand, dfd: Operand, x: Operand) -> Expr:
     scaled = multiply(dfn, x)
-    return s.betainc(as_expr(dfn) / 2, as_expr(dfd) / 2, divide(scaled, arrays.add(dfd, scaled)))
+    return incomplete.betainc(as_expr(dfn) / 2, as_expr(dfd) / 2, divide(scaled, arrays.add(dfd, scaled)))
+
+
+def _fisher_inverse(dfn: Operand, dfd: Operand, p: Operand) -> Expr:
+    x = incomplete.betaincinv(as_expr(dfn) / 2, as_expr(dfd) / 2, p)
+    return divide(multiply(dfd, x), multiply(dfn, 1 - x))
 
 
 def _polynomial(name: str, first: Callable[[Expr], Expr], step: Callable[[int, Expr, Expr, Expr], Expr]) -> Callable:
@@ -101,17 +100,19 @@ SPECIAL: dict[str, Callable[..., Expr]] = {
     "betaln": _betaln,
     "beta": lambda a, b: f.exp(_betaln(a, b)) * _gamma_sign(a) * _gamma_sign(b) * _gamma_sign(arrays.add(a, b)),
     "binom": lambda n, k: f.exp(gammaln(1 + as_expr(n)) - gammaln(1 + as_expr(k)) - gammaln(1 + arrays.subtract(n, k))),
-    "gammainc": s.gammainc, "gammaincc": s.gammaincc, "gammaincinv": s.gammaincinv, "betainc": s.betainc,
-    "betaincc": lambda a, b, x: s.betainc(b, a, 1 - as_expr(x)),
+    "gammainc": incomplete.gammainc, "gammaincc": incomplete.gammaincc, "gammaincinv": incomplete.gammaincinv,
+    "gammainccinv": incomplete.gammainccinv, "betainc": incomplete.betainc, "betaincinv": incomplete.betaincinv,
+    "betaincc": lambda a, b, x: incomplete.betainc(b, a, 1 - as_expr(x)),
     # distributions
-    "chdtr": lambda v, x: s.gammainc(as_expr(v) / 2, as_expr(x) / 2),
-    "chdtrc": lambda v, x: s.gammaincc(as_expr(v) / 2, as_expr(x) / 2),
-    "gdtr": lambda a, b, x: s.gammainc(b, multiply(a, x)),
-    "gdtrc": lambda a, b, x: s.gammaincc(b, multiply(a, x)),
-    "pdtr": lambda k, m: s.gammaincc(f.floor(k) + 1, m),
-    "pdtrc": lambda k, m: s.gammainc(f.floor(k) + 1, m),
-    "stdtr": _student,
-    "fdtr": _fisher,
+    "chdtr": lambda v, x: incomplete.gammainc(as_expr(v) / 2, as_expr(x) / 2),
+    "chdtrc": lambda v, x: incomplete.gammaincc(as_expr(v) / 2, as_expr(x) / 2),
+    "gdtr": lambda a, b, x: incomplete.gammainc(b, multiply(a, x)),
+    "gdtrc": lambda a, b, x: incomplete.gammaincc(b, multiply(a, x)),
+    "pdtr": lambda k, m: incomplete.gammaincc(f.floor(k) + 1, m),
+    "pdtrc": lambda k, m: incomplete.gammainc(f.floor(k) + 1, m),
+    "stdtr": incomplete.stdtr, "stdtrit": incomplete.stdtrit,
+    "fdtr": _fisher, "fdtri": _fisher_inverse,
+    "chdtri": lambda v, p: 2 * incomplete.gammainccinv(as_expr(v) / 2, p),
     "fdtrc": lambda dfn, dfd, x: 1 - _fisher(dfn, dfd, x),
     "ndtri": s.ndtri,
     # errors, exponentials, powers

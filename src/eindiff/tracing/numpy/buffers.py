@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
 from eindiff.functions.multilinear import as_expr
-from eindiff.tracing.numpy.traced_array import TracedArray, _identity, _known_index, has_traced
+from eindiff.tracing.numpy.traced_array import TracedArray, _identity, _known_index, has_traced, stacked
 from eindiff.tracing.numpy.values import asking
 from eindiff.tracing.questions import current
 from eindiff.tracing.storage import Storage, part
@@ -259,9 +259,11 @@ def buffer(value: Any) -> Any:
 
 
 def settled(value: Any) -> Any:
-    """Traced arrays and arrays of numbers in place of buffers, in nested containers too."""
+    """Traced arrays and arrays of numbers in place of buffers and of arrays of traced numbers, in containers too."""
     if isinstance(value, Buffer):
         return value._settled()
+    if type(value) is np.ndarray and value.dtype == object and value.size and has_traced(parts := value.tolist()):
+        return stacked(parts)
     if type(value) in (tuple, list):
         return type(value)([settled(part) for part in value])
     return {name: settled(part) for name, part in value.items()} if type(value) is dict else value

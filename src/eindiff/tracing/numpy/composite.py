@@ -33,9 +33,9 @@ def _flat(a: Any, axis: Any) -> tuple[Any, int]:
     return (np.ravel(a), 0) if axis is None else (a, range(np.ndim(a))[axis])
 
 
-def discrete(function: Callable, *args: Any) -> Any:
+def discrete(function: Callable, *args: Any, **keywords: Any) -> Any:
     """What a function with discrete values gives; refused where values are not known."""
-    found = ask(function, args)
+    found = ask(function, args, keywords)
     return function(*map(bool, args)) if found is NotImplemented else found  # a truth value says why it is refused
 
 

@@ -22,14 +22,18 @@ from eindiff.functions.multilinear import as_expr
 from eindiff.structure.compile import compile
 from eindiff.tracing.names import VariableNames, argument_names, function_name
 from eindiff.tracing.numpy.buffers import new_memory
+from eindiff.tracing.numpy.calls import PROTOCOLS
 from eindiff.tracing.numpy.protocol import NeedsValueError
-from eindiff.tracing.numpy.traced_array import argument, has_traced, joined, unwrapped
+from eindiff.tracing.numpy.traced_array import TracedArray, argument, has_traced, joined, unwrapped
 from eindiff.tracing.numpy.trees import flatten, leaves_of, map_leaves, map_named
 from eindiff.tracing.numpy.views import View, random_states
 from eindiff.tracing.unsupported import RANDOM
 from eindiff.tracing.verify import Call, compare, interpreter
 
 MOST_INLINE = 64  # entries from which a captured array is an input of the program, not written into it
+
+for _name, _function in PROTOCOLS.items():
+    setattr(TracedArray, _name, _function)
 
 # Tracing
 

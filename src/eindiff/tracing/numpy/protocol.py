@@ -125,7 +125,7 @@ def _expressions(value: Any) -> list[Expr]:
 
 
 # Arguments that say nothing, for functions that do not have them
-DEFAULTS = {"casting": "same_kind", "order": "K", "subok": True}
+DEFAULTS = {"order": "K", "subok": True}
 
 
 def _is_default(name: str, value: Any, is_parameter: bool) -> bool:
@@ -133,7 +133,7 @@ def _is_default(name: str, value: Any, is_parameter: bool) -> bool:
     if value is np._NoValue or is_parameter:
         return value is np._NoValue
     if value is None or name not in ("dtype", *DEFAULTS):
-        return value is None
+        return value is None or name == "casting"  # real numbers are real numbers
     return np.dtype(value).kind == "f" if name == "dtype" else bool(value == DEFAULTS[name])
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from eindiff.core.errors import EindiffError
 from eindiff.tracing.numpy.buffers import WRITES, Buffer, buffer, settled
 from eindiff.tracing.numpy.traced_array import TracedArray, expression, has_traced, made, stacked
 
@@ -50,7 +51,37 @@ class Float64(np.float64, metaclass=_FloatType):
     kind, dtype = np.float64, np.dtype(np.float64)  # type: ignore[assignment]
 
 
-BUILTINS = {"float": Float}
+class _TypeType(type):
+    """The type of `Type`."""
+
+    def __call__(cls, *args: Any, **keywords: Any) -> Any:
+        found = builtins.type(*args, **keywords)
+        if len(args) != 1:
+            return found
+        kind = args[0].__class__ if found is TracedArray else found
+        return _SEEN.get(kind, kind)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, builtins.type)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, builtins.type)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is builtins.type
+
+    def __hash__(cls) -> int:
+        return hash(builtins.type)
+
+
+class Type(builtins.type, metaclass=_TypeType):
+    """Python's `type`, which says what NumPy's arrays and numbers are that traced ones stand for."""
+
+
+_SEEN = {float: Float, np.float64: Float64, Buffer: np.ndarray}  # as `is` compares types with their names
+for _kind in (Float, Float64, Type):
+    _kind.__name__ = _kind.__qualname__ = _kind.__name__.lower()
+BUILTINS = {"float": Float, "type": Type}
 
 
 def _of_numpy(original: Callable, function: Callable) -> Callable:
@@ -100,7 +131,8 @@ def _array(original: Callable, copies: bool) -> Callable:
             return buffer(original(value, *args, **keywords))
         found = value if type(value) is TracedArray else stacked(value)
         dtype = args[0] if args else keywords.get("dtype")
-        is_new = (copies and keywords.get("copy", True)) or keywords.get("copy") or found._is_number
+        copy = keywords.get("copy", copies)
+        is_new = copy is True or found._is_number  # else it is None, or a word for "if needed"
         if dtype is not None and np.dtype(dtype) != found.dtype:
             found = found.astype(dtype)
         elif is_new:
@@ -161,6 +193,24 @@ _MADE: dict[str, Callable] = {
 }  # fmt: skip
 
 
+class _Joined:
+    """`np.r_` and `np.c_`: arrays, numbers and slices joined along an axis."""
+
+    def __init__(self, original: Any, axis: int) -> None:
+        self._original, self._axis = original, axis
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = list(settled(key if isinstance(key, tuple) else (key,)))
+        if not has_traced(parts):
+            return buffer(self._original[key])
+        if isinstance(parts[0], str):
+            raise EindiffError(f"np.r_[{parts[0]!r}, ...] of symbolic arrays: use np.concatenate or np.stack")
+        parts = [np.r_[part] if isinstance(part, slice) else np.atleast_1d(part) for part in parts]
+        if self._axis < 0:
+            parts = [part[:, None] if np.ndim(part) == 1 else part for part in parts]
+        return np.concatenate(parts, self._axis)
+
+
 def _functions(module: Any, prefix: str) -> dict[str, Callable]:
     """The functions of a module that take arrays or make them."""
     found = {}
@@ -180,4 +230,5 @@ ARRAYS: dict[str, Any] = {
     "ascontiguousarray": _array(np.ascontiguousarray, False), "asfortranarray": _array(np.asfortranarray, False),
     "asarray_chkfinite": _array(np.asarray_chkfinite, False),
     **{name: _filled(getattr(np, name), function) for name, function in _MADE.items()},
+    "r_": _Joined(np.r_, 0), "c_": _Joined(np.c_, -1),
 }  # fmt: skip

@@ -11,8 +11,9 @@ import builtins
 import math
 import random
 import sys
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial, wraps
+from functools import cached_property, lru_cache, partial, wraps
 from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
 
@@ -22,11 +23,12 @@ from eindiff.core.errors import EindiffError
 from eindiff.tracing.closures import contents_of, names_of
 from eindiff.tracing.numpy.buffers import Memory, buffer, owner
 from eindiff.tracing.numpy.replaced import ARRAYS, BUILTINS, LINALG, MATH
-from eindiff.tracing.numpy.traced_array import unwrapped, wrapped
+from eindiff.tracing.numpy.traced_array import has_traced, unwrapped, wrapped
 from eindiff.tracing.unsupported import RANDOM
 
 _SOURCES = (np.random.Generator, np.random.RandomState, random.Random)
 _SEEDED = ("default_rng", "RandomState", "Generator", "SeedSequence", "PCG64", "Philox", "MT19937", "SFC64", "Random")
+_CACHED = type(lru_cache(len))  # what functions are that remember their results
 MOST_PARTS = 64  # of a container that is looked at
 _LIBRARIES = ("eindiff", "numpy", "scipy", "torch", "jax")
 
@@ -84,6 +86,17 @@ def _with_expressions(f: Any) -> Any:
     return function
 
 
+def _remembering(f: Callable) -> Callable:
+    """A function that remembers what it gave, for arguments that are not symbolic."""
+    remembered = lru_cache(f)
+
+    @wraps(f)
+    def function(*args: Any, **keywords: Any) -> Any:
+        return (f if has_traced([args, *keywords.values()]) else remembered)(*args, **keywords)
+
+    return function
+
+
 _LINALG = _Module(np.linalg, LINALG, lambda value: value)
 _NUMPY = _Module(
     np, {**ARRAYS, "linalg": _LINALG, "random": _Random("np.random", np.random)}, lambda value: value
@@ -120,6 +133,24 @@ class _Globals(dict):
 _MODULE_NAMES = ("__name__", "__package__", "__spec__", "__loader__", "__file__", "__builtins__")
 
 
+class _Shown(ABCMeta):
+    """The type of classes that are shown in the places of others: objects of those are objects of these too."""
+
+    shown: type
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.shown)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, cls.shown)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.shown
+
+    def __hash__(cls) -> int:
+        return hash(cls.shown)
+
+
 class View:
     """What the functions of one traced call see."""
 
@@ -139,11 +170,15 @@ class View:
                 return self._function(value)
             case MethodType() | BuiltinMethodType() if isinstance(value.__self__, _SOURCES):
                 return _random(value.__name__)
+            case MethodType() if _is_of_scipy(value.__self__):
+                return getattr(self.of(value.__self__), value.__name__)
             case MethodType() if isinstance(value.__func__, FunctionType):
                 return MethodType(self._function(value.__func__), self.of(value.__self__))
             case partial():
                 args, keywords = map(self.of, value.args), {k: self.of(x) for k, x in value.keywords.items()}
                 return partial(self.of(value.func), *args, **keywords)
+            case _ if isinstance(value, _CACHED) and isinstance(value.__wrapped__, FunctionType):
+                return self._once(value, lambda: _remembering(self.of(value.__wrapped__)))
             case ModuleType():
                 return self._module(value)
             case list() | tuple() | dict():
@@ -181,13 +216,16 @@ class View:
             own: dict[str, Any] = {name: self._method(part) for name, part in vars(kind).items() if _is_method(part)}
             own |= {"__getattribute__": lambda this, name: self._attribute(this, name), "__module__": kind.__module__}
             bases = (kind, *[self._class(base) for base in kind.__bases__ if _is_own(base)])  # `super()` finds them
-            self._classes[kind] = type(kind.__name__, bases, own)
+            self._classes[kind] = shown = _Shown(kind.__name__, bases, own)
+            shown.shown = kind
         return self._classes[kind]
 
     def _method(self, part: Any) -> Any:
         match part:
             case staticmethod() | classmethod():
                 return type(part)(self.of(part.__func__))
+            case cached_property():
+                return property(self.of(part.func))  # what it keeps is that of one call
             case property():
                 return property(*[part and self.of(part) for part in (part.fget, part.fset, part.fdel)])
         return self._function(part)
@@ -198,10 +236,18 @@ class View:
 
     def _object(self, value: Any) -> Any:
         """An object whose methods see what the view shows; what they assign is assigned to the object itself."""
+
+        def shown() -> Any:
+            other: Any = object.__new__(self._class(type(value)))
+            object.__setattr__(other, "__dict__", value.__dict__)
+            return other
+
+        return self._once(value, shown)
+
+    def _once(self, value: Any, shown: Callable[[], Any]) -> Any:
+        """What is shown in the place of a value, always the same."""
         if id(value) not in self._objects:
-            shown: Any = object.__new__(self._class(type(value)))
-            object.__setattr__(shown, "__dict__", value.__dict__)
-            self._objects[id(value)] = (value, shown)
+            self._objects[id(value)] = (value, shown())
         return self._objects[id(value)][1]
 
     def callable(self, f: Callable) -> Callable:
@@ -254,6 +300,7 @@ class View:
         cells = tuple([CellType() if _is_seen_other(name, cell) else cell for name, cell in pairs])
         other = FunctionType(f.__code__, space, f.__name__, f.__defaults__, cells)
         other.__kwdefaults__, other.__qualname__ = f.__kwdefaults__, f.__qualname__
+        other.__dict__.update(f.__dict__)
         return other
 
     def _fill(self, f: FunctionType) -> None:
@@ -271,14 +318,14 @@ class View:
 def _is_own(kind: type) -> bool:
     """Whether a class is of the user's own, and made in the usual way."""
     module = sys.modules.get(kind.__module__)
-    if module is None or type(kind) is not type or issubclass(kind, (BaseException, tuple, np.ndarray)):
+    if module is None or type(kind) not in (type, ABCMeta) or issubclass(kind, (BaseException, tuple, np.ndarray)):
         return False
     return not is_library(module) and getattr(kind, "__getattribute__", None) is object.__getattribute__
 
 
 def _is_plain_object(value: Any) -> bool:
     """Whether all that an object has is in its dictionary."""
-    kinds = [kind for kind in type(value).__mro__ if kind is not object]
+    kinds = [kind for kind in type(value).__mro__ if kind is not object and vars(kind).get("__slots__") != ()]
     return all(_is_own(kind) and "__slots__" not in vars(kind) for kind in kinds) and hasattr(value, "__dict__")
 
 
@@ -288,7 +335,7 @@ def _is_seen_other(name: str, cell: CellType) -> bool:
 
 
 def _is_method(part: Any) -> bool:
-    return isinstance(part, FunctionType | staticmethod | classmethod | property)
+    return isinstance(part, FunctionType | staticmethod | classmethod | property | cached_property)
 
 
 def is_library(module: ModuleType) -> bool:
@@ -310,7 +357,7 @@ def _is_replaceable(value: Any) -> bool:
         return True
     if _is_own(value if isinstance(value, type) else type(value)):
         return True
-    kinds = (FunctionType, MethodType, partial, ModuleType, np.ndarray, *_SOURCES)
+    kinds = (FunctionType, MethodType, partial, _CACHED, ModuleType, np.ndarray, *_SOURCES)
     return any(isinstance(part, kinds) or _has_other(part) for part in (value, *_parts(value)))
 
 
@@ -354,7 +401,8 @@ def _has_other(value: Any) -> bool:
         return named or value in (np, np.linalg, math) or _is_of_scipy(value)
     if type(value) is np.ndarray or _is_own(value if isinstance(value, type) else type(value)):
         return True
-    if _is_of_scipy(value):
+    if isinstance(value, _CACHED) or _is_of_scipy(value):
         return True
-    is_method = isinstance(value, MethodType | BuiltinMethodType)
-    return isinstance(value.__self__ if is_method else value, _SOURCES) or id(value) in _REPLACED
+    if isinstance(value, MethodType | BuiltinMethodType):
+        return not isinstance(value.__self__, ModuleType) and _has_other(value.__self__)
+    return isinstance(value, _SOURCES) or id(value) in _REPLACED

@@ -1,7 +1,7 @@
 """Densities and distribution functions of `scipy.stats`, in standard form, with NumPy and `scipy.special`.
 
-A row has the support, the logarithm of the density (or of the probabilities), and the distribution function if it has a
-form, of z = (x - loc) / scale and the shape parameters, in SciPy's order.
+A row has the support, the logarithm of the density (or of the probabilities), and the distribution function and its
+inverse if they have a form, of z = (x - loc) / scale and the shape parameters, in SciPy's order.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Distribution:
     cdf: Formula | None = None
     sf: Formula | None = None
     logcdf: Formula | None = None
+    ppf: Formula | None = None
     support: Callable[..., tuple[Any, Any]] = lambda *_: (-inf, inf)
     is_discrete: bool = False
 
@@ -80,6 +81,11 @@ def _pareto_support(c: Any) -> tuple[Any, Any]:
     return (0.0, -1 / c) if bool(np.all(np.less(c, 0))) else (0.0, inf)
 
 
+def _growth(z: Any, c: Any) -> Any:
+    """(exp(c z) - 1) / c, which is z for c = 0."""
+    return z if np.ndim(c) == 0 and bool(np.equal(c, 0)) else np.expm1(c * z) / c
+
+
 def _choose(n: Any, k: Any) -> Any:
     return sp.gammaln(np.add(n, 1)) - sp.gammaln(np.add(k, 1)) - sp.gammaln(np.subtract(n, k) + 1)
 
@@ -90,35 +96,63 @@ def _up(f: Formula) -> Formula:
 
 
 DISTRIBUTIONS: dict[str, Distribution] = {
-    "norm": Distribution("", _normal, sp.ndtr, lambda z: sp.ndtr(-z), sp.log_ndtr),
-    "expon": Distribution("", lambda z: -z, lambda z: -np.expm1(-z), lambda z: np.exp(-z), support=_positive),
-    "uniform": Distribution("", lambda z: 0.0 * z, lambda z: 1.0 * z, support=_unit),
+    "norm": Distribution("", _normal, sp.ndtr, lambda z: sp.ndtr(-z), sp.log_ndtr, ppf=sp.ndtri),
+    "expon": Distribution(
+        "", lambda z: -z, lambda z: -np.expm1(-z), lambda z: np.exp(-z), support=_positive, ppf=lambda q: -np.log1p(-q)
+    ),
+    "uniform": Distribution("", lambda z: 0.0 * z, lambda z: 1.0 * z, support=_unit, ppf=lambda q: 1.0 * q),
     "laplace": Distribution(
         "",
         lambda z: log(0.5) - np.abs(z),
         lambda z: np.where(z > 0, 1 - 0.5 * np.exp(-np.abs(z)), 0.5 * np.exp(-np.abs(z))),
+        ppf=lambda q: np.where(q > 0.5, -np.log(2 * (1 - q)), np.log(2 * q)),
     ),
     "logistic": Distribution(
-        "", lambda z: -z - 2 * np.logaddexp(0, -z), sp.expit, lambda z: sp.expit(-z), lambda z: -np.logaddexp(0, -z)
+        "",
+        lambda z: -z - 2 * np.logaddexp(0, -z),
+        sp.expit,
+        lambda z: sp.expit(-z),
+        lambda z: -np.logaddexp(0, -z),
+        ppf=sp.logit,
     ),
-    "cauchy": Distribution("", lambda z: -log(pi) - np.log1p(z**2), lambda z: 0.5 + np.arctan(z) / pi),
-    "gumbel_r": Distribution("", lambda z: -z - np.exp(-z), lambda z: np.exp(-np.exp(-z)), None, lambda z: -np.exp(-z)),
+    "cauchy": Distribution(
+        "", lambda z: -log(pi) - np.log1p(z**2), lambda z: 0.5 + np.arctan(z) / pi, ppf=lambda q: np.tan(pi * (q - 0.5))
+    ),
+    "gumbel_r": Distribution(
+        "",
+        lambda z: -z - np.exp(-z),
+        lambda z: np.exp(-np.exp(-z)),
+        None,
+        lambda z: -np.exp(-z),
+        ppf=lambda q: -np.log(-np.log(q)),
+    ),
     "gumbel_l": Distribution(
-        "", lambda z: z - np.exp(z), lambda z: -np.expm1(-np.exp(z)), lambda z: np.exp(-np.exp(z))
+        "",
+        lambda z: z - np.exp(z),
+        lambda z: -np.expm1(-np.exp(z)),
+        lambda z: np.exp(-np.exp(z)),
+        ppf=lambda q: np.log(-np.log1p(-q)),
     ),
-    "hypsecant": Distribution("", lambda z: -log(pi) - np.log(np.cosh(z)), lambda z: 2 / pi * np.arctan(np.exp(z))),
+    "hypsecant": Distribution(
+        "",
+        lambda z: -log(pi) - np.log(np.cosh(z)),
+        lambda z: 2 / pi * np.arctan(np.exp(z)),
+        ppf=lambda q: np.log(np.tan(pi / 2 * q)),
+    ),
     "rayleigh": Distribution(
         "",
         lambda z: np.log(z) - z**2 / 2,
         lambda z: -np.expm1(-(z**2) / 2),
         lambda z: np.exp(-(z**2) / 2),
         support=_positive,
+        ppf=lambda q: np.sqrt(-2 * np.log1p(-q)),
     ),
     "maxwell": Distribution(
         "",
         lambda z: 0.5 * log(2 / pi) + 2 * np.log(z) - z**2 / 2,
         lambda z: sp.gammainc(1.5, z**2 / 2),
         support=_positive,
+        ppf=lambda q: np.sqrt(2 * sp.gammaincinv(1.5, q)),
     ),
     "halfnorm": Distribution(
         "",
@@ -126,15 +160,28 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         lambda z: sp.erf(z / sqrt(2)),
         lambda z: sp.erfc(z / sqrt(2)),
         support=_positive,
+        ppf=lambda q: sp.ndtri((1 + q) / 2),
     ),
     "halfcauchy": Distribution(
-        "", lambda z: log(2 / pi) - np.log1p(z**2), lambda z: 2 / pi * np.arctan(z), support=_positive
+        "",
+        lambda z: log(2 / pi) - np.log1p(z**2),
+        lambda z: 2 / pi * np.arctan(z),
+        support=_positive,
+        ppf=lambda q: np.tan(pi / 2 * q),
     ),
     "halflogistic": Distribution(
-        "", lambda z: log(2) - z - 2 * np.log1p(np.exp(-z)), lambda z: np.tanh(z / 2), support=_positive
+        "",
+        lambda z: log(2) - z - 2 * np.log1p(np.exp(-z)),
+        lambda z: np.tanh(z / 2),
+        support=_positive,
+        ppf=lambda q: 2 * np.arctanh(q),
     ),
     "levy": Distribution(
-        "", lambda z: -_LOG_ROOT - 1.5 * np.log(z) - 0.5 / z, lambda z: sp.erfc(np.sqrt(0.5 / z)), support=_positive
+        "",
+        lambda z: -_LOG_ROOT - 1.5 * np.log(z) - 0.5 / z,
+        lambda z: sp.erfc(np.sqrt(0.5 / z)),
+        support=_positive,
+        ppf=lambda q: sp.ndtri(q / 2) ** -2.0,
     ),
     "gamma": Distribution(
         "a",
@@ -142,6 +189,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         lambda z, a: sp.gammainc(a, z),
         lambda z, a: sp.gammaincc(a, z),
         support=_positive,
+        ppf=lambda q, a: sp.gammaincinv(a, q),
     ),
     "erlang": Distribution(
         "a",
@@ -149,6 +197,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         lambda z, a: sp.gammainc(a, z),
         lambda z, a: sp.gammaincc(a, z),
         support=_positive,
+        ppf=lambda q, a: sp.gammaincinv(a, q),
     ),
     "invgamma": Distribution(
         "a",
@@ -156,9 +205,13 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         lambda z, a: sp.gammaincc(a, 1 / z),
         lambda z, a: sp.gammainc(a, 1 / z),
         support=_positive,
+        ppf=lambda q, a: 1 / sp.gammainccinv(a, q),
     ),
     "loggamma": Distribution(
-        "c", lambda z, c: c * z - np.exp(z) - sp.gammaln(c), lambda z, c: sp.gammainc(c, np.exp(z))
+        "c",
+        lambda z, c: c * z - np.exp(z) - sp.gammaln(c),
+        lambda z, c: sp.gammainc(c, np.exp(z)),
+        ppf=lambda q, c: np.log(sp.gammaincinv(c, q)),
     ),
     "chi2": Distribution(
         "df",
@@ -166,6 +219,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         lambda z, df: sp.gammainc(df / 2, z / 2),
         lambda z, df: sp.gammaincc(df / 2, z / 2),
         support=_positive,
+        ppf=lambda q, df: 2 * sp.gammaincinv(df / 2, q),
     ),
     "chi": Distribution(
         "df",
@@ -173,18 +227,21 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         lambda z, df: sp.gammainc(df / 2, z**2 / 2),
         lambda z, df: sp.gammaincc(df / 2, z**2 / 2),
         support=_positive,
+        ppf=lambda q, df: np.sqrt(2 * sp.gammaincinv(df / 2, q)),
     ),
     "nakagami": Distribution(
         "nu",
         lambda z, nu: log(2) + sp.xlogy(nu, nu) - sp.gammaln(nu) + sp.xlogy(2 * nu - 1, z) - nu * z**2,
         lambda z, nu: sp.gammainc(nu, nu * z**2),
         support=_positive,
+        ppf=lambda q, nu: np.sqrt(sp.gammaincinv(nu, q) / nu),
     ),
     "beta": Distribution(
         "a, b",
         lambda z, a, b: sp.xlog1py(b - 1, -z) + sp.xlogy(a - 1, z) - sp.betaln(a, b),
         lambda z, a, b: sp.betainc(a, b, z),
         support=_unit,
+        ppf=lambda q, a, b: sp.betaincinv(a, b, q),
     ),
     "t": Distribution(
         "df",
@@ -193,6 +250,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         ),
         lambda z, df: sp.stdtr(df, z),
         lambda z, df: sp.stdtr(df, -z),
+        ppf=lambda q, df: sp.stdtrit(df, q),
     ),
     "f": Distribution(
         "dfn, dfd",
@@ -206,6 +264,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         lambda z, n, d: sp.fdtr(n, d, z),
         lambda z, n, d: sp.fdtrc(n, d, z),
         support=_positive,
+        ppf=lambda q, n, d: sp.fdtri(n, d, q),
     ),
     "lognorm": Distribution(
         "s",
@@ -214,6 +273,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         lambda z, s: sp.ndtr(-np.log(z) / s),
         lambda z, s: sp.log_ndtr(np.log(z) / s),
         support=_positive,
+        ppf=lambda q, s: np.exp(s * sp.ndtri(q)),
     ),
     "weibull_min": Distribution(
         "c",
@@ -221,12 +281,14 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         lambda z, c: -np.expm1(-(z**c)),
         lambda z, c: np.exp(-(z**c)),
         support=_positive,
+        ppf=lambda q, c: (-np.log1p(-q)) ** (1 / c),
     ),
     "weibull_max": Distribution(
         "c",
         lambda z, c: np.log(c) + sp.xlogy(c - 1, -z) - (-z) ** c,
         lambda z, c: np.exp(-((-z) ** c)),
         support=lambda *_: (-inf, 0.0),
+        ppf=lambda q, c: -((-np.log(q)) ** (1 / c)),
     ),
     "pareto": Distribution(
         "b",
@@ -234,6 +296,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         lambda z, b: 1 - z ** (-b),
         lambda z, b: z ** (-b),
         support=lambda *_: (1.0, inf),
+        ppf=lambda q, b: (1 - q) ** (-1 / b),
     ),
     "lomax": Distribution(
         "c",
@@ -241,16 +304,28 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         lambda z, c: -np.expm1(-c * np.log1p(z)),
         lambda z, c: np.exp(-c * np.log1p(z)),
         support=_positive,
+        ppf=lambda q, c: np.expm1(-np.log1p(-q) / c),
     ),
-    "powerlaw": Distribution("a", lambda z, a: np.log(a) + sp.xlogy(a - 1, z), lambda z, a: z**a, support=_unit),
+    "powerlaw": Distribution(
+        "a",
+        lambda z, a: np.log(a) + sp.xlogy(a - 1, z),
+        lambda z, a: z**a,
+        support=_unit,
+        ppf=lambda q, a: q ** (1 / a),
+    ),
     "fisk": Distribution(
         "c",
         lambda z, c: np.log(c) - (c + 1) * np.log(z) - 2 * np.log1p(z ** (-c)),
         lambda z, c: 1 / (1 + z ** (-c)),
         support=_positive,
+        ppf=lambda q, c: np.exp(sp.logit(q) / c),
     ),
     "triang": Distribution(
-        "c", _triangle, lambda z, c: np.where(z < c, z**2 / c, (z**2 - 2 * z + c) / (c - 1)), support=_unit
+        "c",
+        _triangle,
+        lambda z, c: np.where(z < c, z**2 / c, (z**2 - 2 * z + c) / (c - 1)),
+        support=_unit,
+        ppf=lambda q, c: np.where(q < c, np.sqrt(c * q), 1 - np.sqrt((1 - c) * (1 - q))),
     ),
     "skewnorm": Distribution("a", lambda z, a: log(2) + _normal(z) + sp.log_ndtr(a * z)),
     "exponnorm": Distribution(
@@ -260,6 +335,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         "beta",
         lambda z, b: np.log(0.5 * b) - sp.gammaln(1 / b) - np.abs(z) ** b,
         lambda z, b: 0.5 + np.sign(z) / 2 * sp.gammainc(1 / b, np.abs(z) ** b),
+        ppf=lambda q, b: np.sign(q - 0.5) * sp.gammaincinv(1 / b, np.abs(2 * q - 1)) ** (1 / b),
     ),
     "invgauss": Distribution(
         "mu",
@@ -278,12 +354,14 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         _truncated,
         lambda z, a, b: (sp.ndtr(z) - sp.ndtr(a)) / (sp.ndtr(b) - sp.ndtr(a)),
         support=lambda a, b: (a, b),
+        ppf=lambda q, a, b: sp.ndtri(sp.ndtr(a) + q * (sp.ndtr(b) - sp.ndtr(a))),
     ),
     "truncexpon": Distribution(
         "b",
         lambda z, b: -z - np.log(-np.expm1(-b)),
         lambda z, b: np.expm1(-z) / np.expm1(-b),
         support=lambda b: (0.0, b),
+        ppf=lambda q, b: -np.log1p(q * np.expm1(-b)),
     ),
     "vonmises": Distribution("kappa", lambda z, k: k * (np.cos(z) - 1) - log(2 * pi) - np.log(sp.i0e(k))),
     "genextreme": Distribution(
@@ -291,6 +369,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         lambda z, c: (1 - c) * _extreme(z, c) - np.exp(_extreme(z, c)),
         lambda z, c: np.exp(-np.exp(_extreme(z, c))),
         support=_extreme_support,
+        ppf=lambda q, c: -_growth(np.log(-np.log(q)), c),
     ),
     "genpareto": Distribution(
         "c",
@@ -298,6 +377,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         lambda z, c: -np.expm1(-_pareto(z, c)),
         lambda z, c: np.exp(-_pareto(z, c)),
         support=_pareto_support,
+        ppf=lambda q, c: _growth(-np.log1p(-q), c),
     ),
     "poisson": Distribution(
         "mu",

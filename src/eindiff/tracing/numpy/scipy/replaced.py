@@ -53,10 +53,6 @@ def _known(loaded: frozenset[str]) -> dict[int, Any]:
         elif module == "stats.multivariate_normal" and "scipy.stats" in loaded:
             owner = sys.modules["scipy.stats"].multivariate_normal
             methods.setdefault(id(owner), (owner, {}))[1][last] = _for_traced(getattr(owner, last), function)
-    if "scipy.stats" in loaded:
-        for name in DISTRIBUTIONS:
-            original = getattr(sys.modules["scipy.stats"], name)
-            found[id(original)] = Traceable(original, name)
     return found | {key: _Methods(*pair) for key, pair in methods.items()}
 
 
@@ -67,6 +63,8 @@ def replaced(value: Any) -> Any:
     """What is seen in the place of an object of SciPy; itself if nothing is."""
     if type(value).__name__ in ("rv_continuous_frozen", "rv_discrete_frozen"):
         return Traceable(sys.modules["scipy.stats"].__dict__[value.dist.name], value.dist.name, value.args, value.kwds)
+    if (name := getattr(value, "name", None)) in DISTRIBUTIONS and hasattr(value, "logcdf"):  # it may be a copy
+        return Traceable(value, name)
     if hasattr(value, "tocoo"):
         return Sparse(value)
     return _known(frozenset(name for name in _MODULES if name in sys.modules)).get(id(value), value)

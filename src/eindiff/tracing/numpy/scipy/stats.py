@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from eindiff.core.errors import EindiffError
+from eindiff.tracing.numpy.composite import discrete
 from eindiff.tracing.numpy.scipy.distributions import DISTRIBUTIONS, Distribution
 from eindiff.tracing.numpy.traced_array import TracedArray, has_traced
 from eindiff.tracing.unsupported import RANDOM
 
-METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf")
+METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "median", "interval")
 
 
 class Traceable:
@@ -36,7 +37,11 @@ class Traceable:
                 return getattr(self._original, name)(*args, **keywords)
             if name.lstrip("_") not in METHODS:
                 known = f"only {', '.join(METHODS)} have a symbolic form"
-                raise EindiffError(f"scipy.stats.{self._name}.{name} of symbolic arrays: {known}", "tracing")
+                raise EindiffError(f"scipy.stats.{self._name}.{name} of symbolic arrays: {known}")
+            if DISTRIBUTIONS[self._name].is_discrete and name in ("ppf", "isf", "median"):
+                return discrete(getattr(self._original, name), *args, **keywords)
+            if name == "median":
+                return _asked("ppf", self._name, 0.5, *args, **keywords)
             return _asked(name.lstrip("_"), self._name, *args, **keywords)
 
         found = getattr(self._original, name)
@@ -46,10 +51,16 @@ class Traceable:
 def _asked(method: str, name: str, x: Any, *args: Any, **keywords: Any) -> Any:
     """A function of a distribution at x."""
     row = DISTRIBUTIONS[name]
+    if method == "interval":
+        return tuple([_asked("ppf", name, 0.5 + sign * _real(x) / 2, *args, **keywords) for sign in (-1, 1)])
     names = [part.strip() for part in row.shapes.split(",") if part.strip()]
     given = dict(zip([*names, "loc", "scale"], args, strict=False)) | keywords
     shapes = [_real(given[part]) for part in names]
     loc, scale = _real(given.get("loc", 0.0)), _real(given.get("scale", 1.0))
+    if method in ("ppf", "isf"):
+        if row.ppf is None:
+            raise EindiffError(f"scipy.stats.{name}.{method} of symbolic arrays has no form; cdf and logpdf have one")
+        return loc + scale * row.ppf(_real(x) if method == "ppf" else 1 - _real(x), *shapes)
     z = _real(x) - loc if row.is_discrete else (_real(x) - loc) / scale
     kind = method.replace("pmf", "pdf")
     if kind.endswith("pdf"):
