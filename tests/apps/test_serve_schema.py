@@ -10,7 +10,7 @@ from schemathesis import checks
 from eindiff.apps.page.app import make_app
 from eindiff.apps.page.workers import Workers
 
-WORKERS = Workers(2, 2.0)
+WORKERS = Workers(2, 10.0)
 APP = make_app(WORKERS, lambda event, **fields: None)
 SCHEMA = schemathesis.openapi.from_dict(APP.openapi())
 SCHEMA.app = APP

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
@@ -17,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from eindiff.apps.page import limits, models
 from eindiff.apps.page.examples import GROUPS, functions
+from eindiff.apps.page.hosts import Hosts
 from eindiff.apps.page.workers import Reply, Workers
 from eindiff.version import __version__
 
@@ -41,10 +43,12 @@ TYPES = {
 }  # fmt: skip
 REASONS = {
     400: "The request is not one of HTTP with JSON.",
+    403: "The page is not served under the name that was asked for.",
     504: "The time limit was reached.",
     411: "The length of the request is not given.",
     413: "The request is too long.",
     422: "The expression, or something else in the request, cannot be used.",
+    429: "Too many requests of this client wait.",
     503: "Too many requests at the moment.",
 }
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -61,8 +65,11 @@ def log(event: str, **fields: Any) -> None:
     print(json.dumps({"time": f"{stamp}Z", "event": event, **fields}), file=sys.stderr, flush=True)
 
 
-def make_app(workers: Workers, log: Callable[..., None] = log) -> FastAPI:
-    """The application, with workers that are started and stopped with it, unless they are started already."""
+def make_app(workers: Workers, log: Callable[..., None] = log, hosts: Hosts | None = None) -> FastAPI:
+    """The application, with workers that are started and stopped with it, unless they are started already.
+
+    Requests under other names than `hosts` allows are refused.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -83,19 +90,19 @@ def make_app(workers: Workers, log: Callable[..., None] = log) -> FastAPI:
     _add_tasks(app, workers)
     _add_facts(app, workers)
     _add_page(app)
-    app.middleware("http")(_guarded(log))
+    app.middleware("http")(_guarded(log, hosts))
     return app
 
 
 # Around every request
 
 
-def _guarded(log: Callable[..., None]) -> Callable[[Request, Handler], Awaitable[Response]]:
-    """Security headers, the limit on the length of a request, and a line in the log."""
+def _guarded(log: Callable[..., None], hosts: Hosts | None) -> Callable[[Request, Handler], Awaitable[Response]]:
+    """Security headers, the names of the server, the limit on the length of a request, and a line in the log."""
 
     async def guarded(request: Request, call: Handler) -> Response:
         began = time.perf_counter()
-        refusal = _too_long(request)
+        refusal = _too_long(request) if hosts is None else _misnamed(request, hosts) or _too_long(request)
         response = await call(request) if refusal is None else refusal
         response.headers.update(HEADERS)
         response.headers.setdefault("Cache-Control", "no-store" if request.url.path.startswith("/api") else "no-cache")
@@ -106,6 +113,13 @@ def _guarded(log: Callable[..., None]) -> Callable[[Request, Handler], Awaitable
         return response
 
     return guarded
+
+
+def _misnamed(request: Request, hosts: Hosts) -> Response | None:
+    """What is answered to a request under a name that is not one of the server's: somebody else's page may send it."""
+    if hosts.allows(request.headers.get("host", "")):
+        return None
+    return problem(403, REASONS[403], hint="`eindiff serve` with --allow-host and the name serves it")
 
 
 def _too_long(request: Request) -> Response | None:
@@ -120,7 +134,7 @@ def _too_long(request: Request) -> Response | None:
 
 def problem(status: int, message: str, **more: Any) -> Response:
     """An error as the model `Problem`."""
-    headers = {"Retry-After": "2"} if status == 503 else {}
+    headers = {"Retry-After": "2"} if status in (429, 503) else {}
     made = models.Problem(message=message, **more)
     body = json.dumps(made.model_dump(), ensure_ascii=False).encode("utf-8", "replace")  # a lone surrogate has no code
     return Response(body, status, headers, "application/json")
@@ -148,20 +162,39 @@ def _add_errors(app: FastAPI) -> None:
 # The API
 
 
+async def _left(request: Request) -> None:
+    """Wait until the client closes the connection: its page asks something else, or a person has stopped it."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 def _add_tasks(app: FastAPI, workers: Workers) -> None:
     """What workers do."""
 
-    async def ask(kind: str, body: models.Strict) -> Response:
-        reply: Reply = await workers.ask(kind, body.model_dump())
+    said = {"Limits": ", ".join(f"{name}={value:g}" for name, value in workers.limits.items())}
+
+    async def ask(kind: str, body: models.Strict, request: Request) -> Response:
+        address = request.client.host if request.client else ""
+        name = request.headers.get("x-client", "")[: limits.LONGEST_NAME]
+        work = asyncio.ensure_future(workers.ask(kind, body.model_dump(), address, name))
+        gone = asyncio.ensure_future(_left(request))
+        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        gone.cancel()
+        if not work.done():
+            work.cancel()
+            return problem(503, "nobody waits for the answer")
+        reply: Reply = work.result()
         if reply.status != 200:
-            return problem(reply.status, **reply.data)
-        return Response(reply.body, media_type="application/json")
+            made = problem(reply.status, **reply.data)
+            made.headers.update(said)
+            return made
+        return Response(reply.body, headers=said, media_type="application/json")
 
-    def task(kind: str, request: type[models.Strict], answer: type, summary: str) -> None:
-        async def endpoint(body: Any) -> Response:
-            return await ask(kind, body)
+    def task(kind: str, asked: type[models.Strict], answer: type, summary: str) -> None:
+        async def endpoint(body: Any, request: Any) -> Response:
+            return await ask(kind, body, request)
 
-        endpoint.__annotations__ = {"body": request, "return": Response}
+        endpoint.__annotations__ = {"body": asked, "request": Request, "return": Response}
         app.post(
             f"/api/{kind}", response_model=answer, responses=PROBLEMS, summary=summary, operation_id=kind,
             name=kind,
@@ -187,6 +220,7 @@ def _add_facts(app: FastAPI, workers: Workers) -> None:
     @app.get("/api/settings", operation_id="settings", summary="Limits, and the functions of the language")
     async def settings() -> models.Settings:
         names = {name.lower(): value for name, value in vars(limits).items() if isinstance(value, int)}
+        names["slow_at_once"] = workers.turns.most_slow_each
         return models.Settings(version=__version__, time_limit=workers.seconds, limits=names, functions=functions())
 
     @app.get("/api/health", operation_id="health", summary="Whether the server answers")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eindiff.apps.page import limits
+from eindiff.apps.page.hosts import Hosts
 
 MISSING = "eindiff: the page needs FastAPI and uvicorn, which are not installed: pip install 'eindiff[serve]'"
 SPARE = 2  # workers more than cores, so that a few long requests do not hold up the short ones
@@ -32,6 +33,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--workers", type=_count, metavar="N", help="processes that do the work (two more than there are cores)"
     )
+    made.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME",
+        help="a name that others reach the page under, as eindiff.example.org, or .example.org for all below it; "
+        "may be given several times. Addresses and this machine's own name are allowed",
+    )  # fmt: skip
     made.add_argument("--no-open", action="store_true", help="do not open a browser")
     made.add_argument("--log", action="store_true", help="a line of JSON a request, also for this machine only")
     return made
@@ -124,8 +130,8 @@ def _run(listening: socket.socket, found: argparse.Namespace) -> None:
     _log_errors(say)
     workers = Workers(found.workers or cores() + SPARE, found.time_limit, log=say)
     config = uvicorn.Config(
-        make_app(workers, say), log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=2,
-        limit_concurrency=2000, ws="none",
+        make_app(workers, say, Hosts([*found.allow_host, found.host])), log_config=None, access_log=False,
+        server_header=False, timeout_graceful_shutdown=2, limit_concurrency=2000, ws="none",
     )  # fmt: skip
     try:
         Server(config).run(sockets=[listening])

@@ -353,7 +353,7 @@ class Health(BaseModel):
 
 
 class Problem(BaseModel):
-    """Why there is no answer. Status 422 for what is asked, 413 for its length, 504 for time, 503 if busy."""
+    """Why there is no answer. Status 422 for what is asked, 413 for its length, 504 for time, 503 and 429 if busy."""
 
     message: str = Field(description="What is wrong, in the notation of the user; one line, no caret.")
     field: str = Field("", description="`expression`, `declarations`, `wrt`, another field, or empty.")
@@ -362,6 +362,7 @@ class Problem(BaseModel):
     line: int | None = Field(None, description="Line of the field, from 1.")
     column: int | None = Field(None, description="Column in that line, from 1, in characters.")
     hint: str = Field("", description="What to try instead; may be empty.")
+    limit: float | None = Field(None, description="The seconds that a request may take, if it took longer.")
     variables: list[VariableData] = Field(
         default_factory=list,
         description="The variables of an expression that reads well but does not fit together, so that their kinds can "

@@ -20,10 +20,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
+from threading import Lock
 from typing import Any
 
 from eindiff.apps.page import limits
 from eindiff.apps.page.reading import ProblemError
+from eindiff.apps.page.turns import Job, Turns, is_slow
 from eindiff.core.errors import EindiffError
 
 STARTING = 60.0  # seconds that a new one may take until it can work
@@ -33,8 +35,8 @@ REQUESTS = 2000  # that a worker answers before it is replaced, so that what it 
 SINGLE = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 PRELOAD = "eindiff.apps.page.warm"
 
-SLOW = "try a lower order, fewer variables, or `eindiff serve` with a longer --time-limit on a machine of your own"
 BUSY = "too many requests at the moment; try again soon"
+BUSY_HINT = "wait for an answer, or stop one of them"
 
 Log = Callable[..., None]
 
@@ -48,9 +50,9 @@ class Reply:
     lasting: bool = False  # whether the same request gets the same reply again
 
     @staticmethod
-    def problem(status: int, message: str) -> Reply:
+    def problem(status: int, message: str, **more: Any) -> Reply:
         """Why there is no answer."""
-        return Reply(status, json.dumps({"message": message}).encode())
+        return Reply(status, json.dumps({"message": message, **more}).encode())
 
     @property
     def size(self) -> int:
@@ -62,6 +64,14 @@ class Reply:
         """What the JSON says."""
         found: dict[str, Any] = json.loads(self.body)
         return found
+
+
+def slow_hint(ask: Mapping[str, Any]) -> str:
+    """What to try if a request takes too long."""
+    order = ["a lower order"] if ask.get("order", 1) > 1 else []
+    variables = ["fewer variables"] if len(ask.get("wrt", ())) != 1 else []
+    own = "`eindiff serve` with a longer --time-limit on a machine of your own"
+    return f"try {', '.join([*order, *variables, 'a shorter expression'])}, or {own}"
 
 
 # In the process of a worker
@@ -151,10 +161,13 @@ class Worker:
             if not self._is_ready:
                 raise EOFError
 
-    def ask(self, kind: str, ask: Mapping[str, Any], seconds: float) -> tuple[int, bytes, str] | None:
-        """The reply; None if there is none in time. A process that ended is an EOFError or an OSError."""
+    def send(self, kind: str, ask: Mapping[str, Any]) -> None:
+        """Begin with a request. A process that ended is an EOFError or an OSError, here and below."""
         self._pipe.send((kind, ask))
         self.answered += 1
+
+    def receive(self, seconds: float) -> tuple[int, bytes, str] | None:
+        """The reply; None if there is none in time."""
         return self._pipe.recv() if self._pipe.poll(seconds) else None
 
     def kill(self) -> None:
@@ -185,15 +198,17 @@ class Workers:
         log: Log | None = None,
     ) -> None:  # fmt: skip
         self.count, self.seconds, self.memory = count, seconds, memory
+        self.turns = Turns(count)
         self._most = queue * count
         self._log = log or (lambda event, **fields: None)
+        self._lock = Lock()  # for the turns, and for who works on what
+        self._at: dict[Job, Worker] = {}
         self._idle: SimpleQueue[Worker | None] = SimpleQueue()  # None: one that has to be started
         self._alive: set[Worker] = set()
         self._threads = ThreadPoolExecutor(count, "eindiff")
         self._answers: OrderedDict[bytes, Reply] = OrderedDict()
         self._kept = 0  # bytes of these
         self._stopped = True
-        self.asked = 0  # requests that wait or are worked on
 
     @property
     def is_started(self) -> bool:
@@ -203,12 +218,17 @@ class Workers:
     @property
     def busy(self) -> int:
         """How many are at work."""
-        return min(self.asked, self.count)
+        return len(self.turns.running)
 
     @property
     def waiting(self) -> int:
         """How many requests wait for one."""
-        return max(0, self.asked - self.count)
+        return len(self.turns)
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """What a client may have: seconds for a request, slow requests at once, and requests that wait."""
+        return {"seconds": self.seconds, "slow": self.turns.most_slow_each, "waiting": limits.OWN_QUEUE}
 
     def start(self) -> None:
         """Start all of them, and wait until they answer."""
@@ -256,25 +276,44 @@ class Workers:
         for worker in list(self._alive):
             self._ended(worker)
 
-    async def ask(self, kind: str, ask: dict[str, Any]) -> Reply:
-        """The reply to a request: at once if it is known or too many wait."""
+    async def ask(self, kind: str, ask: dict[str, Any], address: str = "", name: str = "") -> Reply:
+        """The reply to a request of a client: at once if it is known or too many wait. Cancelled, work on it ends."""
         key = sha256(json.dumps([kind, ask], sort_keys=True).encode()).digest()
         if (known := self._answers.get(key)) is not None:
             self._answers.move_to_end(key)
             return known
-        if self._stopped or self.asked >= self._most + self.count:
+        job = Job(kind, ask, address, name, is_slow(kind, ask))
+        if (refusal := self._refusal(job)) is not None:
             self._log("refused", waiting=self.waiting)
-            return Reply.problem(503, BUSY)
-        self.asked += 1
+            return refusal
+        with self._lock:
+            self.turns.put(job)
+        self._run()
         try:
-            reply = await asyncio.get_running_loop().run_in_executor(
-                self._threads, self._reply, kind, ask, time.monotonic()
-            )
-        finally:
-            self.asked -= 1
+            reply: Reply = await asyncio.shield(asyncio.wrap_future(job.reply))
+        except asyncio.CancelledError:
+            asyncio.get_running_loop().call_later(limits.GRACE, self._kill, job)
+            with self._lock:
+                job.is_stopped = True
+            raise
         if reply.lasting:
             self._keep(key, reply)
         return reply
+
+    def _refusal(self, job: Job) -> Reply | None:
+        """What is answered if too many requests wait, of all or of one client."""
+        if self._stopped or self.busy + self.waiting >= self._most + self.count:
+            return Reply.problem(503, BUSY)
+        if self.turns.of(job.address) >= limits.OWN_QUEUE:
+            most = f"{limits.OWN_QUEUE} of your requests wait already, the most here"
+            return Reply.problem(429, most, hint=BUSY_HINT)
+        return None
+
+    def _kill(self, job: Job) -> None:
+        """End the work on a request that nobody waits for; what ends soon by itself has done so."""
+        with self._lock:
+            if job in self._at:
+                self._at[job].kill()
 
     def _keep(self, key: bytes, reply: Reply) -> None:
         """Keep an answer, and forget those that were not asked for lately."""
@@ -285,42 +324,89 @@ class Workers:
         while self._kept > limits.CACHE:
             self._kept -= self._answers.popitem(last=False)[1].size
 
-    def _reply(self, kind: str, ask: dict[str, Any], since: float) -> Reply:
-        """Ask a free worker, and put it or another one back."""
-        began = time.monotonic()
-        if self._stopped or began - since > limits.WAIT:
-            self._log("refused", waited=round(began - since, 3))
+    def _run(self) -> None:
+        """Begin with all requests whose turn it is."""
+        while True:
+            with self._lock:
+                job = self.turns.next()
+            if job is None:
+                return
+            try:
+                self._threads.submit(self._work, job)
+            except RuntimeError:  # they are shut down
+                self._done(job, Reply.problem(503, BUSY))
+
+    def _work(self, job: Job) -> None:
+        reply: Reply | None = Reply.problem(503, BUSY)
+        try:
+            reply = self._reply(job)
+        finally:
+            if reply is not None:
+                self._done(job, reply)
+            self._run()
+
+    def _done(self, job: Job, reply: Reply) -> None:
+        with self._lock:
+            self.turns.running.discard(job)
+        job.reply.set_result(reply)
+
+    def _reply(self, job: Job) -> Reply | None:
+        """Ask a free worker, and put it or another one back; None if the request has to wait for its turn again."""
+        waited = time.monotonic() - job.since
+        if self._stopped or job.is_stopped or waited > limits.WAIT:
+            self._log("refused", waited=round(waited, 3))
             return Reply.problem(503, BUSY)
         worker = self._idle.get()
         try:
             worker = worker or self._started()
             worker.wait()
+            with self._lock:
+                self._at[job] = worker
             began = time.monotonic()
-            found = worker.ask(kind, ask, self.seconds)
+            found, goes_on = self._asked(worker, job)
         except (EOFError, OSError):
             if worker is None:
                 self._idle.put(None)
                 self._log("worker missing")
                 return Reply.problem(503, BUSY)
-            self._replace(worker, "died", kind)
-            if self._stopped:
+            self._replace(worker, job, "stopped" if job.is_stopped else "died")
+            if self._stopped or job.is_stopped:
                 return Reply.problem(503, BUSY)
             return Reply.problem(422, "this is too much here: the process that worked on it ended")
+        seconds = round(time.monotonic() - began, 3)
         if found is None:
-            self._replace(worker, "killed", kind, seconds=round(time.monotonic() - began, 3))
+            self._replace(worker, job, "killed" if goes_on else "interrupted", seconds=seconds)
             # not 408, after which browsers send a request again by themselves
-            return Reply.problem(504, f"this takes longer than {self.seconds:g} s, the limit here; {SLOW}")
+            message = f"this takes longer than {self.seconds:g} s, the limit here"
+            return Reply.problem(504, message, hint=slow_hint(job.ask), limit=self.seconds) if goes_on else None
         status, body, trouble = found
         if trouble or worker.answered >= REQUESTS:
-            self._replace(worker, "replaced", kind, reason=trouble or "age")
+            self._replace(worker, job, "replaced", reason=trouble or "age")
         else:
+            self._free(job)
             self._idle.put(worker)
         return Reply(status, body, lasting=status < 500 and not trouble)
 
-    def _replace(self, worker: Worker, event: str, kind: str, **fields: Any) -> None:
+    def _asked(self, worker: Worker, job: Job) -> tuple[tuple[int, bytes, str] | None, bool]:
+        """The reply, and whether the request had all its time: a quick one that is slow may have to wait again."""
+        worker.send(job.kind, job.ask)
+        first = self.seconds if job.is_slow else min(limits.QUICK, self.seconds)
+        found = worker.receive(first)
+        if found is not None or first == self.seconds:
+            return found, True
+        with self._lock:
+            goes_on = self.turns.slowed(job)
+        return (worker.receive(self.seconds - first), True) if goes_on else (None, False)
+
+    def _free(self, job: Job) -> None:
+        with self._lock:
+            self._at.pop(job, None)
+
+    def _replace(self, worker: Worker, job: Job, event: str, **fields: Any) -> None:
         pid = worker.process.pid
+        self._free(job)
         self._ended(worker)
-        self._log(f"worker {event}", kind=kind, pid=pid, **fields)
+        self._log(f"worker {event}", kind=job.kind, pid=pid, **fields)
         try:
             self._idle.put(self._started())
         except (EOFError, OSError):
