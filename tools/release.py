@@ -1,7 +1,8 @@
 """Build the wheel and the source archive, and try them as a user would: `make release`.
 
-The version is that of the tag, if there is one. Both are built twice and compared byte by byte. The wheel is installed into an empty environment for each interpreter,
-with the newest and with the lowest versions of what it needs, and derives something there.
+The version is that of the tag, if there is one. Both are built twice and compared byte by byte. The wheel is installed
+into an empty environment for each interpreter, with the newest and with the lowest versions of what it needs, and
+derives something there.
 """
 
 from __future__ import annotations

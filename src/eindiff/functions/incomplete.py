@@ -49,7 +49,7 @@ def _psi(order: int, x: Any) -> Any:
 def _order(name: str, k: Expr) -> int:
     found = coefficient_of(k)
     if found is None:
-        raise EindiffError(f"{name}: how often it is differentiated is a number")
+        raise EindiffError(f"{name}: how often it is differentiated is a number", "options")
     return int(found)
 
 

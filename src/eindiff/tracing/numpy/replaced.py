@@ -204,7 +204,9 @@ class _Joined:
         if not has_traced(parts):
             return buffer(self._original[key])
         if isinstance(parts[0], str):
-            raise EindiffError(f"np.r_[{parts[0]!r}, ...] of symbolic arrays: use np.concatenate or np.stack")
+            raise EindiffError(
+                f"np.r_[{parts[0]!r}, ...] of symbolic arrays: use np.concatenate or np.stack", "tracing"
+            )
         parts = [np.r_[part] if isinstance(part, slice) else np.atleast_1d(part) for part in parts]
         if self._axis < 0:
             parts = [part[:, None] if np.ndim(part) == 1 else part for part in parts]

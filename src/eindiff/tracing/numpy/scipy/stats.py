@@ -37,7 +37,7 @@ class Traceable:
                 return getattr(self._original, name)(*args, **keywords)
             if name.lstrip("_") not in METHODS:
                 known = f"only {', '.join(METHODS)} have a symbolic form"
-                raise EindiffError(f"scipy.stats.{self._name}.{name} of symbolic arrays: {known}")
+                raise EindiffError(f"scipy.stats.{self._name}.{name} of symbolic arrays: {known}", "tracing")
             if DISTRIBUTIONS[self._name].is_discrete and name in ("ppf", "isf", "median"):
                 return discrete(getattr(self._original, name), *args, **keywords)
             if name == "median":
@@ -59,7 +59,9 @@ def _asked(method: str, name: str, x: Any, *args: Any, **keywords: Any) -> Any:
     loc, scale = _real(given.get("loc", 0.0)), _real(given.get("scale", 1.0))
     if method in ("ppf", "isf"):
         if row.ppf is None:
-            raise EindiffError(f"scipy.stats.{name}.{method} of symbolic arrays has no form; cdf and logpdf have one")
+            raise EindiffError(
+                f"scipy.stats.{name}.{method} of symbolic arrays has no form; cdf and logpdf have one", "tracing"
+            )
         return loc + scale * row.ppf(_real(x) if method == "ppf" else 1 - _real(x), *shapes)
     z = _real(x) - loc if row.is_discrete else (_real(x) - loc) / scale
     kind = method.replace("pmf", "pdf")
