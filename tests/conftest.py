@@ -10,6 +10,7 @@ import pytest
 
 import eindiff as ed
 from eindiff.core import nodes
+from eindiff.functions.define import forget
 from eindiff.planning import tuning
 from eindiff.structure.compile import _compiled
 from spec import assert_canonical_node
@@ -27,6 +28,13 @@ def pytest_configure() -> None:
         return node
 
     nodes.unlisted = checked
+
+
+@pytest.fixture(autouse=True)
+def own_functions_go() -> Iterator[None]:
+    """Functions that a test defines are gone after it."""
+    yield
+    forget()
 
 
 @pytest.fixture(autouse=True)

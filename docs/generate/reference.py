@@ -14,7 +14,7 @@ SOURCE = Path(ed.__file__).parent
 
 # Pages, and the names on them; functions of arrays are all the others.
 GROUPS = {
-    "declare": ("Declare", "scalar vector matrix symmetric tensor einsum eye ones zeros indices Expr variables"),
+    "declare": ("Declare", "scalar vector matrix symmetric tensor einsum eye ones zeros indices define Expr variables"),
     "derive": (
         "Derive",
         "derivative gradient jacobian hessian hvp vjp jvp hessian_diagonal laplacian quadratic_form cut symbolic"

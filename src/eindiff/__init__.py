@@ -14,6 +14,7 @@ from eindiff.facts import rules as _fact_rules  # noqa: F401
 from eindiff.functions import operators as _operators  # noqa: F401 (importing it installs Python's operators)
 from eindiff.functions import rules as _rules  # noqa: F401 (importing it registers the rewrite rules)
 from eindiff.functions.declarations import indices, matrix, scalar, symmetric, tensor, vector
+from eindiff.functions.define import define
 from eindiff.functions.elementwise import (  # fmt: skip
     abs,
     arccos,
@@ -163,7 +164,7 @@ _METHODS_LATER = {
         "__array__", "__array_function__", "__array_ufunc__", "__bool__", "__float__", "__index__", "__int__",
         "__setitem__", "_compare", "_numpy_attribute",
     ),
-    ("eindiff.text.write.to_text", "EXPRESSION_TEXTS"): ("_readable", "_repr_latex_"),
+    ("eindiff.text.write.to_text", "EXPRESSION_TEXTS"): ("__str__", "_readable", "_repr_latex_"),
 }  # fmt: skip
 
 
@@ -212,6 +213,7 @@ __all__ = [
     "cumsum",
     "curl",
     "cut",
+    "define",
     "derivative",
     "det",
     "diag",

@@ -140,7 +140,11 @@ def written(source: str, count: int = 1, others: Mapping[str, str] | None = None
 
 
 def _valued(source: str) -> Callable[..., Any]:
-    """A function of NumPy, or of scipy.special, by its name in programs."""
+    """A function of NumPy, or of scipy.special, by its name or its formula in programs."""
+    if "{" in source:
+        text = source.format("x[0]", "x[1]")
+        formula: Callable[..., Any] = eval(f"lambda *x: {text}", {"np": np, "special": special})
+        return formula
     module, _, name = source.partition(".")
     return getattr(np, name) if module == "np" else lambda *args: getattr(special, name)(*args)
 

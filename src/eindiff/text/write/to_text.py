@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Expr, Map, plain, variables
+from eindiff.core.nodes import Expr, Map, plain, topological, variables
 from eindiff.core.rebuild import rebuild, with_children
+from eindiff.core.representation import SHOWN_NODES
 from eindiff.core.sizes import names as size_names
 from eindiff.text.write.document import document
 from eindiff.text.write.latex import LatexStyle
@@ -123,8 +124,14 @@ def repr_latex(expr: Expr) -> str:
     return f"$\\displaystyle {to_text(expr, style='latex')}$"
 
 
+def printed(expr: Expr) -> str:
+    """What `print` shows: matrix notation; of large expressions the beginning, in einsum notation."""
+    return to_text(expr) if len(topological([expr])) <= SHOWN_NODES else repr(expr)
+
+
 # What `eindiff` gives to the class of expressions
 EXPRESSION_TEXTS: dict[str, Callable[[Expr], str]] = {
+    "__str__": printed,
     "_repr_latex_": repr_latex,
     "_readable": lambda expr: to_text(expr),
 }
