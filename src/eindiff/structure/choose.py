@@ -12,6 +12,7 @@ from eindiff.planning import tuning
 from eindiff.structure.axes import Core, Layout
 from eindiff.structure.bands import band_of
 from eindiff.structure.grid import Grid
+from eindiff.structure.quotients import Quotient
 from eindiff.structure.solvers import solver as limits
 from eindiff.structure.solvers.banded import Banded
 from eindiff.structure.solvers.blocks import Blocks, Diagonal, Matrices
@@ -27,6 +28,7 @@ from eindiff.structure.terms import Array, Term
 from eindiff.structure.words import words
 
 SMALL_BLOCK = 64  # rows of blocks whose inverses are written down
+MOST_FIRST = 2  # variables that eliminations may begin with
 NARROW = 64  # diagonals of a band, for which no other way is looked for
 
 
@@ -35,9 +37,10 @@ def candidates(grid: Grid, facts: Known) -> list[Solver]:
     found = _single(grid, facts) if len(grid.rows) == 1 else _several(grid, facts)
 
     def order(one: Solver) -> tuple:
-        if isinstance(one, Iterative):
-            return False, True, 0.0
-        return one.nbytes > limits.LIMIT, False, one.flops * (tuning.STRUCTURE_BONUS if one.is_dense else 1)
+        flops = one.flops * (tuning.STRUCTURE_BONUS if one.is_dense else 1)
+        if isinstance(one, Iterative):  # where nothing says how many steps it takes, it is the last that is possible
+            return False, not one.has_places, flops
+        return one.nbytes > limits.LIMIT, False, flops
 
     return sorted(found, key=order)
 
@@ -45,6 +48,11 @@ def candidates(grid: Grid, facts: Known) -> list[Solver]:
 def choose(grid: Grid, facts: Known) -> Solver:
     """The best way to solve with a square operator."""
     return candidates(grid, facts)[0]
+
+
+def _direct(grid: Grid, facts: Known) -> Solver:
+    """The best way without iterations."""
+    return next(one for one in candidates(grid, facts) if not isinstance(one, Iterative))
 
 
 # One variable
@@ -183,12 +191,24 @@ def _schur_complements(grid: Grid, diagonal: Sequence[Solver], facts: Known) -> 
     for size in range(1, count if count <= tuning.VARIABLES_LIMIT else 2):
         for first in combinations(easy, size):
             if not _are_coupled(grid, first):
-                rest = [k for k in range(count) if k not in first]
-                if all(map(_has_small_blocks, [diagonal[k] for k in first])) and is_sparse(grid, first, rest):
-                    yield SparseSchur(grid, first, [diagonal[k] for k in first], facts, choose)
                 solver = diagonal[first[0]] if size == 1 else Separate([diagonal[k] for k in first])
                 yield Schur(grid, first, solver, facts)
+    yield from _sparse_complements(grid, diagonal, easy, facts)
     yield from _nested(grid, easy, facts)
+
+
+def _sparse_complements(
+    grid: Grid, diagonal: Sequence[Solver], easy: Sequence[int], facts: Known
+) -> Iterator[Solver]:
+    """Ways that begin with one variable in small blocks, with those whose blocks meet the fewest others."""
+    others = {k: [j for j in range(len(diagonal)) if j != k] for k in easy}
+    possible = [k for k in easy if _has_small_blocks(diagonal[k]) and is_sparse(grid, [k], others[k])]
+    if not possible:
+        return
+    quotient = Quotient(grid)
+    met = {k: float((quotient.degrees(k, others[k]).sum(axis=1).astype(float) ** 2).sum()) for k in possible}
+    for k in sorted(possible, key=met.__getitem__)[:MOST_FIRST]:
+        yield SparseSchur(quotient, k, diagonal[k], facts, _direct)
 
 
 def _nested(grid: Grid, easy: Sequence[int], facts: Known) -> Iterator[Solver]:

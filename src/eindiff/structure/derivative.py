@@ -207,10 +207,11 @@ class Derivative:
         """With a multiple of the identity added, which keeps the structure."""
         self._square("damping")
         damping = finite_number(damping, "damping is a number")
+        if not damping:
+            return self
         grid = self._grid
-        if damping:
-            for k, shape in enumerate(grid.rows):
-                grid = grid.with_terms(k, k, [identity(shape, damping)])
+        for k, shape in enumerate(grid.rows):
+            grid = grid.with_terms(k, k, [identity(shape, damping)])
         return Derivative(grid, Known(self._facts.symmetric, self._facts.psd and damping >= 0), self.name)
 
     def operator(self, rows: int) -> Derivative:
@@ -269,7 +270,7 @@ class Derivative:
         self._square("solving")
         damping = finite_number(damping, "damping is a number")
         if damping not in self._solvers:
-            damped = self.damped(damping) if damping else self
+            damped = self.damped(damping)
             if not damped.terms:
                 raise singular(f"the {self.name.lower()} is zero: there is nothing to solve with")
             if any(not np.isfinite(x).all() for term in damped.terms for x in term.arrays):

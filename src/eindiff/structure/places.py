@@ -239,6 +239,9 @@ def _joined(
     if isinstance(other, int) and other not in found:
         return {**found, other: target}, count
     labels = labels_of([other])
+    if set(labels) <= set(found):
+        met = target == index_of(other, found)
+        return {x: index[met] for x, index in found.items()}, int(np.count_nonzero(met))
     shared = [x for x in labels if x in found]
     theirs, size = listed(labels, {}, 1, sizes)
     keys = [target, *(found[x] for x in shared)]
@@ -250,6 +253,6 @@ def _joined(
     times = high - low
     mine = np.repeat(np.arange(count), times)
     place = order[np.arange(len(mine)) - np.repeat(np.cumsum(times) - times, times) + np.repeat(low, times)]
-    met = {x: index[mine] for x, index in found.items()}
-    met.update({x: theirs[x][place] for x in labels if x not in found})
-    return met, len(mine)
+    pairs = {x: index[mine] for x, index in found.items()}
+    pairs.update({x: theirs[x][place] for x in labels if x not in found})
+    return pairs, len(mine)

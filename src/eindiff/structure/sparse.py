@@ -6,11 +6,13 @@ happen to be zero included; later only values are computed and added up.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from math import prod
+from typing import Any, TypeVar
 
 import numpy as np
-from scipy.sparse import coo_array, csc_array
+from scipy.sparse import csc_array, csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from eindiff.core.errors import EindiffError
@@ -32,43 +34,37 @@ def entry_count(grid: Grid) -> int:
     return sum(map(entries, grid.all_terms))
 
 
-def row_counts(grid: Grid) -> Array:
-    """How many entries are added up in each row."""
-    total = np.zeros(grid.shape[0], int)
-    for (i, _), term in placed_terms(grid):
-        axes = term.axes()[: len(grid.rows[i])]
-        own = labels_of(axes)
-        others = entries(term) // max(1, prod(term.sizes[x] for x in own))
-        start = starts(grid.rows)[i]
-        total[start : starts(grid.rows)[i + 1]] += others * np.bincount(
-            _flat(axes, own, term), minlength=prod(grid.rows[i])
-        )
-    return total
+def places(term: Term, split: int, dtype: type = np.int64) -> tuple[Array, Array]:
+    """The rows and the columns of all entries of a term, of which some first axes are rows."""
+    axes, labels = term.axes(), labels_of(term.axes())
+    return _flat(axes[:split], labels, term, dtype), _flat(axes[split:], labels, term, dtype)
 
 
 class Coordinates:
     """Where the entries of the terms of a grid are in a matrix in compressed columns."""
 
     def __init__(self, grid: Grid) -> None:
-        rows: list[Array] = []
-        columns: list[Array] = []
+        self.shape = grid.shape
+        _, width = grid.shape
+        first_rows, first_columns = starts(grid.rows), starts(grid.cols)
+        index = np.int32 if max(*grid.shape, entry_count(grid)) < 2**31 else np.int64
+        parts: tuple[list[Array], list[Array]] = [], []
         for (i, j), term in placed_terms(grid):
-            split = len(grid.rows[i])
-            axes, labels = term.axes(), labels_of(term.axes())
-            for found, part, start in (
-                (rows, axes[:split], starts(grid.rows)[i]),
-                (columns, axes[split:], starts(grid.cols)[j]),
-            ):
-                found.append(start + _flat(part, labels, term))
-        row, column = (np.concatenate(part) if part else np.zeros(0, int) for part in (rows, columns))
-        height, width = self.shape = grid.shape
-        pattern = coo_array((np.ones(len(row), bool), (row, column)), shape=grid.shape).tocsc()
-        pattern.sort_indices()
-        self.indices, self.starts = pattern.indices, pattern.indptr
-        keys = np.repeat(np.arange(width) * height, np.diff(self.starts)) + self.indices
-        slots = np.searchsorted(keys, column * height + row)
-        self._slots = slots.astype(self.indices.dtype)  # where each entry is added
-        self._is_sum = len(slots) > len(keys)
+            rows, columns = places(term, len(grid.rows[i]), index)
+            parts[0].append(rows + index(first_rows[i]))
+            parts[1].append(columns + index(first_columns[j]))
+        row, column = (np.concatenate(part) if part else np.zeros(0, index) for part in parts)
+        ends = np.cumsum([entries(term) for _, term in placed_terms(grid)])
+        order = _order(row, column, grid.shape)
+        row, column = row[order], column[order]
+        is_first = np.ones(len(order), bool)  # of the entries that are added up in one place
+        is_first[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
+        self.indices = row[is_first]
+        counts = np.bincount(column[is_first], minlength=width)
+        self.starts = np.concatenate([[0], np.cumsum(counts)]).astype(index)
+        slots = np.empty_like(order)  # where each entry is added
+        slots[order] = np.cumsum(is_first, dtype=index) - 1
+        self.slots = np.split(slots, ends[:-1])
 
     @cached_property
     def ranks(self) -> Array:
@@ -97,18 +93,27 @@ class Coordinates:
     @property
     def nbytes(self) -> int:
         """The bytes of what is kept."""
-        return self.indices.nbytes + self.starts.nbytes + self._slots.nbytes
+        return self.indices.nbytes + self.starts.nbytes + sum(part.nbytes for part in self.slots)
 
     def matrix(self, grid: Grid) -> csc_array:
         """The matrix of a grid of this kind."""
-        parts = [term.values().reshape(-1) for _, term in placed_terms(grid)]
-        values = np.concatenate(parts) if parts else np.zeros(0)
-        if self._is_sum:
-            data = np.bincount(self._slots, values, len(self.indices)).astype(grid.dtype, copy=False)
-        else:
-            data = np.empty(len(self.indices), grid.dtype)
-            data[self._slots] = values
+        data = np.zeros(len(self.indices), grid.dtype)
+        for slots, (_, term) in zip(self.slots, placed_terms(grid), strict=False):
+            np.add.at(data, slots, term.values().reshape(-1))
         return csc_array((data, self.indices, self.starts), shape=self.shape)
+
+
+def _order(row: Array, column: Array, shape: tuple[int, int]) -> Array:
+    """The order of entries by columns and then by rows, in linear time.
+
+    One entry in each row of a matrix, with these keys as columns, is in that order once it is in compressed columns.
+    """
+    order = np.arange(len(row), dtype=row.dtype)
+    for keys, size in zip((row, column), shape, strict=True):
+        each = np.arange(len(row) + 1, dtype=row.dtype)
+        matrix = csr_array((np.ones(len(row), np.int8), keys[order], each), shape=(len(row), size))
+        order = order[matrix.tocsc().indices]
+    return order
 
 
 def placed_terms(grid: Grid) -> list[tuple[tuple[int, int], Term]]:
@@ -116,16 +121,29 @@ def placed_terms(grid: Grid) -> list[tuple[tuple[int, int], Term]]:
     return [((i, j), term) for i, row in enumerate(grid.terms) for j, block in enumerate(row) for term in block]
 
 
-def _flat(axes: list[Axis], labels: tuple[int, ...], term: Term) -> Array:
+def _flat(axes: list[Axis], labels: tuple[int, ...], term: Term, dtype: type) -> Array:
     """The index in a flat array with some axes, for all indices of labels."""
-    of, total = indices(labels, term.sizes), np.zeros((1,) * len(labels), int)
+    of = indices(labels, term.sizes)
+    total: Array = np.zeros((1,) * len(labels), dtype)
     shape = [term.sizes[x if isinstance(x, int) else x.target] for x in axes]
     for k, axis in enumerate(axes):
-        total = total + index_of(axis, of) * prod(shape[k + 1 :])
+        total = total + (index_of(axis, of) * prod(shape[k + 1 :])).astype(dtype)
     return np.broadcast_to(total, [term.sizes[x] for x in labels]).reshape(-1)
 
 
-_known: Recent[tuple[Coordinates, list[Array]]] = Recent(16, 2**28)
+_known: Recent[tuple[Any, list[Array]]] = Recent(128, 2**28)
+Known = TypeVar("Known")
+
+
+def remembered(grid: Grid, question: Any, answer: Callable[[], Known], nbytes: Callable[[Known], int]) -> Known:
+    """What depends on labels and places of a grid alone, which is kept for all of its kind."""
+    key = (question, grid.rows, grid.cols, *(kind(term) + where for where, term in placed_terms(grid)))
+    found = _known.get(key)
+    if found is None:
+        made = answer()
+        tables = [place.table for term in grid.all_terms for place in term.places if place.table is not None]
+        found = _known.keep(key, (made, tables), nbytes(made))  # a table that is kept alive keeps its identity
+    return found[0]
 
 
 def coordinates(grid: Grid) -> Coordinates:
@@ -134,16 +152,10 @@ def coordinates(grid: Grid) -> Coordinates:
         raise EindiffError(
             f"a sparse matrix of {entry_count(grid):.1e} entries is too large: use products with @", "large"
         )
-    key = (grid.rows, grid.cols, *(_kind(term) + where for where, term in placed_terms(grid)))
-    found = _known.get(key)
-    if found is None:
-        made = Coordinates(grid)
-        tables = [place.table for term in grid.all_terms for place in term.places if place.table is not None]
-        found = _known.keep(key, (made, tables), made.nbytes)  # a table that is kept alive keeps its identity
-    return found[0]
+    return remembered(grid, "coordinates", lambda: Coordinates(grid), lambda made: made.nbytes)
 
 
-def _kind(term: Term) -> tuple:
+def kind(term: Term) -> tuple:
     """What the coordinates of a term depend on."""
     labels = labels_of(term.axes())
     names = {label: k for k, label in enumerate(labels)}

@@ -134,6 +134,7 @@ class Banded(Solver):
         self.word = word or (f"band of half-width {width}" if width else "diagonal")
         self.formula = f"band({self.size}×{self.size}, half-width {width})"
         self.method = "Cholesky factorization of a band, or LU if there is none"
+        self.is_narrow = 2 * (lower + upper) < self.size
         height = 1 + (max(lower, upper) if facts.symmetric else lower + upper)
         self.flops = self.size * (height**2 + 8 * height)
         self.nbytes = 3 * self.size * height * band.dtype.itemsize

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csc_array
 from scipy.sparse.linalg import LinearOperator, cg, gmres, minres
 
-from eindiff.core.errors import EindiffError
 from eindiff.structure.grid import Grid
-from eindiff.structure.solvers.solver import Known, SingularError, Solver, UnreliableError
-from eindiff.structure.sparse import entry_count, to_csc
+from eindiff.structure.quotients import BlockDiagonal, BlockMatrix, Quotient
+from eindiff.structure.solvers.solver import Known, NoAnswerError, SingularError, Solver, UnreliableError
+from eindiff.structure.sparse import entry_count
 from eindiff.structure.terms import Array
 
 FIRST_RESIDUAL = 1e-12  # of the first residual, relative to the right-hand side
@@ -21,7 +20,9 @@ SHARE = 0.00002  # less than about the least part that a random vector has in an
 MINRES = 1e-2
 MOST_STEPS = 2000
 PROBES = 50  # steps that look for negative curvature
-MOST_FORMED = 2**24  # entries of a sparse matrix that is formed for its products
+EXPECTED_STEPS, ENTRY_COST = 500, 40.0  # and operations for an entry in each, in units of those of dense products
+MOST_FORMED = 2**26  # entries of a sparse matrix that is formed for its products
+LARGER = 3  # times as large as the terms it may be
 ROUNDS = 4  # what is left is solved for again, since the methods only estimate their residual
 
 
@@ -37,9 +38,19 @@ class Iterative(Solver):
         self._grid = grid
         self._facts = facts
         self._near = near  # solves with a simpler operator
+        self.has_places = any(term.places for term in grid.all_terms)
+        self.flops = grid.flops * MOST_STEPS
+        if self.has_places:
+            self.flops = EXPECTED_STEPS * ENTRY_COST * entry_count(grid)
 
-    def operations(self) -> float:
-        return self._grid.flops * MOST_STEPS
+    @cached_property
+    def _blocks(self) -> BlockMatrix | None:
+        """The matrix in blocks, if it is sparse and not much larger than the terms: products with it are faster."""
+        if not self.has_places or entry_count(self._grid) > MOST_FORMED:
+            return None
+        quotient = Quotient(self._grid)
+        is_small = quotient.graph.nonzeros * self._grid.dtype.itemsize <= LARGER * self._grid.nbytes
+        return BlockMatrix(quotient) if is_small else None
 
     @cached_property
     def _symmetric(self) -> bool:
@@ -52,8 +63,10 @@ class Iterative(Solver):
 
     @cached_property
     def _precondition(self) -> Callable[[Array], Array]:
-        """The solver of a simpler operator that is positive definite, or else division by the diagonal."""
+        """The solver of a simpler operator that is positive definite, or else of the diagonal, in blocks or not."""
         near = self._near
+        if self.has_places and self._symmetric:
+            return BlockDiagonal(Quotient(self._grid)).solve
         if near is not None and _is_definite(near):
             return lambda x: near.solve(x.reshape(-1, 1))[:, 0]
         diagonal = np.abs(self._grid.diagonal())
@@ -61,15 +74,9 @@ class Iterative(Solver):
         return lambda x: x.reshape(-1) / diagonal
 
     def _apply(self, x: Array) -> Array:
-        if self._matrix is not None:
-            return self._matrix @ x.reshape(-1)
+        if self._blocks is not None:
+            return self._blocks.apply(x.reshape(-1))
         return self._grid.apply(x.reshape(-1, 1))[:, 0]
-
-    @cached_property
-    def _matrix(self) -> csc_array | None:
-        """The matrix, if it is sparse: products with it are faster than with many terms."""
-        has_places = any(term.places for term in self._grid.all_terms)
-        return to_csc(self._grid) if has_places and entry_count(self._grid) <= MOST_FORMED else None
 
     def solve(self, b: Array) -> Array:
         return np.stack([self._column(column) for column in b.T], axis=1)
@@ -127,7 +134,9 @@ class Iterative(Solver):
         return parts.magnitude(), float(np.linalg.norm(x))
 
     def logdet(self) -> tuple[float, float]:
-        raise EindiffError("the operator is too large for its determinant: no structure of it gives one", "systems")
+        raise NoAnswerError(
+            "the operator is too large for its determinant: no structure of it gives one", "systems"
+        )
 
     def is_definite(self) -> bool:
         return self._is_definite

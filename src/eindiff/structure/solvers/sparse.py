@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from math import log2
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -12,13 +11,16 @@ from scipy.sparse.linalg import SuperLU, splu
 
 from eindiff.structure.bands import RankedBand
 from eindiff.structure.grid import Grid
+from eindiff.structure.quotients import Quotient
 from eindiff.structure.solvers.banded import CANCELLED, DOUBTFUL, Banded, random_signs, sharpened
 from eindiff.structure.solvers.solver import Known, Solver, logdet_of, singular
 from eindiff.structure.sparse import Coordinates, coordinates, entry_count
 from eindiff.structure.terms import Array
 from eindiff.structure.words import words
 
-SEPARATORS = 2.0  # entries of factors for each pair of unknowns in a separator, of which there are log2(n) levels
+MOST_COUNTED = 2**20  # entries that are counted one by one
+ENTRY_COST, PAIR_COST = 40.0, 10.0  # operations for an entry of the factors, and for a pair of them in a column
+BAND = 16  # times the width of what is looked at as a band have to fit into a system
 MOST_ORDERED = 2**24  # entries for which an order of the unknowns is looked for
 SUPPORTED = (np.float32, np.float64)
 
@@ -26,19 +28,23 @@ SUPPORTED = (np.float32, np.float64)
 class Sparse(Solver):
     """A sparse matrix: `P A Q = L U`, with diagonal pivots where it is symmetric, so that definiteness shows."""
 
-    def __init__(self, grid: Grid, facts: Known, word: str) -> None:
+    def __init__(self, quotient: Quotient, facts: Known) -> None:
+        grid = quotient.grid
         self.size, _ = grid.shape
         self._grid = grid
         self._symmetric = facts.symmetric
-        self._coordinates = coordinates(grid)
-        count = len(self._coordinates.indices)
-        self.word = word
+        count, row = quotient.graph.nonzeros, quotient.graph.most_in_row
+        if max(quotient.blocks) > 1 and entry_count(grid) <= MOST_COUNTED:  # blocks have zeros
+            count, row = len(self._coordinates.indices), row_count(self._coordinates)
+        self.word = (words(grid) if len(grid.rows) == 1 else None) or f"sparse, {row} nonzeros a row"
         self.formula = f"sparse({self.size}×{self.size}, {count} nonzeros)"
         self.method = "sparse factorization (SuperLU)"
-        width = self._coordinates.widths[2] / 2  # about what has to be taken out for the system to fall apart
-        fill = count + SEPARATORS * width**2 * log2(self.size + 1)
-        self.flops = 40 * fill + 4 * width**3
-        self.nbytes = 3 * fill * (grid.dtype.itemsize + 4)
+        self.flops = ENTRY_COST * quotient.fill + PAIR_COST * quotient.fill**2 / max(1, self.size)
+        self.nbytes = 3 * quotient.fill * (grid.dtype.itemsize + 4)
+
+    @cached_property
+    def _coordinates(self) -> Coordinates:
+        return coordinates(self._grid)
 
     @cached_property
     def _matrix(self) -> csc_array:
@@ -120,9 +126,13 @@ def _permutation_sign(order: Array) -> int:
 
 def sparse_ways(grid: Grid, facts: Known) -> list[Solver]:
     """The ways for a grid as a sparse matrix, if few of its entries are not zero: as a band in some order, or not."""
-    if grid.dtype not in SUPPORTED or entry_count(grid) > min(grid.shape[0] ** 2 / 4, MOST_ORDERED):
+    if grid.dtype not in SUPPORTED or entry_count(grid) > grid.shape[0] ** 2 / 4:
         return []
-    lower, upper, _ = coordinates(grid).widths
-    word = (words(grid) if len(grid.rows) == 1 else None) or f"sparse, {row_count(coordinates(grid))} nonzeros a row"
-    band = [Banded(RankedBand(grid), facts, word)] if lower + upper < grid.shape[0] // 2 else []
-    return [*band, Sparse(grid, facts, word)]
+    quotient = Quotient(grid)
+    if quotient.entries > MOST_ORDERED:
+        return []
+    whole = Sparse(quotient, facts)
+    if BAND * quotient.graph.width > grid.shape[0] or entry_count(grid) > MOST_ORDERED:
+        return [whole]
+    band = Banded(RankedBand(grid), facts, whole.word)
+    return [band, whole] if band.is_narrow else [whole]

@@ -1,0 +1,289 @@
+"""Operators as sparse matrices of small blocks: long axes of each variable say which block, short ones where in it.
+
+The pattern of blocks is the graph that orders, fill and products are about. The Hessian of `Σ (v_e − U[i_e]·V[j_e])²`
+with 10 columns has a block of 10×10 for each pair of rows that meet: its pattern is a hundred times smaller than that
+of its entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import log2, prod
+
+import numpy as np
+from scipy.sparse import bsr_array, coo_array, csc_array, csr_array
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+from eindiff.core.labels import Labels
+from eindiff.structure.grid import Grid, Shape, starts
+from eindiff.structure.places import Place, labels_of
+from eindiff.structure.sparse import coordinates, entries, entry_count, kind, placed_terms, places, remembered
+from eindiff.structure.terms import Array, Term
+
+SHORT = 16  # entries of an axis, or of a whole variable, that are no more than a block
+SEPARATORS = 2.0  # entries of factors for each pair of unknowns in a separator, of which there are log2(n) levels
+HUB = 10.0  # times the root of all blocks that one may meet: more is a row that is ordered last
+
+
+class Quotient:
+    """A square operator in blocks."""
+
+    def __init__(self, grid: Grid, long: Sequence[Labels] | None = None) -> None:
+        self.grid = grid
+        self.long = [_long_axes(grid, k) for k in range(len(grid.rows))] if long is None else long
+        self.nodes = [prod(self._shape(k)) for k in range(len(grid.rows))]
+        self.blocks = [prod(shape) // max(1, n) for shape, n in zip(grid.rows, self.nodes, strict=True)]
+
+    def _shape(self, k: int) -> Shape:
+        return tuple([self.grid.rows[k][axis] for axis in self.long[k]])
+
+    @cached_property
+    def _projected(self) -> Grid:
+        """The grid with the long axes alone, and no values."""
+        shapes = tuple([self._shape(k) for k in range(len(self.grid.rows))])
+        terms = tuple(
+            tuple(tuple(self._without_blocks(term, i, j) for term in block) for j, block in enumerate(row))
+            for i, row in enumerate(self.grid.terms)
+        )
+        return Grid(shapes, shapes, terms, self.grid.dtype)
+
+    def _without_blocks(self, term: Term, i: int, j: int) -> Term:
+        split = len(self.grid.rows[i])
+        output = [term.output[axis] for axis in self.long[i]] + [term.output[split + axis] for axis in self.long[j]]
+        places = tuple([place for place in term.places if place.target in output])
+        return replace(term, arrays=(), labels=(), output=tuple(output), inverses=(), places=places)
+
+    @property
+    def entries(self) -> int:
+        """How many blocks are added up."""
+        return entry_count(self._projected)
+
+    @cached_property
+    def _pattern(self) -> csr_array:
+        """Where blocks are."""
+        first, count = starts(self._projected.rows), range(len(self.nodes))
+        found = [
+            (rows + first[i], columns + first[j])
+            for i in count for j in count for term in self._kinds(i, j)
+            for rows, columns in [places(term, len(self.long[i]))]
+        ]  # fmt: skip
+        rows, columns = (np.concatenate(part) for part in zip(*found, strict=True)) if found else (first[:0],) * 2
+        return coo_array((np.ones(len(rows), bool), (rows, columns)), (first[-1], first[-1])).tocsr()
+
+    @cached_property
+    def _sizes(self) -> Array:
+        """The rows of each block."""
+        return np.repeat(self.blocks, self.nodes)
+
+    def pattern_of(self, i: int, j: int) -> csc_array:
+        """Where the blocks of one variable by another are, as positive numbers."""
+        found = [places(term, len(self.long[i])) for term in self._kinds(i, j)]
+        rows, columns = (np.concatenate(part) for part in zip(*found, strict=True))
+        return coo_array((np.ones(len(rows), np.float32), (rows, columns)), (self.nodes[i], self.nodes[j])).tocsc()
+
+    def _kinds(self, i: int, j: int) -> list[Term]:
+        """The terms of a block of the projected grid, those that are everywhere at the same places once."""
+        return list({kind(term): term for term in self._projected.terms[i][j]}.values())
+
+    def degrees(self, i: int, others: Sequence[int]) -> Array:
+        """How many blocks of each of some other variables meet each block of one, or more."""
+        total = np.zeros((self.nodes[i], len(others)), np.int64)
+        for column, j in enumerate(others):
+            for term in self._kinds(i, j):
+                rows = labels_of(term.axes()[: len(self.long[i])])
+                each = entries(term) // max(1, prod(term.sizes[x] for x in rows))
+                own, _ = places(term.with_output(term.output[: len(self.long[i])]), len(self.long[i]))
+                total[:, column] += each * np.bincount(own, minlength=self.nodes[i])
+        return total
+
+    # Order and fill
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What is known from where blocks are."""
+        return remembered(self.grid, ("graph", *self.long), lambda: Graph(self._pattern, self._sizes), lambda _: 256)
+
+    @property
+    def fill(self) -> float:
+        """About how many entries the factors of a sparse factorization have."""
+        size, _ = self.grid.shape
+        graph = self.graph
+        separators = SEPARATORS * graph.width**2 * log2(size + 1)
+        return min(float(size) ** 2, graph.nonzeros + separators + 2 * graph.hubs * size)
+
+    # Values
+
+    def matrix(self, i: int, j: int) -> bsr_array:
+        """The blocks of one variable by another."""
+        grid = self._projected.block([i], [j])
+        pattern = coordinates(grid.transposed())  # in compressed rows, so
+        shape = self.blocks[i], self.blocks[j]
+        data = np.zeros((len(pattern.indices), *shape), self.grid.dtype)
+        for slots, (_, term) in zip(pattern.slots, placed_terms(self.grid.block([i], [j])), strict=False):
+            _add_blocks(data, slots, self._values(term, i, j).reshape(-1, *shape))
+        whole = prod(self.grid.rows[i]), prod(self.grid.rows[j])
+        return bsr_array((data, pattern.indices, pattern.starts), shape=whole)
+
+    def diagonal_blocks(self, k: int) -> Array:
+        """The blocks on the diagonal of one variable."""
+        grid = self._projected.block([k], [k])
+        data = np.zeros((self.nodes[k], self.blocks[k], self.blocks[k]), self.grid.dtype)
+        if not grid.all_terms:
+            return data
+        pattern = coordinates(grid.transposed())
+        columns = np.repeat(np.arange(self.nodes[k]), np.diff(pattern.starts))
+        for slots, (_, term) in zip(pattern.slots, placed_terms(self.grid.block([k], [k])), strict=False):
+            on_diagonal = np.flatnonzero(pattern.indices[slots] == columns[slots])
+            if len(on_diagonal):
+                blocks = self._values(term, k, k).reshape(-1, *data.shape[1:])[on_diagonal]
+                _add_blocks(data, columns[slots[on_diagonal]], blocks)
+        return data
+
+    def _values(self, term: Term, i: int, j: int) -> Array:
+        """The blocks of a term."""
+        split = len(self.grid.rows[i])
+        inner = labels_of(self._without_blocks(term, i, j).transposed(len(self.long[i])).axes())
+        rows = [x for axis, x in enumerate(term.output[:split]) if axis not in self.long[i]]
+        columns = [x for axis, x in enumerate(term.output[split:]) if axis not in self.long[j]]
+        return replace(term, output=(*inner, *rows, *columns), places=()).to_dense()
+
+    def term(self, i: int, j: int, rows: Array, columns: Array, data: Array) -> Term:
+        """Blocks at some places of one variable by another, as a term."""
+        sizes, output, places = {0: len(rows)}, list[int](), list[Place]()
+        short: list[int] = []
+        for k, nodes in ((i, rows), (j, columns)):
+            tables = iter(np.unravel_index(nodes, self._shape(k)) if self.long[k] else ())
+            for axis, size in enumerate(self.grid.rows[k]):
+                label = len(sizes)
+                sizes[label] = size
+                output.append(label)
+                if axis in self.long[k]:
+                    places.append(Place(label, (0,), table=np.asarray(next(tables), np.int64)))
+                else:
+                    short.append(label)
+        values = data.reshape(len(rows), *(sizes[x] for x in short))
+        return Term(1.0, (values,), ((0, *short),), tuple(output), sizes, (), tuple(places))
+
+    def arranged(self, x: Array, k: int) -> Array:
+        """Vectors of a variable, the columns of x, block by block."""
+        shape, long = self.grid.rows[k], self.long[k]
+        short = [axis for axis in range(len(shape)) if axis not in long]
+        if [*long, *short] == list(range(len(shape))):
+            return x
+        return x.reshape(*shape, x.shape[1]).transpose(*long, *short, len(shape)).reshape(x.shape)
+
+    def restored(self, x: Array, k: int) -> Array:
+        """The reverse of `arranged`."""
+        shape, long = self.grid.rows[k], self.long[k]
+        axes = [*long, *(axis for axis in range(len(shape)) if axis not in long)]
+        if axes == list(range(len(shape))):
+            return x
+        turned = x.reshape(*(shape[axis] for axis in axes), x.shape[1])
+        return turned.transpose(*np.argsort(axes), len(axes)).reshape(x.shape)
+
+
+class Graph:
+    """The numbers of entries, of hubs, and the width of a matrix of blocks of some sizes."""
+
+    def __init__(self, pattern: csr_array, sizes: Array) -> None:
+        degrees = np.diff(pattern.indptr)
+        rows, columns = np.repeat(sizes, degrees), sizes[pattern.indices]
+        self.nonzeros = int(np.dot(rows, columns))
+        self.most_in_row = int(np.bincount(np.repeat(np.arange(len(sizes)), degrees), columns, 1).max())
+        is_hub = degrees > max(SHORT, HUB * np.sqrt(len(degrees)))
+        self.hubs = int(sizes[is_hub].sum())  # rows of blocks that meet very many
+        self.width = self._width(pattern if not self.hubs else pattern[~is_hub][:, ~is_hub]) * float(sizes.mean())
+
+    @staticmethod
+    def _width(pattern: csr_array) -> float:
+        """How many blocks have to be taken out, about, for the system to fall apart: half of how far blocks reach.
+
+        That is so in an order in which those that meet are near to each other.
+        """
+        matrix = (pattern + pattern.T).tocsr()
+        order = reverse_cuthill_mckee(matrix, symmetric_mode=True)
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        rows = np.flatnonzero(np.diff(matrix.indptr))
+        if not len(rows):
+            return 0.0
+        reach = np.maximum.reduceat(ranks[matrix.indices], matrix.indptr[rows]) - ranks[rows]
+        return float(np.maximum(reach, 0).sum()) / len(order) / 2
+
+
+class BlockMatrix:
+    """Products with an operator, whose blocks are formed."""
+
+    def __init__(self, quotient: Quotient) -> None:
+        self._quotient = quotient
+        self._ends = starts(quotient.grid.rows)
+        grid = quotient.grid
+        count = range(len(grid.rows))
+        self._parts = [[(j, quotient.matrix(i, j)) for j in count if grid.terms[i][j]] for i in count]
+
+    def apply(self, x: Array) -> Array:
+        """The product with a flat vector."""
+        total = np.zeros(len(x), np.result_type(x, self._quotient.grid.dtype))
+        parts = [
+            self._quotient.arranged(x[a:b, None], k)[:, 0]
+            for k, (a, b) in enumerate(zip(self._ends, self._ends[1:], strict=False))
+        ]
+        for k, row in enumerate(self._parts):
+            if row:
+                value = sum(matrix @ parts[j] for j, matrix in row)
+                total[self._ends[k] : self._ends[k + 1]] = self._quotient.restored(value[:, None], k)[:, 0]
+        return total
+
+
+class BlockDiagonal:
+    """The blocks on the diagonal of a symmetric operator, made positive definite: what preconditions it."""
+
+    def __init__(self, quotient: Quotient) -> None:
+        self._quotient = quotient
+        self._ends = starts(quotient.grid.rows)
+        self._inverses = [self._inverse(k) for k in range(len(quotient.nodes))]
+
+    def _inverse(self, k: int) -> Array:
+        values, vectors = np.linalg.eigh(self._quotient.diagonal_blocks(k))
+        values = np.abs(values)
+        values = np.maximum(values, np.finfo(values.dtype).eps * values.max(initial=0.0))
+        values[values == 0] = 1
+        return (vectors / values[:, None]) @ vectors.swapaxes(1, 2)
+
+    def solve(self, x: Array) -> Array:
+        """The solution with a flat vector."""
+        total = np.empty_like(x.reshape(-1))
+        for k, inverse in enumerate(self._inverses):
+            own = slice(self._ends[k], self._ends[k + 1])
+            blocks = self._quotient.arranged(x.reshape(-1)[own, None], k).reshape(len(inverse), -1, 1)
+            total[own] = self._quotient.restored((inverse @ blocks).reshape(-1, 1), k)[:, 0]
+        return total
+
+
+def _long_axes(grid: Grid, k: int) -> tuple[int, ...]:
+    """The axes of a variable that are too long for blocks, or that places are about."""
+    shape = grid.rows[k]
+    placed = set[int]()
+    for term in (term for row in grid.terms for term in row[k]):
+        columns = term.output[len(term.output) - len(shape) :]
+        placed |= {axis for axis, label in enumerate(columns) if any(x.target == label for x in term.places)}
+    for term in (term for block in grid.terms[k] for term in block):
+        placed |= {axis for axis in range(len(shape)) if any(x.target == term.output[axis] for x in term.places)}
+    if prod(shape) <= SHORT and not placed:
+        return ()
+    found = tuple([axis for axis, size in enumerate(shape) if size > SHORT or axis in placed])
+    return found or (int(np.argmax(shape)),)
+
+
+def _add_blocks(data: Array, slots: Array, blocks: Array) -> None:
+    """Add blocks up where they belong."""
+    if data[0:1].size == 1:
+        np.add.at(data.reshape(-1), slots, blocks.reshape(-1))
+    elif len(slots) <= len(data) and np.bincount(slots, minlength=1).max(initial=0) <= 1:
+        data[slots] += blocks
+    else:
+        shape = len(data), len(slots)
+        adding = csr_array((np.ones(len(slots), data.dtype), (slots, np.arange(len(slots)))), shape=shape)
+        data += (adding @ blocks.reshape(len(slots), -1)).reshape(data.shape)
