@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eindiff.core.errors import shape_text
+from eindiff.core.errors import shape_text, shape_words
 from eindiff.core.nodes import Expr
 from eindiff.text.layouts import as_row
 from eindiff.text.write.mathml import MathmlStyle, below, fenced, letters, name_mathml, whole
@@ -35,6 +35,7 @@ def formula(expr: Expr, notation: str, left: str, row: bool = False) -> dict[str
         "where": [_definition(part, style) for part in parts],
         "shape": [1, *expr.shape] if row else list(expr.shape),
         "shape_text": f"1×{expr.shape[0]}" if row else shape_text(expr.shape),
+        "words": f"row of length {expr.shape[0]}" if row else shape_words(expr.shape),
         "notation": notation,
         "note": BY_ENTRY if by_entry else "",
     }

@@ -56,6 +56,7 @@ def derived(ask: Mapping[str, Any]) -> dict[str, Any]:
     conventions += [CONVENTIONS[result.question.symmetric]] if result.has_symmetric else []
     return {
         **_described(result, result.question.notation),
+        "by": [x.name for x in result.by],
         "blocks": [_block(block, result) for block in result.blocks],
         "conventions": conventions,
     }

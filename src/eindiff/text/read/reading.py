@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eindiff.core.errors import shape_text
+from eindiff.core.errors import shape_words
 from eindiff.core.nodes import Expr
 from eindiff.core.sizes import Shape
-
-_KINDS = ("scalar", "vector", "matrix")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +23,7 @@ class NameReading:
         """`scalar`, `vector of length n`, `m×n matrix`."""
         if self.is_identity:
             return f"identity of size {self.shape[0]}"
-        if len(self.shape) == 1:
-            return f"vector of length {self.shape[0]}"
-        kind = _KINDS[len(self.shape)] if len(self.shape) < 3 else "tensor"
-        return f"{shape_text(self.shape)} {kind}" if self.shape else kind
+        return shape_words(self.shape)
 
     def __str__(self) -> str:
         return f"{self.name} {self.kind}"
