@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from eindiff.core.errors import shape_words
 from eindiff.core.nodes import Expr
+from eindiff.core.shown import Shown
 from eindiff.core.sizes import Shape
 
 
@@ -30,7 +31,7 @@ class NameReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Shown):
     """A text as it was read: the `expression`, its `names` in the order they occur, and `notes` on what may surprise.
 
     >>> print(ed.reading("norm2(X*w - y)^2 + lambda*norm1(w)"))
