@@ -80,7 +80,10 @@ def tiny_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 # The fast tests
 
-SLOW = ("test_fuzz", "test_page", "test_page_use", "test_serve_workers", "test_serve_schema", "test_threads")
+SLOW = (
+    "test_fuzz", "test_notebook", "test_page", "test_page_use", "test_page_work", "test_serve_fairness", "test_serve_workers",
+    "test_serve_schema", "test_threads",
+)  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

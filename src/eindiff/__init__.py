@@ -10,6 +10,7 @@ from eindiff.core import pickling as _pickling  # noqa: F401 (importing it lets 
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
 from eindiff.core.rewrite import rewrite_log
+from eindiff.core.shown import Shown as _Shown
 from eindiff.facts import rules as _fact_rules  # noqa: F401
 from eindiff.functions import operators as _operators  # noqa: F401 (importing it installs Python's operators)
 from eindiff.functions import rules as _rules  # noqa: F401 (importing it registers the rewrite rules)
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
     from eindiff.text.read.parse import parse, reading
     from eindiff.text.read.reading import Reading
     from eindiff.text.read.source import ParseError
+    from eindiff.text.step_by_step import Steps, steps
     from eindiff.text.write.to_text import to_text
     from eindiff.tracing.numpy.functions import symbolic
 
@@ -143,6 +145,8 @@ _LATER = {
     "to_script": "eindiff.program.write.source",
     "to_source": "eindiff.program.write.source",
     "to_text": "eindiff.text.write.to_text",
+    "Steps": "eindiff.text.step_by_step",
+    "steps": "eindiff.text.step_by_step",
 }
 
 
@@ -176,6 +180,15 @@ for _table, _names in _METHODS_LATER.items():
     for _name in _names:
         setattr(Expr, _name, _method(*_table, _name))
 
+
+def _rich(value: Any) -> str:
+    found: str = import_module("eindiff.apps.notebook").rich(value)
+    return found
+
+
+for _kind, _name in ((Expr, "_repr_html_"), (_Shown, "html")):
+    setattr(_kind, _name, _rich)
+
 __all__ = [
     "Check",
     "Compiled",
@@ -191,6 +204,7 @@ __all__ = [
     "ShardingError",
     "SingularError",
     "Step",
+    "Steps",
     "Term",
     "abs",
     "adj",
@@ -299,6 +313,7 @@ __all__ = [
     "square",
     "stack",
     "step",
+    "steps",
     "structured",
     "sum",
     "svdleft",

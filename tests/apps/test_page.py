@@ -199,12 +199,12 @@ def test_the_first_lasso_is_read_as_meant(visit: Visit) -> None:
     assert visit.results() == {"w": "2*X'*(X*w - y) + lambda*sign(w)"}
     names = [chip.get_attribute("aria-label") for chip in visit.page.locator("#variables .what").all()]
     assert names == [
-        "X: matrix, m × n, by its name. Change", "lambda: scalar, scalar, by its name. Change",
-        "w: vector, n, by its name. Change", "y: vector, m, by its name. Change",
+        "X: m×n matrix, by its name. Change", "lambda: scalar, by its name. Change",
+        "w: vector of length n, by its name. Change", "y: vector of length m, by its name. Change",
     ]  # fmt: skip
     visit.type("norm2(A*z - b)^2")
     second = visit.page.locator("#variables .what").nth(1)
-    assert second.get_attribute("aria-label") == "b: vector, m, by its use. Change"
+    assert second.get_attribute("aria-label") == "b: vector of length m, by its use. Change"
 
 
 def test_hessians_of_all_examples_soon(visit: Visit) -> None:
@@ -269,17 +269,17 @@ def test_with_respect_to(visit: Visit) -> None:
 def test_kinds_and_sizes(visit: Visit) -> None:
     visit.go(f="x'*A*x", by="x")
     chip = visit.page.get_by_role("button", name=re.compile("^A: "))
-    expect(chip).to_have_accessible_name(re.compile("matrix, n × n, by its name"))
+    expect(chip).to_have_accessible_name(re.compile("n×n matrix, by its name"))
     chip.click()
     visit.page.locator("#menu").get_by_label("symmetric matrix").check()
     visit.settled()
     assert visit.results() == {"x": "2*A*x"}
-    expect(chip).to_have_accessible_name(re.compile("symmetric matrix, n × n, declared"))
+    expect(chip).to_have_accessible_name(re.compile("symmetric n×n matrix, declared"))
     visit.page.locator("#menu").get_by_label("Size of axis 1").fill("3")
     visit.page.locator("#menu").get_by_label("Size of axis 2").fill("3")
     visit.page.keyboard.press("Tab")
     visit.settled()
-    expect(chip).to_have_accessible_name(re.compile("symmetric matrix, 3 × 3, declared"))
+    expect(chip).to_have_accessible_name(re.compile("symmetric 3×3 matrix, declared"))
     visit.page.keyboard.press("Escape")
     expect(visit.page.locator("#menu")).to_have_count(0)
     chip.click()

@@ -67,6 +67,17 @@ def shape_text(shape: tuple) -> str:
     return "×".join(str(size) for size in shape) if shape else "scalar"
 
 
+def shape_words(shape: tuple) -> str:
+    """What an array of a shape is, in words.
+
+    >>> shape_words(("m", 3)), shape_words(("n",)), shape_words(())
+    ('m×3 matrix', 'vector of length n', 'scalar')
+    """
+    if len(shape) == 1:
+        return f"vector of length {shape[0]}"
+    return f"{shape_text(shape)} {'matrix' if len(shape) == 2 else 'tensor'}" if shape else "scalar"
+
+
 def count_text(number: float) -> str:
     """A large number as people say it.
 

@@ -14,6 +14,7 @@ from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable, size_names, variables
 from eindiff.core.ranges import Ranges
+from eindiff.core.shown import Shown
 from eindiff.program.interpreter import evaluate
 
 LARGEST = 64  # size that is tried
@@ -21,7 +22,7 @@ STEPS = (1e-2, 1e-3, 1e-4)  # of the central differences; the one that shows the
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(Shown):
     """The outcome of `check`: the relative error of each derivative, by the names of the variables.
 
     >>> x = ed.vector("x", "n")

@@ -11,6 +11,7 @@ from eindiff.core import sizes as sz
 from eindiff.core.derivation import derivation
 from eindiff.core.errors import EindiffError, bytes_text, count_text
 from eindiff.core.nodes import Expr
+from eindiff.core.shown import Shown, Text
 from eindiff.program.interpreter import flatten
 from eindiff.program.operations import Operation
 from eindiff.program.write.module import Module, Program
@@ -40,7 +41,7 @@ class Cost:
     live: int
 
 
-class Plan:
+class Plan(Shown):
     """What computing some outputs costs.
 
     Intermediates are the values that are neither inputs nor (parts of) outputs.
@@ -139,7 +140,7 @@ class Plan:
             for statement, (_, live) in zip(self._program.statements, self._memory(), strict=True)
         ]
 
-    def explain(self, modes: bool = True) -> str:
+    def explain(self, modes: bool = True) -> Text:
         """The program line by line, each with its operations, the bytes it moves, and the memory in use.
 
         With `modes`, the totals in each mode of differentiation stand below, if the outputs are derivatives.
@@ -152,7 +153,7 @@ class Plan:
         total += f", {bytes_text(self.peak)} in use at most"
         table = [f"{a:>10}  {b:>9}  {c:>9}  {line}".rstrip() for a, b, c, line in rows]
         table.append(f"{total}, {bytes_text(self.result_bytes)} of it results")
-        return "\n".join(table + self._compared() if modes else table)
+        return Text("\n".join(table + self._compared() if modes else table))
 
     def modes(self) -> dict[str, Plan]:
         """The plans of the outputs in each mode of differentiation, if all are derivatives (else none)."""

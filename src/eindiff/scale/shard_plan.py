@@ -10,6 +10,7 @@ from typing import Any
 from eindiff.core import sizes as sz
 from eindiff.core.errors import bytes_text, count_text
 from eindiff.core.nodes import Expr, variables
+from eindiff.core.shown import Text
 from eindiff.scale.passes import Passes
 from eindiff.scale.work import BlockWork, Work
 
@@ -91,7 +92,7 @@ class ShardPlan:
         steps = max(workers - 1, 0).bit_length()
         return sum(steps * (one.reduced / NETWORK + LATENCY) for one in self.passes)
 
-    def explain(self) -> str:
+    def explain(self) -> Text:
         """All of it in words."""
         rows = self.sizes[self.index]
         lines = [f"{_several(len(self.passes), 'pass')} over {rows:,} rows in {_several(self.blocks, 'block')}"]
@@ -101,7 +102,7 @@ class ShardPlan:
                 f"and adds {bytes_text(one.reduced)}"
             )
         times = ", ".join(f"{seconds:.3g} s on {count}" for count, seconds in self.scaling((1, 8, 64)).items())
-        return "\n".join([*lines, f"predicted: {times} workers"])
+        return Text("\n".join([*lines, f"predicted: {times} workers"]))
 
     def __str__(self) -> str:
         return self.explain()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eindiff.core.errors import EindiffError, bytes_text, shape_text
+from eindiff.core.shown import Shown, Text
 from eindiff.planning import tuning
 from eindiff.structure.choose import Arranged, candidates, is_structured
 from eindiff.structure.given import finite_number, joined, real_array, shapes_text
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
 
 
-class Derivative:
+class Derivative(Shown):
     """The value of a derivative: a sum of terms, none of which is written out, as a linear map.
 
     The map takes a change of the variable (`cols`) to the change of what is differentiated (`rows`). Several variables
@@ -360,14 +361,14 @@ class Derivative:
         except SingularError:
             return False
 
-    def explain(self, damping: float = 0.0) -> str:
+    def explain(self, damping: float = 0.0) -> Text:
         """How it is solved with, at which cost, and what else there is."""
         self._square("solving")
         lines = [repr(self), f"{'':2}{'method':76}{'operations':>11}{'memory':>10}"]
         for rank, one in enumerate(self.damped(damping)._candidates):
             name = f"{'→' if rank == 0 else ' '} {one.word}: {one.method}"
             lines.append(f"{name:78.78}{one.operations():11.1e}{bytes_text(one.nbytes):>10}")
-        return "\n".join(lines)
+        return Text("\n".join(lines))
 
     # For other libraries and for the eye
 

@@ -197,7 +197,7 @@ def reference() -> dict[str, Entry]:
         for name, group, meaning, example in _rows(_WRITING)
     }
     for name, group, meaning, example in _rows(_FUNCTIONS):
-        usage = TABLE[name].usage if name in TABLE else name
+        usage = _calls(name, TABLE[name].usage) if name in TABLE else name
         aliases = tuple(sorted(word for word, own in ALIASES.items() if own == name))
         found[name] = Entry(name, usage, group, meaning, example, aliases)
     for name, row in TABLE.items():
@@ -206,6 +206,11 @@ def reference() -> dict[str, Entry]:
             meaning = f"The divided difference of {base}: ({base}(x) - {base}(y))/(x - y), and the derivative if x = y."
             found[name] = Entry(name, row.usage, "In derivatives", meaning, f"sum({name}(x, y))")
     return found
+
+
+def _calls(name: str, usage: str) -> str:
+    """The ways to call a function, without the words between them."""
+    return ", ".join(dict.fromkeys(re.findall(rf"{name}\([^)]*\)|{name}(?=, )", usage))) or usage
 
 
 def _rows(text: str) -> list[tuple[str, str, str, str]]:

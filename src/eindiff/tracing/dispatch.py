@@ -9,6 +9,7 @@ from eindiff.calculus import derive
 from eindiff.calculus.derive import MODES, Several, Wrt
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
+from eindiff.core.shown import Blocks
 
 if TYPE_CHECKING:
     from eindiff.tracing.numpy.derivatives import DerivativeOfFunction
@@ -61,6 +62,11 @@ def _of_function(kind: str, f: Any, x: Any, mode: str, options: Mapping[str, Any
     return None
 
 
+def _shown(found: Any) -> Any:
+    """A list of derivatives as one that notebooks show typeset."""
+    return Blocks(found) if isinstance(found, list) else found
+
+
 @overload
 def gradient(f: Expr, x: Expr | str, mode: str = "auto", symmetric: str = "projected") -> Expr: ...
 
@@ -102,7 +108,7 @@ def gradient(f: Any, x: Wrt = None, mode: str = "auto", symmetric: str = "projec
     """
     if (function := _of_function("gradient", f, x, mode, options)) is not None:
         return function
-    return derive.gradient(f, x, mode, symmetric)
+    return _shown(derive.gradient(f, x, mode, symmetric))
 
 
 @overload
@@ -143,7 +149,7 @@ def jacobian(y: Any, x: Wrt = None, mode: str = "auto", symmetric: str = "projec
     """
     if (function := _of_function("jacobian", y, x, mode, options)) is not None:
         return function
-    return derive.jacobian(y, x, mode, symmetric)
+    return _shown(derive.jacobian(y, x, mode, symmetric))
 
 
 @overload
@@ -191,4 +197,4 @@ def hessian(f: Any, x: Wrt = None, mode: str = "auto", symmetric: str = "project
     """
     if (function := _of_function("hessian", f, x, mode, options)) is not None:
         return function
-    return derive.hessian(f, x, mode, symmetric)
+    return _shown(derive.hessian(f, x, mode, symmetric))

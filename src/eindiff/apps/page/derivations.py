@@ -35,10 +35,15 @@ def steps(ask: Mapping[str, Any]) -> dict[str, Any]:
     numbers = count(1)
     return {
         "chapters": [
-            _Typesetter(result.question.notation, "mathml", chapter.letter).data(chapter, numbers)
+            chapter_data(chapter, result.question.notation, numbers)
             for chapter in (chapters_of(result) if result.by else [])
         ]
     }
+
+
+def chapter_data(chapter: Chapter, notation: str, numbers: Iterator[int]) -> dict[str, Any]:
+    """The model `ChapterData`; its steps take the next numbers."""
+    return _Typesetter(notation, "mathml", chapter.letter).data(chapter, numbers)
 
 
 @dataclass(frozen=True, slots=True)

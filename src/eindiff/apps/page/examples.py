@@ -1,9 +1,9 @@
-"""Examples to start from, and the functions of the language with a line about each."""
+"""Examples to start from, and the reference of the language."""
 
 from __future__ import annotations
 
 from eindiff.apps.page.models import Example, ExampleGroup, FunctionData
-from eindiff.text.read.table import TABLE
+from eindiff.text.reference import reference
 
 
 def _group(title: str, *rows: tuple) -> ExampleGroup:
@@ -95,5 +95,11 @@ GROUPS = [
 
 
 def functions() -> list[FunctionData]:
-    """The functions of the language, in the order of the alphabet."""
-    return [FunctionData(name=name, description=row.usage) for name, row in sorted(TABLE.items())]
+    """The reference of the language."""
+    return [
+        FunctionData(
+            name=entry.name, usage=entry.usage, group=entry.group, meaning=entry.meaning, example=entry.example,
+            aliases=list(entry.aliases), is_function=entry.is_function, is_shown=entry.is_shown,
+        )
+        for entry in reference().values()
+    ]  # fmt: skip

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
-from eindiff.core.errors import shape_text
+from eindiff.core.errors import shape_text, shape_words
 from eindiff.core.nodes import Expr
 from eindiff.text.layouts import as_row
-from eindiff.text.write.mathml import MathmlStyle, below, fenced, letters, name_mathml, whole
+from eindiff.text.write.mathml import MathmlStyle, above, below, fenced, letters, name_mathml, token, whole
+from eindiff.text.write.mathml import row as row_of
 from eindiff.text.write.plain import PlainStyle
 from eindiff.text.write.to_text import Equations, Line
 from eindiff.text.write.tree import Tree, walk
@@ -35,9 +37,24 @@ def formula(expr: Expr, notation: str, left: str, row: bool = False) -> dict[str
         "where": [_definition(part, style) for part in parts],
         "shape": [1, *expr.shape] if row else list(expr.shape),
         "shape_text": f"1×{expr.shape[0]}" if row else shape_text(expr.shape),
+        "words": f"row of length {expr.shape[0]}" if row else shape_words(expr.shape),
         "notation": notation,
         "note": BY_ENTRY if by_entry else "",
     }
+
+
+def derivative_mathml(function: str, names: Sequence[str]) -> str:
+    """`∂²f/∂x∂y` as a fraction; the name of the function without variables."""
+    name = name_mathml(function)
+    if not names:
+        return name
+    d = '<mo lspace="0" rspace="0">∂</mo>'
+
+    def power(base: str, count: int) -> str:
+        return above(base, token("mn", str(count))) if count > 1 else base
+
+    bottom = "".join(d + power(name_mathml(own), len(list(group))) for own, group in groupby(names))
+    return f"<mfrac>{row_of(power(d, len(names)) + name)}{row_of(bottom)}</mfrac>"
 
 
 def _indexed(left: str, index: str) -> str:

@@ -56,6 +56,11 @@ class Ask(Text):
         description="Names of the variables to differentiate by; none: all of them. With several names and order 2 "
         "there is a block for each pair. A word like `x,y` is one mixed partial derivative.",
     )
+    fallback: bool = Field(
+        False,
+        description="Whether names that are no variables of the expression are passed over; if none is left, one "
+        "variable is chosen that people differentiate by.",
+    )
     order: int = Field(
         1, ge=0, le=limits.HIGHEST_ORDER, description="The order of the derivative; 0 is the function itself."
     )
@@ -114,6 +119,7 @@ class Formula(Data):
     where: list[Definition] = Field(description="The named parts, in the order of computing them.")
     shape: list[int | str] = Field(description="The sizes of the axes; none for a scalar.")
     shape_text: str = Field(description="The shape as people write it: `m×n`, `n`, `1×n` or `scalar`.")
+    words: str = Field(description="The shape in words: `m×n matrix`, `vector of length n`, `row of length n`.")
     notation: Notation = Field(
         description="The notation used; index notation where what is asked for would not be readable."
     )
@@ -129,6 +135,7 @@ class VariableData(Data):
     properties: list[str] = Field(description="Of `symmetric`, `psd`, `positive`, `orthogonal`, `diagonal`.")
     shape: list[int | str] = Field(description="The sizes of the axes, found from use where they are not declared.")
     shape_text: str = Field(description="The shape as people write it.")
+    words: str = Field(description="What it is, in words: `symmetric n×n matrix`.")
     declared: bool = Field(description="Whether it is declared; otherwise its kind is found from its use and name.")
     how: Literal["declared", "use", "name"] = Field(description="What said its kind: its use, or its name by itself.")
     declaration: str = Field(description="What a declaration of it says: `S(n,n) symmetric`.")
@@ -156,6 +163,7 @@ class Parsed(Data):
 class DerivedData(Parsed):
     """The derivatives of an expression."""
 
+    by: list[str] = Field(description="The variables that are differentiated by.")
     blocks: list[BlockData]
     conventions: list[str] = Field(description="Sentences on layout and symmetric variables.")
 
@@ -327,10 +335,16 @@ class Examples(BaseModel):
 
 
 class FunctionData(Data):
-    """A function of the language."""
+    """A function of the language, or a way of writing."""
 
     name: str
-    description: str
+    usage: str = Field(description="How it is written, with its arguments.")
+    group: str = Field(description="What it belongs to: `Matrices`, `Writing`.")
+    meaning: str = Field(description="A sentence.")
+    example: str = Field(description="An expression that has it.")
+    aliases: list[str] = Field(description="Other words for it.")
+    is_function: bool
+    is_shown: bool = Field(description="Whether people write it; else it stands in results only.")
 
 
 class Settings(BaseModel):
@@ -339,7 +353,7 @@ class Settings(BaseModel):
     version: str
     time_limit: float = Field(description="Seconds for one request.")
     limits: dict[str, int]
-    functions: list[FunctionData] = Field(description="The functions of the language, for completion.")
+    functions: list[FunctionData] = Field(description="The reference of the language.")
 
 
 class Health(BaseModel):

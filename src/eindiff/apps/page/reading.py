@@ -7,21 +7,26 @@ text that it is about.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import comb
 from typing import Any
 
 from eindiff.apps.page import limits
-from eindiff.core.errors import EindiffError, shape_text
+from eindiff.core.errors import EindiffError, shape_text, shape_words
 from eindiff.core.nodes import topological, variables
 from eindiff.text import question as questions
 from eindiff.text.question import KIND_OF_ORDER, Answer, Question
+from eindiff.text.read.conventions import canonical
 from eindiff.text.read.declarations import Declaration, by_name, declared
 from eindiff.text.read.parse import written
 from eindiff.text.read.source import ParseError
 from eindiff.text.read.syntax import postorder, read
 from eindiff.text.read.table import TABLE, mark_literals
 from eindiff.text.write.mathml import name_mathml, whole
+
+ADJECTIVES = {"psd": "positive semidefinite"}
+USUAL = (*"wxθβzuvpq", *"WXUVZPQ")  # what people differentiate by, most often first
 
 
 class ProblemError(EindiffError):
@@ -124,10 +129,24 @@ def _variable_row(name: str, shape: list[Any], properties: list[str], how: str) 
         "properties": properties,
         "shape": shape,
         "shape_text": shape_text(tuple(shape)),
+        "words": words(shape, properties),
         "declared": how == "declared",
         "how": how,
         "declaration": " ".join([name + sizes, *([kind] if "?" in shape else []), *properties]),
     }
+
+
+def words(shape: Sequence[Any], properties: Sequence[str]) -> str:
+    """What a variable is, in words; sizes that are not known are not told.
+
+    >>> words(["n", "n"], ["psd", "positive"])
+    'positive semidefinite n×n matrix with positive entries'
+    """
+    kind = KIND_OF_ORDER.get(len(shape), "tensor")
+    found = kind if "?" in shape else shape_words(tuple(shape))
+    adjectives = [ADJECTIVES.get(own, own) for own in properties if own != "positive"]
+    entries = " with positive entries" if shape else ", positive"
+    return " ".join([*adjectives, found]) + (entries if "positive" in properties else "")
 
 
 def _shallow(text: str, field: str) -> None:
@@ -149,6 +168,8 @@ def _shallow(text: str, field: str) -> None:
 def derivatives(ask: Mapping[str, Any]) -> Answer:
     """The derivatives that are asked for."""
     result = reading(ask)
+    if ask.get("fallback"):
+        result.question = replace(result.question, variables=there(result))
     _few(result)
     words = result.question.variables
     try:
@@ -164,6 +185,18 @@ def derivatives(ask: Mapping[str, Any]) -> Answer:
             most = limits.MOST_AXES
             raise ProblemError(f"the derivative by {block.key} has {axes} axes; the most here is {most}", "wrt")
     return result
+
+
+def there(result: Answer) -> tuple[str, ...]:
+    """The words of the question that are variables of the function; if none is, the variable that people mean."""
+    wanted = result.question.variables
+    known = {own.name: len(own.shape) for own in result.reading.names if not own.is_identity}
+    found = tuple(word for word in wanted if all(name.strip() in known for name in word.split(",")))
+    if found or not wanted or not known:
+        return found
+    usual = [name for letter in USUAL for name in known if canonical(name) == letter]
+    by_kind = sorted(known, key=lambda name: (known[name] + 2) % 3)  # vectors, then matrices
+    return tuple([*usual, *by_kind][:1])
 
 
 def _few(result: Answer) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from eindiff.apps.page import limits
 from eindiff.apps.page.costs import cost
 from eindiff.apps.page.derivations import steps
-from eindiff.apps.page.formulas import formula
+from eindiff.apps.page.formulas import derivative_mathml, formula
 from eindiff.apps.page.pictures import graphs, structure
 from eindiff.apps.page.programs import written
 from eindiff.apps.page.reading import ProblemError, derivatives, reading, variable_data
@@ -20,7 +20,7 @@ from eindiff.program.check import small_sizes
 from eindiff.text.layouts import describe
 from eindiff.text.question import Answer, Block
 from eindiff.text.question import checked as compared
-from eindiff.text.write.mathml import above, name_mathml, row, token, whole
+from eindiff.text.write.mathml import name_mathml, whole
 
 CONVENTIONS = {
     "projected": "By a symmetric variable, the derivative is the symmetric part of that by independent entries.",
@@ -56,14 +56,15 @@ def derived(ask: Mapping[str, Any]) -> dict[str, Any]:
     conventions += [CONVENTIONS[result.question.symmetric]] if result.has_symmetric else []
     return {
         **_described(result, result.question.notation),
+        "by": [x.name for x in result.by],
         "blocks": [_block(block, result) for block in result.blocks],
         "conventions": conventions,
     }
 
 
 def _block(block: Block, result: Answer) -> dict[str, Any]:
-    left = label_mathml(block, result.name)
     names = [x.name for x in block.by]
+    left = derivative_mathml(result.name, names)
     function = result.name if result.function.ndim else ""
     return {
         **formula(block.arranged.expr, result.question.notation, left, block.arranged.row),
@@ -73,20 +74,6 @@ def _block(block: Block, result: Answer) -> dict[str, Any]:
         "label_mathml": whole(left, display=False),
         "axes": describe(result.question.layout, function, names) if names else "",
     }
-
-
-def label_mathml(block: Block, function: str) -> str:
-    """`∂²f/∂x∂y` as a fraction."""
-    name = name_mathml(function)
-    if not block.by:
-        return name
-    d = '<mo lspace="0" rspace="0">∂</mo>'
-
-    def power(base: str, count: int) -> str:
-        return above(base, token("mn", str(count))) if count > 1 else base
-
-    bottom = "".join(d + power(name_mathml(own), count) for own, count in block.powers)
-    return f"<mfrac>{row(power(d, len(block.by)) + name)}{row(bottom)}</mfrac>"
 
 
 # A check

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eindiff.core.errors import shape_text
+from eindiff.core.errors import shape_words
 from eindiff.core.nodes import Expr
+from eindiff.core.shown import Shown
 from eindiff.core.sizes import Shape
-
-_KINDS = ("scalar", "vector", "matrix")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +24,14 @@ class NameReading:
         """`scalar`, `vector of length n`, `m×n matrix`."""
         if self.is_identity:
             return f"identity of size {self.shape[0]}"
-        if len(self.shape) == 1:
-            return f"vector of length {self.shape[0]}"
-        kind = _KINDS[len(self.shape)] if len(self.shape) < 3 else "tensor"
-        return f"{shape_text(self.shape)} {kind}" if self.shape else kind
+        return shape_words(self.shape)
 
     def __str__(self) -> str:
         return f"{self.name} {self.kind}"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Shown):
     """A text as it was read: the `expression`, its `names` in the order they occur, and `notes` on what may surprise.
 
     >>> print(ed.reading("norm2(X*w - y)^2 + lambda*norm1(w)"))

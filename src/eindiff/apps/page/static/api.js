@@ -10,21 +10,29 @@ export class ServerError extends Error {
     this.end = body?.end ?? null;
     this.hint = body?.hint ?? "";
     this.variables = body?.variables ?? [];
+    this.choices = body?.choices ?? [];
   }
 }
 
+/** The status of a question that a person has stopped. */
+export const STOPPED = -1;
+const BUSY = [429, 503];
+
 const open = new Map();
+const me = Math.random().toString(36).slice(2); // so that the server is fair to several people at one address
 
 /** Ask; the answer, or null if a newer question of the same kind has been asked since. */
 export async function ask(path, body, kind = path) {
   open.get(kind)?.abort();
   const controller = new AbortController();
   open.set(kind, controller);
+  const { signal } = controller;
   try {
-    const answer = await send(path, body, controller.signal);
-    return controller.signal.aborted ? null : answer;
+    const answer = await send(path, body, signal);
+    return signal.aborted ? null : answer;
   } catch (error) {
-    if (controller.signal.aborted) return null;
+    if (signal.reason instanceof ServerError) throw signal.reason;
+    if (signal.aborted) return null;
     throw error;
   } finally {
     if (open.get(kind) === controller) open.delete(kind);
@@ -36,11 +44,16 @@ export function forget(kind) {
   open.get(kind)?.abort();
 }
 
-/** Send a question. A server that is busy is asked again twice. */
+/** Stop an open question, as a person wants: whoever asked it is told so. The server ends its work on it. */
+export function stop(kind) {
+  open.get(kind)?.abort(new ServerError(STOPPED, { message: "Stopped." }));
+}
+
+/** Send a question. A server that is busy is asked again twice; one that gave up is not. */
 async function send(path, body, signal, tries = 3) {
   const options = body === undefined ? { signal } : {
     method: "POST",
-    headers: { "Content-Type": "application/json" },
+    headers: { "Content-Type": "application/json", "X-Client": me },
     body: JSON.stringify(body),
     signal,
   };
@@ -51,7 +64,7 @@ async function send(path, body, signal, tries = 3) {
     if (signal.aborted) throw error;
     throw new ServerError(0, { message: "The server does not answer.", hint: "Is eindiff serve still running?" });
   }
-  if (response.status === 503 && tries > 1) {
+  if (BUSY.includes(response.status) && tries > 1) {
     await new Promise((done) => setTimeout(done, 700));
     if (!signal.aborted) return send(path, body, signal, tries - 1);
   }

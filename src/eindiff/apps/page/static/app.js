@@ -1,12 +1,14 @@
 // The page: the record of the address in, questions to the server, answers out.
 
-import { ask, forget } from "./api.js";
+import { ask, forget, STOPPED } from "./api.js";
+import { busy } from "./busy.js";
 import { checkPanel } from "./check.js";
 import { showVariables } from "./chips.js";
 import { codePanel } from "./code.js";
+import { completeFunctions } from "./completion.js";
 import { cycle, makeControls, openOptions, showControls } from "./controls.js";
 import { costPanel } from "./cost.js";
-import { announce, byId, copy } from "./dom.js";
+import { announce, button, byId, copy } from "./dom.js";
 import { examples, openExamples } from "./examples.js";
 import { clearProblem, setText, showProblem, watch } from "./field.js";
 import { graphPanel } from "./graph.js";
@@ -29,26 +31,43 @@ async function derive() {
   const state = current();
   clearTimeout(problemTimer);
   if (!state.expression.trim()) return empty(state);
+  const done = busy("api/derive", "Deriving", byId("work"), byId("answer"), byId("panel"));
   try {
     const answer = await ask("api/derive", question(state));
     if (answer === null) return;
+    done();
     derived = answer;
     clearProblem();
-    showVariables(answer.variables);
+    showVariables(answer.variables, answer.by);
     showResult(answer, state);
     setValid(state, true);
   } catch (error) {
+    done();
     wrong(error, state);
   }
 }
 
+/** Buttons for what may help: less work after the limit, or the same again. */
+function helping(error, state) {
+  const several = state.wrt.length !== 1 ? derived?.by ?? [] : [];
+  const less = [
+    ...(state.order > 1 ? [button("First derivative", () => change({ order: 1 }))] : []),
+    ...(several.length > 1 ? [button(`Only by ${several[0]}`, () => change({ wrt: [several[0]] }))] : []),
+  ];
+  if (error.status === 504) return less;
+  if (error.status === STOPPED) return [button("Try again", derive), ...less];
+  return [];
+}
+
 function wrong(error, state) {
-  const wait = byId("problem").childElementCount || document.activeElement !== byId("expression") ? 0 : PATIENCE;
+  const half = error.status === 422 && document.activeElement === byId("expression"); // it may be half typed
+  const wait = byId("problem").childElementCount || !half ? 0 : PATIENCE;
   problemTimer = setTimeout(() => {
+    const actions = helping(error, state);
     derived = null;
     byId("answer").setAttribute("aria-busy", "false");
     if (error.field === "declarations") openOptions(true);
-    showProblem(error, state);
+    showProblem(error, state, actions);
     if (error.variables?.length) showVariables(error.variables);
     showStale();
     setValid(state, false);
@@ -57,6 +76,7 @@ function wrong(error, state) {
 
 async function empty(state) {
   forget("api/derive");
+  busy("api/derive", "", byId("work"))();
   derived = null;
   clearProblem();
   showVariables([]);
@@ -113,6 +133,7 @@ function copyResult() {
 makeControls();
 makeTabs([codePanel, stepsPanel, structurePanel, graphPanel, costPanel, checkPanel(() => refresh(current(), true))]);
 watch((expression) => change({ expression }, "typing"));
+completeFunctions(() => byId("expression").dispatchEvent(new Event("input")));
 onChange(changed);
 byId("open-examples").addEventListener("click", openExamples);
 byId("open-help").addEventListener("click", openHelp);

@@ -1,29 +1,28 @@
 // The variables of the function, each with its kind and sizes, and whether to differentiate by it.
 
 import { KINDS, kindOf, kindOfVariable, withDeclaration, write } from "./declarations.js";
-import { button, byId, h, shapeText } from "./dom.js";
+import { button, byId, h } from "./dom.js";
 import { formula } from "./safe.js";
-import { change, chosenOf, current } from "./state.js";
+import { change, current } from "./state.js";
 
 let variables = [];
+let differentiated = []; // names of those that the derivative is by
 
 const UNKNOWN = "?"; // a size in an expression that does not fit together
 
-const SHORT = { tensor3: "tensor", tensor4: "tensor" };
-
 const HOW = { declared: "declared", use: "by its use", name: "by its name" };
-const SAID = { vector: 1, matrix: 2, tensor: 3 }; // kinds that the sizes say too, where there is little room
 
 /** Which variables the derivative is by: those asked for, or all. */
 function chosen() {
   const names = variables.map((variable) => variable.name);
-  const asked = chosenOf(current()).filter((name) => names.includes(name));
+  const asked = differentiated.filter((name) => names.includes(name));
   return asked.length ? asked : names;
 }
 
-/** Show chips for these variables. What has the focus keeps it. */
-export function showVariables(list) {
+/** Show chips for these variables, and which of them the derivative is `by`. What has the focus keeps it. */
+export function showVariables(list, by = current().wrt) {
   variables = list;
+  differentiated = by;
   const place = byId("variables");
   const focused = place.contains(document.activeElement) ? document.activeElement.dataset.key : null;
   const label = variables.length ? [h("span", { class: "by" }, "Variables")] : [];
@@ -39,10 +38,7 @@ function chip(variable) {
   const { name, declared, how } = variable;
   const by = chosen().includes(name);
   const kind = kindOfVariable(variable);
-  const sized = variable.shape.length > 0 && !variable.shape.includes(UNKNOWN);
-  const shape = sized || !variable.shape.length ? `, ${shapeText(variable.shape)}` : "";
-  const long = `${kindOf(kind).label}${shape}, ${HOW[how]}`;
-  const words = [SHORT[kind] ?? kind, ...(variable.properties.includes("positive") ? ["positive"] : [])].join(", ");
+  const long = `${variable.words}, ${HOW[how]}`;
   const toggle = h("button", {
     type: "button", class: "toggle", "aria-pressed": String(by), "aria-label": `Differentiate by ${name}`,
     title: by ? `The derivative is by ${name}` : `Differentiate by ${name}`, "data-key": `by ${name}`,
@@ -54,12 +50,19 @@ function chip(variable) {
     "aria-label": `${name}: ${long}. Change`,
     onclick: (event) => openMenu(variable, event.currentTarget),
   },
-  h("span", { class: "name" }, formula(variable.mathml, name)),
-  h("span", { class: sized && words in SAID ? "kind usual" : "kind" }, words),
-  sized ? h("span", { class: "sizes" }, shapeText(variable.shape)) : null,
+  h("span", { class: "name" }, formula(variable.mathml, name)), spelled(variable.words),
   h("span", { class: "more", "aria-hidden": "true" }, "▾"));
   const classes = ["chip", declared ? "declared" : "guessed", by ? "by-this" : ""].join(" ");
   return h("span", { class: classes, role: "group", "aria-label": `Variable ${name}` }, toggle, what);
+}
+
+/** `symmetric n×n matrix`, `vector of length n`: the sizes as mathematics, and less words where there is little room. */
+function spelled(words) {
+  const parts = words.split(/( of length |[^ ]+×[^ ]+|(?<= of length )[^ ]+)/).filter(Boolean);
+  return h("span", { class: "kind" }, ...parts.map((part, place) => {
+    if (part === " of length ") return h("span", {}, " ", h("span", { class: "usual" }, "of length "));
+    return part.includes("×") || parts[place - 1] === " of length " ? h("span", { class: "sizes" }, part) : part;
+  }));
 }
 
 function toggleBy(name, only) {
@@ -69,7 +72,7 @@ function toggleBy(name, only) {
   if (only) next = [name];
   if (!next.length) next = [name];
   change({ wrt: next.length === names.length && names.length > 1 ? [] : next });
-  showVariables(variables);
+  showVariables(variables, next);
 }
 
 /** The menu of one variable: its kind, its sizes, whether it is positive. */

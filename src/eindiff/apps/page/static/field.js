@@ -1,5 +1,6 @@
 // The field for the function: it grows with its text, and shows what is wrong where it is wrong.
 
+import { STOPPED } from "./api.js";
 import { byId, h } from "./dom.js";
 
 const field = byId("expression");
@@ -39,8 +40,8 @@ export function clearProblem() {
   reflect(null);
 }
 
-/** What is wrong, with a caret under the place in the user's own text. */
-export function showProblem(error, state) {
+/** What is wrong, with a caret under the place in the user's own text; `actions` are buttons that may help. */
+export function showProblem(error, state, actions = []) {
   const text = ["declarations", "expression"].includes(error.field) ? state[error.field] : "";
   const range = text && error.start !== null ? [error.start, Math.max(error.end ?? 0, error.start + 1)] : null;
   const parts = [];
@@ -48,7 +49,9 @@ export function showProblem(error, state) {
   if (range) parts.push(excerpt(text, range));
   parts.push(h("p", { class: "message" }, error.message));
   if (error.hint) parts.push(h("p", { class: "hint" }, error.hint));
+  if (actions.length) parts.push(h("p", { class: "actions" }, ...actions));
   problem.replaceChildren(...parts);
+  problem.classList.toggle("calm", error.status === STOPPED);
   byId("field").classList.toggle("wrong", error.field === "expression");
   if (error.field === "expression") field.setAttribute("aria-invalid", "true");
   reflect(error.field === "expression" ? range : null);

@@ -1,61 +1,132 @@
-// Wide formulas: made a little smaller, or broken before + and −, or else they scroll.
+// Wide formulas: made a little smaller, or broken into lines at operators and between factors, inside of brackets too.
 
 const SMALLEST = 15; // pixels of a formula that is made smaller
+const SMALL_GROUP = 0.3; // of a line: groups in brackets that are smaller are not broken
 const MATHML = "http://www.w3.org/1998/Math/MathML";
+const TIMES = "\u2062";
+const OPERATOR = /^[+−=⊙⊗⊘·∘×/∗-]$/;
 
-/** Fit the formula in a box that scrolls. */
-export function fitFormula(scroll) {
-  const holder = scroll.firstElementChild;
-  const style = getComputedStyle(scroll);
-  const room = scroll.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-  if (!room || holder.scrollWidth <= room) return;
-  const size = parseFloat(getComputedStyle(holder).fontSize);
-  const ratio = room / holder.scrollWidth;
-  if (size * ratio >= SMALLEST) holder.style.fontSize = `${Math.floor(size * ratio * 10) / 10}px`;
-  else breakLines(holder, room);
-}
-
-/** The row that holds the terms of the last side: rows with one child only are passed. */
-function lastSide(math) {
-  let row = math;
-  while (row.lastElementChild?.localName === "mrow" && (row === math || row.children.length === 1)) {
-    row = row.lastElementChild;
+/** Fit the formulas in a box that scrolls. */
+export function fitFormulas(box) {
+  for (const math of box.querySelectorAll("math")) {
+    if (!math.closest(".lines")) fit(math, box);
   }
-  return row;
 }
 
-/** Break before signs between terms, with as many terms on a line as fit; lines go on where the first side ends. */
-function breakLines(holder, room) {
-  const math = holder.firstElementChild;
-  const row = lastSide(math);
-  const isSign = (each, place) => place && each.localName === "mo" && /^[+−-]$/.test(each.textContent);
-  const signs = [...row.children].filter(isSign);
-  if (row === math || !signs.length) return;
-  const begin = row.getBoundingClientRect().left;
-  const indent = begin - math.getBoundingClientRect().left;
-  const ends = [...signs.slice(1).map((sign) => sign.getBoundingClientRect().left), row.getBoundingClientRect().right];
-  const breaks = [];
-  let start = begin;
-  signs.forEach((sign, place) => {
-    if (ends[place] - start <= room - indent) return;
-    breaks.push(sign);
-    start = sign.getBoundingClientRect().left;
+/** Fit a formula in the width of a box. */
+function fit(math, box) {
+  const style = getComputedStyle(box);
+  const end = box.getBoundingClientRect().left + box.clientWidth - parseFloat(style.paddingRight);
+  const { left, width } = math.getBoundingClientRect();
+  const room = end - left - 3; // widths of parts and of wholes differ a little
+  if (!box.clientWidth || room < 40 || width <= room) return;
+  const size = parseFloat(getComputedStyle(math).fontSize);
+  const smaller = Math.floor(((size * room) / width) * 10) / 10;
+  if (smaller >= SMALLEST) math.style.fontSize = `${smaller}px`;
+  else breakLines(math, room);
+}
+
+const make = (tag, attributes, ...children) => {
+  const element = document.createElementNS(MATHML, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+};
+
+const fence = (sign, form) => make("mo", { form, fence: "true", stretchy: "false" }, sign);
+
+/** The pieces of a formula in a row: {node, left, right, depth}. What is wide is taken apart, down to its letters. */
+function pieces(node, depth, room) {
+  const { left, right } = node.getBoundingClientRect();
+  const whole = [{ node, left, right, depth }];
+  const parts = [...node.children];
+  const inside = (each) => pieces(each, depth + 1, room);
+  const isGroup = node.localName === "mrow" && parts[0]?.getAttribute("fence") === "true";
+  if (node.localName === "math" || (node.localName === "mrow" && !isGroup)) {
+    return parts.flatMap((each) => pieces(each, depth, room));
+  }
+  if (right - left < room * SMALL_GROUP) return whole;
+  if (isGroup) return parts.flatMap(inside).map(unstretched);
+  if (["msup", "msub", "msubsup"].includes(node.localName) && parts[0].getBoundingClientRect().width > room * SMALL_GROUP) {
+    const base = pieces(parts[0], depth, room);
+    const last = base.at(-1);
+    last.node = make(node.localName, {}, last.node.cloneNode(true), ...parts.slice(1));
+    last.right = right;
+    return base;
+  }
+  if (right - left <= room) return whole;
+  if (node.localName === "mfrac") {
+    const [top, bottom] = parts.map((each) => inside(each));
+    const at = (sign, form, place) => ({ node: fence(sign, form), left: place, right: place + 6, depth: depth + 1 });
+    const over = { node: make("mo", {}, "/"), left: right, right: right + 8, depth };
+    const wrapped = (list) => [at("(", "prefix", list[0].left), ...list, at(")", "postfix", list.at(-1).right)];
+    return [...wrapped(top), over, ...(bottom.length > 1 ? wrapped(bottom) : bottom)];
+  }
+  return whole;
+}
+
+function unstretched(piece) {
+  if (piece.node.localName === "mo" && piece.node.getAttribute("fence")) piece.node.setAttribute("stretchy", "false");
+  return piece;
+}
+
+/** How bad it is to begin a line with a piece: best an operator, then a factor, at last what follows a bracket. */
+function badness(list, place) {
+  const [before, piece] = [list[place - 1]?.node, list[place].node];
+  if (!before || piece.localName === "mspace") return Infinity;
+  const sign = before.localName === "mo" ? before.textContent : "";
+  if (piece.localName === "mo" && OPERATOR.test(piece.textContent) && piece.getAttribute("form") !== "prefix") return 0;
+  if (sign === TIMES || sign === "," || before.localName === "mspace" || piece.localName.startsWith("munder")) return 0.15;
+  return before.getAttribute("fence") && before.getAttribute("form") === "prefix" ? 0.6 : Infinity;
+}
+
+/** Where lines begin: as late as there is room, but where few brackets are open if that costs little. */
+function beginnings(list, room, indent, head) {
+  const starts = [0];
+  let width = 0;
+  const bad = list.map((_, place) => (place <= head ? Infinity : badness(list, place) + list[place].depth * 0.2));
+  const size = (place) => (list[place + 1] && list[place + 1].left > list[place].left
+    ? Math.max(list[place + 1].left, list[place].right) : list[place].right) - list[place].left;
+  for (let place = 0; place < list.length; place += 1) {
+    width += size(place);
+    const most = starts.length > 1 ? room - indent : room;
+    if (width <= most) continue;
+    let best = null;
+    let used = 0;
+    for (let k = starts.at(-1); k <= place; k += 1) {
+      const cost = bad[k] + (1 - used / most);
+      if (k > starts.at(-1) && cost < Infinity && cost <= (best?.cost ?? Infinity)) best = { k, cost };
+      used += size(k);
+    }
+    if (!best) continue; // this goes over the edge: the box scrolls
+    starts.push(best.k);
+    width = 0;
+    for (let k = best.k; k <= place; k += 1) width += size(k);
+  }
+  return starts;
+}
+
+/** Break a formula into lines; further ones are indented to behind the first `=`, or a little. */
+function breakLines(math, room) {
+  const start = math.getBoundingClientRect().left;
+  const list = pieces(math, 0, room);
+  const equals = list.findIndex(({ node }) => node.localName === "mo" && node.textContent === "=");
+  const behind = equals >= 0 && list[equals + 1] ? list[equals + 1].left - start : 0;
+  const short = behind > 0 && behind < room * 0.35;
+  const indent = short ? behind : 28;
+  const starts = beginnings(list, room, indent, short ? equals + 1 : 0); // a short left side has no line of its own
+  if (starts.length < 2) return;
+  const lines = document.createElement("div");
+  lines.className = "lines";
+  math.replaceWith(lines);
+  starts.forEach((first, line) => {
+    const own = list.slice(first, starts[line + 1]).map(({ node }) => node);
+    if (own[0].localName === "mo" && !own[0].getAttribute("fence")) own[0].setAttribute("form", "infix");
+    const row = make("math", { displaystyle: "true", ...(line ? { "aria-hidden": "true" } : {}) }, make("mrow", {}, ...own));
+    if (!line) row.setAttribute("aria-label", math.getAttribute("aria-label") ?? ""); // the first line says all
+    const holder = document.createElement("div");
+    holder.append(row);
+    if (line) holder.style.paddingLeft = `${indent}px`;
+    lines.append(holder);
   });
-  for (const sign of breaks.reverse()) holder.firstElementChild.after(lineFrom(sign, indent));
-}
-
-/** What follows from a sign on, as a formula of its own. */
-function lineFrom(sign, indent) {
-  const line = document.createElementNS(MATHML, "math");
-  const row = document.createElementNS(MATHML, "mrow");
-  while (sign.nextSibling) row.append(sign.nextSibling);
-  sign.setAttribute("form", "infix");
-  row.prepend(sign);
-  line.append(row);
-  line.setAttribute("displaystyle", "true");
-  line.setAttribute("aria-hidden", "true"); // the first line says all
-  const holder = document.createElement("div");
-  holder.append(line);
-  holder.style.paddingLeft = `${indent}px`;
-  return holder;
 }

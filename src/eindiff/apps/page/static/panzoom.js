@@ -3,8 +3,11 @@
 const LARGEST = 6;
 const READABLE = 0.75; // pixels for each unit
 
-/** Make `box`, which holds an SVG, a window on it, not higher than the picture needs. Returns {zoom(factor), fit()}. */
-export function panZoom(box, svg) {
+/**
+ * Make `box`, which holds an SVG, a window on it, not higher than the picture needs; where it is too large for that, the
+ * window opens on the text `result`. Returns {zoom(factor), fit()}.
+ */
+export function panZoom(box, svg, result) {
   const whole = svg.viewBox.baseVal;
   const full = { x: whole.x, y: whole.y, w: whole.width, h: whole.height };
   let view = { x: 0, y: 0, scale: 1 }; // the middle, and pixels for each unit
@@ -25,12 +28,13 @@ export function panZoom(box, svg) {
     show();
   }
 
-  /** All of it if that can be read; else its top, which is the result. */
+  /** All of it if that can be read; else its result, which is on top. */
   function start() {
     fit();
     if (view.scale >= READABLE) return;
     view.scale = READABLE;
-    view.y = full.y - 8 + box.clientHeight / READABLE / 2;
+    view.x = Number(result?.getAttribute("x") ?? view.x);
+    view.y = Number(result?.getAttribute("y") ?? full.y) - 24 + box.clientHeight / READABLE / 2;
     show();
   }
 

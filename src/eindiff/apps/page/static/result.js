@@ -1,7 +1,7 @@
 // The result: the function as it was understood, and each derivative, typeset.
 
 import { button, byId, copyButton, h, scroller } from "./dom.js";
-import { fitFormula } from "./lines.js";
+import { fitFormulas } from "./lines.js";
 import { equation } from "./safe.js";
 import { change, DEFAULTS } from "./state.js";
 
@@ -20,7 +20,7 @@ export function showResult(derived, { order, layout }) {
   const notes = new Set([...derived.blocks.map((block) => block.note), ...conventions].filter(Boolean));
   if (notes.size) parts.push(h("p", { class: "note conventions" }, [...notes].join(" ")));
   answer.replaceChildren(...parts);
-  for (const scroll of answer.querySelectorAll(".scroll")) fitFormula(scroll);
+  for (const box of answer.querySelectorAll(".scroll, .where, .given")) fitFormulas(box);
   last = [answer.clientWidth, () => showResult(derived, { order, layout })];
 }
 
@@ -34,6 +34,7 @@ new ResizeObserver(() => {
 /** The last result, which is not that of the text any more. */
 export function showStale() {
   answer.classList.add("stale");
+  answer.querySelector(".welcome")?.remove();
 }
 
 /** With nothing to differentiate: a few things to start with. */
@@ -50,7 +51,8 @@ export function start({ expression, declarations = "", wrt = [], order = 1 }) {
 }
 
 function given({ name, function: f }) {
-  const where = f.where.length ? [h("span", { class: "is" }, "where"), ...f.where.map(named)] : [];
+  const is = (place) => (place ? [] : [h("span", { class: "is" }, "where ")]);
+  const where = f.where.map((part, place) => h("span", {}, ...is(place), named(part)));
   return scroller("given", "The function", equation([f.left, f.mathml], `${name} = ${f.text}`), ...where);
 }
 
@@ -70,8 +72,7 @@ function blockCard(block, order, layout) {
     const row = (definition, place) => [h("dt", {}, place ? "" : "where"), h("dd", {}, named(definition))];
     parts.push(scroller("where", "Named parts", h("dl", {}, block.where.flatMap(row))));
   }
-  const shape = block.shape_text.replaceAll("×", " × ");
-  const size = h("span", { class: block.shape.length ? "size" : "size plain", title: block.axes }, shape);
+  const size = h("span", { class: "size", title: block.axes }, block.words);
   const axes = hasAxes(block, layout) ? h("span", {}, block.axes) : null;
   const copies = h("span", { class: "copies" },
     copyButton("Copy text", `text of ${block.label}`, () => block.text),

@@ -102,18 +102,8 @@ function readSizes(text) {
   return Object.fromEntries(good.map(([name, value]) => [name, Number(value)]));
 }
 
-const USUAL = ["w", "x", "theta", "θ", "beta", "β", "W", "X"]; // what people differentiate by, most often first
-
-/** The variables to differentiate by: those chosen; if they are gone, a usual one that is there; none means all. */
-export function chosenOf(record) {
-  const names = new Set(record.expression.match(/[\p{L}_][\p{L}\p{N}_]*/gu) ?? []);
-  const wrt = record.wrt.filter((name) => names.has(name));
-  return wrt.length || !record.wrt.length ? wrt : USUAL.filter((name) => names.has(name)).slice(0, 1);
-}
-
-/** What is asked of the server, for any kind of question. */
+/** What is asked of the server, for any kind of question. If the variables to differentiate by are gone, it takes one. */
 export function question(record) {
-  const { expression, declarations, order, notation, layout, mode, symmetric } = record;
-  const wrt = chosenOf(record);
-  return { expression, declarations, wrt, order, notation, layout, mode, symmetric };
+  const { expression, declarations, wrt, order, notation, layout, mode, symmetric } = record;
+  return { expression, declarations, wrt, fallback: true, order, notation, layout, mode, symmetric };
 }

@@ -1,6 +1,7 @@
 // The derivation, step by step. Each step unfolds to its rule and its reason.
 
 import { button, h, scroller } from "./dom.js";
+import { fitFormulas } from "./lines.js";
 import { equation, formula } from "./safe.js";
 import { question } from "./state.js";
 
@@ -21,7 +22,10 @@ function stepItem(step) {
     step.words.length ? h("p", { class: "words" }, ...pieces(step.words)) : null,
     long);
   const whole = step.equation.mathml.length <= 2;
-  const unfolded = () => { long.hidden = whole && short.scrollWidth <= short.clientWidth; };
+  const unfolded = () => {
+    long.hidden = whole && short.scrollWidth <= short.clientWidth;
+    fitFormulas(long);
+  };
   const summary = h("summary", {}, h("span", { class: "number" }, String(step.number)), short);
   return h("li", {}, h("details", { ontoggle: unfolded }, summary, why));
 }
@@ -58,5 +62,6 @@ export const stepsPanel = {
     const all = button("Unfold all", (event) => unfold(place, event.currentTarget));
     const bar = h("div", { class: "bar" }, h("span", { class: "note" }, words), all);
     place.replaceChildren(bar, ...chapters.map((chapter, index) => chapterBox(chapter, index < 2)));
+    for (const names of place.querySelectorAll(".names")) fitFormulas(names);
   },
 };

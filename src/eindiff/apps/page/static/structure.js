@@ -1,12 +1,18 @@
 // The structure of a Hessian: which entries can differ from zero, and what they are made of.
 
 import { button, bytes, h, scroller } from "./dom.js";
+import { fitFormulas } from "./lines.js";
 import { formula, picture } from "./safe.js";
 import { change, question } from "./state.js";
 
 const BY_ENTRY =
   "In [ … ] with four indices, the first two are those of the row variable, and the last two those of the column " +
   "variable; δ is 1 where its indices are equal, and 0 elsewhere.";
+
+const COLOURS =
+  "The matrix has a row and a column for each entry of the variables. A colour is one term of the sum that the " +
+  "Hessian is, drawn where it has entries; where terms overlap, their squares lie inside of each other. Pale squares " +
+  "are entries that are 0 at the point drawn. Where nothing is drawn, entries are 0 for all values.";
 
 /** The colours, each with the term that it stands for. */
 function legend(terms) {
@@ -53,8 +59,9 @@ export const structurePanel = {
     if (terms.some(({ text }) => /\]_\w{4}$/.test(text))) notes.push(BY_ENTRY);
     const words = h("div", {}, h("h3", {}, structure.name),
       structure.formula ? h("p", { class: "formula" }, structure.formula) : null,
-      h("p", {}, structure.explanation), legend(terms), figures,
+      h("p", {}, structure.explanation), legend(terms), h("p", { class: "meaning" }, COLOURS), figures,
       h("p", { class: "note" }, notes.filter(Boolean).join(" ")));
     place.replaceChildren(h("div", { class: "structure" }, scroller("picture", "Drawing", image ?? ""), words));
+    for (const term of place.querySelectorAll(".legend .term")) fitFormulas(term);
   },
 };

@@ -1,7 +1,8 @@
 // The tabs of details. Only the open one asks the server, and only when what it shows has changed.
 
-import { ask, forget } from "./api.js";
-import { byId, h } from "./dom.js";
+import { ask, forget, STOPPED } from "./api.js";
+import { busy } from "./busy.js";
+import { button, byId, h } from "./dom.js";
 import { change, current } from "./state.js";
 
 const panel = byId("panel");
@@ -62,6 +63,7 @@ export async function refresh(state, again = false) {
   if (open.closed?.(state, panel)) {
     shown = key;
     forget("panel");
+    busy("panel", "", byId("panel-work"))();
     return;
   }
   await load(open, body, key, state);
@@ -69,17 +71,19 @@ export async function refresh(state, again = false) {
 
 async function load(open, body, key, state) {
   panel.setAttribute("aria-busy", "true");
-  const slow = setTimeout(() => panel.classList.add("stale"), 150);
+  const done = busy("panel", open.title, byId("panel-work"), panel);
   try {
     const answer = await ask(open.path, body, "panel");
     if (answer === null) return;
+    done();
     shown = key;
     open.show(answer, state, panel);
   } catch (error) {
+    done();
     shown = null;
-    panel.replaceChildren(h("p", { class: "failure" }, error.message), h("p", { class: "note" }, error.hint ?? ""));
-  } finally {
-    clearTimeout(slow);
+    const again = error.status === STOPPED ? [button("Try again", () => refresh(current(), true))] : [];
+    const said = [h("p", { class: "failure" }, error.message), h("p", { class: "note" }, error.hint ?? "")];
+    panel.replaceChildren(...said, ...again);
   }
   panel.classList.toggle("stale", !valid);
   panel.setAttribute("aria-busy", "false");
