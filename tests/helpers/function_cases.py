@@ -28,7 +28,7 @@ DIVIDED = [name for name in TABLE if name.startswith("divided_")]
 MARKS = ("gaps", "simple", "nonzero", "nonzero_pairs")
 WEIGHTED = ("log_weighted_sum", "weighted_softmax")
 DETERMINANTS = ("signdet", "logabsdet")
-INTERNAL = ("winner", "argmax", "inverse_or_zero", "stopped", "power_derivative")
+INTERNAL = ("winner", "argmax", "inverse_or_zero", "stop_gradient", "power_derivative")
 INTERNAL += (*DETERMINANTS, *WEIGHTED, *MARKS, *DIVIDED)
 
 # eindiff with the rows that only derivatives use
@@ -85,7 +85,7 @@ ELEMENTWISE = [
     case("arctan2", lambda lib, y, x: lib.arctan2(y, x), order=3, y=("nonzero", 3), x=("nonzero", 3)),
     case("polygamma", lambda lib, x: lib.polygamma(2, x), order=3, x=("positive", 3)),
     unary("inverse_or_zero", "nonzero"),
-    case("stopped", lambda lib, x: lib.stopped(lib.step(x)), order=3, x=("nonzero", 3)),
+    case("stop_gradient", lambda lib, x: lib.stop_gradient(lib.step(x)), order=3, x=("nonzero", 3)),
     unary("reciprocal", "nonzero"),
     unary("sqrt", "positive"),
     case("pow", lambda lib, x: lib.power(x, 2.5), order=3, x=("positive", 4)),

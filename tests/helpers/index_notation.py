@@ -25,8 +25,8 @@ from eindiff.calculus.divided import divided, divided_base
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
-from eindiff.core.index_relations import IndexMap, Lower, SizeOf, Table
-from eindiff.core.nodes import Expr, Number, Variable, number
+from eindiff.core.index_relations import Given, IndexMap, Lower, Table
+from eindiff.core.nodes import Einsum, Expr, Number, Variable, number
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import TABLE, power
 from eindiff.functions.frechet import frechet_function
@@ -206,6 +206,9 @@ class _Reader:
             if (size := self.size_in_brackets()) is not None:
                 return Labelled(construct.size_number(size))
             inside = self.sum()
+            if self.accept(">"):
+                pair = _aligned([inside, self.sum()])
+                inside = Labelled(construct.map_(TABLE["greater"], [x.expr for x in pair]), pair[0].labels)
             self.take(")")
             return inside
         if token[0].isdigit() or token[0] == ".":
@@ -256,12 +259,15 @@ class _Reader:
 
     def call(self, name: str) -> Labelled:
         self.take("(")
-        if name in ("indexmap", "onehot", "lower", "size"):
-            return self.entry(construct.constant(self.structure(name)))
+        if name == "tril":
+            return self.entry(construct.constant(self.triangle()))
         if name == "sqrt":
             value = self.sum()
             self.take(")")
             return Labelled(power(value.expr, Fraction(1, 2)), value.labels)
+        name = {"at_max": "argmax"}.get(name, name)
+        if name == "prod_except":
+            return self.entry(self.left_out())
         if name not in TABLE:
             raise self.error(f"there is no function {name}")
         if not TABLE[name].core:
@@ -271,9 +277,8 @@ class _Reader:
         return self.entry(self.apply(name))
 
     def arguments(self, read: Any) -> list:
-        """What stands between brackets, up to a named argument."""
         found = []
-        while not self.accept(")") and self.ahead(1) != "=":
+        while not self.accept(")"):
             found.append(read())
             self.accept(",")
         return found
@@ -286,52 +291,27 @@ class _Reader:
 
     def apply(self, name: str) -> Expr:
         args = self.arguments(self.whole)
-        batch = None
         function = TABLE[name]
-        if len(args) > len(function.core):
-            function = frechet_function(name, len(args) - 1)
-        if self.tokens[self.at - 1][0] != ")":
-            key = self.take()
-            self.take("=")
-            if key == "batch":
-                groups = self.take().strip('"').split(",")
-                letters = sorted({x for group in groups for x in group}, key="ijklmnopqrstuvwxyz".index)
-                batch = [tuple(letters.index(x) for x in group) for group in groups]
-            else:
-                function = prod_function(int(self.take()))
-            self.take(")")
-        return construct.apply(function, args, batch)
+        if len(args) <= len(function.core):
+            return construct.apply(function, args)
+        deepest = max(arg.ndim for arg in args)
+        stacked = [_unstacked(arg, deepest - arg.ndim) for arg in args]
+        function = frechet_function(name, len(args) - 1)
+        return construct.apply(function, [arg for arg, _ in stacked], [labels for _, labels in stacked])
 
-    def structure(self, name: str) -> Any:
-        """A structured constant."""
-        if name == "onehot":
-            indices = self.array()
-            self.take(",")
-            size = self.size(")")
-            self.take(")")
-            shape, flat = _flat(indices)
-            return IndexMap(size, shape, indices=Table(flat))
-        if name == "indexmap":
-            size = self.size(",")
-            self.take(",")
-            inputs = self.sizes()
-            self.take(",")
-            offset = self.size(",")
-            self.take(",")
-            strides = self.sizes()
-            self.take(")")
-            return IndexMap(size, inputs, offset, strides)
-        size = self.size(")")
+    def left_out(self) -> Expr:
+        """`prod_except(x, 2)`."""
+        arg = self.whole()
+        count = int(self.take()) if self.accept(",") else 1
         self.take(")")
-        return Lower(size) if name == "lower" else SizeOf(size)
+        return construct.apply(prod_function(count), [arg])
 
-    def sizes(self) -> tuple[Size, ...]:
-        self.take("[")
-        found: list[Size] = []
-        while not self.accept("]"):
-            found.append(self.size())
-            self.accept(",")
-        return tuple(found)
+    def triangle(self) -> Lower:
+        """`tril(ones(n, n))`."""
+        self.at += 2  # ones(
+        size = self.size(",")
+        self.at = next(k for k in range(self.at, len(self.tokens)) if self.tokens[k][0] == ")") + 2
+        return Lower(size)
 
     def array(self) -> list:
         """An array of numbers."""
@@ -376,6 +356,8 @@ class _Reader:
         pieces = "".join(token for token, _ in self.tokens[begin : self.at])
         if pieces.startswith("["):
             return self._listed(pieces, axis, size, factors)
+        if (name := pieces.partition("[")[0]) in self.known:
+            return self._looked_up(self.known[name], pieces, axis, size, factors)
         offset, strides = self._affine(ast.parse(pieces, mode="eval").body)
         inputs = [self.scope[label] for label, _ in strides]
         if None in inputs:
@@ -393,6 +375,15 @@ class _Reader:
         for label, count in zip(labels, shape, strict=True):
             self.scope[label] = self.scope.get(label) or count
         chosen = IndexMap(size, shape, indices=Table(flat))
+        factors.append((construct.constant(chosen), (f"#{axis}", *labels)))
+        return f"#{axis}"
+
+    def _looked_up(self, places: Expr, pieces: str, axis: int, size: Size, factors: list[tuple[Expr, tuple]]) -> str:
+        """`g[i]`: indices that come at run time."""
+        labels = pieces.partition("[")[2].rstrip("]").split(",") if places.ndim else []
+        for label, count in zip(labels, places.shape, strict=True):
+            self.scope[label] = self.scope.get(label) or count
+        chosen = IndexMap(size, places.shape, indices=Given(places))
         factors.append((construct.constant(chosen), (f"#{axis}", *labels)))
         return f"#{axis}"
 
@@ -490,6 +481,15 @@ def _size(node: ast.expr) -> Size:
         case ast.Call(func=ast.Name(id="min"), args=[a, b]):
             return sz.minimum(_size(a), _size(b))
     raise EindiffError(f"{ast.unparse(node)} is not a size")
+
+
+def _unstacked(arg: Expr, first: int) -> tuple[Expr, tuple[int, ...]]:
+    """A stack without the axes along which it is the same, and which axes of all stacks the others are."""
+    same = [axis for axis in range(arg.ndim - 2) if isinstance(arg, Einsum) and arg.same_along(axis)]
+    kept = [axis for axis in range(arg.ndim) if axis not in same]
+    coefficient, factors, output, sizes = construct.parts(arg)
+    bare = construct.einsum(coefficient, factors, tuple(output[axis] for axis in kept), sizes)
+    return bare, tuple(first + axis for axis in kept[:-2])
 
 
 def _flat(indices: Any) -> tuple[tuple[int, ...], list[int]]:

@@ -221,7 +221,7 @@ def _array_library(xp: Any) -> dict[str, Callable]:
         "where": lambda condition, a, b: xp.where(condition != 0, a, b),
         "relu": lambda a: xp.maximum(a, 0),
         "inverse_or_zero": lambda a: 1 / a,
-        "stopped": jax.lax.stop_gradient if xp is jnp else xp.positive,
+        "stop_gradient": jax.lax.stop_gradient if xp is jnp else xp.positive,
     }
 
 

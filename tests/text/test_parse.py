@@ -165,13 +165,17 @@ SAME = {
     "ones(m, 3)": ed.ones("m", 3),
     "zeros(n - 1)": ed.zeros("n - 1"),
     "eye(n)": ed.eye("n"),
-    "size(n)": construct.size_number("n"),
-    "size(m*n)": construct.size_number("m*n"),
-    "lower(n)": construct.constant(Lower("n")),
-    "indexmap(m*n, [m, n], 0, [n, 1])": construct.constant(IndexMap("m*n", ("m", "n"), 0, ("n", 1))),
-    "indexmap(n, [], n - 1, [])": construct.constant(IndexMap("n", (), "n - 1", ())),
-    "indexmap(n, [n], n - 1, [-1])": construct.constant(IndexMap("n", ("n",), "n - 1", (-1,))),
-    "onehot([2, 0], n)": construct.constant(IndexMap("n", (2,), indices=(2, 0))),
+    "size(x)": construct.size_number("n"),
+    "size(A)": construct.size_number("m*n"),
+    "size(A, 0)": construct.size_number("m"),
+    "tril(ones(n, n))": construct.constant(Lower("n")),
+    "triu(ones(n, n))": construct.constant(Lower("n")).T,
+    "eye(m*n)[:, n*arange(m) + arange(n)]": construct.constant(IndexMap("m*n", ("m", "n"), 0, ("n", 1))),
+    "eye(n)[:, n - 1 - arange(n)]": construct.constant(IndexMap("n", ("n",), "n - 1", (-1,))),
+    "x[arange(n - 2) + arange(3)]": ed.einsum(
+        "k,kij->ij", x, construct.constant(IndexMap("n", ("n - 2", 3), 0, (1, 1)))
+    ),
+    "eye(n)[:, [2, 0]]": construct.constant(IndexMap("n", (2,), indices=(2, 0))),
     "ones(min(m,n))": ed.ones("min(m,n)"),
     "[1, 2.5, 3]": construct.constant([1, 2.5, 3]),
     "[[1, -2], [1/2, 1e-3]]": construct.constant([[1, -2], [0.5, 1e-3]]),
@@ -275,8 +279,7 @@ def test_every_public_function_is_in_the_language():
     assert functions - otherwise - set(TABLE) == set()
 
 
-def test_internal_functions_are_read_back():
-    assert parse("winner(x, y)", DECLARED) is construct.map_(elementwise.TABLE["winner"], (x, y))
+def test_functions_that_derivatives_bring():
     direction = ed.matrix("E", "n", "n")
     from eindiff.functions.frechet import frechet_function
     from eindiff.functions.reductions import prod_function
@@ -284,9 +287,19 @@ def test_internal_functions_are_read_back():
     made = parse("expm(M, E)", DECLARED + "; E(n,n)")
     assert made is construct.apply(frechet_function("expm", 1), (M, direction))
     stacked = ed.tensor("F", ("p", "n", "n"))
-    made = parse('expm(M, F, batch=",i")', DECLARED + "; F(p,n,n)")
+    made = parse("expm(M, F)", DECLARED + "; F(p,n,n)")
     assert made is construct.apply(frechet_function("expm", 1), (M, stacked), [(), (0,)])
-    assert parse("prod(x, without=2)", DECLARED) is construct.apply(prod_function(2), (x,))
+    assert parse("prod_except(x, 2)", DECLARED) is construct.apply(prod_function(2), (x,))
+    assert parse("at_max(x)", DECLARED) == ed.gradient(ed.max(x), x)
+    assert parse("stop_gradient(x)", DECLARED) is construct.map_(elementwise.stopped, (x,))
+
+
+@pytest.mark.parametrize(
+    "name", ["winner", "argmax", "simple", "gaps", "indexmap", "onehot", "lower", "inverse_or_zero"]
+)
+def test_there_are_no_functions_that_nobody_knows(name):
+    with pytest.raises(ParseError, match=f"unknown function {name}"):
+        parse(f"{name}(x, x)", DECLARED)
 
 
 def test_values():

@@ -33,7 +33,7 @@ def _text(expr: Expr, depth: int, budget: list[int]) -> str:
             text = _text(base, depth - 1, budget)
             text = text if _is_atom(base, text) else f"({text})"
             return f"{text}**{exponent if plain else f'({exponent})'}"
-        if expr.function.formula is not None:
+        if isinstance(expr, Map) and expr.function.formula is not None:
             return _text(expr.function.formula(*expr.children), depth, budget)
         return f"{expr.function.name}({', '.join(_children(expr, depth, budget))})"
     assert isinstance(expr, Einsum)

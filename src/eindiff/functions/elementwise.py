@@ -316,7 +316,7 @@ isnan: Elementwise = elementwise(
 )  # fmt: skip
 # The value itself, which is constant for derivatives: for those of a library that differentiates programs, too.
 stopped = row(
-    "stopped", np.positive, None, latex=r"\operatorname{stopped}", simple=True, bounds=lambda _, x: x,
+    "stop_gradient", np.positive, None, latex=r"\operatorname{stop\_gradient}", simple=True, bounds=lambda _, x: x,
     source={
         "numpy": "np.positive({0})", "cupy": "cp.positive({0})", "jax": "lax.stop_gradient({0})",
         "torch": "{0}.detach()", "tensorflow": "tf.stop_gradient({0})",
@@ -351,6 +351,7 @@ def inverse_or_zero(x: Expr) -> Expr:
 _inverse_or_zero = row(
     "inverse_or_zero", lambda x: np.divide(1.0, x, out=np.zeros_like(x, dtype=float), where=np.asarray(x) != 0),
     lambda x: -inverse_or_zero(x) * inverse_or_zero(x), latex=r"\operatorname{inv_0}",
+    formula=lambda x: where(x, 1 / x, construct.filled(0, x.shape)),
     source=written("inverse_or_zero"), simple=True, bounds=_inverse_or_zero_bounds, parity=ODD,
 )  # fmt: skip
 

@@ -136,6 +136,14 @@ def getitem(a: Expr, index: Any) -> Expr:
     return construct.einsum(1, factors, tuple(output), sizes)
 
 
+def read_at(a: Expr, axis: int, chosen: IndexMap) -> Expr:
+    """The entries of an axis at the places of an index map, whose inputs take the place of the axis."""
+    inputs = tuple(range(a.ndim, a.ndim + len(chosen.inputs)))
+    sizes = dict(enumerate((*a.shape, *chosen.inputs)))
+    output = (*range(axis), *inputs, *range(axis + 1, a.ndim))
+    return construct.einsum(1, [(a, tuple(range(a.ndim))), (constant(chosen), (axis, *inputs))], output, sizes)
+
+
 def _entries(a: Expr, index: Any) -> list[Any]:
     """An index for each axis, and None for each new one; masks as lists of places."""
     entries = list(index) if isinstance(index, tuple) else [index]

@@ -285,24 +285,25 @@ _gaps_row = row(
     "gaps", lambda x: np.where(_ties(x), np.nan, x[..., None, :] - x[..., :, None]), _gaps_derivative,
     domain=_DISTINCT, latex=r"\operatorname{gaps}", core=(1,), output=lambda s: s + s,
     flops=lambda n: 4 * n * n, source=written("gaps"),
+    formula=lambda x: x[..., None, :] - x[..., :, None],
 )  # fmt: skip
 _simple = row(
     "simple", lambda x: np.where(_ties(x).any(axis=-1), np.nan, 1.0), None,
     domain=_DISTINCT, latex=r"\operatorname{simple}", core=(1,), output=_same, flops=lambda n: 4 * n * n,
-    source=written("simple"),
+    source=written("simple"), formula=lambda x: construct.filled(1, x.shape),
 )  # fmt: skip
 
 
 _nonzero = row(
     "nonzero", lambda x: np.where(np.abs(x) <= _rounding(x), np.nan, 1.0), None,
     domain=_NONZERO, latex=r"\operatorname{nonzero}", core=(1,), output=_same, flops=lambda n: 2 * n,
-    source=written("nonzero"),
+    source=written("nonzero"), formula=lambda x: construct.filled(1, x.shape),
 )  # fmt: skip
 _nonzero_pairs = row(
     "nonzero_pairs",
     lambda x: np.where(np.abs(x)[..., None, :] + np.abs(x)[..., :, None] <= _rounding(x)[..., None], np.nan, 1.0), None,
     domain=_NONZERO, latex=r"\operatorname{nonzero_2}", core=(1,), output=lambda s: s + s, flops=lambda n: 2 * n * n,
-    source=written("nonzero_pairs"),
+    source=written("nonzero_pairs"), formula=lambda x: construct.filled(1, (*x.shape, x.shape[-1])),
 )  # fmt: skip
 
 

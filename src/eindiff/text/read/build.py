@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import isfinite
+from typing import Any
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
@@ -16,6 +17,7 @@ from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
 from eindiff.text.read.function_rows import values
 from eindiff.text.read.infer import CONSTANTS, Inference
+from eindiff.text.read.literals import Places
 from eindiff.text.read.notation import NUMPY_OVER
 from eindiff.text.read.over import Terms
 from eindiff.text.read.shapes import Use, typed
@@ -67,10 +69,16 @@ def build_variables(inference: Inference) -> dict[str, Expr]:
     for name, use in inference.used.items():
         shape = [_found(inference, use, axis) for axis in use.type.axes]
         try:
-            result[name] = use.declaration.build(tuple(shape))
+            result[name] = use.declaration.build(tuple(shape), _into(use))
         except EindiffError as error:
             raise inference.error(use.node, str(error)) from None
     return result
+
+
+def _into(use: Use) -> Size | None:
+    """The size of the axis that indices are for."""
+    found = None if use.into is None else resolve(use.into)
+    return None if isinstance(found, Unknown) else found
 
 
 def _found(inference: Inference, use: Use, axis: Term) -> Size:
@@ -233,8 +241,21 @@ class Building:
         self._spend(node, _CONTRACTION_WORK)
         base, running = built(node.args[0]), [self.inference.index_of(entry) for entry in node.plan]
         if not any(running):
-            return indexing.getitem(base, node.plan)
+            plain = tuple([slice(None) if isinstance(entry, Places) else self._chosen(entry) for entry in node.plan])
+            return self._at_places(indexing.getitem(base, plain), node.plan)
         return self.terms.entry(base, node.plan, running, self.inference.span)
+
+    @staticmethod
+    def _at_places(base: Expr, entries: tuple) -> Expr:
+        """`x[2*arange(m) + 1]`: the axis of each such entry, read at its places."""
+        for k, entry in enumerate(entries):
+            if isinstance(entry, Places):
+                axis = sum(len(e.sizes) if isinstance(e, Places) else isinstance(e, slice) for e in entries[:k])
+                base = indexing.read_at(base, axis, entry.of(base.shape[axis]))
+        return base
+
+    def _chosen(self, entry: Any) -> Any:
+        return self.variables[entry] if isinstance(entry, str) else entry
 
     def _over(self, node: Node) -> Expr:
         self._spend(node, _CONTRACTION_WORK)

@@ -9,8 +9,9 @@ from typing import Any
 
 from eindiff.core.construct import PROPERTIES, variable
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Expr
+from eindiff.core.nodes import Expr, Variable
 from eindiff.core.sizes import Shape, Size
+from eindiff.functions.declarations import indices
 from eindiff.functions.multilinear import diag
 from eindiff.text.read.conventions import hint
 from eindiff.text.read.source import Source
@@ -32,6 +33,8 @@ class Declaration:
     diagonal: bool = False
     expr: Expr | None = None  # given in Python
     guessed: bool = False  # by its name
+    is_indices: bool = False  # of an axis whose size is `into`, if that is given
+    into: Size | None = None
 
     def type(self) -> Type:
         """The type of the variable, with an unknown for each size that is to be found."""
@@ -39,10 +42,12 @@ class Declaration:
         square = self.diagonal or _SQUARE.intersection(self.properties)
         return Type((axes[0], axes[0]) if square and None in self.shape else axes)
 
-    def build(self, shape: Shape) -> Expr:
+    def build(self, shape: Shape, into: Size | None = None) -> Expr:
         """The variable, now that its sizes are known. A diagonal matrix is diag of a vector of its name."""
         if self.expr is not None:
             return self.expr
+        if self.is_indices:
+            return indices(self.name, *shape, into=self.into or into or "n")
         if self.diagonal:
             return diag(variable(self.name, shape[:1], self.properties))
         return variable(self.name, shape, self.properties)
@@ -58,6 +63,7 @@ def parse_declarations(text: str) -> dict[str, Expr | str]:
 
     Declarations are separated by `;`, `,` or line breaks. A name may have sizes (names or numbers; none: a scalar)
     and properties: symmetric, psd, positive, orthogonal, or diagonal, which makes it `diag` of a vector of that name.
+    `g(m) into n` is an array of indices of an axis of size n, for `x[g]`.
     Words without sizes (`x vector`, `S symmetric`) leave the sizes to be found from use; they stay text.
 
     >>> parse_declarations("A(m,n); S(3,3) symmetric; c; x vector")
@@ -92,7 +98,8 @@ def _from_python(name: Any, value: Any) -> Declaration:
     if isinstance(value, Declaration):
         return value
     if isinstance(value, Expr):
-        return Declaration(name, value.shape, expr=value)
+        into = value.into if isinstance(value, Variable) else None
+        return Declaration(name, value.shape, expr=value, is_indices=into is not None, into=into)
     if isinstance(value, str):
         found = _read(f"{name} {value}")
         if list(found) == [name]:
@@ -119,13 +126,18 @@ def _read(text: str) -> dict[str, Declaration]:
 
 def _declaration(source: Source, name: Any, sizes: list | None, words: list) -> Declaration:
     """One declaration from its tokens."""
+    into = None
+    if "into" in words[:-1]:
+        at = words.index("into")
+        into = _size(source, words[at + 1])
+        words = words[:at] + words[at + 2 :]
     _refuse_unknown(source, words)
     diagonal = "diagonal" in words
     properties = tuple(dict.fromkeys(str(word) for word in words if word in PROPERTIES))
     shape = _shape(source, name, sizes, words)
     if diagonal:  # a diagonal matrix is symmetric anyway; positive is said of its diagonal
         properties = ("positive",) if "positive" in properties else ()
-    declaration = Declaration(str(name), shape, properties, diagonal)
+    declaration = Declaration(str(name), shape, properties, diagonal, is_indices=into is not None, into=into)
     try:
         declaration.build(tuple("n" if size is None else size for size in shape))
     except EindiffError as error:

@@ -40,7 +40,7 @@ _THIN_PRODUCTS: dict[tuple[str, str], tuple[str, bool, tuple[int, int], str]] = 
 
 
 CONSTANTS = {"pi": pi, "π": pi}
-WORDS = frozenset(("step", "power", "lower", "size", "gaps", "simple", "mean"))  # functions that may be names as well
+WORDS = frozenset(("step", "power", "size", "mean"))  # functions that may be names as well
 
 
 class Inference(Shapes):
@@ -75,7 +75,8 @@ class Inference(Shapes):
             if special is not None:
                 return special
             declaration = self.declared.get(name) or by_name(name, self.names.orders.get(name))
-            self.used[name] = Use(declaration, declaration.type(), node)
+            into = declaration.into if declaration.into is not None else Unknown() if declaration.is_indices else None
+            self.used[name] = Use(declaration, declaration.type(), node, into)
         return self.used[name].type
 
     def _special_name(self, node: Node) -> Type | None:
@@ -270,13 +271,36 @@ class Inference(Shapes):
         places[at : at + 1] = [(slice(None), node)] * (shape.order - _named(entries))
         axes: list[Term] = []
         left = list(shape.axes)
+        together: Type | None = None
         for entry, place in places:
-            if isinstance(entry, str) and (index := self.index_of(entry)) is not None:
+            if self._is_index_array(entry):
+                found = self._index_array(node, place, entry, left.pop(0))
+                axes.extend(() if together is not None else found.axes)
+                if together is not None and found.order and not self.unite(together.axes, found.axes, place):
+                    self.fail(place, f"`{self.text(node)}`: the arrays of indices differ in shape")
+                together = found if together is None or found.order else together
+            elif isinstance(entry, str) and (index := self.index_of(entry)) is not None:
                 self._run(node, place, index, entry, len(shape.axes) - len(left), left.pop(0))
             else:
                 axes.extend([1] if entry is None else self._indexed(node, place, entry, left.pop(0)))
         node.plan = tuple(entries)
         return Type(tuple(axes), shape.row and len(axes) == 1 and shape.order == 1)
+
+    def _is_index_array(self, entry: object) -> bool:
+        return isinstance(entry, str) and entry in self.declared and self.declared[entry].is_indices
+
+    def _index_array(self, node: Node, place: Node, name: str, size: Term) -> Type:
+        """u[g]: the indices g are for all axes that they are used with, which have one size."""
+        if name not in self.used:
+            found = self.declared[name]
+            self.used[name] = Use(found, found.type(), place, Unknown() if found.into is None else found.into)
+        use = self.used[name]
+        if use.into is None:
+            use.into = size
+        if not self.sizes.unite(use.into, size, node):
+            into = resolve(use.into)
+            self.fail(place, f"`{self.text(node)}`: {name} has indices of an axis of size {into}, not {resolve(size)}")
+        return use.type
 
     def index_of(self, entry: Size) -> str | None:
         """The index of a sum that an entry of an index is about: i in x[i + 1]."""
@@ -309,9 +333,11 @@ class Inference(Shapes):
         if _named(entries) > order or entries.count(...) > 1:
             count, shape = _named(entries), self.shape_of(node.args[0])
             self.fail(node, f"`{self.text(node)}` has {count} indices; {shape}")
-        chosen = [k for k, entry in enumerate(entries) if isinstance(entry, list | int)]
-        lists = sum(isinstance(entry, list) for entry in entries)
-        if lists > 1 or (lists and chosen[-1] - chosen[0] >= len(chosen)):
+        arrays = [self._is_index_array(entry) for entry in entries]
+        lists = sum(isinstance(entry, list | literals.Places) for entry in entries)
+        chosen = [k for k, entry in enumerate(entries) if isinstance(entry, list | int) or arrays[k]]
+        parted = bool(chosen) and chosen[-1] - chosen[0] >= len(chosen)
+        if lists + any(arrays) > 1 or ((lists or any(arrays)) and parted):
             self.fail(node, f"`{self.text(node)}`: a list stands alone; index in two steps, as in A[[0,2],:][:,1]")
 
     def _indexed(self, node: Node, place: Node, entry: object, size: Term) -> list[Term]:
@@ -320,11 +346,22 @@ class Inference(Shapes):
             if entry in (slice(None), slice(None, None, 1), slice(None, None, -1)):
                 return [size]
             return [self.sizes.derive(place, lambda n: slice_size(entry, n), size)]
+        if isinstance(entry, str) and entry in self.declared and len(self.declared[entry].shape) == 1:
+            into = f"{entry}({self.declared[entry].shape[0] or 'm'}) into {resolve(size)}"
+            self.fail(place, f"`{self.text(node)}`: {entry} is a vector of numbers; declare {into} for indices")
+        if isinstance(entry, literals.Places):
+            known_size = resolve(size)
+            if not isinstance(known_size, Unknown):
+                entry.of(known_size)
+            return list(entry.sizes)
         if isinstance(entry, list):
             shape: Type = Type(literals.array_shape(self.source, place))
             return list(shape.axes)
         if not isinstance(entry, int):
-            self.fail(place, "an index is a whole number, a slice a:b:c, ..., None or a list of whole numbers")
+            self.fail(
+                place,
+                "an index is a whole number, a slice a:b:c, ..., None, a list of whole numbers or the name of indices",
+            )
         known = resolve(size)
         if isinstance(known, int) and not -known <= entry < known:
             self.fail(place, f"`{self.text(node)}`: the index {entry} is out of range, the axis has size {known}")

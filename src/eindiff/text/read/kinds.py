@@ -136,7 +136,7 @@ class Kinds:
         self.names = names
         self.declared, self.bound, self.sizes = names.declared, names.bound, names.sizes
         self.identities = names.identities
-        self.scratch = Inference(source, Names(ranges=names.ranges, lengths=names.lengths))
+        self.scratch = Inference(source, Names(names.declared, ranges=names.ranges, lengths=names.lengths))
         self.total: Counter[str] = Counter()
 
     def read(self, statements: list[tuple[str | None, list[Node]]]) -> Choice | None:

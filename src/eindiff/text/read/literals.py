@@ -5,12 +5,14 @@ The same syntax means something else there: in `ones(m*n)` the names are sizes, 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
 from typing import Any
 
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
+from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Number, number
 from eindiff.text.read.source import Source
 from eindiff.text.read.syntax import Node
@@ -63,6 +65,10 @@ def _folded(source: Source, node: Node, args: list) -> Any:
             return args if node.kind == "array" else args[0]
         case "slice":
             return slice(*map(dict(zip(node.value, args, strict=True)).get, range(3)))
+        case "call" if node.value == "arange" and len(args) == 1:
+            return Places(0, (1,), (_size(args[0]),))
+        case "negative" if isinstance(args[0], Places):
+            return args[0].scaled(-1)
         case "negative":
             return sz.multiply(-1, _size(args[0])) if isinstance(args[0], str) else -args[0]
         case "sum":
@@ -81,7 +87,49 @@ def _size(value: Any) -> sz.Size:
     return size
 
 
-def _sum(signs: list[str], args: list) -> sz.Size:
+@dataclass(frozen=True, slots=True)
+class Places:
+    """`2*arange(m) + arange(k) + 1` in an index: `offset + stride*i + ...`, each arange along an axis of its own."""
+
+    offset: sz.Size
+    strides: tuple[sz.Size, ...]
+    sizes: tuple[sz.Size, ...]
+
+    def scaled(self, factor: sz.Size) -> Places:
+        strides = tuple([sz.multiply(factor, stride) for stride in self.strides])
+        return Places(sz.multiply(factor, self.offset), strides, self.sizes)
+
+    def plus(self, other: Any) -> Places:
+        if not isinstance(other, Places):
+            return Places(sz.add(self.offset, _size(other)), self.strides, self.sizes)
+        return Places(sz.add(self.offset, other.offset), self.strides + other.strides, self.sizes + other.sizes)
+
+    def of(self, size: sz.Size) -> IndexMap:
+        """The places of an axis; refuses those outside of it, as far as the sizes tell."""
+        lowest = highest = self.offset
+        for n, stride in zip(self.sizes, self.strides, strict=True):
+            last = sz.multiply(stride, sz.subtract(n, 1))
+            if isinstance(last, int) and last < 0:
+                lowest = sz.add(lowest, last)
+            else:
+                highest = sz.add(highest, last)
+        room = sz.subtract(size, highest)
+        if (isinstance(lowest, int) and lowest < 0) or (isinstance(room, int) and room < 1):
+            raise EindiffError(f"this reaches from {lowest} to {highest}, outside an axis of size {size}")
+        return IndexMap(size, self.sizes, self.offset, self.strides)
+
+
+def _sum_of_places(signs: list[str], args: list) -> Places:
+    total = Places(0, (), ())
+    for sign, arg in zip(["PLUS", *signs], args, strict=True):
+        part = arg if isinstance(arg, Places) else Places(_size(arg), (), ())
+        total = total.plus(part if sign == "PLUS" else part.scaled(-1))
+    return total
+
+
+def _sum(signs: list[str], args: list) -> sz.Size | Places:
+    if any(isinstance(arg, Places) for arg in args):
+        return _sum_of_places(signs, args)
     total = _size(args[0])
     for sign, arg in zip(signs, args[1:], strict=True):
         total = sz.add(total, _size(arg)) if sign == "PLUS" else sz.subtract(total, _size(arg))
@@ -96,6 +144,8 @@ def _product(operators: list[str], args: list) -> Any:
     for operator, arg in zip(operators, args[1:], strict=True):
         if operator == "/" and not isinstance(result, str) and not isinstance(arg, str):
             result = Fraction(result) / Fraction(arg)
+        elif operator == "*" and (isinstance(result, Places) or isinstance(arg, Places)):
+            result = result.scaled(_size(arg)) if isinstance(result, Places) else arg.scaled(_size(result))
         elif operator == "*":
             result = sz.multiply(_size(result), _size(arg))
         else:
@@ -125,7 +175,7 @@ def array_shape(source: Source, node: Node) -> tuple[int, ...]:
         level = [entry for item in level for entry in item]
     if not level:
         raise source.error("an array needs at least one entry", node.start, node.end)
-    if any(isinstance(entry, str | slice) or entry is None or entry is ... for entry in level):
+    if any(isinstance(entry, str | slice | Places) or entry is None or entry is ... for entry in level):
         problem = "an array in brackets holds numbers; join expressions with stack(a, b) or concatenate(a, b)"
         raise source.error(problem, node.start, node.end)
     return tuple(shape)

@@ -28,7 +28,7 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
 from eindiff.text.read.build import Building, built, name_sizes
 from eindiff.text.read.conventions import canonical, hint, spellings
-from eindiff.text.read.declarations import declared
+from eindiff.text.read.declarations import Declaration, declared
 from eindiff.text.read.infer import Inference
 from eindiff.text.read.kinds import Choice, Kinds
 from eindiff.text.read.literals import fold, is_size
@@ -132,6 +132,7 @@ def _statements(source: Source, names: Names) -> Statements:
     names.sizes = {name for size in shapes if isinstance(size, str) for name in sz.names(size)}
     names.sizes |= {node.value for node in nodes if node.literal and node.kind == "name"}
     _run_indices(source, names, nodes)
+    _find_index_arrays(names, nodes)
     names.sizes -= names.declared.keys() | names.bound | names.ranges.keys()
     variable = {id(node.args[0]) for node in nodes if node.kind == "power"}  # I^2*R
     powered = {node.value for node in places if id(node) in variable}
@@ -174,6 +175,18 @@ def _run_indices(source: Source, names: Names, nodes: list[Node]) -> None:
                     names.lengths[name, axis] = last
         if running:
             names.indexed[name] = max(running, names.indexed.get(name, 0))
+
+
+def _find_index_arrays(names: Names, nodes: list[Node]) -> None:
+    """g in u[g] is an array of indices, i in x[i] one index, unless they are declared, or sizes."""
+    known = {size for found in names.declared.values() for size in found.shape if isinstance(size, str)}
+    known |= names.declared.keys() | names.bound | names.ranges.keys()
+    for node in nodes:
+        for entry in node.args[1:] if node.kind == "index" and not node.literal else ():
+            if entry.kind == "name" and isinstance(entry.plan, str) and entry.plan not in known:
+                order = 0 if entry.plan in "ijkl" else 1
+                made = Declaration(entry.plan, (None,) * order, guessed=True, is_indices=True)
+                names.declared = {**names.declared, entry.plan: made}
 
 
 def _is_more(one: sz.Size, other: sz.Size) -> bool:
@@ -260,13 +273,15 @@ def _refuse_as_named(source: Source, names: Names, statements: Statements, cure:
 def _names(inference: Inference, building: Building, nodes: list[Node]) -> tuple[NameReading, ...]:
     """What the names of a text stand for, in the order they occur."""
     found: dict[str, NameReading] = {}
-    for node in sorted((node for node in nodes if node.kind == "name" and not node.literal), key=lambda n: n.start):
+    places = [node for node in nodes if node.kind == "name" and (not node.literal or node.value in inference.used)]
+    for node in sorted(places, key=lambda n: n.start):
         name = str(node.value)
         if name in inference.used:
             use = inference.used[name]
             declared = use.declaration
             how = "declared" if not declared.guessed else "name" if hint(name).order == use.type.order else "use"
-            found.setdefault(name, NameReading(name, known(use.type.axes) or (), how))
+            [into] = (known((use.into,)) if use.into is not None else None) or [None]
+            found.setdefault(name, NameReading(name, known(use.type.axes) or (), how, into=into))
         elif name in inference.names.identities and name != "eye" and node.type is not None:
             found.setdefault(name, NameReading(name, known(node.type.axes) or (), "use", is_identity=True))
     return tuple(found.values())

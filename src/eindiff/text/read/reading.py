@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eindiff.core.errors import shape_words
+from eindiff.core.errors import shape_text, shape_words
 from eindiff.core.nodes import Expr
 from eindiff.core.shown import Shown
-from eindiff.core.sizes import Shape
+from eindiff.core.sizes import Shape, Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +18,16 @@ class NameReading:
     shape: Shape
     how: str
     is_identity: bool = False
+    into: Size | None = None  # of indices: the size of the axis that they are for
 
     @property
     def kind(self) -> str:
         """`scalar`, `vector of length n`, `m×n matrix`."""
         if self.is_identity:
             return f"identity of size {self.shape[0]}"
+        if self.into is not None:
+            count = f"{shape_text(self.shape)} indices" if self.shape else "index"
+            return f"{count} into an axis of size {self.into}"
         return shape_words(self.shape)
 
     def __str__(self) -> str:
@@ -48,9 +52,12 @@ class Reading(Shown):
     @property
     def declarations(self) -> str:
         """Declarations that say the same: with them the text is read as without."""
-        found = [f"{name.name}({','.join(map(str, name.shape))})" if name.shape else name.name
-                 for name in self.names if not name.is_identity]  # fmt: skip
-        return "; ".join(found)
+        return "; ".join(_declaration(name) for name in self.names if not name.is_identity)
 
     def __str__(self) -> str:
         return "; ".join([", ".join(map(str, self.names)) or "no names", *self.notes])
+
+
+def _declaration(name: NameReading) -> str:
+    sizes = f"({','.join(map(str, name.shape))})" if name.shape else ""
+    return f"{name.name}{sizes}" + (f" into {name.into}" if name.into is not None else "")

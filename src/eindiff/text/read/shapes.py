@@ -25,6 +25,7 @@ class Use:
     declaration: Declaration
     type: Type
     node: Node
+    into: Term | None = None  # the size of the axis that it has indices of
 
 
 def typed(node: Node) -> Type:

@@ -27,7 +27,8 @@ ALIASES = {
     "atan": "arctan", "sgn": "sign", "absolute": "abs", "fabs": "abs", "average": "mean", "amax": "max", "amin": "min",
     "identity": "eye", "cholesky": "chol", "eigvalsh": "eigvals", "slogdet": "logdet",
     "ReLU": "relu", "Relu": "relu", "log_sum_exp": "logsumexp", "lse": "logsumexp", "Vec": "vec", "norm_1": "norm1",
-    "norm_2": "norm2", "l1norm": "norm1", "sum_squares": "sumsq", "sumsqr": "sumsq",
+    "norm_2": "norm2", "length": "size", "len": "size", "numel": "size",
+    "l1norm": "norm1", "sum_squares": "sumsq", "sumsqr": "sumsq",
     "σ": "sigmoid", "Det": "det", "concat": "concatenate",
 }  # fmt: skip
 

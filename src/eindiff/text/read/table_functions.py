@@ -9,13 +9,13 @@ from eindiff.calculus import divided
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.function import Function
-from eindiff.core.nodes import Expr
+from eindiff.core.nodes import Einsum, Expr
 from eindiff.core.sizes import Size
 from eindiff.functions import elementwise as functions
 from eindiff.functions import frechet, reductions
 from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
-from eindiff.text.read.function_rows import Build, FunctionRow, Infer, Rows, named, positional, size_value, values
+from eindiff.text.read.function_rows import Build, FunctionRow, Rows, named, positional, size_value, values
 from eindiff.text.read.literals import LARGEST_ORDER, Quoted
 from eindiff.text.read.shapes import Shapes, typed
 from eindiff.text.read.syntax import Node
@@ -38,7 +38,7 @@ def _equal_shapes(shapes: Shapes, node: Node) -> Type:
 def by_row(function: Function) -> FunctionRow | None:
     """An elementwise function as its row in the table of functions says, if it has a name in text."""
     name = function.name
-    if function.core or function.parameter is not None:
+    if function.core or function.parameter is not None or function.formula is not None:
         return None
     if (base := divided.divided_base(function)) is not None:
         differences = partial(divided.divided, base)
@@ -81,20 +81,11 @@ def _reduced(shapes: Shapes, node: Node) -> Type:
         shapes.fail(node, f"write {name}imum({text}, {k}) for the {name}imum of each entry and {k}, or {along}")
     gone = _axes(shapes, node, shape.order)
     kept = tuple(axis for k, axis in enumerate(shape.axes) if k not in gone)
-    without = named(node, "without", 0)
-    if without:
-        if not isinstance(without, int) or not 0 < without < LARGEST_ORDER or len(gone) != 1:
-            shapes.fail(node, "prod(x, without=k) leaves k entries out, along one axis")
-        node.plan = (gone[0], without)
-        return Type(kept + (shape.axes[gone[0]],) * without)
     return Type(kept)
 
 
 def _build_reduced(function: Callable[..., Expr]) -> Build:
     def build(node: Node, args: list[Expr]) -> Expr:
-        if isinstance(node.plan, tuple):
-            axis, without = node.plan
-            return construct.apply(reductions.prod_function(without), (arrays.moveaxis(args[0], axis, -1),))
         return function(args[0], node.plan)
 
     return build
@@ -104,7 +95,7 @@ for _name in ("sum", "mean", "prod", "max", "min", "norm1", "norm2", "logsumexp"
     _reduce = getattr(arrays, _name, None) or getattr(reductions, _name)
     FUNCTIONS.add(
         f"{_name}(X), or {_name}(X, axis=0) along axes, which count from 0", _reduced, _build_reduced(_reduce),
-        1, 1 + LARGEST_ORDER, literal=1, keywords=("axis", "without") if _name == "prod" else ("axis",),
+        1, 1 + LARGEST_ORDER, literal=1, keywords=("axis",),
     )  # fmt: skip
 
 
@@ -142,19 +133,26 @@ FUNCTIONS.add("log_weighted_sum(x, w)", _one_axis_less, lambda node, args: reduc
 FUNCTIONS.add("weighted_softmax(x, w)", _same_shapes, lambda node, args: reductions.weighted_softmax(*args), 2)
 
 
-def _pairs_along(shapes: Shapes, node: Node) -> Type:
-    shape = _along(shapes, node)
-    return Type((*shape.axes, shape.axes[-1]))
+def _left_out(shapes: Shapes, node: Node) -> Type:
+    shape, (count,) = typed(node.args[0]), positional(node) or [1]
+    if shape.order == 0 or not isinstance(count, int) or not 0 < count < LARGEST_ORDER:
+        shapes.fail(node, f"`{shapes.text(node)}` leaves entries of a vector out, 1 or the number that is given")
+    node.plan = count
+    return Type((*shape.axes[:-1], *[shape.axes[-1]] * count))
 
 
-def _last_axis(name: str, infer: Infer) -> None:
-    FUNCTIONS.add(f"{name}(x)", infer, lambda node, args: construct.apply(functions.TABLE[name], args))
+def _build_left_out(node: Node, args: list[Expr]) -> Expr:
+    return construct.apply(reductions.prod_function(node.plan), args)
 
 
-for _name in ("argmax", "simple", "nonzero"):
-    _last_axis(_name, _along)
-for _name in ("gaps", "nonzero_pairs"):
-    _last_axis(_name, _pairs_along)
+def _last_axis(shapes: Shapes, node: Node) -> Type:
+    if typed(node.args[0]).order == 0:
+        shapes.fail(node, f"`{shapes.text(node)}`: {shapes.shape_of(node.args[0])} and has no axis")
+    return typed(node.args[0])
+
+
+FUNCTIONS.add("prod_except(x), or prod_except(x, 2)", _left_out, _build_left_out, 1, 2, literal=1)
+FUNCTIONS.add("at_max(x)", _last_axis, lambda node, args: construct.apply(functions.TABLE["argmax"], args))
 
 
 # Functions of matrices; of a stack of matrices along the last two axes
@@ -198,38 +196,42 @@ _matrix("svdleft", lambda shapes, node, shape: (shape.axes[-2], _smaller(shapes,
 _matrix("svdright", lambda shapes, node, shape: (shape.axes[-1], _smaller(shapes, node, shape)), square=False)
 
 
-_BATCH_LETTERS = "ijklmnopqrstuvwxyzabcdefghABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
 def _frechet(shapes: Shapes, node: Node) -> Type:
-    """`expm(A)`, or its derivative in directions, `expm(A, E, F)`.
-
-    `batch` has the labels of the leading axes of each argument where there are several: `expm(A, E, batch=",i")`.
-    """
-    args = values(node)
-    types = [typed(arg) for arg in args]
-    spec = named(node, "batch", ",".join([_BATCH_LETTERS[: own.order - 2] for own in types]))
-    groups = spec.split(",") if isinstance(spec, str) else []
-    if [len(group) + 2 for group in groups] != [own.order for own in types] or set(spec) - {*_BATCH_LETTERS, ","}:
-        shapes.fail(node, f"{node.value} takes square matrices; batch has the labels of the axes before the last two")
-    n = types[0].axes[-1]
-    sizes: dict[str, Term] = {}
-    for own, group in zip(types, groups, strict=True):
-        wanted = [*(sizes.setdefault(c, size) for c, size in zip(group, own.axes, strict=False)), n, n]
-        if not shapes.unite(wanted, own.axes, node):
-            shapes.fail_together(node, args, f"{node.value} takes square matrices of one size")
-    node.plan = [tuple(_BATCH_LETTERS.index(c) for c in group) for group in groups]
-    return Type((*(sizes[c] for c in sorted(sizes, key=_BATCH_LETTERS.index)), n, n))
+    """`expm(A)`, or its derivative in directions, `expm(A, E, F)`; axes before the last two are stacks, as in NumPy."""
+    types = [typed(arg) for arg in node.args]
+    if any(own.order < 2 for own in types):
+        shapes.fail_together(node, node.args, f"{node.value} takes square matrices")
+    deepest = max(types, key=lambda own: own.order)
+    for own in types:
+        if not shapes.unite([*deepest.axes[-own.order : -2], *types[0].axes[-1:] * 2], own.axes, node):
+            shapes.fail_together(node, node.args, f"{node.value} takes square matrices of one size")
+    return Type(deepest.axes)
 
 
 def _build_frechet(node: Node, args: list[Expr]) -> Expr:
-    order = sorted(range(1, len(args)), key=lambda k: (args[k].digest, node.plan[k]))
-    function = frechet.frechet_function(node.value, len(args) - 1)
-    return construct.apply(function, [args[k] for k in (0, *order)], [node.plan[k] for k in (0, *order)])
+    """A direction that is the same along an axis of the stack, where another one is not, does not have the axis."""
+    deepest = max(arg.ndim for arg in args)
+    changing = {deepest - arg.ndim + axis for arg in args for axis in range(arg.ndim - 2) if not _is_same(arg, axis)}
+    factors = []
+    for arg in args:
+        first = deepest - arg.ndim
+        kept = [axis for axis in range(arg.ndim - 2) if first + axis not in changing or not _is_same(arg, axis)]
+        coefficient, inner, output, sizes = construct.parts(arg)
+        axes = [*kept, arg.ndim - 2, arg.ndim - 1]
+        bare = construct.einsum(coefficient, inner, tuple(output[axis] for axis in axes), sizes)
+        factors.append((bare, tuple(first + axis for axis in kept)))
+    base, *directions = factors
+    ordered = [base, *sorted(directions, key=lambda factor: (factor[0].digest, factor[1]))]
+    function = frechet.frechet_function(node.value, len(directions))
+    return construct.apply(function, [arg for arg, _ in ordered], [labels for _, labels in ordered])
+
+
+def _is_same(arg: Expr, axis: int) -> bool:
+    return isinstance(arg, Einsum) and arg.same_along(axis)
 
 
 for _name in ("expm", "logm", "sqrtm"):
-    FUNCTIONS.add(f"{_name}(A)", _frechet, _build_frechet, 1, 20, keywords=("batch",))
+    FUNCTIONS.add(f"{_name}(A), or {_name}(A, E), its derivative in a direction", _frechet, _build_frechet, 1, 20)
 
 
 def _diag(shapes: Shapes, node: Node) -> Type:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
-from eindiff.core.index_relations import IndexMap, Lower, Table
+from eindiff.core.index_relations import Lower
 from eindiff.core.nodes import Expr
 from eindiff.core.sizes import Shape, Size
 from eindiff.functions import indexing
 from eindiff.functions import multilinear as arrays
 from eindiff.text.read.function_rows import Infer, Rows, named, positional, size_value
-from eindiff.text.read.literals import LARGEST_ORDER, array_shape, is_size
+from eindiff.text.read.literals import LARGEST_ORDER, is_size
 from eindiff.text.read.shapes import Shapes, typed
 from eindiff.text.read.syntax import Node
 from eindiff.text.read.unify import SCALAR, Term, Type, Unknown, known
@@ -35,16 +33,9 @@ def _twice(shapes: Shapes, node: Node) -> Type:
     return Type((node.plan, node.plan))
 
 
-def _size_number(shapes: Shapes, node: Node) -> Type:
-    node.plan = size_value(shapes, node.args[0])
-    return SCALAR
-
-
 SHAPES.add("ones(n), ones(m, n)", _sizes, lambda node, args: arrays.ones(*node.plan), 1, LARGEST_ORDER, literal=0)
 SHAPES.add("zeros(n), zeros(m, n)", _sizes, lambda node, args: arrays.zeros(*node.plan), 1, LARGEST_ORDER, literal=0)
 SHAPES.add("eye, or eye(n)", _twice, lambda node, args: arrays.eye(node.plan), literal=0)
-SHAPES.add("lower(n)", _twice, lambda node, args: construct.constant(Lower(node.plan)), literal=0)
-SHAPES.add("size(n)", _size_number, lambda node, args: construct.size_number(node.plan), literal=0)
 
 
 def _filled(order: int) -> Infer:
@@ -67,54 +58,43 @@ SHAPES.add("vector(c), whose size is found from its use", _filled(1), _build_fil
 SHAPES.add("matrix(c), whose sizes are found from its use", _filled(2), _build_filled)
 
 
-def _index_map(shapes: Shapes, node: Node) -> Type:
-    size = size_value(shapes, node.args[0])
-    _, inputs, offset, strides = (*positional(node), 0, None)[:4]
-    if len(node.args) < 4:
-        strides = [1] * len(inputs) if isinstance(inputs, list) else None
-    if not isinstance(inputs, list) or not isinstance(strides, list) or len(inputs) != len(strides):
-        shapes.fail(node, f"as many inputs as strides: {SHAPES['indexmap'].usage}")
-    empty = any(isinstance(n, int) and n < 1 for n in inputs)
-    if empty or not all(map(is_size, (*inputs, *strides, offset))):
-        shapes.fail(node, f"sizes are names or whole numbers: {SHAPES['indexmap'].usage}")
-    node.plan = IndexMap(size, tuple(inputs), offset, tuple(strides))
-    _refuse_outside(shapes, node, node.plan)
-    return Type((size, *inputs))
+def _square(shapes: Shapes, node: Node) -> Type:
+    if typed(node.args[0]).order != 2:
+        shapes.fail(node, f"{node.value} takes a square matrix; {shapes.shape_of(node.args[0])}")
+    shapes.square(node, node.args[0])
+    return typed(node.args[0])
 
 
-def _refuse_outside(shapes: Shapes, node: Node, chosen: IndexMap) -> None:
-    """An index map has a k in range for every input, as far as the sizes tell."""
-    lowest: Size = chosen.offset
-    highest: Size = chosen.offset
-    for n, stride in zip(chosen.inputs, chosen.strides, strict=True):
-        last = sz.multiply(stride, sz.subtract(n, 1))
-        if isinstance(last, int) and last < 0:
-            lowest = sz.add(lowest, last)
-        else:
-            highest = sz.add(highest, last)
-    room = sz.subtract(chosen.size, highest)
-    if (isinstance(lowest, int) and lowest < 0) or (isinstance(room, int) and room < 1):
-        shapes.fail(node, f"this reaches from {lowest} to {highest}, outside an axis of size {chosen.size}")
+def _lower_part(a: Expr) -> Expr:
+    return arrays.multiply(a, construct.constant(Lower(a.shape[0])))
 
 
-def _one_hot(shapes: Shapes, node: Node) -> Type:
-    if len(positional(node)) != 2 or node.args[0].kind != "array":
-        shapes.fail(node, f"a list of indices, then a size: {SHAPES['onehot'].usage}")
-    size = size_value(shapes, node.args[1])
-    shape = array_shape(shapes.source, node.args[0])
-    indices = np.asarray(node.args[0].plan)
-    if indices.dtype.kind != "i" or indices.min() < 0 or (isinstance(size, int) and indices.max() >= size):
-        shapes.fail(node.args[0], f"indices are whole numbers from 0 on, below the size {size}")
-    node.plan = IndexMap(size, shape, indices=Table(indices))
-    return Type((size, *shape))
+def _upper_part(a: Expr) -> Expr:
+    return arrays.transpose(_lower_part(arrays.transpose(a)))
 
 
-def _build_constant(node: Node, args: list[Expr]) -> Expr:
-    return construct.constant(node.plan)
+def _counted(shapes: Shapes, node: Node) -> Type:
+    order = typed(node.args[0]).order
+    [axis] = positional(node) or [None]
+    if axis is not None and (not isinstance(axis, int) or not -order <= axis < order):
+        shapes.fail(node, f"`{shapes.text(node)}`: {shapes.shape_of(node.args[0])}, and has no axis {axis}")
+    node.plan = axis
+    return SCALAR
 
 
-SHAPES.add("indexmap(size, [inputs], offset, [strides])", _index_map, _build_constant, 2, 4, literal=0)
-SHAPES.add("onehot([indices], size)", _one_hot, _build_constant, 2, literal=0)
+def _build_counted(node: Node, args: list[Expr]) -> Expr:
+    shape = args[0].shape
+    return construct.size_number(sz.product(shape) if node.plan is None else shape[node.plan])
+
+
+def _refuse_arange(shapes: Shapes, node: Node) -> Type:
+    shapes.fail(node, f"arange gives places, as in x[2*arange(m)]: {SHAPES['arange'].usage}")
+
+
+SHAPES.add("size(x), or size(A, 0) along an axis", _counted, _build_counted, 1, 2, literal=1)
+SHAPES.add("arange(m), in an index: x[2*arange(m) + 1]", _refuse_arange, lambda node, args: args[0], literal=0)
+SHAPES.add("tril(A)", _square, lambda node, args: _lower_part(args[0]))
+SHAPES.add("triu(A)", _square, lambda node, args: _upper_part(args[0]))
 
 
 # Axes in another order, more axes, fewer axes

@@ -17,7 +17,7 @@ from eindiff.text.write.tree import Tree
 
 _OPERATOR_NAMES = {
     "tr": r"\operatorname{tr}", "diag": r"\operatorname{diag}", "norm1": r"\operatorname{norm}_1",
-    "norm2": r"\operatorname{norm}_2", "size": r"\operatorname{size}",
+    "norm2": r"\operatorname{norm}_2", "at_max": r"\mathbf{1}_{\arg\max}", "prod_except": r"\prod\nolimits_{\neq}",
 }  # fmt: skip
 
 
@@ -48,7 +48,9 @@ def number_latex(value: Number) -> str:
 
 
 def size_latex(text: str) -> str:
-    """A size, which may be a product or a sum of names."""
+    """A size or an index, which may be a product or a sum of names; `g[i]` is g with an index."""
+    if found := re.fullmatch(r"(\w+)\[([\w,]+)\]", text):
+        return f"{name_latex(found[1])}_{{{found[2].replace(',', '')}}}"
     return re.sub(r"[A-Za-z_]\w*", lambda m: m[0] if m[0] == "min" else name_latex(m[0]), text).replace("*", r" \, ")
 
 
@@ -124,6 +126,9 @@ class LatexStyle(PlainStyle):
                 return self.root(args[0]), ATOM
             case "abs" if tree.order == 0:
                 return self.fenced(args[0], "|", "|"), ATOM
+            case "greater":
+                left, right = (self.text(part, POWER) for part in tree.parts)
+                return self.compared(left, right), ATOM
             case "eye":
                 return self.below(self.identity, args[0]), POSTFIX
             case "ones" | "zeros":
@@ -141,8 +146,8 @@ class LatexStyle(PlainStyle):
             index = self.letters(labels)
             texts.append(self.below(self.entry_of_unit, index) if part is None else self._entry(part, index))
         total = self.sum_over(summed) if summed else ""
-        made = self.fenced(total + (self.times.join(texts) or self.one), "[", "]")
-        return self.below(made, self.letters(outer)), POSTFIX
+        made = total + (self.times.join(texts) or self.one)
+        return (self.below(self.fenced(made, "[", "]"), self.letters(outer)), POSTFIX) if outer else (made, SUMMED)
 
     def _entry(self, part: Tree, index: str) -> str:
         """An entry of a tensor; what has an index or an exponent already is put in brackets."""
@@ -164,7 +169,11 @@ class LatexStyle(PlainStyle):
         return self.below(self.entry_of_unit, self.indices(tree.data)), POSTFIX
 
     def bigsum(self, tree: Tree) -> Piece:
-        return self.sum_over([label for label, _ in tree.data], " ") + self.text(tree.parts[0], SUMMED), SUMMED
+        body, conditions = plain.where_summed(tree)
+        labels = [label for label, _ in tree.data]
+        if conditions:
+            return self.sum_where(labels, conditions) + self.text(body, SUMMED), SUMMED
+        return self.sum_over(labels, " ") + self.text(body, SUMMED), SUMMED
 
     def tensor(self, tree: Tree) -> Piece:
         inside = self.fenced(self.text(tree.parts[0]), "[", "]")
@@ -216,6 +225,10 @@ class LatexStyle(PlainStyle):
         """One over something."""
         return self.fraction("1", bottom)
 
+    def compared(self, left: str, right: str) -> str:
+        """1 where one is above the other, else 0."""
+        return self.fenced(f"{left} > {right}", "[", "]")
+
     def root(self, inside: str) -> str:
         """A square root."""
         return rf"\sqrt{{{inside}}}"
@@ -248,9 +261,10 @@ class LatexStyle(PlainStyle):
         """The sign of a sum."""
         return rf"\sum_{{{between.join(labels)}}} "
 
-    def constant(self, tree: Tree) -> Piece:
-        head, _, rest = tree.data.partition("(")
-        return rf"\operatorname{{{head}}}({size_latex(rest)}", ATOM
+    def sum_where(self, labels: Sequence[str], conditions: Sequence[tuple[str, str]]) -> str:
+        """The sign of a sum over those indices that belong to others."""
+        said = self.comma.join(f"{self.size(a)} = {self.size(b)}" for a, b in conditions)
+        return rf"\sum_{{{' '.join(labels)} :\, {said}}} "
 
     def indexing(self, tree: Tree) -> Piece:
         chosen = ", ".join(size_latex(entry) for entry in tree.data)

@@ -27,7 +27,7 @@ _SIZE = re.compile(r"[^\W\d]\w*|\d+|\S")
 _COMMANDS = re.compile(r"(\\[a-zA-Z]+)+")  # of LaTeX, without arguments
 _RAISED = {"inv": f"{MINUS}<mn>1</mn>", "pinv": "<mo>+</mo>"}
 _TALL = ("<mfrac", "<munder", "<mtable", "<msqrt")
-_LOWERED = {"norm1": ("norm", "1"), "norm2": ("norm", "2"), "inverse_or_zero": ("inv", "0")}
+_LOWERED = {"norm1": ("norm", "1"), "norm2": ("norm", "2"), "at_max": ("𝟏", "arg max"), "prod_except": ("∏", "≠")}
 
 
 def token(tag: str, text: str) -> str:
@@ -99,7 +99,9 @@ def number_mathml(value: Number) -> str:
 
 
 def size_mathml(text: str) -> str:
-    """A size, which may be a product or a sum of names."""
+    """A size or an index, which may be a product or a sum of names; `g[i]` is g with an index."""
+    if found := re.fullmatch(r"(\w+)\[([\w,]+)\]", text):
+        return below(name_mathml(found[1]), letters(found[2].split(",")))
     pieces = []
     for part in _SIZE.findall(text):
         if part.isdigit():
@@ -195,9 +197,12 @@ class MathmlStyle(LatexStyle):
     def sum_over(self, labels: Sequence[str], between: str = "") -> str:
         return f"<munder><mo>∑</mo>{row(letters(labels))}</munder>"
 
-    def constant(self, tree: Tree) -> Piece:
-        head, _, rest = tree.data.partition("(")
-        return token("mi", head) + (APPLY + row(size_mathml("(" + rest)) if rest else ""), ATOM
+    def sum_where(self, labels: Sequence[str], conditions: Sequence[tuple[str, str]]) -> str:
+        said = self.comma.join(f"{self.size(a)}<mo>=</mo>{self.size(b)}" for a, b in conditions)
+        return f"<munder><mo>∑</mo>{row(letters(labels) + '<mo>:</mo>' + said)}</munder>"
+
+    def compared(self, left: str, right: str) -> str:
+        return fenced(f"{left}<mo>&gt;</mo>{right}", "[", "]")
 
     def sum(self, tree: Tree) -> Piece:
         pieces = []
@@ -213,9 +218,6 @@ class MathmlStyle(LatexStyle):
 
     def function(self, tree: Tree, args: list[str]) -> Piece:
         match tree.data:
-            case "greater":
-                left, right = (self.text(part, POWER) for part in tree.parts)
-                return fenced(f"{left}<mo>&gt;</mo>{right}", "[", "]"), ATOM
             case "inv" | "pinv":
                 return above(self.text(tree.parts[0], ATOM), _RAISED[tree.data]), POSTFIX
             case "power" if len(args) == 2:

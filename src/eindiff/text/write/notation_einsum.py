@@ -8,18 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
-
-import numpy as np
 
 from eindiff.core import construct
-from eindiff.core import sizes as sz
 from eindiff.core.construct import parts, power_parts
-from eindiff.core.index_relations import Given, IndexMap, SizeOf
 from eindiff.core.labels import LETTERS, Labels
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number, topological
 from eindiff.core.sizes import Size
 from eindiff.functions.reductions import softmax
+from eindiff.text.write.constants import constant_tree
 from eindiff.text.write.tree import (  # fmt: skip
     Tree,
     call,
@@ -257,7 +253,7 @@ class EinsumNotation:
         args = [self.scaled_tree(arg, flipped, not all(spread)) for arg in node.args]
         if node.function.name == "power":
             return Tree("power", (args[0], args[1]), None, node.ndim)
-        return call(node.function.name, args, node.ndim)
+        return call(word(node), args, node.ndim)
 
     @staticmethod
     def _same_everywhere(arg: Expr) -> bool:
@@ -281,13 +277,13 @@ class EinsumNotation:
         """A function of whole tensors; a function of vectors is applied along the last axis."""
         args = [self.scaled_tree(arg) for arg in node.args]
         if node.function.core[0] == 1 and node.args[0].ndim > 1:
-            if node.ndim == 1 and is_transposed(node.args[0]):
+            if node.ndim == 1 and is_transposed(node.args[0]) and not _leaves_out(node):
                 args = [self.scaled_tree(node.args[0].T), axis_tree(node.function.name, 0)]
                 return call(node.function.name, args, node.ndim)
-            if node.function.name not in LAST_AXIS:
+            if node.function.name not in LAST_AXIS and not _leaves_out(node):
                 args.append(axis_tree(node.function.name, node.args[0].ndim - 1))
-        symmetric = is_symmetric(node)
-        return Tree("call", (*args, *keyword_trees(node)), node.function.name, node.ndim, symmetric)
+        args = [_stacked(node, k, arg) for k, arg in enumerate(args)] if len(node.args) > 1 else args
+        return Tree("call", (*args, *left_out(node)), word(node), node.ndim, is_symmetric(node))
 
     # Products and contractions
 
@@ -324,7 +320,8 @@ class EinsumNotation:
         return contraction_tree(items, output, dict(enumerate(sizes)))
 
 
-LAST_AXIS = frozenset({"argmax", "gaps", "simple", "nonzero", "nonzero_pairs"})  # always along it
+LAST_AXIS = frozenset({"argmax"})  # always along it
+WORDS = {"argmax": "at_max"}  # functions that have another name in text
 
 
 def axis_tree(function: str, axis: int) -> Tree:
@@ -332,19 +329,40 @@ def axis_tree(function: str, axis: int) -> Tree:
     return name(f"axis={axis}") if function == "max" else literal(axis)
 
 
-def keyword_trees(node: Apply) -> list[Tree]:
-    """What a function of whole tensors needs to be told besides its arguments.
+def word(node: Map | Apply) -> str:
+    """What a function is called in text."""
+    return "prod_except" if _leaves_out(node) else WORDS.get(node.function.name, node.function.name)
 
-    `batch` has the labels of the batch axes of each argument: `expm(A, E, batch=",ij")` has a direction E for each i
-    and j. `without` is how many entries a product leaves out.
+
+def _leaves_out(node: Map | Apply) -> int:
+    """How many entries a product leaves out."""
+    return (node.function.parameter or 0) if node.function.name == "prod" else 0
+
+
+def left_out(node: Map | Apply) -> list[Tree]:
+    """How many entries a product leaves out, where that is more than one."""
+    return [literal(_leaves_out(node))] if _leaves_out(node) > 1 else []
+
+
+def stack_labels(node: Apply, k: int) -> tuple[Labels, Labels]:
+    """The labels of an argument, and those with which it is a stack like the others.
+
+    Stacks have the same axes, or fewer of the first ones, as in NumPy.
     """
-    made = []
-    if len(node.args) > 1 and any(node.batch):
-        spec = ",".join("".join(LETTERS[label] for label in labels) for labels in node.batch)
-        made.append(name(f'batch="{spec}"'))
-    if node.function.name == "prod" and node.function.parameter:
-        made.append(name(f"without={node.function.parameter}"))
-    return made
+    every = node.ndim - len(node.function.output_shape([(1,) * core for core in node.function.core]))
+    core = tuple(range(every, every + node.args[k].ndim - len(node.batch[k])))
+    first = min(node.batch[k], default=every)
+    return (*node.batch[k], *core), (*range(first, every), *core)
+
+
+def _stacked(node: Apply, k: int, tree: Tree) -> Tree:
+    """An argument as a stack."""
+    own, wanted = stack_labels(node, k)
+    if own == wanted:
+        return tree
+    sizes: dict[int, Size] = dict(enumerate(node.shape))
+    sizes.update(zip(own, node.args[k].shape, strict=True))
+    return contraction_tree([(tree, own)], wanted, sizes)
 
 
 def contraction_tree(items: Sequence[tuple[Tree, Labels]], output: Labels, sizes: dict[int, Size]) -> Tree:
@@ -373,78 +391,6 @@ def filled_tree(coefficient: Number, output: Labels, sizes: dict[int, Size]) -> 
     if len(output) == 2:
         return product([literal(coefficient), call("eye", dimensions[:1], 2)])
     return product([literal(coefficient), contraction_tree([], output, sizes)])
-
-
-def constant_tree(node: Constant) -> Tree:
-    """Literal data, or a structured constant by what defines it."""
-    if isinstance(node.value, np.ndarray):
-        return Tree("array", (), _tuples(node.value.tolist()), node.ndim, is_symmetric(node))
-    if isinstance(node.value, IndexMap):
-        return map_tree(node.value)
-    if isinstance(node.value, SizeOf):
-        return number_of_size(node.value.size)
-    return Tree("constant", (), str(node.value), node.ndim)
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
-
-
-def map_tree(value: IndexMap) -> Tree:
-    """An index map as columns of the identity: `eye(n)[:, 1:]`, or the identity in another shape."""
-    identity = call("eye", [size_tree(value.size)], 2)
-    order = 1 + len(value.inputs)
-    if (entry := slice_text(value)) is not None:
-        return Tree("indexing", (identity,), (":", entry), order)
-    row_major = (
-        all(stride == sz.product(value.inputs[k + 1 :]) for k, stride in enumerate(value.strides))
-        and value.offset == 0
-        and sz.product(value.inputs) == value.size
-    )
-    if value.indices is None and row_major:
-        sizes = [size_tree(size) for size in value.shape]
-        return Tree("call", (identity, *sizes), "reshape", order)
-    if value.is_known:
-        return Tree("indexing", (identity,), (":", str(value.index_array({}).tolist())), order)
-    if value.indices is not None:
-        return Tree("constant", (), f"onehot({value.indices}, {value.size})", order)
-    inputs, strides = (", ".join(map(str, sizes)) for sizes in (value.inputs, value.strides))
-    return Tree("constant", (), f"indexmap({value.size}, [{inputs}], {value.offset}, [{strides}])", order)
-
-
-def slice_text(chosen: IndexMap) -> str | None:
-    """The index or slice that an index map of at most one input stands for."""
-    if len(chosen.inputs) > 1:
-        return None
-    if chosen.indices is not None:
-        return str(chosen.indices.expr if isinstance(chosen.indices, Given) else chosen.indices.array.tolist())
-    if not chosen.inputs:
-        from_end = sz.subtract(chosen.offset, chosen.size)
-        return next((str(k) for k in (chosen.offset, from_end) if isinstance(k, int)), None)
-    [count], [stride] = chosen.inputs, chosen.strides
-    first = "" if chosen.offset == 0 else chosen.offset
-    if stride == 1:
-        last = sz.add(chosen.offset, count)
-        return f"{first}:{'' if last == chosen.size else last}"
-    if stride == -1 and count == chosen.size:
-        return "::-1"
-    if not all(isinstance(s, int) for s in (count, stride, chosen.offset)):
-        return None
-    if not isinstance(chosen.size, int):
-        return str(chosen.index_array({}).tolist())
-    last = int(sz.add(chosen.offset, sz.multiply(stride, count)))
-    stop = last if 0 <= last < int(chosen.size) else ""
-    return f"{first if int(stride) > 0 else chosen.offset}:{stop}:{stride}"
-
-
-def size_tree(size: Size) -> Tree:
-    """A size where a number is expected."""
-    return name(str(size))
-
-
-def number_of_size(size: Size) -> Tree:
-    """A size as a number in a formula."""
-    return name(str(size) if not isinstance(size, str) or size.isidentifier() else f"({size})")
 
 
 # Forms that people know

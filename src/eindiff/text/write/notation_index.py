@@ -18,8 +18,9 @@ from eindiff.core.construct import parts, power_parts
 from eindiff.core.index_relations import Given, IndexMap
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number
 from eindiff.core.sizes import Size
+from eindiff.text.write.constants import constant_tree
 from eindiff.text.write.document import Document
-from eindiff.text.write.notation_einsum import EinsumNotation, constant_tree, keyword_trees
+from eindiff.text.write.notation_einsum import EinsumNotation, left_out, stack_labels, word
 from eindiff.text.write.tree import (
     Tree,
     call,
@@ -144,7 +145,7 @@ class IndexNotation(EinsumNotation):
         args = [self._scaled(arg, axes) for arg in node.args]
         if node.function.name == "power":
             return Tree("power", tuple(args))
-        return call(node.function.name, args)
+        return call(word(node), args)
 
     @staticmethod
     def _power(base: Tree, exponent: Number) -> tuple[list[Tree], list[Tree]]:
@@ -155,7 +156,17 @@ class IndexNotation(EinsumNotation):
     def _apply(self, node: Apply) -> Tree:
         """`f(arguments)`, an argument by its name or as `[i,j] entries`."""
         args = [self._tensor(arg) for arg in node.args]
-        return call(node.function.name, [*args, *keyword_trees(node)])
+        if len(args) > 1:
+            args = [self._stacked(node, k) or arg for k, arg in enumerate(args)]
+        return call(word(node), [*args, *left_out(node)])
+
+    def _stacked(self, node: Apply, k: int) -> Tree | None:
+        """An argument that is to be the same along some axes of a stack; None if it is a stack like the others."""
+        own, wanted = stack_labels(node, k)
+        if own == wanted:
+            return None
+        sizes = dict(enumerate(node.shape)) | dict(zip(own, node.args[k].shape, strict=True))
+        return self._tensor(construct.einsum(1, [(node.args[k], own)], wanted, sizes))
 
     def _tensor(self, node: Expr) -> Tree:
         if isinstance(node, Variable):
@@ -236,7 +247,7 @@ def _substitute(node: Einsum, factors: list, places: Mapping[int, Any]) -> list:
         users = [other for other in factors if other is not factor and target in other[1]]
         if target in node.output or len(users) != 1 or users[0][1].count(target) != 1 or target in labels[1:]:
             continue
-        if not isinstance(users[0][0], Variable):
+        if not isinstance(users[0][0], Variable | Apply):
             continue
         index = Affine.of(chosen.value, labels[1:])
         turned = tuple(index if label == target else label for label in users[0][1])

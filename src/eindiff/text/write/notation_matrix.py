@@ -14,7 +14,8 @@ from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_index_map, n
 from eindiff.core.sizes import Size
 from eindiff.functions.indexing import concatenate, kron, reshape
 from eindiff.functions.reductions import norm1
-from eindiff.text.write.notation_einsum import EinsumNotation, Factor, filled_tree, number_of_size, size_tree
+from eindiff.text.write.constants import number_of_size, size_tree
+from eindiff.text.write.notation_einsum import EinsumNotation, Factor, filled_tree
 from eindiff.text.write.notation_network import FactorNetwork
 from eindiff.text.write.tree import Tree, call, literal, product, total
 

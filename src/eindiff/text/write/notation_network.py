@@ -16,7 +16,8 @@ from eindiff.core.index_relations import IndexMap
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Add
 from eindiff.core.sizes import Size
-from eindiff.text.write.notation_einsum import contraction_tree, filled_tree, map_tree, slice_text
+from eindiff.text.write.constants import entry_text, is_reshape, map_tree
+from eindiff.text.write.notation_einsum import contraction_tree, filled_tree
 from eindiff.text.write.tree import (  # fmt: skip
     Tree,
     call,
@@ -215,8 +216,10 @@ class FactorNetwork:
 
     def _slice_one(self, chosen: IndexMap, labels: Labels) -> bool:
         target, inputs = labels[0], labels[1:]
-        entry, pairs = slice_text(chosen), self._pairs(target)
-        if entry is None or target in inputs or not self._can_slice(target, pairs):
+        entry, pairs = entry_text(chosen), self._pairs(target)
+        if not inputs and target not in self.output and self._can_fix(target):
+            return self._fix(target, entry)
+        if is_reshape(chosen) or target in inputs or not self._can_slice(target, pairs):
             return False
         vector = self.vectors.pop(target, None)
         if not pairs:
@@ -230,6 +233,23 @@ class FactorNetwork:
         self.put([index_tree(flat, 0, entry, len(inputs))], (*inputs, other))
         return True
 
+    def _can_fix(self, target: int) -> bool:
+        """Whether all that has a label is a vector or a matrix, and none is a sum."""
+        others = {label for _, labels in [*self.maps, *self.tensors] for label in labels}
+        items = [self.matrices[pair] for pair in self._pairs(target)]
+        items += [self.vectors[target]] if target in self.vectors else []
+        trees = [tree for item in items for tree in item.tops + item.bottoms]
+        return bool(items) and target not in others and not any(map(_is_sum, trees))
+
+    def _fix(self, target: int, entry: str) -> bool:
+        """One index: everything that has the label is taken there."""
+        if (vector := self.vectors.pop(target, None)) is not None:
+            self.put([index_tree(vector.tree(), 0, entry, 0)], ())
+        for pair in self._pairs(target):
+            [other] = set(pair) - {target}
+            self.put([index_tree(self._take(pair, target, last=False), 0, entry, 0)], (other,))
+        return True
+
     def _can_slice(self, target: int, pairs: list[Pair]) -> bool:
         """Whether a label is only in a vector or a matrix, neither of which is a sum.
 
@@ -241,7 +261,7 @@ class FactorNetwork:
         if not pairs and target not in self.vectors:
             return False
         item = self.matrices[pairs[0]] if pairs else self.vectors[target]
-        return not any(tree.kind == "ref" and isinstance(tree.data.node, Add) for tree in item.tops)
+        return not any(map(_is_sum, item.tops))
 
     # The result
 
@@ -305,6 +325,10 @@ def _powers(scalars: Sequence[Tree]) -> list[Tree]:
 
 
 def _diagonal(tree: Tree) -> Tree:
+    if tree.kind == "indexing" and (inner := tree.parts[0]).kind == "indexing" and inner.order == tree.order == 2:
+        [(first, _), (_, second)] = sorted([tree.data, inner.data], key=lambda entries: entries[0] == ":")
+        if _is_list(first) and _is_list(second) and {inner.data.count(":"), tree.data.count(":")} == {1}:
+            return Tree("indexing", inner.parts, (first, second), 1)  # A[rows, cols], as in NumPy
     return call("diag", [tree.parts[0] if tree.kind == "transposed" else tree], 1)
 
 
@@ -332,11 +356,22 @@ def _inner(a: Tree, b: Tree) -> Tree:
 
 def index_tree(tree: Tree, axis: int, entry: str, kept: int) -> Tree:
     """`tree[..., entry, ...]` along one axis; a transpose stays outside."""
-    if tree.kind == "transposed" or (tree.kind == "ref" and tree.order == 2 and tree.data.flipped):
+    flipped = tree.kind == "transposed" or (tree.kind == "ref" and tree.order == 2 and tree.data.flipped)
+    if flipped and kept < 2:
         inner = index_tree(transposed(tree), 1 - axis, entry, kept)
-        return transposed(inner) if kept else inner
+        return transposed(inner) if kept == 1 else inner
     entries = [":"] * tree.order
-    if tree.kind == "indexing" and tree.data[axis] == ":" and tree.order == len(tree.data):
+    lists = sum(_is_list(known) for known in (*tree.data, entry)) if tree.kind == "indexing" else 0
+    if tree.kind == "indexing" and tree.data[axis] == ":" and tree.order == len(tree.data) and lists < 2:
         entries, tree = list(tree.data), tree.parts[0]
     entries[axis] = entry
-    return Tree("indexing", (tree,), tuple(entries), tree.order - (0 if kept else 1))
+    return Tree("indexing", (tree,), tuple(entries), tree.order - 1 + kept)
+
+
+def _is_list(entry: str) -> bool:
+    """Whether an entry of an index is a list, or the name of indices: two of these go together in NumPy."""
+    return ":" not in entry and not entry.lstrip("-").isdigit()
+
+
+def _is_sum(tree: Tree) -> bool:
+    return tree.kind == "ref" and isinstance(tree.data.node, Add)

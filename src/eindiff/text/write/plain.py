@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from eindiff.core.nodes import Number
-from eindiff.text.write.tree import Tree, number_text
+from eindiff.text.write.tree import Tree, number_text, product
 
 SUM, SUMMED, PRODUCT, POWER, POSTFIX, ATOM = range(6)  # how tight a piece of text holds together
 
@@ -133,6 +134,8 @@ class PlainStyle:
         return f"{self.text(tree.parts[0], POSTFIX)}[{', '.join(entries)}]", POSTFIX
 
     def call(self, tree: Tree) -> Piece:
+        if tree.data == "greater":
+            return f"({self.text(tree.parts[0])} > {self.text(tree.parts[1])})", ATOM
         return f"{tree.data}({', '.join(self.text(part) for part in tree.parts)})", ATOM
 
     def einsum(self, tree: Tree) -> Piece:
@@ -239,19 +242,24 @@ class UnicodeStyle(PlainStyle):
             head = "δ" if part is None else self.text(part, ATOM)
             texts.append(f"{head}_{labels}" if labels else head)
         sums = "Σ_" + "".join(summed) + " " if summed else ""
-        return f"[{sums}{' '.join(texts) or '1'}]_{outer}", ATOM
+        made = f"{sums}{' '.join(texts) or '1'}"
+        return (f"[{made}]_{outer}", ATOM) if outer else (made, SUMMED)
 
     def entry(self, tree: Tree) -> Piece:
-        letters = tree.data if all(len(letter) == 1 for letter in tree.data) else [",".join(tree.data)]
-        below = "".join(letters) if len(letters) > 1 or len(letters[0]) == 1 else f"[{letters[0]}]"
+        short = all(len(letter) == 1 for letter in tree.data)
+        below = "".join(tree.data) if short else f"[{', '.join(map(looked_up, tree.data))}]"
         return f"{self.text(tree.parts[0], ATOM)}_{below}", POSTFIX
 
     def delta(self, tree: Tree) -> Piece:
         short = all(len(letter) == 1 for letter in tree.data)
-        return f"δ_{''.join(tree.data)}" if short else f"δ_[{', '.join(tree.data)}]", POSTFIX
+        return f"δ_{''.join(tree.data)}" if short else f"δ_[{', '.join(map(looked_up, tree.data))}]", POSTFIX
 
     def bigsum(self, tree: Tree) -> Piece:
-        return f"Σ_{''.join(letter for letter, _ in tree.data)} {self.text(tree.parts[0], SUMMED)}", SUMMED
+        body, conditions = where_summed(tree)
+        below = "".join(letter for letter, _ in tree.data)
+        if conditions:
+            below = f"{{{below}: {', '.join(f'{looked_up(a)} = {looked_up(b)}' for a, b in conditions)}}}"
+        return f"Σ_{below} {self.text(body, SUMMED)}", SUMMED
 
     def tensor(self, tree: Tree) -> Piece:
         return f"[{self.text(tree.parts[0])}]_{''.join(letter for letter, _ in tree.data)}", ATOM
@@ -285,6 +293,26 @@ def entries(tree: Tree) -> tuple[str, list[tuple[Tree | None, str]], list[str]]:
         (part, "".join(first[label] for label in labels)) for part, labels in zip(tree.parts, inputs, strict=True)
     ]
     return outer, deltas + factors, summed
+
+
+def where_summed(tree: Tree) -> tuple[Tree, list[tuple[str, str]]]:
+    """A sum without the deltas that say where its terms go, and what they say: `g_j = i` below its sign."""
+    letters = {letter for letter, _ in tree.data}
+    [body] = tree.parts
+    top = body.parts[0] if body.kind == "quotient" else body
+    factors = top.parts if top.kind == "product" else (top,)
+    found = [f for f in factors if f.kind == "delta" and letters & set(re.findall(r"\w+", f.data[1]))]
+    if not found:
+        return body, []
+    kept = product([f for f in factors if f not in found])
+    body = Tree("quotient", (kept, body.parts[1]), body.data, body.order) if body.kind == "quotient" else kept
+    return body, [(delta.data[1], delta.data[0]) for delta in found]
+
+
+def looked_up(index: str) -> str:
+    """`g[i]` as g with an index."""
+    found = re.fullmatch(r"(\w+)\[([\w,]+)\]", index)
+    return f"{found[1]}_{found[2].replace(',', '')}" if found else index
 
 
 def short_array(value: Any) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from eindiff.core import construct
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Expr, Map, plain, topological, variables
+from eindiff.core.nodes import Apply, Einsum, Expr, Map, is_index_map, plain, topological, variables
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.representation import SHOWN_NODES
 from eindiff.core.sizes import names as size_names
@@ -108,15 +109,37 @@ def _taken(expr: Expr) -> Iterable[str]:
 
 
 def as_written(expr: Expr) -> Expr:
-    """An expression without the functions that only derivatives are made of: with the formulas that people know."""
+    """An expression without the functions that only derivatives are made of: with the formulas that people know.
+
+    Marks of points without a derivative (two equal eigenvalues) are left out: people write none.
+    """
 
     def change(node: Expr, children: list[Expr]) -> Expr:
-        if isinstance(node, Map) and node.function.formula is not None:
+        if isinstance(node, Map | Apply) and node.function.formula is not None:
             written: Expr = node.function.formula(*children)
             return written
-        return with_children(node, children)
+        return _taken_one_by_one(with_children(node, children))
 
     return rebuild([expr], change)[0]
+
+
+def _taken_one_by_one(node: Expr) -> Expr:
+    """`Σ_k [k = c] A_ik B_jk` with an index map for each factor: people write `A[:, c]*B[:, c]'`."""
+    if not isinstance(node, Einsum):
+        return node
+    factors, sizes = list(zip(node.operands, node.labels, strict=True)), dict(enumerate(node.sizes))
+    for chosen, labels in [factor for factor in factors if is_index_map(factor[0]) and len(factor[1]) == 1]:
+        [target] = labels
+        users = [k for k, (operand, own) in enumerate(factors) if target in own and not is_index_map(operand)]
+        if target in node.output or any(factors[k][1].count(target) > 1 for k in users):
+            continue
+        for k in users[1:]:
+            fresh = len(sizes)
+            sizes[fresh] = sizes[target]
+            operand, own = factors[k]
+            factors[k] = (operand, tuple(fresh if label == target else label for label in own))
+            factors.append((chosen, (fresh,)))
+    return construct.einsum(node.coefficient, factors, node.output, sizes) if len(factors) > len(node.labels) else node
 
 
 def repr_latex(expr: Expr) -> str:
