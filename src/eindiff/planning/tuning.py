@@ -22,6 +22,8 @@ MIRRORED = (2**20, 40)
 # Rows from which a triangular system is solved by SciPy's solve_triangular: below it the checks that this makes take
 # longer than NumPy's general solve does.
 TRIANGLE = 64
+# Rows from which systems of equations share a factorization, and symmetric ones are solved by Cholesky's method.
+FACTORED = 48
 # Entries from which `x > 0` is faster than np.heaviside, and 1 / (1 + np.exp(-x)), which is vectorized, than SciPy's
 # expit: two calls more, against some nanoseconds an entry.
 MANY_ENTRIES = 512

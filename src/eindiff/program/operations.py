@@ -73,6 +73,11 @@ Op = Literal[
     "gram",  # X' diag(d) X
     "mirrored",  # the sum over s of A[i, m, s] B[s, k, l], where A[i, m] is A[m, i]
     "solve",  # ("lower", "upper" or "")
+    # Factorizations
+    "factors",  # (whether the matrix is symmetric)
+    "solve_factored",  # (whether the matrix is transposed): of factors and right sides
+    "of_factors",  # (name of a function of the matrix)
+    "conjugate_inverse",  # X' inv(A) X, of factors of a symmetric A and X
     # Functions
     "call",  # (name of the function, *its parameters)
     "reduce",  # (name of the function, axis or None)
@@ -320,10 +325,7 @@ def tidy(operations: Operations, outputs: Sequence[Operation]) -> list[Operation
     for x in order:
         operands = [done[y] for y in x.operands]
         better = _turned(operations, x, operands[0]) if len(operands) == 1 and uses[x.operands[0]] == 1 else None
-        if better is None:
-            same = all(new is old for new, old in zip(operands, x.operands, strict=True))
-            better = x if same else _with_operands(operations, x, operands)
-        done[x] = better
+        done[x] = with_operands(operations, x, operands) if better is None else better
     return [done[x] for x in outputs]
 
 
@@ -340,7 +342,10 @@ def _turned(operations: Operations, x: Operation, inner: Operation) -> Operation
     return None
 
 
-def _with_operands(operations: Operations, x: Operation, operands: list[Operation]) -> Operation:
+def with_operands(operations: Operations, x: Operation, operands: list[Operation]) -> Operation:
+    """An operation with others in the place of its operands."""
+    if all(new is old for new, old in zip(operands, x.operands, strict=True)):
+        return x
     if x.op == "transpose":
         return operations.transpose(operands[0])
     made = operations.make(x.op, operands, x.parameters, shape=x.shape, work=x.work, speed=x.speed, scratch=x.scratch)

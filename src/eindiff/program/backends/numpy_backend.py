@@ -1,6 +1,7 @@
 """NumPy, with SciPy for special functions. Large arrays are changed in place."""
 
 from eindiff.program.backends.backend import Backend
+from eindiff.program.backends.numpy_factors import FACTOR_HELPERS
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.backends.words import EAGER, FUNCTIONS, NUMPY
 
@@ -14,6 +15,6 @@ BACKEND = Backend(
     },
     words={**NUMPY, **EAGER},
     functions=FUNCTIONS,
-    helpers=NUMPY_HELPERS,
+    helpers={**NUMPY_HELPERS, **FACTOR_HELPERS},
     functional=False,
 )

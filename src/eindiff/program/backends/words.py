@@ -177,6 +177,10 @@ EAGER: dict[Op, Word] = {
     "positive": "({0} > 0.0)",
     "mask": lambda x, s: f"{{0}}.astype({s.dtype if s.created else 'float'})",
     "mirrored": "mirrored({0}, {1})",
+    "factors": lambda x, s: f"factorize({{0}}{', symmetric=True' if x.parameters[0] else ''})",
+    "solve_factored": lambda x, s: f"solve_factored({{0}}, {{1}}{', transposed=True' if x.parameters[0] else ''})",
+    "of_factors": lambda x, s: f"{x.parameters[0]}_factored({{0}})",
+    "conjugate_inverse": "conjugate_inverse({0}, {1})",
 }
 
 NUMPY: dict[Op, Word] = {

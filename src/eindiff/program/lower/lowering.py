@@ -28,6 +28,7 @@ from eindiff.core.nodes import (
     topological,
 )
 from eindiff.core.sizes import Shape, Size
+from eindiff.facts.definiteness import is_symmetric
 from eindiff.functions.indexing import index_range
 from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
@@ -206,6 +207,8 @@ class Lowering:
             core = arg.ndim - len(labels)
             tensor = Tensor(array, (*labels, *range(count, count + core)))
             args.append(self.products.align(tensor, tuple(range(count + core))))
+        if self.costs is not None and node.function.factorization == "lu" and _is_symmetric(node.args[0]):
+            self.operations.symmetric.add(args[0])
         result = functions.whole(self.operations, node, args, node.args[0] in self.factored)
         return self._whole(result, node)
 
@@ -376,6 +379,10 @@ def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, L
             for child in node.children:
                 hints.setdefault(child, tuple(range(child.ndim)))
     return hints
+
+
+def _is_symmetric(matrix: Expr) -> bool:
+    return matrix.ndim == 2 and is_symmetric(matrix)
 
 
 def _is_placing(node: Einsum) -> bool:

@@ -207,14 +207,17 @@ class Products(Contractions):
         """The factor that numbers are multiplied into; None if none is smaller than the result.
 
         Factors that occur once come first (x x' stays symmetric), and then those over which nothing is summed
-        (contractions of the others may be there already).
+        (contractions of the others may be there already). An inverse is none of them: it need not be formed.
         """
         if self.costs is None:
             return None
         entries = [self.entries(x.operation.shape) for x in factors]
         counts = Counter(x.operation for x in factors)
-        inner = [not set(x.labels) <= set(kept) for x in factors]
-        smallest = min(range(len(factors)), key=lambda k: (counts[factors[k].operation] > 1, inner[k], entries[k]))
+        order = [
+            (is_call(x.operation, "inv"), counts[x.operation] > 1, not set(x.labels) <= set(kept), size)
+            for x, size in zip(factors, entries, strict=True)
+        ]
+        smallest = min(range(len(factors)), key=order.__getitem__)
         return smallest if 2 * entries[smallest] <= self.entries([sizes[label] for label in kept]) else None
 
     def _gram(self, factors: Sequence[Tensor], kept: Labels) -> Tensor | None:

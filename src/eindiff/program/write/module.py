@@ -24,9 +24,11 @@ from eindiff.functions.table import TABLE
 from eindiff.planning.factoring import distribute, factor
 from eindiff.program.backends import Backend, backend
 from eindiff.program.backends.backend import Spelling
+from eindiff.program.backends.numpy_factors import FACTOR_HELPERS
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.backends.words import table_name
 from eindiff.program.costs import Costs
+from eindiff.program.lower.factorizations import factorize
 from eindiff.program.lower.lowering import Lowering
 from eindiff.program.operations import (
     ARITHMETIC,
@@ -56,7 +58,7 @@ class Names:
     def __init__(
         self, inputs: Sequence[Variable], sizes: Sequence[str], outputs: Sequence[str], reserved: Sequence[str]
     ) -> None:
-        self.taken = {*keyword.kwlist, *NUMPY_HELPERS, *RESERVED, *reserved}
+        self.taken = {*keyword.kwlist, *NUMPY_HELPERS, *FACTOR_HELPERS, *RESERVED, *reserved}
         self.variables = {v.name: self.claim(v.name) for v in inputs}
         self.sizes = {size: self.claim(size) for size in sizes}
         self.outputs = {output: self.claim(output) for output in outputs}
@@ -179,6 +181,7 @@ class Module:
                 single=dtype == "float32", functional=target.functional, slices_backward=target.slices_backward
             )
             found = tidy(operations, Lowering(operations, costs, strategy, exact).run(exprs))
+            found = found if target.functional else factorize(operations, found, costs)
             if (seconds := costs.total(found)) < least:
                 best, least = found, seconds
         spelling = Spelling(target, self.names.variables, self.names.size, dtype)

@@ -1,0 +1,83 @@
+"""Helper functions of NumPy programs that factorize matrices, with LAPACK as SciPy has it.
+
+Factors are a matrix, the pivots of its rows (none: they are Cholesky's), and whether the transpose was factorized,
+which lies in memory as LAPACK wants it.
+"""
+
+FACTOR_HELPERS = {
+    "factorize": '''
+def factorize(A, symmetric=False):
+    """Cholesky's factors of a symmetric matrix that is positive definite, or else those of Gauss."""
+    kind, turned = "s" if A.dtype == np.float32 else "d", bool(A.flags.c_contiguous)
+    if symmetric:
+        matrix, failed = getattr(linalg.lapack, kind + "potrf")(A.T if turned else A, lower=1, clean=0)
+        if not failed:
+            return matrix, None, False
+    return *getattr(linalg.lapack, kind + "getrf")(A.T if turned else A)[:2], turned
+''',
+    "solve_factored": '''
+def solve_factored(factors, b, transposed=False):
+    """The solution of a system of equations, by the factors of its matrix."""
+    matrix, pivots, turned = factors
+    kind = "s" if matrix.dtype == np.float32 else "d"
+    if not b.size:
+        return np.array(b)
+    if pivots is None:
+        return getattr(linalg.lapack, kind + "potrs")(matrix, b, lower=1)[0]
+    if not matrix.diagonal().all():
+        raise np.linalg.LinAlgError("Singular matrix")
+    return getattr(linalg.lapack, kind + "getrs")(matrix, pivots, b, trans=int(turned != transposed))[0]
+''',
+    "conjugate_inverse": '''
+def conjugate_inverse(factors, X):
+    """X.T @ inv(A) @ X by the factors of a symmetric matrix: by Cholesky's it takes half the work."""
+    matrix, pivots, turned = factors
+    kind = "s" if matrix.dtype == np.float32 else "d"
+    if pivots is None and X.size:
+        Z = getattr(linalg.lapack, kind + "trtrs")(matrix, X, lower=1)[0]
+        return Z.T @ Z
+    if not matrix.diagonal().all():
+        raise np.linalg.LinAlgError("Singular matrix")
+    return X.T @ getattr(linalg.lapack, kind + "getrs")(matrix, pivots, X, trans=int(turned))[0]
+''',
+    "inv_factored": '''
+def inv_factored(factors):
+    """The inverse of a matrix, by its factors."""
+    matrix, pivots, turned = factors
+    kind = "s" if matrix.dtype == np.float32 else "d"
+    if pivots is None:
+        inverse = getattr(linalg.lapack, kind + "potri")(matrix, lower=1)[0].T  # its upper half
+        for start in range(0, len(inverse), 16):
+            stop = start + 16
+            inverse[stop:, start:stop] = inverse[start:stop, stop:].T
+            block = inverse[start:stop, start:stop]
+            block[...] = np.triu(block) + np.triu(block, 1).T
+        return inverse
+    if not matrix.diagonal().all():
+        raise np.linalg.LinAlgError("Singular matrix")
+    inverse = getattr(linalg.lapack, kind + "getri")(matrix, pivots, lwork=64 * len(matrix))[0]
+    return inverse.T if turned else inverse
+''',
+    "logabsdet_factored": '''
+def logabsdet_factored(factors):
+    """The logarithm of the absolute value of a determinant, by the factors of its matrix."""
+    return (2 if factors[1] is None else 1) * np.log(np.abs(factors[0].diagonal())).sum()
+''',
+    "signdet_factored": '''
+def signdet_factored(factors):
+    """The sign of a determinant, by the factors of its matrix."""
+    matrix, pivots, _ = factors
+    swaps = 0 if pivots is None else np.count_nonzero(pivots != np.arange(len(pivots)))
+    return np.sign(matrix.diagonal()).prod() * (-1.0) ** swaps
+''',
+    "logdet_factored": '''
+def logdet_factored(factors):
+    """The logarithm of a determinant, which has to be positive, by the factors of its matrix."""
+    matrix, pivots, _ = factors
+    entries = matrix.diagonal()
+    if pivots is None:
+        return 2 * np.log(entries).sum()
+    odd = (np.count_nonzero(pivots != np.arange(len(pivots))) + np.count_nonzero(entries < 0)) % 2
+    return np.nan if odd or not entries.all() else np.log(np.abs(entries)).sum()
+''',
+}

@@ -1,0 +1,125 @@
+"""Factorizations as operations, shared among all that is computed from one matrix: solves, inverses, determinants.
+
+A symmetric matrix is factorized by Cholesky's method, which takes half the work, or by LU where it turns out not to be
+positive definite; any other one by LU, if that is needed more than once. A single system without symmetry stays as it
+is, and so do small ones, for which the library's own functions are as good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from eindiff.core import sizes as sz
+from eindiff.core.sizes import Size
+from eindiff.planning import tuning
+from eindiff.program.costs import Costs
+from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, count_uses, reachable, with_operands
+
+OF_FACTORS = ("inv", "logdet", "logabsdet", "signdet")  # functions that a factorization gives, besides solutions
+
+
+def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
+    """The outputs, with factorizations where they save work."""
+    order = reachable(outputs)
+    users: dict[Operation, list[Operation]] = {}
+    for x in order:
+        if _needs_factors(x) and costs.evaluate(x.operands[0].shape[0]) >= tuning.FACTORED:
+            users.setdefault(_base(x.operands[0]), []).append(x)
+    shared = {matrix for matrix, own in users.items() if matrix in operations.symmetric or len(own) > 1}
+    return _Factorizations(operations, shared, count_uses(order, outputs)).run(order, outputs) if shared else [*outputs]
+
+
+def _needs_factors(x: Operation) -> bool:
+    if x.op == "solve":
+        return not x.parameters[0]
+    return x.op == "call" and x.parameters[0] in OF_FACTORS and len(x.operands[0].shape) == 2
+
+
+def _base(matrix: Operation) -> Operation:
+    return matrix.operands[0] if matrix.op == "transpose" else matrix
+
+
+class _Factorizations:
+    """Operations in terms of the factors of some matrices."""
+
+    def __init__(self, operations: Operations, shared: set[Operation], uses: Mapping[Operation, int]) -> None:
+        self.operations = operations
+        self.shared = shared
+        self.uses = uses
+
+    def run(self, order: Sequence[Operation], outputs: Sequence[Operation]) -> list[Operation]:
+        """The outputs, made anew."""
+        done: dict[Operation, Operation] = {}
+        for x in order:
+            operands = [done[y] for y in x.operands]
+            if (system := self._conjugated(x)) is not None:
+                done[x] = self._conjugate(*[done[y] for y in system.operands])
+            elif self._is_shared(x):
+                done[x] = self._factored(x, operands)
+            else:
+                done[x] = with_operands(self.operations, x, operands)
+        return [done[x] for x in outputs]
+
+    def _is_shared(self, x: Operation) -> bool:
+        return _needs_factors(x) and _base(x.operands[0]) in self.shared
+
+    def _conjugated(self, x: Operation) -> Operation | None:
+        """The system `inv(A) X` whose solution is only needed for `X' inv(A) X`, which this is, for a symmetric A."""
+        if x.op != "matmul" or len(x.shape) != 2:
+            return None
+        for one, other in (x.operands, x.operands[::-1]):
+            system = _base(one)
+            known = system.op == "solve" and self._is_shared(system) and system.operands[0] in self.operations.symmetric
+            if known and self.uses[system] == 1:
+                mirrored = other if one.op == "transpose" else self.operations.transpose(other)
+                is_left = (one.op == "transpose") == (one is x.operands[0])
+                if mirrored is system.operands[1] and is_left:
+                    return system
+        return None
+
+    def _factors(self, matrix: Operation, symmetric: bool) -> Operation:
+        n, times = matrix.shape[0], 1 if symmetric else 2
+
+        def work(evaluate: Callable[[Size], int]) -> float:
+            return times / 3 * evaluate(n) ** 3
+
+        return self.operations.make("factors", [matrix], (symmetric,), shape=matrix.shape, work=work, speed=LAPACK)
+
+    def _conjugate(self, matrix: Operation, right: Operation) -> Operation:
+        n, m = right.shape
+
+        def work(evaluate: Callable[[Size], int]) -> float:
+            return evaluate(n) * evaluate(m) * (evaluate(n) + evaluate(m))
+
+        made = self.operations.make(
+            "conjugate_inverse", [self._factors(matrix, True), right], shape=(m, m), work=work, speed=BLAS
+        )
+        self.operations.symmetric.add(made)
+        return made
+
+    def _factored(self, x: Operation, operands: list[Operation]) -> Operation:
+        """A solution, an inverse or a determinant, by the factors of the matrix."""
+        turned = x.operands[0].op == "transpose"
+        matrix = self.operations.transpose(operands[0]) if turned else operands[0]
+        symmetric = _base(x.operands[0]) in self.operations.symmetric
+        factors = self._factors(matrix, symmetric)
+        if x.op == "solve":
+            return self._solved(factors, operands[1], turned)
+        name, n = x.parameters[0], matrix.shape[0]
+
+        def work(evaluate: Callable[[Size], int]) -> float:
+            return (2 if symmetric else 4) / 3 * evaluate(n) ** 3 if name == "inv" else evaluate(n)
+
+        result = self.operations.make("of_factors", [factors], (name,), shape=x.shape, work=work, speed=LAPACK)
+        if symmetric and x.shape:
+            self.operations.symmetric.add(result)
+        return self.operations.transpose(result) if turned and x.shape else result
+
+    def _solved(self, factors: Operation, right: Operation, turned: bool) -> Operation:
+        n, entries = right.shape[0], sz.product(right.shape)
+
+        def work(evaluate: Callable[[Size], int]) -> float:
+            return 2.0 * evaluate(n) * evaluate(entries)
+
+        operands = [factors, right]
+        return self.operations.make("solve_factored", operands, (turned,), shape=right.shape, work=work, speed=BLAS)
