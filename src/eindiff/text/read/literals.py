@@ -115,7 +115,7 @@ class Places:
                 highest = sz.add(highest, last)
         room = sz.subtract(size, highest)
         if (isinstance(lowest, int) and lowest < 0) or (isinstance(room, int) and room < 1):
-            raise EindiffError(f"this reaches from {lowest} to {highest}, outside an axis of size {size}")
+            raise EindiffError(f"this reaches from {lowest} to {highest}, outside an axis of size {size}", "indices")
         return IndexMap(size, self.sizes, self.offset, self.strides)
 
 
