@@ -196,3 +196,18 @@ def test_a_derivative_that_is_one_of_something_else_too():
     ed.gradient(ed.sum(A * X), X)
     J = ed.structured(ed.jacobian(A @ x, x), {"A_of_two": np.eye(2), "x": np.ones(2)})
     assert J.rows == J.cols == (2,)
+
+
+def test_terms_on_a_diagonal_and_beside_it_are_apart():
+    """Poses along edges: what is left of a product of sums has several terms, each with places of its own."""
+    rng = np.random.default_rng(0)
+    edges = {name: rng.integers(0, 200, 300) for name in ("a", "b")}
+    poses, a, b = ed.matrix("P", "p", 3), ed.indices("a", "e", into="p"), ed.indices("b", "e", into="p")
+    away = (poses[b] - poses[a])[:, :2]
+    turned = ed.cos(poses[a][:, 2]) * away[:, 0] + ed.sin(poses[a][:, 2]) * away[:, 1]
+    loss = ed.sum(turned**2) + ed.norm2(poses) ** 2
+    arrays = {"P": rng.normal(size=(200, 3)), **edges}
+    hessian = ed.structured(ed.hessian(loss, poses), arrays)
+    assert hessian.structure.startswith("sparse")
+    dense = ed.evaluate(ed.hessian(loss, poses), arrays)
+    np.testing.assert_allclose(hessian.as_tensor(), dense, rtol=1e-12, atol=1e-12)

@@ -53,7 +53,7 @@ class Pattern:
 
 def decompose(expr: Expr, sizes: Mapping[str, int]) -> list[Pattern]:
     """An expression as patterns, for the given sizes."""
-    terms = [x for x in (expr.terms if isinstance(expr, Add) else (expr,)) if not construct.is_zero(x)]
+    terms = _summands(expr)
     related, rest = _with_places(terms, sizes)
     patterns: list[Pattern] = []
     for term in rest:
@@ -62,6 +62,10 @@ def decompose(expr: Expr, sizes: Mapping[str, int]) -> list[Pattern]:
     found = _added_up([_multiplied(pattern, sizes) for pattern in _added_up(patterns)])
     found += _added_at_places(related, sizes)
     return found if _is_smaller(found, expr, sizes) else [_whole(construct.add(terms))]
+
+
+def _summands(expr: Expr) -> list[Expr]:
+    return [x for x in (expr.terms if isinstance(expr, Add) else (expr,)) if not construct.is_zero(x)]
 
 
 def _is_smaller(patterns: Sequence[Pattern], expr: Expr, sizes: Mapping[str, int]) -> bool:
@@ -105,7 +109,7 @@ def _with_places(terms: Sequence[Expr], sizes: Mapping[str, int]) -> tuple[list[
             for one in networks
             if not one.places
         ]
-        rest += [x for x in ([construct.add(whole)] if whole else []) if not construct.is_zero(x)]
+        rest += _summands(construct.add(whole)) if whole else []
     return patterns, rest
 
 
