@@ -14,7 +14,7 @@ from itertools import product
 from math import prod
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array
 
 from eindiff.core.labels import Labels
 
@@ -52,12 +52,12 @@ class Place:
         return total
 
     @cached_property
-    def _scatter(self) -> csr_array:
+    def _scatter(self) -> csc_array:
         """The 0/1 matrix that adds entries up where the table sends them; its rows are as many as needed."""
         assert self.table is not None
         flat = self.table.reshape(-1)
-        rows = int(flat.max(initial=-1)) + 1
-        return csr_array((np.ones(flat.size), (flat, np.arange(flat.size))), shape=(rows, flat.size))
+        shape = int(flat.max(initial=-1)) + 1, flat.size
+        return csc_array((np.ones(flat.size), flat, np.arange(flat.size + 1)), shape=shape)
 
     def scattered(self, values: Array, size: int) -> Array:
         """Entries along the first axis, which are those of the sources, added up along the target."""

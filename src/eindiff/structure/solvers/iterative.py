@@ -19,7 +19,6 @@ ALLOWED = 50.0  # the residual of a solution, in units of rounding errors
 SHARE = 0.00002  # less than about the least part that a random vector has in any direction, in units of ALLOWED
 MINRES = 1e-2
 MOST_STEPS = 2000
-PROBES = 50  # steps that look for negative curvature
 EXPECTED_STEPS, ENTRY_COST = 500, 40.0  # and operations for an entry in each, in units of those of dense products
 MOST_FORMED = 2**26  # entries of a sparse matrix that is formed for its products
 LARGER = 3  # times as large as the terms it may be
@@ -91,10 +90,14 @@ class Iterative(Solver):
             raise self._failure(f"a residual of {reached:.0e} times the rounding errors")
         return x
 
-    def _rounds(self, b: Array, unit: Callable[[Array], float]) -> tuple[Array, float]:
+    def _rounds(
+        self, b: Array, unit: Callable[[Array], float], start: Array | None = None
+    ) -> tuple[Array, float]:
         """A solution, and its residual in units that depend on it: what is left is solved for again."""
-        x, residual = np.zeros_like(b), b
+        x, residual = (np.zeros_like(b), b) if start is None else (start, b - self._apply(start))
         wanted = max(FIRST_RESIDUAL * float(np.linalg.norm(b)), ALLOWED / 2 * unit(x))
+        if np.linalg.norm(residual) <= wanted:
+            return x, float(np.linalg.norm(residual)) / unit(x)
         for _ in range(ROUNDS):
             x = x + self._step(residual, wanted)
             residual, wanted = b - self._apply(x), ALLOWED / 2 * unit(x)
@@ -109,6 +112,8 @@ class Iterative(Solver):
         rtol = tolerance / float(np.linalg.norm(b))
         if self._method is minres:  # its tolerance is relative to norms of operator and solution
             rtol = max(rtol * MINRES, float(np.finfo(dtype).eps))
+        if self._method is cg:
+            return conjugate_gradients(self._apply, self._precondition, b, tolerance)[0]
         return self._method(matrix, b, rtol=rtol, maxiter=MOST_STEPS, M=preconditioner)[0]
 
     @cached_property
@@ -126,8 +131,8 @@ class Iterative(Solver):
 
         Singular systems that happen to have solutions are found out: no solution gets near to the random one.
         """
-        b = np.random.default_rng(0).normal(size=self.size).astype(self._grid.dtype)
-        x, reached = self._rounds(b, lambda x: SHARE)
+        start, is_positive = self._random
+        x, reached = self._rounds(self._random_side, lambda x: SHARE, start if is_positive else None)
         if not reached <= ALLOWED:
             raise self._failure(f"a residual of {reached * SHARE:.0e} for a random right-hand side")
         parts = self._grid.changed(lambda terms: [term.absolute() for term in terms])
@@ -141,25 +146,40 @@ class Iterative(Solver):
     def is_definite(self) -> bool:
         return self._is_definite
 
-    @cached_property
+    @property
     def _is_definite(self) -> bool:
-        """Whether conjugate gradients from a random start meet no direction in which the operator is not positive."""
-        if not self._symmetric:
-            return False
-        residual = np.random.default_rng(0).normal(size=self.size)
-        direction, square = residual, float(residual @ residual)
-        first = square
-        for _ in range(PROBES):
-            image = self._apply(direction)
-            curvature = float(direction @ image)
-            if not curvature > 0:
-                return False
-            residual = residual - square / curvature * image
-            square, before = float(residual @ residual), square
-            if square <= first * np.finfo(self._grid.dtype).eps:
-                break
-            direction = residual + square / before * direction
-        return True
+        """Whether conjugate gradients for a random side meet no direction in which the operator is not positive."""
+        return self._symmetric and self._random[1]
+
+    @property
+    def _random_side(self) -> Array:
+        return np.random.default_rng(0).normal(size=self.size).astype(self._grid.dtype)
+
+    @cached_property
+    def _random(self) -> tuple[Array, bool]:
+        return conjugate_gradients(self._apply, self._precondition, self._random_side, ALLOWED / 2 * SHARE)
+
+
+def conjugate_gradients(
+    apply: Callable[[Array], Array], precondition: Callable[[Array], Array], b: Array, tolerance: float
+) -> tuple[Array, bool]:
+    """What is found for a residual of some norm, and whether the operator was positive along all directions."""
+    x, residual = np.zeros_like(b), b.copy()
+    direction, square = np.zeros_like(b), 1.0
+    for _ in range(MOST_STEPS):
+        if np.linalg.norm(residual) <= tolerance:
+            break
+        turned = precondition(residual)
+        square, before = float(residual @ turned), square
+        direction *= square / before
+        direction += turned
+        image = apply(direction)
+        curvature = float(direction @ image)
+        if not curvature > 0:
+            return x, False
+        x += square / curvature * direction
+        residual -= square / curvature * image
+    return x, True
 
 
 def _is_definite(solver: Solver) -> bool:
