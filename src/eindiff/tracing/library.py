@@ -29,6 +29,7 @@ class Arguments:
     leaves: list[Any]
     structure: Any  # of (args, keywords)
     key: Any  # what a trace depends on: shapes and types of arrays, and the values of all else
+    may_be_left: bool = True  # whether the library's own derivative is an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,16 @@ class NeedsLeavesError(EindiffError):
         super().__init__()
         self.leaves = leaves
 
+
+class LeftToLibraryError(Exception):
+    """A function that its library had better differentiate as a whole, by a program of the arguments and directions."""
+
+    def __init__(self, program: Callable[[Arguments, Any], Any], lasts: bool) -> None:
+        super().__init__()
+        self.program, self.lasts = program, lasts
+
+
+LEFT = Traced([], [], None, {}, {})  # what stands for the trace of a function that is left to its library
 
 Function = Any  # a `TracedFunction`, which the library is asked for
 
@@ -202,10 +213,16 @@ class Library:
 
     # What the library does itself
 
-    def instead(self, function: Function, arguments: Arguments, traced: Traced, found: Any) -> Any:
-        """A list of the result by the library itself, if that is better; else None."""
+    def instead(
+        self, function: Function, arguments: Arguments, around: Any, traced: Traced, found: Any
+    ) -> Callable[[Arguments, Any], Any] | None:
+        """The library's own program, of arguments and directions, if that is better than the one that was found."""
         return None
 
     def own(self, function: Function) -> Callable | None:
         """The library's transformation of the same kind, if it has one."""
         return None
+
+    def fall_back(self, function: Function, reason: EindiffError) -> Callable | None:
+        """What does the same as a function that was refused."""
+        return self.own(function)

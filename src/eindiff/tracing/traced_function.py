@@ -17,7 +17,7 @@ from eindiff.tracing.branches import Branches
 from eindiff.tracing.closures import HashedOnce, Surroundings
 from eindiff.tracing.computation import Computation, Lowered, Programs
 from eindiff.tracing.derivatives import Kind, Options, Selection, check_directions, direction_name, selection
-from eindiff.tracing.library import Arguments, Library, NeedsLeavesError, Traced
+from eindiff.tracing.library import LEFT, Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
 from eindiff.tracing.names import function_name
 from eindiff.tracing.verify import compare, interpreter
 
@@ -51,7 +51,9 @@ class TracedFunction:
 
     def lower(self, /, *args: Any, **keywords: Any) -> Lowered:
         """The expressions and the program for arguments like these: `.expression`, `.formula`, `.source`, `.plan`."""
-        traced, found, computation = self._read(self.library.read(self, args, keywords))
+        arguments = self.library.read(self, args, keywords)
+        arguments.may_be_left = False
+        traced, found, computation = self._read(arguments)
         return computation.lowered(found, traced.opaque)
 
     def cache_info(self) -> dict[str, int]:
@@ -66,8 +68,8 @@ class TracedFunction:
         try:
             arguments = library.read(self, args, keywords)
             traced, found, computation = self._read(arguments)
-            if traced.opaque and (result := library.instead(self, arguments, traced, computation)) is not None:
-                return result[0]
+            if found is None:
+                return computation(arguments, directions)
             arrays = self._arrays(arguments, traced)
             if directions is not None:
                 given, form = library.flatten(directions)
@@ -75,11 +77,11 @@ class TracedFunction:
                 arrays |= dict(zip(map(direction_name, found.variables), given, strict=True))
             return computation.run(found, arrays)
         except EindiffError as reason:
-            own = library.own(self) if self.fallback else None
+            own = library.fall_back(self, reason) if self.fallback else None
             if own is None:
                 raise
             library.log.info("%s of %s by %s: %s", self.kind.name, function_name(self.function), library.name, reason)
-        return own(*args, **keywords)
+        return own(*args, **keywords, **({} if directions is None else {"tangents": directions}))
 
     def _arrays(self, arguments: Arguments, traced: Traced) -> dict[str, Any]:
         """The arrays of the variables of a trace, by name."""
@@ -89,26 +91,41 @@ class TracedFunction:
             found |= {name: x.get() if isinstance(x, Seen) else x for name, x in traced.captured.items()}
         return found
 
-    def _read(self, arguments: Arguments) -> tuple[Traced, Selection, Computation]:
-        """The trace and the program for arguments like these, made if there are none that still hold."""
+    def _read(self, arguments: Arguments) -> tuple[Traced, Any, Any]:
+        """The trace and the program for arguments like these, made if there are none that still hold.
+
+        Without a selection the program is the library's own, which is given the arguments as they are.
+        """
         around = self._around
         if around is None or not around.holds() or self._epoch is not self.library.epoch:
             around, self._epoch = self.library.surroundings(self.function), self.library.epoch
             self._around = around
         found = around.calls.get(arguments.key)
-        if found is not None and found[0].holds():
+        if found is not None and found[0].holds() and (found[1] is not None or arguments.may_be_left):
             return found
-        traced = self._traced(around, arguments)
-        ready = traced.ready.get(self._wanted)
-        if ready is None:
-            selected = selection(self, traced, arguments)
-            ready = traced.ready[self._wanted] = (selected, self._computation(traced, selected))
-        found = (traced, *ready)
-        if traced.is_verified >= self.verify and self._memory.get((around.key, arguments.key)) is traced:
+        try:
+            traced = self._traced(around, arguments)
+        except LeftToLibraryError as left:
+            found, lasts = (LEFT, None, left.program), left.lasts
+        else:
+            found = (traced, *self._ready(around, traced, arguments))
+            lasts = traced.is_verified >= self.verify and self._memory.get((around.key, arguments.key)) is traced
+        if lasts and arguments.may_be_left:
             if len(around.calls) >= MOST_CALLS:
                 around.calls.clear()
             around.calls[arguments.key] = found
         return found
+
+    def _ready(self, around: Surroundings, traced: Traced, arguments: Arguments) -> tuple[Any, Any]:
+        """What is selected of a trace and the program for it; None and the library's own program if that is better."""
+        ready = traced.ready.get(self._wanted)
+        if ready is None:
+            selected = selection(self, traced, arguments)
+            ready = traced.ready[self._wanted] = (selected, self._computation(traced, selected))
+        if traced.opaque and arguments.may_be_left:
+            own = self.library.instead(self, arguments, around, traced, ready[1])
+            return ready if own is None else (None, own)
+        return ready
 
     def _computation(self, traced: Traced, found: Selection) -> Computation:
         """The program, which serves other traces too, unless an opaque part has brought constants of its own."""

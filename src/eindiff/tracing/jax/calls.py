@@ -1,4 +1,4 @@
-"""Primitives that call other programs: compiled functions, custom derivatives, loops and branches."""
+"""Primitives that call other programs: compiled functions, custom derivatives and branches."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from typing import Any
 import numpy as np
 
 from eindiff.core.nodes import Expr
-from eindiff.functions.indexing import stack
-from eindiff.tracing.jax.constants import folded
-from eindiff.tracing.jax.jaxpr import Handler, Trace, TracedEquation, Value
-from eindiff.tracing.jax.refusals import JAX_SOURCE, equations
+from eindiff.tracing.jax.jaxpr import Handler, TracedEquation, Value
+from eindiff.tracing.jax.loops import scan, while_loop
+from eindiff.tracing.jax.refusals import JAX_SOURCE
 from eindiff.tracing.unsupported import Unsupported
-
-MOST_STEPS = 20  # of a loop that are written out
-MOST_IN_LOOP = 330  # of all steps of a loop together
 
 
 def _closed(params: Any) -> Any:
@@ -54,55 +50,6 @@ def custom_call(step: TracedEquation, *args: Value) -> list[Value]:
     if _library_name(_closed(step.params)) not in step.trace.tables.library:
         raise Unsupported
     return call(step, *args)
-
-
-def scan(step: TracedEquation, *args: Value) -> list[Value]:
-    """A loop of a known number of steps, written out; a long one is left to JAX."""
-    length, body = step.params["length"], step.params["jaxpr"]
-    inner = getattr(body, "jaxpr", body)
-    count = sum(x.aval.ndim == y.aval.ndim for x, y in zip(step.eqn.outvars, inner.outvars, strict=True))
-    first = len(args) - sum(x.aval.ndim > y.aval.ndim for x, y in zip(step.eqn.invars, inner.invars, strict=True))
-    constants, carry, sequences = args[: first - count], list(args[first - count : first]), args[first:]
-    if length > MOST_STEPS or length * equations(inner) > MOST_IN_LOOP:
-        return _long_loop(step, args)
-    order = range(length - 1, -1, -1) if step.params["reverse"] else range(length)
-    collected: dict[int, list[Value]] = {}
-    for k in order:
-        results = step.trace.run_body(body, [*constants, *carry, *(x[k] for x in sequences)])
-        carry, collected[k] = results[:count], results[count:]
-    columns = zip(*(collected[k] for k in range(length)), strict=True)
-    return carry + [_stacked(step.trace, column) for column in columns]
-
-
-def _stacked(trace: Trace, column: tuple[Value, ...]) -> Value:
-    if any(isinstance(x, Expr) for x in column):
-        return stack([trace.expr(x) for x in column])
-    return np.stack(column)
-
-
-def while_loop(step: TracedEquation, *args: Value) -> list[Value]:
-    """A loop whose condition is known at each step, written out."""
-    p = step.params
-    a, b = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
-    carry = list(args[b:])
-    for _ in range(MOST_STEPS + 1):
-        [going] = step.trace.run_body(p["cond_jaxpr"], [*args[:a], *carry])
-        if isinstance(going, Expr):
-            try:
-                step.trace.known(going)
-            except Unsupported:
-                raise step.refused("how often the loop runs depends on values that are not known") from None
-        if not going:
-            return carry
-        carry = step.trace.run_body(p["body_jaxpr"], [*args[a:b], *carry])
-    return _long_loop(step, args)
-
-
-def _long_loop(step: TracedEquation, args: tuple[Value, ...]) -> list[Value]:
-    """A loop that is too long to be written out."""
-    if not any(isinstance(x, Expr) for x in args):
-        return folded(step.eqn, args)
-    raise Unsupported
 
 
 def cond(step: TracedEquation, which: Value, *args: Value) -> list[Value]:

@@ -74,8 +74,13 @@ def check_known(name: Callable[[], str], value: Any) -> None:
 def trace(
     f: Callable, arguments: Arguments, free: Sequence[int], known: frozenset[int] = frozenset(),
     visible: Mapping[str, Seen] | None = None, has_aux: bool = False,
+    leave: Callable[..., None] = lambda program, moving, equation=None: None,
 ) -> Traced:  # fmt: skip
-    """A function as expressions, where the values of some leaves are known; derivatives are by those that are free."""
+    """A function as expressions, where the values of some leaves are known; derivatives are by those that are free.
+
+    `leave` sees its program first, and may raise an error if JAX is to do all; later it gets an equation that is a
+    reason for that.
+    """
     names, leaves = leaf_names(f, arguments), arguments.leaves
     for k in free:
         _check_free(names[k], leaves[k])
@@ -86,7 +91,9 @@ def trace(
     found = Trace(TABLES, frozenset(names[k] for k in free), set(names), tracers=tracers)
     found.visible.update({identifier(name): value for name, value in (visible or {}).items()})
     try:
-        program = _Program(f, arguments, moving)
+        program = Program(f, arguments, moving)
+        leave(program, moving)
+        found.leave = partial(leave, program, moving)
         inputs = {k: _input(names[k], leaves[k]) for k in moving}
         results = found.run_closed(program.closed, list(inputs.values()))
     except NeedsInputsError as needed:
@@ -106,7 +113,7 @@ def _asks_for_value(others: frozenset[int], error: Exception) -> EindiffError:
     )
 
 
-def _traced(found: Trace, program: _Program, inputs: dict[int, Variable], results: list[Any], has_aux: bool) -> Traced:
+def _traced(found: Trace, program: Program, inputs: dict[int, Variable], results: list[Any], has_aux: bool) -> Traced:
     """What was found, with known values as expressions where they are differentiated."""
     outputs, types = program.filled(results)
     count = program.count(has_aux)
@@ -119,7 +126,7 @@ def _traced(found: Trace, program: _Program, inputs: dict[int, Variable], result
     )  # fmt: skip
 
 
-class _Program:
+class Program:
     """A function as JAX's program of some leaves, and the tree of what it gives, with what is no array."""
 
     def __init__(self, f: Callable, arguments: Arguments, moving: Sequence[int]) -> None:
@@ -158,7 +165,7 @@ def _is_pair(result: Any) -> bool:
 def plain_call(f: Callable, arguments: Arguments, traced: Traced) -> Call:
     """What JAX computes when the function is called again: by NumPy where that can, for few numbers, else compiled."""
     moving = list(traced.inputs)
-    program = _Program(f, arguments, moving)
+    program = Program(f, arguments, moving)
     inputs = [arguments.leaves[k] for k in moving]
     types = [x for x in program.filled(program.closed.jaxpr.outvars)[1] if x is not None]
 

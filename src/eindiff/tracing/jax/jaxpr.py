@@ -28,6 +28,7 @@ from eindiff.tracing.jax.opaque import Signature, is_real, opaque
 from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError, primitives
 from eindiff.tracing.unsupported import Unsupported
 
+UNKNOWN = "a line that JAX does not know"
 Value = Any  # an expression, or a known array
 Handler = Callable[..., Any]
 
@@ -56,7 +57,8 @@ class Trace:
     tracers: frozenset[str] = frozenset()  # inputs whose values cannot be known: they belong to a program around this
     outside: list[Expr] = field(default_factory=list)  # how many indices are out of range, where that is not known
     functions: dict[tuple, Function] = field(default_factory=dict)  # opaque ones, by what they compute
-    place: str = "a line that JAX does not know"  # of the call that is being followed
+    place: str = UNKNOWN  # of the call that is being followed
+    leave: Callable[[Any], None] = lambda equation: None  # raises an error if JAX may do all because of an equation
 
     def expr(self, value: Value) -> Expr:
         """A value as an expression."""
@@ -260,8 +262,7 @@ class TracedEquation:
     @property
     def place(self) -> str:
         """The line of the user's program that this is from."""
-        frame = source_info_util.user_frame(self.eqn.source_info.traceback)
-        return f"{frame.file_name}:{frame.start_line}" if frame else self.trace.place
+        return place_of(self.eqn) or self.trace.place
 
     def refused(self, reason: str) -> RefusedError:
         """The error that says why this cannot be read."""
@@ -321,6 +322,12 @@ class TracedEquation:
         jaxpr = self.params.get("call_jaxpr", self.params.get("jaxpr"))
         debug_info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
         return debug_info.func_name if debug_info is not None else self.name
+
+
+def place_of(eqn: Any) -> str:
+    """The line of the user's program that an equation is from, if JAX knows it."""
+    frame = source_info_util.user_frame(eqn.source_info.traceback)
+    return f"{frame.file_name}:{frame.start_line}" if frame else ""
 
 
 # Primitives without a constructor that work entry by entry.

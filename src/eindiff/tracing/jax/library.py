@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,15 @@ import numpy as np
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, topological
 from eindiff.core.recent import Recent, Same, Seen
-from eindiff.tracing.closures import MOST_WRITTEN, Surroundings
+from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
 from eindiff.tracing.computation import Computation
-from eindiff.tracing.jax.function import check_known, is_array, leaf_names, plain_call, trace
+from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_array, leaf_names, plain_call, trace
+from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
+from eindiff.tracing.jax.left import left, runs_forward_only
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
-from eindiff.tracing.library import Arguments, Library, NeedsLeavesError, Traced
+from eindiff.tracing.jax.refusals import RefusedError
+from eindiff.tracing.jax.whole import Whole, transform, with_plain, without_plain
+from eindiff.tracing.library import Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
 from eindiff.tracing.verify import Call
 
 if TYPE_CHECKING:
@@ -69,7 +74,7 @@ class JaxLibrary(Library):
 
     def __init__(self) -> None:
         super().__init__()
-        self._own_programs: Recent[Callable] = Recent()
+        self.own_programs: Recent[Callable] = Recent()
         self._given: dict[tuple, None] = {}  # shapes and types of values that JAX was given, oldest first
         self._refusals: Recent[tuple[type[EindiffError], str]] = Recent()  # errors without frames, which hold arrays
 
@@ -90,13 +95,14 @@ class JaxLibrary(Library):
         if (refusal := self._refusals.get(key)) is not None:
             kind, message = refusal
             raise kind(message)
+        leave = partial(self._leave, function, arguments, around, free)
         try:
-            traced = trace(function.function, arguments, free, known, around.visible(), function.has_aux)
+            traced = trace(function.function, arguments, free, known, around.visible(), function.has_aux, leave)
         except EindiffError as error:
             if not isinstance(error, NeedsLeavesError):
                 self._refusals.keep(key, (type(error), str(error)))
             raise
-        for name, place in traced.opaque.items():
+        for name, place in traced.opaque.items() if arguments.may_be_left else ():
             message = f"{name} at {place} has no closed form here: JAX computes and differentiates it"
             warnings.warn(message, UserWarning, stacklevel=7)
         return traced
@@ -150,39 +156,87 @@ class JaxLibrary(Library):
                 f"{what} needs a function that gives one number; this one gives shape {shapes}", "scalars"
             )
 
-    def instead(self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation) -> Any:
+    def _leave(
+        self, function: TracedFunction, arguments: Arguments, around: JaxSurroundings, free: Sequence[int],
+        program: Program, moving: list[int], equation: Any = None,
+    ) -> None:  # fmt: skip
+        """Raise an error with JAX's own program if much of a function would be left to it."""
+        if not arguments.may_be_left:
+            return
+        reasons = left(program.closed, [k in free for k in moving]) if equation is None else [equation]
+        if not reasons:
+            return
+        own = self._whole(function, arguments, around, moving, runs_forward_only(program.closed.jaxpr))
+        if own is None:
+            return
+        for name, place in {eqn.primitive.name: place_of(eqn) for eqn in reversed(reasons)}.items():
+            message = f"{name} at {place or UNKNOWN} has no closed form here: JAX differentiates the whole function"
+            warnings.warn(message, UserWarning, stacklevel=9)
+        is_known = all(k in moving for k, leaf in enumerate(arguments.leaves) if is_array(leaf))
+        raise LeftToLibraryError(own, is_known and isinstance(own, Whole))
+
+    def instead(
+        self, function: TracedFunction, arguments: Arguments, around: JaxSurroundings, traced: Traced,
+        found: Computation,
+    ) -> Callable[[Arguments, Any], Any] | None:  # fmt: skip
         """By JAX, compiled, where opaque functions have large Jacobians, which it does not form."""
-        own = self.own(function)
         if found.is_better_elsewhere is None:
             found.is_better_elsewhere = _has_large_jacobian(found)
-        if own is None or not found.is_better_elsewhere:
+        if not found.is_better_elsewhere:
             return None
-        places, leaves = list(traced.inputs), arguments.leaves
-        program = self._own_programs.get(key := (Same(traced), function.kind, function.argnums))
-        if program is None:
-            known = {k: value for k, value in enumerate(leaves) if k not in traced.inputs}
+        return self._whole(function, arguments, around, list(traced.inputs), traced.opaque.get("while") is not None)
 
-            def run(given: list[Any]) -> Any:
-                full = known | dict(zip(places, given, strict=True))
-                args, keywords = arguments.structure.unflatten([full[k] for k in range(len(full))])
-                return own(*args, **keywords)
-
-            program = run if function.has_aux else jax.jit(run)
-            size = sum(x.nbytes for _, x in self.surroundings(function.function).arrays.values())
-            self._own_programs.keep(key, program, size)  # it holds the function now, and what that sees
-        return [program([leaves[k] for k in places])]
+    def _whole(
+        self, function: TracedFunction, arguments: Arguments, around: JaxSurroundings, places: Sequence[int],
+        forward: bool,
+    ) -> Callable[[Arguments, Any], Any] | None:  # fmt: skip
+        """JAX's own derivative, compiled if it is not inside of a program that is being traced."""
+        own = self._own(function, forward, function.has_aux)
+        if own is None:
+            return None
+        seen = [x for _, x in around.arrays.values()]
+        if any(isinstance(x, jax.core.Tracer) for x in (*arguments.leaves, *seen)):
+            return lambda given, directions: without_plain(_called(own, given, directions))
+        known = [x for k, x in enumerate(arguments.leaves) if is_array(x) and k not in places]
+        key = (around.key, arguments.key, *(digest(np.asarray(x)) for x in known), function.kind, function.options)
+        program = self.own_programs.get(key)
+        if program is None:  # it holds the function now, and what that sees
+            program = Whole(own, arguments, places, function.has_aux)
+            self.own_programs.keep(key, program, sum(x.nbytes for x in seen), seen)
+        return program
 
     def own(self, function: TracedFunction) -> Callable | None:
-        transform = None if function.options.structured else _OWN_TRANSFORMS.get(function.kind.name)
-        if transform is None:
+        return self._own(function, False)
+
+    def fall_back(self, function: TracedFunction, reason: EindiffError) -> Callable | None:
+        """Compiled, unless the function has state, or looks at values, which JAX knows while it is not compiled."""
+        own = self.own(function)
+        if own is None or not isinstance(reason, RefusedError):
+            return own
+
+        def run(*args: Any, **keywords: Any) -> Any:
+            directions = keywords.pop("tangents", None)
+            arguments = self.read(function, args, keywords)
+            places = [k for k, leaf in enumerate(arguments.leaves) if is_array(leaf)]
+            program = self._whole(function, arguments, self.surroundings(function.function), places, False)
+            assert program is not None
+            try:
+                return program(arguments, directions)
+            except CONCRETE:
+                return _called(own, arguments, directions)
+
+        return run
+
+    def _own(self, function: TracedFunction, forward: bool, is_plain: bool = False) -> Callable | None:
+        found, f = transform(function.kind.name, forward), function.function
+        if found is None or function.options.structured:
             return None
-        return transform(function.function, argnums=function.argnums, has_aux=function.has_aux)
+        return found(with_plain(f) if is_plain else f, argnums=function.argnums, has_aux=function.has_aux)
 
 
-_OWN_TRANSFORMS: dict[str, Callable] = {
-    "grad": jax.grad, "jacrev": jax.jacrev, "jacfwd": jax.jacfwd, "hessian": jax.hessian,
-    "value_and_grad": jax.value_and_grad,
-}  # fmt: skip
+def _called(own: Callable, arguments: Arguments, directions: Any) -> Any:
+    more = {} if directions is None else {"tangents": directions}
+    return own(*arguments.args, **arguments.keywords, **more)
 
 
 def _has_large_jacobian(found: Computation) -> bool:

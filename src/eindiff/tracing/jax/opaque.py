@@ -64,7 +64,7 @@ def _value(run: Run) -> Callable:
         if any(isinstance(arg, jax.Array) for arg in args):
             return run(*args)
         with jax.ensure_compile_time_eval():  # these are numbers, also while a program around them is being traced
-            return np.asarray(compiled(*args), dtype=float)
+            return np.array(compiled(*args), dtype=float)  # programs may change it
 
     return value
 

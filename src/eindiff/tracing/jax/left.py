@@ -1,0 +1,115 @@
+"""How much of a program would be left to JAX: long loops, choices that depend on values, and complex numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import jax.extend.core as jex
+import jax.numpy as jnp
+
+from eindiff.tracing.jax.loops import is_long
+from eindiff.tracing.jax.parallel import scan_counts
+from eindiff.tracing.jax.refusals import REFUSED
+
+SHARE = 0.2  # of a program that is left, from which on all of it is
+EACH = 16.0  # what an equation takes whatever it computes, in numbers
+TURNS = 50  # of a loop whose length is not known
+
+
+def left(closed: Any, free: Sequence[bool]) -> list[Any]:
+    """The equations for which JAX had better differentiate all of a program by some of its inputs."""
+    found = _Shares()
+    found.run(closed.jaxpr, list(free), 1.0)
+    is_better = not found.is_refused and (found.is_complex or found.left > SHARE * found.total)
+    return found.equations if is_better else []
+
+
+def runs_forward_only(jaxpr: jex.Jaxpr) -> bool:
+    """Whether a program has a loop that JAX can differentiate in forward mode only."""
+    own = any(eqn.primitive.name == "while" for eqn in jaxpr.eqns)
+    return own or any(map(runs_forward_only, jex.subjaxprs(jaxpr)))
+
+
+@dataclass(slots=True)
+class _Shares:
+    """What the equations that depend on variables compute, in numbers, and how much of it has no closed form."""
+
+    total: float = 0.0
+    left: float = 0.0
+    equations: list[Any] = field(default_factory=list)  # those that have none
+    is_complex: bool = False
+    is_refused: bool = False
+
+    def run(self, jaxpr: Any, depends: list[bool], turns: float, is_left: bool = False) -> list[bool]:
+        """Add a program up, and tell which of its results depend on variables."""
+        moving = {x for x, is_free in zip(jaxpr.invars, depends, strict=True) if is_free}
+        for eqn in jaxpr.eqns:
+            self.is_refused |= eqn.primitive.name in REFUSED
+            given = [not isinstance(x, jex.Literal) and x in moving for x in eqn.invars]
+            if any(given):
+                results = self.step(eqn, given, turns, is_left)
+                moving.update(x for x, is_free in zip(eqn.outvars, results, strict=True) if is_free)
+        return [not isinstance(x, jex.Literal) and x in moving for x in jaxpr.outvars]
+
+    def step(self, eqn: Any, given: list[bool], turns: float, is_left: bool) -> list[bool]:
+        name, params = eqn.primitive.name, eqn.params
+        if name == "scan":
+            return self.scan(eqn, given, turns, is_left)
+        if name == "while":
+            a, b = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+            carry = self.settled(params["body_jaxpr"].jaxpr, given[a:b], given[b:])
+            decides = self.trial(params["cond_jaxpr"].jaxpr, [*given[:a], *carry])[0]
+            self.note(eqn, decides, is_left)
+            self.run(params["body_jaxpr"].jaxpr, [*given[a:b], *carry], TURNS * turns, is_left or decides)
+            return carry
+        if name == "cond":
+            self.note(eqn, given[0], is_left)
+            results = [self.run(x.jaxpr, given[1:], turns, is_left or given[0]) for x in params["branches"]]
+            return [any(x) for x in zip(*results, strict=True)]
+        inner = list(jex.jaxprs_in_params(params))
+        if len(inner) == 1 and len(inner[0].invars) == len(given):
+            return self.run(inner[0], given, turns, is_left)
+        is_complex = any(jnp.issubdtype(x.aval.dtype, jnp.complexfloating) for x in eqn.outvars)
+        self.note(eqn, is_complex, self.is_complex)
+        self.is_complex |= is_complex
+        work = turns * (EACH + _work(eqn))
+        self.total += work
+        self.left += work * is_left
+        return [jnp.issubdtype(x.aval.dtype, jnp.inexact) for x in eqn.outvars]
+
+    def scan(self, eqn: Any, given: list[bool], turns: float, is_left: bool) -> list[bool]:
+        constants, count = scan_counts(eqn)
+        body, length = getattr(eqn.params["jaxpr"], "jaxpr", eqn.params["jaxpr"]), eqn.params["length"]
+        first, last = given[:constants], given[constants + count :]
+        carry = self.settled(body, first, given[constants : constants + count], last)
+        self.note(eqn, is_long(eqn), is_left)
+        return self.run(body, [*first, *carry, *last], length * turns, is_left or is_long(eqn))
+
+    def note(self, eqn: Any, has_no_form: bool, is_known: bool) -> None:
+        """Remember an equation without a closed form that is in no other one."""
+        if has_no_form and not is_known:
+            self.equations.append(eqn)
+
+    def settled(self, body: Any, first: list[bool], carry: list[bool], last: Iterable[bool] = ()) -> list[bool]:
+        """What is carried through a loop that depends on variables after all turns of it."""
+        while True:
+            results = self.trial(body, [*first, *carry, *last])[: len(carry)]
+            more = [x or y for x, y in zip(carry, results, strict=True)]
+            if more == carry:
+                return carry
+            carry = more
+
+    def trial(self, jaxpr: Any, depends: list[bool]) -> list[bool]:
+        return _Shares().run(jaxpr, depends, 1.0)
+
+
+def _work(eqn: Any) -> float:
+    """The numbers that an equation computes, those of a product for each of its terms."""
+    own = float(sum(prod(x.aval.shape) for x in eqn.outvars))
+    if eqn.primitive.name == "dot_general":
+        (contracted, _), _ = eqn.params["dimension_numbers"]
+        return own * max(1, prod(eqn.invars[0].aval.shape[k] for k in contracted) // 4)
+    return own

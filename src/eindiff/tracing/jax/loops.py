@@ -1,0 +1,85 @@
+"""Loops: short ones are written out, sums and delays become arrays over all turns, all others are left to JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from eindiff.core.nodes import Expr
+from eindiff.functions.indexing import stack
+from eindiff.tracing.jax.constants import folded
+from eindiff.tracing.jax.jaxpr import Trace, TracedEquation, Value
+from eindiff.tracing.jax.parallel import at_once, is_parallel, scan_counts
+from eindiff.tracing.jax.refusals import equations
+from eindiff.tracing.unsupported import Unsupported
+
+MOST_STEPS = 20  # of a loop that are written out
+MOST_IN_LOOP = 330  # of all steps of a loop together
+
+
+def is_long(eqn: Any) -> bool:
+    """Whether a loop is too long to be written out, and one of its turns needs the one before."""
+    return _is_long(eqn) and not is_parallel(eqn)
+
+
+def _is_long(eqn: Any) -> bool:
+    length, body = eqn.params["length"], eqn.params["jaxpr"]
+    return length > MOST_STEPS or length * equations(getattr(body, "jaxpr", body)) > MOST_IN_LOOP
+
+
+def scan(step: TracedEquation, *args: Value) -> list[Value]:
+    """A loop of a known number of steps, written out; a long one is left to JAX."""
+    length, body = step.params["length"], step.params["jaxpr"]
+    first, count = scan_counts(step.eqn)
+    constants, carry, sequences = args[:first], list(args[first : first + count]), args[first + count :]
+    if _is_long(step.eqn):
+        return _at_once(step, args) if is_parallel(step.eqn) else _long_loop(step, args)
+    order = range(length - 1, -1, -1) if step.params["reverse"] else range(length)
+    collected: dict[int, list[Value]] = {}
+    for k in order:
+        results = step.trace.run_body(body, [*constants, *carry, *(x[k] for x in sequences)])
+        carry, collected[k] = results[:count], results[count:]
+    columns = zip(*(collected[k] for k in range(length)), strict=True)
+    return carry + [_stacked(step.trace, column) for column in columns]
+
+
+def _stacked(trace: Trace, column: tuple[Value, ...]) -> Value:
+    if any(isinstance(x, Expr) for x in column):
+        return stack([trace.expr(x) for x in column])
+    return np.stack(column)
+
+
+def while_loop(step: TracedEquation, *args: Value) -> list[Value]:
+    """A loop whose condition is known at each step, written out."""
+    p = step.params
+    a, b = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
+    carry = list(args[b:])
+    for _ in range(MOST_STEPS + 1):
+        [going] = step.trace.run_body(p["cond_jaxpr"], [*args[:a], *carry])
+        if isinstance(going, Expr):
+            try:
+                step.trace.known(going)
+            except Unsupported:
+                step.trace.leave(step.eqn)
+                raise step.refused("how often the loop runs depends on values that are not known") from None
+        if not going:
+            return carry
+        carry = step.trace.run_body(p["body_jaxpr"], [*args[a:b], *carry])
+    return _long_loop(step, args)
+
+
+def _long_loop(step: TracedEquation, args: tuple[Value, ...]) -> list[Value]:
+    """A loop that is too long to be written out."""
+    if not any(isinstance(x, Expr) for x in args):
+        return folded(step.eqn, args)
+    if step.trace.depends(*args):
+        step.trace.leave(step.eqn)
+    raise Unsupported
+
+
+def _at_once(step: TracedEquation, args: tuple[Value, ...]) -> list[Value]:
+    """All turns of a loop as one program of arrays."""
+    avals = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in step.avals]
+    return step.trace.run_closed(jax.make_jaxpr(at_once(step.eqn))(*avals), args)

@@ -1,0 +1,166 @@
+"""Derivatives by JAX as a whole, compiled: where closed forms would be left to it piece by piece, as in a long loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from eindiff.core.errors import EindiffError
+from eindiff.tracing.library import Arguments
+
+COLUMNS = 64  # of a Hessian whose diagonal is wanted, at once
+
+
+@jax.tree_util.register_pytree_node_class
+class _Plain:
+    """What is no array among auxiliary results, which JAX's transformations take no notice of."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def tree_flatten(self) -> tuple[tuple, Any]:
+        return (), self.value
+
+    @classmethod
+    def tree_unflatten(cls, value: Any, _: Any) -> _Plain:
+        return cls(value)
+
+
+def with_plain(f: Callable) -> Callable:
+    """A function that gives a pair, whose second part may have anything in it."""
+
+    def run(*args: Any, **keywords: Any) -> Any:
+        value, aux = f(*args, **keywords)
+        return value, jax.tree_util.tree_map(lambda x: x if isinstance(x, jax.Array | np.ndarray) else _Plain(x), aux)
+
+    return run
+
+
+def without_plain(result: Any) -> Any:
+    """The result of a transformation with what is no array as it is."""
+    return jax.tree_util.tree_map(
+        lambda x: x.value if isinstance(x, _Plain) else x, result, is_leaf=lambda x: isinstance(x, _Plain)
+    )
+
+
+class Whole:
+    """A derivative that JAX makes, compiled for arguments of certain shapes; only some leaves are inputs of it."""
+
+    def __init__(self, run: Callable, arguments: Arguments, places: Sequence[int], has_aux: bool) -> None:
+        known = {k: value for k, value in enumerate(arguments.leaves) if k not in places}
+        structure = arguments.structure
+
+        def flat(given: list[Any], more: dict[str, Any]) -> Any:
+            full = known | dict(zip(places, given, strict=True))
+            args, keywords = structure.unflatten([full[k] for k in range(len(full))])
+            return run(*args, **keywords, **more)
+
+        self._places, self._has_aux, self._program = places, has_aux, jax.jit(flat)
+
+    def __call__(self, arguments: Arguments, directions: Any = None) -> Any:
+        more = {} if directions is None else {"tangents": directions}
+        found = self._program([arguments.leaves[k] for k in self._places], more)
+        return without_plain(found) if self._has_aux else found
+
+
+def transform(kind: str, forward: bool = False) -> Callable | None:
+    """JAX's transformation of a kind, as a function of `f, argnums, has_aux`; in forward mode where nothing else is."""
+    first = jax.jacfwd if forward else jax.grad
+    table: dict[str, Callable] = {
+        "grad": first, "jacfwd": jax.jacfwd, "jacrev": jax.jacfwd if forward else jax.jacrev,
+        "hessian": _twice if forward else jax.hessian, "hvp": partial(_product, first),
+        "value_and_grad": partial(_with_value, first), "hessian_diagonal": partial(_diagonal, first),
+        "value_grad_hessian": partial(_all, first),
+    }  # fmt: skip
+    return table.get(kind)
+
+
+def _twice(f: Callable, argnums: Any, has_aux: bool) -> Callable:
+    return jax.jacfwd(jax.jacfwd(f, argnums, has_aux=has_aux), argnums, has_aux=has_aux)
+
+
+def _with_value(first: Callable, f: Callable, argnums: Any, has_aux: bool) -> Callable:
+    def both(*args: Any, **keywords: Any) -> Any:
+        found = f(*args, **keywords)
+        return (found[0] if has_aux else found), found
+
+    def run(*args: Any, **keywords: Any) -> Any:
+        gradient, value = first(both, argnums, has_aux=True)(*args, **keywords)
+        return value, gradient
+
+    return run
+
+
+def _all(first: Callable, f: Callable, argnums: Any, has_aux: bool) -> Callable:
+    def gradient(*args: Any, **keywords: Any) -> Any:
+        value, found = _with_value(first, f, argnums, has_aux)(*args, **keywords)
+        return found, (value, found)
+
+    def run(*args: Any, **keywords: Any) -> Any:
+        hessian, (value, found) = jax.jacfwd(gradient, argnums, has_aux=True)(*args, **keywords)
+        return value, found, hessian
+
+    return run
+
+
+def _chosen(args: Sequence[Any], argnums: Any) -> Any:
+    found = tuple([args[k] for k in argnums]) if isinstance(argnums, tuple) else args[argnums]
+    return jax.tree_util.tree_map(jnp.asarray, found)
+
+
+def _at(f: Callable, args: Sequence[Any], keywords: dict[str, Any], argnums: Any) -> Callable:
+    """A function of the chosen arguments alone."""
+
+    def at(chosen: Any) -> Any:
+        full = list(args)
+        for k, x in zip(argnums, chosen, strict=True) if isinstance(argnums, tuple) else [(argnums, chosen)]:
+            full[k] = x
+        return f(*full, **keywords)
+
+    return at
+
+
+def _product(first: Callable, f: Callable, argnums: Any, has_aux: bool) -> Callable:
+    def run(*args: Any, tangents: Any, **keywords: Any) -> Any:
+        point, slope = _chosen(args, argnums), _at(first(f, argnums, has_aux=has_aux), args, keywords, argnums)
+        check_tangents(point, tangents)
+        along = jax.tree_util.tree_map(lambda v, x: jnp.asarray(v, x.dtype), tangents, point)
+        found = jax.jvp(slope, (point,), (along,), has_aux=has_aux)
+        return found[1:] if has_aux else found[1]
+
+    return run
+
+
+def _diagonal(first: Callable, f: Callable, argnums: Any, has_aux: bool) -> Callable:
+    def run(*args: Any, **keywords: Any) -> Any:
+        slope = _at(first(f, argnums, has_aux=has_aux), args, keywords, argnums)
+        flat, unflatten = ravel_pytree(_chosen(args, argnums))
+
+        def gradient(x: Any) -> Any:
+            found = slope(unflatten(x))
+            return ravel_pytree(found[0] if has_aux else found)[0]
+
+        def entry(k: Any) -> Any:
+            return jax.jvp(gradient, (flat,), (jnp.zeros_like(flat).at[k].set(1),))[1][k]
+
+        found = unflatten(jax.lax.map(entry, jnp.arange(flat.size), batch_size=min(COLUMNS, flat.size)))
+        return (found, f(*args, **keywords)[1]) if has_aux else found
+
+    return run
+
+
+def check_tangents(point: Any, tangents: Any) -> None:
+    """Refuse directions that have not the structure and the shapes of the arguments."""
+    form, wanted = map(jax.tree_util.tree_structure, (tangents, point))
+    if form != wanted:
+        raise EindiffError(f"tangents has the structure {form}; the arguments have {wanted}")
+    for v, x in zip(*map(jax.tree_util.tree_leaves, (tangents, point)), strict=True):
+        if jnp.shape(v) != jnp.shape(x):
+            raise EindiffError(f"the tangent has shape {jnp.shape(v)} instead of {jnp.shape(x)}")
+

@@ -1,0 +1,167 @@
+"""Loops of JAX: written out, at once for all turns, or left to JAX as a whole; and other parts without closed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import eindiff as ed
+import eindiff.jax as ej
+import oracles
+from eindiff.tracing.jax.library import JAX as LIBRARY
+
+x = jnp.asarray(np.random.default_rng(0).normal(size=30))
+X = jnp.asarray(np.random.default_rng(1).normal(size=(30, 3)))
+
+
+def recurrence(p: Any) -> Any:
+    return jnp.sum(lax.scan(lambda h, r: (jnp.tanh(p * h + r), h), jnp.zeros(3), X)[1] ** 2)
+
+
+def kinds(f: Callable, point: Any, along: Any) -> Iterator[tuple[Any, Any]]:
+    """What is asked of a function, by us and by JAX."""
+    value, gradient, hessian = f(point), jax.grad(f)(point), oracles.jit(jax.hessian(f))(point)
+    yield ej.grad(f)(point), gradient
+    yield ej.hessian(f)(point), hessian
+    yield ej.hvp(f)(point, tangents=along), hessian @ along
+    yield ej.hessian_diagonal(f)(point), jnp.diag(hessian)
+    yield ej.value_and_grad(f)(point), (value, gradient)
+    yield ej.value_grad_hessian(f)(point), (value, gradient, hessian)
+    yield jax.jit(ej.hessian(f))(point), hessian
+    yield jax.vmap(ej.grad(f))(point[None]), gradient[None]
+    yield ej.hessian(f, structured=True)(point).as_tensor(), hessian
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    for a, b in zip(jax.tree_util.tree_leaves(found), jax.tree_util.tree_leaves(expected), strict=True):
+        oracles.assert_close(np.asarray(a), np.asarray(b), 1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.*no closed form")
+def test_recurrence_is_left_to_jax() -> None:
+    p = jnp.array([0.3, -0.2, 0.5])
+    for found, expected in kinds(recurrence, p, p + 1):
+        assert_same(found, expected)
+    assert "scan" in ej.hessian(recurrence).lower(p).opaque
+
+
+def test_what_is_left_is_named_once_and_as_it_is_in_jax() -> None:
+    p = jnp.array([0.3, -0.2, 0.5])
+    hessian = ej.hessian(lambda p: (recurrence(p), {"name": "left", "p": p}), has_aux=True)
+    with pytest.warns(UserWarning, match=r"scan at .*test_jax_loops.py:\d+ has no closed form") as caught:
+        found, aux = hessian(p)
+    assert len(caught) == 1
+    assert_same(found, jax.hessian(recurrence)(p))
+    assert aux["name"] == "left" and np.array_equal(aux["p"], p)
+    assert_same(hessian(p + 1)[0], jax.hessian(recurrence)(p + 1))  # the same program
+
+
+@pytest.mark.filterwarnings("ignore:.*no closed form")
+def test_what_is_left_sees_its_surroundings() -> None:
+    scale = [2.0]
+
+    def f(p: Any) -> Any:
+        return scale[0] * recurrence(p)
+
+    p, gradient = jnp.array([0.3, -0.2, 0.5]), ej.grad(f)
+    first = gradient(p)
+    scale[0] = 4.0
+    assert_same(gradient(p), 2 * first)
+
+
+def neighbours(v: Any) -> Any:
+    def step(carry: Any, row: Any) -> Any:
+        before, total, k = carry
+        return (row, total + k * jnp.sin(row - before) ** 2, k + 1), row * before
+
+    (last, total, _), products = lax.scan(step, (v[0], 1.0, 0), v[1:])
+    return total + last**3 + jnp.sum(products**2)
+
+
+def second_differences(v: Any) -> Any:
+    def step(carry: Any, row: Any) -> Any:
+        first, second = carry
+        return (row, first), (row - 2 * first + second) ** 4
+
+    return jnp.sum(lax.scan(step, (v[-1], v[-2]), v[:-2], reverse=True)[1] * jnp.arange(28.0))
+
+
+def chain(v: Any) -> Any:
+    return lax.fori_loop(0, len(v) - 1, lambda k, total: total + k * (v[k + 1] - v[k]) ** 4, 0.0)
+
+
+def mapped(v: Any) -> Any:
+    return jnp.sum(lax.map(lambda r: jnp.exp(-(r**2)), v))
+
+
+def cumulative(v: Any) -> Any:
+    def step(total: Any, row: Any) -> Any:
+        total = total + row**2
+        return total, total
+
+    return jnp.sum(lax.scan(step, 1.0, v)[1] ** 2)
+
+
+@pytest.mark.parametrize("f", [neighbours, second_differences, chain, mapped, cumulative])
+def test_turns_at_once(f: Callable) -> None:
+    """No warning, which would be an error: these loops have closed forms."""
+    assert_same(ej.hessian(f)(x), oracles.jit(jax.hessian(f))(x))
+    assert not ej.hessian(f).lower(x).opaque
+
+
+def test_structure_through_loops() -> None:
+    assert ej.hessian(chain, structured=True)(x).structure == "tridiagonal"
+    assert ej.hessian(mapped, structured=True)(x).structure == "diagonal"
+
+
+def settled(v: Any) -> Any:
+    """How often it runs depends on values."""
+    return jnp.sum(lax.while_loop(lambda c: jnp.sum(c) > 0.01, lambda c: 0.7 * c * jnp.cos(v), jnp.abs(v) + 1) ** 2)
+
+
+@pytest.mark.filterwarnings("ignore:.*no closed form")
+def test_loops_that_only_run_forward() -> None:
+    v = x[:4]
+    hessian = jax.jacfwd(jax.jacfwd(settled))(v)
+    assert_same(ej.hessian(settled)(v), hessian)
+    assert_same(ej.grad(settled)(v), jax.jacfwd(settled)(v))
+    assert_same(ej.hvp(settled)(v, tangents=v), hessian @ v)
+    assert_same(ej.value_and_grad(settled)(v), (settled(v), jax.jacfwd(settled)(v)))
+    with pytest.raises(ed.EindiffError, match=r"while.*how often the loop runs"):
+        ej.hessian(settled, structured=True)(v)
+
+
+def spectrum(v: Any) -> Any:
+    return jnp.sum(jnp.abs(jnp.fft.rfft(jnp.sin(v))) ** 2 * jnp.arange(16.0))
+
+
+@pytest.mark.filterwarnings("ignore:.*no closed form")
+def test_complex_numbers_inside() -> None:
+    for found, expected in islice(kinds(spectrum, x, x + 1), 4):
+        assert_same(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:.*no closed form")
+def test_directions_are_checked() -> None:
+    with pytest.raises(ed.EindiffError, match=r"shape \(2,\) instead of \(3,\)"):
+        ej.hvp(recurrence)(jnp.zeros(3), tangents=jnp.zeros(2))
+    with pytest.raises(ed.EindiffError, match="tangents has the structure"):
+        ej.hvp(recurrence)(jnp.zeros(3), tangents=[jnp.zeros(3)])
+
+
+def noisy(v: Any, key: Any) -> Any:
+    return jnp.sum((v + jax.random.normal(key, v.shape)) ** 3)
+
+
+def test_fallback_is_compiled() -> None:
+    gradient, key, programs = ej.grad(noisy, fallback=True), jax.random.PRNGKey(0), len(LIBRARY.own_programs)
+    for k in range(2):
+        assert_same(gradient(x + k, key), jax.grad(noisy)(x + k, key))
+        assert len(LIBRARY.own_programs) == programs + 1
