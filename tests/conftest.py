@@ -81,8 +81,8 @@ def tiny_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 # The fast tests
 
 SLOW = (
-    "test_fuzz", "test_notebook", "test_page", "test_page_use", "test_page_work", "test_serve_fairness", "test_serve_workers",
-    "test_serve_schema", "test_threads",
+    "test_fuzz", "test_notebook", "test_page", "test_page_use", "test_page_work", "test_serve_fairness",
+    "test_serve_workers", "test_serve_schema", "test_threads",
 )  # fmt: skip
 
 
