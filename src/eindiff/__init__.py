@@ -186,7 +186,7 @@ def _rich(value: Any) -> str:
     return found
 
 
-for _kind, _name in ((Expr, "_repr_html_"), (_Shown, "html")):
+for _kind, _name in ((Expr, "_repr_html_"), (_Shown, "_html")):
     setattr(_kind, _name, _rich)
 
 __all__ = [

@@ -13,6 +13,7 @@ from eindiff.core.derivation import derived
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.nesting import flatten, merge, nest_by_tensor_order, share
 from eindiff.core.nodes import Expr, Variable, expression, plain, topological
+from eindiff.core.stages import stage
 
 Several = list[Any] | tuple[Any, ...]  # variables or their names
 Wrt = Any  # a variable, its name, or several of them
@@ -41,15 +42,18 @@ def _blocks(ys: Sequence[Expr], xs: Sequence[Variable], mode: str, symmetric: st
         raise EindiffError(f"mode {mode!r}: choose one of {', '.join(MODES)}", "options")
     if not xs:
         raise EindiffError("no variable to differentiate by is given", "options")
-    found = []
-    for y in share(ys):
-        forward = mode == "forward" or (mode == "auto" and y.ndim > max(x.ndim for x in xs))
-        primes = [pushed(y, x, unit(x)) for x in xs] if forward else pulled(y, xs, unit(y))
-        zeros = [construct.filled(0, y.shape + x.shape) for x in xs]
-        found += [project(z if p is None else p, x, symmetric) for p, z, x in zip(primes, zeros, xs, strict=True)]
-    found = finished(found, mode)
+    with stage("derive"):
+        found = finished([prime for y in share(ys) for prime in _swept(y, xs, mode, symmetric)], mode)
     found = [derived(result, ys[k // len(xs)], by=xs[k % len(xs)]) for k, result in enumerate(found)]
     return [found[start : start + len(xs)] for start in range(0, len(found), len(xs))]
+
+
+def _swept(y: Expr, xs: Sequence[Variable], mode: str, symmetric: str) -> list[Expr]:
+    """The derivative of y by each of xs, by one reverse sweep or a forward one each."""
+    forward = mode == "forward" or (mode == "auto" and y.ndim > max(x.ndim for x in xs))
+    primes = [pushed(y, x, unit(x)) for x in xs] if forward else pulled(y, xs, unit(y))
+    zeros = [construct.filled(0, y.shape + x.shape) for x in xs]
+    return [project(z if p is None else p, x, symmetric) for p, z, x in zip(primes, zeros, xs, strict=True)]
 
 
 def finished(found: list[Expr], mode: str = "auto") -> list[Expr]:

@@ -10,10 +10,10 @@ class Shown:
     """What a notebook shows typeset or drawn. Low layers have the values, `apps/notebook.py` their rich forms."""
 
     __slots__ = ()
-    html: Callable[[Any], str]  # installed by the package
+    _html: Callable[[Any], str]  # installed by the package
 
     def _repr_html_(self) -> str:
-        return Shown.html(self)
+        return Shown._html(self)
 
 
 class Text(str):

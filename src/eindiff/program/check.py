@@ -15,6 +15,7 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable, size_names, variables
 from eindiff.core.ranges import Ranges
 from eindiff.core.shown import Shown
+from eindiff.core.stages import stage
 from eindiff.program.interpreter import evaluate
 
 LARGEST = 64  # size that is tried
@@ -93,7 +94,8 @@ def check(
             x = next(x for x in chosen if x.name == names[-1])
             higher[names] = derivative(lower[names[:-1]], x, mode=mode)
             symbolic = evaluate(higher[names], point, bindings)
-            numeric = finite_difference(lower[names[:-1]], x, point, bindings)
+            with stage("check"):
+                numeric = finite_difference(lower[names[:-1]], x, point, bindings)
             errors[names] = relative_error(symbolic, numeric)
         lower = higher
     return Check(errors, tolerance)

@@ -13,6 +13,7 @@ from typing import Any
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
 from eindiff.core.recent import Seen
+from eindiff.core.stages import stage
 from eindiff.tracing.branches import Branches
 from eindiff.tracing.closures import HashedOnce, Surroundings
 from eindiff.tracing.computation import Computation, Lowered, Programs
@@ -164,7 +165,8 @@ class TracedFunction:
         """A trace that is new, or that was not compared with the function yet."""
         traced = found
         if traced is None or not traced.holds():
-            traced = self.library.trace(self, arguments, known, around, found)
+            with stage("trace"):
+                traced = self.library.trace(self, arguments, known, around, found)
             self.traces += 1
         if self.verify and not traced.is_verified:
             self._compare(arguments, traced)

@@ -19,6 +19,7 @@ from eindiff.core.nesting import share
 from eindiff.core.nodes import Expr, Variable, plain, size_names, variables
 from eindiff.core.ranges import Condition, Ranges
 from eindiff.core.sizes import Size
+from eindiff.core.stages import stage
 from eindiff.functions import series
 from eindiff.functions.table import TABLE
 from eindiff.planning.factoring import distribute, factor
@@ -173,6 +174,15 @@ class Module:
         self.ranges.check(known)
         target = backend(library)
         costs = Costs(known, np.dtype(dtype).itemsize)
+        with stage("order"):
+            best = self._best(target, costs, dtype, exact, strategy)
+        spelling = Spelling(target, self.names.variables, self.names.size, dtype)
+        with stage("compile"):
+            made = self._program(best, self.checks(checked=False), spelling, costs)
+        return replace(made, request=(self.named, dict(known), dtype, exact, strategy, library))
+
+    def _best(self, target: Backend, costs: Costs, dtype: str, exact: bool, strategy: str) -> list[Operation]:
+        """The operations of the variant that is predicted to be fastest."""
         best: list[Operation] = []
         least = inf
         variants = [self.exprs, share(self.exprs), share(self.exprs, deep=True), share(distribute(self.exprs))]
@@ -184,9 +194,7 @@ class Module:
             found = found if target.functional else factorize(operations, found, costs)
             if (seconds := costs.total(found)) < least:
                 best, least = found, seconds
-        spelling = Spelling(target, self.names.variables, self.names.size, dtype)
-        made = self._program(best, self.checks(checked=False), spelling, costs)
-        return replace(made, request=(self.named, dict(known), dtype, exact, strategy, library))
+        return best
 
     def _program(
         self, found: Sequence[Operation], first: Sequence[str], spelling: Spelling, costs: Costs | None = None
