@@ -7,6 +7,7 @@ says where the text is refused.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,7 +130,7 @@ L(w) = sum(log(1 + exp(-y.*(X*w)))) | v: y w; m: X
 argmin_w ||X*w - y||^2 | v: w y; m: X
 x*y | ! write x'*y (inner), x*y' (outer) or x.*y (by entry); or declare x and y as scalars
 X*W + b | ! what is b, added to a matrix? declare b a scalar or a matrix
-lambda*I | ! write eye(n) with its size
+lambda*I | s: lambda; i: I
 """
 
 # From documentation, books and questions: scikit-learn's user guide and API (linear models, SVM, Gaussian processes,
@@ -203,11 +204,13 @@ def rows(table: str) -> list[tuple[str, str]]:
     return [(text, expected) for text, expected in found]
 
 
-ROWS = rows(OWN) + rows(PUBLIC)
+FURTHER = (Path(__file__).parent.parent / "helpers" / "readings.txt").read_text(encoding="utf-8")
+FURTHER = "\n".join(line for line in FURTHER.splitlines() if not line.startswith("#"))
+ROWS = rows(OWN) + rows(PUBLIC) + rows(FURTHER)
 
 
 def test_there_are_enough():
-    assert len(ROWS) >= 150
+    assert len(ROWS) >= 350
     assert 3 * len(rows(PUBLIC)) >= 150
 
 
