@@ -248,6 +248,39 @@ def test_declaring_what_was_read_changes_nothing(text):
     assert kinds(again) == kinds(found)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_declaring_some_of_what_was_read_changes_nothing(seed):
+    rng = np.random.default_rng(seed)
+    for text, expected in ROWS:
+        if expected.startswith("!"):
+            continue
+        found = ed.reading(text)
+        some = [part for part in found.declarations.split("; ") if rng.random() < 0.5]
+        assert kinds(ed.reading(text, "; ".join(some))) == kinds(found), (text, some)
+
+
+def terms_of(text: str) -> list[str]:
+    """The terms of a sum with their signs."""
+    found, depth = [""], 0
+    for before, c in zip(" " + text, text, strict=False):
+        depth += (c in "([{") - (c in ")]}")
+        begins = depth == 0 and c in "+-" and before == " " and found[-1].strip()
+        found = [*found, c] if begins else [*found[:-1], found[-1] + c]
+    return found
+
+
+def test_readings_do_not_depend_on_the_order_of_terms():
+    rng = np.random.default_rng(1)
+    for text, expected in ROWS:
+        if expected.startswith("!") or any(mark in text for mark in "=;|‖[") or text.startswith(("min", "argmin")):
+            continue
+        terms = terms_of(text)
+        for _ in range(2 if len(terms) > 1 else 0):
+            rng.shuffle(terms)
+            other = " ".join(term.strip() if term.strip()[0] in "+-" else "+ " + term.strip() for term in terms)
+            assert kinds(ed.reading(other.removeprefix("+ "))) == kinds(ed.reading(text)), (text, other)
+
+
 def test_lambda_is_one_name_in_both_spellings():
     assert len(ed.reading("lambda*x + λ*y").names) == 3
     declared = ed.parse("norm2(x) + λ*norm1(x)", "lambda; x(n)")

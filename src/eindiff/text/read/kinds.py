@@ -162,9 +162,10 @@ class Kinds:
             if name is not None:
                 root = self._binding(str(name), root)
             joined = joined.joined(root, lambda _, kind: [(kind, 0)]).settled(self.total)
+        declared = {name: len(self.declared[name].shape) for name in {*names} & self.declared.keys()}
         for (kind, _), choice in joined.entries.items():
             if kind >= ROW:
-                choice.cost += _unlikely(choice.orders())
+                choice.cost += _unlikely(declared | choice.orders())
         return min(joined.entries.values(), key=lambda choice: choice.cost, default=None)
 
     def _is_open(self, name: str) -> bool:
@@ -201,7 +202,7 @@ class Kinds:
         if name in self.bound:
             return Table({(kind, ((name, kind),)): Choice(0) for kind in _ALL}, Counter([name]))
         if name in self.declared:
-            return _single(_kind(self.declared[name].type(), PLAIN))
+            return _single(_kind(self.declared[name].type(), _flavour(name, hint(name))))
         if name in self.sizes or name in CONSTANTS:
             return _single(LITERAL)
         if name in self.identities:
@@ -209,7 +210,7 @@ class Kinds:
         if name in self.names.indexed:
             return self._indexed_name(name, self.names.indexed[name])
         own = _AS_OFFSET[self.offsets[name]] if name in self.offsets else hint(name)
-        scalar = WORD if own.is_scalar else PLAIN if is_usual_scalar(name) else UNUSUAL
+        scalar = _flavour(name, own)
         costs = [_LETTER * cost + _SCALAR_WORD * (own.is_scalar and k > 0) for k, cost in enumerate(own.costs)]
         if own.order < 2:
             costs[2] += 6 * _FORCED  # small letters are no matrices
@@ -268,7 +269,10 @@ class Kinds:
         return table.mapped(lambda kind: [((kind, kind < ROW or bare, 0 if bare else scaled.get(kind, 0)), 0)])
 
     def _power(self, node: Node, below: list[Table]) -> Table:
-        return below[0].joined(below[1], _raised if node.value == "^" else _raised_by_entry)
+        if node.value != "^":
+            return below[0].joined(below[1], _raised_by_entry)
+        cost = 8 * _LETTER if node.args[1].kind == "number" else 0  # matrices have inverses, and few other powers
+        return below[0].joined(below[1], lambda base, exponent: _raised(base, exponent, cost))
 
     def _index(self, node: Node, below: list[Table]) -> Table:
         return below[0].mapped(lambda kind: self._called(node, (kind,)))
@@ -313,6 +317,11 @@ class Kinds:
         return found
 
 
+def _flavour(name: str, own: Hint) -> int:
+    """The kind of a name that is a scalar."""
+    return WORD if own.is_scalar else PLAIN if is_usual_scalar(name) else UNUSUAL
+
+
 def _unlikely(orders: dict[str, int]) -> int:
     """What it costs that a text is no number although some of its names are.
 
@@ -328,7 +337,8 @@ def _unlikely(orders: dict[str, int]) -> int:
     if odd and matrices and not vectors:
         return 2 * _FORCED
     alike = bool(vectors) and all(hint(name).costs[0] < 6 for name in vectors)
-    return _SCALED * bool(odd or (vectors and any(name.isupper() for name in numbers)) or (numbers and alike))
+    scaled = 1 in orders.values() and any(name.isupper() for name in numbers)
+    return _SCALED * bool(odd or scaled or (numbers and alike))
 
 
 def _single(kind: int) -> Table:
@@ -433,7 +443,7 @@ def _product(operator: str, left: int, right: int) -> int | None:
     return _kind(found, REDUCED if left >= ROW else max(left, right))
 
 
-def _raised(base: int, exponent: int) -> list[tuple[int, int]]:
+def _raised(base: int, exponent: int, of_matrix: int) -> list[tuple[int, int]]:
     """`^`: the power of a number or of a square matrix; of a vector only where it cannot be otherwise."""
     if exponent >= ROW:
         return []
@@ -441,7 +451,7 @@ def _raised(base: int, exponent: int) -> list[tuple[int, int]]:
         return [(POWERED if UNUSUAL in (base, exponent) else max(base, exponent), 0)]
     if base == MATRIX and exponent > LITERAL:  # matrices have powers with known exponents only
         return []
-    return [(base, 8 * _LETTER if base == MATRIX else 2 * _FORCED)] if base <= MATRIX else []
+    return [(base, of_matrix if base == MATRIX else 2 * _FORCED)] if base <= MATRIX else []
 
 
 def _raised_by_entry(base: int, exponent: int) -> list[tuple[int, int]]:
