@@ -7,6 +7,7 @@ says where the text is refused.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,7 +130,7 @@ L(w) = sum(log(1 + exp(-y.*(X*w)))) | v: y w; m: X
 argmin_w ||X*w - y||^2 | v: w y; m: X
 x*y | ! write x'*y (inner), x*y' (outer) or x.*y (by entry); or declare x and y as scalars
 X*W + b | ! what is b, added to a matrix? declare b a scalar or a matrix
-lambda*I | ! write eye(n) with its size
+lambda*I | s: lambda; i: I
 """
 
 # From documentation, books and questions: scikit-learn's user guide and API (linear models, SVM, Gaussian processes,
@@ -203,11 +204,13 @@ def rows(table: str) -> list[tuple[str, str]]:
     return [(text, expected) for text, expected in found]
 
 
-ROWS = rows(OWN) + rows(PUBLIC)
+FURTHER = (Path(__file__).parent.parent / "helpers" / "readings.txt").read_text(encoding="utf-8")
+FURTHER = "\n".join(line for line in FURTHER.splitlines() if not line.startswith("#"))
+ROWS = rows(OWN) + rows(PUBLIC) + rows(FURTHER)
 
 
 def test_there_are_enough():
-    assert len(ROWS) >= 150
+    assert len(ROWS) >= 350
     assert 3 * len(rows(PUBLIC)) >= 150
 
 
@@ -243,6 +246,39 @@ def test_declaring_what_was_read_changes_nothing(text):
     again = ed.reading(text, found.declarations)
     assert again.expression is found.expression
     assert kinds(again) == kinds(found)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_declaring_some_of_what_was_read_changes_nothing(seed):
+    rng = np.random.default_rng(seed)
+    for text, expected in ROWS:
+        if expected.startswith("!"):
+            continue
+        found = ed.reading(text)
+        some = [part for part in found.declarations.split("; ") if rng.random() < 0.5]
+        assert kinds(ed.reading(text, "; ".join(some))) == kinds(found), (text, some)
+
+
+def terms_of(text: str) -> list[str]:
+    """The terms of a sum with their signs."""
+    found, depth = [""], 0
+    for before, c in zip(" " + text, text, strict=False):
+        depth += (c in "([{") - (c in ")]}")
+        begins = depth == 0 and c in "+-" and before == " " and found[-1].strip()
+        found = [*found, c] if begins else [*found[:-1], found[-1] + c]
+    return found
+
+
+def test_readings_do_not_depend_on_the_order_of_terms():
+    rng = np.random.default_rng(1)
+    for text, expected in ROWS:
+        if expected.startswith("!") or any(mark in text for mark in "=;|‖[") or text.startswith(("min", "argmin")):
+            continue
+        terms = terms_of(text)
+        for _ in range(2 if len(terms) > 1 else 0):
+            rng.shuffle(terms)
+            other = " ".join(term.strip() if term.strip()[0] in "+-" else "+ " + term.strip() for term in terms)
+            assert kinds(ed.reading(other.removeprefix("+ "))) == kinds(ed.reading(text)), (text, other)
 
 
 def test_lambda_is_one_name_in_both_spellings():

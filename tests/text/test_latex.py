@@ -15,6 +15,7 @@ import pytest
 
 import eindiff as ed
 from eindiff.text.read.source import ParseError
+from paper_formulas import MORE
 
 log, exp, inv, det, norm, tr = np.log, np.exp, np.linalg.inv, np.linalg.det, np.linalg.norm, np.trace
 
@@ -144,7 +145,8 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     r"\prod_{i=1}^n x_i": lambda v: np.prod(v.x),
     r"\sin^2(x) + \cos^2 x": lambda v: np.ones_like(v.x),
 }
-SIZES = {"m": 4, "n": 3, "p": 5, "q": 2, "k": 6, "K": 3, "N": 4, "J": 3, "l": 7}
+FORMULAS |= MORE
+SIZES = {"W": 5, "m": 4, "n": 3, "p": 5, "q": 2, "k": 6, "K": 3, "N": 4, "J": 3, "l": 7}
 
 
 def values(expr: ed.Expr) -> dict[str, np.ndarray]:
@@ -170,7 +172,7 @@ def test_formulas_of_papers(formula):
 
 
 def test_there_are_enough():
-    assert len(FORMULAS) >= 60
+    assert len(FORMULAS) >= 110
 
 
 @pytest.mark.parametrize(

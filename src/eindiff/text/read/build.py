@@ -44,6 +44,10 @@ def name_sizes(inference: Inference, nodes: list[Node]) -> None:
             size = resolve(axis)
             if isinstance(size, Unknown) and not size.derived and size not in unknown:
                 unknown.append(size)
+    for node in nodes:
+        alone = resolve(typed(node).axes[0]) if node.kind == "name" and node.plan == "eye" else None
+        if isinstance(alone, Unknown) and node.value != "eye" and not alone.derived and alone not in unknown:
+            unknown.append(alone)  # λ*I, which nothing else gives a size
     taken = _taken(inference, nodes)
     candidates = [*("n" if len(unknown) == 1 else ""), *_SIZE_NAMES, *(f"n{k}" for k in range(1, len(unknown) + 1))]
     free = [name for name in dict.fromkeys(candidates) if name not in taken]

@@ -11,13 +11,17 @@ from dataclasses import dataclass
 
 _WORDS = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi
     omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega"""
-_SCALARS = "λ γ η ε ρ τ ν κ σ α lam eps lr reg tol step dt rate learning_rate weight_decay margin"
+_SCALARS = "λ γ η ε ρ τ ν κ σ α δ lam eps lr reg tol step dt rate learning_rate weight_decay margin"
 GREEK = dict(zip(_WORDS.split(), "αβγδεζηθικλμνξρστυφχψωΓΔΘΛΞΣΦΨΩ", strict=True))
 SCALARS = frozenset(_SCALARS.split())
 _VARIANTS = str.maketrans("ϵϑϱϕµ₀₁₂₃₄₅₆₇₈₉", "εθρφμ0123456789")
 _VECTORS = frozenset(("grad", "gradient", "bias", "coef", "acc"))
 _COUNTS = frozenset("nmNM")
-_FACTORS = frozenset("CEGLMNRTV")  # capitals that are often numbers
+_FACTORS = frozenset("BCDEFGHIJKLMNPQRSTUVWY")  # capitals that are often numbers, in physics
+_LABELS = frozenset("yt")  # vectors of which one entry, a label, has the same name
+_WEIGHTS = frozenset(("w", "β", "θ", "b", "coef", "weights"))
+_INTERCEPTS = frozenset(("b", "b0", "b_0", "β0", "β_0", "w0", "w_0", "θ0", "θ_0", "a", "c", "intercept"))
+_LINE = frozenset("abcdkm")  # of a + b*x
 _STEM = re.compile(r"([^\W\d_]+)(.*)", re.DOTALL)
 
 
@@ -71,15 +75,42 @@ def hint(name: str) -> Hint:
         return Hint((0, 2, 12), True)
     if stem in _VECTORS:
         return Hint((6, 0, 12))
+    if plain == "I":  # a current, where it is not the identity
+        return Hint((0, 8, 3))
     if first.isupper():
         return Hint((3 if stem in _FACTORS or len(stem) > 1 else 10, 8, 0))
     if stem == "t" or "α" <= first <= "ω" or not "a" <= first <= "z":
         return Hint((0, 4, 12))
     if first < "h" or plain == "n":
-        return Hint((0, 2, 12))
+        return Hint((0, 5 if first < "e" else 2, 12))
     return Hint((6 if first >= "u" else 4, 0, 12))
 
 
 def is_usual_scalar(name: str) -> bool:
     """Whether nobody is surprised that a name is a scalar: by its letter, or as it counts something."""
     return hint(name).order == 0 or name in _COUNTS
+
+
+def may_be_number(name: str) -> bool:
+    """Whether a capital may be a number, as in p*V - n*R*T, or a letter one of the labels y."""
+    return name in _FACTORS or (name[:1] in _FACTORS and len(name) > 1) or canonical(name) in _LABELS
+
+
+def is_intercept(name: str, matrix: str, vector: str) -> bool:
+    """Whether a name that is added to `matrix*vector` is the same for all rows: b in X*w + b."""
+    return matrix == "X" and canonical(vector) in _WEIGHTS and name != vector and canonical(name) in _INTERCEPTS
+
+
+def is_line(name: str, slope: str) -> bool:
+    """Whether a name that is added to `slope*x` is the intercept of a line: a in a + b*x."""
+    return name in _LINE and slope in _LINE and name != slope
+
+
+def is_noise(name: str) -> bool:
+    """Whether a name that is added to a matrix times a vector is a vector of errors: X*beta + epsilon."""
+    return name in ("epsilon", "ε", "varepsilon", "noise")
+
+
+def is_right_side(name: str, matrix: str, vector: str) -> bool:
+    """Whether a capital beside a matrix times a vector is a vector, too: F in K*u - F."""
+    return name in _FACTORS and hint(matrix).order == 2 and hint(vector).order == 1

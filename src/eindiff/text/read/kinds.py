@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-from eindiff.text.read.conventions import hint, is_usual_scalar
+from eindiff.text.read.conventions import Hint, hint, is_usual_scalar, may_be_number
 from eindiff.text.read.function_rows import values
 from eindiff.text.read.infer import CONSTANTS, Inference
 from eindiff.text.read.notation import NUMPY_OVER
+from eindiff.text.read.offsets import INTERCEPT, RATE, VECTOR, offsets
 from eindiff.text.read.shapes import Names
 from eindiff.text.read.source import ParseError, Source
 from eindiff.text.read.syntax import Node
@@ -35,6 +36,8 @@ _ALL = (PLAIN, REDUCED, ROW, COLUMN, MATRIX)
 _FORCED, _SCALAR_WORD, _BROADCAST, _SCALED, _LETTER = (1 << 20 * k for k in range(4, -1, -1))
 _EXPONENT = 5 * _LETTER  # a vector as the exponent of .^, or as a factor of c^2
 _QUOTIENT = 8 * _LETTER  # of two vectors, entry by entry
+_ENTRY_BY_ENTRY = 16 * _SCALAR_WORD  # a number where .* and .^ say that there are entries
+_AS_OFFSET = {INTERCEPT: Hint((0, 2, 12), True), VECTOR: Hint((4, 0, 12)), RATE: Hint((0, 9, 12))}
 _WIDEST = 400  # entries of a table that are kept
 _LARGEST = 3000  # nodes of a text whose names are read by their letters alone
 
@@ -138,10 +141,12 @@ class Kinds:
         self.identities = names.identities
         self.scratch = Inference(source, Names(names.declared, ranges=names.ranges, lengths=names.lengths))
         self.total: Counter[str] = Counter()
+        self.offsets: dict[str, int] = {}
 
     def read(self, statements: list[tuple[str | None, list[Node]]]) -> Choice | None:
         """The best choice of orders for statements, each the name that it binds and its nodes; None if none fits."""
         nodes = [node for _, below in statements for node in below]
+        self.offsets = offsets(nodes)
         names = [str(node.value) for node in nodes if node.kind == "name" and not node.literal]
         self.total = Counter(name for name in names if self._is_open(name))
         if not self.total or len(nodes) > _LARGEST:
@@ -157,9 +162,10 @@ class Kinds:
             if name is not None:
                 root = self._binding(str(name), root)
             joined = joined.joined(root, lambda _, kind: [(kind, 0)]).settled(self.total)
+        declared = {name: len(self.declared[name].shape) for name in {*names} & self.declared.keys()}
         for (kind, _), choice in joined.entries.items():
-            if kind >= ROW and any(not k and hint(name).costs[0] == 6 for name, k in choice.orders().items()):
-                choice.cost += _SCALED  # where x is a number, so is the whole
+            if kind >= ROW:
+                choice.cost += _unlikely(declared | choice.orders())
         return min(joined.entries.values(), key=lambda choice: choice.cost, default=None)
 
     def _is_open(self, name: str) -> bool:
@@ -196,15 +202,15 @@ class Kinds:
         if name in self.bound:
             return Table({(kind, ((name, kind),)): Choice(0) for kind in _ALL}, Counter([name]))
         if name in self.declared:
-            return _single(_kind(self.declared[name].type(), PLAIN))
+            return _single(_kind(self.declared[name].type(), _flavour(name, hint(name))))
         if name in self.sizes or name in CONSTANTS:
             return _single(LITERAL)
         if name in self.identities:
             return _single(MATRIX)
         if name in self.names.indexed:
             return self._indexed_name(name, self.names.indexed[name])
-        own = hint(name)
-        scalar = WORD if own.is_scalar else PLAIN if is_usual_scalar(name) else UNUSUAL
+        own = _AS_OFFSET[self.offsets[name]] if name in self.offsets else hint(name)
+        scalar = _flavour(name, own)
         costs = [_LETTER * cost + _SCALAR_WORD * (own.is_scalar and k > 0) for k, cost in enumerate(own.costs)]
         if own.order < 2:
             costs[2] += 6 * _FORCED  # small letters are no matrices
@@ -247,10 +253,12 @@ class Kinds:
     def _product(self, node: Node, below: list[Table]) -> Table:
         """From left to right; the state says too whether only names are no scalars, and whether a number is scaled."""
         result = self._factor(node.args[0], below[0], "*")
+        if node.args[0].kind == "name" and may_be_number(str(node.args[0].value)) and "*" in node.value:
+            result = result.mapped(lambda state: [((*state[:2], -1) if state[0] == COLUMN else state, 0)])
         for operator, arg, table in zip(node.value, node.args[1:], below[1:], strict=True):
             step = (_Paper if operator.startswith("*_") else _Step)(operator, arg.kind)
             result = result.joined(self._factor(arg, table, operator), step).settled(self.total)
-        return result.mapped(lambda state: [(state[0], state[2] * (state[0] >= ROW and state[1]))])
+        return result.mapped(lambda state: [(state[0], max(state[2], 0) * (state[0] >= ROW and state[1]))])
 
     def _factor(self, arg: Node, table: Table, operator: str) -> Table:
         """A factor as a state, with what it costs if names alone make a vector or matrix of the number that it is."""
@@ -261,7 +269,10 @@ class Kinds:
         return table.mapped(lambda kind: [((kind, kind < ROW or bare, 0 if bare else scaled.get(kind, 0)), 0)])
 
     def _power(self, node: Node, below: list[Table]) -> Table:
-        return below[0].joined(below[1], _raised if node.value == "^" else _raised_by_entry)
+        if node.value != "^":
+            return below[0].joined(below[1], _raised_by_entry)
+        cost = 8 * _LETTER if node.args[1].kind == "number" else 0  # matrices have inverses, and few other powers
+        return below[0].joined(below[1], lambda base, exponent: _raised(base, exponent, cost))
 
     def _index(self, node: Node, below: list[Table]) -> Table:
         return below[0].mapped(lambda kind: self._called(node, (kind,)))
@@ -304,6 +315,30 @@ class Kinds:
         except ParseError:
             return None
         return found
+
+
+def _flavour(name: str, own: Hint) -> int:
+    """The kind of a name that is a scalar."""
+    return WORD if own.is_scalar else PLAIN if is_usual_scalar(name) else UNUSUAL
+
+
+def _unlikely(orders: dict[str, int]) -> int:
+    """What it costs that a text is no number although some of its names are.
+
+    Where x is a number, so is the whole; where p and n are, V, R and T are no matrices in p*V - n*R*T.
+    """
+    odd = [name for name, k in orders.items() if not k and hint(name).costs[0] == 6]
+    numbers = [name for name, k in orders.items() if not k and (name == "I" or not is_usual_scalar(name))]
+    vectors = [name for name, k in orders.items() if k == 1 and not is_usual_scalar(name)]
+    matrices = [name for name, k in orders.items() if k == 2]
+    capitals = sum(name[0].isupper() for name in orders)
+    if numbers and matrices and not vectors and capitals > 1 and all(map(may_be_number, matrices)):
+        return _FORCED
+    if odd and matrices and not vectors:
+        return 2 * _FORCED
+    alike = bool(vectors) and all(hint(name).costs[0] < 6 for name in vectors)
+    scaled = 1 in orders.values() and any(name.isupper() for name in numbers)
+    return _SCALED * bool(odd or scaled or (numbers and alike))
 
 
 def _single(kind: int) -> Table:
@@ -357,12 +392,21 @@ class _Step:
         if found is None:
             return []
         cost = 0
+        if scaled < 0:  # y*w'*x: a label that scales a number, or an outer product
+            if left == MATRIX and right == COLUMN:
+                return [((found, False, 0), _SCALED)]
+            keeps = right == ROW or (left == MATRIX and right == MATRIX)
+            scaled = scaled if keeps else 0
+            other = 0 if keeps else other
         if self.operator == "/" and right >= ROW:
-            cost = 2 * _FORCED if self.kind == "name" else _QUOTIENT
+            cost = 2 * _FORCED if self.kind == "name" or left == REDUCED else _QUOTIENT
         elif self.operator == NUMPY_OVER and right >= ROW:
             cost = _EXPONENT * (self.kind == "name")
         elif self.operator in (".*", "./", "⊙", "⊘"):
             cost = _BROADCAST * (left >= ROW or right >= ROW) * sum(WORD < kind < ROW for kind in (left, right))
+            if self.kind == "name" and right == WORD and left > LITERAL:
+                cost += _ENTRY_BY_ENTRY
+            cost += _ENTRY_BY_ENTRY * (LITERAL < left < REDUCED and LITERAL < right < REDUCED)
         elif (
             self.operator in ("*", "@")
             and left in (ROW, MATRIX)
@@ -370,7 +414,7 @@ class _Step:
             and self.kind not in ("power", "call")
         ):
             cost = 2 * _FORCED
-        return [((found, names and more, max(scaled, other)), cost)]
+        return [((found, names and more, scaled if scaled < 0 else max(scaled, other)), cost)]
 
     def product(self, left: int, right: int) -> int | None:
         return _product(self.operator, left, right)
@@ -399,19 +443,21 @@ def _product(operator: str, left: int, right: int) -> int | None:
     return _kind(found, REDUCED if left >= ROW else max(left, right))
 
 
-def _raised(base: int, exponent: int) -> list[tuple[int, int]]:
+def _raised(base: int, exponent: int, of_matrix: int) -> list[tuple[int, int]]:
     """`^`: the power of a number or of a square matrix; of a vector only where it cannot be otherwise."""
     if exponent >= ROW:
         return []
     if base < ROW:
         return [(POWERED if UNUSUAL in (base, exponent) else max(base, exponent), 0)]
-    return [(base, 0 if base == MATRIX else 2 * _FORCED)] if base <= MATRIX else []
+    if base == MATRIX and exponent > LITERAL:  # matrices have powers with known exponents only
+        return []
+    return [(base, of_matrix if base == MATRIX else 2 * _FORCED)] if base <= MATRIX else []
 
 
 def _raised_by_entry(base: int, exponent: int) -> list[tuple[int, int]]:
-    """`.^`: exponents are mostly numbers."""
+    """`.^`: exponents are mostly numbers, and the base has entries."""
     if exponent < ROW:
-        return [(max(base, exponent), 0)]
+        return [(max(base, exponent), _ENTRY_BY_ENTRY * (base == WORD))]
     if base < ROW:
         return [(exponent, _BROADCAST * (base > WORD))]
     return [(base, _EXPONENT)] if base == exponent else []

@@ -30,6 +30,12 @@ from eindiff.text.read.source import Source
 
 _TOKEN = re.compile(r"\\(?:[a-zA-Z]+\*?|.)|[0-9]+(?:\.[0-9]+)?|\.[0-9]+|\s+|%[^\n]*|.", re.DOTALL)
 
+_ENVIRONMENT = re.compile(
+    r"\\(?:begin|end)\{(?:equation|align|aligned|gather|gathered|split|multline|displaymath|math|eqnarray)\*?\}"
+    r"|\\(?:label|tag|eqref)\{[^{}]*\}|\\(?:nonumber|notag)\b|&"
+)
+_GOAL = re.compile(r"(arg\s*)?(min|max)(imi[sz]e)?")
+
 
 def translated(source: Source) -> list[Token]:
     """The tokens of a formula in the words of the grammar."""
@@ -41,9 +47,10 @@ class _Reader:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        text = _ENVIRONMENT.sub(lambda found: " " * len(found[0]), source.text)  # everything stays in its place
         self.tokens = [
             Token("", found.group(), found.start(), found.end())
-            for found in _TOKEN.finditer(source.text)
+            for found in _TOKEN.finditer(text)
             if not found.group().isspace() and found.group() not in SILENT and found.group()[0] != "%"
         ]
         self.at = 0
@@ -120,11 +127,12 @@ class _Reader:
 
     def skip_head(self) -> None:
         """`f(x) =`: what stands before the first = outside of all brackets, if it is a name or `f(x)`."""
-        depth = 0
+        depth, terms = 0, 0
         for at, token in enumerate(self.tokens):
             depth += (token.text in ("{", "(")) - (token.text in ("}", ")"))
+            terms += depth == 0 and token.text in ("+", "-", "−", r"\|", r"\sum", r"\frac")
             if depth == 0 and token.text in ("=", ":=", r"\coloneqq", r"\triangleq", r"\equiv"):
-                if at and not any(t.text in ("+", "-", r"\|", r"\sum", r"\frac") for t in self.tokens[:at]):
+                if at and not terms:
                     self.at = at + 1
                 return
 
@@ -139,7 +147,7 @@ class _Reader:
             elif text in (r"\operatorname*", r"\operatorname", r"\mathop", r"\text", r"\mathrm"):
                 before = self.at
                 self.next()
-                if not re.search("min|max", "".join(t.text for t in self.group())):
+                if _GOAL.fullmatch("".join(t.text for t in self.group()).replace("~", "")) is None:
                     self.at = before
                     return
             elif text in GOALS and self.peek(1) not in ("(", r"\{", r"\left(", "["):
@@ -366,14 +374,14 @@ class _Reader:
         if text == "+" and kind == "bracket":
             return [self.made("relu", base[0]), *base]
         if entries := self.running(index):
+            if base[0].text == "pi" and len(base) == 1:  # weights of a mixture, and not the number
+                base = [self.made("pi_", base[0])]
             return [*base, self.made(f"[{entries}]", index[0])]
         if kind != "name":
             self.fail("an index stands at a name, or is that of a sum", index[0])
         if base[0].text in ("I", "vector(1)", "vector(0)"):
             return base
-        suffix = re.sub(
-            r"\W+", "", "".join(LETTERS.get(t.text, t.text.lstrip("\\")) for t in index if t.text not in FONTS)
-        )
+        suffix = _suffix("".join(LETTERS.get(t.text, t.text.lstrip("\\")) for t in index if t.text not in FONTS))
         return [self.made(f"{base[0].text}_{suffix}", base[0])] if suffix else base
 
     def running(self, index: list[Token]) -> str:
@@ -412,7 +420,7 @@ class _Reader:
         if power and power[0].text in (r"\odot", r"\circ"):
             return [*base, made(".^(", place), *self.inside(power[1:]), made(")", place)]
         if power and power[0].text == "(" and power[-1].text == ")" and kind == "name":
-            suffix = re.sub(r"\W+", "", text)
+            suffix = _suffix(text)
             return [made(f"{base[0].text}_{suffix}", base[0]), *base[1:]]
         if not power:
             return base
@@ -459,13 +467,15 @@ class _Reader:
         words = [t.text for t in lower]
         names = [word for word in words if word.isalpha() and len(word) == 1]
         if r"\neq" in words or "<" in words or r"\ne" in words or r"\leq" in words or not names:
-            self.fail("sums run over all values of an index: \\sum_{i=1}^n", lower[0])
+            pairs = r"\frac{1}{2}\sum_{i,j} for all pairs"
+            self.fail(f"sums run over all values of an index: \\sum_{{i=1}}^n, or {pairs}", lower[0])
         if r"\in" in words:
             names = names[: 1 + words[: words.index(r"\in")].count(",")]
         first = words[words.index("=") + 1 :] if "=" in words else []
         indices = names[:1] if first else list(dict.fromkeys(names))
         self.indices += indices
-        term = self.product()
+        sign = [self.made("-", self.next())] if self.peek() in ("-", "−") else []
+        term = sign + self.product()
         del self.indices[len(self.indices) - len(indices) :]
         ends = ""
         if first and upper:
@@ -476,3 +486,8 @@ class _Reader:
         for name in reversed(indices):
             term = [self.made(f"{which}({name}, {ends}", place), *term, self.made(")", place)]
         return term
+
+
+def _suffix(text: str) -> str:
+    """An index as the end of a name: x_{t+1} is x_t_plus_1."""
+    return re.sub(r"\W+", "", text.replace("+", "_plus_").replace("-", "_minus_").replace("−", "_minus_"))

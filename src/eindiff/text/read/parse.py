@@ -27,7 +27,7 @@ from eindiff.core.derivation import derived
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
 from eindiff.text.read.build import Building, built, name_sizes
-from eindiff.text.read.conventions import canonical, hint, spellings
+from eindiff.text.read.conventions import canonical, hint, may_be_number, spellings
 from eindiff.text.read.declarations import Declaration, declared
 from eindiff.text.read.infer import Inference
 from eindiff.text.read.kinds import Choice, Kinds
@@ -134,11 +134,19 @@ def _statements(source: Source, names: Names) -> Statements:
     _run_indices(source, names, nodes)
     _find_index_arrays(names, nodes)
     names.sizes -= names.declared.keys() | names.bound | names.ranges.keys()
-    variable = {id(node.args[0]) for node in nodes if node.kind == "power"}  # I^2*R
-    powered = {node.value for node in places if id(node) in variable}
-    free = {str(node.value) for node in places} - names.declared.keys() - names.bound - powered
+    free = {str(node.value) for node in places} - names.declared.keys() - names.bound - _currents(nodes)
     names.identities = {name for name in free if name == "eye" or _IDENTITY.fullmatch(name)}
     return statements
+
+
+def _currents(nodes: list[Node]) -> set[str]:
+    """Names like I that are no identity: I^2*R and V*I, as nobody multiplies R or V by the identity."""
+    found = {node.args[0].value for node in nodes if node.kind == "power" and node.args[0].kind == "name"}
+    for node in nodes:
+        names = {arg.value for arg in node.args if arg.kind == "name"} if node.kind == "product" else set()
+        if names - {"I"} and "⊗" not in (node.value or "") and any(map(may_be_number, names - {"I"})):
+            found |= names & {"I"}
+    return found
 
 
 def _name_indices(nodes: list[Node]) -> None:
@@ -229,11 +237,13 @@ def _refuse_two_readings(source: Source, names: Names, statements: Statements, c
 
 
 def _refuse_doubtful(source: Source, names: Names, statements: Statements) -> None:
-    """x*y fits as a product of numbers, which is hardly meant."""
+    """x*y fits as a product of numbers, and so does x' of a number x, which is hardly meant."""
     nodes = [node for _, below in statements for node in below]
     powers = {node.args[0].value for node in nodes if node.kind == "power" and node.args[0].kind == "name"}
     for node in nodes:
         args = [arg.value if arg.kind == "name" else "" for arg in node.args]
+        if node.kind == "transpose" and names.orders.get(args[0]) == 0:
+            _refuse_as_named(source, names, statements, f"declare {args[0]} a scalar")
         for k, operator in enumerate(node.value if node.kind == "product" else ()):
             pair = args[k : k + 2]
             if operator == "*" and all(_is_odd_scalar(names, name) and name not in powers for name in pair):
@@ -249,15 +259,18 @@ def _refuse_rows(inference: Inference, nodes: list[Node]) -> None:
                 if use is None or not use.declaration.guessed or use.type.order:
                     continue
                 own = hint(use.declaration.name)
-                if not own.is_scalar and own.costs != (0, 4, 12):
+                if not own.is_scalar and (own.costs != (0, 4, 12) or use.declaration.name == "t"):
                     name = use.declaration.name
                     row = f"declare {name} a scalar or a matrix, or write ones(m)*{name}' for a row added to all rows"
                     inference.fail(node, f"`{inference.text(node)}`: what is {name}, added to a matrix? {row}")
 
 
 def _is_odd_scalar(names: Names, name: str) -> bool:
-    """Whether a name is read as a scalar that is surely a vector by itself."""
-    return names.orders.get(name) == 0 and hint(name).costs == (6, 0, 12)
+    """Whether a name is read as a scalar that is surely a vector, or a matrix, by itself."""
+    if names.orders.get(name) != 0:
+        return False
+    costs = hint(name).costs
+    return costs == (6, 0, 12) or (costs[2] == 0 and costs[0] > 4)
 
 
 def _refuse_as_named(source: Source, names: Names, statements: Statements, cure: str) -> None:

@@ -204,7 +204,8 @@ def read(source: Source, start: str) -> Any:
 _INSTEAD: dict[str, str] = {
     "\\": "write solve(A, b) or inv(A)*b",
     "==": "comparisons are > < >= <=",
-    "=": "names are bound at the beginning of a statement: t = X*w; exp(t)",
+    "=": "names are bound at the beginning of a statement, t = X*w; exp(t); "
+    "write an equation as a difference, left - (right)",
     "×": "products are * and, entry by entry, .*",
 }
 

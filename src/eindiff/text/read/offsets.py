@@ -1,0 +1,57 @@
+"""Names that are added to a product and are the same for all its entries: b in X*w + b, a in a + b*x.
+
+By themselves they would be vectors, as b in A*x - b: then nothing is repeated. What says otherwise is the company they
+keep: the letters of regression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from eindiff.text.read.conventions import hint, is_intercept, is_line, is_noise, is_right_side
+from eindiff.text.read.syntax import Node
+
+_MOST = 20  # products of a sum that are looked at
+
+
+INTERCEPT, VECTOR, RATE = range(3)
+
+
+def offsets(nodes: Iterable[Node]) -> dict[str, int]:
+    """The names that are added to products of regression, as intercepts or vectors; and rates, as k in exp(-k*t)."""
+    found: dict[str, int] = {}
+    for node in nodes:
+        if node.literal:
+            continue
+        if (pair := _two_names(node)) is not None and pair[1] == "t" and hint(pair[0]).costs[0] in (0, 4):
+            found[pair[0]] = RATE
+        if node.kind == "sum":
+            _add_offsets(node, found)
+    return found
+
+
+def _add_offsets(node: Node, found: dict[str, int]) -> None:
+    terms = [_bare(arg) for arg in node.args]
+    products = {pair for term in terms if (pair := _two_names(term)) is not None}
+    if len(products) > _MOST:
+        return
+    for sign, term in zip(["PLUS", *node.value], terms, strict=True):
+        name = str(term.value) if term.kind == "name" else ""
+        for first, second in products if name else ():
+            added = sign == "PLUS" or len(terms) > 2  # X*w - b: b is what is to be met
+            if (added and is_intercept(name, first, second)) or (is_line(name, first) and hint(second).order == 1):
+                found[name] = INTERCEPT
+            elif (is_noise(name) and hint(first).order == 2) or is_right_side(name, first, second):
+                found[name] = VECTOR
+
+
+def _bare(node: Node) -> Node:
+    return node.args[0] if node.kind == "negative" else node
+
+
+def _two_names(node: Node) -> tuple[str, str] | None:
+    """The factors of a product of two names."""
+    args = [_bare(arg) for arg in node.args]
+    if node.kind != "product" or len(args) != 2 or any(arg.kind != "name" for arg in args):
+        return None
+    return (str(args[0].value), str(args[1].value)) if node.value[0] in ("*", "@") else None
