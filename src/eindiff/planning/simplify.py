@@ -66,7 +66,7 @@ def factor_contractions(node: Expr) -> Expr | None:
     if not isinstance(node, Add):
         return None
     for first, second in combinations(node.terms, 2):
-        if (joined := _join(first, second)) is not None and not isinstance(joined, Add):
+        if (joined := join(first, second)) is not None and not isinstance(joined, Add):
             rest = [term for term in node.terms if term is not first and term is not second]
             result = construct.add([*rest, joined])
             if not isinstance(result, Add) or len(result.terms) < len(node.terms):
@@ -74,10 +74,10 @@ def factor_contractions(node: Expr) -> Expr | None:
     return None
 
 
-def _join(first: Expr, second: Expr) -> Expr | None:
+def join(first: Expr, second: Expr) -> Expr | None:
     """The sum of two products as one: what they have in common, times the sum of what is left of each."""
-    a, ours, output, sizes = _flat(first)
-    b, theirs, output2, sizes2 = _flat(second)
+    a, ours, output, sizes = flat(first)
+    b, theirs, output2, sizes2 = flat(second)
     pairs, names = most_matches(ours, theirs, dict(zip(output, output, strict=True)))
     if output != output2 or not pairs or len(pairs) in (len(ours), len(theirs)):
         return None
@@ -94,7 +94,7 @@ def _without(factors: Sequence[Factor], places: Collection[int]) -> list[Factor]
     return [factor for place, factor in enumerate(factors) if place not in places]
 
 
-def _flat(term: Expr) -> tuple[Number, list[Factor], Labels, dict[int, Size]]:
+def flat(term: Expr) -> tuple[Number, list[Factor], Labels, dict[int, Size]]:
     """A product with the operands of its contractions among its own factors."""
     coefficient, factors, output, sizes = parts(term)
     flat: list[Factor] = []

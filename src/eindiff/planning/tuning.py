@@ -57,6 +57,9 @@ NEAR = 4  # operands that share a label: they are near each other
 SUBSETS_LIMIT = 1500  # sets of operands that are looked at
 LATE_LIMIT = 7  # operands and relations between which these are looked at
 RELATED_ENTRIES = 2000  # of all labels of a contraction together, from which it matters when relations are used
+WORTHWHILE = 1e-4  # seconds of a program from which other forms of its expressions are tried
+ALTERNATIVES = 24  # of these
+CLEARLY = 0.95  # of the predicted time: what another form may take at most
 FACTORINGS = 4  # times that sums are gone through: each time two terms of each become one
 TERMS_LIMIT = 20  # products in a sum that are compared with each other
 

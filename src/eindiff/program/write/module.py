@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import keyword
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from math import inf
 from string import punctuation
 
 import numpy as np
@@ -22,6 +21,8 @@ from eindiff.core.sizes import Size
 from eindiff.core.stages import stage
 from eindiff.functions import series
 from eindiff.functions.table import TABLE
+from eindiff.planning import tuning
+from eindiff.planning.alternatives import alternatives, replaced
 from eindiff.planning.factoring import distribute, factor
 from eindiff.program.backends import Backend, backend
 from eindiff.program.backends.backend import Spelling
@@ -175,26 +176,41 @@ class Module:
         target = backend(library)
         costs = Costs(known, np.dtype(dtype).itemsize)
         with stage("order"):
-            best = self._best(target, costs, dtype, exact, strategy)
+            best = self._best(costs, target, strategy, exact, dtype == "float32")
         spelling = Spelling(target, self.names.variables, self.names.size, dtype)
         with stage("compile"):
             made = self._program(best, self.checks(checked=False), spelling, costs)
         return replace(made, request=(self.named, dict(known), dtype, exact, strategy, library))
 
-    def _best(self, target: Backend, costs: Costs, dtype: str, exact: bool, strategy: str) -> list[Operation]:
-        """The operations of the variant that is predicted to be fastest."""
-        best: list[Operation] = []
-        least = inf
-        variants = [self.exprs, share(self.exprs), share(self.exprs, deep=True), share(distribute(self.exprs))]
-        for exprs in dict.fromkeys(tuple(factor(variant)) for variant in dict.fromkeys(map(tuple, variants))):
-            operations = Operations(
-                single=dtype == "float32", functional=target.functional, slices_backward=target.slices_backward
-            )
+    def _best(
+        self, costs: Costs, target: Backend, strategy: str, exact: bool, single: bool
+    ) -> list[Operation]:  # fmt: skip
+        """The operations of least predicted time, among those of a few forms of the expressions."""
+
+        def lowered(exprs: Sequence[Expr]) -> tuple[float, list[Operation]]:
+            operations = Operations(single=single, functional=target.functional, slices_backward=target.slices_backward)
             found = tidy(operations, Lowering(operations, costs, strategy, exact).run(exprs))
             found = found if target.functional else factorize(operations, found, costs)
-            if (seconds := costs.total(found)) < least:
-                best, least = found, seconds
-        return best
+            return costs.total(found), found
+
+        def best_of(variants: Iterable[Sequence[Expr]]) -> tuple[float, list[Operation]]:
+            distinct = dict.fromkeys(tuple(factor(variant)) for variant in dict.fromkeys(map(tuple, variants)))
+            return min(map(lowered, distinct), key=lambda found: found[0])
+
+        exprs: Sequence[Expr] = self.exprs
+        best = best_of([exprs, share(exprs), share(exprs, deep=True), share(distribute(exprs))])
+        tried, left = {tuple(exprs)}, tuning.ALTERNATIVES if best[0] > tuning.WORTHWHILE else 0
+        while left > 0:
+            changed = dict.fromkeys(tuple(replaced(exprs, *pair)) for pair in alternatives(exprs, costs.evaluate))
+            others = [x for x in changed if x not in tried][:left]
+            tried.update(others)
+            left -= len(others) or left
+            scored = [(best_of([x, share(x), share(x, deep=True)]), x) for x in others]
+            found, other = min(scored, key=lambda x: x[0][0], default=(best, exprs))
+            if found[0] > tuning.CLEARLY * best[0]:
+                break
+            exprs, best = other, found
+        return best[1]
 
     def _program(
         self, found: Sequence[Operation], first: Sequence[str], spelling: Spelling, costs: Costs | None = None

@@ -1,0 +1,75 @@
+"""Equal forms of expressions: the cheapest one for the sizes is taken, and all have the same values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+from eindiff.planning.alternatives import alternatives, replaced
+
+DECLARED = (
+    "A(n,n); B(n,n) psd; C(n,n) psd; D(n,n); H(m,n); K(m,n); R(m,m) psd; T(m,m); x(n); y(m); w(n) positive; v(n); c; e"
+)
+WIDE = {"n": 600, "m": 40}
+
+CASES = {
+    "sum of two products": ("A*D + A*B", 2 * 600**3 + 600**2),
+    "product of a difference": ("(A - H'*H)*x", 2 * 600**2 + 4 * 600 * 40 + 600),
+    "push-through": ("inv(inv(B) + H'*inv(R)*H)*H'*inv(R)*y", 4 * 600**2 * 40),
+    "push-through of a ridge": ("inv(H'*H + c*eye(n))*H'*y", 4 * 40**2 * 600),
+    "push-through, other side": ("x'*inv(H'*H + c*eye(n))*H'*y", 4 * 40**2 * 600),
+    "Woodbury": ("inv(H'*H + c*eye(n))*x", 4 * 40**2 * 600),
+    "Woodbury, diagonal": ("inv(H'*H + diag(w))*x", 4 * 40**2 * 600),
+    "Woodbury, another matrix within": ("inv(H'*T*K + c*eye(n))*x", 8 * 40**2 * 600),
+    "Woodbury, scaled": ("inv(e*H'*H - c*eye(n))*x", 4 * 40**2 * 600),
+    "Woodbury of an inverse": ("inv(H'*inv(R)*H + inv(B))*x", 4 * 600**2 * 40),
+    "diagonal that may have zeros": ("inv(H'*H + diag(v))*x", 2 * 600**3),
+    "the large side": ("inv(H*H' + c*eye(m))*y", 2 * 40**2 * 600 + 40**3),
+}
+
+
+def _arrays(sizes: dict[str, int], seed: int) -> dict[str, np.ndarray]:
+    rng, n, m = np.random.default_rng(seed), sizes["n"], sizes["m"]
+    arrays = {name: rng.normal(size=(n, n)) / np.sqrt(n) for name in "AD"}
+    for name, size in {"B": n, "C": n, "R": m}.items():
+        half = rng.normal(size=(size, size)) / np.sqrt(size)
+        arrays[name] = half @ half.T + np.eye(size)
+    arrays |= {name: rng.normal(size=(m, n)) / np.sqrt(n) for name in "HK"} | {"T": rng.normal(size=(m, m))}
+    arrays |= {"x": rng.normal(size=n), "y": rng.normal(size=m), "w": rng.uniform(0.5, 2, n), "v": rng.normal(size=n)}
+    return arrays | {"c": np.array(rng.uniform(1, 2)), "e": np.array(-rng.uniform(0.5, 1))}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_cheapest_form_is_taken(name: str) -> None:
+    text, most = CASES[name]
+    expr = ed.parse(text, DECLARED)
+    assert ed.plan(expr, WIDE).flops <= 1.2 * most
+    arrays = {v.name: x for v in ed.variables(expr) for x in [_arrays(WIDE, 0)[v.name]]}
+    expected = ed.evaluate(expr, arrays)
+    np.testing.assert_allclose(ed.compile(expr)(**arrays), expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_all_forms_have_the_same_value(name: str) -> None:
+    expr = ed.parse(CASES[name][0], DECLARED)
+    sizes = {"n": 7, "m": 3}
+    arrays = {v.name: x for v in ed.variables(expr) for x in [_arrays(sizes, 1)[v.name]]}
+    expected = ed.evaluate(expr, arrays)
+    for old, new in alternatives([expr], lambda size: sizes[size] if isinstance(size, str) else size):
+        [other] = replaced([expr], old, new)
+        np.testing.assert_allclose(ed.evaluate(other, arrays), expected, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("text", ["inv(H'*T*H + c*eye(n))*x", "inv(e*H'*H + c*eye(n))*x", "inv(H'*H + diag(v))*x"])
+def test_nothing_is_inverted_that_was_not(text: str) -> None:
+    """A matrix within, a factor or a part of a diagonal may be 0."""
+    expr = ed.parse(text, DECLARED)
+    arrays = _arrays(WIDE, 2) | {"T": np.zeros((40, 40)), "e": np.array(0.0)}
+    arrays["v"] = np.where(np.arange(600) < 10, 0.0, 1.0)
+    given = {v.name: arrays[v.name] for v in ed.variables(expr)}
+    np.testing.assert_allclose(ed.compile(expr)(**given), ed.evaluate(expr, given), rtol=1e-8, atol=1e-10)
+
+
+def test_small_programs_are_not_looked_at_again() -> None:
+    assert "eye" in ed.plan(ed.parse("inv(H'*H + c*eye(n))*x", DECLARED), {"n": 5, "m": 2}).source
