@@ -159,8 +159,8 @@ def check_tangents(point: Any, tangents: Any) -> None:
     """Refuse directions that have not the structure and the shapes of the arguments."""
     form, wanted = map(jax.tree_util.tree_structure, (tangents, point))
     if form != wanted:
-        raise EindiffError(f"tangents has the structure {form}; the arguments have {wanted}")
+        raise EindiffError(f"tangents has the structure {form}; the arguments have {wanted}", "tracing")
     for v, x in zip(*map(jax.tree_util.tree_leaves, (tangents, point)), strict=True):
         if jnp.shape(v) != jnp.shape(x):
-            raise EindiffError(f"the tangent has shape {jnp.shape(v)} instead of {jnp.shape(x)}")
+            raise EindiffError(f"the tangent has shape {jnp.shape(v)} instead of {jnp.shape(x)}", "shapes")
 
