@@ -228,17 +228,22 @@ class Network:
             if not isinstance(node, Add):
                 continue
             others = self.factors[:index] + self.factors[index + 1 :]
-            alone = bool(self.summed) and not others
-            read = self._read_axes(labels, others)
-            split = list(node.terms) if alone else [t for t in node.terms if _is_delta(t, read)]
-            if not alone and 1 < relations <= RELATIONS_LIMIT and not self.summed.isdisjoint(labels):
-                split += [t for t in node.relations if t not in split]
-            if split:
+            if split := self._split(node, labels, others, relations):
                 rest = [t for t in node.terms if t not in split]
                 pieces = split + ([Add.make(rest)] if rest else [])
                 kept = [bool(rest and t in split) or (len(pieces) > 1 and is_number(t)) for t in pieces]
                 return Add.make([self._with(others, (t, labels), k) for t, k in zip(pieces, kept, strict=True)])
         return None
+
+    def _split(self, node: Add, labels: Labels, others: list[Factor], relations: int) -> list[Expr]:
+        """The terms of a sum that the other factors are multiplied with apart."""
+        if self.summed and not others:
+            return list(node.terms)
+        read = self._read_axes(labels, others)
+        split = [t for t in node.terms if _is_delta(t, read)]
+        if 1 < relations <= RELATIONS_LIMIT and not self.summed.isdisjoint(labels):
+            split += [t for t in node.relations if t not in split]
+        return split
 
     def _read_axes(self, labels: Labels, others: list[Factor]) -> list[int]:
         """The axes of a factor that index maps alone read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eindiff.core import construct
@@ -133,16 +133,22 @@ def _shared(outputs: Sequence[Expr], limit: int) -> list[Expr]:
             parts.setdefault(min(network.operands, key=rarity.__getitem__), []).append(node)
 
     def change(node: Expr, children: list[Expr]) -> Expr:
-        network = networks.get(node)
-        if network is not None and len(network.factors) > 2:
-            found = [part for operand in network.operands for part in parts.get(operand, ())]
-            found = [part for part in found if part is not node and part not in network.inside]
-            for part in sorted(found, key=lambda part: (-len(networks[part].factors), part.digest)):
-                if (result := _with_part(network, part, networks[part])) is not None:
-                    return result
-        return with_children(node, children)
+        result = _with_parts(node, networks, parts) if node in networks else None
+        return with_children(node, children) if result is None else result
 
     return rebuild(outputs, change)
+
+
+def _with_parts(node: Expr, networks: Mapping[Expr, _Opened], parts: Mapping[Expr, list[Expr]]) -> Expr | None:
+    """A contraction with the largest other one that it contains in its place, if there is one."""
+    network = networks[node]
+    if len(network.factors) <= 2:
+        return None
+    found = [part for operand in network.operands for part in parts.get(operand, ())]
+    found = [part for part in found if part is not node and part not in network.inside]
+    found.sort(key=lambda part: (-len(networks[part].factors), part.digest))
+    results = (_with_part(network, part, networks[part]) for part in found)
+    return next((x for x in results if x is not None), None)
 
 
 def _with_part(network: _Opened, part: Expr, inner: _Opened) -> Expr | None:

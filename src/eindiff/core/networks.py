@@ -136,28 +136,44 @@ def placed_factors(term: Expr) -> Placed | None:
     None where the rest is a sum of such terms, which is shared, and would not be in a sum with others; or a product
     that is larger than its factors, and maybe than what is read of it.
     """
+    found = _contraction(term)
+    if found is None:
+        return None
+    inside, axes = found
+    names: Names = dict(zip(inside.output, axes, strict=True))
+    factors = list(zip(inside.operands, inside.labels, strict=True))
+    maps = [factor for factor in factors if is_index_map(factor[0])]
+    maps.sort(key=lambda factor: (factor[0].digest, [names.get(label, inside.ndim) for label in factor[1]]))
+    read = [x for _, labels in maps for x in labels]
+    for label in [*read, *inside.contracted]:
+        names.setdefault(label, len(names))
+    known = {*axes, *(names[x] for x in read)}
+    renamed = [(node, tuple([names[x] for x in labels])) for node, labels in [*maps, *factors]]
+    rest = tuple([factor for factor in renamed if not is_index_map(factor[0])])
+    kept = tuple(sorted({x for _, labels in rest for x in labels} & known))
+    if not maps or not _is_read_whole(rest, known, kept):
+        return None
+    sizes = {name: inside.sizes[label] for label, name in names.items()}
+    return Placed(tuple(renamed[: len(maps)]), kept, rest, sizes)
+
+
+def _contraction(term: Expr) -> tuple[Einsum, Labels] | None:
+    """The contraction that a term is, maybe with its axes in another order; none that has index maps alone."""
     if not isinstance(term, Einsum) or term.has_delta:
         return None
+    inside: Expr = term
     axes = tuple(range(term.ndim))
     if term.is_product:
         if len(term.operands) != 1 or set(term.labels[0]) != set(axes):
             return None
-        [axes], [term] = term.labels, term.operands
-    if not isinstance(term, Einsum) or len(set(axes)) < len(axes) or all(map(is_index_map, term.operands)):
+        [axes], [inside] = term.labels, term.operands
+    if not isinstance(inside, Einsum) or len(set(axes)) < len(axes) or all(map(is_index_map, inside.operands)):
         return None
-    names: Names = dict(zip(term.output, axes, strict=True))
-    factors = list(zip(term.operands, term.labels, strict=True))
-    maps = [factor for factor in factors if is_index_map(factor[0])]
-    maps.sort(key=lambda factor: (factor[0].digest, [names.get(label, term.ndim) for label in factor[1]]))
-    for label in [*(x for _, labels in maps for x in labels), *term.contracted]:
-        names.setdefault(label, len(names))
-    known = {*axes, *(names[x] for _, labels in maps for x in labels)}
-    renamed = [(node, tuple([names[x] for x in labels])) for node, labels in [*maps, *factors]]
-    rest = tuple([factor for factor in renamed if not is_index_map(factor[0])])
+    return inside, axes
+
+
+def _is_read_whole(rest: Sequence[Factor], known: set[int], kept: Labels) -> bool:
+    """Whether factors are no larger than their product, over known labels, and none is a sum of terms with maps."""
     if any(isinstance(node, Add) and any(map(_has_maps, node.terms)) for node, _ in rest):
-        return None
-    kept = tuple(sorted({x for _, labels in rest for x in labels if x in known}))
-    if not all(known.issuperset(labels) for _, labels in rest) or not any(set(ls) == set(kept) for _, ls in rest):
-        return None
-    sizes = {name: term.sizes[label] for label, name in names.items()}
-    return Placed(tuple(renamed[: len(maps)]), kept, rest, sizes) if maps else None
+        return False
+    return all(known.issuperset(ls) for _, ls in rest) and any(set(ls) == set(kept) for _, ls in rest)

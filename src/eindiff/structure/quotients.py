@@ -265,12 +265,10 @@ class BlockDiagonal:
 def _long_axes(grid: Grid, k: int) -> tuple[int, ...]:
     """The axes of a variable that are too long for blocks, or that places are about."""
     shape = grid.rows[k]
-    placed = set[int]()
-    for term in (term for row in grid.terms for term in row[k]):
-        columns = term.output[len(term.output) - len(shape) :]
-        placed |= {axis for axis, label in enumerate(columns) if any(x.target == label for x in term.places)}
-    for term in (term for block in grid.terms[k] for term in block):
-        placed |= {axis for axis in range(len(shape)) if any(x.target == term.output[axis] for x in term.places)}
+    count = len(shape)
+    reached = [(term, term.output[len(term.output) - count :]) for row in grid.terms for term in row[k]]
+    reached += [(term, term.output[:count]) for block in grid.terms[k] for term in block]
+    placed = {axis for term, own in reached for x in term.places for axis in range(count) if own[axis] == x.target}
     if prod(shape) <= SHORT and not placed:
         return ()
     found = tuple([axis for axis, size in enumerate(shape) if size > SHORT or axis in placed])

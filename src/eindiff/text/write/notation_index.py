@@ -317,13 +317,7 @@ def _affine_text(index: Affine, letters: Mapping[Any, str]) -> str:
     """`2*i + 1`, or `[0, 2, 1][i]`."""
     if index.table:
         return f"{index.table}[{','.join(letters[label] for _, label in index.terms)}]"
-    text = ""
-    for stride, label in index.terms:
-        negative = isinstance(stride, int) and stride < 0
-        size = -stride if negative else stride  # type: ignore[operator]
-        factor = "" if size == 1 else f"({size})*" if " " in str(size) else f"{size}*"
-        scaled = factor + letters[label]
-        text += (" - " if negative else " + ") + scaled
+    text = "".join(_multiple(stride, letters[label]) for stride, label in index.terms)
     text = text[3:] if text.startswith(" + ") else "-" + text[3:] if text else ""
     if index.offset == 0 and text:
         return text
@@ -333,6 +327,13 @@ def _affine_text(index: Affine, letters: Mapping[Any, str]) -> str:
     if text.startswith("-"):
         return f"{offset} - {text[1:]}"
     return f"{text} - {offset[1:]}" if offset.startswith("-") else f"{text} + {offset}"
+
+
+def _multiple(stride: Size, letter: str) -> str:
+    negative = isinstance(stride, int) and stride < 0
+    size = -stride if negative else stride  # type: ignore[operator]
+    factor = "" if size == 1 else f"({size})*" if " " in str(size) else f"{size}*"
+    return (" - " if negative else " + ") + factor + letter
 
 
 def with_letters(made: Document, notation: IndexNotation, expr: Expr) -> list[tuple[str, tuple, Tree]]:
