@@ -17,7 +17,7 @@ from eindiff.structure.solvers import solver as limits
 from eindiff.structure.solvers.banded import Banded
 from eindiff.structure.solvers.blocks import Blocks, Diagonal, Matrices
 from eindiff.structure.solvers.iterative import Iterative
-from eindiff.structure.solvers.kronecker import kronecker
+from eindiff.structure.solvers.kronecker_ways import kronecker
 from eindiff.structure.solvers.permuted import permuted
 from eindiff.structure.solvers.schur import Schur, Separate
 from eindiff.structure.solvers.solver import Known, Solver, subscript

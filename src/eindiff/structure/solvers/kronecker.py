@@ -82,7 +82,11 @@ def groups_of_axes(core: Core) -> list[tuple[int, ...]]:
 
 def products_of(core: Core, groups: Sequence[tuple[int, ...]]) -> list[Product]:
     """The terms as Kronecker products over groups of axes; products that differ in one factor are added up."""
-    products = [_product(term, groups) for term in core.terms]
+    return added_up([_product(term, groups) for term in core.terms])
+
+
+def added_up(products: list[Product]) -> list[Product]:
+    """Products of which no two differ in one factor only."""
     merged = True
     while merged:
         merged = False
@@ -399,16 +403,3 @@ def _basis(keys: Sequence[Key], matrices: Sequence[Array]) -> _Basis:
     _, left, right = linalg.eig(one, None if orthogonal else other, left=True, right=True)
     known = {key: np.einsum("ia,ij,ja->a", left.conj(), m, right) for key, m in zip(keys, matrices, strict=True)}
     return _Basis(left, right, known, False, False)
-
-
-def kronecker(core: Core) -> Kronecker | None:
-    """The solver for a core that is a sum of Kronecker products of the kind that can be solved."""
-    groups = [] if any(term.places for term in core.terms) else groups_of_axes(core)
-    if len(groups) < 2:
-        return None
-    products = products_of(core, groups)
-    if len(products) == 1:
-        return KroneckerProduct(core, groups, products)
-    if all(len({p.factors[g].key for p in products}) <= 2 for g in range(len(groups))):
-        return KroneckerSum(core, groups, products)
-    return None

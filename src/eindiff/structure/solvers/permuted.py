@@ -13,7 +13,8 @@ import numpy as np
 from eindiff.core.errors import EindiffError
 from eindiff.core.labels import components
 from eindiff.structure.axes import Core
-from eindiff.structure.solvers.kronecker import Kronecker, KroneckerProduct, kronecker
+from eindiff.structure.solvers.kronecker import Kronecker, KroneckerProduct
+from eindiff.structure.solvers.kronecker_ways import kronecker
 from eindiff.structure.solvers.solver import Solver, UnreliableError
 from eindiff.structure.terms import Array, Term
 
