@@ -62,6 +62,13 @@ def times(a: Number, b: Number) -> Number:
     return result
 
 
+def ratio(a: Number, b: Number) -> Number:
+    """The quotient of two coefficients, exactly where both are exact."""
+    if b == 1:
+        return a
+    return number(a / b if isinstance(a, float) or isinstance(b, float) else Fraction(a) / Fraction(b))
+
+
 def plus(a: Number, b: Number) -> Number:
     """The sum of two coefficients; one that no floating-point number can hold is an error."""
     result = number(a + b)

@@ -30,6 +30,7 @@ from eindiff.core.einsums import (  # fmt: skip
     size_number,
     transpose,
     transpose_core,
+    with_coefficient,
 )
 from eindiff.core.leaves import PROPERTIES, constant, variable
 from eindiff.core.powers import known_power, power_parts
@@ -39,4 +40,5 @@ __all__ = [
     "FLAT_LIMIT", "PRODUCT_LIMIT", "PROPERTIES", "Factor", "Inline", "Network", "add", "apply", "constant",
     "einsum", "factored", "filled", "in_front", "is_number", "is_zero", "known_power", "map_", "parts", "power_parts",
     "scale", "size_number", "symmetric_part", "transpose", "transpose_core", "variable",
+    "with_coefficient",
 ]  # fmt: skip

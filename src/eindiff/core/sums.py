@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from math import gcd, inf, isfinite, lcm
 
-from eindiff.core.coefficients import HALF, Number, number, plus, times
+from eindiff.core.coefficients import HALF, Number, number, plus, ratio, times
 from eindiff.core.einsums import (
     Factor,
     Inline,
@@ -188,7 +188,7 @@ def _turned(terms: dict[Expr, Number], axes: tuple[int, ...], content: Number) -
     pairs = [_bare(transpose(term, axes), c) for term, c in terms.items()]
     turned = sorted(pairs, key=lambda pair: pair[0].digest)
     sign = -1 if turned[0][1] < 0 else 1
-    scaled = [(term, _divide(c, sign * content)) for term, c in turned]
+    scaled = [(term, ratio(c, sign * content)) for term, c in turned]
     return tuple([(term.digest, float(c)) for term, c in scaled]), sign, tuple([scale(c, term) for term, c in scaled])
 
 
@@ -197,12 +197,6 @@ def _bare(term: Expr, coefficient: Number) -> tuple[Expr, Number]:
     if not isinstance(term, Einsum) or term.coefficient == 1:
         return term, coefficient
     return with_coefficient(1, term), times(coefficient, term.coefficient)
-
-
-def _divide(a: Number, b: Number) -> Number:
-    if b == 1:
-        return a
-    return number(Fraction(a) / Fraction(b) if _exact(a, b) else a / b)
 
 
 def _exact(*values: Number) -> bool:

@@ -7,10 +7,10 @@ what is used twice is seen to be used twice. How it is written is the matter of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from eindiff.core import sizes as sz
 from eindiff.core.nodes import Number, number
@@ -144,6 +144,13 @@ class Operation:
         return 1 + len(self.parameters[2]) if self.op == "fill" else 1
 
 
+class _Sum(NamedTuple):
+    """A sum that was made: the coefficients of its terms, and the result."""
+
+    terms: dict[Operation, Number]
+    result: Operation
+
+
 @dataclass(slots=True)
 class Operations:
     """Makes operations, each once, for programs of one kind."""
@@ -154,6 +161,9 @@ class Operations:
     single: bool = False  # numbers have half the precision
     functional: bool = False  # arrays are not changed in place, have one type, and no branch depends on values
     slices_backward: bool = True
+    compiled: bool = False  # a compiler fuses the operations
+    shares_sums: bool = False  # sums are parts of larger ones
+    sums: dict[Operation, list[_Sum]] = field(default_factory=dict)  # that were made, by the last of their terms
 
     def make(
         self, op: Op, operands: Sequence[Operation] = (), parameters: tuple = (), *, shape: Shape | None = None,
@@ -210,6 +220,9 @@ class Operations:
     def quotient(self, coefficient: Number, above: Sequence[Operation], below: Sequence[Operation]) -> Operation:
         """`coefficient * above / below`, each a product of operations of one shape."""
         bottom = self.times(below) if below else None
+        if bottom is not None and self.compiled and above and not any(x.shape for x in (*above, bottom)):
+            # a quotient of numbers takes a compiler a function of its own, a product does not
+            above, bottom = [*above, self.make("reciprocal", [bottom])], None
         top = self.scale(coefficient, self.times(above)) if above else self.number(coefficient)
         return top if bottom is None else self.make("divide", [top, bottom])
 
@@ -236,10 +249,46 @@ class Operations:
         return self.make("negate", [x]) if coefficient == -1 else self.make("scale", [x], (coefficient,))
 
     def plus(self, terms: Sequence[tuple[Number, Operation]]) -> Operation:
-        """The sum of multiples of operations, positive ones first."""
+        """The sum of multiples of operations, positive ones first. Sums that were made before may be parts of it."""
+        made = self._plus(self._scaled_once(self._with_known_sums(terms)))
+        if self.shares_sums and 1 < len(terms) == len(flat := {x: c for c, x in terms}):
+            self.sums.setdefault(max(flat, key=lambda x: x.serial), []).append(_Sum(flat, made))
+        return made
+
+    def _with_known_sums(self, terms: Sequence[tuple[Number, Operation]]) -> Sequence[tuple[Number, Operation]]:
+        """Terms with the largest sums of some of them that were made before in their place, or their negatives."""
+        left = {x: c for c, x in terms}
+        if not self.shares_sums or len(left) < max(3, len(terms)):
+            return terms
+        found = [one for x in left for one in self.sums.get(x, ()) if len(one.terms) < len(left)]
+        result: list[tuple[Number, Operation]] = []
+        for one in sorted(found, key=lambda one: (-len(one.terms), one.result.serial)):
+            ratio = _ratio(one.terms, left)
+            if ratio:
+                left = {x: c for x, c in left.items() if x not in one.terms}
+                result.append((ratio, one.result))
+        return [*result, *((c, x) for x, c in left.items())] if result else terms
+
+    def _scaled_once(self, terms: Sequence[tuple[Number, Operation]]) -> Sequence[tuple[Number, Operation]]:
+        """`c x - c y + z` as `c (x - y) + z`."""
+        if not self.shares_sums or len(terms) < 3:
+            return terms
+        groups: dict[tuple, list[tuple[Number, Operation]]] = {}
+        for coefficient, x in terms:
+            if abs(coefficient) != 1 and x.op != "number" and not is_reciprocal(x):
+                groups.setdefault((abs(coefficient), x.shape), []).append((coefficient, x))
+        result = list(terms)
+        for group in groups.values():
+            if 1 < len(group) < len(terms):
+                factor = group[0][0]
+                inner = self._plus([(1 if coefficient == factor else -1, x) for coefficient, x in group])
+                result = [*(term for term in result if term not in group), (factor, inner)]
+        return result
+
+    def _plus(self, terms: Sequence[tuple[Number, Operation]]) -> Operation:
         ordered = sorted(terms, key=lambda term: (term[0] < 0, term[1].op == "number"))
         while len(ordered) > CHUNK:
-            ordered = [(1, self.plus(ordered[:CHUNK])), *ordered[CHUNK:]]
+            ordered = [(1, self._plus(ordered[:CHUNK])), *ordered[CHUNK:]]
         if len(ordered) == 1:
             return self.scale(*ordered[0])
         signs, operands = [1], [self.scale(*ordered[0])]
@@ -251,6 +300,14 @@ class Operations:
         made = self.make("add", operands, tuple(signs))
         self.terms.setdefault(made, ordered)
         return made
+
+
+def _ratio(part: Mapping[Operation, Number], whole: Mapping[Operation, Number]) -> int:
+    """1 or -1 if a sum of terms, or its negative, is part of another one; else 0."""
+    for sign in (1, -1):
+        if all(whole.get(x) == sign * c for x, c in part.items()):
+            return sign
+    return 0
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:

@@ -38,6 +38,7 @@ class Backend:
     copied: str = ""  # an array {0} that lies in memory of its own, where a result may not be part of an input
     functional: bool = True  # arrays are not changed in place
     slices_backward: bool = True  # x[::-1] is allowed
+    compiled: bool = False  # programs are compiled, and operations fused
     broadcasts: int = 64  # axes along which arrays are repeated to fit others, at most: beyond it `spread` does that
 
     def named(self, name: str) -> str:

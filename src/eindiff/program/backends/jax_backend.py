@@ -13,6 +13,7 @@ def logsumexp(x, axis=-1):
 BACKEND = Backend(
     "jax",
     "jnp.",
+    compiled=True,
     imports={
         "jnp.": "import jax.numpy as jnp",
         "lax.": "from jax import lax",

@@ -20,6 +20,7 @@ from eindiff.program.lower.places import (
     Axis,
     Index,
     affine,
+    grid,
     known_table,
     labels_of,
     row_major,
@@ -174,9 +175,24 @@ class Indexing:
         if index.table is None and not self.operations.functional:
             where = (axis, index.offset, *((stride, sizes[label]) for label, stride in index.strides))
             return Tensor(make("windows", [x.operation], where, shape=shape), (*before, *index.labels, *after))
+        if (block := grid(index, length, sizes)) is not None:
+            return self._gather_block(x, axis, block, sizes)
         places = self.array(index, index.labels, sizes)
         taken = make("take", [x.operation, places], (axis,), shape=shape)
         return Tensor(taken, (*before, *index.labels, *after))
+
+    def _gather_block(
+        self, x: Tensor, axis: int, block: Sequence[tuple[int, Index]], sizes: Mapping[int, Size]
+    ) -> Tensor:
+        """A block of a grid that an axis is row by row: slices of the reshaped array."""
+        all_sizes, names = dict(sizes), []
+        for size, _ in block:
+            names.append(new_label(all_sizes, size))
+        labels = (*x.labels[:axis], *names, *x.labels[axis + 1 :])
+        grown = Tensor(self.reshape(x.operation, labels, all_sizes), labels)
+        for name, (size, index) in zip(names, block, strict=True):
+            grown = self._gather_axis(grown, grown.labels.index(name), index, all_sizes, size)
+        return grown
 
     def _flip(self, x: Tensor, axis: int) -> Tensor:
         """A tensor with one axis in opposite order."""

@@ -25,13 +25,16 @@ from eindiff.core.nodes import (
     is_contraction,
     is_index_map,
     number,
+    plain,
     topological,
 )
 from eindiff.core.sizes import Shape, Size
+from eindiff.core.traverse import post_order
 from eindiff.facts.definiteness import is_symmetric
 from eindiff.functions.indexing import index_range
 from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
+from eindiff.planning.partial_sums import Parts, partial_sums
 from eindiff.program.costs import Costs, missing
 from eindiff.program.lower import functions
 from eindiff.program.lower.indexing import Indexing
@@ -62,6 +65,7 @@ class Lowering:
         self.values: dict[Expr, Value] = {}
         self.norms: dict[Expr, Tensor] = {}  # of powers of norms
         self.factored: set[Expr] = set()
+        self.parts: dict[Expr, Parts] = {}  # sums that are parts of others
         self.done: set[Operation] = set()  # what values are made of, however they are used
 
     def run(self, outputs: Sequence[Expr]) -> list[Operation]:
@@ -73,6 +77,9 @@ class Lowering:
         self.multiplied = {child for node in order if isinstance(node, Einsum) for child in node.children}
         self.hints = orientations(order, outputs)
         self.pushed = self._pushed(outputs)
+        if self.costs is not None:
+            self.parts = partial_sums(order)
+            order = _with_parts_first(outputs, self.parts)
         for node in order:
             self.values[node] = self._lower(node)
             if self.costs is not None:
@@ -106,7 +113,7 @@ class Lowering:
             case Einsum():
                 return self._marked(node, self._einsum(node))
             case Add():
-                values = [self.values[term] for term in node.terms]
+                values = self._summands(node)
                 kept = self.costs is not None and node in self.multiplied
                 return self._marked(node, self.arrays.add(values, node.shape, self.hints[node], kept))
             case Map():
@@ -132,6 +139,20 @@ class Lowering:
         if node.ndim == 2 and SWAP in node.symmetries and len(value.terms) == 1 and value.terms[0].is_plain:
             self.operations.symmetric.add(value.terms[0].core.operation)
         return value
+
+    def _summands(self, node: Add) -> list[Value]:
+        """The values that a sum is of: those of its terms, and of sums that are parts of it and are arrays anyway."""
+        if node not in self.parts or not all(self._is_array(part.node) for part in self.parts[node].sums):
+            return [self.values[term] for term in node.terms]
+        values = []
+        for factor, part, axes in self.parts[node].sums:
+            coefficient, tensor = self.arrays.tensor(self.values[part])
+            values.append(self.arrays.value(tensor, part.shape, coefficient).scaled(factor, axes))
+        return [*values, *(self.values[term] for term in self.parts[node].rest)]
+
+    def _is_array(self, node: Expr) -> bool:
+        """Whether a value is one array, or such with some entries added at their places."""
+        return any(x.is_plain and len(x.core.labels) == node.ndim for x in self.values[node].terms)
 
     def _constant(self, node: Constant) -> Operation:
         match node.value:
@@ -342,6 +363,15 @@ class Lowering:
         if _is_placing(operand):
             return True
         return operand.ndim > 2 and self.uses[operand] == 1 and len(node.operands) > 1
+
+
+def _with_parts_first(outputs: Sequence[Expr], parts: Mapping[Expr, Parts]) -> list[Expr]:
+    """All nodes in an order in which sums come after those that are parts of them."""
+
+    def below(node: Expr) -> list[Expr]:
+        return [*(part.node for part in parts[node].sums), *node.children] if node in parts else [*node.children]
+
+    return post_order(map(plain, outputs), below)
 
 
 def _renamed(term: Term, labels: Labels, sizes: dict[int, Size]) -> tuple[Tensor, Maps]:

@@ -143,3 +143,28 @@ def _entries(x: Operation) -> np.ndarray:
         case "flat", shape:
             return np.ravel_multi_index(np.broadcast_arrays(*given), shape).ravel()
     raise AssertionError(f"no places: {x.op}")
+
+
+def grid(index: Index, length: Size, sizes: Mapping[int, Size]) -> list[tuple[int, Index]] | None:
+    """Places of several labels along an axis as a block of a grid that the axis is, row by row: the sizes of the grid,
+    and the places along each of its axes. None if they are no such block.
+
+    >>> grid(Index(5, ((0, 4), (1, 1))), 12, {0: 2, 1: 2})
+    [(3, Index(offset=1, strides=((0, 1),), table=None)), (4, Index(offset=1, strides=((1, 1),), table=None))]
+    """
+    steps = [(stride, label) for label, stride in index.strides if isinstance(stride, int) and stride > 0]
+    counts = [length, index.offset, *(sizes[label] for _, label in steps)]
+    if index.table is not None or len(steps) < max(2, len(index.strides)):
+        return None
+    if not all(isinstance(count, int) for count in counts):
+        return None
+    found, rest, whole = [], int(index.offset), int(length)
+    for stride, label in sorted(steps, reverse=True):
+        if whole % stride:
+            return None
+        first, rest = divmod(rest, stride)
+        if first + int(sizes[label]) > whole // stride:
+            return None
+        found.append((whole // stride, Index(first, ((label, 1),))))
+        whole = stride
+    return found if whole == 1 else [*found, (whole, Index(rest))]

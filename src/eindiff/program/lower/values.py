@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 
 from eindiff.core import sizes as sz
+from eindiff.core.coefficients import ratio
 from eindiff.core.labels import Labels, first_appearance, subscripts
+from eindiff.core.networks import new_label
 from eindiff.core.nodes import Number, number
 from eindiff.core.sizes import Shape, Size
 from eindiff.program.lower.indexing import WHOLE, Indexing
-from eindiff.program.lower.places import Axis, labels_of, renamed
+from eindiff.program.lower.places import Axis, Index, grid, labels_of, renamed
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.operations import Assignment, Cut, Operation, Operations
@@ -208,7 +210,8 @@ class Arrays:
                 parts.append((term.coefficient, self._with_units(term, value.shape)))
             elif not term.is_plain:
                 placed.append(term)
-        result = self.operations.plus(parts) if parts else None
+        tiles, placed = self._tiled(placed, value.shape)
+        result = self.operations.plus([*parts, *tiles]) if parts or tiles else None
         for term in placed:
             result = self._put(term, value.shape, result)
         assert result is not None
@@ -228,6 +231,9 @@ class Arrays:
 
     def _put(self, term: Term, shape: Shape, base: Operation | None) -> Operation:
         """A term at places that are slices or arrays of indices, added to what is there."""
+        blocks = [None if isinstance(x, int) else grid(x, n, term.sizes) for x, n in zip(term.axes, shape, strict=True)]
+        if any(blocks):
+            return self._put_block(term, blocks, shape, base)
         cuts, order, places = self._target(term, shape)
         if not cuts and not places:
             places = [self.indexing.array_of(axis, order, term.sizes) for axis in term.axes]
@@ -235,6 +241,53 @@ class Arrays:
         operands = [core, *places] if base is None else [core, *places, base]
         parameters = (shape, cuts, base is not None)
         return self.operations.make("put", operands, parameters, shape=shape, work=sz.product(shape))
+
+    def _put_block(
+        self, term: Term, blocks: Sequence[list[tuple[int, Index]] | None], shape: Shape, base: Operation | None
+    ) -> Operation:
+        """A term at blocks of grids that axes are row by row: at slices of the reshaped array."""
+        axes: list[Axis] = []
+        grown: list[Size] = []
+        for axis, size, block in zip(term.axes, shape, blocks, strict=True):
+            axes += [axis] if block is None else [index for _, index in block]
+            grown += [size] if block is None else [length for length, _ in block]
+        labels = [x for axis in axes for x in labels_of(axis)]
+        injective = term.injective or len(set(labels)) == len(labels)  # of a block no two entries go to one place
+        below = base and self._reshaped(base, tuple(grown))
+        placed = replace(term, axes=tuple(axes), injective=injective)
+        return self._reshaped(self._put(placed, tuple(grown), below), shape)
+
+    def _reshaped(self, x: Operation, shape: Shape) -> Operation:
+        """An array in another shape; only the last one of several counts."""
+        if x.op == "reshape":
+            [x] = x.operands
+        return x if x.shape == shape else self.operations.make("reshape", [x], shape, shape=shape)
+
+    def _tiled(
+        self, terms: Sequence[Term], shape: Shape
+    ) -> tuple[list[tuple[Number, Operation]], list[Term]]:
+        """Groups of terms that lie side by side and together fill an axis, as what `roll` makes, each as one array;
+        and the terms that are left."""
+        found, left = [], list(terms)
+        for axis, size in enumerate(shape):
+            pieces = [(start, term) for term in left if (start := _start_of(term, axis)) is not None]
+            while (row := _row(pieces, axis, size)) is not None:
+                pieces = [piece for piece in pieces if piece not in row]
+                left = [term for term in left if all(term is not other for _, other in row)]
+                factor = row[0][1].coefficient
+                if any(term.coefficient != factor for _, term in row):
+                    factor = 1
+                arrays = [self._piece(replace(x, coefficient=ratio(x.coefficient, factor)), axis) for _, x in row]
+                found.append((factor, self.operations.make("concatenate", arrays, (axis,), shape=shape)))
+        return found, left
+
+    def _piece(self, term: Term, axis: int) -> Operation:
+        """A term that lies at some entries of an axis as an array of these alone."""
+        sizes, index = dict(term.sizes), term.axes[axis]
+        label = new_label(sizes, 1) if not labels_of(index) else labels_of(index)[0]
+        axes = (*term.axes[:axis], label, *term.axes[axis + 1 :])
+        shape = tuple([sizes[x] for x in axes if isinstance(x, int)])
+        return self.array(Value((replace(term, axes=axes, sizes=sizes),), shape))
 
     def _concatenated(self, value: Value) -> Operation | None:
         """Terms that lie side by side along one axis and together fill it."""
@@ -319,6 +372,33 @@ def _start_along(term: Term, along: int) -> Size | None:
     if isinstance(index, int) or index.table is not None or not len(term.axes) == len(labels) == len(set(labels)):
         return None
     return index.offset if index.strides[0][1] == 1 else None
+
+
+def _start_of(term: Term, along: int) -> int | None:
+    """Where a term begins along one axis, if that is known and it has labels of their own on all others."""
+    index, others = term.axes[along], [axis for k, axis in enumerate(term.axes) if k != along]
+    if isinstance(index, int) or index.table is not None or not term.injective:
+        return None
+    if not all(isinstance(axis, int) for axis in others):
+        return None
+    labels = [*others, *labels_of(index)]
+    fits = len(set(labels)) == len(labels) and [stride for _, stride in index.strides] in ([], [1])
+    return index.offset if fits and isinstance(index.offset, int) else None
+
+
+def _row(pieces: Sequence[tuple[int, Term]], axis: int, size: Size) -> list[tuple[int, Term]] | None:
+    """Several pieces, one beside the other, from the beginning of an axis to its end."""
+    rows: list[tuple[int, list[tuple[int, Term]]]] = [(0, [])]
+    while rows:
+        end, row = rows.pop()
+        if end == size and len(row) > 1:
+            return row
+        for start, term in pieces:
+            labels = labels_of(term.axes[axis])
+            length = term.sizes[labels[0]] if labels else 1
+            if start == end and isinstance(length, int) and length:
+                rows.append((end + length, [*row, (start, term)]))
+    return None
 
 
 def _is_within(labels: Labels, order: Labels) -> bool:

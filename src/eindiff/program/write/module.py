@@ -188,7 +188,10 @@ class Module:
         """The operations of least predicted time, among those of a few forms of the expressions."""
 
         def lowered(exprs: Sequence[Expr]) -> tuple[float, list[Operation]]:
-            operations = Operations(single=single, functional=target.functional, slices_backward=target.slices_backward)
+            operations = Operations(
+                single=single, functional=target.functional, slices_backward=target.slices_backward,
+                compiled=target.compiled, shares_sums=True,
+            )  # fmt: skip
             found = tidy(operations, Lowering(operations, costs, strategy, exact).run(exprs))
             found = found if target.functional else factorize(operations, found, costs)
             return costs.total(found), found
