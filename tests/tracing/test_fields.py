@@ -103,3 +103,63 @@ def test_expressions() -> None:
         expected = {0: 6.0, 1: 12.0, 2: 6.0, 3: 0.0}[i + j + k]  # at ones
         found = ed.evaluate(ed.operator(f, x, chosen), {"x": np.ones(2)})
         assert float(found) == expected
+
+
+# Second derivatives in one forward sweep, against traces of Hessians
+
+
+def attention(x):
+    """Points that look at each other, with layers, a norm and a power of two functions."""
+    h = jnp.tanh(x @ W.T)
+    weights = jax.nn.softmax(h @ V @ h.T / 2, -1)
+    h = h + jnp.tanh(weights @ h @ V)
+    h = h / jnp.sqrt(jnp.mean(h**2, -1, keepdims=True) + 0.1)
+    return jnp.sum((1.5 + jnp.sin(h[:, 0])) ** h[:, 1]) + jnp.linalg.norm(h) * jax.nn.logsumexp(h)
+
+
+SYSTEMS = RNG.normal(size=(2, 4, 3))
+M = RNG.normal(size=(4, 3, 4, 3))
+
+
+def test_points_with_several_axes_and_weights() -> None:
+    hessian = jax.hessian(attention)
+    for x in SYSTEMS:
+        np.testing.assert_allclose(ej.laplacian(attention)(x), jnp.einsum("ijij->", hessian(x)), rtol=1e-9)
+        np.testing.assert_allclose(ej.operator(attention, M)(x), jnp.einsum("ijkl,ijkl->", hessian(x), M), rtol=1e-9)
+    together = ej.laplacian(jax.vmap(attention), batch=1)(SYSTEMS)
+    np.testing.assert_allclose(together, jnp.einsum("bijij->b", jax.vmap(hessian)(SYSTEMS)), rtol=1e-9)
+    weighted = ej.operator(jax.vmap(attention), M, batch=1)(SYSTEMS)
+    np.testing.assert_allclose(weighted, jnp.einsum("bijkl,ijkl->b", jax.vmap(hessian)(SYSTEMS), M), rtol=1e-9)
+
+
+def test_points_that_meet_in_a_batch() -> None:
+    """Values of the whole batch in that of each point: only its own point moves."""
+
+    def f(x):
+        centre = x.mean(0)
+        return jnp.sum(jnp.tanh(x - centre) ** 3, -1) * jnp.exp(centre @ centre)
+
+    full = jax.hessian(f)(POINTS)
+    np.testing.assert_allclose(ej.laplacian(f, batch=1)(POINTS), jnp.einsum("aaiai->a", full), rtol=1e-9)
+
+
+def test_what_has_kinks_or_spectra() -> None:
+    f = ed.parse("sum(abs(A*x).^3 .* sign(B*x)) + logdet(A + x*x')", "A(3,3); B(3,3); x(3)")
+    arrays = {"A": np.eye(3) + 0.1 * C[0] @ C[0].T, "B": C[1], "x": POINTS[0]}
+    trace = np.trace(ed.evaluate(ed.hessian(f, "x"), arrays))
+    np.testing.assert_allclose(ed.evaluate(ed.laplacian(f, "x"), arrays), trace, rtol=1e-9)
+
+
+def test_a_network_needs_few_products() -> None:
+    """Those of its derivatives, layer by layer: a third of what a derivative of the gradient needs."""
+    layers = [RNG.normal(size=(64, 64)).astype(np.float32) for _ in range(3)]
+    first = RNG.normal(size=(10, 64)).astype(np.float32)
+
+    def deep(x):
+        h = jnp.tanh(x @ first)
+        for layer in layers:
+            h = jnp.tanh(h @ layer)
+        return h.sum(-1)
+
+    plan = ej.laplacian(deep, batch=1).lower(np.zeros((256, 10), np.float32)).plan
+    assert plan.flops < 1.3 * 3 * (2 * 256 * 10 * 64 * 64)

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from eindiff.calculus.contracted import jvp
-from eindiff.calculus.derive import derivative, find_variable
+from eindiff.calculus.derive import derivative, find_variable, finished
+from eindiff.calculus.second_order import SecondOrder
 from eindiff.core import construct
 from eindiff.core.construct import einsum
 from eindiff.core.derivation import hiding
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.networks import Factor
-from eindiff.core.nodes import Expr, expression
+from eindiff.core.nodes import Expr, expression, plain
 
 
 def laplacian(f: Expr, x: Expr | str, batch: int = 0) -> Expr:
@@ -198,6 +199,8 @@ def _contracted(f: Expr, x: Expr | str, order: int, weights: Expr | None, batch:
     """The derivative of some order at pairwise equal axes, or weighted by a tensor of them."""
     x = find_variable(expression(f), x)
     labels = _Labels(f, x, batch)
+    if order == 2 and not x.symmetries and (found := SecondOrder(x, weights, batch).of(plain(f))) is not None:
+        return labels.taken(finished([found])[0], [()], labels.result)
     if weights is None:
         same = labels.point()
         return labels.taken(derivative(f, *[x] * order), [same] * order, labels.result)

@@ -2,7 +2,7 @@
 
 from eindiff.program.backends.backend import Backend
 from eindiff.program.backends.helpers import helpers_of
-from eindiff.program.backends.words import FUNCTIONS, NUMPY, places, reshaped, words_of
+from eindiff.program.backends.words import FUNCTIONS, NUMPY, inner_or_einsum, places, reshaped, slots, words_of
 
 LOGSUMEXP = '''
 def logsumexp(x, axis=-1):
@@ -23,6 +23,7 @@ BACKEND = Backend(
     },
     words={
         **words_of("jnp."),
+        "einsum": lambda x, s: inner_or_einsum(x, s, f'jnp.einsum("{x.parameters[0]}", {slots(x)})'),
         "table": lambda x, s: f"np.asarray({places(x, s)}){reshaped(x)}",
         "range": lambda x, s: f"np.arange({s.size(x.parameters[0])}{s.integers})",  # known while a program is traced
         "repeat": NUMPY["broadcast"],

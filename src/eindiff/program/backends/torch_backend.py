@@ -58,7 +58,7 @@ BACKEND = Backend(
         "integers": "{0}.long()",
         "concatenate": lambda x, s: f"torch.cat([{slots(x)}]{words.along(x.parameters[0] or None, 'dim')})",
         "inner": "inner({0}, {1})",
-        "einsum": lambda x, s: f'torch.einsum("{x.parameters[0]}", {slots(x)})',
+        "einsum": lambda x, s: words.inner_or_einsum(x, s, f'torch.einsum("{x.parameters[0]}", {slots(x)})'),
         "solve": lambda x, s: words.solve(x, "torch.linalg.solve({0}, {1})"),
     },
     functions={

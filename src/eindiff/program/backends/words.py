@@ -100,6 +100,16 @@ def _einsum(x: Operation, s: Spelling) -> str:
     return f'{s.np}einsum("{subscripts}", {slots(x)}{", optimize=True" if optimized else ""})'
 
 
+def inner_or_einsum(x: Operation, s: Spelling, einsum: str) -> str:
+    """Sums of products of entries, which compilers fuse and which need no order of axes, as these; else einsum."""
+    inputs, _, output = x.parameters[0].partition("->")
+    one, _, two = inputs.partition(",")
+    if s.reading or one != two or "".join([label for label in one if label in output]) != output:
+        return einsum
+    axes = tuple([axis for axis, label in enumerate(one) if label not in output])
+    return f"{s.np}multiply({{0}}, {{1}}).sum({axes_text(axes)})"
+
+
 def _fill(x: Operation, s: Spelling) -> str:
     """Statements that make `{out}`."""
     dense, shape, assignments = x.parameters
