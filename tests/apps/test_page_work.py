@@ -218,3 +218,22 @@ def test_no_formula_is_wider_than_the_page(visits: Callable[..., Visit], width: 
     visit.go()
     assert visit.page.evaluate(WIDE) == []
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+# Readings that are in doubt
+
+
+def test_what_may_have_been_meant_is_offered(visit: Visit) -> None:
+    visit.go()
+    visit.page.locator("#expression").fill("x*y")
+    choices = visit.page.locator("#problem .choice")
+    expect(choices).to_have_text(["x'*y", "x.*y", "x*y'", "x vector, y scalar"])
+    choices.first.click()
+    visit.settled()
+    expect(visit.page.locator("#expression")).to_have_value("x'*y")
+    assert visit.results() == {"x": "y"}
+    visit.page.locator("#expression").fill("X*W + b")
+    choices.get_by_text("b matrix").click()
+    visit.settled()
+    expect(visit.page.locator("#declarations")).to_have_value("b matrix")
+    expect(visit.page.locator("#problem")).to_be_empty()

@@ -54,6 +54,7 @@ softmax | exp(x)/sum(exp(x)), of a vector or along an axis. | y'*log(softmax(W*x
 logsumexp | log(sum(exp(x))), of all entries or along axes: a smooth maximum. | logsumexp(W*x) - y'*(W*x)
 log_weighted_sum | log(sum(w .* exp(x))): logsumexp with weights. | log_weighted_sum(x, w)
 weighted_softmax | w.*exp(x)/sum(w.*exp(x)): softmax with weights. | y'*weighted_softmax(x, w)
+stop_gradient | x, whose derivative is 0. | x'*stop_gradient(x)
 step | 1 where an entry is positive, else 0. | step(x)'*y
 maximum | The larger of two, entry by entry; max(0, x) says the same. | sum(maximum(0, 1 - y.*(X*w)))
 minimum | The smaller of two, entry by entry. | sum(minimum(x, y))
@@ -74,6 +75,7 @@ Sums and norms
 sum | The sum of all entries, or along axes, which count from 0. | sum(A*x)
 mean | The mean of all entries, or along axes. | mean(A*x)
 prod | The product of all entries, or along axes. | prod(x)
+prod_except | The product of all other entries, for each entry; with 2, for each pair. | sum(prod_except(x))
 max | The largest entry, of all or along axes. | max(A*x)
 min | The smallest entry, of all or along axes. | min(A*x)
 cumsum | The sums of the first entries along an axis. | y'*cumsum(x)
@@ -84,7 +86,7 @@ norminf | The largest absolute value of all entries. | norminf(A*x - b)
 sumsq | The sum of the squares of all entries. | sumsq(A*x - b)
 inner | The inner product: the sum of the products of entries, of two of one shape. | inner(A, X)
 dot | The inner product of vectors, else the product of matrices, as in NumPy. | dot(x, y)
-argmax | 1 at the largest entry, 0 elsewhere; equal ones share it. | y'*argmax(x)
+at_max | 1 at the largest entry, 0 elsewhere; equal ones share it: the derivative of max. | y'*at_max(x)
 
 Matrices
 tr | The trace: the sum of the diagonal entries. | tr(A*X)
@@ -120,6 +122,9 @@ outer | The outer product: x*y' for vectors. | tr(A*outer(x, y))
 concatenate | One below the other, or along the axis that is given. | norm2(concatenate(x, y))^2
 stack | Along a new axis, the first or the one that is given. | norm2(stack(x, y))^2
 einsum | Products and sums of tensors, a letter an axis: summed if not behind ->. | einsum("ij,j,i->", A, x, y)
+tril | The lower triangle of a matrix, with the diagonal; zeros above. | norm2(tril(A))^2
+triu | The upper triangle of a matrix, with the diagonal; zeros below. | norm2(triu(A))^2
+arange | Places that are counted through, in an index. | sum(x[2*arange(3) + 1])
 
 Constants
 vector | A vector whose entries are all the same, as long as its use asks for. | sum(log(exp(x) + vector(1)))
@@ -127,20 +132,10 @@ matrix | A matrix whose entries are all the same, as large as its use asks for. 
 ones | Ones of the given sizes. | ones(n)'*(A*x)
 zeros | Zeros of the given sizes. | norm2(x - zeros(n))^2
 eye | The identity; its size is found from its use, if it is not given. | logdet(K + c*eye)
-lower | The lower triangle of ones of size n: lower(n)*x is cumsum(x). | y'*(lower(n)*x)
-onehot | A 1 in each column, in the row that is listed: its transpose picks entries. | sum(onehot([0, 2], 3)'*x)
-size | A size as a number. | ones(n)'*x/size(n)
+size | How many entries there are, of all or along an axis. | norm2(X*w - y)^2/size(y)
 
 In derivatives
 bars | What |x| says: the absolute value, or the determinant of a matrix. | sum(|x|)
-stopped | x, whose derivative is 0. | x'*stopped(x)
-winner | 1 where x > y, 1/2 where they are equal, else 0: the derivative of maximum. | winner(x, y)'*x
-inverse_or_zero | 1/x, and 0 where x is 0: in derivatives of norms. | sum(inverse_or_zero(x))
-simple | 1 for each eigenvalue, NaN for those that equal another: these have no derivative. | sum(simple(x))
-gaps | The differences of all pairs of eigenvalues; NaN for equal ones. | sum(gaps(x))
-nonzero | 1 for each singular value, NaN for those that are 0. | sum(nonzero(x))
-nonzero_pairs | The sums of all pairs of singular values; NaN where one is 0. | sum(nonzero_pairs(x))
-indexmap | 1 where k = offset + strides*inputs, else 0: slices and shifts. | x'*indexmap(5, [3], 1, [1])*y
 """
 
 _WRITING = """

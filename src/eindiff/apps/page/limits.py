@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 LONGEST_EXPRESSION = 2000  # characters
+LONGEST_DOUBT = 300  # characters of an expression that is tried in other ways
 LONGEST_DECLARATIONS = 2000
 LONGEST_NAME = 80
 LONGEST_BODY = 128_000  # bytes of a request: room for the longest texts, every character escaped

@@ -366,6 +366,14 @@ class Health(BaseModel):
     waiting: int = Field(description="Requests that wait for one.")
 
 
+class Choice(BaseModel):
+    """What may have been meant; it can be read."""
+
+    label: str = Field(description="The part of the expression as it would be, or the kinds of names: `x vector`.")
+    expression: str
+    declarations: str
+
+
 class Problem(BaseModel):
     """Why there is no answer. Status 422 for what is asked, 413 for its length, 504 for time, 503 and 429 if busy."""
 
@@ -377,6 +385,7 @@ class Problem(BaseModel):
     column: int | None = Field(None, description="Column in that line, from 1, in characters.")
     hint: str = Field("", description="What to try instead; may be empty.")
     limit: float | None = Field(None, description="The seconds that a request may take, if it took longer.")
+    choices: list[Choice] = Field(default_factory=list, description="What may have been meant, the likeliest first.")
     variables: list[VariableData] = Field(
         default_factory=list,
         description="The variables of an expression that reads well but does not fit together, so that their kinds can "

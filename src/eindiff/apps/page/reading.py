@@ -13,6 +13,7 @@ from math import comb
 from typing import Any
 
 from eindiff.apps.page import limits
+from eindiff.apps.page.choices import Doubt
 from eindiff.core.errors import EindiffError, shape_text, shape_words
 from eindiff.core.nodes import topological, variables
 from eindiff.text import question as questions
@@ -41,16 +42,20 @@ class ProblemError(EindiffError):
 
 def located(error: ParseError, text: str, field: str) -> ProblemError:
     """An error with its place in a text, in the units that browsers count in."""
-    lines = text.split("\n")
-    start = sum(len(line) + 1 for line in lines[: error.line - 1]) + error.column - 1
-    marks = str(error).rsplit("\n", 1)[-1].strip()
-    end = min(start + max(1, len(marks)), len(text))
+    start = _place(error, text)
+    end = min(start + max(1, error.width), len(text))
     message, _, hint = error.problem.partition("; did you mean ")
     hint = f"did you mean {hint}" if hint else ""
     return ProblemError(
         message, field, start=_units(text[:start]), end=_units(text[:end]), line=error.line, column=error.column,
         hint=hint,
     )  # fmt: skip
+
+
+def _place(error: ParseError, text: str) -> int:
+    """Where in a text an error is, in characters."""
+    lines = text.split("\n")
+    return sum(len(line) + 1 for line in lines[: error.line - 1]) + error.column - 1
 
 
 def _units(text: str) -> int:
@@ -77,7 +82,11 @@ def reading(ask: Mapping[str, Any]) -> Answer:
         result = questions.read(text, known, Question(tuple(ask.get("wrt", ())), declarations, **options))
     except ParseError as error:
         problem = located(error, text, "expression")
-        problem.problem["variables"] = unfitting(text, known)
+        problem.problem["variables"] = found = unfitting(text, known)
+        if len(text) <= limits.LONGEST_DOUBT:
+            start = _place(error, text)
+            doubt = Doubt(text, declarations, known, [v["name"] for v in found], error, start, start + error.width)
+            problem.problem["choices"] = doubt.choices()
         raise problem from None
     if (count := len(topological([result.function]))) > limits.MOST_NODES:
         raise ProblemError(f"the expression has {count} parts; the most here is {limits.MOST_NODES}", "expression")

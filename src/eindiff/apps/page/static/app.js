@@ -47,13 +47,19 @@ async function derive() {
   }
 }
 
-/** Buttons for what may help: less work after the limit, or the same again. */
+/** A button for something that may have been meant. */
+function taking({ label, expression, declarations }) {
+  return button(label, () => change({ expression, declarations }), { class: "quiet choice" });
+}
+
+/** Buttons for what may help: what was meant, less work after the limit, or the same again. */
 function helping(error, state) {
   const several = state.wrt.length !== 1 ? derived?.by ?? [] : [];
   const less = [
     ...(state.order > 1 ? [button("First derivative", () => change({ order: 1 }))] : []),
     ...(several.length > 1 ? [button(`Only by ${several[0]}`, () => change({ wrt: [several[0]] }))] : []),
   ];
+  if (error.choices?.length) return error.choices.map((choice) => taking(choice));
   if (error.status === 504) return less;
   if (error.status === STOPPED) return [button("Try again", derive), ...less];
   return [];

@@ -16,7 +16,7 @@ const HOW = { declared: "declared", use: "by its use", name: "by its name" };
 function chosen() {
   const names = variables.map((variable) => variable.name);
   const asked = differentiated.filter((name) => names.includes(name));
-  return asked.length ? asked : names;
+  return asked.length || differentiated.length ? asked : names;
 }
 
 /** Show chips for these variables, and which of them the derivative is `by`. What has the focus keeps it. */

@@ -49,7 +49,7 @@ export function showProblem(error, state, actions = []) {
   if (range) parts.push(excerpt(text, range));
   parts.push(h("p", { class: "message" }, error.message));
   if (error.hint) parts.push(h("p", { class: "hint" }, error.hint));
-  if (actions.length) parts.push(h("p", { class: "actions" }, ...actions));
+  if (actions.length) parts.push(h("p", { class: "actions" }, error.choices?.length ? "Did you mean " : null, ...actions));
   problem.replaceChildren(...parts);
   problem.classList.toggle("calm", error.status === STOPPED);
   byId("field").classList.toggle("wrong", error.field === "expression");
