@@ -195,7 +195,7 @@ def wanted(function: Expr, text: str, question: Question) -> list[tuple[Variable
         return [()]
     singles: list[tuple[Variable, ...]]
     if not question.variables:
-        singles = [(x,) for x in variables(function)]
+        singles = [(x,) for x in variables(function) if x.into is None]
         if not singles:
             raise EindiffError(f"{text.strip()} has no variables to differentiate by", "names")
     else:
