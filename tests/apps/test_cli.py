@@ -350,7 +350,7 @@ def test_choices_are_those_of_the_library() -> None:
     from eindiff.text.write.to_text import NOTATIONS, STYLES
 
     assert CHOICES["mode"] == MODES and CHOICES["layout"] == layout.LAYOUTS
-    assert CHOICES["notation"] == (*NOTATIONS, "latex") and CHOICES["style"] == ("auto", *STYLES)
+    assert CHOICES["notation"] == (*NOTATIONS, "kronecker", "latex") and CHOICES["style"] == ("auto", *STYLES)
     with pytest.raises(EindiffError, match="layout 'odd'"):
         layout.permutation(0, [1], "odd")
 

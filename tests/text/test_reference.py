@@ -24,5 +24,5 @@ def test_an_example_runs_and_uses_what_it_is_an_example_of(entry: Entry):
     assert entry.meaning.endswith(".") and len(entry.meaning) < 130
     function = ed.parse(entry.example)
     assert entry.name == "bars" or not entry.is_function or re.search(rf"\b{entry.name}\b", entry.example)
-    for x in ed.variables(function)[:1]:
+    for x in [x for x in ed.variables(function) if x.into is None][:1]:
         assert ed.derivative(function, x).shape == (*function.shape, *x.shape)

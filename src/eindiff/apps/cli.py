@@ -62,18 +62,19 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--order", type=_order, metavar="K", help="order of the derivative (1); 0 is the function itself")
     made.add_argument("--declare", default="", metavar="TEXT", help='as in "A(m,n); S(n,n) symmetric; x(n); c"')
     for name, text in {
-        "notation": "how the result is written: matrix (default), index, einsum, or latex (matrix as LaTeX)",
+        "notation": "how the result is written: matrix (default), index, einsum, kronecker or latex (matrix as LaTeX)",
         "style": "plain (parses back), unicode or latex; auto is unicode on a terminal and plain elsewhere",
         "mode": "how the chain rule is multiplied out",
         "layout": "order of the axes: mixed (default; function, then variables), numerator or denominator",
         "symmetric": "derivatives by symmetric variables: projected (default) or by the free entries",
-        "code": "a file that computes the function and its derivatives and, when run, checks itself",
+        "code": "a file for a library that computes the function and its derivatives; for numpy it checks itself",
     }.items():
         default = None if name == "code" else getattr(Question(), name)
         made.add_argument(f"--{name}", choices=CHOICES[name], default=default, help=text)
     made.add_argument("--steps", action="store_true", help="show the derivation step by step")
     made.add_argument("--check", action="store_true", help="compare with finite differences at a random point")
     made.add_argument("--graph", metavar="FILE", help="draw the expression DAG of the result to a .svg or .dot file")
+    made.add_argument("--width", type=_order, metavar="N", help="break lines at N columns; 0 does not (the terminal's)")
     made.add_argument("--json", action="store_true", help="everything for programs, one object an expression")
     made.add_argument("--version", action="version", version=f"eindiff {__version__}")
     return made

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from eindiff.apps.terminal import Screen, respond
 from eindiff.core.errors import EindiffError
-from eindiff.functions.elementwise import TABLE
 from eindiff.text.question import CHOICES, Question
 from eindiff.text.read.declarations import parse_declarations
+from eindiff.text.read.syntax import ALIASES
+from eindiff.text.reference import reference
 from eindiff.version import __version__
 
 MOST_HISTORY = 1000
@@ -24,15 +25,17 @@ Type an expression to get its derivative; with | after it, the variables: x'*A*x
   :by x y           the variables to differentiate by (none: all); x,y is a mixed partial derivative
   :declare TEXT     declare variables, as in A(m,n); S(n,n) symmetric; x(n)
   :order K          the order of the derivative
-  :notation NAME    matrix, index, einsum or latex
+  :notation NAME    matrix, index, einsum, kronecker or latex
   :style NAME       auto, plain, unicode or latex
   :layout NAME      mixed, numerator or denominator
   :symmetric NAME   projected or free
   :mode NAME        auto, reverse, forward or cross_country
+  :width N          break long lines at N columns; 0 does not
   :steps, :check    turn the derivation, or the check against finite differences, on and off
-  :code             NumPy code for the last expression
+  :code LIBRARY     code for the last expression, for numpy, jax, torch, tensorflow or cupy
   :graph FILE       draw the last result to a .svg or .dot file
-  :show, :help      the settings, or this text
+  :show             the settings
+  :help, :help NAME this text, or what a function means, with an example
   :reset            the settings as they were at the beginning
   :quit             leave (or Ctrl-D)"""
 
@@ -91,7 +94,7 @@ def with_history() -> Callable[[str], str]:
 
 def _completer() -> Callable[[str, int], str | None]:
     def complete(text: str, state: int) -> str | None:
-        words = [word for word in [*(f":{name}" for name in COMMANDS), *sorted(TABLE)] if word.startswith(text)]
+        words = [word for word in [*(f":{name}" for name in COMMANDS), *sorted(reference())] if word.startswith(text)]
         return words[state] if state < len(words) else None
 
     return complete
@@ -142,7 +145,10 @@ class Prompt:
             self.say("there is no expression yet")
             return
         text, variables = self.last
-        respond(text, replace(question, variables=variables), self.screen)
+        if respond(text, replace(question, variables=variables), self.screen) == 2:
+            settings = _changed(question, variables)
+            if settings:
+                self.say(f"with the settings {settings}; :reset takes them back")
 
     def command(self, name: str, rest: str) -> bool:
         """Do what a command says; gives whether to go on. The beginning of a name is enough."""
@@ -163,8 +169,31 @@ class Prompt:
 # Commands: each gets the prompt, its own name and what follows it, and gives what there is to say
 
 
+def _changed(question: Question, variables: tuple[str, ...]) -> str:
+    """The settings that may have to do with an error."""
+    plain = Question()
+    shown = [f":by {' '.join(variables)}"] * bool(variables and variables == question.variables)
+    for name in ("declare", "order", "layout", "symmetric", "mode"):
+        if getattr(question, name) != getattr(plain, name):
+            shown.append(f":{name} {getattr(question, name)}")
+    return ", ".join(shown)
+
+
 def _help(prompt: Prompt, name: str, rest: str) -> str:
-    return HELP
+    if not rest:
+        return HELP
+    known = reference()
+    wanted = ALIASES.get(rest, rest)
+    if wanted in known:
+        entry = known[wanted]
+        aliases = f"\n  also {', '.join(entry.aliases)}" if entry.aliases else ""
+        return f"{entry.usage}\n  {entry.meaning}\n  for example  {entry.example}{aliases}"
+    if rest.removeprefix(":") in COMMANDS:
+        return next(line.strip() for line in HELP.splitlines() if f":{rest.removeprefix(':')}" in line)
+    near = get_close_matches(rest, known, 3)
+    told = [name for name, entry in known.items() if rest.lower() in entry.meaning.lower()][:8]
+    found = " or ".join(dict.fromkeys([*near, *told]))
+    return f"there is no function {rest}" + (f"; see :help {found}" if found else "; :help lists the commands")
 
 
 def _show(prompt: Prompt, name: str, rest: str) -> str:
@@ -172,6 +201,7 @@ def _show(prompt: Prompt, name: str, rest: str) -> str:
         "by": " ".join(prompt.question.variables) or "all variables",
         "declare": prompt.question.declare or "nothing",
         "order": prompt.question.order if prompt.question.order is not None else 1,
+        "width": "that of the terminal" if prompt.question.width is None else prompt.question.width,
         **{key: getattr(prompt.question, key) for key in ("notation", "style", "layout", "symmetric", "mode")},
         **{key: "on" if getattr(prompt.question, key) else "off" for key in ("steps", "check")},
     }
@@ -180,7 +210,7 @@ def _show(prompt: Prompt, name: str, rest: str) -> str:
 
 def _by(prompt: Prompt, name: str, rest: str) -> str:
     prompt.question = replace(prompt.question, variables=tuple(rest.split()))
-    return ""
+    return f"by {rest or 'all variables'}"
 
 
 def _declare(prompt: Prompt, name: str, rest: str) -> str:
@@ -189,21 +219,21 @@ def _declare(prompt: Prompt, name: str, rest: str) -> str:
     except EindiffError as error:
         return str(error)
     prompt.question = replace(prompt.question, declare=rest)
-    return ""
+    return f"declared {rest or 'nothing'}"
 
 
-def _set_order(prompt: Prompt, name: str, rest: str) -> str:
+def _set_number(prompt: Prompt, name: str, rest: str) -> str:
     if not rest.isdecimal():
-        return f":order takes a whole number, not {rest!r}"
-    prompt.question = replace(prompt.question, order=int(rest))
-    return ""
+        return f":{name} takes a whole number, not {rest!r}"
+    prompt.question = replace(prompt.question, **{name: int(rest)})  # type: ignore[arg-type]
+    return f"{name} {rest}"
 
 
 def _choose(prompt: Prompt, name: str, rest: str) -> str:
     if rest not in CHOICES[name]:
         return f":{name} takes one of {', '.join(CHOICES[name])}"
     prompt.question = replace(prompt.question, **{name: rest})  # type: ignore[arg-type]
-    return ""
+    return f"{name} {rest}"
 
 
 def _turn(prompt: Prompt, name: str, rest: str) -> str:
@@ -215,7 +245,9 @@ def _turn(prompt: Prompt, name: str, rest: str) -> str:
 
 
 def _code(prompt: Prompt, name: str, rest: str) -> str:
-    prompt.answer(replace(prompt.question, code="numpy", steps=False))
+    if (rest or "numpy") not in CHOICES["code"]:
+        return f":code takes one of {', '.join(CHOICES['code'])}"
+    prompt.answer(replace(prompt.question, code=rest or "numpy", steps=False))
     return ""
 
 
@@ -228,11 +260,12 @@ def _graph(prompt: Prompt, name: str, rest: str) -> str:
 
 def _reset(prompt: Prompt, name: str, rest: str) -> str:
     prompt.question = prompt.first
-    return ""
+    return "settings as at the beginning"
 
 
 COMMANDS: dict[str, Callable[[Prompt, str, str], str]] = {
-    "help": _help, "by": _by, "declare": _declare, "order": _set_order, "notation": _choose, "style": _choose,
+    "help": _help, "by": _by, "declare": _declare, "order": _set_number, "width": _set_number, "notation": _choose,
+    "style": _choose,
     "layout": _choose, "symmetric": _choose, "mode": _choose, "steps": _turn, "check": _turn, "code": _code,
     "graph": _graph, "show": _show, "reset": _reset, "quit": _help,
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from math import isfinite
@@ -13,8 +14,11 @@ from eindiff.core.nodes import Expr
 from eindiff.text import steps
 from eindiff.text.layouts import as_row, describe
 from eindiff.text.question import KIND_OF_ORDER, Answer, Block, Question, answer
-from eindiff.text.write.to_text import STYLES, to_text
+from eindiff.text.write.to_text import STYLES, kronecker, to_text
+from eindiff.text.write.wrap import wrapped
 from eindiff.version import __version__
+
+_MARGIN = 16  # columns that the heads of lines take
 
 HOW = {"declared": "declared", "use": "from its use", "name": "by its name"}
 SYMMETRIC = {
@@ -37,6 +41,11 @@ class Screen:
         people = out.isatty()
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         return Screen(out, people, people and not plain)
+
+    @property
+    def columns(self) -> int:
+        """How wide it is."""
+        return shutil.get_terminal_size().columns
 
     def paint(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
@@ -80,14 +89,17 @@ def written(expr: Expr, question: Question, style: str, row: bool = False) -> st
 def _show_plain(result: Answer, screen: Screen) -> None:
     style = screen.style(result.question)
     if result.chapters:
-        print(steps.to_text(result.chapters, result.question.tree_notation, style) + "\n", file=screen.out)
+        print(steps.to_text(result.chapters, result.question.steps_notation, style) + "\n", file=screen.out)
     for block in result.blocks:
         head = f"{block.key}: " if len(result.blocks) > 1 else ""
-        print(head + written(block.arranged.expr, result.question, style, block.arranged.row), file=screen.out)
+        text = head + written(block.arranged.expr, result.question, style, block.arranged.row)
+        for line in _broken(text, style, result.question.width or 0):
+            print(line, file=screen.out)
 
 
 def _show_people(result: Answer, screen: Screen) -> None:
     question, style = result.question, screen.style(result.question)
+    columns = screen.columns if question.width is None else question.width
     function = written(result.function, question, style).replace("\n", "; ")
     rows = [("function", f"{result.name} = {function}"), ("shape", shape_text(result.function.shape))]
     rows += _lines("variables", _table(_variables(result)))
@@ -100,14 +112,23 @@ def _show_people(result: Answer, screen: Screen) -> None:
         heads.append(block.label("plain" if style == "plain" else "unicode", result.name))
         rows.append((heads[-1], screen.paint(block.arranged.shape, "2")))
         text = written(block.arranged.expr, question, style, block.arranged.row)
-        rows += [("", screen.paint(line, "1")) for line in text.split("\n")]
-    rows += _lines("steps", steps.to_text(result.chapters, question.tree_notation, style)) if result.chapters else []
+        rows += [("", screen.paint(line, "1")) for line in _broken(text, style, columns - _MARGIN)]
+        as_matrix = kronecker(block.arranged.expr) if question.notation == "matrix" else None
+        if as_matrix is not None and style != "latex" and len(other := as_matrix.text(style)) < len(text):
+            rows += [(head, line) for head, line in _lines("as a matrix", "\n".join(_broken(other, style, columns)))]
+    rows += _lines("steps", steps.to_text(result.chapters, question.steps_notation, style)) if result.chapters else []
     rows += _lines("check", str(result.check)) if result.check is not None else []
     rows += [("graph", question.graph)] if question.graph else []
     width = max(len(head) for head, _ in rows)
     for head, text in rows:
         painted = screen.paint(head, "1;36" if head in heads else "36") if head else ""
         print((painted + " " * (width - len(head) + 2) + text).rstrip(), file=screen.out)
+
+
+def _broken(text: str, style: str, width: int) -> list[str]:
+    """The lines of a formula, the long ones broken; LaTeX is for programs and stays in one."""
+    lines = text.split("\n")
+    return lines if style == "latex" or width <= 0 else [part for line in lines for part in wrapped(line, width)]
 
 
 def _lines(head: str, text: str) -> list[tuple[str, str]]:
@@ -156,7 +177,7 @@ def as_data(result: Answer) -> dict[str, Any]:
         "derivatives": [_block_data(block, result) for block in result.blocks],
     }
     if result.chapters:
-        data["steps"] = steps.as_data(result.chapters, question.tree_notation)
+        data["steps"] = steps.as_data(result.chapters, question.steps_notation)
     if result.check is not None:
         errors = {",".join(names): error if isfinite(error) else None for names, error in result.check.errors.items()}
         data["check"] = {"passed": result.check.passed, "tolerance": result.check.tolerance, "errors": errors}

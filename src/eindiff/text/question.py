@@ -31,17 +31,20 @@ from eindiff.text.read.reading import Reading
 from eindiff.text.read.source import Source
 from eindiff.text.steps import Chapter, derivation
 from eindiff.text.write.plain import SUPERSCRIPTS
-from eindiff.text.write.to_text import NOTATIONS, STYLES
+from eindiff.text.write.to_text import KRONECKER, NOTATIONS, STYLES
 
 KIND_OF_ORDER = {0: "scalar", 1: "vector", 2: "matrix"}  # of variables, by their order; the rest are tensors
 CHOICES = {
-    "notation": (*NOTATIONS, "latex"),
+    "notation": (*NOTATIONS, KRONECKER, "latex"),
     "style": ("auto", *STYLES),
     "mode": MODES,
     "layout": LAYOUTS,
     "symmetric": ("projected", "free"),
-    "code": ("numpy",),
+    "code": ("numpy", "jax", "torch", "tensorflow", "cupy"),
 }
+
+
+_TYPICAL = 100  # size of axes for which programs are made
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +64,17 @@ class Question:
     check: bool = False
     graph: str | None = None
     json: bool = False
+    width: int | None = None  # of lines; None: that of the terminal
 
     @property
     def tree_notation(self) -> str:
         """The notation without its style: LaTeX is matrix notation in another one."""
         return "matrix" if self.notation == "latex" else self.notation
+
+    @property
+    def steps_notation(self) -> str:
+        """The notation of the steps, in which a tensor stays a tensor."""
+        return "matrix" if self.notation == KRONECKER else self.tree_notation
 
     def derivative(self, function: Expr, by: Sequence[Variable]) -> Expr:
         """The derivative in the mode and with the convention asked for."""
@@ -195,7 +204,7 @@ def wanted(function: Expr, text: str, question: Question) -> list[tuple[Variable
         return [()]
     singles: list[tuple[Variable, ...]]
     if not question.variables:
-        singles = [(x,) for x in variables(function)]
+        singles = [(x,) for x in variables(function) if x.into is None]
         if not singles:
             raise EindiffError(f"{text.strip()} has no variables to differentiate by", "names")
     else:
@@ -265,7 +274,7 @@ def checked(result: Answer) -> Check:
 
 
 def _code(result: Answer) -> str:
-    """A file that computes the function and the derivatives, and checks itself."""
+    """A file that computes the function and the derivatives; with NumPy it checks itself."""
     from eindiff.program.write.source import to_script  # all that writes source is slow to load, and often not needed
 
     question = result.question
@@ -277,4 +286,10 @@ def _code(result: Answer) -> str:
         if question.symmetric != "projected" and any(x.symmetries for x in block.by):
             raise EindiffError("--code writes projected derivatives by symmetric variables, not free ones", "options")
     order = max(len(block.by) for block in result.blocks)
-    return to_script(result.function, result.by, order=order, mode=question.mode)
+    if question.code == "numpy":
+        return to_script(result.function, result.by, order=order, mode=question.mode)
+    from eindiff.program.write.library_script import library_script  # as above
+    from eindiff.program.write.script import Script
+
+    script = Script(result.function, result.by, order, "f", {}, question.mode, 0)
+    return library_script(script, dict.fromkeys(script.module.size_names, _TYPICAL), str(question.code))

@@ -86,7 +86,8 @@ norminf | The largest absolute value of all entries. | norminf(A*x - b)
 sumsq | The sum of the squares of all entries. | sumsq(A*x - b)
 inner | The inner product: the sum of the products of entries, of two of one shape. | inner(A, X)
 dot | The inner product of vectors, else the product of matrices, as in NumPy. | dot(x, y)
-at_max | 1 at the largest entry, 0 elsewhere; equal ones share it: the derivative of max. | y'*at_max(x)
+at_max | 1 at the largest entry, 0 elsewhere; equal ones share it. | y'*at_max(x)
+prod_except | The products of all entries but one; with 2, of all but two. | y'*prod_except(x)
 
 Matrices
 tr | The trace: the sum of the diagonal entries. | tr(A*X)
@@ -101,7 +102,7 @@ adj | The adjugate: det(A)*inv(A), which every square matrix has. | tr(adj(X))
 chol | The lower triangle L with L*L' = A, of a positive definite matrix. | sum(chol(A))
 diag | A diagonal matrix with the entries of a vector, or the diagonal of a matrix. | x'*diag(y)*x
 matrix_power | A multiplied by itself k times; A^k says the same. | tr(matrix_power(A, 3))
-expm | The exponential of a square matrix; exp is entry by entry. | tr(expm(A))
+expm | The exponential of a square matrix; expm(A, E) is its derivative in the direction E. | tr(expm(A))
 logm | The logarithm of a square matrix. | tr(A*logm(A))
 sqrtm | The square root of a square matrix. | tr(sqrtm(A))
 eigvals | The eigenvalues of a symmetric matrix, from small to large. | sum(exp(eigvals(S)))
@@ -132,10 +133,14 @@ matrix | A matrix whose entries are all the same, as large as its use asks for. 
 ones | Ones of the given sizes. | ones(n)'*(A*x)
 zeros | Zeros of the given sizes. | norm2(x - zeros(n))^2
 eye | The identity; its size is found from its use, if it is not given. | logdet(K + c*eye)
-size | How many entries there are, of all or along an axis. | norm2(X*w - y)^2/size(y)
+tril | The entries on and below the diagonal of a square matrix. | sum(tril(A))
+triu | The entries on and above the diagonal of a square matrix. | sum(triu(A))
+size | How many entries there are, in all or along an axis. | sum(x)/size(x)
+arange | Places in an index: x[2*arange(m)]; each arange is an axis of its own. | sum(x[arange(3) + 1])
 
 In derivatives
 bars | What |x| says: the absolute value, or the determinant of a matrix. | sum(|x|)
+stop_gradient | x, whose derivative is 0. | x'*stop_gradient(x)
 """
 
 _WRITING = """
@@ -147,6 +152,7 @@ A^2 | Powers: of scalars and of square matrices; .^ is entry by entry, A^(-1) th
 A*x + b | Scalars are added to each entry; so is a vector to what is as long. | norm2(A*x + b)
 ||x|| | Norms: ||x||_1, ||X||_F, ||X||_*; |x| is the absolute value. | ||A*x - b||^2 + λ*||x||_1
 x[i] | Entries, rows and slices count from 0; x[:-1] leaves the last out. | sum((x[1:] - x[:-1]).^2)
+u[g] | Entries at the places that an array of indices has: g(m) into n. | norm2(y - u[g])^2
 sum_over(i, ...) | A sum over an index, which counts from 1. | sum_over(i, (y[i] - w'*X[i])^2)
 x > 0 | 1 where it holds, else 0; also < >= <=. | sum((x > 0).*y)
 1/n | What is divided by, or is a usual name of a number, is one. | 1/n*norm2(X*w - y)^2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,33 +9,12 @@ from eindiff.apps.page.costs import typical_sizes
 from eindiff.apps.page.formulas import formula
 from eindiff.apps.page.reading import derivatives
 from eindiff.core.nodes import Expr, variables
+from eindiff.program.write.library_script import library_script
 from eindiff.program.write.module import Module
-from eindiff.program.write.script import RESERVED, Script
+from eindiff.program.write.script import Script
 from eindiff.text.layouts import changes
 from eindiff.text.question import Answer, Block
 from eindiff.text.write.latex import name_latex
-
-CONVERTED = {
-    "torch": "torch.as_tensor(value, dtype=torch.float64)",
-    "jax": "jnp.asarray(value)",
-    "tensorflow": "tf.constant(value, dtype=tf.float64)",
-    "cupy": "cp.asarray(value)",
-}
-IMPORTS = {
-    "torch": ["import torch"],
-    "jax": ["import jax", "import jax.numpy as jnp"],
-    "tensorflow": ["import tensorflow as tf"],
-    "cupy": ["import cupy as cp"],
-}
-
-MAIN_PART = """
-
-if __name__ == "__main__":
-{recipe}
-    outputs = f(**{{name: {converted} for name, value in point.items()}}{sizes})
-    for label, output in zip({labels}, {outputs}, strict=True):
-        print(label, tuple(output.shape))
-"""
 
 
 def written(ask: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,7 +27,8 @@ def written(ask: Mapping[str, Any]) -> dict[str, Any]:
     if _is_usual(result):
         order = max(len(block.by) for block in result.blocks)
         script = Script(result.function, result.by, order, "f", {}, result.question.mode, 0)
-        text = script.source() if library == "numpy" else _module(script, library)
+        sizes = typical_sizes(script.module.size_names)
+        text = script.source() if library == "numpy" else library_script(script, sizes, library)
     else:
         text = _plain(_outputs(result), library)
     return {"library": library, "language": "python", "filename": f"derivative_{library}.py", "code": text}
@@ -77,26 +56,6 @@ def _plain(outputs: dict[str, Expr], library: str) -> str:
     if library == "numpy":
         return module.source()
     return module.program(typical_sizes(module.size_names), library=library).source
-
-
-def _module(script: Script, library: str) -> str:
-    """A module with the function, and a call of it at the point that a script for NumPy would be checked at."""
-    recipe = "\n".join(f"    {line}" for line in script.recipe())
-    module = Module(script.outputs, "f", RESERVED)  # so its names are those of the script
-    source = module.program(typical_sizes(module.size_names), library=library).source
-    lines = source.splitlines()
-    own = [line for line in lines if line.startswith("import ")]
-    kept = "\n".join(line for line in lines if not line.startswith("import ") and line != "pass").strip()
-    imports = sorted({*own, *IMPORTS[library], "import numpy as np"}, key=lambda line: line.split()[1])
-    imports += ["", 'jax.config.update("jax_enable_x64", True)'] if library == "jax" else []
-    main = MAIN_PART.format(
-        recipe=recipe,
-        converted=CONVERTED[library],
-        sizes="".join(f", {name}={name}" for name in (module.names.sizes[size] for size in module.unseen)),
-        labels=json.dumps(list(script.outputs), ensure_ascii=False),
-        outputs="outputs" if len(script.outputs) > 1 else "[outputs]",
-    )
-    return "\n".join(imports) + "\n\n\n" + kept + "\n" + main
 
 
 def _latex(result: Answer) -> str:

@@ -126,7 +126,7 @@ class Script:
             if self._is_inside(point):
                 return lines
         names = self.module.names.variables
-        rows = [f'    "{names[k]}": np.array({array_text(np.asarray(array).tolist())}),' for k, array in found.items()]
+        rows = [f'    "{names[k]}": np.array({_listed(np.asarray(array))}),' for k, array in found.items()]
         return [*self._size_lines(), "point = {", *rows, "}"]
 
     def _is_inside(self, point: Mapping[str, Any]) -> bool:
@@ -148,6 +148,9 @@ class Script:
         for v in self.module.inputs:
             name = self.module.names.variables[v.name]
             sizes = [self.module.names.size(size) for size in v.shape]
+            if v.into is not None:
+                rows.append(f'    "{name}": {_places_text(sizes, self.module.names.size(v.into))},')
+                continue
             text = _sample_text(v, sizes, kind)
             entry, square = f'point["{name}"]', len(sizes) == 2 and sizes[0] == sizes[1]
             free = "orthogonal" not in v.properties
@@ -159,6 +162,16 @@ class Script:
                 text += f" + 2 * np.eye({sizes[0]})"  # away from singular matrices
             rows.append(f'    "{name}": {text},')
         return [f"rng = np.random.default_rng({self.seed})", *self._size_lines(), "point = {", *rows, "}", *after]
+
+
+def _listed(array: np.ndarray) -> str:
+    """The entries of an array; indices are whole numbers."""
+    return str(array.tolist()) if array.dtype.kind == "i" else array_text(array.tolist())
+
+
+def _places_text(sizes: Sequence[str], into: str) -> str:
+    """Random indices of an axis."""
+    return f"rng.integers({into}, size=({', '.join(sizes)}{',' if len(sizes) == 1 else ''}))"
 
 
 def _sample_text(v: Variable, sizes: Sequence[str], kind: int) -> str:

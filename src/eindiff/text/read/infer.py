@@ -351,8 +351,10 @@ class Inference(Shapes):
             self.fail(place, f"`{self.text(node)}`: {entry} is a vector of numbers; declare {into} for indices")
         if isinstance(entry, literals.Places):
             known_size = resolve(size)
-            if not isinstance(known_size, Unknown):
-                entry.of(known_size)
+            try:
+                _ = None if isinstance(known_size, Unknown) else entry.of(known_size)
+            except EindiffError as error:
+                self.fail(place, f"`{self.text(node)}`: {error.args[0].splitlines()[0]}")
             return list(entry.sizes)
         if isinstance(entry, list):
             shape: Type = Type(literals.array_shape(self.source, place))

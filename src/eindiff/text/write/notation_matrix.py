@@ -9,8 +9,9 @@ from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.construct import parts, power_parts
 from eindiff.core.index_relations import IndexMap, SizeOf
+from eindiff.core.labels import Labels
 from eindiff.core.networks import fresh_in, opened
-from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_index_map, number
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, Number, is_index_map, number
 from eindiff.core.sizes import Size
 from eindiff.functions.indexing import concatenate, kron, reshape
 from eindiff.functions.reductions import norm1
@@ -36,6 +37,13 @@ class MatrixNotation(EinsumNotation):
             return product([literal(coefficient), known])
         if (turned := self._turned_sum(node, sign)) is not None:
             return turned
+        value, network = self.network(node, output, sign)
+        return product([literal(value), network.tree()])
+
+    def network(self, node: Einsum, output: Labels, sign: int) -> tuple[Number, FactorNetwork]:
+        """The factors of a product or a contraction, and the number in front."""
+        sizes = dict(enumerate(node.sizes))
+        coefficient = number(sign * node.coefficient)
         factors = sorted(flattened(node, sizes), key=lambda factor: (*self.before(factor[0]), factor[1]))
         network = FactorNetwork(output, sizes)
         value, variants = self.distribute_sign(coefficient, factors)
@@ -50,7 +58,7 @@ class MatrixNotation(EinsumNotation):
                 tops, bottoms = self.power_trees(base, exponent, False)
                 network.put(tops, labels)
                 network.put(bottoms, labels, below=True)
-        return product([literal(value), network.tree()])
+        return value, network
 
     def _turned_sum(self, node: Einsum, sign: int) -> Tree | None:
         """A sum of higher order with its axes in another order is the sum of its terms, each turned."""

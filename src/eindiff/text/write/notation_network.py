@@ -9,7 +9,7 @@ left, where a tensor of order three or more is involved, is an `einsum` of what 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from eindiff.core.index_relations import IndexMap
@@ -85,13 +85,31 @@ class FactorNetwork:
 
     def tree(self) -> Tree:
         """Matrix algebra for all that can be, and an einsum of the rest."""
+        return self.around(FactorNetwork._assemble)
+
+    def around(self, assemble: Callable[[FactorNetwork], Tree | None]) -> Tree:
+        """The scalars, and what is made of all that is left when summed labels are gone."""
         self._slice()
         while self._eliminate():
             pass
-        made = self._assemble()
+        made = assemble(self)
         tops = [made] if made is not None else []
         above = product([*_powers(self.scalars.tops), *tops]) if self.scalars.tops or tops else literal(1)
         return quotient(above, product(_powers(self.scalars.bottoms)), False) if self.scalars.bottoms else above
+
+    # Parts
+
+    def falls_apart(self, *groups: set[int]) -> bool:
+        """Whether every factor has labels of one group only."""
+        factors = [*({label} for label in self.vectors), *map(set, self.matrices)]
+        return all(any(labels <= group for group in groups) for labels in factors)
+
+    def part(self, output: Labels) -> Tree:
+        """The factors that have these labels only, as a matrix over them."""
+        mine = FactorNetwork(output, self.sizes)
+        mine.vectors = {label: item for label, item in self.vectors.items() if label in output}
+        mine.matrices = {pair: item for pair, item in self.matrices.items() if {*pair} <= {*output}}
+        return mine._small()
 
     # Summed labels
 

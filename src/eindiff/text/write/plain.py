@@ -226,6 +226,8 @@ class UnicodeStyle(PlainStyle):
                 return f"‖{self.text(tree.parts[0])}‖", ATOM
             case "norm1" if len(tree.parts) == 1:
                 return f"‖{self.text(tree.parts[0])}‖₁", ATOM
+            case "kron":
+                return " ⊗ ".join(self._factor(part) for part in tree.parts), SUMMED
             case "eye":
                 return "I", ATOM
             case "sqrt":
@@ -233,6 +235,12 @@ class UnicodeStyle(PlainStyle):
             case "greater":
                 return f"[{self.text(tree.parts[0])} > {self.text(tree.parts[1])}]", ATOM
         return PlainStyle.call(self, tree)
+
+    def _factor(self, tree: Tree) -> str:
+        """A factor of a Kronecker product: the identity with its size."""
+        if tree.kind == "call" and tree.data == "eye":
+            return f"I_{self.text(tree.parts[0])}"
+        return self.text(tree, POWER if tree.kind == "call" and tree.data == "kron" else PRODUCT)
 
     def einsum(self, tree: Tree) -> Piece:
         """Entry by entry: `[δ_ik (VᵀV)_jl]_ijkl`."""

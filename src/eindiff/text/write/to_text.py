@@ -18,24 +18,27 @@ from eindiff.text.write.document import document
 from eindiff.text.write.latex import LatexStyle
 from eindiff.text.write.notation_einsum import EinsumNotation
 from eindiff.text.write.notation_index import IndexNotation, with_letters
+from eindiff.text.write.notation_kronecker import KroneckerNotation, NoKroneckerFormError
 from eindiff.text.write.notation_matrix import MatrixNotation
 from eindiff.text.write.plain import PlainStyle, UnicodeStyle
 from eindiff.text.write.tree import Tree
 
 NOTATIONS = ("matrix", "index", "einsum")
+KRONECKER = "kronecker"  # another one, of tensors of order four: as a matrix
 STYLES: dict[str, type[PlainStyle]] = {"plain": PlainStyle, "unicode": UnicodeStyle, "latex": LatexStyle}
 
 
 def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: bool = True) -> str:
     """An expression as text.
 
-    `notation` is `matrix` (`X'*diag(v)*X`), `index` (`[i,j] sum[k] X[k,i]*v[k]*X[k,j]`) or `einsum`; `style` is
+    `notation` is `matrix` (`X'*diag(v)*X`), `index` (`[i,j] sum[k] X[k,i]*v[k]*X[k,j]`), `einsum`, or `kronecker`: a
+    tensor of order four as a matrix (`kron(eye(m), V'*V)`) where it has this form, else as in `matrix`; `style` is
     `plain`, which `parse` and `parse_index` read back, `unicode` or `latex`. What is large and occurs more than once
     gets a name (`t0 = ...; ...`) unless `names` is False; then an expression that is too long or too deep is cut off.
 
     Args:
         expr: an expression
-        notation: `matrix`, `index` or `einsum`
+        notation: `matrix`, `index`, `einsum` or `kronecker`
         style: `plain`, `unicode` or `latex`
         names: whether parts get names
 
@@ -51,8 +54,8 @@ def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: b
 
     See also: `parse`, `to_source`.
     """
-    if notation not in NOTATIONS:
-        raise EindiffError(f"notation {notation!r}: choose one of {', '.join(NOTATIONS)}", "options")
+    if notation not in (*NOTATIONS, KRONECKER):
+        raise EindiffError(f"notation {notation!r}: choose one of {', '.join((*NOTATIONS, KRONECKER))}", "options")
     if style not in STYLES:
         raise EindiffError(f"style {style!r}: choose one of {', '.join(STYLES)}", "options")
     return Equations.of(expr, notation, names).text(style)
@@ -78,6 +81,8 @@ class Equations:
     @staticmethod
     def of(expr: Expr, notation: str, names: bool = True) -> Equations:
         """The trees of an expression."""
+        if notation == KRONECKER:
+            return kronecker(expr, names) or Equations.of(expr, "matrix", names)
         expr = as_written(plain(expr))
         taken = frozenset(_taken(expr))
         lines: Iterable[tuple]
@@ -99,6 +104,20 @@ class Equations:
             return writer.equations([writer.equation(x.name, x.labels, writer.text(x.tree)) for x in self.lines])
         *parts, body = self.lines
         return writer.document([(writer.define(x.name), writer.text(x.tree)) for x in parts], writer.text(body.tree))
+
+
+def kronecker(expr: Expr, names: bool = True) -> Equations | None:
+    """A tensor of order four as a matrix of Kronecker products; None if it has no such form."""
+    expr = as_written(plain(expr))
+    if expr.ndim != 4:
+        return None
+    taken = frozenset(_taken(expr))
+    try:
+        made = document(expr, KroneckerNotation(expr), names, taken)
+    except NoKroneckerFormError:
+        return None
+    lines = [*((name, (), tree) for name, _, tree in made.definitions), ("", (), made.body)]
+    return Equations([Line(*line) for line in lines], KRONECKER, taken)
 
 
 def _taken(expr: Expr) -> Iterable[str]:
