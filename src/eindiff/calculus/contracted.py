@@ -41,8 +41,7 @@ def jvp(y: Expr, x: Expr | str, v: Expr | str) -> Expr:
     """
     x = find_variable(y, x)
     v = _direction("jvp", v, x.shape)
-    if x.symmetries:
-        v = project(v, x, "projected")
+    v = project(v, x, "projected")
     result = pushed(y, x, v)
     return hiding(construct.filled(0, y.shape) if result is None else finished([result])[0], y)
 

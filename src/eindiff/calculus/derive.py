@@ -11,6 +11,8 @@ from eindiff.core import construct
 from eindiff.core.construct import add, einsum
 from eindiff.core.derivation import derived
 from eindiff.core.errors import EindiffError, shape_text
+from eindiff.core.index_relations import Lower
+from eindiff.core.leaves import TRIANGLES
 from eindiff.core.nesting import flatten, merge, nest_by_tensor_order, share
 from eindiff.core.nodes import Expr, Variable, expression, plain, topological
 from eindiff.core.stages import stage
@@ -77,9 +79,11 @@ def pulled(y: Expr, xs: Sequence[Variable], seed: Expr) -> list[Expr | None]:
 
 
 def project(result: Expr, x: Variable, convention: str) -> Expr:
-    """The derivative by a symmetric variable, whose axes are the last two."""
+    """The derivative by a symmetric or triangular variable, whose axes are the last two."""
     if convention not in ("projected", "free"):
         raise EindiffError(f"symmetric={convention!r}: choose 'projected' or 'free'", "options")
+    if x.properties & TRIANGLES:
+        return _masked(result, x)
     if not x.symmetries:
         return result
     if convention == "projected":
@@ -92,15 +96,27 @@ def project(result: Expr, x: Variable, convention: str) -> Expr:
     return add([result, mirrored, construct.scale(-1, on_diagonal)])
 
 
+def _masked(result: Expr, x: Variable) -> Expr:
+    """The derivative by a triangular variable: 0 by the entries that are known."""
+    size, axes = x.shape[0], tuple(range(result.ndim))
+    lower = construct.constant(Lower(size))
+    if "unit" in x.properties:
+        lower = add([lower, einsum(-1, [], (0, 0), {0: size})])
+    places = axes[-2:] if "lower" in x.properties else axes[:-3:-1]
+    return einsum(1, [(result, axes), (lower, places)], axes, dict(enumerate(result.shape)))
+
+
 def find_variable(y: Expr, x: Expr | str) -> Variable:
     """The variable that was asked for, by itself or by name."""
     y, x = expression(y), plain(x) if isinstance(x, Expr) else x
     if isinstance(x, Variable):
-        if "orthogonal" in x.properties:
+        if fixed := x.properties & {"orthogonal", "tridiagonal"}:
             raise EindiffError(
-                f"{x} is declared orthogonal, so its entries cannot move freely: declare it without that",
+                f"{x} is declared {min(fixed)}, so its entries cannot move freely: declare it without that",
                 "names",
             )
+        if x.properties & TRIANGLES and x.shape[0] != x.shape[1]:
+            raise EindiffError(f"{x} is triangular but not square: declare it without that for a derivative", "names")
         if x.into is not None:
             raise EindiffError(f"{x} holds indices, which do not move: there is no derivative by them", "names")
         return x

@@ -13,11 +13,17 @@ from eindiff.core.index_relations import IndexMap, Structure
 from eindiff.core.nodes import INDICES, Constant, Expr, Variable, intern
 from eindiff.core.sizes import Shape
 
-PROPERTIES = frozenset({"symmetric", "positive", "psd", "orthogonal"})
+SQUARE = frozenset({"symmetric", "psd", "orthogonal", "permutation", "tridiagonal"})  # what only square matrices are
+TRIANGLES = frozenset({"lower", "upper"})  # where entries may be other than 0: also of matrices that are not square
+PROPERTIES = SQUARE | TRIANGLES | {"positive", "unit"}
 
 
 def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Variable:
-    """An input of the given shape. A `symmetric` or `psd` matrix is its transpose, `Q'Q = I` if `orthogonal`."""
+    """An input of the given shape. A `symmetric` or `psd` matrix is its transpose, `Q'Q = I` if `orthogonal`.
+
+    Entries of a matrix that is `lower`, `upper` (triangular) or `tridiagonal` are 0 elsewhere; a triangular one that is
+    `unit` has ones on its diagonal. A `permutation` is orthogonal.
+    """
     if not isinstance(name, str) or not name.isidentifier():
         raise EindiffError(f"variable name {name!r}: use letters, digits and underscores", "names")
     for one in properties:
@@ -25,20 +31,30 @@ def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Varia
             raise EindiffError(
                 f"variable {name}: unknown property {one!r}; known are {', '.join(sorted(PROPERTIES))}", "names"
             )
-    declared = frozenset(properties)
+    declared = frozenset(properties) | ({"orthogonal"} if "permutation" in properties else set())
     for size in shape:
         if not (isinstance(size, str) and size.isidentifier()) and not (isinstance(size, int) and size >= 1):
             raise EindiffError(f"variable {name}: a size is a name or a positive integer, not {size!r}", "sizes")
-    if declared & {"symmetric", "psd", "orthogonal"} and (len(shape) != 2 or shape[0] != shape[1]):
-        raise EindiffError(
-            f"variable {name}: only a square matrix can be {sorted(declared - {'positive'})[0]}, "
-            f"not {shape_text(shape)}",
-            "names",
-        )
+    if (wrong := _misfit(shape, declared)) is not None:
+        raise EindiffError(f"variable {name}: {wrong}, not {shape_text(shape)}", "names")
     symmetric = (((1, 0), 1),) if declared & {"symmetric", "psd"} else ()
     return intern(
         Variable, (name, shape, sorted(declared)), name=name, shape=shape, properties=declared, symmetries=symmetric
     )
+
+
+def _misfit(shape: Shape, declared: Collection[str]) -> str | None:
+    """What a variable of this shape and these properties cannot be."""
+    properties = frozenset(declared)
+    if properties & SQUARE and (len(shape) != 2 or shape[0] != shape[1]):
+        return f"only a square matrix can be {sorted(properties & SQUARE)[0]}"
+    if properties & TRIANGLES and len(shape) != 2:
+        return f"only a matrix can be {sorted(properties & TRIANGLES)[0]}"
+    if properties & TRIANGLES and len(properties - {"unit", "positive"}) > 1:
+        return f"what is {' and '.join(sorted(properties - {'unit', 'positive'}))} is diagonal: write diag of a vector"
+    if "unit" in properties and not properties & TRIANGLES:
+        return "only a matrix that is lower or upper can be unit"
+    return None
 
 
 def constant(value: Any) -> Expr:

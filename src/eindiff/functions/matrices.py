@@ -101,15 +101,16 @@ _logabsdet = row(
 
 
 def inv(a: Operand) -> Expr:
-    """The inverse of a square matrix. Contracted with something it is computed as a solve.
+    """The inverse of a square matrix. Contracted with something it is computed as a solve; of a number it is 1/a.
 
     Args:
-        a: a square matrix, or a stack of them
+        a: a square matrix, or a stack of them; or a number
 
     >>> ed.inv(ed.inv(ed.matrix("A", "n", "n")))
     A
     """
-    return construct.apply(_inv, (square_matrix("inv", a),))
+    a = as_expr(a)
+    return construct.apply(_inv, (square_matrix("inv", a),)) if a.ndim else reciprocal(a)
 
 
 def det(a: Operand) -> Expr:

@@ -19,8 +19,7 @@ HALVED = 1024
 # Entries of a result, and terms in each, from which `Σ x x' ⊗ M` is computed for i ≤ m and mirrored (`mirrored`): it is
 # a loop in Python over four rows at a time, and writes the result twice.
 MIRRORED = (2**20, 40)
-# Rows from which a triangular system is solved by SciPy's solve_triangular: below it the checks that this makes take
-# longer than NumPy's general solve does.
+# Rows from which triangular and tridiagonal matrices are treated as such: below it NumPy's own functions are as good.
 TRIANGLE = 64
 # Rows from which systems of equations share a factorization, and symmetric ones are solved by Cholesky's method.
 FACTORED = 48

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -181,6 +181,8 @@ def _sample(variable: Variable, sizes: Mapping[str, int], generator: np.random.G
     if variable.into is not None:
         return generator.integers(0, sz.evaluate(variable.into, sizes), shape)
     array = generator.normal(size=shape)
+    if "permutation" in variable.properties:
+        return np.eye(shape[0])[generator.permutation(shape[0])]
     if "orthogonal" in variable.properties:
         return np.linalg.qr(array)[0]
     if kind == 1 or "positive" in variable.properties:
@@ -192,4 +194,14 @@ def _sample(variable: Variable, sizes: Mapping[str, int], generator: np.random.G
         array = array @ array.T + np.eye(shape[0])
     elif square and not variable.symmetries:
         array = array + 2 * np.eye(shape[0])  # away from singular matrices
-    return (array + array.T) / 2 if variable.symmetries else array
+    return _placed((array + array.T) / 2 if variable.symmetries else array, variable.properties)
+
+
+def _placed(array: np.ndarray, properties: Collection[str]) -> np.ndarray:
+    """An array with zeros, and ones, where they have to be."""
+    if "tridiagonal" in properties:
+        return np.triu(np.tril(array, 1), -1)
+    array = np.tril(array) if "lower" in properties else np.triu(array) if "upper" in properties else array
+    if "unit" in properties:
+        np.fill_diagonal(array, 1)
+    return array

@@ -10,7 +10,7 @@ Cholesky factorization. Differences in the size of rounding errors pass.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
+from eindiff.core.leaves import TRIANGLES
 from eindiff.core.locks import lock
 from eindiff.core.nodes import INDICES, Variable
 from eindiff.core.sizes import Size
@@ -93,7 +94,8 @@ def check(variable: Variable, array: Array, sizes: Mapping[str, int]) -> None:
         return
     if "positive" in variable.properties and not (least := array.min()) > 0:
         _refuse(variable, "positive", f"has the entry {least}")
-    if array.ndim == 2 and array.shape[0] == array.shape[1] and variable.properties != _POSITIVE:
+    matrices = array.ndim == 2 and variable.properties != _POSITIVE
+    if matrices and (array.shape[0] == array.shape[1] or variable.properties & TRIANGLES):
         _check_matrix(variable, array)
 
 
@@ -117,9 +119,9 @@ _changing = lock()
 
 
 def _check_matrix(variable: Variable, matrix: Array) -> None:
-    probe = _probe(len(matrix), matrix.dtype.char)
+    probe = _probe(matrix.shape[1], matrix.dtype.char)
     image = matrix.dot(probe)
-    key = (variable.properties, len(matrix), matrix.dtype.char, hash(image.tobytes()))
+    key = (variable.properties, matrix.shape, matrix.dtype.char, hash(image.tobytes()))
     if key in _passed:
         return
     with np.errstate(all="ignore"):
@@ -129,6 +131,7 @@ def _check_matrix(variable: Variable, matrix: Array) -> None:
             _check_semidefinite(variable, matrix)
         if "orthogonal" in variable.properties:
             _check_orthogonal(variable, matrix, image, probe)
+        _check_entries(variable, matrix)
     if np.isfinite(image).all():  # else it does not tell matrices apart
         with _changing:
             _passed[key] = None
@@ -180,6 +183,28 @@ def _is_definite(matrix: Array, added: float) -> bool:
         return bool(np.isfinite(np.linalg.cholesky(moved).diagonal()).all())
     except np.linalg.LinAlgError:
         return False
+
+
+# Entries that a matrix with a property cannot have, by their rows, columns and values, as far as they are not 0.
+_WRONG: dict[str, Callable[[Array, Array, Array], Array]] = {
+    "lower": lambda i, j, x: j > i,
+    "upper": lambda i, j, x: i > j,
+    "tridiagonal": lambda i, j, x: np.abs(i - j) > 1,
+    "permutation": lambda i, j, x: x != 1,
+    "unit": lambda i, j, x: (i == j) & (x != 1),
+}
+
+
+def _check_entries(variable: Variable, matrix: Array) -> None:
+    """Refuse entries that have to be 0 or 1, and are not."""
+    for what in sorted(variable.properties & _WRONG.keys()):
+        rows, columns = np.nonzero(matrix)
+        wrong = _WRONG[what](rows, columns, matrix[rows, columns])
+        if wrong.any():
+            i, j = rows[wrong][0], columns[wrong][0]
+            _refuse(variable, what, f"has the entry {matrix[i, j]} at {i}, {j}")
+        if what == "unit" and not matrix.diagonal().all():
+            _refuse(variable, what, "has a zero on its diagonal")
 
 
 def _check_orthogonal(variable: Variable, matrix: Array, image: Array, probe: Array) -> None:

@@ -72,7 +72,9 @@ Op = Literal[
     "einsum",  # (subscripts, whether the order of multiplication is left to NumPy)
     "gram",  # X' diag(d) X
     "mirrored",  # the sum over s of A[i, m, s] B[s, k, l], where A[i, m] is A[m, i]
-    "solve",  # ("lower", "upper" or "")
+    "solve",  # ("lower", "upper", "tridiagonal" or "")
+    "structured_product",  # ("lower", "upper" or "tridiagonal", which the first of two matrices is)
+    "triangular_inverse",  # ("lower" or "upper")
     # Factorizations
     "factors",  # (whether the matrix is symmetric)
     "solve_factored",  # (whether the matrix is transposed): of factors and right sides
@@ -157,6 +159,7 @@ class Operations:
 
     known: dict[tuple, Operation] = field(default_factory=dict)
     symmetric: set[Operation] = field(default_factory=set)  # matrices that equal their transposes
+    halves: dict[Operation, str] = field(default_factory=dict)  # where entries of matrices are, see `lower.halves`
     terms: dict[Operation, list[tuple[Number, Operation]]] = field(default_factory=dict)  # what sums are made of
     single: bool = False  # numbers have half the precision
     functional: bool = False  # arrays are not changed in place, have one type, and no branch depends on values

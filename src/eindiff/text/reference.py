@@ -87,7 +87,6 @@ sumsq | The sum of the squares of all entries. | sumsq(A*x - b)
 inner | The inner product: the sum of the products of entries, of two of one shape. | inner(A, X)
 dot | The inner product of vectors, else the product of matrices, as in NumPy. | dot(x, y)
 at_max | 1 at the largest entry, 0 elsewhere; equal ones share it. | y'*at_max(x)
-prod_except | The products of all entries but one; with 2, of all but two. | y'*prod_except(x)
 
 Matrices
 tr | The trace: the sum of the diagonal entries. | tr(A*X)
@@ -133,14 +132,10 @@ matrix | A matrix whose entries are all the same, as large as its use asks for. 
 ones | Ones of the given sizes. | ones(n)'*(A*x)
 zeros | Zeros of the given sizes. | norm2(x - zeros(n))^2
 eye | The identity; its size is found from its use, if it is not given. | logdet(K + c*eye)
-tril | The entries on and below the diagonal of a square matrix. | sum(tril(A))
-triu | The entries on and above the diagonal of a square matrix. | sum(triu(A))
 size | How many entries there are, in all or along an axis. | sum(x)/size(x)
-arange | Places in an index: x[2*arange(m)]; each arange is an axis of its own. | sum(x[arange(3) + 1])
 
 In derivatives
 bars | What |x| says: the absolute value, or the determinant of a matrix. | sum(|x|)
-stop_gradient | x, whose derivative is 0. | x'*stop_gradient(x)
 """
 
 _WRITING = """

@@ -132,7 +132,7 @@ class VariableData(Data):
     name: str
     mathml: str = Field(description="The name, typeset.")
     kind: Kind
-    properties: list[str] = Field(description="Of `symmetric`, `psd`, `positive`, `orthogonal`, `diagonal`.")
+    properties: list[str] = Field(description="As in declarations: `symmetric`, `lower`, `diagonal`, ...")
     shape: list[int | str] = Field(description="The sizes of the axes, found from use where they are not declared.")
     shape_text: str = Field(description="The shape as people write it.")
     words: str = Field(description="What it is, in words: `symmetric n×n matrix`.")

@@ -5,6 +5,56 @@ which lies in memory as LAPACK wants it.
 """
 
 FACTOR_HELPERS = {
+    "triangular_product": '''
+def triangular_product(A, B, lower):
+    """A @ B for a triangular A, whose other half is not read."""
+    if A.shape[0] != A.shape[1] or not B.size:
+        return A @ B
+    trmm = linalg.blas.strmm if A.dtype == np.float32 else linalg.blas.dtrmm
+    if A.flags.c_contiguous:
+        return trmm(1.0, A.T, B.T, side=1, lower=not lower).T
+    return trmm(1.0, A, B.T, side=1, lower=lower, trans_a=1).T
+''',
+    "solve_triangular": '''
+def solve_triangular(A, b, lower):
+    """The solution of a system of equations with a triangular matrix, whose other half is not read."""
+    trtrs = linalg.lapack.strtrs if A.dtype == np.float32 else linalg.lapack.dtrtrs
+    if not b.size:
+        return np.array(b)
+    if A.flags.c_contiguous:
+        x, failed = trtrs(A.T, b, lower=not lower, trans=1)
+    else:
+        x, failed = trtrs(A, b, lower=lower)
+    if failed:
+        raise np.linalg.LinAlgError("Singular matrix")
+    return x
+''',
+    "triangular_inverse": '''
+def triangular_inverse(A, lower):
+    """The inverse of a triangular matrix."""
+    trtri = linalg.lapack.strtri if A.dtype == np.float32 else linalg.lapack.dtrtri
+    inverse, failed = trtri(A.T, lower=not lower)
+    if failed:
+        raise np.linalg.LinAlgError("Singular matrix")
+    return inverse.T
+''',
+    "tridiagonal_product": '''
+def tridiagonal_product(A, B):
+    """A @ B for a tridiagonal A."""
+    result = A.diagonal()[:, None] * B
+    result[1:] += A.diagonal(-1)[:, None] * B[:-1]
+    result[:-1] += A.diagonal(1)[:, None] * B[1:]
+    return result
+''',
+    "tridiagonal_solve": '''
+def tridiagonal_solve(A, b):
+    """The solution of a system of equations with a tridiagonal matrix."""
+    gtsv = linalg.lapack.sgtsv if A.dtype == np.float32 else linalg.lapack.dgtsv
+    *_, x, failed = gtsv(A.diagonal(-1), A.diagonal(), A.diagonal(1), b)
+    if failed:
+        raise np.linalg.LinAlgError("Singular matrix")
+    return x
+''',
     "factorize": '''
 def factorize(A, symmetric=False):
     """Cholesky's factors of a symmetric matrix that is positive definite, or else those of Gauss."""

@@ -187,6 +187,12 @@ EAGER: dict[Op, Word] = {
     "positive": "({0} > 0.0)",
     "mask": lambda x, s: f"{{0}}.astype({s.dtype if s.created else 'float'})",
     "mirrored": "mirrored({0}, {1})",
+    "structured_product": lambda x, s: (
+        "tridiagonal_product({0}, {1})"
+        if x.parameters[0] == "tridiagonal"
+        else f"triangular_product({{0}}, {{1}}, lower={x.parameters[0] == 'lower'})"
+    ),
+    "triangular_inverse": lambda x, s: f"triangular_inverse({{0}}, lower={x.parameters[0] == 'lower'})",
     "factors": lambda x, s: f"factorize({{0}}{', symmetric=True' if x.parameters[0] else ''})",
     "solve_factored": lambda x, s: f"solve_factored({{0}}, {{1}}{', transposed=True' if x.parameters[0] else ''})",
     "of_factors": lambda x, s: f"{x.parameters[0]}_factored({{0}})",

@@ -10,10 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from eindiff.core import sizes as sz
+from eindiff.core.leaves import TRIANGLES
 from eindiff.core.sizes import Size
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
-from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, count_uses, reachable, with_operands
+from eindiff.program.lower.halves import half
+from eindiff.program.operations import (
+    BLAS,
+    LAPACK,
+    Operation,
+    Operations,
+    count_uses,
+    is_call,
+    reachable,
+    with_operands,
+)
 
 OF_FACTORS = ("inv", "logdet", "logabsdet", "signdet")  # functions that a factorization gives, besides solutions
 
@@ -25,8 +36,11 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     for x in order:
         if _needs_factors(x) and costs.evaluate(x.operands[0].shape[0]) >= tuning.FACTORED:
             users.setdefault(_base(x.operands[0]), []).append(x)
-    shared = {matrix for matrix, own in users.items() if matrix in operations.symmetric or len(own) > 1}
-    return _Factorizations(operations, shared, count_uses(order, outputs)).run(order, outputs) if shared else [*outputs]
+    halves = {matrix for matrix in users if half(operations, matrix) in TRIANGLES}
+    shared = {matrix for matrix, own in users.items() if matrix in operations.symmetric or len(own) > 1} - halves
+    if not shared and not halves:
+        return [*outputs]
+    return _Factorizations(operations, shared, halves, count_uses(order, outputs)).run(order, outputs)
 
 
 def _needs_factors(x: Operation) -> bool:
@@ -42,9 +56,12 @@ def _base(matrix: Operation) -> Operation:
 class _Factorizations:
     """Operations in terms of the factors of some matrices."""
 
-    def __init__(self, operations: Operations, shared: set[Operation], uses: Mapping[Operation, int]) -> None:
+    def __init__(
+        self, operations: Operations, shared: set[Operation], halves: set[Operation], uses: Mapping[Operation, int]
+    ) -> None:
         self.operations = operations
         self.shared = shared
+        self.halves = halves
         self.uses = uses
 
     def run(self, order: Sequence[Operation], outputs: Sequence[Operation]) -> list[Operation]:
@@ -56,6 +73,8 @@ class _Factorizations:
                 done[x] = self._conjugate(*[done[y] for y in system.operands])
             elif self._is_shared(x):
                 done[x] = self._factored(x, operands)
+            elif is_call(x, "inv") and _base(x.operands[0]) in self.halves:
+                done[x] = self._triangular_inverse(operands[0])
             else:
                 done[x] = with_operands(self.operations, x, operands)
         return [done[x] for x in outputs]
@@ -76,6 +95,15 @@ class _Factorizations:
                 if mirrored is system.operands[1] and is_left:
                     return system
         return None
+
+    def _triangular_inverse(self, matrix: Operation) -> Operation:
+        n = matrix.shape[0]
+
+        def work(evaluate: Callable[[Size], int]) -> float:
+            return evaluate(n) ** 3 / 3
+
+        which = (half(self.operations, matrix),)
+        return self.operations.make("triangular_inverse", [matrix], which, shape=matrix.shape, work=work, speed=LAPACK)
 
     def _factors(self, matrix: Operation, symmetric: bool) -> Operation:
         n, times = matrix.shape[0], 1 if symmetric else 2

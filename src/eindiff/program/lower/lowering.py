@@ -102,6 +102,8 @@ class Lowering:
         match node:
             case Variable():
                 operation = self.operations.make("input", parameters=(node.name,), shape=node.shape)
+                if found := node.properties & {"lower", "upper", "tridiagonal"}:
+                    self.operations.halves[operation] = min(found)
                 return self._marked(node, self._whole(operation, node))
             case Constant() if isinstance(node.value, IndexMap):
                 labels = tuple(range(node.ndim))

@@ -20,6 +20,7 @@ from eindiff.core.tensor_order import Path, tensor_order_path
 from eindiff.planning import tuning
 from eindiff.planning.contraction_order import contraction_path
 from eindiff.program.costs import Costs
+from eindiff.program.lower import halves
 from eindiff.program.lower.contractions import Contractions
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, broadcast, is_call, is_reciprocal
@@ -335,8 +336,10 @@ class Products(Contractions):
         n, half = matrix.shape[0], self._half(matrix)
 
         def work(evaluate: Callable[[Size], int]) -> float:
-            size = evaluate(n)
-            return (0 if half else 2 / 3 * size**3) + (1 if half else 2) * size * evaluate(sz.product(right.shape))
+            size, entries = evaluate(n), evaluate(sz.product(right.shape))
+            if half == "tridiagonal":
+                return 9 * entries
+            return (0 if half else 2 / 3 * size**3) + (1 if half else 2) * size * entries
 
         solved = self.operations.make("solve", [matrix, right], (half,), shape=right.shape, work=work, speed=LAPACK)
         return Tensor(solved, (free, *rest))
@@ -345,12 +348,8 @@ class Products(Contractions):
         """Which half of a matrix its entries are in for certain; small ones of NumPy are not worth knowing it."""
         if self.costs is None or (not self.operations.functional and self.entries(matrix.shape[:1]) < tuning.TRIANGLE):
             return ""
-        if matrix.op == "transpose":
-            return {"lower": "upper", "upper": "lower", "": ""}[self._half(matrix.operands[0])]
-        if matrix.op == "triangle" or is_call(matrix, "chol"):
-            return "lower"
-        product = matrix.op == "multiply" and len(matrix.operands) == 2
-        return next(filter(None, map(self._half, matrix.operands)), "") if product else ""
+        found = halves.half(self.operations, matrix)
+        return "" if found == "tridiagonal" and self.operations.functional else found
 
     def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels) -> Tensor:
         """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference."""
@@ -366,7 +365,22 @@ class Products(Contractions):
             liked = order == tuple([label for label in hint if label in order])
             candidates.append((turned, not liked, len(candidates), left, right, order))
         _, _, _, left, right, order = min(candidates, key=lambda c: c[:3])
+        if len(order) == 2 and self.costs is not None and not self.operations.functional:
+            if found := self._half(left):
+                return Tensor(self._structured_product(left, right, found), order)
+            if found := self._half(self.operations.transpose(right)):
+                left, right = self.operations.transpose(right), self.operations.transpose(left)
+                return Tensor(self._structured_product(left, right, found), order[::-1])
         return Tensor(self.operations.matmul(left, right), order)
+
+    def _structured_product(self, matrix: Operation, right: Operation, half: str) -> Operation:
+        """A product with a triangular or tridiagonal matrix from the left."""
+        rows, inner = matrix.shape
+        times = 5 if half == "tridiagonal" else inner
+        return self.operations.make(
+            "structured_product", [matrix, right], (half,), shape=(rows, right.shape[1]), speed=BLAS,
+            work=sz.product((rows, right.shape[1], times)),
+        )  # fmt: skip
 
 
 def _is_reciprocal(x: Tensor) -> bool:

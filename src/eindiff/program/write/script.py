@@ -161,6 +161,7 @@ class Script:
             elif free and square:
                 text += f" + 2 * np.eye({sizes[0]})"  # away from singular matrices
             rows.append(f'    "{name}": {text},')
+            after += [line.format(entry) for word, line in _PLACED.items() if word in v.properties]
         return [f"rng = np.random.default_rng({self.seed})", *self._size_lines(), "point = {", *rows, "}", *after]
 
 
@@ -174,9 +175,20 @@ def _places_text(sizes: Sequence[str], into: str) -> str:
     return f"rng.integers({into}, size=({', '.join(sizes)}{',' if len(sizes) == 1 else ''}))"
 
 
+# What makes random numbers those of a variable with a property.
+_PLACED = {
+    "lower": "{0} = np.tril({0})",
+    "upper": "{0} = np.triu({0})",
+    "tridiagonal": "{0} = np.triu(np.tril({0}, 1), -1)",
+    "unit": "np.fill_diagonal({0}, 1)",
+}
+
+
 def _sample_text(v: Variable, sizes: Sequence[str], kind: int) -> str:
     """Random numbers of one kind."""
     text = f"rng.normal(size=({', '.join(sizes)}{',' if len(sizes) == 1 else ''}))" if sizes else "rng.normal()"
+    if "permutation" in v.properties:
+        return f"np.eye({sizes[0]})[rng.permutation({sizes[0]})]"
     if "orthogonal" in v.properties:
         return f"np.linalg.qr({text})[0]"
     if kind == 1 or "positive" in v.properties:

@@ -9,6 +9,7 @@ from typing import Any
 
 from eindiff.core.construct import PROPERTIES, variable
 from eindiff.core.errors import EindiffError
+from eindiff.core.leaves import SQUARE
 from eindiff.core.nodes import Expr, Variable
 from eindiff.core.sizes import Shape, Size
 from eindiff.functions.declarations import indices
@@ -19,7 +20,7 @@ from eindiff.text.read.syntax import read
 from eindiff.text.read.unify import Type, Unknown
 
 _ORDERS = {"scalar": 0, "vector": 1, "matrix": 2}
-_SQUARE = PROPERTIES - {"positive"}
+_MATRICES = PROPERTIES - {"positive"}
 _WORDS = [*_ORDERS, *sorted(PROPERTIES), "diagonal"]
 
 
@@ -39,7 +40,7 @@ class Declaration:
     def type(self) -> Type:
         """The type of the variable, with an unknown for each size that is to be found."""
         axes = tuple(Unknown() if size is None else size for size in self.shape)
-        square = self.diagonal or _SQUARE.intersection(self.properties)
+        square = self.diagonal or SQUARE.intersection(self.properties)
         return Type((axes[0], axes[0]) if square and None in self.shape else axes)
 
     def build(self, shape: Shape, into: Size | None = None) -> Expr:
@@ -62,7 +63,8 @@ def parse_declarations(text: str) -> dict[str, Expr | str]:
     """Declarations in text as the dictionary that `parse` takes.
 
     Declarations are separated by `;`, `,` or line breaks. A name may have sizes (names or numbers; none: a scalar)
-    and properties: symmetric, psd, positive, orthogonal, or diagonal, which makes it `diag` of a vector of that name.
+    and properties: symmetric, psd, positive, orthogonal, permutation, tridiagonal, lower or upper (triangular), unit
+    besides, or diagonal, which makes it `diag` of a vector of that name.
     `g(m) into n` is an array of indices of an axis of size n, for `x[g]`.
     Words without sizes (`x vector`, `S symmetric`) leave the sizes to be found from use; they stay text.
 
@@ -149,7 +151,7 @@ def _shape(source: Source, name: Any, sizes: list | None, words: list) -> tuple[
     """The sizes that are given, or as many unknown ones as the words say; both must go together."""
     shape: tuple[Size | None, ...] = tuple(_size(source, size) for size in sizes or ())
     orders = [_ORDERS[word] for word in words if word in _ORDERS]
-    orders += [2] if _SQUARE.union({"diagonal"}).intersection(words) else []
+    orders += [2] if _MATRICES.union({"diagonal"}).intersection(words) else []
     if sizes is None and orders:
         shape = (None,) * orders[0]
     if any(order != len(shape) for order in orders) or ("diagonal" in words and shape[0] != shape[1]):

@@ -167,6 +167,11 @@ def _matrix_axes(shapes: Shapes, node: Node, square: bool) -> Type:
     return shape
 
 
+def _is_declared(shapes: Shapes, node: Node) -> bool:
+    """Whether all names in a piece of syntax are declared; else they may be matrices."""
+    return (node.kind != "name" or node.value in shapes.declared) and all(_is_declared(shapes, x) for x in node.args)
+
+
 def _whole(name: str) -> Callable:
     """A function of whole tensors by its name."""
     return next(f for module in (matrix_functions, frechet, arrays) if (f := getattr(module, name, None)) is not None)
@@ -174,6 +179,8 @@ def _whole(name: str) -> Callable:
 
 def _matrix(names: str, output: Callable[[Shapes, Node, Type], tuple[Term, ...]], square: bool = True) -> None:
     def infer(shapes: Shapes, node: Node) -> Type:
+        if node.value == "inv" and typed(node.args[0]).order == 0 and _is_declared(shapes, node.args[0]):
+            return typed(node.args[0])  # of a number
         shape = _matrix_axes(shapes, node, square)
         return Type(shape.axes[:-2] + output(shapes, node, shape))
 

@@ -1,0 +1,138 @@
+"""Declared properties of matrices: used by programs, checked against arrays, and kept by derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+from eindiff.program.check import random_point
+
+SIZES = {"n": 70, "k": 66, "m": 5}
+L, U = ed.matrix("L", "n", "n", "lower"), ed.matrix("U", "n", "n", "upper")
+V, T = ed.matrix("V", "n", "n", "unit", "lower"), ed.matrix("T", "n", "n", "tridiagonal")
+R, P = ed.matrix("R", "k", "n", "upper"), ed.matrix("P", "n", "n", "permutation")
+A, B, b = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "m"), ed.vector("b", "n")
+n, m = SIZES["n"], SIZES["m"]
+
+CASES = {  # with the operations of the best way, if that is counted
+    "product": (L @ A, n**3),
+    "product from the right": (A @ U, n**3),
+    "transposed": (L.T @ B, n * n * m),
+    "transposed from the right": (B.T @ L.T, n * n * m),
+    "two halves": (L @ V @ B, 2 * n * n * m),
+    "rectangular": (R @ A, 66 * n * n),
+    "system": (ed.inv(L) @ B, n * n * m),
+    "system from the right": (B.T @ ed.inv(U), n * n * m),
+    "system of a product": (ed.inv(L @ V) @ b, 2 * n * n),
+    "inverse": (ed.inv(L), n**3 / 3),
+    "inverse of a transpose": (ed.inv(L.T) + U, n**3 / 3 + n * n),
+    "unit": (ed.inv(V) @ B, n * n * m),
+    "tridiagonal": (T @ A, 5 * n * n),
+    "tridiagonal from the right": (B.T @ T, 5 * n * m),
+    "tridiagonal system": (ed.inv(T) @ B, 9 * n * m),
+    "transposed tridiagonal system": (b @ ed.inv(T), 9 * n),
+    "tridiagonal, squared": (T @ T, 5 * n * n),
+    "permutation": (P @ ed.inv(P) @ A + ed.inv(P), None),
+    "determinant": (ed.logdet(L @ L.T) + ed.sum(ed.inv(L @ L.T) @ b), None),
+    "sums": ((L + 2 * V) @ A - (L - L) @ A, n**3 + 2 * n**2),
+    "elementwise": ((L * A) @ A, n**3 + n**2),
+}
+
+
+def _point(outputs: list[ed.Expr]) -> dict[str, np.ndarray]:
+    """Random arrays, with triangles far from singular ones."""
+    point = random_point([ed.sum(x) for x in {v for y in outputs for v in ed.variables(y)}], SIZES)
+    near = {name: np.where(np.eye(*x.shape) == 1, x, x / n) for name, x in point.items() if name in "LUVRT"}
+    return {**point, **near}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_operations(name: str) -> None:
+    expr, most = CASES[name]
+    point = _point([expr])
+    assert np.isfinite(ed.evaluate(expr, point)).all()
+    for order in "CF":
+        given = {key: np.array(x, order=order) for key, x in point.items()}
+        expected = ed.evaluate(expr, point)
+        np.testing.assert_allclose(ed.compile(expr)(**given), expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
+    if most is not None:
+        assert ed.plan(expr, SIZES).flops == pytest.approx(most)
+
+
+@pytest.mark.parametrize("word", ["lower", "upper"])
+@pytest.mark.parametrize("library", ["jax", "torch"])
+def test_other_libraries_solve_triangles(word: str, library: str) -> None:
+    pytest.importorskip(library)
+    X = ed.matrix("X", "n", "n", word)
+    point = _point([X, b]) | {"X": np.diag(np.arange(1.0, 71))}
+    got = ed.compile(ed.inv(X) @ b + X @ b, backend=library, dtype="float32")(**point)
+    np.testing.assert_allclose(np.asarray(got), ed.evaluate(ed.inv(X) @ b + X @ b, point), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("variable", "change", "match"),
+    [
+        (L, (1, 3), "L is declared lower, but its array has the entry 7.0 at 1, 3"),
+        (U, (3, 1), "U is declared upper, but its array has the entry 7.0 at 3, 1"),
+        (V, (2, 2), "V is declared unit, but its array has the entry 7.0 at 2, 2"),
+        (T, (5, 1), "T is declared tridiagonal, but its array has the entry 7.0 at 5, 1"),
+        (P, (5, 1), "P is declared (orthogonal|permutation)"),
+        (R, (3, 1), "R is declared upper"),
+    ],
+)
+def test_arrays_are_held_against_declarations(variable: ed.Expr, change: tuple[int, int], match: str) -> None:
+    point = random_point([variable @ A], SIZES)
+    point[str(variable)][change] = 7.0
+    for compute in (lambda: ed.evaluate(variable @ A, point), lambda: ed.compile(variable @ A)(**point)):
+        with pytest.raises(ed.EindiffError, match=match):
+            compute()
+
+
+@pytest.mark.parametrize("words", [["lower"], ["upper"], ["lower", "unit"], ["upper", "unit"]])
+def test_derivatives_are_those_by_free_entries(words: list[str]) -> None:
+    X = ed.matrix("X", 4, 4, *words)
+    c = ed.vector("c", 4)
+    f = ed.sum(ed.exp(ed.inv(X) @ c)) + ed.sum(ed.sin(X @ c))
+    point = random_point([f], {})
+    gradient, hessian = ed.evaluate([ed.gradient(f, X), ed.hessian(f, X)], point)
+    free = point["X"] != 0
+    if "unit" in words:
+        free &= ~np.eye(4, dtype=bool)
+    Y = ed.matrix("X", 4, 4)
+    g = ed.evaluate(ed.gradient(ed.sum(ed.exp(ed.inv(Y) @ c)) + ed.sum(ed.sin(Y @ c)), Y), point)
+    np.testing.assert_allclose(gradient, np.where(free, g, 0))
+    np.testing.assert_allclose(hessian[~free], 0, atol=1e-14)
+    np.testing.assert_allclose(hessian[:, :, ~free], 0, atol=1e-14)
+    np.testing.assert_allclose(hessian, hessian.transpose(2, 3, 0, 1), atol=1e-12)
+    direction = ed.evaluate(ed.hvp(f, X, "W"), {**point, "W": np.ones((4, 4))})
+    np.testing.assert_allclose(direction, hessian[:, :, free].sum(-1), atol=1e-12)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    for shape, words, match in [
+        (("m", "n"), ["tridiagonal"], "only a square matrix can be tridiagonal"),
+        (("m", "n"), ["unit"], "lower or upper can be unit"),
+        (("n", "n"), ["lower", "symmetric"], "is diagonal: write diag of a vector"),
+    ]:
+        with pytest.raises(ed.EindiffError, match=match):
+            ed.matrix("X", *shape, *words)
+    with pytest.raises(ed.EindiffError, match="tridiagonal, so its entries cannot move freely"):
+        ed.gradient(ed.sum(T), T)
+    with pytest.raises(ed.EindiffError, match="triangular but not square"):
+        ed.gradient(ed.sum(R), R)
+
+
+def test_texts_declare_properties() -> None:
+    found = ed.parse("L*inv(T)*P*x", "L(n,n) unit lower; T tridiagonal; P permutation; x(n)")
+    assert {v.name: sorted(v.properties) for v in ed.variables(found)} == {
+        "L": ["lower", "unit"], "P": ["orthogonal", "permutation"], "T": ["tridiagonal"], "x": []
+    }  # fmt: skip
+    assert ed.parse("R*x", "R(m,n) upper; x(n)").shape == ("m",)
+
+
+def test_the_inverse_of_a_number() -> None:
+    c = ed.scalar("c")
+    assert ed.inv(c) is 1 / c
+    assert ed.parse("inv(c - 1)*x", "c; x(n)").shape == ("n",)
+    assert ed.parse("inv(a)*b").shape == ("n",)  # what is not declared is a matrix
