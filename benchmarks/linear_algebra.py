@@ -133,7 +133,8 @@ def main() -> None:
     for number in options.problems or range(1, len(PROBLEMS) + 1):
         rows[number] = row = measure(PROBLEMS[number - 1])
         times = ", ".join(f"{name} {1e3 * row[name]:.2f} ms" for name in ("naive", "expert", "eindiff"))
-        ratios = f"{row['naive'] / row['eindiff']:.2f} × faster, {row['eindiff'] / row['expert']:.2f} × the expert's time"
+        faster, slower = row["naive"] / row["eindiff"], row["eindiff"] / row["expert"]
+        ratios = f"{faster:.2f} × faster, {slower:.2f} × the expert's time"
         print(f"{number:>2}: {times}: {ratios}; first call {row['first']:.2f} s", flush=True)
     mean = float(np.exp(np.mean([np.log(row["naive"] / row["eindiff"]) for row in rows.values()])))
     near = sum(row["eindiff"] <= 1.15 * row["expert"] for row in rows.values())

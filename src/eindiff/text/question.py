@@ -275,7 +275,7 @@ def checked(result: Answer) -> Check:
 
 def _code(result: Answer) -> str:
     """A file that computes the function and the derivatives; with NumPy it checks itself."""
-    from eindiff.program.write.source import to_script  # all that writes source is slow to load, and often not needed
+    from eindiff.program.write import library_script as write  # it is slow to load, and often not needed
 
     question = result.question
     for block in result.blocks:
@@ -286,10 +286,5 @@ def _code(result: Answer) -> str:
         if question.symmetric != "projected" and any(x.symmetries for x in block.by):
             raise EindiffError("--code writes projected derivatives by symmetric variables, not free ones", "options")
     order = max(len(block.by) for block in result.blocks)
-    if question.code == "numpy":
-        return to_script(result.function, result.by, order=order, mode=question.mode)
-    from eindiff.program.write.library_script import library_script  # as above
-    from eindiff.program.write.script import Script
-
-    script = Script(result.function, result.by, order, "f", {}, question.mode, 0)
-    return library_script(script, dict.fromkeys(script.module.size_names, _TYPICAL), str(question.code))
+    script = write.Script(result.function, result.by, order, "f", {}, question.mode, 0)
+    return write.library_script(script, dict.fromkeys(script.module.size_names, _TYPICAL), str(question.code))

@@ -28,7 +28,7 @@ def written(ask: Mapping[str, Any]) -> dict[str, Any]:
         order = max(len(block.by) for block in result.blocks)
         script = Script(result.function, result.by, order, "f", {}, result.question.mode, 0)
         sizes = typical_sizes(script.module.size_names)
-        text = script.source() if library == "numpy" else library_script(script, sizes, library)
+        text = library_script(script, sizes, library)
     else:
         text = _plain(_outputs(result), library)
     return {"library": library, "language": "python", "filename": f"derivative_{library}.py", "code": text}
