@@ -14,6 +14,7 @@ import psutil
 
 PACKAGES = (
     "eindiff", "numpy", "scipy", "opt_einsum", "jax", "torch", "tensorflow", "tensorflow-cpu", "autograd", "casadi",
+    "asdex",
 )  # fmt: skip
 
 

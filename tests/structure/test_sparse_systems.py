@@ -150,3 +150,16 @@ def test_hopeless_fill_is_seen_before_it_is_tried():
     assert isinstance(operator.solver(), Iterative)
     np.testing.assert_allclose(operator @ operator.solve(b), b, atol=1e-9)
     assert "→ sum: preconditioned conjugate gradients" in operator.explain()
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_patterns_by_blocks_are_those_of_entries(problem):
+    operator, matrix = both(problem)
+    quotient, expected = Quotient(operator._grid), operator.to_csc()
+    if quotient.is_full:
+        found = quotient.to_csc()
+        np.testing.assert_array_equal(found.indices, expected.indices)
+        np.testing.assert_array_equal(found.indptr, expected.indptr)
+        np.testing.assert_allclose(found.data, expected.data, atol=1e-12 * np.abs(matrix).max())
+    else:
+        assert problem in (three_levels, transposed_factors, poses)

@@ -389,7 +389,7 @@ class Derivative(Shown):
 
         It has all entries that labels allow, those that happen to be zero here included.
         """
-        from eindiff.structure.sparse import to_csc  # as above
+        from eindiff.structure.quotients import to_csc  # as above
 
         return to_csc(self._grid)
 

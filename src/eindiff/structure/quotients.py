@@ -13,7 +13,7 @@ from functools import cached_property
 from math import log2, prod
 
 import numpy as np
-from scipy.sparse import bsr_array, coo_array, csc_array, csr_array
+from scipy.sparse import block_array, bsr_array, coo_array, csc_array, csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from eindiff.core.labels import Labels
@@ -24,6 +24,7 @@ from eindiff.structure.terms import Array, Term
 
 SHORT = 16  # entries of an axis, or of a whole variable, that are no more than a block
 SEPARATORS = 2.0  # entries of factors for each pair of unknowns in a separator, of which there are log2(n) levels
+MOST_SORTED = 2**24  # entries that are looked at one by one
 HUB = 10.0  # times the root of all blocks that one may meet: more is a row that is ordered last
 
 
@@ -126,6 +127,32 @@ class Quotient:
         whole = prod(self.grid.rows[i]), prod(self.grid.rows[j])
         return bsr_array((data, pattern.indices, pattern.starts), shape=whole)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether all entries of blocks are there, by labels, and blocks are as they are in flat vectors."""
+        count = range(len(self.nodes))
+        if any(long != tuple(range(len(long))) for long in self.long):
+            return False
+        for i, j in ((i, j) for i in count for j in count):
+            kinds: dict[bool, set] = {True: set(), False: set()}
+            for term in self.grid.terms[i][j]:
+                projected = self._without_blocks(term, i, j)
+                split = len(self.grid.rows[i])
+                short = term.output[len(self.long[i]) : split] + term.output[split + len(self.long[j]) :]
+                inner = labels_of(projected.axes())
+                kinds[len({*short, *inner}) == len(short) + len(inner)].add(kind(projected))
+            if not kinds[False] <= kinds[True]:
+                return False
+        return True
+
+    def to_csc(self) -> csc_array:
+        """The matrix in compressed columns, which are the compressed rows of the transpose."""
+        count = range(len(self.nodes))
+        turned = Quotient(self.grid.transposed(), self.long)
+        rows = [[turned.matrix(j, i).tocsr() for i in count] for j in count]
+        found = block_array(rows, format="csr")
+        return csc_array((found.data, found.indices, found.indptr), shape=self.grid.shape)
+
     def diagonal_blocks(self, k: int) -> Array:
         """The blocks on the diagonal of one variable."""
         grid = self._projected.block([k], [k])
@@ -182,6 +209,15 @@ class Quotient:
             return x
         turned = x.reshape(*(shape[axis] for axis in axes), x.shape[1])
         return turned.transpose(*np.argsort(axes), len(axes)).reshape(x.shape)
+
+
+def to_csc(grid: Grid) -> csc_array:
+    """A grid as a sparse matrix in compressed columns; by its blocks, if these are many and full."""
+    if grid.rows == grid.cols and entry_count(grid) > MOST_SORTED:
+        quotient = Quotient(grid)
+        if max(quotient.blocks) > 1 and quotient.is_full:
+            return quotient.to_csc()
+    return coordinates(grid).matrix(grid)
 
 
 class Graph:
@@ -279,9 +315,7 @@ def _add_blocks(data: Array, slots: Array, blocks: Array) -> None:
     """Add blocks up where they belong."""
     if data[0:1].size == 1:
         np.add.at(data.reshape(-1), slots, blocks.reshape(-1))
-    elif len(slots) <= len(data) and np.bincount(slots, minlength=1).max(initial=0) <= 1:
-        data[slots] += blocks
     else:
-        shape = len(data), len(slots)
-        adding = csr_array((np.ones(len(slots), data.dtype), (slots, np.arange(len(slots)))), shape=shape)
+        each = np.arange(len(slots) + 1)
+        adding = csc_array((np.ones(len(slots), data.dtype), slots, each), shape=(len(data), len(slots)))
         data += (adding @ blocks.reshape(len(slots), -1)).reshape(data.shape)

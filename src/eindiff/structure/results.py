@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -120,6 +120,7 @@ class Factors:
     def collect(self, computed: Sequence[Expr], sizes: Mapping[str, int]) -> Callable[[Sequence[Any], bool], list[Any]]:
         """What makes dense outputs, and shapes and terms of structured ones, from arrays of the factors."""
         place = {factor: k for k, factor in enumerate(computed)}
+        known: dict[Expr, np.ndarray] = {}  # tables, by which patterns are known again
 
         def shape(sizes_of_axes: Iterable[Size]) -> tuple[int, ...]:
             return tuple([evaluate(size, sizes) for size in sizes_of_axes])
@@ -131,7 +132,7 @@ class Factors:
             return _Planned(
                 float(term.coefficient), [place[x] for x in factors], tuple([labels for _, labels in term.factors]),
                 term.output, lengths, [None if x is None else place[x] for x in inverses],
-                tuple([_place(node, labels, sizes, place) for node, labels in term.places]),
+                tuple([_place(node, labels, sizes, place, known) for node, labels in term.places]),
             )  # fmt: skip
 
         found: list[int | tuple[tuple[int, ...], list[_Planned]]] = [
@@ -175,11 +176,14 @@ def _tabled(arrays: Sequence[Any], labels: Labels, which: int) -> Place:
 
 
 def _place(
-    node: Expr, labels: Labels, sizes: Mapping[str, int], computed: Mapping[Expr, int]
+    node: Expr, labels: Labels, sizes: Mapping[str, int], computed: Mapping[Expr, int], known: dict[Expr, np.ndarray]
 ) -> Place | tuple[Labels, int]:
     """An index map as the place of an axis, for some sizes."""
     table = given(node)
-    return place_of(node, labels, sizes) if table is None else (labels, computed[table])
+    if table is not None:
+        return labels, computed[table]
+    found = place_of(node, labels, sizes)
+    return found if found.table is None else replace(found, table=known.setdefault(node, found.table))
 
 
 def _is_grid(output: Any) -> bool:

@@ -6,8 +6,10 @@ happen to be zero included; later only values are computed and added up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
+from itertools import product
 from math import prod
 from typing import Any, TypeVar
 
@@ -18,9 +20,11 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from eindiff.core.errors import EindiffError
 from eindiff.core.recent import Recent
 from eindiff.structure.grid import Grid, starts
-from eindiff.structure.places import Axis, Place, index_of, indices, labels_of
+from eindiff.structure.places import Axis, Place, index_of, indices, labels_of, read, strides_of
 from eindiff.structure.terms import Array, Term
 
+MOST_DIAGONALS = 256  # that a term is along
+DIAGONALS = 4  # times as many places on diagonals as entries may be looked at
 MOST_ENTRIES = 2**28  # of a sparse matrix
 
 
@@ -45,26 +49,9 @@ class Coordinates:
 
     def __init__(self, grid: Grid) -> None:
         self.shape = grid.shape
-        _, width = grid.shape
-        first_rows, first_columns = starts(grid.rows), starts(grid.cols)
         index = np.int32 if max(*grid.shape, entry_count(grid)) < 2**31 else np.int64
-        parts: tuple[list[Array], list[Array]] = [], []
-        for (i, j), term in placed_terms(grid):
-            rows, columns = places(term, len(grid.rows[i]), index)
-            parts[0].append(rows + index(first_rows[i]))
-            parts[1].append(columns + index(first_columns[j]))
-        row, column = (np.concatenate(part) if part else np.zeros(0, index) for part in parts)
-        ends = np.cumsum([entries(term) for _, term in placed_terms(grid)])
-        order = _order(row, column, grid.shape)
-        row, column = row[order], column[order]
-        is_first = np.ones(len(order), bool)  # of the entries that are added up in one place
-        is_first[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
-        self.indices = row[is_first]
-        counts = np.bincount(column[is_first], minlength=width)
-        self.starts = np.concatenate([[0], np.cumsum(counts)]).astype(index)
-        slots = np.empty_like(order)  # where each entry is added
-        slots[order] = np.cumsum(is_first, dtype=index) - 1
-        self.slots = np.split(slots, ends[:-1])
+        found = _along_diagonals(grid, index) or _sorted(grid, index)
+        self.indices, self.starts, self.slots = found  # slots: for each term, where each of its entries is added
 
     @cached_property
     def ranks(self) -> Array:
@@ -103,6 +90,96 @@ class Coordinates:
         return csc_array((data, self.indices, self.starts), shape=self.shape)
 
 
+Pattern = tuple[Array, Array, list[Array]]  # rows of entries by columns, where columns start, and slots
+
+
+def _along_diagonals(grid: Grid, index: type) -> Pattern | None:
+    """The pattern of terms that are along few diagonals: which of these each column has is a table of bits."""
+    lines = [_diagonals(grid, where, term) for where, term in placed_terms(grid)]
+    known = sorted({offset for one in lines if one is not None for offset, _, _ in one}, reverse=True)
+    _, width = grid.shape
+    if any(one is None for one in lines) or not 0 < len(known) * width <= DIAGONALS * entry_count(grid):
+        return None
+    is_there = np.zeros(width * len(known), bool)
+    for _, view, _ in _views(grid, lines, known, is_there):
+        view[...] = True
+    places_of = np.cumsum(is_there, dtype=index) - index(1)
+    slots: list[Array] = [np.empty([t.sizes[x] for x in labels_of(t.axes())], index) for t in grid.all_terms]
+    for k, view, at in _views(grid, lines, known, places_of):
+        slots[k][at] = view
+    column, which = np.nonzero(is_there.reshape(width, len(known)))
+    ends = np.concatenate([np.zeros(1, index), places_of[len(known) - 1 :: len(known)] + index(1)])
+    return (column - np.array(known)[which]).astype(index), ends, [one.reshape(-1) for one in slots]
+
+
+Diagonal = tuple[int, Place, tuple[Any, ...]]  # an offset, the column, and which indices of a term are on it
+
+
+def _diagonals(grid: Grid, where: tuple[int, int], term: Term) -> list[Diagonal] | None:
+    """The diagonals that a term is along, one for each index of the labels that move across them, if these are few."""
+    if any(place.table is not None for place in term.places):
+        return None
+    axes, labels, split = term.axes(), labels_of(term.axes()), len(grid.rows[where[0]])
+    (row, rows), (column, columns) = (
+        (start + _first(part, term), strides_of(part, _strides(part, term)))
+        for start, part in ((starts(grid.rows)[where[0]], axes[:split]), (starts(grid.cols)[where[1]], axes[split:]))
+    )
+    moving = [x for x in labels if columns.get(x, 0) != rows.get(x, 0)]
+    if prod(term.sizes[x] for x in moving) > MOST_DIAGONALS:
+        return None
+    rest, found = tuple([x for x in labels if x not in moving]), []
+    for at in product(*(range(term.sizes[x]) for x in moving)):
+        chosen = dict(zip(moving, at, strict=True))
+        i, j = (a + sum(k * b.get(x, 0) for x, k in chosen.items()) for a, b in ((row, rows), (column, columns)))
+        place = Place(-1, rest, j, tuple([columns[x] for x in rest]))
+        found.append((j - i, place, tuple([chosen.get(x, slice(None)) for x in labels])))
+    return found
+
+
+def _views(
+    grid: Grid, lines: list[list[Diagonal] | None], known: list[int], table: Array
+) -> Iterator[tuple[int, Array, tuple[Any, ...]]]:
+    """For each diagonal of each term its entries in a table with a row for each column."""
+    where = {offset: k for k, offset in enumerate(known)}
+    for k, (term, found) in enumerate(zip(grid.all_terms, lines, strict=True)):
+        for offset, place, at in found or ():
+            steps = tuple([len(known) * step for step in place.strides])
+            moved = replace(place, offset=len(known) * place.offset + where[offset], strides=steps)
+            yield k, read(table, [moved], term.sizes)[0], at
+
+
+def _first(axes: list[Axis], term: Term) -> int:
+    """The index in a flat array where all labels are 0."""
+    strides = zip(axes, _strides(axes, term), strict=True)
+    return sum(axis.offset * stride for axis, stride in strides if isinstance(axis, Place))
+
+
+def _strides(axes: list[Axis], term: Term) -> list[int]:
+    """The strides of a flat array with some axes."""
+    shape = [term.sizes[x if isinstance(x, int) else x.target] for x in axes]
+    return [prod(shape[k + 1 :]) for k in range(len(shape))]
+
+
+def _sorted(grid: Grid, index: type) -> Pattern:
+    """The pattern of any terms, by the order of their entries."""
+    first_rows, first_columns = starts(grid.rows), starts(grid.cols)
+    parts: tuple[list[Array], list[Array]] = [], []
+    for (i, j), term in placed_terms(grid):
+        rows, columns = places(term, len(grid.rows[i]), index)
+        parts[0].append(rows + index(first_rows[i]))
+        parts[1].append(columns + index(first_columns[j]))
+    row, column = (np.concatenate(part) if part else np.zeros(0, index) for part in parts)
+    ends = np.cumsum([entries(term) for _, term in placed_terms(grid)])
+    order = _order(row, column, grid.shape)
+    row, column = row[order], column[order]
+    is_first = np.ones(len(order), bool)  # of the entries that are added up in one place
+    is_first[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
+    counts = np.bincount(column[is_first], minlength=grid.shape[1])
+    slots = np.empty_like(order)
+    slots[order] = np.cumsum(is_first, dtype=index) - 1
+    return row[is_first], np.concatenate([[0], np.cumsum(counts)]).astype(index), np.split(slots, ends[:-1])
+
+
 def _order(row: Array, column: Array, shape: tuple[int, int]) -> Array:
     """The order of entries by columns and then by rows, in linear time.
 
@@ -125,9 +202,8 @@ def _flat(axes: list[Axis], labels: tuple[int, ...], term: Term, dtype: type) ->
     """The index in a flat array with some axes, for all indices of labels."""
     of = indices(labels, term.sizes)
     total: Array = np.zeros((1,) * len(labels), dtype)
-    shape = [term.sizes[x if isinstance(x, int) else x.target] for x in axes]
-    for k, axis in enumerate(axes):
-        total = total + (index_of(axis, of) * prod(shape[k + 1 :])).astype(dtype)
+    for axis, stride in zip(axes, _strides(axes, term), strict=True):
+        total = total + (index_of(axis, of) * stride).astype(dtype)
     return np.broadcast_to(total, [term.sizes[x] for x in labels]).reshape(-1)
 
 
@@ -164,8 +240,3 @@ def kind(term: Term) -> tuple:
         for axis in term.axes()
     ]
     return (*axes, *(term.sizes[x] for x in labels))
-
-
-def to_csc(grid: Grid) -> csc_array:
-    """A grid as a sparse matrix in compressed columns."""
-    return coordinates(grid).matrix(grid)
