@@ -66,6 +66,7 @@ bench: $(VENV)/.bench-ready ## Run all benchmarks against all peers (hours)
 	$(PY) -m benchmarks --out benchmarks/results
 	$(PY) -m benchmarks solvers --out benchmarks/results
 	$(PY) -m benchmarks.structures --out benchmarks/results
+	$(PY) -m benchmarks.structure_peers --out benchmarks/results
 	$(PY) -m benchmarks.drop_in jax --scale 5 --out benchmarks/results
 	$(PY) -m benchmarks.drop_in torch --out benchmarks/results
 	$(PY) -m benchmarks.relations --out benchmarks/results

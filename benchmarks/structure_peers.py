@@ -288,7 +288,7 @@ def table_of(results: list[dict[str, Any]]) -> str:
             duration(x[tool][what]) if x[tool] else f"> {LIMIT:g} s" for what in ("first", "later") for tool in TOOLS
         ]
         ratios = [
-            f"{x[peer][what] / x['eindiff'][what]:.1f}" if x[peer]
+            "" if not x["eindiff"] else f"{x[peer][what] / x['eindiff'][what]:.1f}" if x[peer]
             else f"> {LIMIT / x['eindiff'][what]:.0f}" if what == "first" else ""
             for what in ("first", "later") for peer in ("asdex", "CasADi")
         ]  # fmt: skip
@@ -313,14 +313,19 @@ def main() -> None:
         found = compared(name, options.size)
         known = [x for x in known if x["problem"] != name] + [found]
         print(table_of([found]), flush=True)
-    known.sort(key=lambda x: list(PROBLEMS).index(x["problem"]))
+        known.sort(key=lambda x: list(PROBLEMS).index(x["problem"]))
+        write(known, options.out)
+
+
+def write(known: list[dict[str, Any]], folder: Path) -> None:
+    """The results, for people and for the next run."""
     machine = describe(1)
-    path.write_text(json.dumps({"machine": machine, "results": known}, indent=1) + "\n")
+    (folder / "structure_peers.json").write_text(json.dumps({"machine": machine, "results": known}, indent=1) + "\n")
     tools = ("eindiff", "asdex", "casadi", "jax")
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items() if name in tools)
     text = f"# Hessians as sparse matrices, beside asdex and CasADi\n\n{(__doc__ or '').partition(': ')[2].strip()}\n\n"
-    text += f"{machine['processor']}, one thread of BLAS, float64, {versions}.\n"
-    (options.out / "structure_peers.md").write_text(f"{text}\n{table_of(known)}\n")
+    text += f"{machine['processor']}, one thread of BLAS, float64, {versions}; the load was {machine['load']}.\n"
+    (folder / "structure_peers.md").write_text(f"{text}\n{table_of(known)}\n")
 
 
 if __name__ == "__main__":
