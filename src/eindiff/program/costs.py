@@ -88,6 +88,10 @@ class Costs:
         """The predicted time of putting the axes of a large array in another order."""
         return 2 * self.itemsize * self.entries(shape) * BYTE[False]
 
+    def work(self, outputs: Iterable[Operation]) -> float:
+        """The predicted time of all operations below some outputs without that of the calls."""
+        return sum(max(0.0, self.seconds(x) - CALL * x.calls) for x in missing(outputs, ()) if not x.cheap)
+
     def total(self, outputs: Iterable[Operation], done: Collection[Operation] = ()) -> float:
         """The predicted time of all operations below some outputs, without those that are done anyway."""
         return sum(self.seconds(x) for x in missing(outputs, done))

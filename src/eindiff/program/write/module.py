@@ -7,7 +7,7 @@ import keyword
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 from string import punctuation
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
 from eindiff.core.nesting import share
-from eindiff.core.nodes import Expr, Variable, plain, size_names, variables
+from eindiff.core.nodes import Expr, Variable, plain, size_names, topological, variables
 from eindiff.core.ranges import Condition, Ranges
 from eindiff.core.sizes import Size
 from eindiff.core.stages import stage
@@ -202,9 +202,10 @@ class Module:
 
         exprs: Sequence[Expr] = self.exprs
         best = best_of([exprs, share(exprs), share(exprs, deep=True), share(distribute(exprs))])
-        tried, left = {tuple(exprs)}, tuning.ALTERNATIVES if best[0] > tuning.WORTHWHILE else 0
+        tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), len(topological(exprs)))
         while left > 0:
-            changed = dict.fromkeys(tuple(replaced(exprs, *pair)) for pair in alternatives(exprs, costs.evaluate))
+            pairs = islice(alternatives(exprs, costs.evaluate), tuning.ALTERNATIVES)
+            changed = dict.fromkeys(tuple(replaced(exprs, *pair)) for pair in pairs)
             others = [x for x in changed if x not in tried][:left]
             tried.update(others)
             left -= len(others) or left
@@ -315,6 +316,14 @@ class Module:
         more, less = map(self.names.size, sz.inequality(condition.quantity))
         empty = "".join(f"{self.names.size(size)} == 0 or " for size in condition.axes)
         return f"assert {empty}{more} >= {less}, {json.dumps(str(condition), ensure_ascii=False)}"
+
+
+def _attempts(seconds: float, nodes: int) -> int:
+    """How many other forms of expressions with so many nodes are tried, for the time that a better one may save."""
+    if seconds < tuning.WORTHWHILE:
+        return 0
+    paid = tuning.REPAID * seconds / (tuning.PLANNED * nodes)
+    return int(min(tuning.ALTERNATIVES, tuning.TRIED_NODES / nodes, paid))
 
 
 def _known_text(x: Operation, spelling: Spelling, names: Mapping[Operation, Written]) -> str:
