@@ -22,7 +22,7 @@ def _parts(a: Any, n: int | None, axis: int) -> tuple[Any, Any]:
         size = np.shape(moved)[-1]
         count = size if n is None else n
         if count > MOST:
-            raise EindiffError(f"a Fourier transform of {count} symbolic entries: at most {MOST}; JAX has more")
+            raise EindiffError(f"a Fourier transform of {count} symbolic entries: {MOST} at most", "large")
         widths = [(0, 0)] * (np.ndim(moved) - 1) + [(0, max(count - size, 0))]
         found.append(np.pad(moved, widths) if count > size else moved[..., :count])
     return found[0], found[1]

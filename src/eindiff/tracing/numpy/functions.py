@@ -132,7 +132,7 @@ def user_line(error: BaseException) -> str:
 def output(f: Callable, leaf: Any) -> Expr:
     """A result as an expression."""
     if type(leaf).__name__ == "ComplexArray":
-        raise EindiffError(f"{function_name(f)} returns complex numbers: return np.real and np.imag of them")
+        raise EindiffError(f"{function_name(f)} returns complex numbers: return np.real and np.imag of them", "tracing")
     try:
         return as_expr(leaf)
     except (EindiffError, TypeError):
