@@ -56,7 +56,9 @@ def _known(loaded: frozenset[str]) -> dict[int, Any]:
     return found | {key: _Methods(*pair) for key, pair in methods.items()}
 
 
-_MODULES = ("scipy.special", "scipy.linalg", "scipy.stats", "scipy.spatial.distance", "scipy.integrate")
+_MODULES = (
+    "scipy.special", "scipy.linalg", "scipy.stats", "scipy.spatial.distance", "scipy.integrate", "scipy.interpolate",
+)  # fmt: skip
 
 
 def replaced(value: Any) -> Any:
@@ -65,9 +67,25 @@ def replaced(value: Any) -> Any:
         return Traceable(sys.modules["scipy.stats"].__dict__[value.dist.name], value.dist.name, value.args, value.kwds)
     if (name := getattr(value, "name", None)) in DISTRIBUTIONS and hasattr(value, "logcdf"):  # it may be a copy
         return Traceable(value, name)
+    if type(value).__module__.startswith("scipy.interpolate"):
+        return _of_interpolation(value)
+    if getattr(value, "__name__", "") == "splev":
+        return _for_traced(value, _splev)
     if hasattr(value, "tocoo"):
         return Sparse(value)
     return _known(frozenset(name for name in _MODULES if name in sys.modules)).get(id(value), value)
+
+
+def _of_interpolation(value: Any) -> Any:
+    from eindiff.tracing.numpy.scipy.interpolate import SPLINES, Spline  # for start-up time
+
+    return Spline(value) if isinstance(value, SPLINES) else value
+
+
+def _splev(*args: Any, **keywords: Any) -> Any:
+    from eindiff.tracing.numpy.scipy.interpolate import splev  # for start-up time
+
+    return splev(*args, **keywords)
 
 
 def shows_others(module: ModuleType) -> bool:
