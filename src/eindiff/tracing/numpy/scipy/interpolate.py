@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import BSpline, PPoly
 
 from eindiff.core.errors import EindiffError
 from eindiff.tracing.numpy.traced_array import has_traced
@@ -17,18 +17,31 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     if has_traced(knots) or ext != 0:
         raise EindiffError("scipy.interpolate.splev of symbolic arrays: its knots are known, and ext=0", "tracing")
     knots, order, count = np.asarray(knots, float), int(order), len(knots) - int(order) - 1
+    kind = _kinds()[0]
     if not has_traced(x):
-        return BSpline(knots, np.eye(count), order)(np.asarray(x, float), nu=der) @ coefficients[:count]
-    basis = [_pieces(BSpline(knots, unit, order), der) for unit in np.eye(count)]
+        return kind(knots, np.eye(count), order)(np.asarray(x, float), nu=der) @ coefficients[:count]
+    basis = [_pieces(kind(knots, unit, order), der) for unit in np.eye(count)]
     return _between(x, basis[0].x, np.tensordot([one.c for one in basis], coefficients[:count], (0, 0)))
 
 
-def _pieces(spline: Any, der: int) -> PPoly:
+def _kinds() -> tuple[Any, Any]:
+    """The classes of splines, if somebody has imported them."""
+    module = sys.modules.get("scipy.interpolate")
+    return (module.BSpline, module.PPoly) if module is not None else (None, None)
+
+
+def is_spline(value: Any) -> bool:
+    """Whether something is a spline that is known here."""
+    return "scipy.interpolate" in sys.modules and isinstance(value, _kinds())
+
+
+def _pieces(spline: Any, der: int) -> Any:
     """The polynomials of a spline, without those between knots at its ends, which are the same."""
-    if isinstance(spline, BSpline):
-        found, order = PPoly.from_spline(spline), spline.k
+    basis, polynomials = _kinds()
+    if isinstance(spline, basis):
+        found, order = polynomials.from_spline(spline), spline.k
         end = len(found.x) - order
-        spline = PPoly.construct_fast(found.c[:, order : end - 1], found.x[order:end])
+        spline = polynomials.construct_fast(found.c[:, order : end - 1], found.x[order:end])
     return spline.derivative(der) if der else spline
 
 
@@ -51,7 +64,7 @@ class Spline:
         if not has_traced(x):
             return self._original(x, nu, extrapolate)
         original = self._original
-        values = original.c.ndim - (1 if isinstance(original, BSpline) else 2)
+        values = original.c.ndim - (1 if isinstance(original, _kinds()[0]) else 2)
         if values or "periodic" in (extrapolate, original.extrapolate):
             raise EindiffError("a spline at symbolic places has numbers as its values, and no period", "tracing")
         pieces = _pieces(original, nu)
@@ -60,6 +73,3 @@ class Spline:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._original, name)
         return (lambda *args: Spline(found(*args))) if name in ("derivative", "antiderivative") else found
-
-
-SPLINES = (PPoly, BSpline)

@@ -11,6 +11,7 @@ from typing import Any
 from eindiff.tracing.numpy.buffers import buffer, settled
 from eindiff.tracing.numpy.scipy.distributions import DISTRIBUTIONS
 from eindiff.tracing.numpy.scipy.functions import FUNCTIONS
+from eindiff.tracing.numpy.scipy.interpolate import Spline, is_spline, splev
 from eindiff.tracing.numpy.scipy.sparse import Sparse
 from eindiff.tracing.numpy.scipy.stats import Traceable
 from eindiff.tracing.numpy.traced_array import has_traced
@@ -67,25 +68,13 @@ def replaced(value: Any) -> Any:
         return Traceable(sys.modules["scipy.stats"].__dict__[value.dist.name], value.dist.name, value.args, value.kwds)
     if (name := getattr(value, "name", None)) in DISTRIBUTIONS and hasattr(value, "logcdf"):  # it may be a copy
         return Traceable(value, name)
-    if type(value).__module__.startswith("scipy.interpolate"):
-        return _of_interpolation(value)
+    if is_spline(value):
+        return Spline(value)
     if getattr(value, "__name__", "") == "splev":
-        return _for_traced(value, _splev)
+        return _for_traced(value, splev)
     if hasattr(value, "tocoo"):
         return Sparse(value)
     return _known(frozenset(name for name in _MODULES if name in sys.modules)).get(id(value), value)
-
-
-def _of_interpolation(value: Any) -> Any:
-    from eindiff.tracing.numpy.scipy.interpolate import SPLINES, Spline  # for start-up time
-
-    return Spline(value) if isinstance(value, SPLINES) else value
-
-
-def _splev(*args: Any, **keywords: Any) -> Any:
-    from eindiff.tracing.numpy.scipy.interpolate import splev  # for start-up time
-
-    return splev(*args, **keywords)
 
 
 def shows_others(module: ModuleType) -> bool:
