@@ -71,6 +71,8 @@ bench: $(VENV)/.bench-ready ## Run all benchmarks against all peers (hours)
 	$(PY) -m benchmarks.drop_in torch --out benchmarks/results
 	$(PY) -m benchmarks.relations --out benchmarks/results
 	$(PY) -m benchmarks.convolutions --out benchmarks/results
+	$(PY) -m benchmarks.operators --out benchmarks/results
+	$(PY) -m benchmarks.functions --out benchmarks/results
 	$(PY) -m benchmarks.shards --rows 20000000 --out benchmarks/results
 
 bench-quick: $(VENV)/.bench-ready ## Run the small sizes of the benchmarks (minutes)

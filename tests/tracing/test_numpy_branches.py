@@ -11,6 +11,7 @@ import pytest
 import eindiff as ed
 import numpy_buffers
 from numpy_branches import FUNCTIONS
+from numpy_recipes import RECIPES
 
 assert numpy_buffers.A0.shape == (4, 4)  # whose functions are in the list too
 POINTS = 20
@@ -46,6 +47,16 @@ def test_both_sides_of_each_branch(name: str) -> None:
     count = gradient.traces
     assert agrees(f, x, gradient(x))
     assert gradient.traces == count
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes(name: str) -> None:
+    f, rng = RECIPES[name], np.random.default_rng(len(name))
+    gradient = ed.gradient(f)
+    for _ in range(4):
+        x = rng.normal(size=4) * 0.8 + 0.01
+        with np.errstate(all="ignore"):
+            assert agrees(f, x, gradient(x)), x
 
 
 def test_a_branch_is_never_taken_for_the_other_side() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy
+import scipy.interpolate
 import scipy.linalg
 import scipy.sparse
 import scipy.spatial
@@ -185,6 +186,21 @@ def test_incomplete_integrals_two_times(f: Callable, point: list[float]) -> None
     first = [ed.gradient(lambda *args: f(*args), k) for k in range(len(point))]
     expected = [[difference(one, point, k) for k in range(len(point))] for one in first]
     np.testing.assert_allclose(hessian, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_splines() -> None:
+    places = np.linspace(0, 2, 7)
+    spline, cubic = scipy.interpolate.splrep(places, np.sin(places)), scipy.interpolate.CubicSpline(places, places**3)
+    at = np.array([0.13, 0.9, 1.71])
+
+    def by_places(x: Any) -> Any:
+        return np.sum(scipy.interpolate.splev(x, spline) * cubic(x) + cubic(x, 1) + cubic.derivative()(x))
+
+    def by_coefficients(c: Any) -> Any:
+        return np.sum(scipy.interpolate.splev(at, (spline[0], c, 3)) ** 2)
+
+    for f, x in ((by_places, at), (by_coefficients, spline[1])):
+        np.testing.assert_allclose(ed.gradient(f)(x), difference(f, [x], 0), rtol=1e-5, atol=1e-6)
 
 
 def test_student_in_the_middle() -> None:

@@ -11,7 +11,8 @@ from eindiff.core.nodes import Expr
 from eindiff.functions.multilinear import as_expr, multiply
 from eindiff.tracing.numpy import protocol
 from eindiff.tracing.numpy.complex_array import complex_ufunc, is_complex
-from eindiff.tracing.numpy.numeric import COMPOSITE, accumulated, chosen_only, into, reduced
+from eindiff.tracing.numpy.fourier import COMPOSITE
+from eindiff.tracing.numpy.numeric import accumulated, chosen_only, into, reduced
 from eindiff.tracing.numpy.traced_array import (
     TracedArray,
     _identity,
@@ -85,10 +86,17 @@ def _particular(ufunc: np.ufunc, inputs: Any, target: TracedArray | None, keywor
         return np.empty(np.broadcast_shapes(*map(np.shape, inputs)), ufunc_type(ufunc, "__call__", inputs))
     if any(map(is_complex, inputs)):
         return complex_ufunc(ufunc, "__call__", inputs, keywords)
+    if ufunc in (np.divmod, np.modf) and not keywords:
+        return (inputs[0] // inputs[1], inputs[0] % inputs[1]) if ufunc is np.divmod else _modf(inputs[0])
     if ufunc.__name__ in ONLY_ASKED and not keywords:
         answer = ask(ufunc, inputs)
         return answer if answer is NotImplemented or target is None else into(target, answer)
     return NotImplemented
+
+
+def _modf(x: TracedArray) -> tuple[Any, Any]:
+    whole = np.trunc(x)
+    return x - whole, whole
 
 
 def _general(ufunc: np.ufunc, method: str, inputs: Any, target: TracedArray | None, keywords: dict[str, Any]) -> Any:

@@ -61,14 +61,14 @@ class ComplexArray(Methods):
         return complex_ufunc(ufunc, method, inputs, keywords)
 
     def __array_function__(self, function: Callable, types: Any, args: Any, keywords: Any) -> Any:
-        if function.__name__ not in _FUNCTIONS:
+        if function.__name__ not in FUNCTIONS:
             raise EindiffError(
                 f"np.{function.__name__} of complex numbers has no symbolic form: take real parts first", "tracing"
             )
-        return _FUNCTIONS[function.__name__](*args, **keywords)
+        return FUNCTIONS[function.__name__](*args, **keywords)
 
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "real": lambda z: z.real,
     "imag": lambda z: z.imag,
     "sum": ComplexArray.sum,

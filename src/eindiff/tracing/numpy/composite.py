@@ -39,6 +39,25 @@ def discrete(function: Callable, *args: Any, **keywords: Any) -> Any:
     return function(*map(bool, args)) if found is NotImplemented else found  # a truth value says why it is refused
 
 
+# Entries at other places
+
+
+@named("pad")
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **keywords: Any) -> Any:
+    """What an array has at its ends, or numbers, around it."""
+    if mode not in ("edge", "reflect", "symmetric", "wrap"):
+        return FUNCTIONS["pad"](as_expr(array), pad_width, mode, **keywords)
+    places = np.pad(np.arange(np.size(array)).reshape(np.shape(array)), pad_width, mode, **keywords)
+    return np.ravel(array)[places]
+
+
+@named("lib.stride_tricks.sliding_window_view")
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, **_: Any) -> Any:
+    """All windows of an array."""
+    places = np.arange(np.size(x)).reshape(np.shape(x))
+    return np.ravel(x)[np.lib.stride_tricks.sliding_window_view(places, window_shape, axis)]
+
+
 # Order along an axis
 
 

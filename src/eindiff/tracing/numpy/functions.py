@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
@@ -45,7 +46,15 @@ _SIZES = "sizes that are names are text: give numbers, if the function computes 
 _OBJECTS = "an array that np.array makes of symbolic numbers in a method holds objects: join them with np.stack instead"
 
 # What NumPy and Python say where there is more to say
+_COMPILED = (
+    "compiled code (of Cython, C or Numba) takes numbers only: write that part with NumPy, or use the library's own "
+    "derivative for it"
+)
 _HINTS = {
+    "a bytes-like object is required": _COMPILED,
+    "No matching signature found": _COMPILED,
+    "has incorrect type (expected numpy.ndarray": _COMPILED,
+    "Cannot convert TracedArray": _COMPILED,
     "setting an array element with a sequence": _ENTRIES,
     "unsupported operand type(s) for": _SIZES,
     "can only concatenate str": _SIZES,
@@ -110,17 +119,20 @@ class UntraceableError(EindiffError):
 
 
 def user_line(error: BaseException) -> str:
-    """The innermost line of an error that is neither NumPy's, SciPy's nor ours, as ` (file.py:12: code)`."""
-    lines = [
-        f" ({Path(frame.f_code.co_filename).name}:{number}: {getline(frame.f_code.co_filename, number).strip()})"
-        for frame, number in walk_tb(error.__traceback__)
-        if frame.f_globals.get("__name__", "").partition(".")[0] not in ("eindiff", "numpy", "scipy")
-    ]
+    """The innermost line of an error that is not NumPy's, SciPy's, Python's or ours, as ` (file.py:12: code)`."""
+    lines = []
+    for frame, number in walk_tb(error.__traceback__):
+        name, module = frame.f_code.co_filename, frame.f_globals.get("__name__", "").partition(".")[0]
+        is_own = module == "__main__" or module not in ("eindiff", "numpy", "scipy", *sys.stdlib_module_names)
+        if is_own and (line := getline(name, number).strip()):  # compiled code has none
+            lines.append(f" ({Path(name).name}:{number}: {line})")
     return lines[-1] if lines else ""
 
 
 def output(f: Callable, leaf: Any) -> Expr:
     """A result as an expression."""
+    if type(leaf).__name__ == "ComplexArray":
+        raise EindiffError(f"{function_name(f)} returns complex numbers: return np.real and np.imag of them", "tracing")
     try:
         return as_expr(leaf)
     except (EindiffError, TypeError):

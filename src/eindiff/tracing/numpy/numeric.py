@@ -11,7 +11,9 @@ from eindiff.functions import scipy_functions
 from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.numpy.composite import COMPOSITE as COMPOSITE
 from eindiff.tracing.numpy.composite import _flat, discrete, named
+from eindiff.tracing.numpy.values import ask
 from eindiff.tracing.places import Place, scattered
+from eindiff.tracing.shapes import FUNCTIONS
 
 # Entries that are no numbers
 
@@ -162,6 +164,29 @@ def into(out: Any, value: Any) -> Any:
 # Running products and differences
 
 
+@named("diff")
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue) -> Any:
+    """Differences of neighbours along an axis, n times, with entries before and after them."""
+    ends = []
+    for end in (prepend, append):
+        is_number = end is not np._NoValue and np.ndim(end) == 0
+        shape = [1 if k == axis % np.ndim(a) else size for k, size in enumerate(np.shape(a))]
+        ends.append([] if end is np._NoValue else [np.broadcast_to(end, shape) if is_number else end])
+    whole = np.concatenate([*ends[0], a, *ends[1]], axis) if ends[0] or ends[1] else a
+    return FUNCTIONS["diff"](as_expr(whole), n, axis)
+
+
+@named("histogram")
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    """How many entries, or which weights of them, lie between edges; these are known, or given by their range."""
+    edges = np.histogram_bin_edges(np.zeros(1) if range is not None else a, bins, range)
+    places = np.digitize(a, edges) - (np.equal(a, edges[-1]) * 1)
+    inside = np.flatnonzero((np.asarray(places) > 0) & (np.asarray(places) < len(edges)))
+    chosen = None if weights is None else np.ravel(weights)[inside]
+    found = np.bincount(np.ravel(np.asarray(places))[inside] - 1, chosen, len(edges) - 1)
+    return (found / np.diff(edges) / np.sum(found) if density else found), edges
+
+
 @named("cumprod")
 def cumprod(a: Any, axis: Any = None) -> Any:
     """Running products along an axis; of all entries in order if none is given."""
@@ -265,6 +290,30 @@ def polyadd(a1: Any, a2: Any) -> Any:
     """The sum of two polynomials."""
     size = max(len(a1), len(a2))
     return np.pad(a1, (size - len(a1), 0)) + np.pad(a2, (size - len(a2), 0))
+
+
+@named("trim_zeros")
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    """A vector without the zeros at its ends."""
+    places = np.flatnonzero(filt)
+    if not len(places):
+        return filt[:0]
+    start, end = places[0] if "f" in trim.lower() else 0, places[-1] + 1 if "b" in trim.lower() else len(filt)
+    return filt[start:end]
+
+
+@named("linalg.slogdet")
+def slogdet(a: Any) -> Any:
+    """Sign and logarithm of a determinant: of one that is negative, that of the matrix with two rows exchanged."""
+    sign = ask(_sign_of_determinant, (a,))
+    if sign is NotImplemented or np.any(sign >= 0) or np.shape(a)[-1] < 2:
+        return FUNCTIONS["linalg.slogdet"](as_expr(a))
+    order = [1, 0, *range(2, np.shape(a)[-1])]
+    return np.linalg._linalg.SlogdetResult(np.float64(-1.0) + 0 * sign, np.linalg.slogdet(a[..., order, :])[1])
+
+
+def _sign_of_determinant(a: np.ndarray) -> np.ndarray:
+    return np.asarray(np.linalg.slogdet(a)[0])
 
 
 @named("linalg.lstsq")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from eindiff.core.errors import EindiffError
 from eindiff.tracing.numpy.buffers import WRITES, Buffer, buffer, settled
 from eindiff.tracing.numpy.traced_array import TracedArray, expression, has_traced, made, stacked
+from eindiff.tracing.numpy.values import ask
 
 # Python's numbers
 
@@ -84,12 +85,30 @@ for _kind in (Float, Float64, Type):
 BUILTINS = {"float": Float, "type": Type}
 
 
+# Functions of `math` that raise errors where NumPy's give what is no number
+_LIMITED = frozenset({"log", "log2", "log10", "log1p", "sqrt", "asin", "acos", "acosh", "atanh"})
+
+
+def _is_defined(original: Callable, *args: Any) -> bool:
+    try:
+        original(*args)
+    except ValueError:
+        return False
+    return True
+
+
 def _of_numpy(original: Callable, function: Callable) -> Callable:
     """A function of `math`, for traced numbers too."""
 
+    is_defined = partial(_is_defined, original)  # one object, so that questions are the same
+
     @wraps(original)
     def called(*args: Any, **keywords: Any) -> Any:
-        return (function if has_traced(args) else original)(*args, **keywords)
+        if not has_traced(args):
+            return original(*args, **keywords)
+        if original.__name__ in _LIMITED and ask(is_defined, args) is False:
+            raise ValueError("math domain error")
+        return function(*args, **keywords)
 
     return called
 
@@ -193,6 +212,67 @@ _MADE: dict[str, Callable] = {
 }  # fmt: skip
 
 
+def _from_function(original: Callable) -> Callable:
+    """`np.frompyfunc`, whose functions are called for each entry of traced arrays."""
+
+    def made_of(f: Callable, nin: int, nout: int, **keywords: Any) -> Any:
+        plain = original(f, nin, nout, **keywords)
+
+        def called(*args: Any, **named: Any) -> Any:
+            arrays = np.broadcast_arrays(*given) if has_traced(given := settled(args)) else []
+            if not arrays:
+                return plain(*args, **named)
+            shape = np.shape(arrays[0])
+            found = [f(*[array[place] for array in arrays]) for place in np.ndindex(shape)]
+            columns = [found] if nout == 1 else list(map(list, zip(*found, strict=True)))
+            results = [np.reshape(stacked(column), shape) for column in columns]
+            return results[0] if nout == 1 else tuple(results)
+
+        return called
+
+    return made_of
+
+
+def _from_iterable(original: Callable) -> Callable:
+    def made_of(values: Any, dtype: Any = float, count: int = -1, **keywords: Any) -> Any:
+        found = list(values) if count < 0 else [value for value, _ in zip(values, range(count), strict=False)]
+        return ARRAYS["array"](found, dtype) if has_traced(found) else buffer(original(found, dtype, **keywords))
+
+    return made_of
+
+
+class _Iteration:
+    """`np.nditer` of traced arrays: views of single entries, one of each array, as far as these repeat."""
+
+    def __init__(self, op: Any, flags: Any = (), op_flags: Any = (), **_: Any) -> None:
+        several = list(op) if isinstance(op, list | tuple) else [op]
+        self._shape = np.broadcast_shapes(*map(np.shape, several))
+        fits = [np.shape(array) == self._shape for array in several]
+        self.operands = [x if fit else np.broadcast_to(x, self._shape) for x, fit in zip(several, fits, strict=True)]
+        self._places = np.ndindex(*self._shape)
+        self.multi_index: tuple[int, ...] = ()
+
+    def __iter__(self) -> _Iteration:
+        return self
+
+    def __next__(self) -> Any:
+        self.multi_index = next(self._places)
+        place: Any = (*self.multi_index, ...)
+        found = tuple([array[place] for array in self.operands])
+        return found if len(found) > 1 else found[0]
+
+    def __enter__(self) -> _Iteration:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def _iteration(op: Any, *args: Any, **keywords: Any) -> Any:
+    """`np.nditer`, of traced arrays too."""
+    is_traced = has_traced(settled(list(op) if isinstance(op, list | tuple) else [op]))
+    return (_Iteration if is_traced else np.nditer)(op, *args, **keywords)
+
+
 class _Joined:
     """`np.r_` and `np.c_`: arrays, numbers and slices joined along an axis."""
 
@@ -232,5 +312,6 @@ ARRAYS: dict[str, Any] = {
     "ascontiguousarray": _array(np.ascontiguousarray, False), "asfortranarray": _array(np.asfortranarray, False),
     "asarray_chkfinite": _array(np.asarray_chkfinite, False),
     **{name: _filled(getattr(np, name), function) for name, function in _MADE.items()},
+    "nditer": _iteration, "frompyfunc": _from_function(np.frompyfunc), "fromiter": _from_iterable(np.fromiter),
     "r_": _Joined(np.r_, 0), "c_": _Joined(np.c_, -1),
 }  # fmt: skip

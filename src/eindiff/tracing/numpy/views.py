@@ -142,7 +142,7 @@ class _Shown(ABCMeta):
         return isinstance(value, cls.shown)
 
     def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, cls.shown)
+        return type.__subclasscheck__(cls.shown, kind)  # an abstract class would ask its subclasses: this one
 
     def __eq__(cls, other: object) -> bool:
         return other is cls or other is cls.shown
@@ -390,7 +390,7 @@ def _is_of_scipy(value: Any) -> bool:
         name = value.__name__ if isinstance(value, ModuleType) else value.__module__
     else:
         name = type(value).__module__
-        if not name.startswith(("scipy.stats", "scipy.sparse")):
+        if not name.startswith(("scipy.stats", "scipy.sparse", "scipy.interpolate")):
             return False
     return isinstance(name, str) and (name == "scipy" or name.startswith("scipy."))
 

@@ -11,6 +11,7 @@ from typing import Any
 from eindiff.tracing.numpy.buffers import buffer, settled
 from eindiff.tracing.numpy.scipy.distributions import DISTRIBUTIONS
 from eindiff.tracing.numpy.scipy.functions import FUNCTIONS
+from eindiff.tracing.numpy.scipy.interpolate import Spline, is_spline, splev
 from eindiff.tracing.numpy.scipy.sparse import Sparse
 from eindiff.tracing.numpy.scipy.stats import Traceable
 from eindiff.tracing.numpy.traced_array import has_traced
@@ -56,7 +57,9 @@ def _known(loaded: frozenset[str]) -> dict[int, Any]:
     return found | {key: _Methods(*pair) for key, pair in methods.items()}
 
 
-_MODULES = ("scipy.special", "scipy.linalg", "scipy.stats", "scipy.spatial.distance", "scipy.integrate")
+_MODULES = (
+    "scipy.special", "scipy.linalg", "scipy.stats", "scipy.spatial.distance", "scipy.integrate", "scipy.interpolate",
+)  # fmt: skip
 
 
 def replaced(value: Any) -> Any:
@@ -65,6 +68,10 @@ def replaced(value: Any) -> Any:
         return Traceable(sys.modules["scipy.stats"].__dict__[value.dist.name], value.dist.name, value.args, value.kwds)
     if (name := getattr(value, "name", None)) in DISTRIBUTIONS and hasattr(value, "logcdf"):  # it may be a copy
         return Traceable(value, name)
+    if is_spline(value):
+        return Spline(value)
+    if getattr(value, "__name__", "") == "splev":
+        return _for_traced(value, splev)
     if hasattr(value, "tocoo"):
         return Sparse(value)
     return _known(frozenset(name for name in _MODULES if name in sys.modules)).get(id(value), value)

@@ -1,0 +1,77 @@
+"""Discrete Fourier transforms of traced arrays, which are products with matrices of sines and cosines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eindiff.core.errors import EindiffError
+from eindiff.tracing.numpy.complex_array import FUNCTIONS, ComplexArray
+from eindiff.tracing.numpy.numeric import COMPOSITE as COMPOSITE
+from eindiff.tracing.numpy.numeric import named
+
+MOST = 1024  # entries along an axis: the matrices have the square of that
+
+
+def _parts(a: Any, n: int | None, axis: int) -> tuple[Any, Any]:
+    """Real and imaginary part with the transformed axis last, cut or filled with zeros to n entries."""
+    found = []
+    for part in (np.real(a), np.imag(a)):
+        moved = np.moveaxis(np.broadcast_to(part, np.shape(a)), axis, -1)
+        size = np.shape(moved)[-1]
+        count = size if n is None else n
+        if count > MOST:
+            raise EindiffError(f"a Fourier transform of {count} symbolic entries: {MOST} at most", "large")
+        widths = [(0, 0)] * (np.ndim(moved) - 1) + [(0, max(count - size, 0))]
+        found.append(np.pad(moved, widths) if count > size else moved[..., :count])
+    return found[0], found[1]
+
+
+def _scale(norm: str | None, n: int, is_inverse: bool) -> float:
+    if norm == "ortho":
+        return 1 / np.sqrt(n)
+    return 1 / n if ((norm or "backward") == "backward") == is_inverse else 1.0
+
+
+def _transformed(a: Any, n: int | None, axis: int, norm: str | None, sign: int, half: bool = False) -> ComplexArray:
+    real, imag = _parts(a, n, axis)
+    size = np.shape(real)[-1]
+    angle = 2 * np.pi / size * np.outer(np.arange(size), np.arange(size // 2 + 1 if half else size))
+    scale = _scale(norm, size, sign > 0)
+    cosine, sine = scale * np.cos(angle), sign * scale * np.sin(angle)
+    parts = (real @ cosine - imag @ sine, real @ sine + imag @ cosine)
+    return ComplexArray(*[np.moveaxis(part, -1, axis) for part in parts])
+
+
+@named("fft.fft")
+def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> ComplexArray:
+    """The discrete Fourier transform."""
+    return _transformed(a, n, axis, norm, -1)
+
+
+@named("fft.ifft")
+def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> ComplexArray:
+    """Its inverse."""
+    return _transformed(a, n, axis, norm, 1)
+
+
+@named("fft.rfft")
+def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> ComplexArray:
+    """The half of the transform of real numbers that says the other one."""
+    return _transformed(a, n, axis, norm, -1, half=True)
+
+
+@named("fft.irfft")
+def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Real numbers from half of their transform."""
+    size = 2 * (np.shape(a)[axis] - 1) if n is None else n
+    real, imag = _parts(a, size // 2 + 1, axis)
+    k = np.arange(size // 2 + 1)
+    twice = np.where((k == 0) | (2 * k == size), 1.0, 2.0) * _scale(norm, size, True)
+    angle = 2 * np.pi / size * np.outer(k, np.arange(size))
+    found = real @ (twice[:, None] * np.cos(angle)) - imag @ (twice[:, None] * np.sin(angle))
+    return np.moveaxis(found, -1, axis)
+
+
+FUNCTIONS.update({function.__name__: function for function in (fft, ifft, irfft)})
