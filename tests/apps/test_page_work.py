@@ -220,6 +220,25 @@ def test_no_formula_is_wider_than_the_page(visits: Callable[..., Visit], width: 
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+# Forms
+
+
+def test_a_kronecker_product_is_shown_as_one_and_the_index_form_is_a_choice(visit: Visit) -> None:
+    visit.go(f="norm2(T - U*V')^2", by="U", order=2)
+    card = visit.page.locator("article.block")
+    expect(card.locator(".equation math")).to_have_text(re.compile("I.*⊗"))
+    expect(card.locator(".size")).to_have_text("m·p×m·p matrix")
+    card.get_by_role("button", name="index").click()
+    expect(card.locator(".equation math")).to_have_text(re.compile("δ"))
+    expect(card.locator(".size")).to_have_text("m×p×m×p tensor")
+    expect(card.get_by_role("button", name="index")).to_be_focused()
+    visit.page.get_by_role("button", name="Copy text").click()
+    assert "kron" not in visit.page.evaluate("navigator.clipboard.readText()")
+    card.get_by_role("button", name="Kronecker").click()
+    visit.page.get_by_role("button", name="Copy text").click()
+    assert visit.page.evaluate("navigator.clipboard.readText()") == "2*kron(eye(m), V'*V)"
+
+
 # Readings that are in doubt
 
 

@@ -6,26 +6,55 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from eindiff.core import sizes as sz
 from eindiff.core.errors import shape_text, shape_words
 from eindiff.core.nodes import Expr
 from eindiff.text.layouts import as_row
 from eindiff.text.write.mathml import MathmlStyle, above, below, fenced, letters, name_mathml, token, whole
 from eindiff.text.write.mathml import row as row_of
 from eindiff.text.write.plain import PlainStyle
-from eindiff.text.write.to_text import Equations, Line
+from eindiff.text.write.to_text import Equations, Line, kronecker
 from eindiff.text.write.tree import Tree, walk
 
+AS_MATRIX = "the entries of each variable, row by row"
 BY_ENTRY = "What has no form in matrix notation is written by its entries."
 
 
 def formula(expr: Expr, notation: str, left: str, row: bool = False) -> dict[str, Any]:
     """The model `Formula` of an expression; `left` is what it is equal to, as MathML."""
-    made = Equations.of(expr, notation)
-    *parts, body = made.lines
-    style = MathmlStyle(as_einsum=notation == "einsum")
     turned = row and notation != "index"
-    tree = Tree("transposed", (body.tree,), None, 1) if turned else body.tree
+    made = Equations.of(expr, notation)
     by_entry = notation == "matrix" and any(part.kind == "einsum" for line in made.lines for part in walk(line.tree))
+    return {
+        **_written(made, left, turned),
+        "shape": [1, *expr.shape] if row else list(expr.shape),
+        "shape_text": f"1×{expr.shape[0]}" if row else shape_text(expr.shape),
+        "words": f"row of length {expr.shape[0]}" if row else shape_words(expr.shape),
+        "notation": notation,
+        "note": BY_ENTRY if by_entry else "",
+    }
+
+
+def kronecker_form(expr: Expr, left: str) -> dict[str, Any] | None:
+    """The model `Formula` of a tensor of order four as a matrix of Kronecker products, if it is one."""
+    if (made := kronecker(expr)) is None:
+        return None
+    shape = [sz.product(expr.shape[:2]), sz.product(expr.shape[2:])]
+    return {
+        **_written(made, left, False),
+        "shape": shape,
+        "shape_text": shape_text(tuple(shape)),
+        "words": f"{shape_text(tuple(shape))} matrix".replace("*", "·"),
+        "notation": "matrix",
+        "note": AS_MATRIX,
+    }
+
+
+def _written(made: Equations, left: str, turned: bool) -> dict[str, Any]:
+    """The fields of the model `Formula` that are text or MathML."""
+    *parts, body = made.lines
+    style = MathmlStyle(as_einsum=made.notation == "einsum")
+    tree = Tree("transposed", (body.tree,), None, 1) if turned else body.tree
     texts = {name: made.text(name) for name in ("plain", "unicode", "latex")}
     texts = {name: as_row(text, name) for name, text in texts.items()} if turned else texts
     return {
@@ -35,11 +64,6 @@ def formula(expr: Expr, notation: str, left: str, row: bool = False) -> dict[str
         "mathml": whole(style.text(tree)),
         "left": whole(_indexed(left, labels(body.labels))),
         "where": [_definition(part, style) for part in parts],
-        "shape": [1, *expr.shape] if row else list(expr.shape),
-        "shape_text": f"1×{expr.shape[0]}" if row else shape_text(expr.shape),
-        "words": f"row of length {expr.shape[0]}" if row else shape_words(expr.shape),
-        "notation": notation,
-        "note": BY_ENTRY if by_entry else "",
     }
 
 

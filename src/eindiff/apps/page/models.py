@@ -144,6 +144,9 @@ class VariableData(Data):
 class BlockData(Formula):
     """One derivative."""
 
+    kronecker: Formula | None = Field(
+        None, description="The same as a matrix of Kronecker products, where it is of order four and has this form."
+    )
     key: str = Field(description="The variables: `x`, or `x,y`.")
     by: list[str] = Field(description="The same as a list.")
     label: str = Field(description="`∂²f/∂x∂y`; the name of the function for order 0.")

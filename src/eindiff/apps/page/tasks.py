@@ -9,7 +9,7 @@ from typing import Any
 from eindiff.apps.page import limits
 from eindiff.apps.page.costs import cost
 from eindiff.apps.page.derivations import steps
-from eindiff.apps.page.formulas import derivative_mathml, formula
+from eindiff.apps.page.formulas import derivative_mathml, formula, kronecker_form
 from eindiff.apps.page.pictures import graphs, structure
 from eindiff.apps.page.programs import written
 from eindiff.apps.page.reading import ProblemError, derivatives, reading, variable_data
@@ -68,6 +68,7 @@ def _block(block: Block, result: Answer) -> dict[str, Any]:
     function = result.name if result.function.ndim else ""
     return {
         **formula(block.arranged.expr, result.question.notation, left, block.arranged.row),
+        "kronecker": kronecker_form(block.arranged.expr, left) if result.question.notation == "matrix" else None,
         "key": block.key,
         "by": names,
         "label": block.label("unicode", result.name),

@@ -1,6 +1,7 @@
 // Wide formulas: made a little smaller, or broken into lines at operators and between factors, inside of brackets too.
 
 const SMALLEST = 15; // pixels of a formula that is made smaller
+const LITTLE = 28; // pixels that lines are indented by, where more is too much
 const SMALL_GROUP = 0.3; // of a line: groups in brackets that are smaller are not broken
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 const TIMES = "\u2062";
@@ -84,6 +85,7 @@ function badness(list, place) {
 function beginnings(list, room, indent, head) {
   const starts = [0];
   let width = 0;
+  let over = false; // whether a line goes over the edge: the box scrolls
   const bad = list.map((_, place) => (place <= head ? Infinity : badness(list, place) + list[place].depth * 0.2));
   const size = (place) => (list[place + 1] && list[place + 1].left > list[place].left
     ? Math.max(list[place + 1].left, list[place].right) : list[place].right) - list[place].left;
@@ -98,23 +100,33 @@ function beginnings(list, room, indent, head) {
       if (k > starts.at(-1) && cost < Infinity && cost <= (best?.cost ?? Infinity)) best = { k, cost };
       used += size(k);
     }
-    if (!best) continue; // this goes over the edge: the box scrolls
+    if (!best) {
+      over = true;
+      continue;
+    }
     starts.push(best.k);
     width = 0;
     for (let k = best.k; k <= place; k += 1) width += size(k);
+    over ||= width > room - indent;
   }
-  return starts;
+  return { starts, over };
 }
 
 /** Break a formula into lines; further ones are indented to behind the first `=`, or a little. */
 function breakLines(math, room) {
   const start = math.getBoundingClientRect().left;
-  const list = pieces(math, 0, room);
+  const list = pieces(math, 0, room - LITTLE);
   const equals = list.findIndex(({ node }) => node.localName === "mo" && node.textContent === "=");
   const behind = equals >= 0 && list[equals + 1] ? list[equals + 1].left - start : 0;
   const short = behind > 0 && behind < room * 0.35;
-  const indent = short ? behind : 28;
-  const starts = beginnings(list, room, indent, short ? equals + 1 : 0); // a short left side has no line of its own
+  const head = short ? equals + 1 : 0; // a short left side has no line of its own
+  let indent = short ? behind : LITTLE;
+  let broken = beginnings(list, room, indent, head);
+  if (broken.over && short) {
+    indent = LITTLE;
+    broken = beginnings(list, room, indent, head);
+  }
+  const { starts } = broken;
   if (starts.length < 2) return;
   const lines = document.createElement("div");
   lines.className = "lines";

@@ -65,7 +65,25 @@ function hasAxes({ by, shape }, layout) {
   return shape.length > 2 || new Set(by).size > 1 || (layout !== "mixed" && shape.length > 0);
 }
 
+/** The card of a derivative; one that is a matrix of Kronecker products too has both forms, the shorter one first. */
 function blockCard(block, order, layout) {
+  const other = block.kronecker;
+  if (!other) return card(block, block, order, layout, []);
+  const forms = { index: block, Kronecker: other };
+  const show = (name) => {
+    const choices = Object.keys(forms).map((each) => button(each, (event) => {
+      const made = show(each);
+      event.currentTarget.closest("article").replaceWith(made);
+      for (const box of made.querySelectorAll(".scroll, .where")) fitFormulas(box);
+      made.querySelector("[aria-pressed=true]").focus();
+    }, { class: "quiet form", "aria-pressed": String(each === name) }));
+    return card(block, forms[name], order, layout, choices);
+  };
+  return show(other.unicode.length < block.unicode.length ? "Kronecker" : "index");
+}
+
+function card(about, form, order, layout, choices) {
+  const block = { ...about, ...form, key: about.key, label: about.label };
   const typeset = equation([block.left, block.mathml], `${block.label} = ${block.text}`);
   const parts = [scroller("scroll", `${ORDERS[order]} ${block.label}`, h("div", { class: "equation" }, typeset))];
   if (block.where.length) {
@@ -73,10 +91,12 @@ function blockCard(block, order, layout) {
     parts.push(scroller("where", "Named parts", h("dl", {}, block.where.flatMap(row))));
   }
   const size = h("span", { class: "size", title: block.axes }, block.words);
-  const axes = hasAxes(block, layout) ? h("span", {}, block.axes) : null;
+  const words = form === about ? about.axes : form.note;
+  const axes = hasAxes(about, layout) ? h("span", {}, words) : null;
+  const shapes = choices.length ? h("span", { class: "forms", role: "group", "aria-label": "Form" }, ...choices) : null;
   const copies = h("span", { class: "copies" },
     copyButton("Copy text", `text of ${block.label}`, () => block.text),
     copyButton("Copy LaTeX", `LaTeX of ${block.label}`, () => block.latex));
-  parts.push(h("div", { class: "under" }, size, axes, copies));
-  return h("article", { class: "block", "data-key": block.key, "data-text": block.text }, ...parts);
+  parts.push(h("div", { class: "under" }, size, axes, shapes, copies));
+  return h("article", { class: "block", "data-key": block.key, "data-text": about.text }, ...parts);
 }
