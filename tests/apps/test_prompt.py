@@ -101,3 +101,26 @@ def test_a_bare_command_in_a_terminal_is_a_prompt(tmp_path: Path) -> None:
         assert child.wait(timeout=60) == 0
     os.close(mine)
     assert "A·x + Aᵀ·x" in shown.decode() and ":help" in shown.decode()
+
+
+def test_help_explains_functions() -> None:
+    assert "The root of the sum of squares" in talk(":help norm2")
+    assert "for example  tr(A*X)" in talk(":help trace")
+    assert "see :help" in talk(":help eigen") and ":order K" in talk(":help order")
+
+
+def test_settings_are_echoed_and_named_in_errors() -> None:
+    text = talk(":order 2", ":by q", ":width 60", "x'*A*x")
+    assert "order 2" in text and "by q" in text and "width 60" in text
+    assert "with the settings :by q, :order 2; :reset takes them back" in text
+
+
+def test_long_results_are_broken_and_small_matrices_shown() -> None:
+    text = talk(":width 60", "sum(tanh(X*w)) + c*norm2(w)^4 | w,w", "norm2(T - U*V')^2 | U,U")
+    assert max(map(len, text.splitlines())) < 80
+    assert "as a matrix  2·(I_m ⊗ Vᵀ·V)" in text
+
+
+@pytest.mark.parametrize("library", ["jax", "torch"])
+def test_code_for_libraries(library: str) -> None:
+    assert f"import {library}" in talk("norm2(A*x - b)^2 | x", f":code {library}")

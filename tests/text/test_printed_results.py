@@ -145,3 +145,19 @@ def test_terms_of_higher_order_are_turned_one_by_one():
     text = ed.to_text(ed.derivative(ed.tr(ed.inv(X)), X, X))
     assert "transpose" not in text
     assert parse(text, {"X": X}) == ed.derivative(ed.tr(ed.inv(X)), X, X)
+
+
+ORIENTED = {
+    ("norm2(T - tanh(X*V)*V')^2", "V V"): [(r"1 - tanh", r"\^2 - 1"), (r"T - tanh", r" - T\b")],
+    ("sum(exp(-c*(x*ones(n)' - ones(n)*x').^2))", "x"): [(r"x\[i\] - x\[j\]", r"x\[j\] - x\[i\]")],
+    ("norm2(x - a)", "x"): [(r"x\[\w\] - a", r"a\[\w\] - x")],
+}
+
+
+@pytest.mark.parametrize(("text", "by"), ORIENTED)
+def test_a_sum_is_written_with_one_sign_in_one_answer(text, by):
+    function = parse(text, "T(m,n); X(m,p); V(p,n); x(n); c; a(n)" if "T" not in text else "T(m,p); X(m,p); V(p,n)")
+    for notation in ("matrix", "index", "einsum"):
+        found = to_text(ed.derivative(function, *by.split()), notation, names=False)
+        for one, other in ORIENTED[text, by]:
+            assert not (re.search(one, found) and re.search(other, found)), found

@@ -23,8 +23,8 @@ ABOUT = """\
 Closed-form derivatives of tensor expressions, of any order.
 
 An EXPRESSION is in the language of matrixcalculus.org, and more: + - * / ^, entry by entry .* ./ .^, transpose ', and
-functions such as exp, sum, norm2, tr, det, inv, einsum. Names that begin with a..g are scalars, h..z vectors and A..Z
-matrices, unless --declare says otherwise; sizes are found from use.
+functions such as exp, sum, norm2, tr, det, inv, einsum; also LaTeX, and NumPy's notation. What names stand for, and
+their sizes, is found from their use, then from their letters, unless --declare says otherwise.
 
 Each VARIABLE is differentiated by; x,y is the mixed partial derivative by x, then y. Without any, the derivative is by
 each variable of the expression."""

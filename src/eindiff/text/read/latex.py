@@ -464,15 +464,7 @@ class _Reader:
                 upper = self.group()
         if not lower:
             return self.function("sum" if which == "sum_over" else "prod", self.at - 1)
-        words = [t.text for t in lower]
-        names = [word for word in words if word.isalpha() and len(word) == 1]
-        if r"\neq" in words or "<" in words or r"\ne" in words or r"\leq" in words or not names:
-            pairs = r"\frac{1}{2}\sum_{i,j} for all pairs"
-            self.fail(f"sums run over all values of an index: \\sum_{{i=1}}^n, or {pairs}", lower[0])
-        if r"\in" in words:
-            names = names[: 1 + words[: words.index(r"\in")].count(",")]
-        first = words[words.index("=") + 1 :] if "=" in words else []
-        indices = names[:1] if first else list(dict.fromkeys(names))
+        indices, first = self.range_of(lower)
         self.indices += indices
         sign = [self.made("-", self.next())] if self.peek() in ("-", "−") else []
         term = sign + self.product()
@@ -486,6 +478,19 @@ class _Reader:
         for name in reversed(indices):
             term = [self.made(f"{which}({name}, {ends}", place), *term, self.made(")", place)]
         return term
+
+    def range_of(self, lower: list[Token]) -> tuple[list[str], list[str]]:
+        """The indices below a sum, and where the first of them begins if that is said."""
+        words = [t.text for t in lower]
+        names = [word for word in words if word.isalpha() and len(word) == 1]
+        if r"\neq" in words or "<" in words or r"\ne" in words or r"\leq" in words or not names:
+            pairs = r"\frac{1}{2}\sum_{i,j} for all pairs"
+            self.fail(f"sums run over all values of an index: \\sum_{{i=1}}^n, or {pairs}", lower[0])
+        if r"\in" in words:
+            names = names[: 1 + words[: words.index(r"\in")].count(",")]
+        first = words[words.index("=") + 1 :] if "=" in words else []
+        indices = names[:1] if first else list(dict.fromkeys(names))
+        return indices, first
 
 
 def _suffix(text: str) -> str:

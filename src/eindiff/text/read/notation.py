@@ -141,37 +141,13 @@ def _bars(source: Source, tokens: list[Token], functions: Container[str]) -> lis
     for token in tokens:
         if token.start < skip:
             continue
-        before = next((t for t in reversed(result) if t.kind not in ("blank", "line", "comment")), None)
-        bar = "|" if token.text == "|" else "‖"
-        closes = opened and opened[-1][1] == bar and before is not None and before.ends_operand
         if token.kind != "bar":
             result.append(token)
-        elif closes:
-            place, _ = opened.pop()
-            index = _NORM_INDEX.match(source.text, token.end) if bar == "‖" else None
-            power = None
-            if bar == "‖" and index is None:  # ‖x‖^2_2
-                power = re.compile(r"\s*(?:\^\s*(\d)\s*|([²]))_\s*(\w|\{\w\})").match(source.text, token.end)
-            name = (
-                (index[0] if index else power[3] if power else "")
-                .strip()
-                .lstrip("_")
-                .strip("{} ")
-                .translate(_SUBSCRIPTS)
-            )
-            name = {"∞": "inf", "infty": "inf"}.get(name, name)
-            if bar == "‖" and name not in _NORMS:
-                raise source.error(
-                    f"norms are ‖x‖, ‖x‖₁, ‖x‖_F and ‖x‖_*; there is no ‖x‖_{name}", token.start, token.end
-                )
-            called = place > 0 and result[place - 1].kind == "name" and result[place - 1].text in functions
-            result[place].text = f"{'(' * called}{'bars' if bar == '|' else _NORMS[name]}("
-            end = index.end() if index else token.end
-            result.append(Token("close", "))" if called else ")", token.start, end))
-            skip = end
-            if power:
-                result.append(Token("power", "^2", token.end, power.end()))
-                skip = power.end()
+            continue
+        before = next((t for t in reversed(result) if t.kind not in ("blank", "line", "comment")), None)
+        bar = "|" if token.text == "|" else "‖"
+        if opened and opened[-1][1] == bar and before is not None and before.ends_operand:
+            skip = _close_bar(source, token, bar, opened.pop()[0], result, functions)
         else:
             opened.append((len(result), bar))
             result.append(Token("open", "(", token.start, token.end))
@@ -180,6 +156,34 @@ def _bars(source: Source, tokens: list[Token], functions: Container[str]) -> lis
         problem = "this bar is never closed; abs(x) and norm2(x) are words for |x| and ‖x‖"
         raise source.error(problem, left_open.start, left_open.end)
     return result
+
+
+_SQUARED_NORM = re.compile(r"\s*(?:\^\s*(\d)\s*|([²]))_\s*(\w|\{\w\})")  # of ‖x‖^2_2
+
+
+def _close_bar(
+    source: Source, token: Token, bar: str, place: int, result: list[Token], functions: Container[str]
+) -> int:  # fmt: skip
+    """Write the function that a pair of bars stands for, with its index and power; gives where the text goes on."""
+    index = _NORM_INDEX.match(source.text, token.end) if bar == "‖" else None
+    power = _SQUARED_NORM.match(source.text, token.end) if bar == "‖" and index is None else None
+    name = _norm_name(index[0] if index else power[3] if power else "")
+    if bar == "‖" and name not in _NORMS:
+        raise source.error(f"norms are ‖x‖, ‖x‖₁, ‖x‖_F and ‖x‖_*; there is no ‖x‖_{name}", token.start, token.end)
+    called = place > 0 and result[place - 1].kind == "name" and result[place - 1].text in functions
+    result[place].text = f"{'(' * called}{'bars' if bar == '|' else _NORMS[name]}("
+    end = index.end() if index else token.end
+    result.append(Token("close", "))" if called else ")", token.start, end))
+    if power:
+        result.append(Token("power", "^2", token.end, power.end()))
+        return power.end()
+    return end
+
+
+def _norm_name(written: str) -> str:
+    """The index of a norm without what surrounds it."""
+    name = written.strip().lstrip("_").strip("{} ").translate(_SUBSCRIPTS)
+    return {"∞": "inf", "infty": "inf"}.get(name, name)
 
 
 def _translated(tokens: list[Token], declared: Collection[str]) -> list[Token]:

@@ -128,6 +128,12 @@ def _statements(source: Source, names: Names) -> Statements:
     for node in places:
         node.value = spelled.setdefault(canonical(node.value), node.value)
     names.bound = {str(name) for name, _ in bindings}
+    _find_names(source, names, nodes, places)
+    return statements
+
+
+def _find_names(source: Source, names: Names, nodes: list[Node], places: list[Node]) -> None:
+    """Which names are sizes, indices and identities."""
     shapes = [size for declaration in names.declared.values() for size in declaration.shape]
     names.sizes = {name for size in shapes if isinstance(size, str) for name in sz.names(size)}
     names.sizes |= {node.value for node in nodes if node.literal and node.kind == "name"}
@@ -136,7 +142,6 @@ def _statements(source: Source, names: Names) -> Statements:
     names.sizes -= names.declared.keys() | names.bound | names.ranges.keys()
     free = {str(node.value) for node in places} - names.declared.keys() - names.bound - _currents(nodes)
     names.identities = {name for name in free if name == "eye" or _IDENTITY.fullmatch(name)}
-    return statements
 
 
 def _currents(nodes: list[Node]) -> set[str]:

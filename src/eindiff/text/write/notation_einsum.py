@@ -5,6 +5,7 @@ What it has in common with the other notations is here too: sums, functions, con
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -62,7 +63,10 @@ class EinsumNotation:
         self.names: dict[Expr, str] = {}
         self._signs: dict[Expr, tuple[int, bool]] = {}
         self._kept: set[Expr] = set()  # what does not take up a minus sign
-        for node in topological([expr]):
+        nodes = topological([expr])
+        self._uses = Counter(child for node in nodes for child in node.children)
+        self._votes = _votes(nodes)
+        for node in nodes:
             self._weigh(node)
 
     # What `document.document` asks
@@ -142,20 +146,22 @@ class EinsumNotation:
         """The sign with which a node is written without a minus in front, and whether it can do with either.
 
         A sum with terms of both signs can; its number (as in `1 - x`) or else its first term is positive then. So can a
-        contraction that has such a sum.
+        contraction that has such a sum. What is used in several places is written with one sign in all of them.
         """
+        once = self._uses[node] < 2
         if isinstance(node, Add):
             if len({parts(term)[0] > 0 for term in node.terms}) < 2:
                 return 1, False
             first = min(node.terms, key=lambda t: (not construct.is_number(t), *self.term_order(t), t.digest))
-            return (1 if parts(first)[0] > 0 else -1), True
+            sign = 1 if parts(first)[0] > 0 else -1
+            return (sign if once or self._votes[node] * sign >= 0 else -sign), once
         if not isinstance(node, Einsum) or node.is_product:
             return 1, False
         sign, absorbs = 1, False
         for operand in node.operands:
             own, mixed = self.signs(operand)
             sign, absorbs = sign * own, absorbs or (mixed and node.operands.count(operand) == 1)
-        return sign, absorbs
+        return sign, absorbs and once
 
     def signs(self, node: Expr) -> tuple[int, bool]:
         """`_sign_of`, remembered."""
@@ -318,6 +324,18 @@ class EinsumNotation:
             return fraction([tree for tree, _ in tops], [tree for tree, _ in bottoms])
         items = tops + [(fraction([], [tree]), labels) for tree, labels in bottoms]
         return contraction_tree(items, output, dict(enumerate(sizes)))
+
+
+def _votes(nodes: Sequence[Expr]) -> Counter[Expr]:
+    """For each node, in how many more places it is multiplied by a positive number than by a negative one."""
+    votes: Counter[Expr] = Counter()
+    for node in reversed(nodes):
+        sign = 1
+        if isinstance(node, Einsum):
+            sign = -1 if (node.coefficient < 0) != (votes[node] < 0) else 1
+        for child, count in Counter(node.children).items():
+            votes[child] += sign * (count == 1)
+    return votes
 
 
 LAST_AXIS = frozenset({"argmax"})  # always along it
