@@ -70,6 +70,7 @@ bench: $(VENV)/.bench-ready ## Run all benchmarks against all peers (hours)
 	$(PY) -m benchmarks.drop_in jax --scale 5 --out benchmarks/results
 	$(PY) -m benchmarks.drop_in torch --out benchmarks/results
 	$(PY) -m benchmarks.relations --out benchmarks/results
+	$(PY) -m benchmarks.linear_algebra --out benchmarks/results
 	$(PY) -m benchmarks.convolutions --out benchmarks/results
 	$(PY) -m benchmarks.operators --out benchmarks/results
 	$(PY) -m benchmarks.functions --out benchmarks/results

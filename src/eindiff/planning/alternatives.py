@@ -25,7 +25,7 @@ from eindiff.core.sizes import Size
 from eindiff.facts.bounds import interval
 from eindiff.functions.matrices import inv
 from eindiff.functions.multilinear import eye
-from eindiff.planning.simplify import flat, join
+from eindiff.planning.simplify import flat, joins
 from eindiff.planning.tuning import TERMS_LIMIT
 
 Evaluate = Callable[[Size], int]
@@ -71,9 +71,8 @@ def _joined(node: Add) -> Iterator[Expr]:
     if len(node.terms) > TERMS_LIMIT:
         return
     for first, second in combinations(node.terms, 2):
-        if (joined := join(first, second)) is not None and not isinstance(joined, Add):
-            rest = [term for term in node.terms if term is not first and term is not second]
-            yield construct.add([*rest, joined])
+        rest = [term for term in node.terms if term is not first and term is not second]
+        yield from (construct.add([*rest, joined]) for joined in joins(first, second) if not isinstance(joined, Add))
 
 
 # Inverses of sums

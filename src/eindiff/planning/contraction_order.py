@@ -99,6 +99,28 @@ def _best_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...
     return _path_of_tree(tree, len(inputs))
 
 
+def least_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], operands: Sequence) -> float:
+    """Operations that every order of multiplication takes; 0 if there are too many operands to know it.
+
+    If some operands are the same tensor, equal products count once and symmetric ones half: then it is half of what the
+    largest product takes, in the order in which that is smallest.
+    """
+    if not 1 < len(inputs) <= BEST_LIMIT:
+        return 0.0
+    once = len(set(operands)) == len(operands)
+    table = _Subsets(tuple(inputs), output, tuple([sizes[label] for label in range(1 + max(sizes))]))
+    labels = {subset: table.labels(subset) for subset in range(1, 1 << len(inputs))}
+    found = {1 << k: 0.0 for k in range(len(inputs))}
+    for subset in sorted(labels, key=int.bit_count):
+        for first in _submasks(subset) if subset not in found else ():
+            met = labels[first] | labels[subset ^ first]
+            flops = table.entries(met) * (2.0 if met != labels[subset] else 1.0)
+            parts = found[first], found[subset ^ first]
+            total = flops + sum(parts) if once else max(flops, *parts)
+            found[subset] = min(found.get(subset, inf), total)
+    return found[(1 << len(inputs)) - 1] / (1 if once else 2)
+
+
 class _Subsets:
     """The best way to multiply sets of operands, from small sets to large ones.
 

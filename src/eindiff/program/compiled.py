@@ -57,7 +57,7 @@ class Compiled:
     Arrays for names that are not needed are ignored, except that they may show sizes that no other array shows; and if
     none is needed, because the outputs are constant, these are of the library and type of those that are given.
     Arrays of variables with declared properties are held against these at each call (see `inputs`), where they are
-    numbers in main memory.
+    numbers in main memory, unless it was compiled with `validate=False`.
 
     >>> f = ed.compile(ed.sum(ed.vector("x", "n") ** 2))
     >>> float(f(x=np.array([3.0, 4.0])))
@@ -68,7 +68,7 @@ class Compiled:
 
     def __init__(
         self, outputs: Outputs, dtype: str | None, sizes: Mapping[str, int], form: str, backend: str | None,
-        made: Mapping[tuple, tuple] | None = None,
+        made: Mapping[tuple, tuple] | None = None, validate: bool = True,
     ) -> None:  # fmt: skip
         self._outputs = outputs
         self.exprs = self._outputs.exprs
@@ -80,7 +80,8 @@ class Compiled:
         self._given = sz.read_given(sizes)
         self._hidden = [name for name in self._module.unseen if name not in self._given]
         self._needs_all = bool(self._hidden) or not self._names  # to know what runs
-        self._declared = declared(self.exprs)
+        self.validate = validate  # what arrays are declared to be; indices are held against their axes in any case
+        self._declared = [v for v in declared(self.exprs) if validate or v.into is not None]
         self._is_typed = all(x.shape or variables(x) for x in self.exprs)  # numbers alone are those of Python
         self._calls: dict[tuple | None, _Call] = {}  # by the shapes and types of arrays
         self._built: dict[tuple, _Built] = {  # by type and kind of sizes
@@ -171,7 +172,7 @@ class Compiled:
     def __reduce__(self) -> tuple:
         """What travels: the outputs, and the source of the programs that are made already."""
         made = {kind: one.stored for kind, one in self._built.items()}
-        return Compiled, (self._outputs, self.dtype, self._given, self.form, self.backend, made)
+        return Compiled, (self._outputs, self.dtype, self._given, self.form, self.backend, made, self.validate)
 
     def _bind(self, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> _Call:
         """Check the arrays, find their sizes, and what runs for arrays like these."""

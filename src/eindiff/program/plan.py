@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from eindiff.calculus.derive import MODES, derivative
+from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.derivation import derivation
 from eindiff.core.errors import EindiffError, bytes_text, count_text
-from eindiff.core.nodes import Expr
+from eindiff.core.nodes import Expr, Variable, is_contraction
 from eindiff.core.shown import Shown, Text
+from eindiff.planning.contraction_order import least_flops
 from eindiff.program.interpreter import flatten
 from eindiff.program.operations import Operation
 from eindiff.program.write.module import Module, Program
@@ -88,6 +90,13 @@ class Plan(Shown):
         return sum(step.flops for step in self.steps)
 
     @property
+    def least_flops(self) -> float | None:
+        """Operations that every order of multiplication takes, where outputs are products of variables; else None."""
+        bounds = [_least_flops(output, self._costs.evaluate) for output in self._outputs]
+        known = [bound for bound in bounds if bound is not None]
+        return max(known) if known and len(known) == len(bounds) else None
+
+    @property
     def bytes(self) -> int:
         """Bytes read and written in all."""
         return sum(step.bytes for step in self.steps)
@@ -143,7 +152,8 @@ class Plan(Shown):
     def explain(self, modes: bool = True) -> Text:
         """The program line by line, each with its operations, the bytes it moves, and the memory in use.
 
-        With `modes`, the totals in each mode of differentiation stand below, if the outputs are derivatives.
+        With `modes`, the totals in each mode of differentiation stand below, if the outputs are derivatives; and for
+        products of variables how many operations are needed in any order of multiplication.
         """
         rows = [("operations", "moved", "in use", "")]
         for cost in self.statements():
@@ -153,7 +163,14 @@ class Plan(Shown):
         total += f", {bytes_text(self.peak)} in use at most"
         table = [f"{a:>10}  {b:>9}  {c:>9}  {line}".rstrip() for a, b, c, line in rows]
         table.append(f"{total}, {bytes_text(self.result_bytes)} of it results")
-        return Text("\n".join(table + self._compared() if modes else table))
+        return Text("\n".join([*table, *self._certificate(), *self._compared()] if modes else table))
+
+    def _certificate(self) -> list[str]:
+        if not (least := self.least_flops):
+            return []
+        ratio = max(1.0, self.flops / least)
+        most = f"this is at most {ratio:.2f} × the best"
+        return [f"every order of multiplication takes at least {count_text(least)}: {most}"]
 
     def modes(self) -> dict[str, Plan]:
         """The plans of the outputs in each mode of differentiation, if all are derivatives (else none)."""
@@ -177,6 +194,17 @@ class Plan(Shown):
 
     def __str__(self) -> str:
         return self.explain(modes=False)
+
+
+def _least_flops(output: Expr, evaluate: Callable[[sz.Size], int]) -> float | None:
+    """A bound of the operations of a product of variables without further properties."""
+    _, factors, _, _ = construct.parts(output)
+    if len(factors) != 1 or not is_contraction(node := factors[0][0]):
+        return None
+    if not all(isinstance(x, Variable) and not x.properties for x in node.operands):
+        return None
+    sizes = {label: evaluate(size) for label, size in enumerate(node.sizes)}
+    return least_flops(node.labels, node.output, sizes, [x.digest for x in node.operands])
 
 
 def plan(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "auto") -> Plan:

@@ -34,7 +34,7 @@ MANY = 2**20  # rows that programs are made for where nobody knows how many ther
 
 def compile(
     outputs: Any, backend: str | None = None, dtype: Any = None, sizes: Mapping[str, int] | None = None,
-    form: str = "dense", shard: str | None = None,
+    form: str = "dense", shard: str | None = None, validate: bool = True,
 ) -> Any:  # fmt: skip
     """A fast function for an expression, or for a list of them (which share work): call it with arrays by name.
 
@@ -54,6 +54,8 @@ def compile(
         sizes: sizes by name, to make the program at once
         form: `dense` or `structured`
         shard: the index that arrays come in blocks along
+        validate: whether arrays are held against what their variables are declared to be, at each call: it takes as
+            long as a product of each declared matrix with a vector
 
     >>> import numpy as np
     >>> import eindiff as ed
@@ -75,7 +77,7 @@ def compile(
     See also: `evaluate`, `structured`, `newton_step`, `plan`.
     """
     if shard is None:
-        return in_memory.compile(outputs, backend, dtype, sizes, form)
+        return in_memory.compile(outputs, backend, dtype, sizes, form, validate)
     if backend is not None or sizes:
         raise EindiffError(
             "a sharded function runs where its data is: give neither backend nor sizes with shard", "options"

@@ -22,7 +22,7 @@ DTYPES = ("float32", "float64")
 
 def compile(
     outputs: Any, backend: str | None = None, dtype: Any = None, sizes: Mapping[str, int] | None = None,
-    form: str = "dense",
+    form: str = "dense", validate: bool = True,
 ) -> Compiled:  # fmt: skip
     """A fast function for an expression, or for a list of them. See `scale/sharded.py`, which adds data in blocks."""
     if backend is not None and backend not in NAMES:
@@ -35,7 +35,7 @@ def compile(
         name = repr(dtype)
     if name not in (None, *DTYPES):
         raise EindiffError(f"dtype {name}: choose one of {', '.join(DTYPES)}", "options")
-    key = (_request(outputs), name, tuple(sorted((sizes or {}).items())), form, backend)
+    key = (_request(outputs), name, tuple(sorted((sizes or {}).items())), form, backend, validate)
     found = _compiled.get(key)
     return found if found is not None else _function(key, outputs)
 
@@ -85,8 +85,8 @@ def _request(output: Any) -> Any:
 
 def _function(key: tuple, outputs: Any) -> Compiled:
     """A function for a request. It is kept with the literal arrays in it, which its source spells out, too."""
-    _, dtype, sizes, form, backend = key
-    made = Compiled(Results(as_tuples(outputs), form), dtype, dict(sizes), form, backend)
+    _, dtype, sizes, form, backend, validate = key
+    made = Compiled(Results(as_tuples(outputs), form), dtype, dict(sizes), form, backend, validate=validate)
     literals = [x.value for x in topological(made.exprs) if isinstance(x, Constant)]
     size = 10 * sum(value.nbytes for value in literals if isinstance(value, np.ndarray))
     with _compiling:  # equal requests of several threads give the same function

@@ -27,19 +27,26 @@ class Contractions(Tensors):
 
     def once(self, a: Tensor, b: Tensor, kept: Collection[int], make: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """The product of two tensors, made only once, whatever their labels are called and which comes first."""
-        if a.operation.serial > b.operation.serial:
-            a, b = b, a
-        names: dict[int, int] = {}
-        for label in (*a.labels, *b.labels):
-            names.setdefault(label, len(names))
-        parts = [(x.operation.serial, tuple([names[label] for label in x.labels])) for x in (a, b)]
-        key = (*parts, tuple([names[x] for x in names if x in kept]))
+        if (known := self.known(a, b, kept)) is not None:
+            return known
+        key, names = _pair_key(self._arranged(a, b), self._arranged(b, a), kept)
+        found = make(*sorted((a, b), key=lambda x: x.operation.serial))
+        self.made[key] = (found.operation, tuple([names.index(x) for x in found.labels]))
+        return found
+
+    def known(self, a: Tensor, b: Tensor, kept: Collection[int]) -> Tensor | None:
+        """The product of two tensors that was made before, if it was."""
+        key, names = _pair_key(self._arranged(a, b), self._arranged(b, a), kept)
         if key not in self.made:
-            found = make(a, b)
-            self.made[key] = (found.operation, tuple([names[x] for x in found.labels]))
+            return None
         operation, labels = self.made[key]
-        original = list(names)
-        return Tensor(operation, tuple([original[name] for name in labels]))
+        return Tensor(operation, tuple([names[name] for name in labels]))
+
+    def _arranged(self, a: Tensor, b: Tensor) -> Tensor:
+        """A tensor with the axis first that it shares with another one, if it is a symmetric matrix."""
+        if a.operation in self.operations.symmetric and a.labels[0] not in b.labels and a.labels[1] in b.labels:
+            return Tensor(a.operation, a.labels[::-1])
+        return a
 
     def multiply(self, a: Tensor, b: Tensor, kept: Collection[int], order: Labels | None) -> Tensor:
         """The sum over what both have and is not kept. `order` is how the axes of the result are wanted, if at all."""
@@ -188,6 +195,17 @@ class Contractions(Tensors):
     @staticmethod
     def _length(x: Tensor, group: Labels) -> Size:
         return sz.product(x.size(label) for label in group)
+
+
+def _pair_key(a: Tensor, b: Tensor, kept: Collection[int]) -> tuple[tuple, list[int]]:
+    """What tells products of two tensors apart, and the labels in the order in which they are named there."""
+    if a.operation.serial > b.operation.serial:
+        a, b = b, a
+    names: dict[int, int] = {}
+    for label in (*a.labels, *b.labels):
+        names.setdefault(label, len(names))
+    parts = [(x.operation.serial, tuple([names[label] for label in x.labels])) for x in (a, b)]
+    return (*parts, tuple([names[x] for x in names if x in kept])), list(names)
 
 
 def _is_run(group: Labels, memory: Labels) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import count
+from itertools import combinations, count
 from typing import Any, NamedTuple
 
 from eindiff.core import sizes as sz
@@ -18,7 +18,7 @@ from eindiff.core.nodes import Number
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import Path, tensor_order_path
 from eindiff.planning import tuning
-from eindiff.planning.contraction_order import contraction_path
+from eindiff.planning.contraction_order import contraction_path, path_flops
 from eindiff.program.costs import Costs
 from eindiff.program.lower import halves
 from eindiff.program.lower.contractions import Contractions
@@ -161,6 +161,7 @@ class Products(Contractions):
         self, coefficient: Number, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]
     ) -> tuple[Number, Tensor]:
         """Two tensors are multiplied at a time; people read one einsum instead, where that would form a larger one."""
+        terms = self._with_known_pair(terms, kept, sizes)
         for i, j in self._path([x.labels for x in terms], kept, sizes, [x.operation.serial for x in terms]):
             rest = [x for k, x in enumerate(terms) if k not in (i, j)]
             needed = set(kept).union(*(x.labels for x in rest))
@@ -169,6 +170,29 @@ class Products(Contractions):
                 return coefficient, self.einsum(terms, kept)
             terms = [*rest, self.pair(terms[i], terms[j], needed, kept, last=not rest)]
         return coefficient, terms[0]
+
+    def _with_known_pair(self, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> list[Tensor]:
+        """Matrices with the product of two of them that was made before in their place, if that halves the rest:
+        in `X (H X)' y` it is that of H X."""
+        if self.costs is None or not 2 < len(terms) <= tuning.BEST_LIMIT or any(len(x.labels) > 2 for x in terms):
+            return terms
+        best, least = terms, self._flops(terms, kept, sizes)
+        for i, j in combinations(range(len(terms)), 2):
+            rest = [x for k, x in enumerate(terms) if k not in (i, j)]
+            needed = set(kept).union(*(x.labels for x in rest))
+            if (found := self.known(terms[i], terms[j], needed)) is not None:
+                other = [*rest, found]
+                if 2 * (flops := self._flops(other, kept, sizes)) < least:
+                    best, least = other, 2 * flops
+        return best
+
+    def _flops(self, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> float:
+        """Operations of a contraction in the best order."""
+        assert self.costs is not None
+        inputs, keys = [x.labels for x in terms], [x.operation.serial for x in terms]
+        values = {label: self.costs.evaluate(sizes[label]) for labels in inputs for label in labels}
+        path = contraction_path(inputs, kept, values, self.strategy, keys)
+        return path_flops(inputs, kept, values, path, keys)
 
     def _apart(
         self, parts: list[list[Tensor]], coefficient: Number, kept: Labels, sizes: Mapping[int, Size]
