@@ -14,9 +14,9 @@ Arguments that derivatives are not by may be anything: arrays and fractions are 
 functions are known when the function is traced, and so are arrays whose values are needed then (indices, for instance).
 Other values of these are another trace; `f.traces` counts them.
 
-A part that has no closed form is computed and differentiated by JAX, with a warning. What cannot be read at all (random
-numbers, side effects, loops whose length depends on values) is refused with the reason, or, with `fallback=True`, done
-by JAX alone.
+A part that has no closed form is computed and differentiated by JAX, with a warning; where it is a large part, such as
+a long loop, JAX differentiates the whole function, compiled. What cannot be read at all (random numbers, side effects)
+is refused with the reason, or, with `fallback=True`, done by JAX alone.
 
 The first call for a trace outside of `jax.jit` and `jax.vmap` compares the value of the traced function with that of a
 plain call, and refuses a function that is another one when it is called again (`verify=False` turns this off).

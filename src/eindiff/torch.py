@@ -62,6 +62,10 @@ class _OfTensors(TracedFunction):
         return super().__call__(*args, **keywords)
 
 
+class _ProductOfTensors(_OfTensors, HessianProduct):
+    """The same for a product with a direction."""
+
+
 def _derivative(
     kind: Kind, func: Callable, argnums: Argnums, has_aux: bool = False, fallback: bool = False, verify: bool = True,
     **options: Any,
@@ -71,7 +75,7 @@ def _derivative(
     if isinstance(func, _OfTensors) and _composes(kind, argnums, has_aux, func):  # the second derivative, in one go
         options |= {"modes": (func.kind.name, kind.name)}
         func, kind = func.function, derivatives.HESSIAN
-    made = HessianProduct if kind is derivatives.PRODUCT else _OfTensors
+    made = _ProductOfTensors if kind is derivatives.PRODUCT else _OfTensors
     return made(TORCH, kind, func, argnums, has_aux, fallback, verify, **options)
 
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental import sparse
 
 import eindiff as ed
 import eindiff.jax as ej
@@ -165,3 +166,44 @@ def test_fallback_is_compiled() -> None:
     for k in range(2):
         assert_same(gradient(x + k, key), jax.grad(noisy)(x + k, key))
         assert len(LIBRARY.own_programs) == programs + 1
+
+
+def test_sparse_matrices() -> None:
+    """Gathers and sums: no Jacobian of a product is formed, and the Hessian has the pattern of M'M."""
+    dense = np.zeros((30, 30))
+    dense[np.arange(30), np.arange(30)] = dense[np.arange(29), np.arange(1, 30)] = 2.0
+    M = sparse.BCOO.fromdense(dense, nse=64)  # some entries are padding
+
+    def f(v: Any, M: Any) -> Any:
+        return jnp.sum(jnp.sin(M @ v) ** 2) + jnp.sum((M @ X)[:, 0] * v) + jnp.sum((v @ M) ** 3)
+
+    expected = oracles.jit(jax.hessian(lambda v: f(v, dense)))(x)
+    assert_same(ej.hessian(f)(x, M), expected)
+    assert_same(ej.hvp(f)(x, M, tangents=x), expected @ x)
+    assert ej.hessian(f, structured=True)(x, M).structure != "dense"
+    by_entries = ej.grad(lambda data: jnp.sum((sparse.BCOO((data, M.indices), shape=M.shape) @ x) ** 2))(M.data)
+    rows, columns = np.nonzero(dense)
+    assert_same(by_entries[: len(rows)], (2 * (dense @ x)[rows] * x[columns]))
+
+
+def test_columns_first() -> None:
+    def f(Q: Any) -> Any:
+        first = jnp.sin(Q.reshape(-1, order="F")) * jnp.arange(90.0)
+        return jnp.sum(first) + jnp.sum(Q.reshape((9, 10), order="F")[1] ** 3)
+
+    assert_same(ej.hessian(f)(X), oracles.jit(jax.hessian(f))(X))
+    assert not ej.hessian(f).lower(X).opaque
+
+
+@pytest.mark.filterwarnings("ignore:.*no closed form")
+def test_products_with_opaque_functions_never_form_jacobians() -> None:
+    """A Jacobian of this one would have 4 · 10^8 entries."""
+    v = jnp.cos(jnp.arange(20_000.0))
+
+    def f(v: Any) -> Any:
+        return jnp.sum(jnp.sin(jnp.sort(v * v)) * jnp.linspace(0, 1, v.size))
+
+    assert ej.grad(f).lower(v).opaque
+    assert_same(ej.grad(f)(v), jax.grad(f)(v))
+    assert_same(ej.hvp(f)(v, tangents=v + 1), jax.jvp(jax.grad(f), (v,), (v + 1,))[1])
+    assert_same(ej.directional(f, v + 1, 1)(v), jnp.vdot(jax.grad(f)(v), v + 1))

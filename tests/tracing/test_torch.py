@@ -423,3 +423,31 @@ def test_opaque_operations_are_named():
 def test_third_derivatives():
     f = lambda v: torch.tanh(v).sum() * (v**3).sum()  # noqa: E731
     assert_same(et.jacfwd(et.hessian(f))(w), torch.func.jacfwd(torch.func.hessian(f))(w))
+
+
+def test_constants_that_are_made_inside():
+    """Masks and positions have values, also under no_grad, and branches on them are fine; buffers may be changed."""
+    scale = torch.tensor([0.5, 2.0, 1.0], dtype=torch.float64)
+
+    def f(x):
+        mask = torch.ones(3, 3, dtype=torch.bool).tril()
+        ids = torch.zeros(3, dtype=torch.long)
+        ids.masked_fill_(mask[0], 2)
+        with torch.no_grad():
+            angles = (torch.arange(3).float() * scale).cos().to(x.dtype)
+        past = torch.cat([torch.tensor([], dtype=x.dtype), x])
+        return (past * angles).pow(3).sum() + past[ids].sum() if mask.any() else x.sum()
+
+    x = torch.tensor([0.3, 0.5, -0.7], dtype=torch.float64)
+    assert_same(et.hessian(f)(x), torch.func.hessian(f)(x))
+    assert_same(et.hvp(f)(x, tangents=x), torch.func.hessian(f)(x) @ x)
+
+
+def test_products_and_compiled_functions_nest():
+    f = lambda x: (torch.sin(x) ** 2 * x).sum()  # noqa: E731
+    x = torch.linspace(0.1, 1, 3, dtype=torch.float64)
+    expected = torch.func.hessian(f)(x)
+    assert_same(torch.vmap(et.hessian_diagonal(f))(x[None]), expected.diagonal()[None])
+    ours = et.grad(lambda y: et.hvp(f)(y, tangents=x).sum())(x)
+    assert_same(ours, torch.func.grad(lambda y: (torch.func.hessian(f)(y) @ x).sum())(x))
+    assert_same(et.hvp(torch.compile(f, backend="eager"))(x, tangents=x), expected @ x)

@@ -40,8 +40,9 @@ def pushforward_general(node: Apply, dots: Mapping[Expr, Expr], extra: int) -> l
     for index, arg in enumerate(node.args):
         if arg not in dots:
             continue
-        if node.function.pushforward is not None:
-            result.append(node.function.pushforward(node, index, dots[arg]))
+        along = node.function.pushforward
+        if along is not None and (found := along(node, index, dots[arg])) is not NotImplemented:
+            result.append(found)
         elif (prime := _general_derivative(node, index)) is not None:
             batch, out, core = _general_labels(node, index)
             new = fresh_labels(extra, batch, out, core)
@@ -82,8 +83,9 @@ def pullback_multiplication(node: Einsum, bar: Expr, index: int, multiply: Multi
 
 def pullback_general(node: Apply, bar: Expr, index: int) -> Expr | None:
     """Theorem 9: C contributes `C̄ *_(s3 s2, s2 s1, s3 s1) f'(A)` to Ā, with the batch axes of f in common."""
-    if node.function.pullback is not None:
-        return node.function.pullback(node, index, bar)
+    back = node.function.pullback
+    if back is not None and (found := back(node, index, bar)) is not NotImplemented:
+        return found
     prime = _general_derivative(node, index)
     if prime is None:
         return None

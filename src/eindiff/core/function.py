@@ -23,7 +23,8 @@ class Function:
 
     An elementwise derivative takes the arguments and gives f' entry by entry. That of a function of whole tensors
     gives f' with the axes of the result first and then those of the argument, as a product of the function's own
-    factors that is never formed; a function whose f' is no such product has `pushforward` and `pullback` instead.
+    factors that is never formed; a function whose f' is no such product has `pushforward` and `pullback` instead, which
+    may be `NotImplemented` for a case that f' does as well.
     """
 
     name: str

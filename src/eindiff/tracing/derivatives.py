@@ -71,8 +71,8 @@ class Selection:
         if self.stops.in_reverse:
             raise EindiffError(
                 "PyTorch's gradient of this function is not its derivative (an embedding with padding_idx or "
-                "scale_grad_by_freq, a variance that is clamped), so its Hessian is not symmetric; grad, jacrev, "
-                "jacfwd and hessian give what PyTorch gives, all else needs a symmetric one",
+                "scale_grad_by_freq, a variance that is clamped), so its Hessian is not symmetric here; grad, "
+                "jacrev, jacfwd, hessian and hvp give what PyTorch gives",
                 "tracing",
             )
 
@@ -165,10 +165,8 @@ def jacobian_forward(s: Selection, options: Options) -> Part:
 
 def hessian(s: Selection, options: Options) -> Part:
     """The second derivative of each output by each pair of variables."""
-    if options.structured:
-        s.symmetric()
-        if options.together:
-            s.numbers("a structured Hessian")
+    if options.structured and options.together:
+        s.numbers("a structured Hessian")
     grids = [_second(s, y, options) for y in s.outputs]
     if options.structured:
         return _structured(s, options, grids)
@@ -184,8 +182,11 @@ def _structured(s: Selection, options: Options, grids: list[list[list[Expr]]]) -
 
 
 def _second(s: Selection, y: Expr, options: Options) -> list[list[Expr]]:
-    """The derivative of the derivative, which differs with the modes where a value is constant in one of them."""
-    if not s.stops.in_reverse:
+    """The derivative of the derivative, which differs with the modes where a value is constant in one of them.
+
+    In reverse mode twice it is symmetric: such a value is constant throughout.
+    """
+    if not s.stops.in_reverse or options.structured or options.modes == ("jacrev", "jacrev"):
         return [s.stops.put_in(row) for row in derive.hessian(y, s.variables, options.mode)]
     first, second = options.modes
     if second == "jacrev":
@@ -197,7 +198,6 @@ def _second(s: Selection, y: Expr, options: Options) -> list[list[Expr]]:
 def diagonal(s: Selection, options: Options) -> Part:
     """The diagonal of the Hessian of the one number, in the shapes of the variables."""
     [f] = s.numbers("the diagonal of the Hessian")
-    s.symmetric()
     found = s.stops.put_in([contracted.hessian_diagonal(f, x) for x in s.variables])
     return Part(found, s.variable_types, (s.variable_structure,))
 
@@ -205,7 +205,6 @@ def diagonal(s: Selection, options: Options) -> Part:
 def product(s: Selection, options: Options) -> Part:
     """The Hessian times a direction: the derivative of the slope along it."""
     [f] = s.numbers("the Hessian-vector product")
-    s.symmetric()
     gradients = derive.gradient(f, s.variables)
     directions = [construct.variable(direction_name(x), x.shape) for x in s.variables]
     slope = arrays.add(*map(arrays.inner, gradients, directions))
@@ -262,10 +261,9 @@ class Newton:
 
 def newton_step(s: Selection, options: Options) -> Part:
     """The Newton step by all variables at once."""
-    s.symmetric()
     [f] = s.numbers("a Newton step")
     found: Any = newton.newton_step(f, s.variables, damping=options.damping)
-    if s.stops.always:
+    if s.stops.always or s.stops.in_reverse:
         rows = [s.stops.put_in(list(row)) for row in (found.gradient, *found.hessian)]
         found = newton.NewtonStep(tuple(rows[0]), tuple(map(tuple, rows[1:])), found.damping)
 

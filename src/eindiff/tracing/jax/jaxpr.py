@@ -285,11 +285,11 @@ class TracedEquation:
     def opaque(self, args: Sequence[Value]) -> list[Expr]:
         """All results as functions that JAX computes and differentiates."""
         self.check_shapes()
-        names = sorted({name for name in (self.name, *primitives(self.eqn)) if name in REFUSED})
+        inside = {self.name, *primitives(self.eqn)}
+        names = sorted(inside.intersection(REFUSED))
         if names:
             raise self.refused(REFUSED[names[0]])
         moving = [k for k, x in enumerate(args) if isinstance(x, Expr | jax.core.Tracer)]
-        reverse = self.name == "custom_vjp_call" or "custom_vjp_call" in primitives(self.eqn)
         if self.trace.depends(*args) and any(is_real(x.aval.dtype) for x in self.eqn.outvars):
             self.trace.opaque.setdefault(self.label, self.place)
         results = []
@@ -300,7 +300,8 @@ class TracedEquation:
                 tuple(map(int, var.aval.shape)),
                 var.aval.dtype,
                 self.name in ELEMENTWISE,
-                reverse,
+                "custom_vjp_call" in inside,
+                "while" in inside,
             )
             same = (self.eqn.primitive, *sorted(self.params.items()), signature, index)
             key = _hashable(same) if len(moving) == len(args) else ()

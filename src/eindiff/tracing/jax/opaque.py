@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeGuard
 
 import jax
+import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 
+from eindiff.core import construct
 from eindiff.core.function import Function
 from eindiff.core.nodes import Apply, Expr
 from eindiff.core.sizes import Shape
@@ -33,6 +36,7 @@ class Signature:
     dtype: Any
     elementwise: bool = False
     reverse: bool = False  # differentiated backwards, because that is the only rule it has
+    forward: bool = False  # the same forwards
 
 
 def opaque(
@@ -51,9 +55,69 @@ def opaque(
         else None
         for k, dtype in enumerate(signature.dtypes)
     ]
+    derivatives = [x if k in _used(run, signature) else None for k, x in enumerate(derivatives)]
     core = tuple(0 if signature.elementwise else len(shape) for shape in signature.shapes)
     shape = () if signature.elementwise else signature.shape
-    return opaque_function(f"{PREFIX}{stem}", _value(cast), core, shape, derivatives)
+    along, back = (_products(stem, run, signature, rules, one) for one in (_jvp, _vjp))
+    is_smooth = is_real(signature.dtype) and not signature.elementwise
+    return opaque_function(
+        f"{PREFIX}{stem}", _value(cast), core, shape, derivatives,
+        None if signature.reverse or not is_smooth else along, None if signature.forward or not is_smooth else back,
+    )  # fmt: skip
+
+
+def _used(run: Run, signature: Signature) -> set[int]:
+    """The arguments that a function depends on: a derivative of a linear one does not depend on all that it is at."""
+    if signature.elementwise:
+        return set(range(len(signature.shapes)))
+    jaxpr = jax.make_jaxpr(run)(*map(jax.ShapeDtypeStruct, signature.shapes, signature.dtypes)).jaxpr
+    wanted = {x for x in jaxpr.outvars if not isinstance(x, jex.Literal)}
+    for eqn in reversed(jaxpr.eqns):
+        if wanted.intersection(eqn.outvars):
+            wanted.update(x for x in eqn.invars if not isinstance(x, jex.Literal))
+    return {k for k, x in enumerate(jaxpr.invars) if x in wanted}
+
+
+def _jvp(run: Run, signature: Signature, index: int) -> tuple[Run, Signature]:
+    """f' times a direction, which comes first among the arguments."""
+
+    def along(tangent: Any, *args: Any) -> Any:
+        return jax.jvp(_by(run, index, args), (args[index],), (tangent,))[1]
+
+    shapes, dtypes = (signature.shapes[index], *signature.shapes), (signature.dtypes[index], *signature.dtypes)
+    return along, replace(signature, shapes=shapes, dtypes=dtypes)
+
+
+def _vjp(run: Run, signature: Signature, index: int) -> tuple[Run, Signature]:
+    """A direction times f'."""
+
+    def back(cotangent: Any, *args: Any) -> Any:
+        return jax.vjp(_by(run, index, args), args[index])[1](cotangent)[0]
+
+    shapes, dtypes = (signature.shape, *signature.shapes), (signature.dtype, *signature.dtypes)
+    own = (signature.shapes[index], signature.dtypes[index])
+    return back, replace(signature, shapes=shapes, dtypes=dtypes, shape=own[0], dtype=own[1])
+
+
+def _by(run: Run, index: int, args: Sequence[Any]) -> Run:
+    return lambda x: run(*args[:index], x, *args[index + 1 :])
+
+
+def _products(
+    stem: str, run: Run, signature: Signature, rules: Sequence[Callable[..., Expr | None]] | None, way: Callable
+) -> Callable[..., Expr | None]:
+    """f' times a direction as an opaque function, made when it is first asked for; None where f' can be read."""
+
+    @cache
+    def made(index: int) -> Function:
+        return opaque(f"{stem.removesuffix('_product')}_product", *way(run, signature, index))
+
+    def product(index: int, direction: Expr, *args: Expr) -> Expr | None:
+        if not is_real(signature.dtypes[index]) or (rules and rules[index](*args) is not None):
+            return None
+        return construct.apply(made(index), (direction, *args))
+
+    return product
 
 
 def _value(run: Run) -> Callable:

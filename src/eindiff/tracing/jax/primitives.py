@@ -262,10 +262,10 @@ def broadcast_in_dim(step: TracedEquation, x: Value, *_: Value) -> Expr:
 
 
 def reshape(step: TracedEquation, x: Value, *_: Value) -> Expr:
-    """The same entries in row-major order."""
-    if step.name == "reshape" and step.params.get("dimensions") is not None:
-        raise Unsupported
-    x = step.trace.expr(x)
+    """The same entries in row-major order, or in that of other axes."""
+    x, order = step.trace.expr(x), step.params.get("dimensions") if step.name == "reshape" else None
+    if order is not None:
+        return indexing.reshape(arrays.transpose(x, tuple(order)), step.shape)
     return _same_entries(step, x, indexing.reshape(x, step.shape))
 
 

@@ -43,6 +43,10 @@ _ATTENTION = ("scaled_dot_product_attention", "multi_head_attention_forward")
 _math_only = partial(torch.nn.attention.sdpa_kernel, torch.nn.attention.SDPBackend.MATH)  # for all threads meanwhile
 _capturing = reentrant_lock()  # make_fx keeps what it does in globals of PyTorch
 
+# Tensors that are made of sizes and numbers.
+_MADE = ("arange", "zeros", "ones", "full", "eye", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones",
+         "new_full", "tril_indices", "triu_indices")  # fmt: skip
+_IN_PLACE = {f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "pow", "mod", "and", "or", "xor")}
 _LEAVING = ("numpy", "tolist", "__array__", "data_ptr", "storage", "untyped_storage", "__dlpack__", "share_memory_")
 
 # Exceptions that say that a value is needed which a fake tensor does not have.
@@ -80,6 +84,7 @@ class _Watch(TorchFunctionMode):
         self.level = 0  # of functionalization
         self.lifted: dict[int, tuple[Tensor, Tensor]] = {}  # tensors from outside, and what stands for them
         self._made: dict[int, Tensor] = {}
+        self._constant: dict[int, Tensor] = {}  # tensors of the graph that depend on no input
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
@@ -91,17 +96,25 @@ class _Watch(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor | torch.Generator)]
         is_traced = self._is_traced(func, name, tensors)
+        if name in _MADE and (found := self._filled(func, args, kwargs)) is not None:
+            return found
         if func in (torch.Tensor.detach, torch.detach):
             return self._stopped(func(*args, **kwargs))
-        if tensors and not is_traced and all(map(is_discrete, tensors)) and name != "requires_grad_":
+        is_known = all(is_discrete(x) or id(x) in self._made for x in tensors) if not is_traced else False
+        if tensors and is_known and name != "requires_grad_":
             return self._computed(func, name, tensors, args, kwargs)
         func, args = self._with_places(func, name, args)
         func = self._spelled_out(func, [x for x in tensors if is_discrete(x)])
         args, kwargs = pytree.tree_map_only(Tensor, self._lift, (args, kwargs))
         with _math_only() if name in _ATTENTION else nullcontext():
             result = func(*args, **kwargs)
-        if not torch.is_grad_enabled() and is_traced:
-            self._check_constant(name, result)
+        if all(is_real(x) or id(x) in self._constant for x in tensors):
+            self._constant.update((id(x), x) for x in pytree.tree_leaves(result) if isinstance(x, Tensor))
+        else:
+            if _changes(name):  # what was constant may be no more
+                self._constant.clear()
+            if not torch.is_grad_enabled():
+                self._check_constant(name, result)
         return result
 
     def _is_traced(self, func: Callable, name: str, tensors: list[Any]) -> bool:
@@ -157,7 +170,7 @@ class _Watch(TorchFunctionMode):
 
     def _computed(self, func: Callable, name: str, tensors: list[Tensor], args: tuple, kwargs: dict) -> Any:
         """Integers and masks with values are computed at once; the graph then holds for these values only."""
-        if name.endswith("_") and not name.startswith("_"):
+        if _changes(name) and not self._is_made(tensors[0]):
             refuse(f"{name} changes a tensor from outside of the function", self.line)
         for x in tensors:
             self._guard(x)
@@ -167,6 +180,23 @@ class _Watch(TorchFunctionMode):
             if isinstance(x, Tensor):
                 self._made[id(x)] = x
         return result
+
+    def _is_made(self, x: Tensor) -> bool:
+        """Whether a tensor is made by the function, and no view of one from outside."""
+        memory = x.untyped_storage().data_ptr()
+        return id(x) in self._made and all(y.untyped_storage().data_ptr() != memory for y, _ in self.guards)
+
+    def _filled(self, func: Callable, args: tuple, kwargs: dict) -> Tensor | None:
+        """Integers and masks that are made of nothing but sizes and numbers have values at once."""
+        tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        with temporarily_clear_interpreter_stack(), _disable_current_modes():
+            like = {id(x): torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in tensors}
+            args, kwargs = pytree.tree_map_only(Tensor, lambda x: like[id(x)], (args, kwargs))
+            found = func(*args, **kwargs)
+        if not isinstance(found, Tensor) or not is_discrete(found):
+            return None
+        self._made[id(found)] = found
+        return found
 
     def _guard(self, x: Tensor) -> None:
         if id(x) not in self._made and not any(x is known for known, _ in self.guards):
@@ -185,6 +215,11 @@ class _Watch(TorchFunctionMode):
             else:
                 found.append(part)
         return tuple(found) if several or len(found) > 1 else found[0]
+
+
+def _changes(name: str) -> bool:
+    """Whether a function changes its first argument in place."""
+    return (name.endswith("_") and not name.startswith("_")) or name == "__setitem__" or name in _IN_PLACE
 
 
 def user_line(frame: Any) -> str:
@@ -249,7 +284,7 @@ def capture(function: Callable, leaves: Sequence[Any], structure: Any) -> Captur
     pure = torch.func.functionalize(forward, remove="mutations_and_views")
     inputs = [leaves[k].detach() for k in places]
     trace = make_fx(pure, decompositions(), tracing_mode="fake", _allow_non_fake_inputs=True)
-    with _capturing, fx_traceback.preserve_node_meta(), torch.enable_grad():
+    with _capturing, fx_traceback.preserve_node_meta(), torch.enable_grad(), _uncompiled():
         try:
             module = trace(*inputs)
         except EindiffError:
@@ -262,6 +297,12 @@ def capture(function: Callable, leaves: Sequence[Any], structure: Any) -> Captur
     [output] = [node for node in module.graph.nodes if node.op == "output"]
     nodes = iter(output.args[0])
     return Capture(module.graph, outside, [next(nodes) if isinstance(x, Tensor) else x for x in found], form, guards)
+
+
+def _uncompiled() -> Any:
+    """What runs functions that `torch.compile` has compiled as they were written."""
+    is_imported = "torch._dynamo" in sys.modules  # else nothing is compiled, and the import takes a second
+    return torch._dynamo.config.patch(error_on_nested_fx_trace=False) if is_imported else nullcontext()
 
 
 def _pure(module: torch.fx.GraphModule, inputs: Sequence[Tensor]) -> tuple[torch.fx.GraphModule, dict]:

@@ -142,6 +142,8 @@ class _Translation:
         """A tensor that the function found around it: one that holds real numbers and may change is a variable."""
         if is_discrete(x):
             return x
+        if not x.numel():
+            return x
         _check_tensor("a tensor from outside of the function", x)
         if id(x) not in self.variables:
             if x.numel() <= MOST_WRITTEN and not x.requires_grad and id(x) not in self.moving:
@@ -189,6 +191,9 @@ class _Translation:
         if isinstance(value := node.meta.get("val"), torch.Tensor) and value.device.type == "meta":
             return torch.zeros(tuple(value.shape))  # only its shape is asked for
         self.check(node, name)
+        if name == "cat":  # a tensor without entries adds nothing
+            kept = [x for x in args[0][0] if isinstance(x, Expr) or x.numel()]
+            args = ((kept or args[0][0], *args[0][1:]), args[1])
         leaves = pytree.tree_leaves(args)
         if any(leaf is _MISSING for leaf in leaves):
             return _MISSING

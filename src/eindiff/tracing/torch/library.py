@@ -18,6 +18,7 @@ from eindiff.tracing.library import Arguments, Library, Traced
 from eindiff.tracing.names import function_name, leaf_paths
 from eindiff.tracing.torch.capture import is_discrete, is_real
 from eindiff.tracing.torch.fx import trace
+from eindiff.tracing.torch.whole import transform
 from eindiff.tracing.verify import Call
 
 if TYPE_CHECKING:
@@ -174,12 +175,13 @@ class TorchLibrary(Library):
     def own(self, function: TracedFunction) -> Callable:
         options, f, argnums, has_aux = function.options, function.function, function.argnums, function.has_aux
         kind = function.kind.name
-        if options.structured or kind not in ("jacrev", "jacfwd", "hessian", "grad", "grad_and_value"):
-            raise EindiffError(
-                f"torch.func has no {kind}{' with structure' * options.structured} to fall back to", "tracing"
-            )
         for one in options.modes if kind == "hessian" else [kind]:
-            f = getattr(torch.func, one)(f, argnums, has_aux=has_aux)
+            found = transform(one)
+            if found is None or options.structured:
+                raise EindiffError(
+                    f"torch.func has no {kind}{' with structure' * options.structured} to fall back to", "tracing"
+                )
+            f = found(f, argnums, has_aux=has_aux)
         return f
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 
+from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.function import Function
 from eindiff.core.sizes import Shape
@@ -24,8 +25,21 @@ def opaque(name: str, run: Run, shapes: Sequence[Shape], shape: Shape, smooth: b
         """f' by one argument: the axes of the result first, then those of the argument."""
         return opaque(f"{name}_by{k}", partial(_slope, run, k), shapes, shape + shapes[k], True)
 
+    @cache
+    def back(k: int) -> Function:
+        """A direction times f' by one argument; the direction comes first."""
+        return opaque(f"{name}_product", partial(_back, run, k), [shape, *shapes], shapes[k], True)
+
     derivatives = [made_later(partial(derivative, k)) if smooth else None for k in range(len(shapes))]
-    return opaque_function(f"opaque_{name}", partial(_value, run), [len(s) for s in shapes], shape, derivatives)
+    return opaque_function(
+        f"opaque_{name}", partial(_value, run), [len(s) for s in shapes], shape, derivatives,
+        back=(lambda k, bar, *args: construct.apply(back(k), (bar, *args))) if smooth else None,
+    )  # fmt: skip
+
+
+def _back(run: Run, index: int, bar: Any, *args: Any) -> Any:
+    """A direction times the derivative, by PyTorch."""
+    return torch.func.vjp(lambda x: run(*args[:index], x, *args[index + 1 :]), args[index])[1](bar)[0]
 
 
 def _slope(run: Run, index: int, *args: Any) -> Any:
