@@ -172,18 +172,19 @@ class Products(Contractions):
         return coefficient, terms[0]
 
     def _with_known_pair(self, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> list[Tensor]:
-        """Matrices with the product of two of them that was made before in their place, if that halves the rest:
+        """Matrices with the product of two of them that was made before in their place, if the rest is cheaper then:
         in `X (H X)' y` it is that of H X."""
         if self.costs is None or not 2 < len(terms) <= tuning.BEST_LIMIT or any(len(x.labels) > 2 for x in terms):
             return terms
-        best, least = terms, self._flops(terms, kept, sizes)
-        for i, j in combinations(range(len(terms)), 2):
+        best, least = terms, 0.7 * self._flops(terms, kept, sizes)  # if that is clearly less
+        products = [k for k, x in enumerate(terms) if not is_call(x.operation, "inv")]  # systems share their factors
+        for i, j in combinations(products, 2):
             rest = [x for k, x in enumerate(terms) if k not in (i, j)]
             needed = set(kept).union(*(x.labels for x in rest))
             if (found := self.known(terms[i], terms[j], needed)) is not None:
                 other = [*rest, found]
-                if 2 * (flops := self._flops(other, kept, sizes)) < least:
-                    best, least = other, 2 * flops
+                if (flops := self._flops(other, kept, sizes)) < least:
+                    best, least = other, flops
         return best
 
     def _flops(self, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> float:
