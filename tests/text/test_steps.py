@@ -137,3 +137,11 @@ def test_no_rule_is_shown_twice() -> None:
 def test_long_derivations_are_written_in_names_only() -> None:
     text = steps.to_text(derive("sin(" * 60 + "x" + ")" * 60, "x"))
     assert "vbar20 = vbar21*diag(cos(v20))\n" in text and len(text) < 20_000
+
+
+def test_theorems_are_cited_with_their_formulas_once() -> None:
+    text = str(ed.steps(ed.sum(ed.exp(ed.sin(ed.vector("x", "n")))), "x"))
+    assert text.count("Theorem 10") == 2
+    assert text.count("C = f(A), entry by entry:  Abar = Cbar *_(s2 s1, s1, s2 s1) f'(A)") == 1
+    forward = str(ed.steps(ed.exp(ed.vector("x", "n")), "x", mode="forward"))
+    assert "Cdot = f'(A) *_(s1, s1 s2, s1 s2) Adot" in forward

@@ -41,9 +41,11 @@ def steps(y: Expr, *xs: Expr | str, mode: str = "auto", symmetric: str = "projec
       v1 = x.^3
       f  = sum(v1)
       1. Theorem 8, pullback of a multiplication
+         C = A *_(s1, s2, s3) B:  Abar = Cbar *_(s4 s3, s2, s4 s1) B
          f adds up entries of v1: each of them counts once.
          vbar1 = ones(n)
       2. Theorem 10, pullback of an elementwise function
+         C = f(A), entry by entry:  Abar = Cbar *_(s2 s1, s1, s2 s1) f'(A)
          v1 is the power of each entry of x: multiply by the derivative of the power, entry by entry.
          df/dx = 3*vbar1 .* x.^2
                = 3*x.^2

@@ -20,6 +20,7 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Apply, Einsum, Expr, Map, Number, Variable, plain, topological, variables
 from eindiff.core.rebuild import with_children
 from eindiff.core.rewrite import RULES, Applied, rewrite_log
+from eindiff.text.theorems import formulas
 from eindiff.text.write.latex import name_latex
 from eindiff.text.write.plain import SUBSCRIPTS
 from eindiff.text.write.to_text import Equations
@@ -324,9 +325,11 @@ def to_text(chapters: Sequence[Chapter], notation: str = "matrix", style: str = 
       v1 = x.^3
       f  = sum(v1)
       1. Theorem 8, pullback of a multiplication
+         C = A *_(s1, s2, s3) B:  Abar = Cbar *_(s4 s3, s2, s4 s1) B
          f adds up entries of v1: each of them counts once.
          vbar1 = ones(n)
       2. Theorem 10, pullback of an elementwise function
+         C = f(A), entry by entry:  Abar = Cbar *_(s2 s1, s1, s2 s1) f'(A)
          v1 is the power of each entry of x: multiply by the derivative of the power, entry by entry.
          df/dx = 3*vbar1 .* x.^2
                = 3*x.^2
@@ -334,7 +337,7 @@ def to_text(chapters: Sequence[Chapter], notation: str = "matrix", style: str = 
     if style == "latex":
         return to_latex(chapters, notation)
     lines: list[str] = []
-    count = 0
+    count, cited = 0, set[str]()
     for chapter in chapters:
         writer = Writer(notation, style, chapter.letter)
         lines += [""] if lines else []
@@ -348,6 +351,7 @@ def to_text(chapters: Sequence[Chapter], notation: str = "matrix", style: str = 
             left, *right = writer.equation(step, chapter)
             indent = " " * len(f"  {count}. ")
             lines.append(f"  {count}. {step.rule}")
+            lines += [indent + formula for formula in formulas(step.rule, style, cited)]
             lines += [indent + writer.words(step.words)] if step.words else []
             lines.append(f"{indent}{left} = {right[0]}")
             lines += [f"{indent}{' ' * _width(left)} = {more}" for more in right[1:]]
@@ -357,7 +361,7 @@ def to_text(chapters: Sequence[Chapter], notation: str = "matrix", style: str = 
 def to_latex(chapters: Sequence[Chapter], notation: str = "matrix") -> str:
     """Steps as LaTeX, to be put into a document that uses amsmath."""
     lines: list[str] = []
-    count = 0
+    count, cited = 0, set[str]()
     for chapter in chapters:
         writer = Writer(notation, "latex", chapter.letter)
         lines.append(rf"\paragraph{{{writer.words(chapter.title)}}}")
@@ -369,7 +373,8 @@ def to_latex(chapters: Sequence[Chapter], notation: str = "matrix") -> str:
             count += 1
             left, *right = writer.equation(step, chapter)
             words = f" {writer.words(step.words)}" if step.words else ""
-            lines += [rf"\item \textbf{{{_escaped(step.rule)}.}}{words}", r"\begin{align*}"]
+            law = "".join(f" ${formula}$." for formula in formulas(step.rule, "latex", cited))
+            lines += [rf"\item \textbf{{{_escaped(step.rule)}.}}{law}{words}", r"\begin{align*}"]
             lines += [f"  {left} &= " + " \\\\\n  &= ".join(right), r"\end{align*}"]
         lines.append(r"\end{enumerate}")
     return "\n".join(lines)
