@@ -12,6 +12,8 @@ from eindiff.core.nodes import Constant, Expr, Variable
 from eindiff.core.sizes import Size
 from eindiff.text.write.tree import Tree, call, name
 
+_LISTED = 4  # places that are listed rather than counted through
+
 
 def constant_tree(node: Constant) -> Tree:
     """Literal data, or a structured constant by what defines it."""
@@ -56,7 +58,9 @@ def entry_text(chosen: IndexMap) -> str:
     if not chosen.inputs:
         from_end = sz.subtract(chosen.offset, chosen.size)
         return str(next((k for k in (chosen.offset, from_end) if isinstance(k, int)), chosen.offset))
-    return (_slice_text(chosen) if len(chosen.inputs) == 1 else None) or _places_text(chosen)
+    if len(chosen.inputs) == 1 and (text := _slice_text(chosen) or _list_text(chosen)):
+        return text
+    return _places_text(chosen)
 
 
 def indices_text(expr: Expr) -> str:
@@ -78,6 +82,14 @@ def _slice_text(chosen: IndexMap) -> str | None:
     last = int(sz.add(chosen.offset, sz.multiply(stride, count)))
     stop = last if 0 <= last < int(chosen.size) else ""
     return f"{first if int(stride) > 0 else chosen.offset}:{stop}:{stride}"
+
+
+def _list_text(chosen: IndexMap) -> str:
+    """The list that an index map of one input is, if that is short and its entries are known."""
+    [count], [stride], offset = chosen.inputs, chosen.strides, chosen.offset
+    if not (isinstance(count, int) and isinstance(stride, int) and isinstance(offset, int)) or count > _LISTED:
+        return ""
+    return str([offset + stride * k for k in range(count)])
 
 
 def _places_text(chosen: IndexMap) -> str:
