@@ -288,7 +288,8 @@ class EinsumNotation:
                 return call(node.function.name, args, node.ndim)
             if node.function.name not in LAST_AXIS and not _leaves_out(node):
                 args.append(axis_tree(node.function.name, node.args[0].ndim - 1))
-        args = [_stacked(node, k, arg) for k, arg in enumerate(args)] if len(node.args) > 1 else args
+        if len(node.args) > 1:
+            args[: len(node.args)] = [_stacked(node, k, arg) for k, arg in enumerate(args[: len(node.args)])]
         return Tree("call", (*args, *left_out(node)), word(node), node.ndim, is_symmetric(node))
 
     # Products and contractions
