@@ -12,7 +12,7 @@ derivative of that is compiled, and kept for arguments of the same shapes and ty
 array([[0.25, 0.  ],
        [0.  , 0.25]])
 >>> print(hessian.lower(np.zeros(2), np.eye(2), np.ones(2)).formula)
-einsum('i,i,i,i,ij,ik->jk', y, y, sigmoid(-y*einsum('ij,j->i', X, w)), sigmoid(y*einsum('ij,j->i', X, w)), X, X)
+X'*diag(y.^2 .* sigmoid(-y .* (X*w)) .* sigmoid(y .* (X*w)))*X
 """
 
 from __future__ import annotations
