@@ -111,11 +111,7 @@ def _show_people(result: Answer, screen: Screen) -> None:
     for block in result.blocks if result.by else ():
         heads.append(block.label("plain" if style == "plain" else "unicode", result.name))
         rows.append((heads[-1], screen.paint(block.arranged.shape, "2")))
-        text = written(block.arranged.expr, question, style, block.arranged.row)
-        rows += [("", screen.paint(line, "1")) for line in _broken(text, style, columns - _MARGIN)]
-        as_matrix = kronecker(block.arranged.expr) if question.notation == "matrix" else None
-        if as_matrix is not None and style != "latex" and len(other := as_matrix.text(style)) < len(text):
-            rows += [(head, line) for head, line in _lines("as a matrix", "\n".join(_broken(other, style, columns)))]
+        rows += _block_rows(block, question, screen, columns)
     rows += _lines("steps", steps.to_text(result.chapters, question.steps_notation, style)) if result.chapters else []
     rows += _lines("check", str(result.check)) if result.check is not None else []
     rows += [("graph", question.graph)] if question.graph else []
@@ -123,6 +119,17 @@ def _show_people(result: Answer, screen: Screen) -> None:
     for head, text in rows:
         painted = screen.paint(head, "1;36" if head in heads else "36") if head else ""
         print((painted + " " * (width - len(head) + 2) + text).rstrip(), file=screen.out)
+
+
+def _block_rows(block: Block, question: Question, screen: Screen, columns: int) -> list[tuple[str, str]]:
+    """A derivative, broken to lines; and as a Kronecker product, if that is shorter."""
+    style = screen.style(question)
+    text = written(block.arranged.expr, question, style, block.arranged.row)
+    rows = [("", screen.paint(line, "1")) for line in _broken(text, style, columns - _MARGIN)]
+    as_matrix = kronecker(block.arranged.expr) if question.notation == "matrix" else None
+    if as_matrix is not None and style != "latex" and len(other := as_matrix.text(style)) < len(text):
+        rows += _lines("as a matrix", "\n".join(_broken(other, style, columns)))
+    return rows
 
 
 def _broken(text: str, style: str, width: int) -> list[str]:

@@ -7,7 +7,7 @@ most derivatives, programs compute the first; a chain of sums, each of the one b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from eindiff.core import construct
@@ -43,19 +43,24 @@ def partial_sums(order: Sequence[Expr]) -> dict[Expr, Parts]:
     bare = {node: _bare(node.terms) for node in order if isinstance(node, Add) and not node.has_delta}
     counts = Counter([term for terms in bare.values() for term in terms])
     known: dict[Expr, list[_Turned]] = {}  # by the term that the fewest sums have, so that few are looked at
-    for node, terms in bare.items():
-        for axes in [(0, 1), (1, 0)] if node.ndim == 2 else [tuple(range(node.ndim))]:
-            turned = terms if axes != (1, 0) else _bare([construct.transpose(term, axes) for term in node.terms])
-            if len(turned) == len(terms) and all(counts[term] for term in turned):
-                rarest = min(turned, key=counts.__getitem__)
-                if counts[rarest] > 1 or axes == (1, 0):
-                    known.setdefault(rarest, []).append(_Turned(node, axes, turned))
+    for one in (one for node, terms in bare.items() for one in _orientations(node, terms)):
+        if len(one.terms) == len(bare[one.node]) and all(counts[term] for term in one.terms):
+            rarest = min(one.terms, key=counts.__getitem__)
+            if counts[rarest] > 1 or one.axes == (1, 0):
+                known.setdefault(rarest, []).append(one)
     found: dict[Expr, Parts] = {}
     for node, terms in bare.items():
         candidates = [one for term in terms for one in known.get(term, ()) if len(one.terms) < len(terms)]
         if candidates and (parts := _parts(node, terms, candidates)).sums:
             found[node] = parts
     return found
+
+
+def _orientations(node: Add, terms: Terms) -> Iterator[_Turned]:
+    """A sum as it is and, if it is a matrix, its transpose."""
+    yield _Turned(node, tuple(range(node.ndim)), terms)
+    if node.ndim == 2:
+        yield _Turned(node, (1, 0), _bare([construct.transpose(term, (1, 0)) for term in node.terms]))
 
 
 def _bare(terms: Sequence[Expr]) -> Terms:

@@ -327,10 +327,11 @@ def _unlikely(orders: dict[str, int]) -> int:
 
     Where x is a number, so is the whole; where p and n are, V, R and T are no matrices in p*V - n*R*T.
     """
-    odd = [name for name, k in orders.items() if not k and hint(name).costs[0] == 6]
-    numbers = [name for name, k in orders.items() if not k and (name == "I" or not is_usual_scalar(name))]
-    vectors = [name for name, k in orders.items() if k == 1 and not is_usual_scalar(name)]
-    matrices = [name for name, k in orders.items() if k == 2]
+    of_order = {order: [name for name, k in orders.items() if k == order] for order in (0, 1, 2)}
+    odd = [name for name in of_order[0] if hint(name).costs[0] == 6]
+    numbers = [name for name in of_order[0] if name == "I" or not is_usual_scalar(name)]
+    vectors = [name for name in of_order[1] if not is_usual_scalar(name)]
+    matrices = of_order[2]
     capitals = sum(name[0].isupper() for name in orders)
     if numbers and matrices and not vectors and capitals > 1 and all(map(may_be_number, matrices)):
         return _FORCED
@@ -391,30 +392,31 @@ class _Step:
         found = self.product(left, right)
         if found is None:
             return []
-        cost = 0
         if scaled < 0:  # y*w'*x: a label that scales a number, or an outer product
             if left == MATRIX and right == COLUMN:
                 return [((found, False, 0), _SCALED)]
             keeps = right == ROW or (left == MATRIX and right == MATRIX)
             scaled = scaled if keeps else 0
             other = 0 if keeps else other
+        return [((found, names and more, scaled if scaled < 0 else max(scaled, other)), self.cost(left, right))]
+
+    def cost(self, left: int, right: int) -> int:
+        """What it costs that a person would have meant this product of two kinds."""
+        if self.operator in (".*", "./", "⊙", "⊘"):
+            return self._by_entry(left, right)
         if self.operator == "/" and right >= ROW:
-            cost = 2 * _FORCED if self.kind == "name" or left == REDUCED else _QUOTIENT
-        elif self.operator == NUMPY_OVER and right >= ROW:
-            cost = _EXPONENT * (self.kind == "name")
-        elif self.operator in (".*", "./", "⊙", "⊘"):
-            cost = _BROADCAST * (left >= ROW or right >= ROW) * sum(WORD < kind < ROW for kind in (left, right))
-            if self.kind == "name" and right == WORD and left > LITERAL:
-                cost += _ENTRY_BY_ENTRY
-            cost += _ENTRY_BY_ENTRY * (LITERAL < left < REDUCED and LITERAL < right < REDUCED)
-        elif (
-            self.operator in ("*", "@")
-            and left in (ROW, MATRIX)
-            and LITERAL < right < REDUCED
-            and self.kind not in ("power", "call")
-        ):
-            cost = 2 * _FORCED
-        return [((found, names and more, scaled if scaled < 0 else max(scaled, other)), cost)]
+            return 2 * _FORCED if self.kind == "name" or left == REDUCED else _QUOTIENT
+        if self.operator == NUMPY_OVER and right >= ROW:
+            return _EXPONENT * (self.kind == "name")
+        is_turned = left in (ROW, MATRIX) and LITERAL < right < REDUCED  # x'*c, A*c
+        is_alone = self.operator in ("*", "@") and self.kind not in ("power", "call")
+        return 2 * _FORCED * (is_turned and is_alone)
+
+    def _by_entry(self, left: int, right: int) -> int:
+        cost = _BROADCAST * (left >= ROW or right >= ROW) * sum(WORD < kind < ROW for kind in (left, right))
+        if self.kind == "name" and right == WORD and left > LITERAL:
+            cost += _ENTRY_BY_ENTRY
+        return cost + _ENTRY_BY_ENTRY * (LITERAL < left < REDUCED and LITERAL < right < REDUCED)
 
     def product(self, left: int, right: int) -> int | None:
         return _product(self.operator, left, right)

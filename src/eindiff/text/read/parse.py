@@ -176,18 +176,22 @@ def _run_indices(source: Source, names: Names, nodes: list[Node]) -> None:
             names.ranges[index.plan] = Range(size, first, last)
     inference = Inference(source, names)
     for node in nodes:
-        if node.kind != "index" or node.args[0].kind != "name":
-            continue
-        name, running = str(node.args[0].value), 0
-        for axis, entry in enumerate(arg.plan for arg in node.args[1:]):
-            if (own := inference.index_of(entry)) is not None:
-                running += 1
-                _, last = inference.span(entry, own)
-                before = names.lengths.get((name, axis))
-                if last is not None and (before is None or _is_more(last, before)):
-                    names.lengths[name, axis] = last
-        if running:
-            names.indexed[name] = max(running, names.indexed.get(name, 0))
+        if node.kind == "index" and node.args[0].kind == "name":
+            _run_entries(inference, names, node)
+
+
+def _run_entries(inference: Inference, names: Names, node: Node) -> None:
+    """How long the axes of a tensor are at least, whose entries indices of sums run through."""
+    name, running = str(node.args[0].value), 0
+    for axis, entry in enumerate(arg.plan for arg in node.args[1:]):
+        if (own := inference.index_of(entry)) is not None:
+            running += 1
+            _, last = inference.span(entry, own)
+            before = names.lengths.get((name, axis))
+            if last is not None and (before is None or _is_more(last, before)):
+                names.lengths[name, axis] = last
+    if running:
+        names.indexed[name] = max(running, names.indexed.get(name, 0))
 
 
 def _find_index_arrays(names: Names, nodes: list[Node]) -> None:
