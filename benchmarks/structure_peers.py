@@ -287,8 +287,9 @@ def table_of(results: list[dict[str, Any]]) -> str:
     lines = []
     for x in results:
         times = [
-            duration(x[tool][what]) if x[tool] else f"> {x['limit']:g} s" for what in ("first", "later") for tool in TOOLS
-        ]
+            duration(x[tool][what]) if x[tool] else f"> {x['limit']:g} s"
+            for what in ("first", "later") for tool in TOOLS
+        ]  # fmt: skip
         ratios = [
             "" if not x["eindiff"] else f"{x[peer][what] / x['eindiff'][what]:.1f}" if x[peer]
             else f"> {x['limit'] / x['eindiff'][what]:.0f}" if what == "first" else ""
