@@ -49,10 +49,17 @@ CASES = {
     ),
     "deblurring": (
         lambda X: jnp.sum(jnp.tanh(jax.scipy.signal.convolve2d(X, KERNEL, mode="same")) ** 2),
-        [(20, 20)], "sparse, 25 nonzeros a row",
+        [(20, 20)], "25-point stencil on 20×20",
     ),
     "convolution": (
         lambda x: jnp.sum(jnp.tanh(jnp.convolve(x, KERNEL[0], mode="valid"))), [(40,)], "band of half-width 2",
+    ),
+    "padded convolution": (
+        lambda x: jnp.sum(jnp.exp(-(jnp.convolve(x, KERNEL[0], mode="same") ** 2))), [(40,)], "band of half-width 2",
+    ),
+    "convolutions": (
+        lambda X: jnp.sum(jax.vmap(lambda x: jnp.exp(-(jnp.convolve(x, KERNEL[0], mode="full") ** 2)))(X)), [(4, 30)],
+        "block diagonal (band of half-width 2)",
     ),
     "mixed effects": (mixed_effects, [(3,), (20,), (20,)], "arrowhead"),
     "crossed effects": (crossed_effects, [(3,), (20,), (15,)], "arrowhead"),
@@ -65,7 +72,7 @@ CASES = {
     "groups": (lambda x: jnp.sum(jnp.sum(x.reshape(8, 5), axis=1) ** 4), [(40,)], "block diagonal, blocks 5×5"),
     "segments": (
         lambda x: jnp.sum(jax.ops.segment_sum(x, np.repeat(np.arange(8), 5), 8) ** 4), [(40,)],
-        "sparse, 5 nonzeros a row",
+        "block diagonal, blocks 5×5",
     ),
 }  # fmt: skip
 

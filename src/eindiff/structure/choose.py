@@ -14,6 +14,7 @@ from eindiff.structure.bands import band_of
 from eindiff.structure.grid import Grid
 from eindiff.structure.quotients import Quotient
 from eindiff.structure.solvers import solver as limits
+from eindiff.structure.solvers.attempt import LARGE, Attempt
 from eindiff.structure.solvers.banded import Banded
 from eindiff.structure.solvers.blocks import Blocks, Diagonal, Matrices
 from eindiff.structure.solvers.iterative import Iterative
@@ -43,6 +44,16 @@ def candidates(grid: Grid, facts: Known) -> list[Solver]:
         return one.nbytes > limits.LIMIT, False, flops
 
     return sorted(found, key=order)
+
+
+def ways(grid: Grid, facts: Known) -> list[Solver]:
+    """The candidates for a system that someone asks for: before a large factorization something cheaper is tried."""
+    found = candidates(grid, facts)
+    best = found[0]
+    if best.flops < LARGE or facts.symmetric is False or not any(term.places for term in grid.all_terms):
+        return found
+    attempt = None if isinstance(best, Iterative) else Attempt(grid, facts, best)
+    return [attempt, *found] if attempt is not None and attempt.is_worth_it else found
 
 
 def choose(grid: Grid, facts: Known) -> Solver:

@@ -13,7 +13,7 @@ import numpy as np
 from eindiff.core.errors import EindiffError, bytes_text, shape_text
 from eindiff.core.shown import Shown, Text
 from eindiff.planning import tuning
-from eindiff.structure.choose import Arranged, candidates, is_structured
+from eindiff.structure.choose import Arranged, is_structured, ways
 from eindiff.structure.given import finite_number, joined, real_array, shapes_text
 from eindiff.structure.grid import Grid, Shape, split, starts
 from eindiff.structure.solvers.iterative import probably_symmetric
@@ -425,7 +425,7 @@ class Derivative(Shown):
 
     @cached_property
     def _candidates(self) -> list[Solver]:
-        return candidates(self._grid, self._facts)
+        return ways(self._grid, self._facts)
 
     @cached_property
     def _described(self) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from eindiff.structure.sparse import coordinates, entries, entry_count, kind, pl
 from eindiff.structure.terms import Array, Term
 
 SHORT = 16  # entries of an axis, or of a whole variable, that are no more than a block
-SEPARATORS = 2.0  # entries of factors for each pair of unknowns in a separator, of which there are log2(n) levels
+SEPARATORS = 12.0  # entries of factors for each pair of unknowns in a separator
 MOST_SORTED = 2**24  # entries that are looked at one by one
 HUB = 10.0  # times the root of all blocks that one may meet: more is a row that is ordered last
 
@@ -111,7 +111,7 @@ class Quotient:
         """About how many entries the factors of a sparse factorization have."""
         size, _ = self.grid.shape
         graph = self.graph
-        separators = SEPARATORS * graph.width**2 * log2(size + 1)
+        separators = SEPARATORS * graph.width**2 * _levels(graph.width, size)
         return min(float(size) ** 2, graph.nonzeros + separators + 2 * graph.hubs * size)
 
     # Values
@@ -249,6 +249,18 @@ class Graph:
         return float(np.maximum(reach, 0).sum()) / len(order) / 2
 
 
+def _levels(width: float, size: int) -> float:
+    """How many times the pairs of the largest separator those of all separators are.
+
+    In each level there are twice as many, of systems of half the size: of a grid in the plane, with separators of √n,
+    each level has as many pairs; in space, with n^⅔, fewer and fewer.
+    """
+    exponent = np.log(max(1.0, width)) / np.log(size + 1)
+    share = min(1.0, 2 ** (1 - 2 * exponent))
+    levels = log2(size + 1)
+    return levels if share == 1.0 else (1 - share**levels) / (1 - share)
+
+
 class BlockMatrix:
     """Products with an operator, whose blocks are formed."""
 
@@ -282,6 +294,7 @@ class BlockDiagonal:
         self._inverses = [self._inverse(k) for k in range(len(quotient.nodes))]
 
     def _inverse(self, k: int) -> Array:
+        """The inverses of the blocks of one variable."""
         values, vectors = np.linalg.eigh(self._quotient.diagonal_blocks(k))
         values = np.abs(values)
         values = np.maximum(values, np.finfo(values.dtype).eps * values.max(initial=0.0))
@@ -293,6 +306,9 @@ class BlockDiagonal:
         total = np.empty_like(x.reshape(-1))
         for k, inverse in enumerate(self._inverses):
             own = slice(self._ends[k], self._ends[k + 1])
+            if inverse.shape[1] == 1:
+                total[own] = inverse[:, 0, 0] * x.reshape(-1)[own]
+                continue
             blocks = self._quotient.arranged(x.reshape(-1)[own, None], k).reshape(len(inverse), -1, 1)
             total[own] = self._quotient.restored((inverse @ blocks).reshape(-1, 1), k)[:, 0]
         return total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -10,11 +10,14 @@ from math import prod
 import numpy as np
 
 from eindiff.structure.grid import Grid
-from eindiff.structure.places import Axis, Place, strides_of
+from eindiff.structure.places import Array, Axis, Place, index_of, indices, labels_of, strides_of
+from eindiff.structure.sparse import remembered
 from eindiff.structure.terms import Term
 
 NARROW = 2  # times the width of a band fit into its axis
 MOST_OFFSETS = 512  # of one term along an axis
+MOST_LOOKED_AT = 2**24  # entries whose places are in tables
+FILLED = 2  # times the entries that tables have are as many as their diagonals have
 NUMBERS = {3: "three", 5: "five", 7: "seven", 9: "nine"}
 
 Offsets = frozenset[int] | None  # None: row and column have nothing to do with each other
@@ -22,8 +25,8 @@ Offsets = frozenset[int] | None  # None: row and column have nothing to do with 
 
 def _offsets(row: Axis, column: Axis, term: Term, size: int) -> Offsets:
     """The differences of column and row along an axis that a term has."""
-    if any(isinstance(axis, Place) and axis.table is not None for axis in (row, column)):
-        return None
+    if _has_table(row) or _has_table(column):
+        return _offsets_by_table(row, column, term, size)
     first = (column.offset if isinstance(column, Place) else 0) - (row.offset if isinstance(row, Place) else 0)
     steps = strides_of([column], [1])
     for label, step in strides_of([row], [1]).items():
@@ -36,6 +39,41 @@ def _offsets(row: Axis, column: Axis, term: Term, size: int) -> Offsets:
         for index in product(*(range(term.sizes[x]) for x in moving))
     )
     return None if len(found) >= size > 1 else found
+
+
+def _has_table(axis: Axis) -> bool:
+    return isinstance(axis, Place) and axis.table is not None
+
+
+def _offsets_by_table(row: Axis, column: Axis, term: Term, size: int) -> Offsets:
+    """The same, where tables say so, and most rows have most of the offsets."""
+    rows, columns = _both(row, column, term)
+    if rows.size > MOST_LOOKED_AT:
+        return None
+    found = np.flatnonzero(np.bincount((columns - rows).reshape(-1) + size)) - size
+    is_band = len(found) < min(size, MOST_OFFSETS) and len(found) * size <= FILLED * rows.size
+    return frozenset(found.tolist()) if is_band else None
+
+
+def _points(term: Term, offsets: Sequence[Offsets], moving: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The points along some axes by which columns lie beside rows: all pairs of offsets, or those that tables have."""
+    pairs = {k: _pair(term, k, len(offsets)) for k in moving}
+    together = [k for k in moving if any(_has_table(axis) for axis in pairs[k])]
+    if len(together) < 2:
+        yield from product(*(offsets[k] or () for k in moving))
+        return
+    of = indices(labels_of([axis for k in together for axis in pairs[k]]), term.sizes)
+    moved = np.broadcast_arrays(*(index_of(pairs[k][1], of) - index_of(pairs[k][0], of) for k in together))
+    for point in np.unique(np.stack([x.reshape(-1) for x in moved]), axis=1).T.tolist():
+        known = dict(zip(together, point, strict=True))
+        yield from product(*([known[k]] if k in known else offsets[k] or () for k in moving))
+
+
+def _both(row: Axis, column: Axis, term: Term) -> tuple[Array, Array]:
+    """The rows and columns along an axis, for all indices of their labels."""
+    of = indices(labels_of([row, column]), term.sizes)
+    rows, columns = np.broadcast_arrays(index_of(row, of), index_of(column, of))
+    return rows, columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +94,7 @@ class _Offsets:
         blocks = [k for k in axes if any(one[k] is None for one in found)]
         moving = [k for k in axes if k not in blocks and any(one[k] != frozenset([0]) for one in found)]
         still = [k for k in axes if k not in blocks and k not in moving]
-        points = frozenset(point for one in found for point in product(*(one[k] or () for k in moving)))
+        points = frozenset(x for term, one in zip(terms, found, strict=True) for x in _points(term, one, moving))
         return cls(dims, blocks, moving, still, points)
 
     def count(self, axes: Sequence[int]) -> int:
@@ -76,10 +114,10 @@ def _pair(term: Term, k: int, half: int) -> tuple[Axis, Axis]:
 
 def words(grid: Grid) -> str | None:
     """The word for an operator on one variable, all of whose terms have known offsets along some axis; else None."""
-    found = _Offsets.of(grid)
+    found = remembered(grid, "offsets", lambda: _Offsets.of(grid), lambda _: 256)
     if not found.moving:
         return None
-    if len(found.dims) == 1 and (block := _block(grid.terms[0][0], found.dims[0])) is not None:
+    if len(found.dims) == 1 and (block := remembered(grid, "blocks", lambda: _block(grid), lambda _: 8)) is not None:
         return f"block diagonal, blocks {block}×{block}"
     folded = found.folded()
     width = max(abs(x) for point in folded for x in point)
@@ -99,8 +137,11 @@ def _stencil(found: _Offsets, count: int) -> str:
     return word + (f", blocks {rows}×{rows}" if rows > 1 else "")
 
 
-def _block(terms: Sequence[Term], size: int) -> int | None:
+def _block(grid: Grid) -> int | None:
     """The size of the blocks along the diagonal that all entries of an operator on vectors are in."""
+    [[size]], [[terms]] = grid.rows, grid.terms
+    if any(_has_table(axis) for term in terms for axis in term.axes()):
+        return _block_by_table(terms, size)
     found = []
     for term in terms:
         row, column = term.axes()
@@ -117,6 +158,18 @@ def _block(terms: Sequence[Term], size: int) -> int | None:
         found.append(min(shared))
     block = found[0] if found else 1
     return block if 1 < block < size and all(x == block for x in found) and size % block == 0 else None
+
+
+def _block_by_table(terms: Sequence[Term], size: int) -> int | None:
+    """The same, where tables say so: nothing may reach from one block to the next."""
+    reach = np.arange(size)
+    for term in terms:
+        row, column = term.axes()
+        rows, columns = (x.reshape(-1) for x in _both(row, column, term))
+        np.maximum.at(reach, np.minimum(rows, columns), np.maximum(rows, columns))
+    ends = np.flatnonzero(np.maximum.accumulate(reach) == np.arange(size))
+    blocks = np.diff(ends, prepend=-1)
+    return int(blocks[0]) if 1 < blocks[0] < size and (blocks == blocks[0]).all() else None
 
 
 def _first(axis: Axis) -> int:

@@ -20,8 +20,8 @@ SHARE = 0.00002  # less than about the least part that a random vector has in an
 MINRES = 1e-2
 MOST_STEPS = 2000
 EXPECTED_STEPS, ENTRY_COST = 500, 40.0  # and operations for an entry in each, in units of those of dense products
-MOST_FORMED = 2**26  # entries of a sparse matrix that is formed for its products
-LARGER = 3  # times as large as the terms it may be
+MOST_FORMED = 2**27  # entries of a sparse matrix that is formed for its products
+LARGER = 4  # times as large as the terms it may be
 ROUNDS = 4  # what is left is solved for again, since the methods only estimate their residual
 
 
@@ -30,6 +30,7 @@ class Iterative(Solver):
 
     word = formula = "sum"
     method = "preconditioned conjugate gradients, MINRES or GMRES, on products with vectors"
+    first_residual, share = FIRST_RESIDUAL, SHARE
 
     def __init__(self, grid: Grid, facts: Known, near: Solver | None = None) -> None:
         self.size, _ = grid.shape
@@ -95,7 +96,7 @@ class Iterative(Solver):
     ) -> tuple[Array, float]:
         """A solution, and its residual in units that depend on it: what is left is solved for again."""
         x, residual = (np.zeros_like(b), b) if start is None else (start, b - self._apply(start))
-        wanted = max(FIRST_RESIDUAL * float(np.linalg.norm(b)), ALLOWED / 2 * unit(x))
+        wanted = max(self.first_residual * float(np.linalg.norm(b)), ALLOWED / 2 * unit(x))
         if np.linalg.norm(residual) <= wanted:
             return x, float(np.linalg.norm(residual)) / unit(x)
         for _ in range(ROUNDS):
@@ -132,9 +133,9 @@ class Iterative(Solver):
         Singular systems that happen to have solutions are found out: no solution gets near to the random one.
         """
         start, is_positive = self._random
-        x, reached = self._rounds(self._random_side, lambda x: SHARE, start if is_positive else None)
+        x, reached = self._rounds(self._random_side, lambda x: self.share, start if is_positive else None)
         if not reached <= ALLOWED:
-            raise self._failure(f"a residual of {reached * SHARE:.0e} for a random right-hand side")
+            raise self._failure(f"a residual of {reached * self.share:.0e} for a random right-hand side")
         parts = self._grid.changed(lambda terms: [term.absolute() for term in terms])
         return parts.magnitude(), float(np.linalg.norm(x))
 
@@ -157,7 +158,7 @@ class Iterative(Solver):
 
     @cached_property
     def _random(self) -> tuple[Array, bool]:
-        return conjugate_gradients(self._apply, self._precondition, self._random_side, ALLOWED / 2 * SHARE)
+        return conjugate_gradients(self._apply, self._precondition, self._random_side, ALLOWED / 2 * self.share)
 
 
 def conjugate_gradients(

@@ -19,7 +19,7 @@ from eindiff.structure.terms import Array
 from eindiff.structure.words import words
 
 MOST_COUNTED = 2**20  # entries that are counted one by one
-ENTRY_COST, PAIR_COST = 40.0, 10.0  # operations for an entry of the factors, and for a pair of them in a column
+ENTRY_COST, PAIR_COST = 40.0, 50.0  # operations for an entry of the factors, and for a pair of them in a column
 BAND = 16  # times the width of what is looked at as a band have to fit into a system
 MOST_ORDERED = 2**24  # entries for which an order of the unknowns is looked for
 SUPPORTED = (np.float32, np.float64)
