@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 import eindiff as ed
-from eindiff.program.norms import squares
+from eindiff.functions.elementwise import power
+from eindiff.program.norms import squares, units
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -49,3 +52,12 @@ def test_norms_of_entries_sum_over_nothing(library: str) -> None:
     arrays = {"w": random.normal(size=2), "a": random.normal(size=(2, 2))}
     expected = np.abs(arrays["w"] * arrays["a"] + (arrays["w"] * arrays["a"]).T)
     np.testing.assert_allclose(np.asarray(ed.compile(total, backend=library)(**arrays)), expected, rtol=1e-12)
+
+
+def test_parts_that_stand_in_each_other_are_counted_once() -> None:
+    """Each step has the one before it twice, so a count of all occurrences one by one would never end."""
+    y = x = ed.tensor("x", 3)
+    for k in range(1, 60):
+        y = (y + k) * (y + x * k)
+    norm = power(ed.sum(y * y), Fraction(-3, 2))
+    assert units([(norm, ()), (y, (0,)), (y, (1,))]) == (0, [1, 2])

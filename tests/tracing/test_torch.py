@@ -361,7 +361,7 @@ REFUSED = {
     "tolist": (lambda v: sum(v.tolist()) * v.sum(), "tolist: the values of a tensor leave"),
     "as_strided": (lambda v: v.as_strided((2,), (2,)).sum(), "as_strided"),
     "no derivative": (
-        lambda v: F.embedding_bag(COUNTER, v[:, None].expand(3, 2), torch.tensor([0])).pow(3).sum(),
+        lambda v: torch.segment_reduce(v**2, "prod", lengths=torch.tensor([2, 1])).pow(3).sum(),
         "no derivative",
     ),
     "no tensor": (lambda v: 3.0, "real numbers"),

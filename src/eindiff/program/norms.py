@@ -123,8 +123,9 @@ def units(factors: Sequence[Factor]) -> tuple[int, list[int]] | None:
             continue
         if (found := squares(node.args[0])) is None:
             continue
-        within = Counter([x for part in found for x in _factors_of(part.y)])
-        common = [(Counter(_factors_of(x)) & within).total() for x, _ in factors]
+        counted: dict[Expr, Counter[Expr]] = {}
+        within = sum([_factors_of(part.y, counted) for part in found], Counter())
+        common = [(_factors_of(x, counted) & within).total() for x, _ in factors]
         fitting = [j for j, (_, theirs) in enumerate(factors) if j != i and is_one_in_other(labels, theirs)]
         multiples = sorted([j for j in fitting if common[j]], key=lambda j: -common[j])
         if places := multiples[: power if len(multiples) > power else power - 1]:
@@ -137,8 +138,18 @@ def is_one_in_other(labels: Labels, theirs: Labels) -> bool:
     return len(set(theirs)) == len(theirs) and (set(labels) <= set(theirs) or set(theirs) <= set(labels))
 
 
-def _factors_of(x: Expr) -> list[Expr]:
-    """A node with what it, or its terms, are products or contractions of."""
-    if isinstance(x, Add):
-        return [x, *max([_factors_of(term) for term in x.terms], key=len)]
-    return [x, *[inner for operand in x.operands for inner in _factors_of(operand)]] if isinstance(x, Einsum) else [x]
+def _factors_of(x: Expr, counted: dict[Expr, Counter[Expr]]) -> Counter[Expr]:
+    """A node with what it, or its terms, are products or contractions of, each as often as it occurs.
+
+    Parts of a network stand in each other many times over: each is counted once.
+    """
+    if x not in counted:
+        total = Counter([x])
+        if isinstance(x, Add):
+            longest: Counter[Expr] = max([_factors_of(term, counted) for term in x.terms], key=Counter[Expr].total)
+            total.update(longest)
+        elif isinstance(x, Einsum):
+            for operand in x.operands:
+                total += _factors_of(operand, counted)
+        counted[x] = total
+    return counted[x]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf, pi, sqrt
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d, avg_pool2d
 
 from eindiff.core import construct
 from eindiff.core.index_relations import IndexMap, Table
@@ -240,16 +244,27 @@ def _transposed(
     return construct.einsum(1, factors, (b, o, *(r for _, _, r in letters)), sizes)[tuple(cuts)]
 
 
+def _left_over(size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+    """How far the last window goes beyond the end, if it starts before that."""
+    window = dilation * (kernel - 1) + 1
+    steps = -(-(size + 2 * padding - window) // stride)
+    steps -= steps * stride >= size + padding
+    return max(0, steps * stride + window - size - 2 * padding)
+
+
 def _pooled(reduce: Callable[[Expr, list[int]], Expr], filler: float) -> Callable:
     """Pooling over windows of the last axes."""
 
     def row(x: Expr, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, count: int) -> Expr:
         kernel, padding, dilation = (_several(v, count) for v in (kernel, padding, dilation))
         stride = _several(stride, count) if stride else kernel
-        if ceil_mode:
-            raise Unsupported
         first = x.ndim - count
-        grown = padded(x, filler, [(0, 0, 0)] * first + [(width, width, 0) for width in padding])
+        more = [0] * count
+        if ceil_mode:
+            ways = zip(x.shape[first:], kernel, stride, padding, dilation, strict=True)
+            more = [_left_over(int(size), *way) for size, *way in ways]
+        widths = [(width, width + rest, 0) for width, rest in zip(padding, more, strict=True)]
+        grown = padded(x, filler, [(0, 0, 0)] * first + widths)
         found = windows(grown, range(first, x.ndim), kernel, stride, dilation)
         return reduce(found, list(range(found.ndim - count, found.ndim)))
 
@@ -272,15 +287,62 @@ def _avg_pool(
     x: Expr, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, include: bool = True,
     divisor: int | None = None,
 ) -> Expr:  # fmt: skip
-    if divisor is not None or (not include and any(_several(padding, 1))):
-        raise Unsupported
-    return _mean_pooled(x, kernel, stride, padding, 1, ceil_mode, len(kernel))
+    count = len(kernel)
+    if not ceil_mode and divisor is None and (include or not any(_several(padding, 1))):
+        return _mean_pooled(x, kernel, stride, padding, 1, False, count)
+    ways = zip(kernel, _several(stride or kernel, count), _several(padding, count), strict=True)
+    summed = 1 if divisor else None
+
+    def pooled(units: Any, size: int, step: int, width: int) -> Any:
+        """Windows along one axis; with a divisor of its own, their sums."""
+        return avg_pool2d(units, (1, size), (1, step), (0, width), ceil_mode, include, summed)
+
+    result = _along_axes(x, [partial(pooled, size=size, step=step, width=width) for size, step, width in ways])
+    return result / divisor if divisor else result
 
 
 @op("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
 def _adaptive_avg_pool(x: Expr, shape: Sequence[int]) -> Expr:
     sizes = [int(size) for size in x.shape[x.ndim - len(shape) :]]
     if any(size % wanted for size, wanted in zip(sizes, shape, strict=True)):
-        raise Unsupported
+        return _along_axes(x, [partial(adaptive_avg_pool2d, output_size=(1, wanted)) for wanted in shape])
     kernel = [size // wanted for size, wanted in zip(sizes, shape, strict=True)]
     return _avg_pool(x, kernel, kernel)
+
+
+# Linear maps along each axis
+
+
+def _along_axes(x: Expr, maps: Sequence[Callable[[Tensor], Tensor]]) -> Expr:
+    """Linear maps along the last axes, one for each, as the matrices that PyTorch itself gives for unit vectors."""
+    first = x.ndim - len(maps)
+    labels, sizes = list(range(x.ndim)), dict(enumerate(x.shape))
+    factors: list[tuple[Expr, tuple[int, ...]]] = [(x, tuple(labels))]
+    for axis, along_axis in enumerate(maps, first):
+        units = torch.eye(int(x.shape[axis]), dtype=torch.float64)
+        matrix = along_axis(units[None, :, None, :])[0, :, 0, :].numpy()
+        sizes[labels[axis] + x.ndim] = matrix.shape[1]
+        factors.append((construct.constant(matrix), (axis, axis + x.ndim)))
+        labels[axis] = axis + x.ndim
+    return construct.einsum(1, factors, tuple(labels), sizes)
+
+
+def _interpolated(name: str) -> Callable:
+    """A row for interpolation by one of PyTorch's operations on planes, along each axis."""
+    by_planes = getattr(torch.ops.aten, name)
+
+    def row(x: Expr, shape: Sequence[int], align_corners: bool, *scales: float | None) -> Expr:
+        each = list(scales) or [None] * len(shape)
+        ways = zip(shape, each, strict=True)
+        return _along_axes(x, [partial(_resized, by_planes, align_corners, size, scale) for size, scale in ways])
+
+    return row
+
+
+def _resized(by_planes: Callable, align_corners: bool, size: int, scale: float | None, units: Tensor) -> Tensor:
+    return by_planes(units, [1, size], align_corners, None, scale)
+
+
+for _name in ("upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
+    op(_name)(_interpolated(_name))
+op("upsample_trilinear3d")(_interpolated("upsample_bilinear2d"))

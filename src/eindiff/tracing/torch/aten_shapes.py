@@ -164,7 +164,7 @@ ops({
     "unbind": lambda x, dim=0: [along(x, dim, k) for k in range(int(x.shape[dim]))],
     "unfold": lambda x, dim, size, step: windows(x, [dim % x.ndim], [size], [step], [1]),
 })
-op("index_select", known=(2,))(lambda x, dim, index: along(x, dim, index.numpy()) if x.ndim else x)
+op("index_select", known=(2,))(lambda x, dim, index: along(x, dim, index.reshape(-1).numpy()) if x.ndim else x)
 op("take", known=(1,))(lambda x, index: indexing.reshape(x, (-1,))[index.numpy()])
 op("embedding", known=(1,))(lambda weight, index, *_: weight[index.numpy()])
 
@@ -235,7 +235,7 @@ def _scattered(x: Expr, dim: int, index: Any, source: Any, accumulate: bool) -> 
 
 @op("index_copy", known=(2,))
 def _index_copy(x: Expr, dim: int, index: Any, source: Any) -> Expr:
-    return _at_places(x, _numbers(x).take(index.numpy(), dim), source)
+    return _at_places(x, _numbers(x).take(index.reshape(-1).numpy(), dim), source)
 
 
 @op("index_add", known=(2,))

@@ -45,7 +45,7 @@ _capturing = reentrant_lock()  # make_fx keeps what it does in globals of PyTorc
 
 # Tensors that are made of sizes and numbers.
 _MADE = ("arange", "zeros", "ones", "full", "eye", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones",
-         "new_full", "tril_indices", "triu_indices")  # fmt: skip
+         "new_full", "tril_indices", "triu_indices", "tensor", "as_tensor")  # fmt: skip
 _IN_PLACE = {f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "pow", "mod", "and", "or", "xor")}
 _LEAVING = ("numpy", "tolist", "__array__", "data_ptr", "storage", "untyped_storage", "__dlpack__", "share_memory_")
 
@@ -189,6 +189,8 @@ class _Watch(TorchFunctionMode):
     def _filled(self, func: Callable, args: tuple, kwargs: dict) -> Tensor | None:
         """Integers and masks that are made of nothing but sizes and numbers have values at once."""
         tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        if tensors and func in (torch.tensor, torch.as_tensor):
+            return None
         with temporarily_clear_interpreter_stack(), _disable_current_modes():
             like = {id(x): torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in tensors}
             args, kwargs = pytree.tree_map_only(Tensor, lambda x: like[id(x)], (args, kwargs))

@@ -142,6 +142,60 @@ def _bags(index: np.ndarray, offsets: np.ndarray | None, has_last: bool) -> list
     return [range(*pair) for pair in pairwise(ends)]
 
 
+_NEVER = -1e30  # the logarithm of a probability of 0, whose derivatives are 0 and no NaN
+
+
+def _ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
+    reduction: str = "mean", zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
+    """As in PyTorch, by the recursion for all ways to write a target with blanks between, which it differentiates once.
+
+    PyTorch's gradient is the one behind `log_softmax`; here it is the derivative, whatever the logarithms come from.
+    """
+    x = log_probs if log_probs.ndim == 3 else log_probs[:, None]
+    steps, lengths = (np.ravel(_values(y) if isinstance(y, Tensor) else y) for y in (input_lengths, target_lengths))
+    labels = _with_blanks(_values(targets), lengths, blank)
+    states = np.arange(labels.shape[1])
+    may_skip = (states > 1) & (labels != np.roll(labels, 2, 1)) & (labels != blank)
+    alpha = torch.where(_told(states < 2, x), x[0][_pairs(labels)], _NEVER)
+    for t in range(1, max(steps)):
+        ways = [alpha, _later(alpha, 1), torch.where(_told(may_skip, x), _later(alpha, 2), _NEVER)]
+        new = torch.logsumexp(torch.stack(ways), 0) + x[t][_pairs(labels)]
+        alpha = new if t < min(steps) else torch.where(_told(t < steps[:, None], x), new, alpha)
+    ends = np.stack([2 * lengths, np.maximum(2 * lengths - 1, 0)], 1)
+    last = torch.where(_told(np.stack([lengths >= 0, lengths > 0], 1), x), alpha[_pairs(ends)], _NEVER)
+    loss = -torch.logsumexp(last, 1)
+    loss = torch.where(loss < -_NEVER / 2, loss, 0.0 if zero_infinity else math.inf)
+    if reduction == "mean":
+        return (loss / torch.as_tensor(np.maximum(lengths, 1), device=x.device)).mean()
+    return loss.sum() if reduction == "sum" else loss if log_probs.ndim == 3 else loss[0]
+
+
+def _with_blanks(targets: np.ndarray, lengths: np.ndarray, blank: int) -> np.ndarray:
+    """Blanks around all labels of each target; targets are rows, or one after another."""
+    found = np.full((len(lengths), 2 * max(lengths) + 1), blank)
+    ends = np.cumsum(lengths)
+    is_joined = targets.ndim == 1
+    for k, (row, length, end) in enumerate(zip(found, lengths, ends, strict=True)):
+        row[1 : 2 * length : 2] = targets[end - length : end] if is_joined else targets[k, :length]
+    return found
+
+
+def _told(mask: np.ndarray, x: Tensor) -> Tensor:
+    return torch.tensor(mask, device=x.device)
+
+
+def _pairs(places: np.ndarray) -> tuple[list, list]:
+    """The index of one entry of a row for each place in this row."""
+    return np.indices(places.shape)[0].tolist(), places.tolist()
+
+
+def _later(alpha: Tensor, count: int) -> Tensor:
+    """States moved on, with none before."""
+    return torch.nn.functional.pad(alpha, (count, 0), value=_NEVER)[:, : alpha.shape[1]]
+
+
 _LEAST = float(np.float32(1e-12))  # in PyTorch too it has single precision
 
 
@@ -165,6 +219,6 @@ SPELLED_OUT: dict[Any, Callable] = {
     torch.nn.functional.gaussian_nll_loss: _gaussian_nll_loss, torch.cov: _cov, torch.corrcoef: _corrcoef,
     torch.Tensor.cov: _cov, torch.Tensor.corrcoef: _corrcoef, torch.nn.functional.embedding: _embedding,
     torch.embedding: _embedding_of, torch.nn.functional.embedding_bag: _embedding_bag,
-    torch.nn.functional.binary_cross_entropy: _binary_cross_entropy,
+    torch.nn.functional.binary_cross_entropy: _binary_cross_entropy, torch.nn.functional.ctc_loss: _ctc_loss,
 }  # fmt: skip
-NEED_VALUES = {torch.nn.functional.embedding_bag}  # of tensors of integers
+NEED_VALUES = {torch.nn.functional.embedding_bag, torch.nn.functional.ctc_loss}  # of tensors of integers
