@@ -93,8 +93,8 @@ class SecondOrder:
     def _of_general(self, node: Apply, first: Mapping[Expr, Expr]) -> list[Expr]:
         """The derivative along what its arguments do, derived along it again: for arguments that are variables."""
         found: list[Expr] = []
-        args = [construct.variable(f"argument_{k}", arg.shape) for k, arg in enumerate(node.args)]
-        ways = [construct.variable(f"way_{k}", arg.shape + self.x.shape) for k, arg in enumerate(node.args)]
+        args = [construct.placeholder(f"argument_{k}", arg.shape) for k, arg in enumerate(node.args)]
+        ways = [construct.placeholder(f"way_{k}", arg.shape + self.x.shape) for k, arg in enumerate(node.args)]
         values: dict[Expr, Expr] = dict(zip(args, node.args, strict=True))
         values |= {way: first[arg] for way, arg in zip(ways, node.args, strict=True) if arg in first}
         own = construct.apply(node.function, args, node.batch)
@@ -176,7 +176,7 @@ def _is_known(node: Expr) -> bool:
 
 def _elementwise_second(node: Map, i: int, j: int) -> Expr:
     """The second derivative of an elementwise function by two of its arguments."""
-    args = [construct.variable(f"argument_{k}", node.shape) for k in range(len(node.args))]
+    args = [construct.placeholder(f"argument_{k}", node.shape) for k in range(len(node.args))]
     prime = node.function.derivatives[i]
     zero = construct.filled(0, node.shape)
     if prime is None:

@@ -37,9 +37,15 @@ def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Varia
             raise EindiffError(f"variable {name}: a size is a name or a positive integer, not {size!r}", "sizes")
     if (wrong := _misfit(shape, declared)) is not None:
         raise EindiffError(f"variable {name}: {wrong}, not {shape_text(shape)}", "names")
-    symmetric = (((1, 0), 1),) if declared & {"symmetric", "psd"} else ()
+    return placeholder(name, shape, declared)
+
+
+def placeholder(name: str, shape: Shape, declared: Collection[str] = ()) -> Variable:
+    """A variable that may stand for a part of an expression: its sizes may be any, `n - 1` for instance."""
+    properties = frozenset(declared)
+    symmetric = (((1, 0), 1),) if properties & {"symmetric", "psd"} else ()
     return intern(
-        Variable, (name, shape, sorted(declared)), name=name, shape=shape, properties=declared, symmetries=symmetric
+        Variable, (name, shape, sorted(properties)), name=name, shape=shape, properties=properties, symmetries=symmetric
     )
 
 
