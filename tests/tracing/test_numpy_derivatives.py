@@ -160,7 +160,7 @@ def test_lowered() -> None:
     w, X, y = DATA
     lowered = ed.hessian(loss).lower(w, X, y)
     assert lowered.expression.shape == (3, 3)
-    assert lowered.formula == repr(lowered.expression) and "einsum" in lowered.formula
+    assert lowered.formula == ed.to_text(lowered.expression) == "2*X'*X + 0.2*eye(3)"
     assert lowered.source.startswith("import numpy as np") and "def f(" in lowered.source
     assert lowered.plan.flops > 0
     assert isinstance(ed.gradient(loss, argnums=(0, 1)).lower(w, X, y).expression, tuple)

@@ -38,7 +38,7 @@ from eindiff.core.sums import add, factored, in_front, symmetric_part
 
 __all__ = [
     "FLAT_LIMIT", "PRODUCT_LIMIT", "PROPERTIES", "Factor", "Inline", "Network", "add", "apply", "constant",
-    "einsum", "factored", "filled", "in_front", "is_number", "is_zero", "known_power", "map_", "parts", "placeholder", "power_parts",
-    "scale", "size_number", "symmetric_part", "transpose", "transpose_core", "variable",
+    "einsum", "factored", "filled", "in_front", "is_number", "is_zero", "known_power", "map_", "parts", "placeholder",
+    "power_parts", "scale", "size_number", "symmetric_part", "transpose", "transpose_core", "variable",
     "with_coefficient",
 ]  # fmt: skip

@@ -404,5 +404,6 @@ def _has_other(value: Any) -> bool:
     if isinstance(value, _CACHED) or _is_of_scipy(value):
         return True
     if isinstance(value, MethodType | BuiltinMethodType):
-        return not isinstance(value.__self__, ModuleType) and _has_other(value.__self__)
+        of_object = not isinstance(value.__self__, ModuleType) and _has_other(value.__self__)
+        return of_object or id(value) in _REPLACED
     return isinstance(value, _SOURCES) or id(value) in _REPLACED
