@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import eindiff as ed
+import oracles  # noqa: F401 (double precision)
 from eindiff.functions.elementwise import power
 from eindiff.program.norms import squares, units
 

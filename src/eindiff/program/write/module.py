@@ -35,6 +35,7 @@ from eindiff.program.lower.lowering import Lowering
 from eindiff.program.operations import (
     ARITHMETIC,
     BLAS,
+    LAPACK,
     Operation,
     Operations,
     is_known_table,
@@ -202,7 +203,8 @@ class Module:
 
         exprs: Sequence[Expr] = self.exprs
         best = best_of([exprs, share(exprs), share(exprs, deep=True), share(distribute(exprs))])
-        tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), len(topological(exprs)))
+        multiplies = any(x.speed in (BLAS, LAPACK) for x in reachable(best[1]))  # else there is nothing to reorder
+        tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), len(topological(exprs))) if multiplies else 0
         while left > 0:
             pairs = islice(alternatives(exprs, costs.evaluate), tuning.ALTERNATIVES)
             changed = dict.fromkeys(tuple(replaced(exprs, *pair)) for pair in pairs)
