@@ -94,7 +94,7 @@ def test_public_types_travel() -> None:
         LOSS, function, function.plan({"m": 3, "n": 4}), ed.check(LOSS, x), step, step.hessian,
         step.hessian.terms[0], ed.newton_step(LOSS, x), refused.value,
         ed.EindiffError("no"), ed.SingularError("singular"), ed.ShardingError("no"), ed.compile(LOSS, shard="m"),
-        ed.reading("norm2(X*w-y)^2"), ed.newton(LOSS + ed.sum(x**2), x, A=POINT["A"], y=POINT["y"]),
+        ed.reading("norm2(X*w-y)^2"), ed.steps(LOSS, x), ed.newton(LOSS + ed.sum(x**2), x, A=POINT["A"], y=POINT["y"]),
     ]  # fmt: skip
     for one in made:
         again = pickle.loads(pickle.dumps(one))

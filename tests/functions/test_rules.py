@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import linalg, special
 
 import eindiff as ed
+from eindiff.core import rewrite
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.rewrite import RULES
 
@@ -277,7 +278,8 @@ def test_rules_do_not_change_what_they_look_at(monkeypatch):
         return changed
 
     names = {rule.__name__ for rule in RULES["einsum"]}
-    monkeypatch.setitem(RULES, "einsum", [watched(rule) for rule in RULES["einsum"]])
+    chosen = rewrite._rules
+    monkeypatch.setattr(rewrite, "_rules", lambda *asked: [watched(rule) for rule in chosen(*asked)])
     for name in names:
         for build, _ in CASES[name]:
             build()
