@@ -19,13 +19,10 @@ from eindiff.tracing.numpy.values import ask
 # Python's numbers
 
 
-class _FloatType(type):
-    """The type of numbers of one kind, which makes a traced number of a traced array."""
+class _Standing(type):
+    """The type of a class that stands in the place of one of Python's, its `kind`."""
 
     kind: type
-
-    def __call__(cls, value: Any = 0.0) -> Any:
-        return value.item() if type(value) is TracedArray else cls.kind(value)
 
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, cls.kind)
@@ -40,6 +37,13 @@ class _FloatType(type):
         return hash(cls.kind)
 
 
+class _FloatType(_Standing):
+    """The type of numbers of one kind, which makes a traced number of a traced array."""
+
+    def __call__(cls, value: Any = 0.0) -> Any:
+        return value.item() if type(value) is TracedArray else cls.kind(value)
+
+
 class Float(builtins.float, metaclass=_FloatType):
     """Python's `float`, for traced numbers too; NumPy takes it for the same type."""
 
@@ -52,7 +56,7 @@ class Float64(np.float64, metaclass=_FloatType):
     kind, dtype = np.float64, np.dtype(np.float64)  # type: ignore[assignment]
 
 
-class _TypeType(type):
+class _TypeType(_Standing):
     """The type of `Type`."""
 
     def __call__(cls, *args: Any, **keywords: Any) -> Any:
@@ -62,21 +66,11 @@ class _TypeType(type):
         kind = args[0].__class__ if found is TracedArray else found
         return _SEEN.get(kind, kind)
 
-    def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, builtins.type)
-
-    def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, builtins.type)
-
-    def __eq__(cls, other: object) -> bool:
-        return other is cls or other is builtins.type
-
-    def __hash__(cls) -> int:
-        return hash(builtins.type)
-
 
 class Type(builtins.type, metaclass=_TypeType):
     """Python's `type`, which says what NumPy's arrays and numbers are that traced ones stand for."""
+
+    kind = builtins.type
 
 
 _SEEN = {float: Float, np.float64: Float64, Buffer: np.ndarray}  # as `is` compares types with their names
