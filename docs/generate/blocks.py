@@ -18,6 +18,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import jax
+
 from eindiff.apps.cli import main
 
 ROOT = Path(__file__).parent.parent.parent
@@ -39,6 +41,17 @@ def printed(run: Callable[[], object]) -> str:
     return out.getvalue()
 
 
+@contextlib.contextmanager
+def as_installed() -> Iterator[None]:
+    """JAX as a reader has it, whatever the page before, or a test in the same process, has set."""
+    before = jax.config.read("jax_enable_x64")
+    jax.config.update("jax_enable_x64", False)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_x64", before)
+
+
 def run(code: str, namespace: dict) -> str:
     """What a block of Python prints. Errors may show its lines."""
     linecache.cache["page"] = (len(code), None, code.splitlines(keepends=True), "page")
@@ -48,8 +61,9 @@ def run(code: str, namespace: dict) -> str:
 def answers(text: str) -> Iterator[tuple[str, str, str]]:
     """Each block of Python and each command of a page: the code, what is shown below it, and what it prints."""
     namespace: dict = {"__name__": "page"}
-    for block in PYTHON.finditer(text):
-        yield block["code"], block["shown"] or "", run(block["code"], namespace)
+    with as_installed():
+        for block in PYTHON.finditer(text):
+            yield block["code"], block["shown"] or "", run(block["code"], namespace)
     for session in SESSION.finditer(text):
         for arguments, shown in COMMAND.findall(session["lines"]):
             yield f"eindiff {arguments}", shown, printed(lambda words=arguments: main(shlex.split(words)))
@@ -69,7 +83,9 @@ def filled(text: str) -> str:
     def commands(session: re.Match) -> str:
         return "```\n" + COMMAND.sub(command, session["lines"]) + "```\n"
 
-    return SESSION.sub(commands, PYTHON.sub(python, text))
+    with as_installed():
+        text = PYTHON.sub(python, text)
+    return SESSION.sub(commands, text)
 
 
 if __name__ == "__main__":
