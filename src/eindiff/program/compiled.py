@@ -238,7 +238,8 @@ class _Built:
         self.stored = known, dtype, library, parts, (self.source, self.is_quiet, tables)
         namespace: dict[str, Any] = {**REGISTRY, **tables}
         exec(self.source, namespace)
-        self.function = prepared(library, namespace["f"], [module.names.sizes[name] for name in module.unseen])
+        keywords = [module.names.sizes[name] for name in module.unseen]
+        self.function = prepared(library, namespace["f"], keywords, bool(module.inputs))
 
 
 def _written(program: Program) -> tuple[str, bool, dict[str, np.ndarray]]:

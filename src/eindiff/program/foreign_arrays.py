@@ -12,6 +12,7 @@ import numpy as np
 from eindiff.core.errors import EindiffError
 from eindiff.core.libraries import library_of
 from eindiff.program.inputs import real_array, type_of
+from eindiff.program.recorded import Recorded
 
 
 def stand_ins(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -119,9 +120,14 @@ def converter(library: str, dtype: np.dtype, arrays: Mapping[str, Any]) -> Calla
     return lambda value: module.asarray(value, dtype)
 
 
-def prepared(library: str, function: Callable, keywords: list[str]) -> Callable:
-    """A generated function as its library runs it best: JAX compiles it as a whole."""
-    return import_module("jax").jit(function, static_argnames=keywords) if library == "jax" else function
+def prepared(library: str, function: Callable, keywords: list[str], takes_arrays: bool = True) -> Callable:
+    """A generated function as its library runs it best: JAX compiles it as a whole, PyTorch may record it on a GPU."""
+    match library:
+        case "jax":
+            return import_module("jax").jit(function, static_argnames=keywords)
+        case "torch" if takes_arrays and import_module("torch").cuda.is_available():
+            return Recorded(function)
+    return function
 
 
 def to_numpy(value: Any) -> np.ndarray:
