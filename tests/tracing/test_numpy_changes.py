@@ -292,3 +292,17 @@ def test_errors_name_the_line() -> None:
         ed.gradient(lambda x: x.sum() * x.__array_interface__["version"])(POINT)
     with pytest.raises(AttributeError, match="has no attribute 'upper'"):  # an error that the function has with arrays
         ed.gradient(lambda x: x.sum() * x.dtype.upper())(POINT)
+
+
+def test_sweeps_over_a_grid_in_place() -> None:
+    """Places of places may turn out to be one place, whatever the index is."""
+
+    def swept(X: np.ndarray) -> np.ndarray:
+        U = X.copy()
+        for _ in range(4):
+            U[1:-1, 1:-1] = 0.25 * (U[2:, 1:-1] + U[:-2, 1:-1] + U[1:-1, 2:] + U[1:-1, :-2])
+        return U
+
+    M = np.array([swept(unit.reshape(4, 4)).ravel() for unit in np.eye(16)])
+    found = ed.hessian(lambda X: np.sum(swept(X) ** 2))(np.ones((4, 4)))
+    np.testing.assert_allclose(found.reshape(16, 16), 2 * M @ M.T, atol=1e-12)

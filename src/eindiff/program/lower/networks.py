@@ -250,7 +250,7 @@ class Networks:
         factors += [self._applied(inner, tensors, late, sizes) for inner in step.steps]
         coefficient, product = self.products.contract(1, factors, tuple(sorted(step.before)), sizes)
         maps = [late[k] for k in step.relations]
-        labels = {*step.before, *(x for target, index in maps for x in (target, *index.labels))}
+        labels = {*step.before, *step.labels, *(x for target, index in maps for x in (target, *index.labels))}
         output = tuple(sorted(step.labels))
         scope = {x: sizes[x] for x in labels}
         network = Network([product], maps, output, labels, scope)
@@ -284,8 +284,8 @@ def _groups(factors: Sequence[Tensor]) -> dict[frozenset[int], list[int]]:
 
 
 def _mentioned(step: Applied, tensors: list[list[Tensor]], late: Mapping[int, tuple[int, Index]]) -> set[int]:
-    """All labels in a step."""
-    labels = {label for k in step.operands for x in tensors[k] for label in x.labels}
+    """All labels in a step, also those that an index no longer has because its places turned out to be the same."""
+    labels = {label for k in step.operands for x in tensors[k] for label in x.labels} | step.before | step.labels
     labels.update(x for k in step.relations for x in (late[k][0], *late[k][1].labels))
     return labels.union(*(_mentioned(inner, tensors, late) for inner in step.steps))
 
