@@ -73,6 +73,7 @@ bench: $(VENV)/.bench-ready ## Run all benchmarks against all peers (hours)
 	$(PY) -m benchmarks.linear_algebra --out benchmarks/results
 	$(PY) -m benchmarks.convolutions --out benchmarks/results
 	$(PY) -m benchmarks.operators --out benchmarks/results
+	$(PY) -m benchmarks.loops --out benchmarks/results
 	$(PY) -m benchmarks.functions --out benchmarks/results
 	$(PY) -m benchmarks.shards --rows 20000000 --out benchmarks/results
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -22,8 +23,17 @@ class Loop:
     args: tuple
 
 
+def in_python(step: Callable, carry: Any, rows: Any) -> tuple[Any, Any]:
+    """What `lax.scan` does, in a loop that Python writes out."""
+    found = []
+    for k in range(len(jax.tree_util.tree_leaves(rows)[0])):
+        carry, y = step(carry, jax.tree_util.tree_map(lambda x, k=k: x[k], rows))
+        found.append(y)
+    return carry, jax.tree_util.tree_map(lambda *ys: jnp.stack(ys), *found)
+
+
 def loops(steps: int) -> dict[str, Loop]:
-    """All recurrences with so many steps, by name."""
+    """All recurrences with so many steps, by name; the loops of some are written out by Python too."""
     rng = np.random.default_rng(steps)
 
     def normal(*shape: int, scale: float = 0.3) -> jax.Array:
@@ -34,21 +44,23 @@ def loops(steps: int) -> dict[str, Loop]:
     chain = {"A": normal(states, states), "B": normal(states, 5), "p": normal(states)}
     cell = {"W": normal(states, states), "U": normal(states, 3), "b": normal(states)}
     gates = {"W": normal(4 * states, states), "U": normal(4 * states, 3), "b": normal(4 * states)}
-    return {
+    found = {
         "HMM": Loop(hidden_markov, (chain, symbols)),
         "Kalman filter": Loop(kalman, ({"F": normal(3, 3), "H": normal(3, 3), "q": normal(3)}, inputs)),
-        "RK4": Loop(runge_kutta, (jnp.array([1.1, 0.4, 0.1, 0.4]), steps)),
+        "RK4": Loop(runge_kutta, (jnp.array([1.1, 0.4, 0.1, 0.4]), jnp.zeros(steps))),
         "RNN": Loop(network, (cell, inputs)),
-        "RNN, Python": Loop(network_in_python, (cell, inputs)),
         "LSTM": Loop(lstm, (gates, inputs)),
         "linear": Loop(linear, ({"A": normal(states, states), "b": normal(states)}, normal(steps, states))),
+    }
+    written = {f"{name}, Python": Loop(partial(x.function, scan=in_python), x.args) for name, x in found.items()}
+    return found | written | {
         "linear, associative": Loop(associative, (normal(3), inputs)),
         "while": Loop(stepped, (normal(states), steps)),
         "sum of terms": Loop(terms, (normal(3), inputs, weights)),
     }  # fmt: skip
 
 
-def hidden_markov(p: Any, symbols: Any) -> Any:
+def hidden_markov(p: Any, symbols: Any, scan: Callable = lax.scan) -> Any:
     """The likelihood of symbols, by the forward algorithm."""
     transition, emission = jax.nn.log_softmax(p["A"]), jax.nn.log_softmax(p["B"])
 
@@ -57,10 +69,10 @@ def hidden_markov(p: Any, symbols: Any) -> Any:
         return moved, None
 
     first = jax.nn.log_softmax(p["p"]) + emission[:, symbols[0]]
-    return -jax.scipy.special.logsumexp(lax.scan(step, first, symbols[1:])[0])
+    return -jax.scipy.special.logsumexp(scan(step, first, symbols[1:])[0])
 
 
-def kalman(p: Any, observed: Any) -> Any:
+def kalman(p: Any, observed: Any, scan: Callable = lax.scan) -> Any:
     """The likelihood of observations of a linear Gaussian state."""
     F, H, Q, n = p["F"], p["H"], jnp.diag(jnp.exp(p["q"])), len(p["q"])
 
@@ -73,45 +85,36 @@ def kalman(p: Any, observed: Any) -> Any:
         loss = 0.5 * (error @ jnp.linalg.solve(S, error) + jnp.linalg.slogdet(S)[1])
         return (m + gain @ error, P - gain @ H @ P), loss
 
-    return jnp.sum(lax.scan(step, (jnp.zeros(n), jnp.eye(n)), observed)[1])
+    return jnp.sum(scan(step, (jnp.zeros(n), jnp.eye(n)), observed)[1])
 
 
-def runge_kutta(p: Any, steps: int) -> Any:
+def runge_kutta(p: Any, times: Any, scan: Callable = lax.scan) -> Any:
     """How far hunters and their prey are in the end from where they were."""
-    first, h = jnp.array([1.0, 0.5]), 5.0 / steps
+    first, h = jnp.array([1.0, 0.5]), 5.0 / len(times)
 
     def slope(y: Any) -> Any:
         return jnp.array([p[0] * y[0] - p[1] * y[0] * y[1], p[2] * y[0] * y[1] - p[3] * y[1]])
 
-    def step(_: int, y: Any) -> Any:
+    def step(y: Any, _: Any) -> Any:
         k1 = slope(y)
         k2 = slope(y + 0.5 * h * k1)
         k3 = slope(y + 0.5 * h * k2)
-        return y + h / 6 * (k1 + 2 * k2 + 2 * k3 + slope(y + h * k3))
+        return y + h / 6 * (k1 + 2 * k2 + 2 * k3 + slope(y + h * k3)), None
 
-    return jnp.sum((lax.fori_loop(0, steps, step, first) - first) ** 2)
+    return jnp.sum((scan(step, first, times)[0] - first) ** 2)
 
 
-def network(p: Any, inputs: Any) -> Any:
+def network(p: Any, inputs: Any, scan: Callable = lax.scan) -> Any:
     """A recurrent network."""
 
     def step(h: Any, x: Any) -> Any:
         h = jnp.tanh(p["W"] @ h + p["U"] @ x + p["b"])
         return h, jnp.sum(h**2)
 
-    return jnp.mean(lax.scan(step, jnp.zeros(len(p["b"])), inputs)[1])
+    return jnp.mean(scan(step, jnp.zeros(len(p["b"])), inputs)[1])
 
 
-def network_in_python(p: Any, inputs: Any) -> Any:
-    """The same in a loop of Python."""
-    h, total = jnp.zeros(len(p["b"])), 0.0
-    for x in inputs:
-        h = jnp.tanh(p["W"] @ h + p["U"] @ x + p["b"])
-        total += jnp.sum(h**2)
-    return total / len(inputs)
-
-
-def lstm(p: Any, inputs: Any) -> Any:
+def lstm(p: Any, inputs: Any, scan: Callable = lax.scan) -> Any:
     """A network with memory."""
     n = len(p["b"]) // 4
 
@@ -122,17 +125,17 @@ def lstm(p: Any, inputs: Any) -> Any:
         h = jax.nn.sigmoid(o) * jnp.tanh(c)
         return (h, c), h
 
-    return jnp.mean(lax.scan(step, (jnp.zeros(n), jnp.zeros(n)), inputs)[1] ** 2)
+    return jnp.mean(scan(step, (jnp.zeros(n), jnp.zeros(n)), inputs)[1] ** 2)
 
 
-def linear(p: Any, noise: Any) -> Any:
+def linear(p: Any, noise: Any, scan: Callable = lax.scan) -> Any:
     """A linear recurrence."""
 
     def step(x: Any, e: Any) -> Any:
         x = p["A"] @ x + p["b"] + e
         return x, x
 
-    return jnp.sum(lax.scan(step, jnp.zeros(len(p["b"])), noise)[1] ** 2)
+    return jnp.sum(scan(step, jnp.zeros(len(p["b"])), noise)[1] ** 2)
 
 
 def associative(p: Any, inputs: Any) -> Any:

@@ -78,6 +78,7 @@ class Traced:
     is_lasting: bool = True  # whether it does not depend on a program around it
     is_verified: bool = False  # whether its value was compared with that of a plain call
     answers: Mapping[Any, Any] = field(default_factory=dict)  # to what was asked of values while it was traced
+    function: Callable | None = None  # that does the same in a better way, for the library to differentiate
     ready: dict[Any, Any] = field(default_factory=dict)  # what was asked of it, and the programs for that
 
 

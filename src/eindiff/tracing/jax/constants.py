@@ -37,11 +37,10 @@ def folded(eqn: Any, values: Sequence[Any]) -> list[Any]:
 
 def as_function(eqn: Any) -> Callable[..., list[Any]]:
     """One equation of a program as a function of the values of its arguments, which JAX can differentiate."""
-    arguments = list(dict.fromkeys(x for x in eqn.invars if not isinstance(x, jex.Literal)))
-    places = [eqn.invars.index(x) for x in arguments]
+    names = [jex.Var(x.aval) for x in eqn.invars]
     info = jex.DebugInfo("equation", eqn.primitive.name, None, None)
-    run = jex.jaxpr_as_fun(jex.ClosedJaxpr(jex.Jaxpr((), arguments, eqn.outvars, [eqn], eqn.effects, info), ()))
-    return lambda *values: run(*(values[k] for k in places))
+    inner = jex.Jaxpr((), names, eqn.outvars, [eqn.replace(invars=names)], eqn.effects, info)
+    return jex.jaxpr_as_fun(jex.ClosedJaxpr(inner, ()))
 
 
 def as_known(value: Any) -> Any:

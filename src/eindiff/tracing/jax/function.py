@@ -18,6 +18,7 @@ from eindiff.core.recent import Seen
 from eindiff.tracing.jax.jaxpr import Trace
 from eindiff.tracing.jax.numbers import NoNumbersError, numbers
 from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError
+from eindiff.tracing.jax.rerolled import rerolled
 from eindiff.tracing.jax.tables import TABLES
 from eindiff.tracing.library import Arguments, NeedsLeavesError, Stops, Traced
 from eindiff.tracing.names import VariableNames, identifier, leaf_paths
@@ -92,6 +93,7 @@ def trace(
     found.visible.update({identifier(name): value for name, value in (visible or {}).items()})
     try:
         program = Program(f, arguments, moving)
+        program.reroll()
         leave(program, moving)
         found.leave = partial(leave, program, moving)
         inputs = {k: _input(names[k], leaves[k]) for k in moving}
@@ -122,7 +124,7 @@ def _traced(found: Trace, program: Program, inputs: dict[int, Variable], results
         program.structure, inputs, found.hidden, found.opaque, Stops(found.stopped), found.outside,
         precision=program.precision,
         nbytes=sum(x.nbytes for x in found.hidden.values() if isinstance(x, np.ndarray)),
-        is_lasting=not any(isinstance(x, jax.core.Tracer) for x in program.closed.consts),
+        is_lasting=not any(isinstance(x, jax.core.Tracer) for x in program.closed.consts), function=program.function,
     )  # fmt: skip
 
 
@@ -145,6 +147,19 @@ class Program:
             *(_abstract(arguments.leaves[k]) for k in moving)
         )
         self.precision = _least_precision(self.closed.jaxpr)
+        self._moving = moving
+        self.function: Callable | None = None  # that does the same and is not the user's, if there is one
+
+    def reroll(self) -> None:
+        """Find loops again that Python has written out."""
+        found = rerolled(self.closed)
+        if found is not self.closed:
+            self.closed, self.function = found, self._run
+
+    def _run(self, *args: Any, **keywords: Any) -> Any:
+        leaves = jax.tree_util.tree_leaves((args, keywords))
+        results = jax.core.eval_jaxpr(self.closed.jaxpr, self.closed.consts, *(leaves[k] for k in self._moving))
+        return self.structure.unflatten(self.filled(results)[0])
 
     def filled(self, results: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """All leaves of what the function gives, and their types; None for what is no array."""

@@ -166,7 +166,8 @@ class JaxLibrary(Library):
         reasons = left(program.closed, [k in free for k in moving]) if equation is None else [equation]
         if not reasons:
             return
-        own = self._whole(function, arguments, around, moving, runs_forward_only(program.closed.jaxpr))
+        is_forward = runs_forward_only(program.closed.jaxpr)
+        own = self._whole(function, arguments, around, moving, is_forward, program.function)
         if own is None:
             return
         for name, place in {eqn.primitive.name: place_of(eqn) for eqn in reversed(reasons)}.items():
@@ -184,14 +185,18 @@ class JaxLibrary(Library):
             found.is_better_elsewhere = _has_large_jacobian(found)
         if not found.is_better_elsewhere:
             return None
-        return self._whole(function, arguments, around, list(traced.inputs), traced.opaque.get("while") is not None)
+        is_forward = traced.opaque.get("while") is not None
+        return self._whole(function, arguments, around, list(traced.inputs), is_forward, traced.function)
 
     def _whole(
         self, function: TracedFunction, arguments: Arguments, around: JaxSurroundings, places: Sequence[int],
-        forward: bool,
+        forward: bool, f: Callable | None = None,
     ) -> Callable[[Arguments, Any], Any] | None:  # fmt: skip
-        """JAX's own derivative, compiled if it is not inside of a program that is being traced."""
-        own = self._own(function, forward, function.has_aux)
+        """JAX's own derivative, compiled if it is not inside of a program that is being traced.
+
+        `f` does the same as the function, in a way that is better for JAX.
+        """
+        own = self._own(function, forward, function.has_aux, f)
         if own is None:
             return None
         seen = [x for _, x in around.arrays.values()]
@@ -227,8 +232,10 @@ class JaxLibrary(Library):
 
         return run
 
-    def _own(self, function: TracedFunction, forward: bool, is_plain: bool = False) -> Callable | None:
-        found, f = transform(function.kind.name, forward), function.function
+    def _own(
+        self, function: TracedFunction, forward: bool, is_plain: bool = False, f: Callable | None = None
+    ) -> Callable | None:
+        found, f = transform(function.kind.name, forward), f or function.function
         if found is None or function.options.structured:
             return None
         return found(with_plain(f) if is_plain else f, argnums=function.argnums, has_aux=function.has_aux)

@@ -1,0 +1,106 @@
+"""Loops that Python has written out, found again in JAX's programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import eindiff.jax as ej
+import jax_loops
+import oracles
+from eindiff.tracing.jax.refusals import equations
+from eindiff.tracing.jax.repeats import repeats
+from eindiff.tracing.jax.rerolled import rerolled
+
+TURNS = 24
+rng = np.random.default_rng(5)
+p, rows, table = jnp.array([0.3, -0.4]), jnp.asarray(rng.normal(size=(TURNS, 2))), rng.normal(size=(TURNS, 2))
+
+
+def several(p: Any, rows: Any) -> Any:
+    """Windows, numbers of turns, constants, functions with rules of their own, and all turns used afterwards."""
+    h, found = jnp.zeros(2), []
+    for t in range(TURNS):
+        h = jnp.tanh(p * h + rows[t]) + t * 0.1 + rows[max(t - 1, 0) : max(t - 1, 0) + 2].sum() - table[t]
+        h = 0.1 * (h.at[0].add(rows[t, 0]) + jax.nn.relu(h[::-1]))
+        found.append(h)
+    return (jnp.stack(found) ** 2).sum() + (jnp.concatenate(found)[::3] ** 3).sum() + sum(h[0] for h in found[1:])
+
+
+def two_turns_before(p: Any, rows: Any) -> Any:
+    a, b = p, p**2
+    for t in range(TURNS - 1, -1, -1):
+        a, b = b, jnp.sin(0.3 * a + b) * rows[t]
+    return a.sum() + b.prod()
+
+
+@jax.jit
+def buffer(p: Any, rows: Any) -> Any:
+    out = jnp.zeros(TURNS)
+    for t in range(1, TURNS):
+        out = out.at[t].set(jnp.sin(out[t - 1] + p @ rows[t]))
+    return (out**2).sum()
+
+
+def nested(p: Any, rows: Any) -> Any:
+    total = 0.0
+    for t in range(TURNS):
+        for k in range(3):
+            total = total * (1 - 0.01 * k) + jnp.where(t % 2, 0.5, 1.0) * jnp.sum((p - rows[t]) ** 2)
+    return total
+
+
+@pytest.mark.parametrize("f", [several, two_turns_before, buffer, nested])
+def test_same_values(f: Callable) -> None:
+    closed = jax.make_jaxpr(f)(p, rows)
+    found = rerolled(closed)
+    assert equations(found.jaxpr) < equations(closed.jaxpr) / 5
+    expected, actual = (oracles.jit(jex.jaxpr_as_fun(x))(p, rows) for x in (closed, found))
+    oracles.assert_close(np.asarray(actual[0]), np.asarray(expected[0]), 1e-12)
+
+
+def test_no_loops() -> None:
+    """Layers with weights of their own, few turns, and turns that differ are no loops."""
+
+    def layers(p: Any, rows: Any) -> Any:
+        for t in range(8):
+            p = jnp.tanh(p * rows[t])
+        return p.sum()
+
+    def growing(p: Any, rows: Any) -> Any:
+        return sum(jnp.sum(rows[:t] @ p) ** 2 for t in range(1, TURNS))
+
+    for f in (layers, growing):
+        closed = jax.make_jaxpr(f)(p, rows)
+        assert rerolled(closed) is closed
+    crossed = jax.make_jaxpr(lambda p: [p := jnp.sin(p) if t != 12 else jnp.sin(p[::-1]) for t in range(TURNS)][-1])(p)
+    assert all(found.turns < TURNS for found in repeats(crossed.jaxpr.eqns, 4))
+
+
+def test_sum_has_no_loop() -> None:
+    """A sum over neighbours is a program of whole arrays, whose Hessian is tridiagonal: no warning, no opaque part."""
+
+    def rosenbrock(x: Any) -> Any:
+        return sum(100 * (x[k + 1] - x[k] ** 2) ** 2 + (1 - x[k]) ** 2 for k in range(TURNS - 1))
+
+    x = jnp.asarray(table[:, 0])
+    assert ej.hessian(rosenbrock, structured=True)(x).structure == "tridiagonal"
+    assert not ej.hessian(rosenbrock).lower(x).opaque
+
+
+@pytest.mark.filterwarnings("ignore:.*no closed form")
+def test_recurrence_in_python_is_that_of_scan() -> None:
+    found = jax_loops.loops(30)
+    written, plain = found["linear, Python"], found["linear"]
+    hessians = ej.hessian(written.function)(*written.args), oracles.jit(jax.hessian(plain.function))(*plain.args)
+    for a, b in zip(*map(jax.tree_util.tree_leaves, hessians), strict=True):
+        oracles.assert_close(np.asarray(a), np.asarray(b), 1e-9)
+    pair = ej.value_and_grad(lambda p, x: (written.function(p, x), {"name": "linear"}), has_aux=True)(*written.args)
+    assert pair[0][1]["name"] == "linear"
+    oracles.assert_close(float(pair[0][0]), float(plain.function(*plain.args)), 1e-12)
