@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
+import page_formulas
 from apps.test_page import PHONE, Visit, base, browser, visit, visits
 from apps.test_serve_fairness import sent
 
@@ -41,6 +42,25 @@ WIDE = """async () => {
   }
   return wide;
 }"""
+
+
+WIDEST = """async (answers) => {
+  const { showResult } = await import("/result.js");
+  const wide = [];
+  for (const [title, notation, order, answer] of answers) {
+    showResult(answer, { order, layout: "mixed" });
+    for (const form of [null, ...document.querySelectorAll(".form[aria-pressed=false]")]) {
+      form?.click();
+      for (const box of document.querySelectorAll(".scroll, .where, .given")) {
+        const scrolls = notation === "index" && getComputedStyle(box).overflowX === "auto";
+        if (box.scrollWidth > box.clientWidth + 1 && !scrolls) wide.push([title, notation, box.className]);
+      }
+    }
+    if (document.documentElement.scrollWidth > innerWidth) wide.push([title, notation, "page"]);
+  }
+  return wide;
+}"""
+INTERNAL = re.compile(r"transpose\(|indexmap|winner|size\(|onehot|inverse_or_zero|batch=|entry_\d|IndexMap|Constant")
 
 
 def slow(visit: Visit) -> None:
@@ -218,6 +238,38 @@ def test_no_formula_is_wider_than_the_page(visits: Callable[..., Visit], width: 
     visit.go()
     assert visit.page.evaluate(WIDE) == []
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.fixture(scope="module")
+def answers() -> list[tuple[str, str, int, dict[str, Any]]]:
+    """The cookbook in matrix notation, every tenth row in the others, and higher derivatives of random functions."""
+    rows = [(title, function, by, k % 10 == 0) for k, (title, function, by) in enumerate(page_formulas.cookbook())]
+    rows += [(*row, True) for row in page_formulas.random_functions(16)]
+    return [
+        (title, notation, len(by), page_formulas.answer(function, by, notation))
+        for title, function, by, in_all in rows
+        for notation in (page_formulas.NOTATIONS if in_all else ("matrix",))
+    ]
+
+
+def test_no_formula_has_internal_names(answers: list[tuple[str, str, int, dict[str, Any]]]) -> None:
+    for title, notation, _, answer in answers:
+        for form in filter(None, (answer["function"], *answer["blocks"], answer["blocks"][0]["kronecker"])):
+            for name in ("text", "unicode", "latex", "mathml"):
+                assert not INTERNAL.search(form[name]), (title, notation, form[name])
+
+
+@pytest.mark.parametrize("width", [1080, 390])
+def test_no_derivative_is_wider_than_the_page(
+    visits: Callable[..., Visit], answers: list[tuple[str, str, int, dict[str, Any]]], width: int
+) -> None:
+    """Those in index notation scroll by themselves if they must; short ones are not looked at."""
+    visit = visits(viewport={"width": width, "height": 900})
+    visit.go()
+    most = width // 14
+    long = [row for row in answers if max(len(f["unicode"]) for f in (row[3]["function"], *row[3]["blocks"])) > most]
+    assert len(long) > 30
+    assert visit.page.evaluate(WIDEST, long) == []
 
 
 # Forms

@@ -28,7 +28,7 @@ MORE: dict[str, Callable[..., Any]] = {
     r"\log p(y) = -\frac{1}{2} y^{\top} (K+\sigma_n^2 I)^{-1} y - \frac{1}{2} \log |K + \sigma_n^2 I| - \frac{n}{2} \log 2\pi": lambda v: (  # noqa: E501
         -0.5 * v.y @ inv(v.K + v.sigma_n**2 * np.eye(len(v.y))) @ v.y
         - 0.5 * log(det(v.K + v.sigma_n**2 * np.eye(len(v.y))))
-        - v.n / 2 * log(2 * np.pi)
+        - len(v.y) / 2 * log(2 * np.pi)
     ),
     r"\mathcal{L} = -\sum_{i=1}^{N} \log \frac{e^{z_{i}}}{\sum_{j=1}^{N} e^{z_j}}": lambda v: (
         -np.sum(v.z - log(np.sum(exp(v.z))))
@@ -125,7 +125,7 @@ MORE: dict[str, Callable[..., Any]] = {
     ),
     r"\frac{\langle x, y\rangle}{\|x\|\,\|y\|}": lambda v: v.x @ v.y / norm(v.x) / norm(v.y),
     r"\log \frac{\exp(u_o^\top v_c)}{\sum_{w=1}^{W} \exp(u_w^\top v_c)}": lambda v: (
-        v.u_o @ v.v_c - log(np.sum(exp(v.u @ v.v_c)))
+        v.u[v.o] @ v.v_c - log(np.sum(exp(v.u @ v.v_c)))
     ),
     r"\prod_{i=1}^{n} p^{x_i} (1-p)^{1-x_i}": lambda v: np.prod(v.p**v.x * (1 - v.p) ** (1 - v.x)),
     r"x^\top L x = \frac{1}{2}\sum_{i,j} w_{ij}(x_i - x_j)^2": lambda v: (

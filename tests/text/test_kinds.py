@@ -19,10 +19,10 @@ OWN = r"""
 norm2(X*w-y)^2 + lambda*norm1(w) | s: lambda; v: w y; m: X
 norm2(X*w-y)^2 + λ*norm1(w) | s: λ; v: w y; m: X
 norm2(A*x-b)^2 | v: x b; m: A
-1/n*norm2(X*w-y)^2 + reg*norm2(w)^2 | s: n reg; v: w y; m: X
+1/n*norm2(X*w-y)^2 + reg*norm2(w)^2 | s: reg; v: w y; m: X
 C*sum(max(0, 1 - y.*(X*w))) + 0.5*norm2(w)^2 | s: C; v: y w; m: X
-sum(x)/N | s: N; v: x
-sum(log(1 + exp(-y.*(X*w))))/m | s: m; v: y w; m: X
+sum(x)/N | v: x
+sum(log(1 + exp(-y.*(X*w))))/m | v: y w; m: X
 relu(W*x+b) | v: x b; m: W
 W2*relu(W1*x + b1) + b2 | v: x b1 b2; m: W1 W2
 softmax(W*x + b) | v: x b; m: W
@@ -31,7 +31,7 @@ x'*Q*x + c'*x | v: x c; m: Q
 X*beta | v: beta; m: X
 X*β | v: β; m: X
 norm2(y - X*beta)^2 | v: y beta; m: X
-norm2(y - X*theta)^2/(2*n) | s: n; v: y theta; m: X
+norm2(y - X*theta)^2/(2*n) | v: y theta; m: X
 (x-μ)'*inv(Σ)*(x-μ) | v: x μ; m: Σ
 (x-mu)'*inv(Sigma)*(x-mu) | v: x mu; m: Sigma
 -0.5*logdet(Sigma) - 0.5*(x-mu)'*inv(Sigma)*(x-mu) | v: x mu; m: Sigma
@@ -99,7 +99,7 @@ sum(x.^2.*y) | v: x y
 sum((X*w-y)^2) | v: w y; m: X
 norm2(X*w - t)^2 | v: w t; m: X
 y - (w'*x + b) | s: y b; v: w x
--n/2*log(2*pi*sigma^2) - norm2(y-mu)^2/(2*sigma^2) | s: n sigma; v: y mu
+-n/2*log(2*pi*sigma^2) - norm2(y-mu)^2/(2*sigma^2) | s: sigma; v: y mu
 x'*A*x/(x'*x) | v: x; m: A
 alpha*x'*A*y + beta*y'*y | s: alpha beta; v: x y; m: A
 norm2(y - K*alpha)^2 + lambda*alpha'*K*alpha | s: lambda; v: y alpha; m: K
@@ -109,7 +109,7 @@ sum(beta.*x) | v: beta x
 A*sum(x) | v: x; m: A
 inner(X, Y) + tau*normnuc(X) | s: tau; m: X Y
 x'*y/(norm2(x)*norm2(y)) | v: x y
-sum(exp(x))/n | s: n; v: x
+sum(exp(x))/n | v: x
 log(sum(exp(x)))*tol | s: tol; v: x
 lam*norm1(D*x) + norm2(x-y)^2/2 | s: lam; v: x y; m: D
 norm2(A*x-y)^2 + kappa*norm2(L*x)^2 | s: kappa; v: x y; m: A L
@@ -138,12 +138,12 @@ lambda*I | s: lambda; i: I
 # losses, MOSEK's case studies, math.stackexchange on least squares and traces, the Matrix Cookbook, Boyd and
 # Vandenberghe, Bishop, Hastie et al., Nocedal and Wright, Wikipedia on filters, Rosenbrock's function and kinetics.
 PUBLIC = r"""
-1 / (2 * n_samples) * ||y - Xw||^2_2 + alpha * ||w||_1 | s: n_samples alpha; v: y w; m: X
-1/(2*n)*||y - Xw||^2_2 + alpha*l1_ratio*||w||_1 + 0.5*alpha*(1 - l1_ratio)*||w||^2_2 | s: n alpha l1_ratio; v: y w; m: X
+1 / (2 * n_samples) * ||y - Xw||^2_2 + alpha * ||w||_1 | s: alpha; v: y w; m: X
+1/(2*n)*||y - Xw||^2_2 + alpha*l1_ratio*||w||_1 + 0.5*alpha*(1 - l1_ratio)*||w||^2_2 | s: alpha l1_ratio; v: y w; m: X
 ||y - Xw||^2_2 + alpha * ||w||^2_2 | s: alpha; v: y w; m: X
 min ||Ax - b||^2 + lambda ||x||_1 | s: lambda; v: x b; m: A
 0.5 * ||X - WH||_F^2 + alpha * norm1(W) | s: alpha; m: X W H
-np.sum((X @ w - y)**2) / n | s: n; v: w y; m: X
+np.sum((X @ w - y)**2) / n | v: w y; m: X
 np.linalg.norm(np.dot(X, w) - y, 2)**2/(2.0*m) + gamma * np.linalg.norm(w, 1) | s: m gamma; v: w y; m: X
 np.linalg.norm(A @ x - b)**2 + lam * np.linalg.norm(x, 1) | s: lam; v: x b; m: A
 beta_1 * acc + (1 - beta_1) * g | s: beta_1; v: acc g
@@ -159,7 +159,7 @@ np.maximum(0, 1 - y * (X @ w)).mean() + 0.5 * lam * w @ w | s: lam; v: y w; m: X
 jnp.dot(w, x) + b | s: b; v: w x
 x.T @ np.linalg.inv(S) @ x | v: x; m: S
 np.trace(A.T @ B) | m: A B
-X.T @ (X @ w - y) / n | s: n; v: w y; m: X
+X.T @ (X @ w - y) / n | v: w y; m: X
 0.5*x'*P*x + q'*x | v: x q; m: P
 c'*x + nu'*(A*x - b) | v: c x nu b; m: A
 log(det(X)) | m: X

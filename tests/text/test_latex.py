@@ -32,7 +32,7 @@ FORMULAS: dict[str, Callable[..., Any]] = {
         norm(v.y - v.X @ v.beta) ** 2 + v.lambda_ * v.beta @ v.beta
     ),
     r"\frac{1}{2n} \|y - Xw\|_2^2 + \alpha \rho \|w\|_1 + \frac{\alpha(1-\rho)}{2} \|w\|_2^2": lambda v: (
-        norm(v.y - v.X @ v.w) ** 2 / (2 * v.n)
+        norm(v.y - v.X @ v.w) ** 2 / (2 * len(v.y))
         + v.alpha * v.rho * abs(v.w).sum()
         + v.alpha * (1 - v.rho) / 2 * v.w @ v.w
     ),
@@ -127,7 +127,7 @@ FORMULAS: dict[str, Callable[..., Any]] = {
         np.sum(abs(np.diff(v.x))) + v.mu / 2 * norm(v.x - v.y) ** 2
     ),
     r"\sum_{i=1}^{n-1} 100 (x_{i+1} - x_i^2)^2 + (1 - x_1)^2": lambda v: (
-        np.sum(100 * (v.x[1:] - v.x[:-1] ** 2) ** 2) + (1 - v.x_1) ** 2
+        np.sum(100 * (v.x[1:] - v.x[:-1] ** 2) ** 2) + (1 - v.x[0]) ** 2
     ),
     r"J = x^\top Q x + u^\top R u": lambda v: v.x @ v.Q @ v.x + v.u @ v.R @ v.u,
     r"\frac{1}{2} m v^2 + m g h": lambda v: 0.5 * v.m * v.v**2 + v.m * v.g * v.h,
@@ -155,6 +155,9 @@ def values(expr: ed.Expr) -> dict[str, np.ndarray]:
     found = {}
     for v in ed.variables(expr):
         shape = tuple(SIZES.get(size, size) for size in v.shape)
+        if v.into is not None:
+            found[v.name] = np.ones(shape, int)
+            continue
         drawn = rng.uniform(0.1, 0.6, size=shape)
         is_square = len(shape) == 2 and shape[0] == shape[1]
         found[v.name] = drawn + np.eye(shape[0]) * 2 if is_square else drawn + 6 * (v.name == "b" and shape != ())

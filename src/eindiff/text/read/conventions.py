@@ -22,6 +22,7 @@ _LABELS = frozenset("yt")  # vectors of which one entry, a label, has the same n
 _WEIGHTS = frozenset(("w", "β", "θ", "b", "coef", "weights"))
 _INTERCEPTS = frozenset(("b", "b0", "b_0", "β0", "β_0", "w0", "w_0", "θ0", "θ_0", "a", "c", "intercept"))
 _LINE = frozenset("abcdkm")  # of a + b*x
+_COUNTED = re.compile(r"(?:n|N|num|number_of)_[a-z_]{3,}|nobs|batch_size|n(?:samples|data|points|train)")
 _STEM = re.compile(r"([^\W\d_]+)(.*)", re.DOTALL)
 
 
@@ -89,6 +90,11 @@ def hint(name: str) -> Hint:
 def is_usual_scalar(name: str) -> bool:
     """Whether nobody is surprised that a name is a scalar: by its letter, or as it counts something."""
     return hint(name).order == 0 or name in _COUNTS
+
+
+def is_count(name: str) -> bool:
+    """Whether a name counts: n, N, m, n_samples, batch_size."""
+    return name in _COUNTS or _COUNTED.fullmatch(name) is not None
 
 
 def may_be_number(name: str) -> bool:

@@ -151,6 +151,9 @@ class Inference(Shapes):
         node.plan = []
         for count, (operator, arg) in enumerate(zip(node.value, node.args[1:], strict=True), 1):
             right = typed(arg)
+            if operator == "·":  # the inner product of vectors, and a row times a matrix, as @
+                is_row = left.kind == "column" and right.kind in ("column", "matrix")
+                operator = "@" if is_row else "*"
             if operator in ("*", "/") and right.order == 0:
                 node.plan.append("scale")
             elif operator == "*" and left.order == 0:

@@ -22,7 +22,7 @@ from eindiff.text.read.conventions import Hint, hint, is_usual_scalar, may_be_nu
 from eindiff.text.read.function_rows import values
 from eindiff.text.read.infer import CONSTANTS, Inference
 from eindiff.text.read.notation import NUMPY_OVER
-from eindiff.text.read.offsets import INTERCEPT, RATE, VECTOR, offsets
+from eindiff.text.read.offsets import AMPLITUDE, BOLD, INTERCEPT, RATE, VECTOR, offsets
 from eindiff.text.read.shapes import Names
 from eindiff.text.read.source import ParseError, Source
 from eindiff.text.read.syntax import Node
@@ -35,9 +35,13 @@ _ALL = (PLAIN, REDUCED, ROW, COLUMN, MATRIX)
 
 _FORCED, _SCALAR_WORD, _BROADCAST, _SCALED, _LETTER = (1 << 20 * k for k in range(4, -1, -1))
 _EXPONENT = 5 * _LETTER  # a vector as the exponent of .^, or as a factor of c^2
+_DOT = 9 * _LETTER  # of two vectors, as m·g·h are numbers
 _QUOTIENT = 8 * _LETTER  # of two vectors, entry by entry
 _ENTRY_BY_ENTRY = 16 * _SCALAR_WORD  # a number where .* and .^ say that there are entries
-_AS_OFFSET = {INTERCEPT: Hint((0, 2, 12), True), VECTOR: Hint((4, 0, 12)), RATE: Hint((0, 9, 12))}
+_AS_OFFSET = {
+    INTERCEPT: Hint((0, 2, 12), True), VECTOR: Hint((4, 0, 12)), RATE: Hint((0, 9, 12)), BOLD: Hint((10, 0, 12)),
+    AMPLITUDE: Hint((0, 12, 12)),
+}  # fmt: skip
 _WIDEST = 400  # entries of a table that are kept
 _LARGEST = 3000  # nodes of a text whose names are read by their letters alone
 
@@ -146,11 +150,11 @@ class Kinds:
     def read(self, statements: list[tuple[str | None, list[Node]]]) -> Choice | None:
         """The best choice of orders for statements, each the name that it binds and its nodes; None if none fits."""
         nodes = [node for _, below in statements for node in below]
-        self.offsets = offsets(nodes)
         names = [str(node.value) for node in nodes if node.kind == "name" and not node.literal]
         self.total = Counter(name for name in names if self._is_open(name))
         if not self.total or len(nodes) > _LARGEST:
             return None
+        self.offsets = dict.fromkeys(self.names.bold, BOLD) | offsets(nodes)
         self.total.update(str(name) for name, _ in statements if name is not None)
         joined = Table({(LITERAL, ()): Choice(0)}, Counter())
         for name, below in statements:
@@ -201,15 +205,15 @@ class Kinds:
         name = str(node.value)
         if name in self.bound:
             return Table({(kind, ((name, kind),)): Choice(0) for kind in _ALL}, Counter([name]))
+        own = _AS_OFFSET[self.offsets[name]] if name in self.offsets else hint(name)
         if name in self.declared:
-            return _single(_kind(self.declared[name].type(), _flavour(name, hint(name))))
+            return _single(_kind(self.declared[name].type(), _flavour(name, own)))
         if name in self.sizes or name in CONSTANTS:
             return _single(LITERAL)
         if name in self.identities:
             return _single(MATRIX)
         if name in self.names.indexed:
             return self._indexed_name(name, self.names.indexed[name])
-        own = _AS_OFFSET[self.offsets[name]] if name in self.offsets else hint(name)
         scalar = _flavour(name, own)
         costs = [_LETTER * cost + _SCALAR_WORD * (own.is_scalar and k > 0) for k, cost in enumerate(own.costs)]
         if own.order < 2:
@@ -222,7 +226,7 @@ class Kinds:
 
     def _indexed_name(self, name: str, count: int) -> Table:
         """A name with indices of sums: its entries are numbers, or the rows of a matrix that has one index only."""
-        usual = count + (hint(name).order == 2 and count == 1)
+        usual = count + ((hint(name).order == 2 or name in self.names.bold) and count == 1)
         costs = {order: 3 * abs(order - usual) * _LETTER for order in range(count, count + 3)}
         return Table({(_order_kind(k), ((name, k),)): Choice(cost) for k, cost in costs.items()}, Counter([name]))
 
@@ -253,7 +257,7 @@ class Kinds:
     def _product(self, node: Node, below: list[Table]) -> Table:
         """From left to right; the state says too whether only names are no scalars, and whether a number is scaled."""
         result = self._factor(node.args[0], below[0], "*")
-        if node.args[0].kind == "name" and may_be_number(str(node.args[0].value)) and "*" in node.value:
+        if node.args[0].kind == "name" and may_be_number(str(node.args[0].value)) and {"*", "·"} & {*node.value}:
             result = result.mapped(lambda state: [((*state[:2], -1) if state[0] == COLUMN else state, 0)])
         for operator, arg, table in zip(node.value, node.args[1:], below[1:], strict=True):
             step = (_Paper if operator.startswith("*_") else _Step)(operator, arg.kind)
@@ -262,7 +266,7 @@ class Kinds:
 
     def _factor(self, arg: Node, table: Table, operator: str) -> Table:
         """A factor as a state, with what it costs if names alone make a vector or matrix of the number that it is."""
-        bare = arg.kind == "name" or (arg.kind == "negative" and arg.args[0].kind == "name")
+        bare = _is_one_name(arg)
         scaled = {POWERED: _SCALED} if operator == "/" else {POWERED: _SCALED, REDUCED: _SCALED}
         if arg.kind in ("power", "call") and operator != "/":
             scaled |= {PLAIN: _EXPONENT, WORD: _EXPONENT}  # m*c^2, N*exp(-t)
@@ -315,6 +319,14 @@ class Kinds:
         except ParseError:
             return None
         return found
+
+
+def _is_one_name(node: Node, depth: int = 3) -> bool:
+    """Whether a factor is a name, or an entry of one, up to a number: y, -y, y_i, 1/(2*m)."""
+    if node.kind in ("negative", "product"):
+        others = [arg for arg in node.args if arg.kind != "number"]
+        return depth > 0 and len(others) == 1 and _is_one_name(others[0], depth - 1)
+    return node.kind == "name" or (node.kind == "index" and node.args[0].kind == "name")
 
 
 def _flavour(name: str, own: Hint) -> int:
@@ -408,8 +420,10 @@ class _Step:
             return 2 * _FORCED if self.kind == "name" or left == REDUCED else _QUOTIENT
         if self.operator == NUMPY_OVER and right >= ROW:
             return _EXPONENT * (self.kind == "name")
+        if self.operator == "·" and left == right == COLUMN:
+            return _DOT
         is_turned = left in (ROW, MATRIX) and LITERAL < right < REDUCED  # x'*c, A*c
-        is_alone = self.operator in ("*", "@") and self.kind not in ("power", "call")
+        is_alone = self.operator in ("*", "@", "·") and self.kind not in ("power", "call")
         return 2 * _FORCED * (is_turned and is_alone)
 
     def _by_entry(self, left: int, right: int) -> int:

@@ -7,92 +7,46 @@ a function without brackets ends at the next + or -, or function. A sum takes th
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Container
 from typing import NoReturn
 
+from eindiff.text.read.latex_scripts import Scripts
+from eindiff.text.read.latex_tokens import pieces
 from eindiff.text.read.latex_words import (
     ACCENTS,
     BAR_OPENS,
+    BOLD,
     CLOSES,
     FONTS,
     FUNCTIONS,
     GOALS,
     LETTERS,
     NORM_OPENS,
-    NORMS,
     OPERATORS,
     REFUSED,
-    SILENT,
-    TRANSPOSES,
     WORDS,
 )
-from eindiff.text.read.notation import Token
+from eindiff.text.read.notation import Token, refuse_quotient
 from eindiff.text.read.source import Source
 
-_TOKEN = re.compile(r"\\(?:[a-zA-Z]+\*?|.)|[0-9]+(?:\.[0-9]+)?|\.[0-9]+|\s+|%[^\n]*|.", re.DOTALL)
-
-_ENVIRONMENT = re.compile(
-    r"\\(?:begin|end)\{(?:equation|align|aligned|gather|gathered|split|multline|displaymath|math|eqnarray)\*?\}"
-    r"|\\(?:label|tag|eqref)\{[^{}]*\}|\\(?:nonumber|notag)\b|&"
-)
 _GOAL = re.compile(r"(arg\s*)?(min|max)(imi[sz]e)?")
+_SIGNS = ("+", "-", "−", "–", "—")
+_FRACTIONS = (r"\frac", r"\tfrac", r"\dfrac", r"\cfrac")
+_OVER = (r"\sum", r"\prod", "∑", "∏")
+_BEGIN_TERMS = frozenset((*_SIGNS, "*", "/", r"\sum", r"\frac", "∑", *NORM_OPENS))
 
 
-def translated(source: Source) -> list[Token]:
-    """The tokens of a formula in the words of the grammar."""
-    return _Reader(source).formula()
+def translated(source: Source, declared: Collection[str], functions: Container[str]) -> tuple[list[Token], set[str]]:
+    """The tokens of a formula in the words of the grammar, and which letters are indices that no sum runs over.
+
+    Names in bold are of the kind "bold".
+    """
+    reader = _Reader(source, pieces(source, declared, functions))
+    return reader.formula(), reader.chosen
 
 
-class _Reader:
+class _Reader(Scripts):
     """One formula, read from left to right; a method for each part of it gives the tokens for it."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        text = _ENVIRONMENT.sub(lambda found: " " * len(found[0]), source.text)  # everything stays in its place
-        self.tokens = [
-            Token("", found.group(), found.start(), found.end())
-            for found in _TOKEN.finditer(text)
-            if not found.group().isspace() and found.group() not in SILENT and found.group()[0] != "%"
-        ]
-        self.at = 0
-        self.indices: list[str] = []
-
-    # Tokens
-
-    def peek(self, ahead: int = 0) -> str:
-        return self.tokens[self.at + ahead].text if self.at + ahead < len(self.tokens) else ""
-
-    def next(self) -> Token:
-        if self.at >= len(self.tokens):
-            raise self.source.error("the formula ends too early", len(self.source.text))
-        self.at += 1
-        return self.tokens[self.at - 1]
-
-    def fail(self, problem: str, token: Token | None = None) -> NoReturn:
-        place = token or (self.tokens[self.at] if self.at < len(self.tokens) else None)
-        start, end = (place.start, place.end) if place else (len(self.source.text), None)
-        raise self.source.error(problem, start, end)
-
-    def expect(self, text: str) -> Token:
-        if self.peek() != text:
-            self.fail(f"expected {text} here")
-        return self.next()
-
-    def made(self, text: str, place: Token) -> Token:
-        return Token("", text, place.start, place.end)
-
-    def group(self) -> list[Token]:
-        """The tokens of an argument in braces, or the next one, as they stand."""
-        if self.peek() != "{":
-            return [self.next()]
-        self.next()
-        inner: list[Token] = []
-        depth = 1
-        while True:
-            token = self.next()
-            depth += (token.text == "{") - (token.text == "}")
-            if depth == 0:
-                return inner
-            inner.append(token)
 
     def inside(self, tokens: list[Token]) -> list[Token]:
         """A sum that is made of some tokens alone."""
@@ -115,6 +69,7 @@ class _Reader:
             self.next()
         if self.at < len(self.tokens):
             self.unexpected()
+        self.name_entries()
         return result
 
     def unexpected(self) -> NoReturn:
@@ -126,15 +81,15 @@ class _Reader:
         self.fail(f"{text} cannot be read here; the language of this field has words for most things, see the help")
 
     def skip_head(self) -> None:
-        """`f(x) =`: what stands before the first = outside of all brackets, if it is a name or `f(x)`."""
-        depth, terms = 0, 0
+        """`f(x) =`, or `L = f(x) =`: what stands before an = outside of all brackets, if it is a name or `f(x)`."""
+        depth = 0
         for at, token in enumerate(self.tokens):
-            depth += (token.text in ("{", "(")) - (token.text in ("}", ")"))
-            terms += depth == 0 and token.text in ("+", "-", "−", r"\|", r"\sum", r"\frac")
-            if depth == 0 and token.text in ("=", ":=", r"\coloneqq", r"\triangleq", r"\equiv"):
-                if at and not terms:
-                    self.at = at + 1
+            text, before = token.text, self.tokens[at - 1].text if at else ""
+            depth += (text in ("{", "(")) - (text in ("}", ")"))
+            if depth == 0 and text in _BEGIN_TERMS and before != "^":
                 return
+            if at and depth == 0 and text in ("=", ":=", r"\coloneqq", r"\triangleq", r"\equiv"):
+                self.at = at + 1
 
     def skip_goal(self) -> None:
         r"""`\min_{w}`, `\arg\min_w`, `\underset{w}{\arg\min}` around a loss."""
@@ -144,12 +99,9 @@ class _Reader:
                 self.next()
                 self.group()
                 self.group()
-            elif text in (r"\operatorname*", r"\operatorname", r"\mathop", r"\text", r"\mathrm"):
-                before = self.at
+            elif text in FONTS and _GOAL.fullmatch(self.word().replace("~", "")):
                 self.next()
-                if _GOAL.fullmatch("".join(t.text for t in self.group()).replace("~", "")) is None:
-                    self.at = before
-                    return
+                self.group()
             elif text in GOALS and self.peek(1) not in ("(", r"\{", r"\left(", "["):
                 self.next()
             else:
@@ -160,12 +112,12 @@ class _Reader:
 
     def sum(self) -> list[Token]:
         result: list[Token] = []
-        while self.peek() in ("+", "-", "−"):
+        while self.peek() in _SIGNS:
             result.append(self.made("-" if self.peek() != "+" else "+", self.next()))
         result += self.product()
-        while self.peek() in ("+", "-", "−"):
+        while self.peek() in _SIGNS:
             result.append(self.made("-" if self.peek() != "+" else "+", self.next()))
-            while self.peek() in ("+", "-", "−"):
+            while self.peek() in _SIGNS:
                 result.append(self.made("-" if self.peek() != "+" else "+", self.next()))
             result += self.product()
         return result
@@ -175,7 +127,10 @@ class _Reader:
         result = self.factor()
         while True:
             text = self.peek()
-            if text in OPERATORS and not (in_function and text in ("*", "/", r"\cdot", r"\times")):
+            number = self.tokens[self.at - 1]
+            if text and self.peek(-2) == "/" and number.text.isdigit() and number.end == self.tokens[self.at].start:
+                refuse_quotient(self.source, number, self.tokens[self.at])
+            if text in OPERATORS and not (in_function and OPERATORS[text] in ("*", "/", "·")):
                 result.append(self.made(OPERATORS[text], self.next()))
                 result += self.factor()
             elif self.starts_factor() and not (in_function and self.is_function()):
@@ -190,13 +145,17 @@ class _Reader:
         if text in NORM_OPENS.values() or text in BAR_OPENS.values():
             return text in self.openable
         known = text in LETTERS or text in FUNCTIONS or text in FONTS or text in ACCENTS or text in CLOSES
-        more = text in (r"\frac", r"\tfrac", r"\dfrac", r"\sum", r"\prod", r"\langle", "{", r"\lVert", r"\lvert")
+        more = text in (*_FRACTIONS, *_OVER, r"\langle", "{", r"\lVert", r"\lvert")
         return bool(text) and (known or more or text[0].isalnum() or text in (r"\sqrt", r"\mathbb"))
 
     openable: frozenset[str] = frozenset(NORM_OPENS) | frozenset(BAR_OPENS)
 
     def is_function(self) -> bool:
-        return self.peek() in FUNCTIONS or self.peek() in (r"\sum", r"\prod") or self.word() in WORDS
+        return self.peek() in FUNCTIONS or self.peek() in _OVER or self.written_out() or self.word() in WORDS
+
+    def written_out(self) -> bool:
+        """Whether a function stands here that is no command: log(x)."""
+        return self.at < len(self.tokens) and self.tokens[self.at].kind == "function"
 
     def word(self) -> str:
         r"""The word of `\operatorname{tr}` or `\text{tr}` that stands here."""
@@ -214,8 +173,11 @@ class _Reader:
     def factor(self) -> list[Token]:
         begin = self.at
         text = self.peek()
-        if text in (r"\sum", r"\prod"):
+        if text in _OVER:
             return self.over()
+        if self.written_out():
+            self.next()
+            return self.function(WORDS.get(text, text), begin)
         if text in FUNCTIONS and text != r"\sqrt":
             self.next()
             return self.function(FUNCTIONS[text], begin)
@@ -228,7 +190,7 @@ class _Reader:
             return self.function("sigmoid", begin)
         if text == "e" and self.peek(1) == "^":
             return self.euler()
-        return self.scripted(*self.base(), begin=begin)
+        return self.scripted(*self.base())
 
     def opens_bracket(self, ahead: int) -> bool:
         return self.peek(ahead) in ("(", "[", r"\{")
@@ -250,7 +212,7 @@ class _Reader:
             return self.barred(NORM_OPENS[text]), "norm"
         if text in BAR_OPENS:
             return self.barred(BAR_OPENS[text]), "bars"
-        if text in (r"\frac", r"\tfrac", r"\dfrac"):
+        if text in _FRACTIONS:
             return self.fraction(), "bracket"
         if text == r"\sqrt":
             return self.root(), "bracket"
@@ -258,7 +220,9 @@ class _Reader:
             return self.inner(), "bracket"
         if text == "{":
             return [self.made("(", token), *self.inside(self.group()), self.made(")", token)], "bracket"
-        return [self.made(self.name(), token)], "name"
+        is_bold = text in BOLD
+        name = self.name()
+        return [Token("bold" if is_bold and name.islower() else "", name, token.start, token.end)], "name"
 
     def name(self) -> str:
         """A letter, or a word in a font; with a hat or bar it is another name."""
@@ -277,7 +241,7 @@ class _Reader:
             if text == r"\mathbb" and plain in ("E", "R", "P"):
                 self.fail(f"\\mathbb{{{plain}}} cannot be read: write a mean as \\frac{{1}}{{n}}\\sum_{{i=1}}^n", token)
             return self.sub_name(content)
-        if len(text) == 1 and text.isalpha():
+        if token.kind == "name" or (len(text) == 1 and text.isalpha()):
             return text
         self.at -= 1
         self.unexpected()
@@ -345,97 +309,18 @@ class _Reader:
 
     # Indices and exponents
 
-    def scripted(self, base: list[Token], kind: str, begin: int) -> list[Token]:
-        """What indices and exponents behind a factor mean, in any order."""
-        index: list[Token] | None = None
-        powers: list[list[Token]] = []
-        while self.peek() in ("^", "_", "'"):
-            mark = self.next()
-            if mark.text == "'":
-                powers.append([self.made(r"\top", mark)])
-            elif mark.text == "_":
-                index = self.group()
-            else:
-                powers.append(self.group())
-        result = self.subscripted(base, kind, index)
-        for power in powers:
-            result = self.raised(result, kind, power)
-        return result
-
-    def subscripted(self, base: list[Token], kind: str, index: list[Token] | None) -> list[Token]:
-        text = "".join(t.text for t in index or ())
-        if kind in ("norm", "bars"):
-            name = NORMS.get(text) if kind == "norm" else "bars"
-            if name is None:
-                self.fail(f"there is no norm {text} here; known are 1, 2, F, \\infty and *", (index or base)[0])
-            return [self.made(f"{name}(", base[0]), *base[1:]]
-        if index is None:
-            return base
-        if text == "+" and kind == "bracket":
-            return [self.made("relu", base[0]), *base]
-        if entries := self.running(index):
-            if base[0].text == "pi" and len(base) == 1:  # weights of a mixture, and not the number
-                base = [self.made("pi_", base[0])]
-            return [*base, self.made(f"[{entries}]", index[0])]
-        if kind != "name":
-            self.fail("an index stands at a name, or is that of a sum", index[0])
-        if base[0].text in ("I", "vector(1)", "vector(0)"):
-            return base
-        suffix = _suffix("".join(LETTERS.get(t.text, t.text.lstrip("\\")) for t in index if t.text not in FONTS))
-        return [self.made(f"{base[0].text}_{suffix}", base[0])] if suffix else base
-
-    def running(self, index: list[Token]) -> str:
-        """The entries of an index that has indices of sums in it: `i,j` of x_{ij}, `i + 1` of x_{i+1}."""
-        words = [t.text for t in index if t.text not in ("{", "}")]
-        if not any(word in self.indices for word in words):
-            return ""
-        entries: list[str] = []
-        joins = False
-        for word in words:
-            if word in "+-":
-                joins = True
-                entries[-1] += f" {word} "
-            elif word == ",":
-                joins = False
-            elif joins:
-                entries[-1] += word
-                joins = False
-            elif word.isalnum() or word in ("·", ":", r"\cdot"):
-                entries.append(
-                    word if word.isalpha() and len(word) == 1 else ":" if not word.isdigit() else str(int(word) - 1)
-                )
-        return ",".join(entries)
-
-    def raised(self, base: list[Token], kind: str, power: list[Token]) -> list[Token]:
-        text = "".join(t.text for t in power)
-        made, place = self.made, power[0] if power else base[-1]
-        if text in TRANSPOSES:
-            return [*base, made("'", place)]
-        if text in (r"-\top", "-T", r"-\intercal"):
-            return [made("(", base[0]), *base, made("^(-1))'", place)]
-        if text in ("*", r"\ast", r"\star", r"\dagger", "+") and kind == "name":
-            if text == "+":
-                return [made("pinv(", base[0]), *base, made(")", place)]
-            return [made(f"{base[0].text}_star", base[0])]
-        if power and power[0].text in (r"\odot", r"\circ"):
-            return [*base, made(".^(", place), *self.inside(power[1:]), made(")", place)]
-        if power and power[0].text == "(" and power[-1].text == ")" and kind == "name":
-            suffix = _suffix(text)
-            return [made(f"{base[0].text}_{suffix}", base[0]), *base[1:]]
-        if not power:
-            return base
-        return [*base, made("^(", place), *self.inside(power), made(")", place)]
-
     # Functions and sums
 
     def function(self, name: str, begin: int) -> list[Token]:
         """A function: its argument in brackets, or the product behind it; `\\log^2 x` is the square of it."""
         place = self.tokens[begin]
         power: list[Token] = []
+        index: list[Token] = []
         while self.peek() in ("^", "_"):
-            mark = self.next().text
-            inner = self.group()
-            power = inner if mark == "^" else power
+            if self.next().text == "^":
+                power = self.group()
+            else:
+                index = self.group()
         if self.opens_bracket(0):
             argument = self.bracketed(CLOSES[self.peek()])
             if name in ("max", "min") and any(t.text == "," for t in argument):
@@ -443,56 +328,14 @@ class _Reader:
         else:
             argument = [self.made("(", place), *self.product(in_function=True), self.made(")", place)]
         result = [self.made(name, place), *argument]
+        if index and name == "log":  # to a base
+            result = [self.made("(", place), *result, self.made("/log(", place), *self.inside(index)]
+            result.append(self.made("))", place))
+        elif index:
+            self.fail(f"an index at {name} cannot be read; write {name}(x) of the whole x", index[0])
         if power:
             result = self.raised(result, "bracket", power)
-        while self.peek() in ("^",):
+        while self.peek() == "^":
             self.next()
             result = self.raised(result, "bracket", self.group())
         return result
-
-    def over(self) -> list[Token]:
-        r"""`\sum_{i=1}^n`: the product behind it is the term."""
-        place = self.next()
-        which = "sum_over" if place.text == r"\sum" else "prod_over"
-        lower: list[Token] = []
-        upper: list[Token] = []
-        while self.peek() in ("_", "^"):
-            mark = self.next().text
-            if mark == "_":
-                lower = self.group()
-            else:
-                upper = self.group()
-        if not lower:
-            return self.function("sum" if which == "sum_over" else "prod", self.at - 1)
-        indices, first = self.range_of(lower)
-        self.indices += indices
-        sign = [self.made("-", self.next())] if self.peek() in ("-", "−") else []
-        term = sign + self.product()
-        del self.indices[len(self.indices) - len(indices) :]
-        ends = ""
-        if first and upper:
-            last = "".join(t.text for t in upper)
-            ends = f"{''.join(first)}, {re.sub(r'[^0-9A-Za-z+*-]', '', last)}, "
-        elif upper:
-            ends = f"1, {''.join(t.text for t in upper)}, "
-        for name in reversed(indices):
-            term = [self.made(f"{which}({name}, {ends}", place), *term, self.made(")", place)]
-        return term
-
-    def range_of(self, lower: list[Token]) -> tuple[list[str], list[str]]:
-        """The indices below a sum, and where the first of them begins if that is said."""
-        words = [t.text for t in lower]
-        names = [word for word in words if word.isalpha() and len(word) == 1]
-        if r"\neq" in words or "<" in words or r"\ne" in words or r"\leq" in words or not names:
-            pairs = r"\frac{1}{2}\sum_{i,j} for all pairs"
-            self.fail(f"sums run over all values of an index: \\sum_{{i=1}}^n, or {pairs}", lower[0])
-        if r"\in" in words:
-            names = names[: 1 + words[: words.index(r"\in")].count(",")]
-        first = words[words.index("=") + 1 :] if "=" in words else []
-        indices = names[:1] if first else list(dict.fromkeys(names))
-        return indices, first
-
-
-def _suffix(text: str) -> str:
-    """An index as the end of a name: x_{t+1} is x_t_plus_1."""
-    return re.sub(r"\W+", "", text.replace("+", "_plus_").replace("-", "_minus_").replace("−", "_minus_"))

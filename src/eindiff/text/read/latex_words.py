@@ -7,9 +7,12 @@ from eindiff.text.read.conventions import GREEK
 _BLANK = r"""\, \; \: \! \quad \qquad \displaystyle \textstyle \limits \nolimits \left \right \big \Big \bigg \Bigg
     \bigl \bigr \Bigl \Bigr \biggl \biggr \middle \mathopen \mathclose \nonumber \notag ~ & $ \[ \] \( \)"""
 _FONT = r"""\mathbf \boldsymbol \bm \mathrm \mathit \mathsf \mathcal \mathbb \mathfrak \vec \text \textbf \textrm
-    \operatorname \operatorname* \mathop \mathscr \mathnormal \symbf \bf \rm"""
+    \operatorname \operatorname* \mathop \mathscr \mathnormal \symbf \bf \rm \mbox \hbox \textnormal \textit \mathtt
+    \pmb \cal \it \sf \tt"""
 SILENT = frozenset((*_BLANK.split(), "\\ "))
 FONTS = frozenset(_FONT.split())
+SWITCHES = frozenset((r"\rm", r"\bf", r"\it", r"\sf", r"\tt", r"\cal"))
+BOLD = frozenset((r"\mathbf", r"\boldsymbol", r"\bm", r"\vec", r"\textbf", r"\bf", r"\pmb", r"\symbf"))
 ACCENTS = {
     r"\hat": "hat", r"\widehat": "hat", r"\bar": "bar", r"\overline": "bar", r"\tilde": "tilde",
     r"\widetilde": "tilde", r"\dot": "dot",
@@ -27,13 +30,17 @@ WORDS = {
     "det": "det", "logdet": "logdet", "softmax": "softmax", "relu": "relu", "ReLU": "relu", "sigmoid": "sigmoid",
     "sign": "sign", "sgn": "sign", "max": "max", "min": "min", "tanh": "tanh", "sum": "sum", "ln": "log", "erf": "erf",
     "softplus": "softplus", "logsumexp": "logsumexp", "LSE": "logsumexp", "mean": "mean", "inv": "inv", "abs": "abs",
+    "Trace": "tr", "sin": "sin", "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh", "sqrt": "sqrt",
 }  # fmt: skip
+_ALWAYS = "log ln exp sin cos tan tanh det Tr trace Trace argmin argmax min max minimize maximize"
+ALWAYS = frozenset(_ALWAYS.split())  # words, with brackets or without
 OPERATORS = {
-    r"\cdot": "*", r"\times": "*", "*": "*", "/": "/", r"\odot": ".*", r"\circ": ".*", r"\oslash": "./",
-    r"\otimes": "⊗", r"\ast": "*", r"\cdotp": "*",
+    r"\cdot": "·", "·": "·", "⋅": "·", r"\times": "*", "×": "*", ".*": ".*", "./": "./", "⊙": ".*", "⊗": "⊗",
+    r"\bigodot": ".*", r"\div": "/", "*": "*", "/": "/", r"\odot": ".*", r"\circ": ".*", r"\oslash": "./",
+    r"\otimes": "⊗", r"\ast": "*", r"\cdotp": "·",
 }  # fmt: skip
 CLOSES = {"(": ")", "[": "]", r"\{": r"\}", r"\lbrack": r"\rbrack", r"\lbrace": r"\rbrace"}
-NORM_OPENS = {r"\|": r"\|", r"\lVert": r"\rVert", r"\Vert": r"\Vert", "‖": "‖"}
+NORM_OPENS = {r"\|": r"\|", r"\lVert": r"\rVert", r"\Vert": r"\Vert", "‖": "‖", "||": "||", "∥": "∥"}
 BAR_OPENS = {"|": "|", r"\lvert": r"\rvert", r"\vert": r"\vert"}
 NORMS = {
     "": "norm2",
@@ -46,7 +53,8 @@ NORMS = {
 }
 _TRANSPOSED = r"\top T \intercal \prime \mathsf{T} \mathrm{T} \mathbf{T} \text{T} \mathsfT \mathrmT ⊤ \mathsf{\top}"
 TRANSPOSES = frozenset(_TRANSPOSED.split())
-GOALS = frozenset((r"\min", r"\max", r"\argmin", r"\argmax", r"\arg", r"\minimize", r"\maximize", r"\inf", r"\sup"))
+_GOAL_WORDS = ("min", "max", "argmin", "argmax", "minimize", "maximize")
+GOALS = frozenset((*_GOAL_WORDS, *(rf"\{word}" for word in _GOAL_WORDS), r"\arg", r"\inf", r"\sup"))
 REFUSED = {
     r"\partial": "type the function itself: its derivatives are found here",
     r"\nabla": "type the function itself: its derivatives are found here",

@@ -144,9 +144,9 @@ def _product(operators: list[str], args: list) -> Any:
     for operator, arg in zip(operators, args[1:], strict=True):
         if operator == "/" and not isinstance(result, str) and not isinstance(arg, str):
             result = Fraction(result) / Fraction(arg)
-        elif operator == "*" and (isinstance(result, Places) or isinstance(arg, Places)):
+        elif operator in ("*", "·") and (isinstance(result, Places) or isinstance(arg, Places)):
             result = result.scaled(_size(arg)) if isinstance(result, Places) else arg.scaled(_size(result))
-        elif operator == "*":
+        elif operator in ("*", "·"):
             result = sz.multiply(_size(result), _size(arg))
         else:
             raise TypeError

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Container
 from dataclasses import dataclass
 
+from eindiff.text.read.conventions import is_count
 from eindiff.text.read.source import Source
 
 NUMPY_TIMES, NUMPY_OVER = "\ue001", "\ue002"  # * and / of NumPy, which work entry by entry
@@ -35,7 +36,6 @@ _FOREIGN = re.compile(
     |(?<!\w){_LIBRARIES}\.[a-zA-Z]|(?<!\w)(?:max|min)\s*\(|(?<![<>=])=(?!=)|^\s*(?:arg\s*)?(?:min|max)""",
     re.VERBOSE,
 )
-_LATEX = re.compile(r"\\[a-zA-Z|{]|^\s*\$")
 _HEAD = re.compile(r"\s*(?:[^\W\d]\w*(?:\s*\(\s*[^\W\d]\w*(?:\s*[,;]\s*[^\W\d]\w*)*\s*\))?)\s*:?=(?!=)")
 _GOAL = re.compile(
     r"\s*(?:arg\s*)?(?:min|max)(?:imi[sz]e)?(?:_(?:\w+|\{[^{}]*\}))?(?:\s+over\s+\w+)?\s*:?(?=\s+[^\s()=+*/,;-]|\s*[|‖∥]|\s*\((?<=\s\())"
@@ -59,11 +59,6 @@ class Token:
         return self.kind in ("name", "number", "close", "superscript") or self.text in (")", "]", "'", "’", "′", "ᵀ")
 
 
-def is_latex(text: str) -> bool:
-    """Whether a text is LaTeX: it has a command."""
-    return _LATEX.search(text) is not None and '"' not in text
-
-
 def normalized(
     source: Source, declared: Collection[str] = (), functions: Container[str] = ()
 ) -> tuple[str, list[int] | None]:
@@ -82,7 +77,7 @@ def normalized(
         tokens = [part for token in tokens for part in _split(token, declared, functions)]
     tokens = _bars(source, tokens, functions)
     tokens = _translated(tokens, declared)
-    tokens = _products(tokens)
+    tokens = _products(source, tokens)
     return joined(tokens)
 
 
@@ -190,7 +185,9 @@ def _translated(tokens: list[Token], declared: Collection[str]) -> list[Token]:
     """Transposes, powers and methods in the words of the grammar."""
     is_name = "T" in declared or any(token.kind == "name" and token.text == "T" for token in tokens)
     result: list[Token] = []
-    for at, token in enumerate(tokens):
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
         if token.kind == "transpose" and not (is_name and token.text.lstrip("^ ") == "T"):
             token.text = "'"
         elif token.kind == "superscript":
@@ -201,13 +198,18 @@ def _translated(tokens: list[Token], declared: Collection[str]) -> list[Token]:
             token.text = "(" if token.text == "{" else ")"
         elif token.kind == "name" and token.text in ("max", "min") and _has_two_arguments(tokens, at):
             token.text += "imum"
-        elif token.kind == "method":
+        elif token.kind == "method":  # H.dot(P) is dot(H, P), x.sum() is sum(x)
             begin = _operand(result)
-            name = token.text[1:]
-            result.insert(begin, Token("name", f"{name}(", result[begin].start, result[begin].start))
-            token.kind, token.text = "open", ", "
+            result.insert(begin, Token("name", f"{token.text[1:]}(", result[begin].start, result[begin].start))
+            at = next(k for k in range(at + 1, len(tokens)) if tokens[k].kind != "blank")
+            following = next((t for t in tokens[at + 1 :] if t.kind != "blank"), token)
+            token = Token("open", ", ", token.start, token.end)
+            if following.text == ")":
+                at += 1
+                continue
         result.append(token)
-    return _closed_methods(result)
+        at += 1
+    return result
 
 
 def _operand(tokens: list[Token]) -> int:
@@ -218,30 +220,13 @@ def _operand(tokens: list[Token]) -> int:
     if tokens[at].text in (")", "]"):
         depth = 0
         while at >= 0:
-            depth += (tokens[at].text in (")", "]")) - (tokens[at].text[-1:] in ("(", "["))
+            depth += (tokens[at].text in (")", "]", "))")) - (tokens[at].text[-1:] in ("(", "["))
             if depth == 0:
                 break
             at -= 1
         if at > 0 and tokens[at - 1].kind == "name":
             at -= 1
     return max(at, 0)
-
-
-def _closed_methods(tokens: list[Token]) -> list[Token]:
-    """`sum(x, (axis=0)` is `sum(x, axis=0)`, and `sum(x, ()` is `sum(x)`."""
-    result: list[Token] = []
-    waiting = False
-    for at, token in enumerate(tokens):
-        if token.kind == "open" and token.text == ", ":
-            waiting = True
-            rest = [t for t in tokens[at + 1 :] if t.kind != "blank"][:2]
-            if [t.text for t in rest] == ["(", ")"]:
-                continue
-        elif waiting and token.text == "(":
-            waiting = False
-            continue
-        result.append(token)
-    return result
 
 
 def _has_two_arguments(tokens: list[Token], at: int) -> bool:
@@ -259,7 +244,16 @@ def _has_two_arguments(tokens: list[Token], at: int) -> bool:
     return False
 
 
-def _products(tokens: list[Token]) -> list[Token]:
+def refuse_quotient(source: Source, number: Token, token: Token) -> None:
+    """`1/2m` is half of m, or one over 2m, which people mean as often where m counts."""
+    if is_count(token.text):
+        way = f"/({number.text}*{token.text}) or /{number.text}*{token.text}"
+        raise source.error(
+            f"`/{number.text}{token.text}` can be read in two ways; write {way}", number.start, token.end
+        )
+
+
+def _products(source: Source, tokens: list[Token]) -> list[Token]:
     """`2x`, `2(x+y)`, `λ‖x‖` and `(a+b)(c+d)` are products."""
     result: list[Token] = []
     before: Token | None = None
@@ -273,6 +267,8 @@ def _products(tokens: list[Token]) -> list[Token]:
         if before is not None and opens and before.ends_operand and not called:
             bare = before.kind == "name" and token.kind in ("name", "number")
             numbers = before.kind == token.kind == "number"
+            if before.kind == "number" and before.end == token.start and result[-2:-1] and result[-2].text == "/":
+                refuse_quotient(source, before, token)
             if not (bare or numbers or (before.text == "]" and token.kind != "open") or token.kind == "number"):
                 result.append(Token("operator", "*", token.start, token.start))
         result.append(token)

@@ -28,11 +28,13 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
 from eindiff.text.read.build import Building, built, name_sizes
 from eindiff.text.read.conventions import canonical, hint, may_be_number, spellings
+from eindiff.text.read.counts import name_counts
 from eindiff.text.read.declarations import Declaration, declared
 from eindiff.text.read.infer import Inference
 from eindiff.text.read.kinds import Choice, Kinds
+from eindiff.text.read.latex_tokens import is_formula
 from eindiff.text.read.literals import fold, is_size
-from eindiff.text.read.notation import is_latex, joined, normalized
+from eindiff.text.read.notation import joined, normalized
 from eindiff.text.read.reading import NameReading, Reading
 from eindiff.text.read.shapes import Names, Range, typed
 from eindiff.text.read.source import ParseError, Source
@@ -80,7 +82,7 @@ def reading(text: str, declarations: str | Mapping[str, Any] | None = None) -> R
     if not isinstance(text, str):
         raise EindiffError(f"parse takes text, not {type(text).__name__}", "options")
     names = Names(declared(declarations))
-    source = written(text, names.declared)
+    source = written(text, names)
     statements = _statements(source, names)
     choice = Kinds(source, names).read(statements)
     if choice is not None:
@@ -91,6 +93,7 @@ def reading(text: str, declarations: str | Mapping[str, Any] | None = None) -> R
     inference = _typed(source, names, statements)
     nodes = [node for _, below in statements for node in below]
     _refuse_rows(inference, nodes)
+    name_counts(inference, nodes)
     name_sizes(inference, nodes)
     building = Building(inference)
     for node in nodes:
@@ -100,15 +103,17 @@ def reading(text: str, declarations: str | Mapping[str, Any] | None = None) -> R
     return Reading(text, whole, _names(inference, building, nodes))
 
 
-def written(text: str, names: Mapping[str, Any]) -> Source:
-    """A text in the words of the grammar: LaTeX, and other notations that people bring, are translated."""
+def written(text: str, names: Names) -> Source:
+    """A text in the words of the grammar: formulas, and other notations that people bring, are translated."""
     source = Source(text)
-    if is_latex(text):
+    if is_formula(text):
         from eindiff.text.read.latex import translated  # only where it is needed, so that the command starts quickly
 
-        made, offsets = joined(translated(source))
+        tokens, names.chosen = translated(source, names.declared, TABLE)
+        names.bold = {token.text for token in tokens if token.kind == "bold"}
+        made, offsets = joined(tokens)
         return Source(made, offsets, text)
-    made, places = normalized(source, names, TABLE)
+    made, places = normalized(source, names.declared, TABLE)
     return source if places is None else Source(made, places, text)
 
 
@@ -201,7 +206,7 @@ def _find_index_arrays(names: Names, nodes: list[Node]) -> None:
     for node in nodes:
         for entry in node.args[1:] if node.kind == "index" and not node.literal else ():
             if entry.kind == "name" and isinstance(entry.plan, str) and entry.plan not in known:
-                order = 0 if entry.plan in "ijkl" else 1
+                order = 0 if entry.plan in "ijkl" or entry.plan in names.chosen else 1
                 made = Declaration(entry.plan, (None,) * order, guessed=True, is_indices=True)
                 names.declared = {**names.declared, entry.plan: made}
 
@@ -255,7 +260,7 @@ def _refuse_doubtful(source: Source, names: Names, statements: Statements) -> No
             _refuse_as_named(source, names, statements, f"declare {args[0]} a scalar")
         for k, operator in enumerate(node.value if node.kind == "product" else ()):
             pair = args[k : k + 2]
-            if operator == "*" and all(_is_odd_scalar(names, name) and name not in powers for name in pair):
+            if operator in ("*", "·") and all(_is_odd_scalar(names, name) and name not in powers for name in pair):
                 _refuse_as_named(source, names, statements, f"declare {pair[0]} and {pair[1]} as scalars")
 
 

@@ -57,6 +57,8 @@ class Names:
     orders: dict[str, int] = field(default_factory=dict)
     ranges: dict[str, Range] = field(default_factory=dict)  # of the indices of sums
     indexed: dict[str, int] = field(default_factory=dict)  # names that have such indices, and how many
+    chosen: set[str] = field(default_factory=set)  # indices of single entries
+    bold: set[str] = field(default_factory=set)  # names in bold letters
     lengths: dict[tuple[str, int], Size] = field(default_factory=dict)  # of axes, as far as ranges say
 
 

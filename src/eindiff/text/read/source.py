@@ -19,7 +19,7 @@ _WINDOW = 100  # the most characters of a line that an error shows
 _SCANNED = re.compile(r'"[^"\n]*"?|#[^\n]*|[()\[\]{}\n]')
 _BINDING = re.compile(r"(?:^|[;\n])[^\S\n]*[^\W\d]\w*[^\S\n]*=(?!=)")
 _CLOSES = {")": "(", "]": "[", "}": "{"}
-_CONTINUES_AFTER = frozenset("+-−*·⋅/^,=<>⊙⊘⊗")
+_CONTINUES_AFTER = frozenset("+-−–—*·⋅/^,=<>⊙⊘⊗")
 _CONTINUES_BEFORE = frozenset("*·⋅/^.,<>⊙⊘⊗")
 
 

@@ -120,7 +120,7 @@ class _Builder:
         return self.negative(parts) if parts[0].type == "MINUS" else self.positive(parts)
 
     def product(self, parts: list) -> Node:
-        operators = ["*" if token.type == "STAR" else str(token) for token in parts[1::2]]
+        operators = ["·" if token == "⋅" else str(token) for token in parts[1::2]]
         return Node("product", parts[0].start, parts[-1].end, parts[::2], operators)
 
     def sum(self, parts: list) -> Node:

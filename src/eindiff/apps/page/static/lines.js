@@ -1,6 +1,7 @@
 // Wide formulas: made a little smaller, or broken into lines at operators and between factors, inside of brackets too.
 
 const SMALLEST = 15; // pixels of a formula that is made smaller
+const TRIES = [1, 0.95, 0.88]; // of the width
 const LITTLE = 28; // pixels that lines are indented by, where more is too much
 const SMALL_GROUP = 0.3; // of a line: groups in brackets that are smaller are not broken
 const MATHML = "http://www.w3.org/1998/Math/MathML";
@@ -23,8 +24,21 @@ function fit(math, box) {
   if (!box.clientWidth || room < 40 || width <= room) return;
   const size = parseFloat(getComputedStyle(math).fontSize);
   const smaller = Math.floor(((size * room) / width) * 10) / 10;
-  if (smaller >= SMALLEST) math.style.fontSize = `${smaller}px`;
-  else breakLines(math, room);
+  if (smaller >= SMALLEST) {
+    math.style.fontSize = `${smaller}px`;
+    return;
+  }
+  let [broken, next, least] = [math, math.cloneNode(true), Infinity];
+  for (const part of TRIES) { // parts are a little wider in lines of their own, so some need shorter lines
+    const before = next.cloneNode(true);
+    if (broken !== math) broken.replaceWith(next);
+    const lines = breakLines(broken === math ? math : next, room * part);
+    if (!lines) return;
+    const most = Math.max(...[...lines.querySelectorAll("math")].map((row) => row.getBoundingClientRect().right)) - left;
+    [broken, next] = [lines, before];
+    if (most <= room || most > least) return;
+    least = most;
+  }
 }
 
 const make = (tag, attributes, ...children) => {
@@ -56,11 +70,18 @@ function pieces(node, depth, room) {
     return base;
   }
   if (right - left <= room) return whole;
+  const at = (sign, form, place) => ({ node: fence(sign, form), left: place, right: place + 6, depth: depth + 1 });
+  const wrapped = (list) => [at("(", "prefix", list[0].left), ...list, at(")", "postfix", list.at(-1).right)];
+  if (node.localName === "msqrt") { // a long root is a power in lines
+    const power = wrapped(parts.flatMap(inside));
+    const half = make("mrow", {}, make("mn", {}, "1"), make("mo", {}, "/"), make("mn", {}, "2"));
+    power.at(-1).node = make("msup", {}, power.at(-1).node, half);
+    power.at(-1).right += 24;
+    return power;
+  }
   if (node.localName === "mfrac") {
     const [top, bottom] = parts.map((each) => inside(each));
-    const at = (sign, form, place) => ({ node: fence(sign, form), left: place, right: place + 6, depth: depth + 1 });
     const over = { node: make("mo", {}, "/"), left: right, right: right + 8, depth };
-    const wrapped = (list) => [at("(", "prefix", list[0].left), ...list, at(")", "postfix", list.at(-1).right)];
     return [...wrapped(top), over, ...(bottom.length > 1 ? wrapped(bottom) : bottom)];
   }
   return whole;
@@ -112,7 +133,7 @@ function beginnings(list, room, indent, head) {
   return { starts, over };
 }
 
-/** Break a formula into lines; further ones are indented to behind the first `=`, or a little. */
+/** Break a formula into lines, which take its place; further ones are indented to behind the first `=`, or a little. */
 function breakLines(math, room) {
   const start = math.getBoundingClientRect().left;
   const list = pieces(math, 0, room - LITTLE);
@@ -127,7 +148,7 @@ function breakLines(math, room) {
     broken = beginnings(list, room, indent, head);
   }
   const { starts } = broken;
-  if (starts.length < 2) return;
+  if (starts.length < 2) return null;
   const lines = document.createElement("div");
   lines.className = "lines";
   math.replaceWith(lines);
@@ -141,4 +162,5 @@ function breakLines(math, room) {
     if (line) holder.style.paddingLeft = `${indent}px`;
     lines.append(holder);
   });
+  return lines;
 }
