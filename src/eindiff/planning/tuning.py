@@ -31,6 +31,9 @@ IN_PLACE_BYTES = 2**14
 # Bytes of an array that is worth a `del`: memory that is used again need not be mapped again.
 FORGET_BYTES = 2**14
 
+# Bytes of an array whose memory is worth being used again for another one: more than that the system maps anew.
+REUSED_BYTES = 2**16
+
 # The model of time (`program.costs`), in seconds
 
 CALL = 1e-6  # one call from Python
