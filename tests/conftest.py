@@ -68,6 +68,7 @@ def tiny_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, value in {
         "IN_PLACE_BYTES": 9,
         "FORGET_BYTES": 9,
+        "REUSED_BYTES": 9,
         "GRAM": 2,
         "MIRRORED": (1, 1),
         "MANY_ENTRIES": 2,

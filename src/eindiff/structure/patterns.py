@@ -6,9 +6,9 @@ Patterns are symbolic; their factors are compiled like any other expressions, an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, permutations
 from math import prod
 
 from eindiff.core import construct
@@ -59,7 +59,8 @@ def decompose(expr: Expr, sizes: Mapping[str, int]) -> list[Pattern]:
     for term in rest:
         choices = [[_pattern(part) for part in parts] for parts in ([term], _spread(term)) if parts]
         patterns += min(choices, key=lambda choice: sum(_cost(_multiplied(x, sizes), sizes) for x in choice))
-    found = _added_up([_multiplied(pattern, sizes) for pattern in _added_up(patterns)])
+    patterns = _joined(_added_up(patterns), sizes)
+    found = _added_up([_multiplied(pattern, sizes) for pattern in patterns])
     found += _added_at_places(related, sizes)
     return found if _is_smaller(found, expr, sizes) else [_whole(construct.add(terms))]
 
@@ -199,6 +200,41 @@ def _added_up(patterns: list[Pattern]) -> list[Pattern]:
         else:
             done.append(pattern)
     return done if len(done) == len(patterns) else _added_up(done)
+
+
+def _joined(patterns: list[Pattern], sizes: Mapping[str, int]) -> list[Pattern]:
+    """Patterns of which one has a sum that would be formed, and that differ in a few factors, are one with these
+    multiplied, if it is cheaper to use: `Σ_b x_b x_b' ⊗ diag(p_b) - Σ_b x_b x_b' ⊗ p_b p_b'` is `Σ_b x_b x_b' ⊗ M_b`.
+    """
+    if len(patterns) > tuning.JOINED_LIMIT:
+        return patterns
+    alone = {id(x): _multiplied(x, sizes) for x in patterns}
+    for one, other in permutations(patterns, 2):
+        parts = [alone[id(one)], alone[id(other)]]
+        if not any(_forms_sum(whole, made) for whole, made in zip((one, other), parts, strict=True)):
+            continue
+        apart = sum(_cost(x, sizes) for x in parts)
+        for factors in _with_two_multiplied(one):
+            total = _sum(replace(one, factors=factors), other)
+            if total is not None and _cost(_multiplied(total, sizes), sizes) < apart:
+                return _joined([*(x for x in patterns if x is not one and x is not other), total], sizes)
+    return patterns
+
+
+def _forms_sum(pattern: Pattern, multiplied: Pattern) -> bool:
+    """Whether something is summed over when factors of a pattern are multiplied."""
+    labels = [{label for _, own in x.factors for label in own} for x in (pattern, multiplied)]
+    return labels[0] != labels[1] and not pattern.places
+
+
+def _with_two_multiplied(pattern: Pattern) -> Iterator[tuple[Factor, ...]]:
+    """The factors of a pattern with two of them as one."""
+    if any(is_index_map(node) for node, _ in pattern.factors):
+        return
+    for i, j in combinations(range(len(pattern.factors)), 2):
+        groups = [[x] for k, x in enumerate(pattern.factors) if k not in (i, j)]
+        groups.append([pattern.factors[i], pattern.factors[j]])
+        yield tuple([_product(group, groups, pattern.output, pattern.sizes) for group in groups])
 
 
 def _sum(one: Pattern, other: Pattern) -> Pattern | None:

@@ -161,6 +161,9 @@ class Contractions(Tensors):
             left, right = self._matrix(a, others, rows, summed), self._vector(b, summed)
         elif not rows and not (set(others) & set(a.labels)) and len(others) == 0:
             left, right = self._vector(a, summed), self._matrix(b, others, summed, columns)
+        elif not others and _is_same(a, b, rows, columns):  # G' G, of which NumPy computes half
+            right = self._matrix(b, others, summed, columns)
+            left = self.operations.transpose(right)
         else:
             left, right = self._matrix(a, others, rows, summed), self._matrix(b, others, summed, columns)
         product = self.operations.matmul(left, right)
@@ -206,6 +209,12 @@ def _pair_key(a: Tensor, b: Tensor, kept: Collection[int]) -> tuple[tuple, list[
         names.setdefault(label, len(names))
     parts = [(x.operation.serial, tuple([names[label] for label in x.labels])) for x in (a, b)]
     return (*parts, tuple([names[x] for x in names if x in kept])), list(names)
+
+
+def _is_same(a: Tensor, b: Tensor, rows: Labels, columns: Labels) -> bool:
+    """Whether two tensors are one, with labels of rows in the place of those of columns."""
+    renamed = dict(zip(columns, rows, strict=False))
+    return a.operation is b.operation and a.labels == tuple([renamed.get(label, label) for label in b.labels])
 
 
 def _is_run(group: Labels, memory: Labels) -> bool:

@@ -161,7 +161,7 @@ class Products(Contractions):
         self, coefficient: Number, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]
     ) -> tuple[Number, Tensor]:
         """Two tensors are multiplied at a time; people read one einsum instead, where that would form a larger one."""
-        terms = self._with_known_pair(terms, kept, sizes)
+        factors = terms = self._with_known_pair(terms, kept, sizes)
         for i, j in self._path([x.labels for x in terms], kept, sizes, [x.operation.serial for x in terms]):
             rest = [x for k, x in enumerate(terms) if k not in (i, j)]
             needed = set(kept).union(*(x.labels for x in rest))
@@ -169,7 +169,7 @@ class Products(Contractions):
             if self.costs is None and rest and len(result) > max(2, len(terms[i].labels), len(terms[j].labels)):
                 return coefficient, self.einsum(terms, kept)
             terms = [*rest, self.pair(terms[i], terms[j], needed, kept, last=not rest)]
-        return coefficient, terms[0]
+        return coefficient, _exchanged(terms[0], factors, kept)
 
     def _with_known_pair(self, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> list[Tensor]:
         """Matrices with the product of two of them that was made before in their place, if the rest is cheaper then:
@@ -232,8 +232,9 @@ class Products(Contractions):
     def _smallest(self, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> int | None:
         """The factor that numbers are multiplied into; None if none is smaller than the result.
 
-        Factors that occur once come first (x x' stays symmetric), and then those over which nothing is summed
-        (contractions of the others may be there already). An inverse is none of them: it need not be formed.
+        Factors that occur once come first, and then those over which nothing is summed (contractions of the others may
+        be there already). An inverse is none of them: it need not be formed. Where all occur twice, the product may be
+        `G' G`, which takes half the work as long as both sides are equal: none of them, if that is much.
         """
         if self.costs is None:
             return None
@@ -244,7 +245,15 @@ class Products(Contractions):
             for x, size in zip(factors, entries, strict=True)
         ]
         smallest = min(range(len(factors)), key=order.__getitem__)
+        if counts[factors[smallest].operation] > 1 and self._is_square(factors, kept, sizes):
+            return None
         return smallest if 2 * entries[smallest] <= self.entries([sizes[label] for label in kept]) else None
+
+    def _is_square(self, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> bool:
+        """Whether every factor occurs twice, and the sum has so many terms that half of it is worth a pass."""
+        summed = {label for x in factors for label in x.labels} - set(kept)
+        twice = all(count % 2 == 0 for count in Counter(x.operation for x in factors).values())
+        return twice and self.entries([sizes[label] for label in summed]) >= tuning.GRAM
 
     def _gram(self, factors: Sequence[Tensor], kept: Labels) -> Tensor | None:
         """X' diag(d) X as a symmetric product, which takes half the work."""
@@ -415,6 +424,20 @@ def _is_reciprocal(x: Tensor) -> bool:
 def _is_part_of(labels: Labels, kept: Labels) -> bool:
     """Whether labels differ from each other, and none is summed over."""
     return set(labels) <= set(kept) and len(set(labels)) == len(labels)
+
+
+def _exchanged(result: Tensor, factors: Sequence[Tensor], kept: Labels) -> Tensor:
+    """A contraction whose axes are nearer to the wanted order: those of equal factors may be exchanged."""
+    uses, labels = Counter(label for x in factors for label in x.labels), list(result.labels)
+    for x, y in combinations(factors, 2):
+        apart = [pair for pair in zip(x.labels, y.labels, strict=False) if pair[0] != pair[1]]
+        if x.operation is y.operation and len(apart) == 1:
+            a, b = apart[0]
+            if a in labels and b in labels and uses[a] == uses[b] == 1:
+                i, j = labels.index(a), labels.index(b)
+                if (i < j) != (kept.index(a) < kept.index(b)):
+                    labels[i], labels[j] = b, a
+    return Tensor(result.operation, tuple(labels))
 
 
 def _is_mirrored(x: Tensor, y: Tensor, kept: Labels) -> bool:

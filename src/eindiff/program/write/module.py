@@ -229,6 +229,7 @@ class Module:
         buffers = self.names.buffers if in_place else {}
         printer = Printer(outputs, taken, spelling, costs if in_place else None, buffers)
         printer.pieces.update(literals)
+        printer.memory.places = {v.name for v in self.inputs if v.into is not None}
         statements = printer.run()
         body = [*first, *(line for statement in statements for line in statement.lines)]
         results = ", ".join(printer.results[name] for name, _ in outputs)

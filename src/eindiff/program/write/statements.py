@@ -6,6 +6,7 @@ For known sizes large arrays are changed in place where nothing else needs them,
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +20,16 @@ from eindiff.program.backends.backend import Spelling
 from eindiff.program.costs import Costs
 from eindiff.program.operations import Operation, count_uses
 from eindiff.program.write.grammar import ATOM, kind_of, places_of
+from eindiff.program.write.memory import Memory, root_of
 
 LINE = 96  # columns of a line of source, without its indentation
 
+# Statements that change one operand.
+_IN_PLACE = {
+    "negate": ["{0} *= -1"],
+    "reciprocal": ["np.divide(1, {0}, out={0})"],
+    "logistic": ["{0} += 1", "np.divide(1, {0}, out={0})"],
+}
 _OPERATORS = {"multiply": "*", "divide": "/"}
 _UFUNCS = {"*": "multiply", "/": "divide", "+": "add", "-": "subtract"}
 
@@ -46,10 +54,13 @@ class Statement:
     forgotten: list[str] = field(default_factory=list)
 
 
+_CALL = re.compile(r"np\.(\w+)\([^()]*\)")
+
+
 def _is_universal(x: Operation, template: str) -> bool:
-    """Whether an operation is a function of NumPy of one array that takes `out=` and works entry by entry."""
-    name = template.removeprefix("np.").removesuffix("({0})")
-    return x.op == "call" and template == f"np.{name}({{0}})" and isinstance(getattr(np, name, None), np.ufunc)
+    """Whether an operation is a function of NumPy that takes `out=` and works entry by entry."""
+    found = _CALL.fullmatch(template) if x.op == "call" else None
+    return found is not None and isinstance(getattr(np, found[1], None), np.ufunc)
 
 
 def _operators(x: Operation) -> list[str]:
@@ -69,6 +80,8 @@ def _into(x: Operation, template: str, buffer: str) -> str | None:
         return f"np.multiply({text}, {{0}}, out={buffer})"
     if x.op == "negate":
         return f"np.multiply(-1, {{0}}, out={buffer})"  # np.negative is wrong for some strides in NumPy 2.4
+    if x.op == "reciprocal":
+        return f"np.divide(1, {{0}}, out={buffer})"
     if _is_universal(x, template) or x.op in ("gram", "mirrored", "einsum"):
         return f"{template[:-1]}, out={buffer})"
     return None
@@ -93,6 +106,7 @@ class Printer:
         self.done: set[Operation] = set()
         self.results: dict[str, str] = {}
         self.names: dict[Operation, str] = {}
+        self.memory = Memory(costs)
         self.count = 0
 
     def run(self) -> list[Statement]:
@@ -103,6 +117,7 @@ class Printer:
         for x in order:
             for y in x.operands:
                 self.users.setdefault(y, []).append(x)
+        self.memory.prepare(order, wanted)
         if len(self.outputs) > 1 or self.buffers:
             for name, x in self.outputs:
                 self.names.setdefault(x, name)
@@ -129,7 +144,7 @@ class Printer:
             self._write_block(x, name)
         elif name in self.buffers:
             self._write_output(x, name)
-        elif not (name is None and self._write_in_place(x)):
+        elif not (name is None and (self._write_in_place(x) or self._write_in_old_memory(x))):
             text = self._fitted(x, self.spelling.template(x), len(name or "t00") + 3)
             self.pieces[x] = Written(text, kind_of(x, text), self._names_in(x))
             if name or (self.uses[x] > 1 and not x.cheap):
@@ -205,6 +220,7 @@ class Printer:
                 stack.extend(y.operands)
         used = self.pieces[x].names if x in self.pieces else self._names_in(x)
         self.statements.append(Statement(lines, name, x, used | {name}, inside))
+        self.memory.state(x, name, inside)
         self.pieces[x] = Written(name, ATOM, frozenset({name}))
 
     def _fresh_name(self) -> str:
@@ -224,13 +240,27 @@ class Printer:
                 if not self.pieces[y].text.isidentifier():
                     self._assign(y, None)
                 name = self.pieces[y].text
+                self.memory.take_over(y, x)
                 self._state(self._filled(x, lines, name, anywhere=True), name, x)
                 return True
         return False
 
+    def _write_in_old_memory(self, x: Operation) -> bool:
+        """A large operation into an array of its shape that nothing needs any more, if there is one."""
+        if self.costs is None or x.cheap or x.view or self.costs.size(x) < tuning.REUSED_BYTES:
+            return False
+        if x not in self.memory.own or not (name := self.memory.unused(x.shape)):
+            return False
+        into = _into(x, self.spelling.template(x), name)
+        if into is None:
+            self.memory.give_back(x.shape, name)
+            return False
+        self._state(self._filled(x, [into], name, anywhere=True), name, x)
+        return True
+
     def _is_free(self, y: Operation, x: Operation) -> bool:
         """Whether y is an array of its own, and x the last that needs it."""
-        root = self._root(y)
+        root = root_of(y)
         if not self._is_writable(y) or x.operands.count(y) > 1:
             return False
         stack = [root]
@@ -241,7 +271,7 @@ class Printer:
                 elif user is not x and user not in self.done:
                     return False
         protected = [z for _, z in self.outputs] + [z for z in x.operands if z is not y]
-        return all(self._root(z) is not root for z in protected)
+        return all(root_of(z) is not root for z in protected)
 
     def _is_writable(self, x: Operation) -> bool:
         """Whether a value lies in an array of numbers that is neither an input nor a constant."""
@@ -251,8 +281,8 @@ class Printer:
 
     def _is_part(self, x: Operation) -> bool:
         """Whether an output lies in an array that is not its own: an input, or another output's."""
-        root = self._root(x)
-        return not self._is_writable(x) or sum(self._root(y) is root for _, y in self.outputs) > 1
+        root = root_of(x)
+        return not self._is_writable(x) or sum(root_of(y) is root for _, y in self.outputs) > 1
 
     def _is_shared(self, x: Operation) -> bool:
         """Whether an array is an input or used more than once, itself or what it is a view of."""
@@ -262,20 +292,17 @@ class Printer:
             x = x.operands[0]
         return self.uses[x] > 1
 
-    @staticmethod
-    def _root(x: Operation) -> Operation:
-        """The array in which a view lies."""
-        while (x.view or x.cheap) and x.operands:
-            x = x.operands[0]
-        return x
-
     def _in_place(self, x: Operation, place: int) -> list[str]:
         """The operation as statements that change one of its operands."""
         target, template = f"{{{place}}}", self.spelling.template(x)
         if _is_universal(x, template):
             return [f"{template[:-1]}, out={target})"]
-        if x.op == "negate":
-            return ["{0} *= -1"]
+        if lines := _IN_PLACE.get(x.op):
+            return [line.format(target) for line in lines]
+        if x.op == "mean":
+            return [f"{target} += {{{1 - place}}}", f"{target} /= 2"]
+        if x.op in ("scale", "power"):
+            return [f"{target} {'*' if x.op == 'scale' else '**'}= {self.spelling.number(x.parameters[0])}"]
         if not (signs := _operators(x)):
             return []
         if len(signs) == 1 and place == 1 and signs[0] in ("-", "/"):
