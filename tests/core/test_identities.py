@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import eindiff as ed
-from eindiff.core.nodes import topological
+from eindiff.core.einsums import Network
+from eindiff.core.nodes import is_contraction, is_index_map, topological
 from eindiff.program.check import random_point
 
 A, B = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n")
@@ -171,6 +172,19 @@ def test_sweeps_of_a_stencil_grow_linearly(n):
     second, third = np.diff(found, axis=0)
     assert second[0] <= 10 * 5
     assert (third <= 1.1 * second).all()
+
+
+def test_sweeps_of_a_stencil_are_derived_with_few_networks(monkeypatch):
+    """Relations are not computed, so nothing is made anew to share them: the time to derive is that of the sweeps."""
+    v = ed.vector("v", "n")
+    f = ed.sum(_sweeps(v, 9, lambda p, k: ed.concatenate([p[-k:], p[:-k]])) ** 4)
+    made = []
+    build = Network.build
+    monkeypatch.setattr(Network, "build", lambda network: made.append(network) or build(network))
+    hessian = ed.hessian(f, v)
+    assert len(made) <= 320
+    shifts = {n for n in topological([hessian]) if is_contraction(n) and all(map(is_index_map, n.operands))}
+    assert not any(is_contraction(n) and shifts.intersection(n.operands) for n in topological([hessian]))
 
 
 def test_sweeps_of_a_stencil_are_those_of_numpy():

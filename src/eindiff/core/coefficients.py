@@ -36,6 +36,8 @@ def number(value: Any) -> Number:
     >>> number(2.0), number(0.5), number(0.1)
     (2, Fraction(1, 2), 0.1)
     """
+    if type(value) is int and value.bit_length() < _LONGEST_NUMBER - 1:
+        return value
     if isinstance(value, int | Fraction) and not isinstance(value, bool):
         if value.numerator.bit_length() + value.denominator.bit_length() < _LONGEST_NUMBER:
             return int(value) if value.denominator == 1 else value
@@ -66,7 +68,7 @@ def ratio(a: Number, b: Number) -> Number:
     """The quotient of two coefficients, exactly where both are exact."""
     if b == 1:
         return a
-    return number(a / b if isinstance(a, float) or isinstance(b, float) else Fraction(a) / Fraction(b))
+    return number(Fraction(a, b) if type(a) is int and type(b) is int else a / b)
 
 
 def plus(a: Number, b: Number) -> Number:

@@ -12,7 +12,19 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.index_relations import SizeOf
 from eindiff.core.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
 from eindiff.core.networks import Factor, arranged, new_label, opened
-from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, intern, is_index_map, plain, topological, unlisted
+from eindiff.core.nodes import (
+    Add,
+    Constant,
+    Einsum,
+    Expr,
+    Map,
+    intern,
+    is_index_map,
+    plain,
+    remember,
+    topological,
+    unlisted,
+)
 from eindiff.core.powers import known_power, power_parts
 from eindiff.core.rewrite import rewrite
 from eindiff.core.sizes import Shape, Size
@@ -223,6 +235,8 @@ class Network:
 
     def _distribute(self) -> Expr | None:
         """Fact 6; and the sum of a sum is the sum of the sums, and `(x + 1)[1:] = x[1:] + 1`."""
+        if Add not in [type(node) for node, _ in self.factors]:
+            return None
         relations = prod([max(1, len(node.relations)) for node, _ in self.factors if isinstance(node, Add)])
         for index, (node, labels) in enumerate(self.factors):
             if not isinstance(node, Add):
@@ -288,6 +302,8 @@ class Network:
 
         Index maps that meet may cancel, so contractions with such are always taken in.
         """
+        if Einsum not in [type(node) for node, _ in self.factors]:
+            return False
         for group in self._groups():
             inner = {i: node for i in group if isinstance(node := self.factors[i][0], Einsum)}
             if self.inline is not True:
@@ -315,6 +331,8 @@ class Network:
 
     def _gather_powers(self) -> bool:
         """`x^p x^q` with the same labels is `x^(p+q)`; a square stays two factors."""
+        if len(self.factors) < 2:
+            return False
         groups: dict[Factor, list[Number]] = {}
         for node, labels in self.factors:
             base, exponent = power_parts(node)
@@ -423,8 +441,15 @@ def _multiple(
 
 
 def with_coefficient(coefficient: Number, node: Einsum) -> Expr:
-    """A product with another number in front."""
-    return _multiple(coefficient, node.operands, node.labels, node.output, node.sizes)
+    """A product with another number in front; without one it is asked for again and again, by sums."""
+    if coefficient != 1:
+        return _multiple(coefficient, node.operands, node.labels, node.output, node.sizes)
+    if node.coefficient == 1:
+        return plain(node)
+    if hasattr(node, "_bare"):
+        bare: Expr = node._bare
+        return bare
+    return remember(node, "_bare", _multiple(1, node.operands, node.labels, node.output, node.sizes))
 
 
 def _sealed(factors: Sequence[Factor]) -> tuple[int, list[Factor]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from math import gcd, prod
 from typing import Any, NamedTuple
@@ -206,21 +207,18 @@ class IndexMap:
 
     def disjoint(self, other: IndexMap) -> bool:
         """Whether no k is reached by both maps, as far as this is known."""
-        if self._ends_before(other) or other._ends_before(self):
-            return True
+        if self.indices is None and other.indices is None:
+            return _apart(self, other)
         if not (self.is_known and other.is_known) or 0 in (*self.inputs, *other.inputs):
             return False
-        if not isinstance(self.indices, Table) and not isinstance(other.indices, Table):
-            return (line := self.line(other)) is not None and not line.length
         if not isinstance(self.indices, Table):
             return other.disjoint(self)
         if isinstance(other.indices, Table):
             return not np.isin(self.indices.array, other.indices.array).any()
         return other.injective and bool((other.inputs_of(self.indices.array) < 0).all())
 
-    def _ends_before(self, other: IndexMap) -> bool:
-        if self.indices is not None or other.indices is not None:
-            return False
+    def ends_before(self, other: IndexMap) -> bool:
+        """Whether all that a formula reaches is below all that another one does, as far as this is known."""
         if any(isinstance(s, int) and s < 0 for s in (*self.strides, *other.strides)):
             return False
         last = self.offset
@@ -373,6 +371,16 @@ class IndexMap:
             return f"onehot({first}{', ...' if len(self.indices) > 6 else ''})"
         terms = [str(self.offset)] + [f"{s}*i{axis + 1}" for axis, s in enumerate(self.strides)]
         return f"index({' + '.join(terms)})"
+
+
+@lru_cache(4096)
+def _apart(one: IndexMap, other: IndexMap) -> bool:
+    """Whether two formulas have no k in common, as far as this is known: asked of each pair of terms of long sums."""
+    if one.ends_before(other) or other.ends_before(one):
+        return True
+    if not (one.is_known and other.is_known) or 0 in (*one.inputs, *other.inputs):
+        return False
+    return (line := one.line(other)) is not None and not line.length
 
 
 def _within(first: int, step: int, size: int) -> tuple[int, int]:

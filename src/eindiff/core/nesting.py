@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from eindiff.core import construct
 from eindiff.core.labels import Labels
 from eindiff.core.networks import Factor, fresh_in, matches, opened
-from eindiff.core.nodes import Einsum, Expr, is_contraction, plain, topological
+from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map, plain, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import tensor_order_path
@@ -113,7 +113,7 @@ def share(outputs: Sequence[Expr], deep: bool = False) -> list[Expr]:
     """
     limit = PARTS_LIMIT if deep else 0
     outputs = [plain(output) for output in outputs]
-    while _operands(changed := _shared(outputs, limit)) < _operands(outputs):
+    while (changed := _shared(outputs, limit)) != outputs and _operands(changed) < _operands(outputs):
         outputs = changed
     return outputs
 
@@ -129,12 +129,14 @@ def _shared(outputs: Sequence[Expr], limit: int) -> list[Expr]:
     rarity = Counter(operand for network in networks.values() for operand in network.operands)
     parts: dict[Expr, list[Expr]] = {}  # by the operand that the fewest have, so that few are looked at
     for node, network in networks.items():
-        if len(network.factors) > 1:
+        if len(network.factors) > 1 and not all(map(is_index_map, network.operands)):  # relations are not computed
             parts.setdefault(min(network.operands, key=rarity.__getitem__), []).append(node)
+    found = {node: x for node in networks if (x := _with_parts(node, networks, parts)) is not None}
+    if not found:
+        return list(outputs)
 
     def change(node: Expr, children: list[Expr]) -> Expr:
-        result = _with_parts(node, networks, parts) if node in networks else None
-        return with_children(node, children) if result is None else result
+        return found[node] if node in found else with_children(node, children)
 
     return rebuild(outputs, change)
 

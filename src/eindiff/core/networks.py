@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from eindiff.core.labels import Labels, best_arrangement
-from eindiff.core.nodes import Add, Einsum, Expr, is_index_map
+from eindiff.core.nodes import Add, Einsum, Expr, is_index_map, remember
 from eindiff.core.sizes import Size
 
 Factor = tuple[Expr, Labels]
@@ -136,6 +136,13 @@ def placed_factors(term: Expr) -> Placed | None:
     None where the rest is a sum of such terms, which is shared, and would not be in a sum with others; or a product
     that is larger than its factors, and maybe than what is read of it.
     """
+    if not isinstance(term, Einsum):
+        return None
+    found: Placed | None = term._placed if hasattr(term, "_placed") else remember(term, "_placed", _placed(term))
+    return found
+
+
+def _placed(term: Einsum) -> Placed | None:
     found = _contraction(term)
     if found is None:
         return None
@@ -157,9 +164,9 @@ def placed_factors(term: Expr) -> Placed | None:
     return Placed(tuple(renamed[: len(maps)]), kept, rest, sizes)
 
 
-def _contraction(term: Expr) -> tuple[Einsum, Labels] | None:
+def _contraction(term: Einsum) -> tuple[Einsum, Labels] | None:
     """The contraction that a term is, maybe with its axes in another order; none that has index maps alone."""
-    if not isinstance(term, Einsum) or term.has_delta:
+    if term.has_delta:
         return None
     inside: Expr = term
     axes = tuple(range(term.ndim))

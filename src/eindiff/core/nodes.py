@@ -195,13 +195,15 @@ class Einsum(Expr):
     distinct bound labels, and operands that hang together through the labels it sums over.
     """
 
-    __slots__ = ("coefficient", "is_product", "labels", "operands", "output", "sizes")
+    __slots__ = ("_bare", "_placed", "coefficient", "is_product", "labels", "operands", "output", "sizes")
     coefficient: Number
     operands: tuple[Expr, ...]
     labels: tuple[Labels, ...]
     output: Labels
     sizes: Shape
     is_product: bool
+    _bare: Any  # it with coefficient 1, where `einsums.with_coefficient` has made that
+    _placed: Any  # what `networks.placed_factors` has found
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -300,9 +302,10 @@ def interned(kind: type, digest: bytes, fields: dict[str, Any]) -> Any:
 def unlisted(kind: type, digest: bytes, **fields: Any) -> Any:
     """A node that is not interned (yet)."""
     node: Any = object.__new__(kind)
+    keep = object.__setattr__
     for name, value in fields.items():
-        object.__setattr__(node, name, value)
-    object.__setattr__(node, "digest", digest)
+        keep(node, name, value)
+    keep(node, "digest", digest)
     return node
 
 

@@ -65,16 +65,16 @@ def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:
             bare = plain(term)
             collected[bare] = plus(collected[bare], coefficient) if bare in collected else coefficient
             continue
-        own, factors, output, sizes = parts(term)
-        if own == 0:
+        total = times(coefficient, term.coefficient)
+        if total == 0:
             continue
-        if len(factors) == 1 and isinstance(factors[0][0], Add):
-            inner_add, labels = factors[0]
-            for inner in inner_add.children:
-                stack.append((times(coefficient, own), einsum(1, [(inner, labels)], output, sizes)))
+        if len(term.operands) == 1 and isinstance(term.operands[0], Add):
+            inner_terms, [labels], sizes = term.operands[0].terms, term.labels, dict(enumerate(term.sizes))
+            if labels != term.output:
+                inner_terms = tuple([einsum(1, [(inner, labels)], term.output, sizes) for inner in inner_terms])
+            stack += [(total, inner) for inner in inner_terms]
             continue
-        bare = plain(term) if own == 1 else with_coefficient(1, term)
-        total = times(coefficient, own)
+        bare = with_coefficient(1, term)
         collected[bare] = plus(collected[bare], total) if bare in collected else total
     return {term: coefficient for term, coefficient in collected.items() if coefficient != 0}
 
@@ -171,9 +171,10 @@ def _orient(terms: dict[Expr, Number], shape: Shape) -> Expr:
         return _sum_node([scale(c, term) for term, c in ordered], shape, ())
     content = _content(list(terms.values()))
     orders = arrangements(_axis_signatures(list(terms), shape)) if len(shape) > 1 else [identity]
-    found = [(_turned(terms, axes, content), axes) for axes in orders]
-    (_, sign, scaled), axes = min(found, key=lambda candidate: candidate[0][0])
-    same = {(tuple([axes.index(a) for a in other]), sign * s) for (_, s, these), other in found if these == scaled}
+    found = [(*_turned(terms, axes, content), axes) for axes in orders]
+    sign, turned, axes = found[0] if len(found) == 1 else min(found, key=_order)
+    same = {(tuple([axes.index(a) for a in other]), sign * s) for s, these, other in found if these == turned}
+    scaled = [scale(c, term) for term, c in turned]
     node = _sum_node(scaled, tuple([shape[axis] for axis in axes]), tuple(sorted(same - {(identity, 1)})))
     return product(number(sign * content), [(node, axes)], identity, dict(enumerate(shape)))
 
@@ -183,13 +184,20 @@ def _sum_node(terms: Sequence[Expr], shape: Shape, symmetries: tuple[Symmetry, .
     return intern(Add, identity, terms=tuple(terms), shape=shape, symmetries=symmetries)
 
 
-def _turned(terms: dict[Expr, Number], axes: tuple[int, ...], content: Number) -> tuple[tuple, int, tuple[Expr, ...]]:
-    """The terms with axes in another order and without the factor in front: a key to compare, the sign, the terms."""
+Turned = list[tuple[Expr, Number]]
+
+
+def _order(candidate: tuple[int, Turned, tuple[int, ...]]) -> list[tuple[bytes, float]]:
+    """What orientations of a sum are compared by."""
+    return [(term.digest, float(c)) for term, c in candidate[1]]
+
+
+def _turned(terms: dict[Expr, Number], axes: tuple[int, ...], content: Number) -> tuple[int, Turned]:
+    """The sign, and the terms with axes in another order and without the factor in front."""
     pairs = [_bare(transpose(term, axes), c) for term, c in terms.items()]
     turned = sorted(pairs, key=lambda pair: pair[0].digest)
     sign = -1 if turned[0][1] < 0 else 1
-    scaled = [(term, ratio(c, sign * content)) for term, c in turned]
-    return tuple([(term.digest, float(c)) for term, c in scaled]), sign, tuple([scale(c, term) for term, c in scaled])
+    return sign, [(term, ratio(c, sign * content)) for term, c in turned]
 
 
 def _bare(term: Expr, coefficient: Number) -> tuple[Expr, Number]:
@@ -208,8 +216,8 @@ def _content(coefficients: Sequence[Number]) -> Number:
     if all(type(c) is int for c in coefficients):
         return gcd(*map(int, coefficients))
     if _exact(*coefficients):
-        exact = [Fraction(c) for c in coefficients]
-        return number(Fraction(gcd(*(c.numerator for c in exact)), lcm(*(c.denominator for c in exact))))
+        exact = [c for c in coefficients if not isinstance(c, float)]
+        return number(Fraction(gcd(*[c.numerator for c in exact]), lcm(*[c.denominator for c in exact])))
     first = coefficients[0]
     size = first if first > 0 else -first
     return size if isfinite(size) and all(c in (size, -size) for c in coefficients) else 1
