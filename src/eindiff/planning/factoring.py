@@ -20,7 +20,10 @@ def factor(outputs: Sequence[Expr]) -> list[Expr]:
         if node in kept and children == list(node.children):
             return node
         result = with_children(node, children)
-        result = _factored(result) if isinstance(result, Add) else result
+        for _ in range(FACTORINGS):  # at once, as what is above is made anew for each change below
+            result, before = _factored(result) if isinstance(result, Add) else result, result
+            if result is before:
+                break
         if result is node:
             kept.add(node)
         return result
