@@ -13,9 +13,12 @@ from eindiff.calculus.kinks import chain, pullbacks_at_kinks
 from eindiff.core import construct
 from eindiff.core.construct import Factor, add, einsum
 from eindiff.core.labels import Labels, fresh_labels
+from eindiff.core.nesting import LARGE
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, Number, plain, topological
 from eindiff.core.rewrite import record
 from eindiff.core.sizes import Size
+
+SUM_LIMIT = 4  # terms of a derivative in a large expression from which on it is kept apart
 
 # Forward mode
 
@@ -182,7 +185,18 @@ def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
     terms: dict[Expr, list[Expr]] = {y: [seed]}
     for u, bar in pullbacks_at_kinks(y, order, active, xs, seed, pullbacks, pushforwards):
         terms.setdefault(u, []).append(bar)
-    return swept_back(order, active, terms, add, pullback)
+    if len(order) < LARGE:
+        return swept_back(order, active, terms, add, pullback)
+    bars = swept_back(order, active, terms, _kept_apart, pullback)
+    return bars | {x: construct.unsealed(bars[x]) for x in xs if x in bars}
+
+
+def _kept_apart(terms: Sequence[Expr]) -> Expr:
+    """The sum of terms; a long one is one term of the sums that it is used in, which would grow with each node."""
+    total = add(terms)
+    inside = construct.parts(total)[1]
+    is_long = len(inside) == 1 and isinstance(node := inside[0][0], Add) and len(node.terms) > SUM_LIMIT
+    return construct.sealed(total) if is_long and construct.is_dense(node) else total
 
 
 def swept_back(

@@ -124,7 +124,7 @@ class Placed(NamedTuple):
     sizes: dict[int, Size]
 
 
-def _has_maps(term: Expr) -> bool:
+def has_maps(term: Expr) -> bool:
     """Whether a term of a sum is a product or a contraction with index maps, or has one."""
     inside = [term, *(term.operands if isinstance(term, Einsum) and term.is_product else ())]
     return any(is_index_map(x) or (isinstance(x, Einsum) and any(map(is_index_map, x.operands))) for x in inside)
@@ -181,6 +181,6 @@ def _contraction(term: Einsum) -> tuple[Einsum, Labels] | None:
 
 def _is_read_whole(rest: Sequence[Factor], known: set[int], kept: Labels) -> bool:
     """Whether factors are no larger than their product, over known labels, and none is a sum of terms with maps."""
-    if any(isinstance(node, Add) and any(map(_has_maps, node.terms)) for node, _ in rest):
+    if any(isinstance(node, Add) and any(map(has_maps, node.terms)) for node, _ in rest):
         return False
     return all(known.issuperset(ls) for _, ls in rest) and any(set(ls) == set(kept) for _, ls in rest)

@@ -21,7 +21,7 @@ from eindiff.core.einsums import (
     with_coefficient,
 )
 from eindiff.core.labels import Labels, Symmetry, arrangements
-from eindiff.core.networks import Placed, placed_factors
+from eindiff.core.networks import Placed, has_maps, placed_factors
 from eindiff.core.nodes import Add, Einsum, Expr, intern, plain
 from eindiff.core.rewrite import rewrite
 from eindiff.core.sizes import Shape, Size
@@ -50,6 +50,11 @@ def symmetric_part(expr: Expr) -> Expr:
     """(A + A')/2, for the matrices in the last two axes."""
     turned = transpose_core(expr)
     return expr if turned is expr else scale(HALF, add([expr, turned]))
+
+
+def is_dense(node: Add) -> bool:
+    """Whether a sum has no deltas and no relations in it, over which other terms would be distributed."""
+    return not node.has_delta and not any(map(has_maps, node.terms))
 
 
 def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from eindiff.core import construct
-from eindiff.core.nodes import Add, Einsum, Expr, is_contraction
+from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.planning.tuning import FACTORINGS, TERMS_LIMIT
 
@@ -20,7 +20,10 @@ def factor(outputs: Sequence[Expr]) -> list[Expr]:
         if node in kept and children == list(node.children):
             return node
         result = with_children(node, children)
-        result = _factored(result) if isinstance(result, Add) else result
+        for _ in range(FACTORINGS):  # at once, as what is above is made anew for each change below
+            result, before = _factored(result) if isinstance(result, Add) else result, result
+            if result is before:
+                break
         if result is node:
             kept.add(node)
         return result
@@ -48,12 +51,19 @@ def _is_plain_product(term: Einsum) -> bool:
 
 
 def distribute(outputs: Sequence[Expr]) -> list[Expr]:
-    """Contractions with a sum of outer products as the sum of contractions with each: the outer products vanish."""
+    """Contractions with a sum of outer products as the sum of contractions with each: the outer products vanish.
+
+    As many terms are made as there are nodes, since sums of sums of outer products would grow without end.
+    """
+    left = len(topological(outputs))
 
     def change(node: Expr, children: list[Expr]) -> Expr:
+        nonlocal left
         if is_contraction(node):
             for place, operand in enumerate(children):
-                if isinstance(operand, Add) and operand.ndim > 2 and all(is_outer(term) for term in operand.terms):
+                is_small = isinstance(operand, Add) and operand.ndim > 2 and len(operand.terms) <= left
+                if is_small and all(is_outer(term) for term in operand.children):
+                    left -= len(operand.children)
                     return construct.add(multiplied_out(node, children, place))
         return with_children(node, children)
 

@@ -7,6 +7,7 @@ import keyword
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import groupby, islice
 from string import punctuation
 
@@ -188,7 +189,8 @@ class Module:
     ) -> list[Operation]:  # fmt: skip
         """The operations of least predicted time, among those of a few forms of the expressions."""
 
-        def lowered(exprs: Sequence[Expr]) -> tuple[float, list[Operation]]:
+        @cache
+        def lowered(exprs: tuple[Expr, ...]) -> tuple[float, list[Operation]]:
             operations = Operations(
                 single=single, functional=target.functional, slices_backward=target.slices_backward,
                 compiled=target.compiled, shares_sums=True,
@@ -197,14 +199,20 @@ class Module:
             found = found if target.functional else factorize(operations, found, costs)
             return costs.total(found), found
 
+        @cache
+        def factored(exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
+            return tuple(factor(exprs))
+
         def best_of(variants: Iterable[Sequence[Expr]]) -> tuple[float, list[Operation]]:
-            distinct = dict.fromkeys(tuple(factor(variant)) for variant in dict.fromkeys(map(tuple, variants)))
-            return min(map(lowered, distinct), key=lambda found: found[0])
+            return min([lowered(factored(tuple(variant))) for variant in variants], key=lambda found: found[0])
 
         exprs: Sequence[Expr] = self.exprs
-        best = best_of([exprs, share(exprs), share(exprs, deep=True), share(distribute(exprs))])
+        nodes = len(topological(exprs))
+        best = best_of([exprs, share(exprs)])
+        if nodes <= tuning.VARIED or tuning.REPAID * costs.work(best[1]) > tuning.PLANNED * nodes:
+            best = min(best, best_of([share(exprs, deep=True), share(distribute(exprs))]), key=lambda found: found[0])
         multiplies = any(x.speed in (BLAS, LAPACK) for x in reachable(best[1]))  # else there is nothing to reorder
-        tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), len(topological(exprs))) if multiplies else 0
+        tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), nodes) if multiplies else 0
         while left > 0:
             pairs = islice(alternatives(exprs, costs.evaluate), tuning.ALTERNATIVES)
             changed = dict.fromkeys(tuple(replaced(exprs, *pair)) for pair in pairs)
