@@ -449,7 +449,7 @@ class _Paper(_Step):
 @lru_cache(maxsize=512)
 def _product(operator: str, left: int, right: int) -> int | None:
     """The kind of a product of two, as inference has it for any sizes."""
-    node = Node("product", 0, 0, [Node("name", 0, 0), Node("name", 0, 0)], [operator])
+    node = Node("product", 0, 0, [Node("group", 0, 0), Node("group", 0, 0)], [operator])
     for arg, kind in zip(node.args, (left, right), strict=True):
         arg.type = Type(tuple(Unknown() for _ in range(order_of(kind))), kind == ROW)
     try:
