@@ -207,7 +207,7 @@ PUBLIC: dict[str, list[Row]] = {
          lambda v: v.mu / 2 * (norm(v.A + v.C - v.B @ v.D) ** 2 + norm(v.delta * v.B @ v.D) ** 2)),
     ],
     QUESTIONS + "gradient-of-an-optimization-function-frobenius-norm-and-hadamard-product-3962624": [
-        (r"\tfrac 12(w:w)", "! expected )", None),
+        (r"\tfrac 12(w:w)", "! write out what stands for a function", None),
         (r"\rho p + Q^T\big(u\circ u\circ(Qp-r)\big)", "s: rho; v: p u r; m: Q",
          lambda v: v.rho * v.p + v.Q.T @ (v.u * v.u * (v.Q @ v.p - v.r))),
     ],
@@ -279,7 +279,7 @@ PUBLIC: dict[str, list[Row]] = {
         (r"v_t = \beta_2 v_{t-1} + (1 - \beta_2) g_t^2", "s: beta_2 v_t_minus_1 g_t",
          lambda v: v.beta_2 * v.v_t_minus_1 + (1 - v.beta_2) * v.g_t**2),
         (r"x_{t+1} = x_t - \text{stepsize} * \frac{\hat{m_t}}{\sqrt{\hat{v_t}} + \epsilon}",
-         "s: stepsize epsilon; v: x_t mt_hat vt_hat", None),
+         "s: stepsize epsilon; v: x_t m_hat_t v_hat_t", None),
     ],
     "https://mxnet.apache.org/versions/1.6/api/r/docs/api/mx.symbol.adam_update.html": [
         ("m = beta1*m0 + (1-beta1)*grad; w - learning_rate * m / (sqrt(v) + epsilon)",

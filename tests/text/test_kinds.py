@@ -272,7 +272,7 @@ def terms_of(text: str) -> list[str]:
 def test_readings_do_not_depend_on_the_order_of_terms():
     rng = np.random.default_rng(1)
     for text, expected in ROWS:
-        if expected.startswith("!") or any(mark in text for mark in "=;|‖[") or text.startswith(("min", "argmin")):
+        if expected.startswith("!") or any(mark in text for mark in "=;|‖[\\") or text.startswith(("min", "argmin")):
             continue
         terms = terms_of(text)
         for _ in range(2 if len(terms) > 1 else 0):
@@ -287,7 +287,7 @@ def test_lambda_is_one_name_in_both_spellings():
     assert [v.name for v in ed.variables(declared)] == ["lambda", "x"]
     for word, letter in (("lambda", "λ"), ("Sigma", "Σ"), ("mu", "μ"), ("theta_1", "θ_1"), ("beta1", "β1")):
         for text, expected in ROWS:
-            if word in text and not expected.startswith("!"):
+            if word in text and "\\" not in text and not expected.startswith("!"):
                 spelled = renamed(text, {word: letter})
                 assert list(kinds(ed.reading(spelled)).values()) == list(kinds(ed.reading(text)).values())
 

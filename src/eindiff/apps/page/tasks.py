@@ -53,6 +53,7 @@ def derived(ask: Mapping[str, Any]) -> dict[str, Any]:
     """The derivatives of an expression, written out."""
     result = derivatives(ask)
     conventions = [f"Layout {result.layout}."] if result.by else []
+    conventions += [f"{note[0].upper()}{note[1:]}." for note in result.reading.notes]
     conventions += [CONVENTIONS[result.question.symmetric]] if result.has_symmetric else []
     return {
         **_described(result, result.question.notation),

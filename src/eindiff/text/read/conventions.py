@@ -82,6 +82,8 @@ def hint(name: str) -> Hint:
         return Hint((3 if stem in _FACTORS or len(stem) > 1 else 10, 8, 0))
     if stem == "t" or "α" <= first <= "ω" or not "a" <= first <= "z":
         return Hint((0, 4, 12))
+    if plain[1:] in ("_i", "_j"):  # an entry
+        return Hint((0, 3, 12))
     if first < "h" or plain == "n":
         return Hint((0, 5 if first < "e" else 2, 12))
     return Hint((6 if first >= "u" else 4, 0, 12))

@@ -16,7 +16,7 @@ from eindiff.text.read.syntax import Node
 from eindiff.text.read.table import TABLE
 from eindiff.text.read.unify import Type, Unknown, resolve
 
-_REDUCTIONS = frozenset(("sum", "norm", "norm1", "norm2", "inner", "dot", "logsumexp", "prod", "sum_squares"))
+_REDUCTIONS = frozenset(("sum", "norm", "norm1", "norm2", "inner", "dot", "logsumexp", "prod", "sum_squares", "sumsq"))
 _LARGEST = 400  # nodes of a text that people have typed
 _SCALES_NUMBERS = ("n", "N")  # m*log(2) may be a mass times a number
 
@@ -47,26 +47,29 @@ def name_counts(inference: Inference, nodes: list[Node]) -> None:
 def _size(inference: Inference, name: str, products: list[Node]) -> Unknown | None:
     """The size that a name counts: the same in all products that it divides, or the only one of all."""
     found: set[Unknown] | None = None
+    scales = False
     for product in products:
         factors = list(_factors(product, False))
         mine = [under for factor, under in factors if any(leaf.value == name for leaf in _names(factor))]
         if not mine:
             continue
+        scales = True
         summed = _summed(inference, product)
         if summed is None or (summed and not all(mine)):
             return None
         if summed:
             found = summed if found is None else found & summed
     if found is None:
-        found = _only_size(inference) if name in _SCALES_NUMBERS else set()
+        found = _only_size(inference) if scales and name in _SCALES_NUMBERS else set()
     return found.pop() if len(found) == 1 else None
 
 
 def _only_size(inference: Inference) -> set[Unknown]:
-    """The sizes of a text with vectors, as far as they have no names."""
+    """The size of a text with vectors, if there is one only, and it has no name."""
     types = [use.type for use in inference.used.values()]
     has_vectors = any(type_.order == 1 for type_ in types)
-    return _unknown(*types) if has_vectors else set()
+    sizes = {resolve(axis) for type_ in types for axis in type_.axes}
+    return _unknown(*types) if has_vectors and len(sizes) == 1 else set()
 
 
 def _unknown(*types: Type) -> set[Unknown]:

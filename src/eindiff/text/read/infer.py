@@ -207,11 +207,20 @@ class Inference(Shapes):
         left, right = typed(part), typed(arg)
         if left.order == 0 or right.order == 0:
             self.fail_together(whole, [part, arg], "@ multiplies vectors and matrices; * scales")
-        if left.kind != "column" or right.kind == "row":
+        if left.kind == "column" and right.kind == "row":
+            self._refuse_outer(whole, part, arg)
+        if left.kind != "column":
             return self._times(node, whole, part, arg)
         lying = Node("name", part.start, part.end)
         lying.type = Type(left.axes, row=True)
         return Type(self._times(node, whole, lying, arg).axes)
+
+    def _refuse_outer(self, whole: Node, part: Node, arg: Node) -> None:
+        """v @ v.T is a number for NumPy's vectors, and a matrix for columns; x @ A @ x.T is a number for both."""
+        if part.kind == "name":
+            a, b = self.text(part), self._upright(arg)
+            self.fail_together(whole, [part, arg], f"write outer({a}, {b}), or {a} @ {b} for the inner product")
+        arg.type = Type(typed(arg).axes)
 
     def _upright(self, arg: Node) -> str:
         """A row's text without the transpose that made it one."""

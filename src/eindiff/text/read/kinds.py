@@ -260,7 +260,7 @@ class Kinds:
         if node.args[0].kind == "name" and may_be_number(str(node.args[0].value)) and {"*", "·"} & {*node.value}:
             result = result.mapped(lambda state: [((*state[:2], -1) if state[0] == COLUMN else state, 0)])
         for operator, arg, table in zip(node.value, node.args[1:], below[1:], strict=True):
-            step = (_Paper if operator.startswith("*_") else _Step)(operator, arg.kind)
+            step = (_Paper if operator.startswith("*_") else _Step)(operator, arg.kind, arg is node.args[-1])
             result = result.joined(self._factor(arg, table, operator), step).settled(self.total)
         return result.mapped(lambda state: [(state[0], max(state[2], 0) * (state[0] >= ROW and state[1]))])
 
@@ -396,8 +396,8 @@ def _listed(kinds: tuple[int, ...], kind: int, alike: bool) -> list[tuple[tuple[
 class _Step:
     """One more factor of a product."""
 
-    def __init__(self, operator: str, kind: str) -> None:
-        self.operator, self.kind = operator, kind
+    def __init__(self, operator: str, kind: str, is_last: bool) -> None:
+        self.operator, self.kind, self.is_last = operator, kind, is_last
 
     def __call__(self, a: tuple, b: tuple) -> list[tuple[tuple, int]]:
         (left, names, scaled), (right, more, other) = a, b
@@ -422,7 +422,8 @@ class _Step:
             return _EXPONENT * (self.kind == "name")
         if self.operator == "·" and left == right == COLUMN:
             return _DOT
-        is_turned = left in (ROW, MATRIX) and LITERAL < right < REDUCED  # x'*c, A*c
+        sure = LITERAL if self.is_last else WORD  # of a number: rho in A*rho*x
+        is_turned = left in (ROW, MATRIX) and sure < right < REDUCED  # x'*c, A*c
         is_alone = self.operator in ("*", "@", "·") and self.kind not in ("power", "call")
         return 2 * _FORCED * (is_turned and is_alone)
 
@@ -449,7 +450,7 @@ class _Paper(_Step):
 @lru_cache(maxsize=512)
 def _product(operator: str, left: int, right: int) -> int | None:
     """The kind of a product of two, as inference has it for any sizes."""
-    node = Node("product", 0, 0, [Node("name", 0, 0), Node("name", 0, 0)], [operator])
+    node = Node("product", 0, 0, [Node("group", 0, 0), Node("group", 0, 0)], [operator])
     for arg, kind in zip(node.args, (left, right), strict=True):
         arg.type = Type(tuple(Unknown() for _ in range(order_of(kind))), kind == ROW)
     try:

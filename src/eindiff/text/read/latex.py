@@ -30,10 +30,11 @@ from eindiff.text.read.notation import Token, refuse_quotient
 from eindiff.text.read.source import Source
 
 _GOAL = re.compile(r"(arg\s*)?(min|max)(imi[sz]e)?")
+_CONSTRAINED = re.compile(r"(?<=\{)(?:s\.?t\.?|subjectto|suchthat):?(?=\})")
 _SIGNS = ("+", "-", "−", "–", "—")
 _FRACTIONS = (r"\frac", r"\tfrac", r"\dfrac", r"\cfrac")
+_BEGIN_TERMS = frozenset((*_SIGNS, r"\sum", r"\frac", "∑", *NORM_OPENS))
 _OVER = (r"\sum", r"\prod", "∑", "∏")
-_BEGIN_TERMS = frozenset((*_SIGNS, "*", "/", r"\sum", r"\frac", "∑", *NORM_OPENS))
 
 
 def translated(source: Source, declared: Collection[str], functions: Container[str]) -> tuple[list[Token], set[str]]:
@@ -76,20 +77,24 @@ class _Reader(Scripts):
         text = self.peek()
         if text in REFUSED:
             self.fail(f"{text} cannot be read: {REFUSED[text]}")
+        if _CONSTRAINED.search(f"{{{self.word()}}}"):
+            self.fail("constraints cannot be read: type the objective alone")
         if text in ("=", r"\leq", r"\le", r"\geq", "<", ">"):
             self.fail(f"`{text}`: one side at a time; type the expression alone")
         self.fail(f"{text} cannot be read here; the language of this field has words for most things, see the help")
 
     def skip_head(self) -> None:
-        """`f(x) =`, or `L = f(x) =`: what stands before an = outside of all brackets, if it is a name or `f(x)`."""
-        depth = 0
+        """`f(x) =`, or `L = f(x) =`: what stands before an = outside of all brackets, if that is no sum."""
+        depth, words = 0, ""
         for at, token in enumerate(self.tokens):
             text, before = token.text, self.tokens[at - 1].text if at else ""
-            depth += (text in ("{", "(")) - (text in ("}", ")"))
-            if depth == 0 and text in _BEGIN_TERMS and before != "^":
+            words += text
+            depth += (text in ("{", "(", "[")) - (text in ("}", ")", "]"))
+            is_sum = depth == 0 and text in _BEGIN_TERMS and before != "^"
+            if is_sum or _CONSTRAINED.search(words) or len(self.tokens) <= at + 2:
                 return
             if at and depth == 0 and text in ("=", ":=", r"\coloneqq", r"\triangleq", r"\equiv"):
-                self.at = at + 1
+                self.at, words = at + 1, ""
 
     def skip_goal(self) -> None:
         r"""`\min_{w}`, `\arg\min_w`, `\underset{w}{\arg\min}` around a loss."""
@@ -108,7 +113,14 @@ class _Reader(Scripts):
                 return
             if self.peek() == "_":
                 self.next()
-                self.group()
+                self.refuse_index_goal(self.group())
+
+    def refuse_index_goal(self, below: list[Token]) -> None:
+        r"""`\max_i x_i` is no goal, but the largest entry."""
+        names = {token.text for token in below if len(token.text) == 1 and token.text.isalpha()}
+        for before, token in zip(self.tokens[self.at :], self.tokens[self.at + 1 :], strict=False):
+            if before.text == "_" and token.text in names:
+                self.fail("an extremum over an index cannot be read; write max(x) or min(x) of the whole x", below[0])
 
     def sum(self) -> list[Token]:
         result: list[Token] = []
@@ -142,6 +154,8 @@ class _Reader(Scripts):
 
     def starts_factor(self) -> bool:
         text = self.peek()
+        if _CONSTRAINED.search(f"{{{self.word()}}}"):
+            return False
         if text in NORM_OPENS.values() or text in BAR_OPENS.values():
             return text in self.openable
         known = text in LETTERS or text in FUNCTIONS or text in FONTS or text in ACCENTS or text in CLOSES
@@ -231,8 +245,10 @@ class _Reader(Scripts):
         if text in LETTERS:
             return LETTERS[text]
         if text in ACCENTS:
-            inner = self.sub_name(self.group())
-            return f"{inner}_{ACCENTS[text]}"
+            content = self.group()
+            mark = next((k for k, t in enumerate(content) if t.text == "_"), len(content))
+            self.tokens[self.at : self.at] = content[mark:]  # \hat{y_i} is \hat{y}_i
+            return f"{self.sub_name(content[:mark])}_{ACCENTS[text]}"
         if text in FONTS:
             content = self.group()
             plain = "".join(t.text for t in content)
@@ -254,13 +270,15 @@ class _Reader(Scripts):
             self.fail(f"`{name}` is no name", tokens[0] if tokens else None)
         return name
 
-    def bracketed(self, closing: str) -> list[Token]:
+    def bracketed(self, closing: str, is_call: bool = False) -> list[Token]:
         opening = self.next()
         saved, self.openable = self.openable, frozenset(NORM_OPENS) | frozenset(BAR_OPENS)
         result = [self.made("(", opening), *self.sum()]
-        while self.peek() == ",":
+        while is_call and self.peek() == ",":
             result += [self.made(",", self.next()), *self.sum()]
         self.openable = saved
+        if self.peek() in (",", ";", ":", "|", r"\mid"):
+            self.fail(f"`{self.peek()}` cannot be read: write out what stands for a function of several things")
         result.append(self.made(")", self.expect(closing)))
         return result
 
@@ -269,7 +287,9 @@ class _Reader(Scripts):
         saved, self.openable = self.openable, type(self).openable - {closing}
         result = [self.made("(", opening), *self.sum()]
         self.openable = saved
-        result.append(self.made(")", self.expect(closing)))
+        if self.peek() != closing:
+            self.fail(f"this {opening.text} is never closed; write densities like p(x|y) out", opening)
+        result.append(self.made(")", self.next()))
         return result
 
     def split_digits(self) -> None:
@@ -322,7 +342,7 @@ class _Reader(Scripts):
             else:
                 index = self.group()
         if self.opens_bracket(0):
-            argument = self.bracketed(CLOSES[self.peek()])
+            argument = self.bracketed(CLOSES[self.peek()], is_call=True)
             if name in ("max", "min") and any(t.text == "," for t in argument):
                 name = f"{name}imum"
         else:

@@ -85,7 +85,7 @@ class Scripts(Cursor, ABC):
         """What indices and exponents behind a factor mean, in any order."""
         index: list[Token] | None = None
         powers: list[list[Token]] = []
-        while self.peek() in ("^", "_", "'", "’", "′"):
+        while self.peek() in ("^", "_", "'", "’", "′", "ᵀ"):
             mark = self.next()
             if mark.text == "_":
                 index = self.group()
@@ -180,9 +180,9 @@ class Scripts(Cursor, ABC):
             return [*base, made("'", place)]
         if text in (r"-\top", "-T", r"-\intercal"):
             return [made("(", base[0]), *base, made("^(-1))'", place)]
-        if text in ("*", r"\ast", r"\star", r"\dagger", "+") and kind == "name":
-            if text == "+":
-                return [made("pinv(", base[0]), *base, made(")", place)]
+        if text in ("+", r"\dagger"):
+            return [made("pinv(", base[0]), *base, made(")", place)]
+        if text in ("*", r"\ast", r"\star") and kind == "name":
             return [made(f"{base[0].text}_star", base[0])]
         if power and power[0].text in (r"\odot", r"\circ"):
             return [*base, made(".^(", place), *self.inside(power[1:]), made(")", place)]

@@ -11,14 +11,14 @@ from collections.abc import Collection, Container, Iterator
 
 from eindiff.text.read.conventions import GREEK, SCALARS
 from eindiff.text.read.latex_words import ALWAYS, SILENT, SWITCHES, WORDS
-from eindiff.text.read.notation import Token
+from eindiff.text.read.notation import FRACTIONS, SUPERSCRIPTS, Token
 from eindiff.text.read.source import Source
 
 _COMMAND = re.compile(r"\\[a-zA-Z|{,;!]|^\s*\$")
 _JUXTAPOSED = re.compile(
     r"""\^[ ]*[T⊤][ ]*\(|\^[ ]*[T⊤](?:[ ]+(?=[^\W\d])|(?=[^\W\d]))[A-Z]{0,3}[a-z]{0,2}(?![^\W\d])
     |\^[ ]*\{[^{}]*\}[ ]*[^\W\d]|\^[ ]*\{[^{}]*\}[ ]*\(|(?<!\*)_\{|[∑∏]|\^[ ]*(?:[T⊤]|\{[^{}]*\})_
-    |(?<=[\w)\]}])['’′][ ]*(?:[^\W\d]|\((?!\w\)))""",
+    |(?<=[\w)\]}])['’′ᵀ][ ]*(?:[^\W\d]|\((?!\w\)))""",
     re.VERBOSE,
 )
 _OTHERS = re.compile(r'[;"@#]|\.\^|\*\*|\.T\b|\b(?:np|jnp|torch|numpy)\.|\n.*=|=.*\n', re.DOTALL)
@@ -54,10 +54,20 @@ def pieces(source: Source, declared: Collection[str], functions: Container[str])
             found += _words(piece, match.start(), text, after_mark, has_commands, (declared, functions))
         elif not piece.isspace() and piece not in SILENT and not (piece[0] == "%" and has_commands):
             found.append(Token("", piece, match.start(), match.end()))
+    found = [part for token in found for part in _spelled_out(token)]
     for at in range(len(found) - 1):  # {\rm tr} is \rm{tr}
         if found[at].text == "{" and found[at + 1].text in SWITCHES:
             found[at].text, found[at + 1].text = found[at + 1].text, "{"
     return found
+
+
+def _spelled_out(token: Token) -> list[Token]:
+    """Signs that stand for more: x² is x^2, ½ is (1/2)."""
+    if token.text in FRACTIONS:
+        return [Token("", part, token.start, token.end) for part in f"({FRACTIONS[token.text]})"]
+    if token.text in "⁰¹²³⁴⁵⁶⁷⁸⁹" and token.text:
+        return [Token("", part, token.start, token.end) for part in ("^", token.text.translate(SUPERSCRIPTS))]
+    return [token]
 
 
 def _words(

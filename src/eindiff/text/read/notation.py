@@ -14,7 +14,8 @@ from eindiff.text.read.conventions import is_count
 from eindiff.text.read.source import Source
 
 NUMPY_TIMES, NUMPY_OVER = "\ue001", "\ue002"  # * and / of NumPy, which work entry by entry
-_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
+FRACTIONS = {"½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4"}
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _LIBRARIES = r"(?:np|numpy|jnp|jax|torch|tf|math|scipy|sp|nn|functional|special|linalg|anp|cp|F(?=\.[a-z]))"
 _TOKEN = re.compile(
@@ -23,6 +24,7 @@ _TOKEN = re.compile(
     |(?P<library>{_LIBRARIES}\.(?=[a-zA-Z]))
     |(?P<transpose>\.T(?!\w)|\^\s*(?:T(?!\w)|⊤|\{{\s*(?:T|⊤)\s*\}})|⊤)
     |(?P<method>\.[a-z]\w*(?=\s*\())
+    |(?P<fraction>[½⅓⅔¼¾])
     |(?P<paper>\*_\s*[({{][^(){{}}\n]*[)}}])
     |(?P<superscript>[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)
     |(?P<name>[^\W\dᵀ⁰¹²³⁴⁵⁶⁷⁸⁹][^\Wᵀ⁰¹²³⁴⁵⁶⁷⁸⁹]*)
@@ -32,7 +34,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _FOREIGN = re.compile(
-    rf"""\|\||‖|∥|\||\*\*|@|[⁰¹²³⁴⁵⁶⁷⁸⁹⊤{{}}]|\^\s*T(?!\w)|\.T(?!\w)|\.[a-z]\w*\s*\(|(?<![\w.])[0-9.]+\s*[^\W\d]|(?<![\w.])[0-9.]+\s*\(|\)\s*[(\w]
+    rf"""\|\||‖|∥|\||\*\*|@|[⁰¹²³⁴⁵⁶⁷⁸⁹⊤{{}}½⅓⅔¼¾]|\^\s*T(?!\w)|\.T(?!\w)|\.[a-z]\w*\s*\(|(?<![\w.])[0-9.]+\s*[^\W\d]|(?<![\w.])[0-9.]+\s*\(|\)\s*[(\w]
     |(?<!\w){_LIBRARIES}\.[a-zA-Z]|(?<!\w)(?:max|min)\s*\(|(?<![<>=])=(?!=)|^\s*(?:arg\s*)?(?:min|max)""",
     re.VERBOSE,
 )
@@ -191,7 +193,9 @@ def _translated(tokens: list[Token], declared: Collection[str]) -> list[Token]:
         if token.kind == "transpose" and not (is_name and token.text.lstrip("^ ") == "T"):
             token.text = "'"
         elif token.kind == "superscript":
-            token.text = f"^({token.text.translate(_SUPERSCRIPTS)})"
+            token.text = f"^({token.text.translate(SUPERSCRIPTS)})"
+        elif token.kind == "fraction":
+            token.kind, token.text = "number", f"({FRACTIONS[token.text]})"
         elif token.text == "**":
             token.text = ".^"
         elif token.text in "{}" and token.kind == "operator":

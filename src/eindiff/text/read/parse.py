@@ -40,7 +40,7 @@ from eindiff.text.read.shapes import Names, Range, typed
 from eindiff.text.read.source import ParseError, Source
 from eindiff.text.read.syntax import Node, postorder, read
 from eindiff.text.read.table import TABLE, mark_literals
-from eindiff.text.read.unify import Unknown, known
+from eindiff.text.read.unify import Unknown, known, resolve
 
 Statements = list[tuple[Any, list[Node]]]  # the token of the name that is bound, or None; nodes, children first
 _IDENTITY = re.compile(r"I(_\w+)?")
@@ -100,7 +100,18 @@ def reading(text: str, declarations: str | Mapping[str, Any] | None = None) -> R
         building.visit(node)
     expr, used = built(nodes[-1]), building.variables.values()
     whole = derived(expr, *used) if len(variables(*used)) > len(variables(expr)) else expr
-    return Reading(text, whole, _names(inference, building, nodes))
+    return Reading(text, whole, _names(inference, building, nodes), _notes(nodes))
+
+
+def _notes(nodes: list[Node]) -> tuple[str, ...]:
+    """What may surprise: functions of entries that are functions of matrices as well."""
+    matrices = [
+        node.value for node in nodes
+        if node.kind == "call" and node.value in ("exp", "log", "sqrt") and typed(node.args[0]).kind == "matrix"
+        and len({resolve(axis) for axis in typed(node.args[0]).axes}) == 1
+    ]  # fmt: skip
+    words = "{0} of a matrix is taken entry by entry; {0}m is that of the matrix"
+    return tuple(words.format(name) for name in dict.fromkeys(matrices))
 
 
 def written(text: str, names: Names) -> Source:
