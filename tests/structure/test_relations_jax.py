@@ -38,7 +38,59 @@ def smoother(S):
     return jnp.sum(jax.vmap(step)(S[:-1], S[1:])) + jnp.sum(S**2)
 
 
+HERE = jnp.arange(40)
+
+
+def smoothed(x):
+    for _ in range(2):
+        x = x.at[1:-1].set((x[:-2] + x[2:]) / 2)
+    return jnp.sum(x**4)
+
+
+def padded(x):
+    p = jnp.pad(x, 1, mode="edge")
+    return jnp.sum((p[2:] - 2 * p[1:-1] + p[:-2]) ** 4)
+
+
+def stencil(X):
+    P = jnp.pad(X, 1)
+    return jnp.sum((P[2:, 1:-1] + P[:-2, 1:-1] + P[1:-1, 2:] + P[1:-1, :-2] - 4 * X) ** 4)
+
+
+def pairs(x):
+    y = jnp.tanh(x.reshape(-1, 2) @ STEP).reshape(-1)
+    return jnp.sum((y[1:] - y[:-1]) ** 2)
+
+
+def convolved_twice(x):
+    y = jnp.tanh(jnp.convolve(x, KERNEL[0], mode="same"))
+    return jnp.sum(jnp.convolve(y, KERNEL[0], mode="same") ** 4)
+
+
 CASES = {
+    "first and differences": (
+        lambda x: jnp.sum(jnp.concatenate([x[:1], jnp.diff(x)]) ** 4), [(40,)], "tridiagonal",
+    ),
+    "ends repeated": (lambda x: jnp.sum(jnp.diff(x, prepend=x[0], append=x[-1]) ** 4), [(40,)], "tridiagonal"),
+    "rolled and chosen": (
+        lambda x: jnp.sum(jnp.where(HERE > 0, x - jnp.roll(x, 1), x) ** 4), [(40,)], "tridiagonal",
+    ),
+    "rolled and masked": (
+        lambda x: jnp.sum(((jnp.roll(x, 1) - 2 * x + jnp.roll(x, -1)) * ((HERE > 0) & (HERE < 39))) ** 4), [(40,)],
+        "band of half-width 2",
+    ),
+    "set": (
+        lambda x: jnp.sum(jnp.zeros(40).at[1:].set(jnp.diff(x)).at[0].set(x[0]) ** 4), [(40,)], "tridiagonal",
+    ),
+    "by a matrix": (
+        lambda x: jnp.sum((np.diff(np.eye(40), 2, axis=0) @ x) ** 4), [(40,)], "band of half-width 2",
+    ),
+    "padded": (padded, [(40,)], "band of half-width 2"),
+    "padded image": (stencil, [(20, 8)], "13-point stencil on 20×8"),
+    "smoothed": (smoothed, [(80,)], "band of half-width 4"),
+    "pairs": (pairs, [(80,)], "band of half-width 3"),
+    "mirrored": (lambda x: jnp.sum(jnp.diff(jnp.concatenate([x, x[::-1]])) ** 4), [(40,)], "tridiagonal"),
+    "convolved twice": (convolved_twice, [(240,)], None),
     "chain": (lambda x: jnp.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2), [(40,)], "tridiagonal"),
     "spline": (lambda x: jnp.sum(x**2) + jnp.sum(jnp.diff(x, 2) ** 2), [(40,)], "band of half-width 2"),
     "trend": (lambda x: jnp.sum(x**2) + jnp.sum(jnp.sqrt(jnp.diff(x, 2) ** 2 + 1)), [(40,)], "band of half-width 2"),
@@ -89,7 +141,9 @@ def test_structures_of_jax_functions(name):
         [[np.asarray(blocks[i][j]).reshape(arguments[i].size, arguments[j].size) for j in which] for i in which]
     )
     np.testing.assert_allclose(operator.as_matrix(), matrix, rtol=1e-9, atol=1e-9 * np.abs(matrix).max())
-    np.testing.assert_allclose(operator.to_csc().toarray(), matrix, rtol=1e-9, atol=1e-9 * np.abs(matrix).max())
+    sparse = operator.to_csc()
+    np.testing.assert_allclose(sparse.toarray(), matrix, rtol=1e-9, atol=1e-9 * np.abs(matrix).max())
+    assert sparse.nnz <= 1.1 * np.count_nonzero(np.abs(matrix) > 1e-12 * np.abs(matrix).max()) + 8
     damping = 1 + max(0.0, -np.linalg.eigvalsh(matrix).min())
     b = RANDOM.normal(size=len(matrix))
     expected = np.linalg.solve(matrix + damping * np.eye(len(matrix)), b)

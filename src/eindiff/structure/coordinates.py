@@ -7,6 +7,7 @@ values `v_e`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -17,11 +18,10 @@ from eindiff.core import sizes as sz
 from eindiff.core.coefficients import Number, times
 from eindiff.core.labels import Labels, UnionFind
 from eindiff.core.networks import Factor, fresh_in, new_label, opened
-from eindiff.core.nodes import Add, Einsum, Expr, is_index_map
+from eindiff.core.nodes import Add, Einsum, is_index_map
 from eindiff.core.sizes import Size
 from eindiff.structure.joins import Relations
-
-Related = dict[Expr, frozenset[int]]  # the axes of nodes that are related
+from eindiff.structure.related import Related
 
 MOST_TERMS = 256  # that a derivative is multiplied out to
 SHORT, SHORTER = 16, 8  # axes of no more entries, and so many times fewer than others, are parts of blocks
@@ -48,33 +48,12 @@ class Network:
         return tuple(dict.fromkeys(x for label in self.output for x in sources.get(label, (label,))))
 
 
-def related_axes(node: Expr, known: Related | None = None) -> frozenset[int]:
-    """The axes of a node that index maps relate, or deltas connect, in some of its terms."""
-    known = {} if known is None else known
-    if node in known:
-        return known[node]
-    found: set[int] = set()
-    if is_index_map(node):
-        found = set(range(node.ndim))
-    elif isinstance(node, Add):
-        found = {axis for term in node.terms for axis in related_axes(term, known)}
-    elif isinstance(node, Einsum):
-        reached = {
-            labels[axis]
-            for operand, labels in zip(node.operands, node.labels, strict=True)
-            for axis in related_axes(operand, known)
-        }
-        found = {k for k, label in enumerate(node.output) if label in reached or node.output.count(label) > 1}
-    known[node] = frozenset(found)
-    return known[node]
-
-
 def multiplied_out(
     network: Network, lengths: Mapping[str, int], known: Related, most: int
 ) -> list[Network] | None:
-    """A network as several in which no sum and no contraction has long axes of the output that index maps reach.
+    """A network as several with places, in which no sum and no contraction hides how long axes are related.
 
-    None if these are too many.
+    None if these are too many. Those that are zero are left out.
     """
     done: list[Network] = []
     pending = [network]
@@ -83,12 +62,61 @@ def multiplied_out(
             return None
         one = pending.pop()
         axes = _long(one, lengths)
-        place = next((k for k, factor in enumerate(one.factors) if _is_hidden(factor, axes, known)), None)
+        place = _on_the_way(one, axes, known)
         if place is None:
-            done.append(one)
-        else:
-            pending += _opened(one, place)
+            found = placed(one, lengths)
+            if found is None:
+                continue
+            if _is_short(found, lengths):
+                axes = _alone(one, axes, known)
+            place = next((k for k, factor in enumerate(one.factors) if _is_hidden(factor, axes, known)), None)
+            if place is None:
+                done.append(found)
+                continue
+        pending += _opened(one, place, known)
     return done
+
+
+def _on_the_way(network: Network, axes: Collection[int], known: Related) -> int | None:
+    """A factor that hides how an axis is related to another one, or a product with a map that reaches an axis."""
+    sets = known.connected(network.factors)
+    ends = Counter(sets.find(x) for x in dict.fromkeys(network.output))
+    long = {sets.find(x) for x in axes}
+    for place, (node, labels) in enumerate(network.factors):
+        if is_index_map(node):
+            continue
+        places = known.by_places(node)
+        if places is not None and not isinstance(places, Add) and any(sets.find(x) in long for x in labels):
+            return place
+        is_part = not isinstance(node, Add) or places is not None or known.is_scattered(node)
+        if is_part and _is_hidden((node, labels), axes, known):
+            return place
+        for a, b in known.pairs(node):
+            root = sets.find(labels[a])
+            if labels[a] != labels[b] and root in long and ends[root] > 1:
+                return place
+    return None
+
+
+def _alone(network: Network, axes: Collection[int], known: Related) -> set[int]:
+    """The axes that no map reaches, and that nothing relates to another one."""
+    sets = known.connected(network.factors)
+    ends = Counter(sets.find(x) for x in network.output)
+    reached = {labels[0] for node, labels in network.factors if is_index_map(node)}
+    return {x for x in axes if ends[sets.find(x)] == 1 and x not in reached}
+
+
+def _is_short(network: Network, lengths: Mapping[str, int]) -> bool:
+    """Whether a network has about as many values as there are rows or columns."""
+    values = prod(sz.evaluate(network.sizes[x], lengths) for x in network.inner)
+    return values <= CLOSE * _longer_side(network, lengths)
+
+
+def _longer_side(network: Network, lengths: Mapping[str, int]) -> int:
+    """The number of rows or columns."""
+    half = len(network.output) // 2
+    sides = network.output[:half], network.output[half:]
+    return max(prod(sz.evaluate(network.sizes[x], lengths) for x in part) for part in sides)
 
 
 def _long(network: Network, lengths: Mapping[str, int]) -> set[int]:
@@ -100,15 +128,16 @@ def _long(network: Network, lengths: Mapping[str, int]) -> set[int]:
 
 def _is_hidden(factor: Factor, output: Collection[int], known: Related) -> bool:
     node, labels = factor
-    if is_index_map(node) or not isinstance(node, Add | Einsum):
-        return False
-    return any(labels[axis] in output for axis in related_axes(node, known))
+    return not is_index_map(node) and any(labels[axis] in output for axis in known.axes(node))
 
 
-def _opened(network: Network, place: int) -> Iterator[Network]:
-    """A network with one of its factors opened: a sum as several networks."""
+def _opened(network: Network, place: int, known: Related) -> Iterator[Network]:
+    """A network with one of its factors opened: a sum as several networks, a constant as its entries at places."""
     node, labels = network.factors[place]
     others = network.factors[:place] + network.factors[place + 1 :]
+    if (places := known.by_places(node)) is not None:
+        yield replace(network, factors=(*others, (places, labels)))
+        return
     if isinstance(node, Add):
         for term in node.terms:
             yield Network(network.coefficient, (*others, (term, labels)), network.output, network.sizes)
@@ -128,18 +157,24 @@ def _opened(network: Network, place: int) -> Iterator[Network]:
 # Which axes get coordinates
 
 
-def placed(network: Network, lengths: Mapping[str, int]) -> Network:
-    """A network in which those index maps to axes are places that make the values smaller.
+def placed(network: Network, lengths: Mapping[str, int]) -> Network | None:
+    """A network in which those index maps to axes are places that make the values smaller; None if it is zero.
 
     Maps that meet are composed or listed first, if that helps.
     """
     found = Relations(network.factors, network.output, network.sizes, lengths)
-    best = _placed(network, lengths)
+    if not found.simplify():
+        return None
+    best = _placed(_with(network, found), lengths)
     if found.resolve():
-        other = _placed(replace(network, factors=tuple(found.factors), sizes=found.sizes), lengths)
+        other = _placed(_with(network, found), lengths)
         sizes = [prod(sz.evaluate(x.sizes[label], lengths) for label in x.inner) for x in (best, other)]
         best = other if CLOSE * sizes[1] < sizes[0] else best
     return best
+
+
+def _with(network: Network, found: Relations) -> Network:
+    return replace(network, factors=tuple(found.factors), output=found.output, sizes=dict(found.sizes))
 
 
 def _placed(network: Network, lengths: Mapping[str, int]) -> Network:
@@ -157,12 +192,7 @@ def _placed(network: Network, lengths: Mapping[str, int]) -> Network:
         return float(prod(sz.evaluate(network.sizes[x], lengths) for x in inner))
 
     choices = [chosen for count in range(len(maps) + 1) for chosen in combinations(maps, count)]
-    half = len(network.output) // 2
-    rows, columns = (
-        prod(sz.evaluate(network.sizes[x], lengths) for x in part)
-        for part in (network.output[:half], network.output[half:])
-    )
-    if size(()) <= max(rows, columns):  # a diagonal, say
+    if size(()) <= _longer_side(network, lengths):  # a diagonal, say
         return network
     enough = CLOSE * min(map(size, choices))
     for label in next(chosen for chosen in choices if size(chosen) <= enough):

@@ -7,7 +7,10 @@ listed once, and k and i are functions of the place in that list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations, permutations
 from math import prod
 
 import numpy as np
@@ -15,7 +18,7 @@ import numpy as np
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.index_relations import Given, IndexMap, Table
-from eindiff.core.labels import Labels
+from eindiff.core.labels import Labels, UnionFind
 from eindiff.core.networks import Factor, new_label
 from eindiff.core.nodes import Constant, Expr
 from eindiff.structure.places import Place, meeting
@@ -24,9 +27,16 @@ MOST_LISTED = 2**20  # pairs of indices that meet
 MOST_STEPS = 32
 
 
-def relation(node: Expr) -> IndexMap | None:
-    """The index map that a node is."""
-    return node.value if isinstance(node, Constant) and isinstance(node.value, IndexMap) else None
+def relation(node: Expr, lengths: Mapping[str, int] | None = None) -> IndexMap | None:
+    """The index map that a node is, maybe for some sizes."""
+    if not isinstance(node, Constant) or not isinstance(node.value, IndexMap):
+        return None
+    found = node.value
+    if lengths is None or found.is_known:
+        return found
+    size, offset = (sz.evaluate(x, lengths) for x in (found.size, found.offset))
+    inputs, strides = (tuple([sz.evaluate(x, lengths) for x in sizes]) for sizes in (found.inputs, found.strides))
+    return IndexMap(size, inputs, offset, strides, found.indices)
 
 
 def given(node: Expr) -> Expr | None:
@@ -54,11 +64,18 @@ class Relations:
         self.output = output
         self.sizes = dict(sizes)
         self._lengths = lengths
+        self._is_empty = False
+
+    def simplify(self) -> bool:
+        """Unite, solve and compose maps with one target until no more is found; False if some never meet."""
+        while not self._is_empty and self._meet():
+            pass
+        return not self._is_empty
 
     def resolve(self) -> bool:
         """Compose and list until no more is found; whether anything was."""
         steps = 0
-        while steps < MOST_STEPS and (self._compose() or self._list()):
+        while steps < MOST_STEPS and not self._is_empty and (self._meet() or self._compose() or self._list()):
             steps += 1
         return steps > 0
 
@@ -67,6 +84,82 @@ class Relations:
 
     def _length(self, label: int) -> int:
         return sz.evaluate(self.sizes[label], self._lengths)
+
+    # Maps with one target
+
+    def _meet(self) -> bool:
+        """Two maps with one target: the same one twice, two that never meet, or two that say where inputs are."""
+        for place, labels in self._maps():
+            found = relation(self.factors[place][0], self._lengths)
+            if found is not None and found.is_identity():
+                del self.factors[place]
+                self._unite([labels[:2]])
+                return True
+        for (first, labels), (second, own) in combinations(self._maps(), 2):
+            if labels[0] == own[0] and self._met(first, second):
+                return True
+        return False
+
+    def _met(self, first: int, second: int) -> bool:
+        (one, labels), (two, own) = self.factors[first], self.factors[second]
+        here, there = (relation(x, self._lengths) for x in (one, two))
+        assert here is not None and there is not None
+        if here == there and (labels == own or here.injective):
+            del self.factors[second]
+            self._unite(zip(labels[1:], own[1:], strict=True))
+            return True
+        if here.disjoint(there):
+            self._is_empty = True
+            return True
+        if not here.inputs or not there.inputs:
+            return self._met_once(first, there, own) if not here.inputs else self._met_once(second, here, labels)
+        if (line := here.line(there)) is None:
+            return False
+        along = new_label(self.sizes, line.length)
+        inputs = [(x[1], y) for x, y in ((labels, line.ours), (own, line.theirs))]
+        self.factors[second : second + 1] = [self._affine(x, along, *y) for x, y in inputs]
+        composed = here.compose(0, IndexMap(here.inputs[0], (line.length,), line.ours[0], (line.ours[1],)))
+        assert composed is not None
+        self.factors[first] = construct.constant(replace(composed, size=self.sizes[labels[0]])), (labels[0], along)
+        self._without_idle()
+        return True
+
+    def _met_once(self, constant: int, other: IndexMap, labels: Labels) -> bool:
+        """A map that is one index, and another one: which of its inputs lead there, if it is known."""
+        if not other.is_known or not other.injective:
+            return False
+        at = relation(self.factors[constant][0], self._lengths)
+        assert at is not None
+        [number] = other.inputs_of(np.array([at.offset]))
+        found = np.unravel_index(number, tuple(map(int, other.inputs)))
+        place = next(k for k, x in self._maps() if x == labels and relation(self.factors[k][0], self._lengths) == other)
+        indices = zip(labels[1:], found, strict=True)
+        constants = [(construct.constant(IndexMap(self.sizes[x], (), int(k))), (x,)) for x, k in indices]
+        self.factors[place : place + 1] = constants
+        self._without_idle()
+        return True
+
+    def _affine(self, label: int, along: int, first: int, step: int) -> Factor:
+        return construct.constant(IndexMap(self.sizes[label], (self.sizes[along],), first, (step,))), (label, along)
+
+    def _unite(self, pairs: Iterable[Sequence[int]]) -> None:
+        """Labels that are equal become one, everywhere."""
+        sets = UnionFind()
+        for a, b in pairs:
+            sets.unite(a, b)
+        self.factors = [(node, tuple([sets.find(x) for x in own])) for node, own in self.factors]
+        self.output = tuple([sets.find(x) for x in self.output])
+
+    def _without_idle(self) -> None:
+        """Maps to labels that nothing else has are ones; what is then summed over nothing but ones, a number."""
+        while True:
+            uses = Counter(x for _, labels in self.factors for x in set(labels)) + Counter(self.output)
+            idle = next((k for k, labels in self._maps() if uses[labels[0]] == 1), None)
+            if idle is None:
+                return
+            _, labels = self.factors.pop(idle)
+            alone = [x for x in dict.fromkeys(labels[1:]) if uses[x] == 1]
+            self.factors += [(construct.size_number(self.sizes[x]), ()) for x in alone]
 
     # Composition
 
@@ -103,21 +196,30 @@ class Relations:
     # Lists of what meets
 
     def _list(self) -> bool:
-        """Two maps to a label that is summed, if both lead to axes, or an axis is only known as an index of one."""
+        """Two maps to a label that is summed, if both are on the way from one axis to another, or an axis is only
+        known as an index of one."""
         leading = set(self.output)
         for _ in self.factors:
             leading |= {x for _, labels in self._maps() if labels[0] in leading for x in labels[1:]}
         reached = {labels[0] for _, labels in self._maps()}
-        for first, labels in self._maps():
-            if labels[0] in leading:
+        for (first, labels), (second, own) in permutations(self._maps(), 2):
+            if labels[0] != own[0] or labels[0] in leading:
                 continue
-            hidden = any(x in self.output and x not in reached for x in labels[1:])
-            for second, own in self._maps():
-                if second == first or own[0] != labels[0]:
-                    continue
-                if hidden or (set(labels[1:]) & leading and set(own[1:]) & leading):
-                    return self._listed(first, second)
+            is_hidden = any(x in self.output and x not in reached for x in labels[1:])
+            is_near = not leading.isdisjoint(labels[1:]) and self._lead_to_axes(own)
+            if (is_hidden or is_near) and self._listed(first, second):
+                return True
         return False
+
+    def _lead_to_axes(self, wanted: Labels) -> bool:
+        """Whether the inputs of a map are related to an axis in another way than by its target."""
+        sets = UnionFind()
+        for _, labels in self._maps():
+            first, *rest = [x for x in labels if x != wanted[0]] or [wanted[0]]
+            for x in rest:
+                sets.unite(first, x)
+        axes = {sets.find(x) for x in self.output}
+        return any(sets.find(x) in axes for x in wanted[1:])
 
     def _listed(self, first: int, second: int) -> bool:
         (one, labels), (two, own) = self.factors[first], self.factors[second]
@@ -138,6 +240,6 @@ class Relations:
             met[labels[0]] = places[0].index(met)
             wanted[labels[0]] = None
         for label in wanted:
-            table = IndexMap(self.sizes[label], (count,), indices=Table(met[label]))
+            table = IndexMap(self.sizes[label], (count,), indices=Table(met[label])).simplest()
             self.factors.append((construct.constant(table), (label, new)))
         return True

@@ -20,7 +20,8 @@ from eindiff.core.sizes import Size
 from eindiff.planning import factoring, tuning
 from eindiff.planning.contraction_order import contraction_path, path_flops
 from eindiff.planning.factoring import is_outer
-from eindiff.structure.coordinates import MOST_TERMS, Network, Related, multiplied_out, placed, related_axes
+from eindiff.structure.coordinates import MOST_TERMS, Network, multiplied_out
+from eindiff.structure.related import Related
 
 FORMED = 1024  # entries, of which a whole is formed only if it has fewer than its parts
 WHOLE = 2  # times the size of its factors that the values of a pattern may have, to be one array
@@ -86,10 +87,10 @@ def _whole(expr: Expr) -> Pattern:
 
 def _with_places(terms: Sequence[Expr], sizes: Mapping[str, int]) -> tuple[list[Pattern], list[Expr]]:
     """The parts of terms whose axes are reached through index maps, and the others; all if these are too many."""
-    known: Related = {}
+    known = Related(sizes)
     parts: dict[Expr, list[Network]] = {}
     for term in terms:
-        if related_axes(term, known):
+        if known.axes(term):
             axes = tuple(range(term.ndim))
             network = Network(1, ((term, axes),), axes, dict(enumerate(term.shape)))
             found = multiplied_out(network, sizes, known, MOST_TERMS - sum(map(len, parts.values())))
@@ -99,9 +100,10 @@ def _with_places(terms: Sequence[Expr], sizes: Mapping[str, int]) -> tuple[list[
     patterns: list[Pattern] = []
     rest: list[Expr] = []
     for term in terms:
-        networks = [placed(one, sizes) for one in parts.get(term, ())]
+        networks = parts.get(term, [])
         with_places = [one for one in networks if one.places]
-        if not with_places:
+        axes = tuple(range(term.ndim))
+        if term not in parts or (networks and all(not x.places and x.output == axes for x in networks)):
             rest.append(term)
             continue
         patterns += [Pattern(x.coefficient, x.factors, x.output, x.sizes, x.places) for x in with_places]

@@ -131,7 +131,7 @@ def _diagonals(grid: Grid, where: tuple[int, int], term: Term) -> list[Diagonal]
     for at in product(*(range(term.sizes[x]) for x in moving)):
         chosen = dict(zip(moving, at, strict=True))
         i, j = (a + sum(k * b.get(x, 0) for x, k in chosen.items()) for a, b in ((row, rows), (column, columns)))
-        place = Place(-1, rest, j, tuple([columns[x] for x in rest]))
+        place = Place(-1, rest, j, tuple([columns.get(x, 0) for x in rest]))
         found.append((j - i, place, tuple([chosen.get(x, slice(None)) for x in labels])))
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from eindiff.core import construct
 from eindiff.core.coefficients import Number, is_whole, number, to_power
 from eindiff.core.construct import is_number, parts, scale
-from eindiff.core.nodes import Einsum, Expr
+from eindiff.core.nodes import Einsum, Expr, is_index_map
 from eindiff.core.rewrite import rule
 from eindiff.functions.elementwise import abs as absolute
 from eindiff.functions.elementwise import relu, sign, step
@@ -41,6 +41,12 @@ def power_of_power(exponent: Number, x: Expr) -> Expr | None:
 def even_power_of_absolute_value(exponent: Number, x: Expr) -> Expr | None:
     """abs(x)^p = x^p for an even p. One node less."""
     return power(x.args[0], exponent) if is_map(x, "abs") and exponent % 2 == 0 else None
+
+
+@rule("pow")
+def power_of_index_map(exponent: Number, x: Expr) -> Expr | None:
+    """A power of zeros and ones. The power goes away."""
+    return x if is_index_map(x) and exponent > 0 else None
 
 
 @rule("pow")

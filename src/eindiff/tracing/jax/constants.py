@@ -13,6 +13,7 @@ import numpy as np
 from eindiff.core import construct
 from eindiff.core.index_relations import Lower
 from eindiff.core.nodes import Expr
+from eindiff.functions.sparse_constants import by_places
 from eindiff.tracing.closures import MOST_WRITTEN
 from eindiff.tracing.jax.numbers import BY_NUMPY, NoNumbersError
 
@@ -75,7 +76,10 @@ def _core(array: np.ndarray, hidden: Callable[[np.ndarray], Expr]) -> Expr:
         return construct.filled(array.item(), ())
     if array.ndim == 2 and array.shape[0] == array.shape[1] and (structure := _structured(array)) is not None:
         return structure
-    return construct.constant(array) if array.size <= MOST_WRITTEN else hidden(array)
+    if array.size <= MOST_WRITTEN:
+        return construct.constant(array)
+    places = by_places(array, lambda values: _core(values, hidden))
+    return hidden(array) if places is None else places
 
 
 def _structured(array: np.ndarray) -> Expr | None:
