@@ -48,9 +48,10 @@ class NestedSums:
     def total(self, terms: Sequence[Expr]) -> Expr:
         """The sum of terms; in a large expression a long one is kept apart."""
         total = construct.add(terms)
-        inside = construct.parts(total)[1] if self.is_large else []
-        is_long = len(inside) == 1 and isinstance(node := inside[0][0], Add) and len(node.terms) > LONGEST
-        return construct.sealed(total) if is_long and construct.is_dense(node) else total
+        for node, _ in construct.parts(total)[1] if self.is_large else ():
+            if isinstance(node, Add) and len(node.terms) > LONGEST and construct.is_dense(node):
+                return construct.sealed(total)  # if it is a multiple of that sum
+        return total
 
 
 def _moved_forward(part: Part, dot: Expr) -> Expr:

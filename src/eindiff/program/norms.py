@@ -150,7 +150,8 @@ def _factors_of(x: Expr, counted: Counted, levels: int = LEVELS) -> Counter[Expr
         total = Counter([x])
         if isinstance(x, Add) and levels:
             inside = [_factors_of(term, counted, levels - 1) for term in x.terms]
-            total.update(max(inside, key=Counter[Expr].total))
+            longest: Counter[Expr] = max(inside, key=Counter[Expr].total)
+            total.update(longest)
         elif isinstance(x, Einsum) and levels:
             for operand in x.operands:
                 total += _factors_of(operand, counted, levels - 1)
