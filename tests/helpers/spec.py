@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eindiff.core.construct import FLAT_LIMIT, transpose
+from eindiff.core.einsums import is_sealed
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, topological
 from eindiff.core.sizes import Size
 
@@ -73,8 +74,8 @@ def _check_einsum(node: Einsum) -> None:
 
 
 def _connected(node: Einsum) -> bool:
-    if not node.contracted:  # a long product that is computed in parts
-        return len(node.operands) > FLAT_LIMIT
+    if not node.contracted:  # a long product that is computed in parts, or a sum that is kept apart
+        return len(node.operands) > FLAT_LIMIT or is_sealed(node)
     reached, pending = {0}, [0]
     while pending:
         mine = set(node.labels[pending.pop()]) & set(node.contracted)

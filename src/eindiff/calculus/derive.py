@@ -13,7 +13,7 @@ from eindiff.core.derivation import derived
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.index_relations import Lower
 from eindiff.core.leaves import TRIANGLES
-from eindiff.core.nesting import flatten, merge, nest_by_tensor_order, nest_sums, share
+from eindiff.core.nesting import flatten, merge, nest_by_tensor_order, share
 from eindiff.core.nodes import Expr, Variable, expression, plain, topological
 from eindiff.core.stages import stage
 
@@ -45,7 +45,7 @@ def _blocks(ys: Sequence[Expr], xs: Sequence[Variable], mode: str, symmetric: st
     if not xs:
         raise EindiffError("no variable to differentiate by is given", "options")
     with stage("derive"):
-        found = finished([prime for y in nest_sums(share(ys)) for prime in _swept(y, xs, mode, symmetric)], mode)
+        found = finished([prime for y in share(ys) for prime in _swept(y, xs, mode, symmetric)], mode)
     found = [derived(result, ys[k // len(xs)], by=xs[k % len(xs)]) for k, result in enumerate(found)]
     return [found[start : start + len(xs)] for start in range(0, len(found), len(xs))]
 

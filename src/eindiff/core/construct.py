@@ -40,7 +40,7 @@ from eindiff.core.sums import add, factored, in_front, is_dense, symmetric_part
 
 __all__ = [
     "FLAT_LIMIT", "PRODUCT_LIMIT", "PROPERTIES", "Factor", "Inline", "Network", "add", "apply", "constant",
-    "einsum", "factored", "filled", "in_front", "is_dense", "is_number", "is_zero", "known_power", "map_", "parts", "placeholder",
-    "power_parts", "scale", "sealed", "size_number", "symmetric_part", "transpose", "transpose_core",
+    "einsum", "factored", "filled", "in_front", "is_dense", "is_number", "is_zero", "known_power", "map_", "parts",
+    "placeholder", "power_parts", "scale", "sealed", "size_number", "symmetric_part", "transpose", "transpose_core",
     "unsealed", "variable", "with_coefficient",
 ]  # fmt: skip

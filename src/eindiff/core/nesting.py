@@ -10,14 +10,11 @@ from eindiff.core import construct
 from eindiff.core.einsums import is_sealed
 from eindiff.core.labels import Labels
 from eindiff.core.networks import Factor, fresh_in, matches, opened
-from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_index_map, plain, topological
-from eindiff.core.partial_sums import Part, common_sums, partial_sums
+from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map, plain, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import tensor_order_path
-from eindiff.core.traverse import post_order
 
-LARGE = 50  # nodes of expressions from which on sums are nested: nobody reads them
 PARTS_LIMIT = 40  # operands of a contraction in which parts are looked for
 
 
@@ -50,35 +47,6 @@ def flatten(outputs: Sequence[Expr]) -> list[Expr]:
         return with_children(node, children, inline=True) if isinstance(node, Einsum) else with_children(node, children)
 
     return rebuild(outputs, change)
-
-
-def nest_sums(outputs: Sequence[Expr]) -> list[Expr]:
-    """Long sums of large expressions with the sums that are parts of them kept apart, so that these are derived once.
-
-    The canonical form has no sums in sums: a residual stream x, x + a, x + a + b, ... has a term more in each, and a
-    would have a derivative by each of them. Sums with deltas or relations stay as they are.
-    """
-    order = topological(outputs)
-    if len(order) < LARGE:
-        return list(outputs)
-    sums = [node for node in order if isinstance(node, Add) and construct.is_dense(node)]
-    parts = partial_sums(list(dict.fromkeys([*sums, *common_sums(sums)])))
-
-    def below(node: Expr) -> Sequence[Expr]:
-        return [*(part.node for part in parts[node].sums), *parts[node].rest] if node in parts else node.children
-
-    done: dict[Expr, Expr] = {}
-    for node in post_order(map(plain, outputs), below):
-        if node in parts:
-            sums = [_multiple(part, construct.sealed(done[part.node])) for part in parts[node].sums]
-            done[node] = construct.add([*sums, *(done[term] for term in parts[node].rest)])
-        else:
-            done[node] = with_children(node, [done[child] for child in node.children])
-    return [done[plain(output)] for output in outputs]
-
-
-def _multiple(part: Part, value: Expr) -> Expr:
-    return construct.scale(part.factor, construct.transpose(value, part.axes))
 
 
 def nest_by_tensor_order(outputs: Sequence[Expr]) -> list[Expr]:

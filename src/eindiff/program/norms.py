@@ -19,6 +19,9 @@ from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import sqrt
 
 MOST_FACTORS = 12  # of a sum of squares that is looked at
+LEVELS = 6  # of products and sums in each other in which factors are looked for
+
+Counted = dict[tuple[Expr, int], Counter[Expr]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ def units(factors: Sequence[Factor]) -> tuple[int, list[int]] | None:
             continue
         if (found := squares(node.args[0])) is None:
             continue
-        counted: dict[Expr, Counter[Expr]] = {}
+        counted: Counted = {}
         within = sum([_factors_of(part.y, counted) for part in found], Counter())
         common = [(_factors_of(x, counted) & within).total() for x, _ in factors]
         fitting = [j for j, (_, theirs) in enumerate(factors) if j != i and is_one_in_other(labels, theirs)]
@@ -138,18 +141,19 @@ def is_one_in_other(labels: Labels, theirs: Labels) -> bool:
     return len(set(theirs)) == len(theirs) and (set(labels) <= set(theirs) or set(theirs) <= set(labels))
 
 
-def _factors_of(x: Expr, counted: dict[Expr, Counter[Expr]]) -> Counter[Expr]:
+def _factors_of(x: Expr, counted: Counted, levels: int = LEVELS) -> Counter[Expr]:
     """A node with what it, or its terms, are products or contractions of, each as often as it occurs.
 
-    Parts of a network stand in each other many times over: each is counted once.
+    Parts of a network stand in each other many times over: each is counted once, and not the whole network.
     """
-    if x not in counted:
+    if (x, levels) not in counted:
         total = Counter([x])
-        if isinstance(x, Add):
-            longest: Counter[Expr] = max([_factors_of(term, counted) for term in x.terms], key=Counter[Expr].total)
+        if isinstance(x, Add) and levels:
+            inside = [_factors_of(term, counted, levels - 1) for term in x.terms]
+            longest: Counter[Expr] = max(inside, key=Counter[Expr].total)
             total.update(longest)
-        elif isinstance(x, Einsum):
+        elif isinstance(x, Einsum) and levels:
             for operand in x.operands:
-                total += _factors_of(operand, counted)
-        counted[x] = total
-    return counted[x]
+                total += _factors_of(operand, counted, levels - 1)
+        counted[x, levels] = total
+    return counted[x, levels]

@@ -28,13 +28,13 @@ from eindiff.core.nodes import (
     plain,
     topological,
 )
+from eindiff.core.partial_sums import Parts, partial_sums
 from eindiff.core.sizes import Shape, Size
 from eindiff.core.traverse import post_order
 from eindiff.facts.definiteness import is_symmetric
 from eindiff.functions.indexing import index_range
 from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
-from eindiff.core.partial_sums import Parts, partial_sums
 from eindiff.program.costs import Costs, missing
 from eindiff.program.lower import functions
 from eindiff.program.lower.indexing import Indexing
