@@ -53,11 +53,16 @@ def distribute(outputs: Sequence[Expr]) -> list[Expr]:
     def change(node: Expr, children: list[Expr]) -> Expr:
         if is_contraction(node):
             for place, operand in enumerate(children):
-                if isinstance(operand, Add) and operand.ndim > 2 and all(is_outer(term) for term in operand.terms):
+                if isinstance(operand, Add) and operand.ndim > 2 and _may_go(operand, children):
                     return construct.add(multiplied_out(node, children, place))
         return with_children(node, children)
 
     return rebuild(outputs, change)
+
+
+def _may_go(total: Add, factors: Sequence[Expr]) -> bool:
+    """Whether a sum is of outer products, and no square: `Σ (x - y)²` has no rounding errors of the size of x²."""
+    return factors.count(total) == 1 and all(is_outer(term) for term in total.terms)
 
 
 def multiplied_out(node: Einsum, children: Sequence[Expr], place: int) -> list[Expr]:
