@@ -156,7 +156,7 @@ def rows(name: str, quantity: str) -> list[tuple[float, float, float, str]]:
 @every_model
 @every_quantity
 def test_every_statement_is_explained(name: str, quantity: str) -> None:
-    listed = [line[34:] for line in table(name, quantity)]
+    listed = [line[34:].strip() for line in table(name, quantity)]
     _, *body = plan_of(name, quantity).source.split("def f(")[1].splitlines()
     *statements, last = [line.strip() for line in body if ".shape" not in line]
     assert listed in (statements, [*statements, last.replace("return", "result =", 1)])

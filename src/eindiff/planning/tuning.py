@@ -34,6 +34,12 @@ FORGET_BYTES = 2**14
 # Bytes of an array whose memory is worth being used again for another one: more than that the system maps anew.
 REUSED_BYTES = 2**16
 
+# Bytes of an array from which operations on it run over some rows at a time, and those of all arrays of such a tile.
+TILED_BYTES = 2**21
+TILE_BYTES = 2**21
+# Entries of a last axis that is short: NumPy's loops along it take longer than what they compute.
+SHORT = 16
+
 # The model of time (`program.costs`), in seconds
 
 CALL = 1e-6  # one call from Python

@@ -49,6 +49,7 @@ Op = Literal[
     "full",  # (*shape): the operand everywhere
     "repeat",  # (*shape): `broadcast`, copied
     "contiguous",  # in the order of its axes in memory
+    "columns",  # in the other order
     "diagonal_matrix",
     "take",  # (axis): entries at places, which are the other operands
     "concatenate",  # (axis)
@@ -80,6 +81,9 @@ Op = Literal[
     "solve_factored",  # (whether the matrix is transposed): of factors and right sides
     "of_factors",  # (name of a function of the matrix)
     "conjugate_inverse",  # X' inv(A) X, of factors of a symmetric A and X
+    # Some rows at a time
+    "tiles",  # (Loop, see `write.tiles`): operations on some rows of what is computed before
+    "tiled",  # (place among the results of tiles)
     # Functions
     "call",  # (name of the function, *its parameters)
     "reduce",  # (name of the function, axis or None)
@@ -109,8 +113,9 @@ _OF_NUMBERS = frozenset({"number", "scale", "power"})
 LISTED = 2000  # places that may stand in the source of a program
 
 Cut = Size | tuple[Size | None, Size | None, Size | None]
-# Where a term is added to an array: how ("diagonal", "cuts", "places" or "at", which adds up at equal flat places), the
-# sign ("=", "+=" or "-="), subscripts or cuts, and the number of index arrays, which follow the term as operands.
+# Where a term is added to an array: how ("diagonal", "cuts", "places", "at", which adds up at equal flat places, or
+# "block", a diagonal of a tile), the sign ("=", "+=" or "-="), subscripts or cuts (of a block, subscripts and the axes
+# that are cut like its rows), and the number of index arrays, which follow the term as operands.
 Assignment = tuple[str, str, Any, int]
 
 Work = Size | Callable[[Callable[[Size], int]], float]  # as a polynomial in sizes, or from a way to evaluate sizes
@@ -409,7 +414,7 @@ def with_operands(operations: Operations, x: Operation, operands: list[Operation
     if x.op == "transpose":
         return operations.transpose(operands[0])
     made = operations.make(x.op, operands, x.parameters, shape=x.shape, work=x.work, speed=x.speed, scratch=x.scratch)
-    if x.op == "add":
+    if x.op == "add" and x in operations.terms:
         renamed = dict(zip(x.operands, operands, strict=True))
         operations.terms.setdefault(made, [(c, renamed.get(term, term)) for c, term in operations.terms[x]])
     if x in operations.symmetric:

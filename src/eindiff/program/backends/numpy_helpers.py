@@ -93,6 +93,11 @@ def zeros(shape, out=None, dtype=float):
     out[...] = 0
     return out
 ''',
+    "empty": '''
+def empty(shape, out=None, dtype=float):
+    """An array without values yet: a given one if there is one."""
+    return np.empty(shape, dtype) if out is None else out
+''',
     "flat_places": '''
 def flat_places(shape, *axes):
     """Places along the axes of an array as places in its entries, one after the other."""

@@ -116,10 +116,14 @@ def _fill(x: Operation, s: Spelling) -> str:
     lines = ["{out} = {0}" if dense else f"{{out}} = {s.np}zeros({s.shape(shape)}{s.created})"]
     operand = int(dense)
     for how, sign, where, count in assignments:
-        entries = ", ".join([f"{{{operand + 1 + k}}}" for k in range(count)]) or ", ".join(map(s.cut, where))
+        entries = ", ".join([f"{{{operand + 1 + k}}}" for k in range(count)])
+        entries = entries or ("" if how in ("diagonal", "block") else ", ".join(map(s.cut, where)))
         match how:
             case "diagonal":
                 lines.append(f'{s.np}einsum("{where}", {{out}})[...] {sign} {{{operand}}}')
+            case "block":  # a diagonal of a tile: its rows, and the same columns
+                block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
+                lines.append(f'{s.np}einsum("{where[0]}", {{out}}[{block}])[...] {sign} {{{operand}}}')
             case "at" if s.reading:
                 add = "subtract" if sign == "-=" else "add"
                 entries = entries if count == 1 else f"({entries})"
@@ -197,6 +201,9 @@ EAGER: dict[Op, Word] = {
     "solve_factored": lambda x, s: f"solve_factored({{0}}, {{1}}{', transposed=True' if x.parameters[0] else ''})",
     "of_factors": lambda x, s: f"{x.parameters[0]}_factored({{0}})",
     "conjugate_inverse": "conjugate_inverse({0}, {1})",
+    "tiles": lambda x, s: f"for start in range(0, {s.size(x.parameters[0].length)}, {x.parameters[0].rows}): ...",
+    "tiled": "{0}",
+    "columns": "np.asfortranarray({0})",
 }
 
 NUMPY: dict[Op, Word] = {

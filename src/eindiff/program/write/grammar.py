@@ -55,5 +55,14 @@ def places_of(x: Operation, reading: bool) -> tuple[Kinds, ...]:
     """What each operand may be without parentheses; a sum that is for reading is a function, else a method."""
     if x.op == "sum":
         return (ANY if reading else ATOMS,)
+    if x.op == "negate" and _begins_with_condition(x.operands[0]):
+        return (ATOMS,)
     _, first, others = _FORMS.get(x.parameters[0] if x.op == "call" else x.op, _OTHERS)
     return (first, *[others] * (len(x.operands) - 1)) if x.operands else ()
+
+
+def _begins_with_condition(x: Operation) -> bool:
+    """Whether a sign before a product would stand before an array of truth values, which have none."""
+    while x.op in ("multiply", "divide"):
+        x = x.operands[0]
+    return x.op == "positive"

@@ -45,14 +45,18 @@ from eindiff.program.operations import (
     tidy,
 )
 from eindiff.program.write.grammar import kind_of, places_of
-from eindiff.program.write.statements import Printer, Statement, Written
+from eindiff.program.write.layout import Layout
+from eindiff.program.write.rows import Rows
+from eindiff.program.write.statements import Printer, Statement, Written, is_universal
+from eindiff.program.write.tiles import Tiling
 
 Outputs = Expr | Mapping[str, Expr]
 
 # What programs in any library use, besides the helpers that NumPy's have.
 RESERVED = ("np", "lax", "linalg", "special", "min", "jnp", "cp", "cupyx", "torch", "tf", "put", "shape", "filled",
             "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "diagonals", "solved",
-            "solve_triangular", "spread", "repeated", "svd", "svdvals", "pinv", "cholesky",
+            "solve_triangular", "spread", "repeated", "svd", "svdvals", "pinv", "cholesky", "tile_start", "tile_stop",
+            "tile_rows",
             *(name for name in TABLE if name.startswith("divided_")))  # fmt: skip
 
 
@@ -230,6 +234,8 @@ class Module:
         self, found: Sequence[Operation], first: Sequence[str], spelling: Spelling, costs: Costs | None = None
     ) -> Program:
         target = spelling.backend
+        if costs is not None and not target.functional:
+            found = self._laid_out(found, spelling, costs)
         literals = self._literals(found, spelling)
         outputs = list(zip(self.names.outputs.values(), found, strict=True))
         taken = self.names.taken | {piece.text for piece in literals.values()}
@@ -248,6 +254,13 @@ class Module:
         signature = ", ".join([*self.signature(), *(f"{buffer}=None" for buffer in printer.buffers.values())])
         text = "\n".join([f"def {self.name}({signature}):", *(f"    {line}" for line in body)])
         return Program(self._assembled(target, text), statements, list(found), spelling, costs)
+
+    def _laid_out(self, found: Sequence[Operation], spelling: Spelling, costs: Costs) -> list[Operation]:
+        """The operations with large arrays where NumPy is fast: with long axes last, and some rows at a time."""
+        if not any(costs.size(x) >= tuning.IN_PLACE_BYTES for x in reachable(found)):
+            return list(found)
+        rows, operations = Rows(lambda x: is_universal(x, spelling.template(x))), Operations()
+        return Tiling(costs, rows).run(Layout(costs, rows).run(operations, found))
 
     def _assembled(self, target: Backend, text: str) -> str:
         """The module around its function; places that are computed once need helpers."""

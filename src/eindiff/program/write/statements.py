@@ -21,6 +21,7 @@ from eindiff.program.costs import Costs
 from eindiff.program.operations import Operation, count_uses
 from eindiff.program.write.grammar import ATOM, kind_of, places_of
 from eindiff.program.write.memory import Memory, root_of
+from eindiff.program.write.tiles import ROWS, START, STOP
 
 LINE = 96  # columns of a line of source, without its indentation
 
@@ -57,7 +58,7 @@ class Statement:
 _CALL = re.compile(r"np\.(\w+)\([^()]*\)")
 
 
-def _is_universal(x: Operation, template: str) -> bool:
+def is_universal(x: Operation, template: str) -> bool:
     """Whether an operation is a function of NumPy that takes `out=` and works entry by entry."""
     found = _CALL.fullmatch(template) if x.op == "call" else None
     return found is not None and isinstance(getattr(np, found[1], None), np.ufunc)
@@ -82,7 +83,7 @@ def _into(x: Operation, template: str, buffer: str) -> str | None:
         return f"np.multiply(-1, {{0}}, out={buffer})"  # np.negative is wrong for some strides in NumPy 2.4
     if x.op == "reciprocal":
         return f"np.divide(1, {{0}}, out={buffer})"
-    if _is_universal(x, template) or x.op in ("gram", "mirrored", "einsum"):
+    if is_universal(x, template) or x.op in ("gram", "mirrored", "einsum"):
         return f"{template[:-1]}, out={buffer})"
     return None
 
@@ -101,6 +102,7 @@ class Printer:
         self.buffers = dict(buffers or {})  # names of arrays that take outputs
         self.statements: list[Statement] = []
         self.pieces: dict[Operation, Written] = {}
+        self.given: set[Operation] = set()  # arrays of others, which are not changed
         self.uses: Counter[Operation] = Counter()
         self.users: dict[Operation, list[Operation]] = {}
         self.done: set[Operation] = set()
@@ -137,10 +139,12 @@ class Printer:
         return self.statements
 
     def _write(self, x: Operation) -> None:
-        if x in self.pieces and x not in self.names:
+        if (x in self.pieces and x not in self.names) or x.op == "tiled":
             return
         name = self.names.get(x)
-        if x.op == "fill":
+        if x.op == "tiles":
+            self._write_tiles(x)
+        elif x.op == "fill":
             self._write_block(x, name)
         elif name in self.buffers:
             self._write_output(x, name)
@@ -229,6 +233,49 @@ class Printer:
         self.count += 1
         return name
 
+    # Tiles
+
+    def _write_tiles(self, x: Operation) -> None:
+        """A loop over some rows at a time."""
+        loop, spelling = x.parameters[0], self.spelling
+        for y in x.operands:
+            if not y.cheap and not self.pieces[y].text.isidentifier():
+                self._assign(y, None)
+        self.pieces[x] = Written("", ATOM, self._names_in(x))
+        names = {}
+        for y in sorted(self.users[x], key=lambda y: y.parameters[0]):
+            k, own = y.parameters[0], self.names.get(y)
+            buffer = self.buffers.get(own or "")
+            names[k] = self._fresh_name() if own is None or (buffer and loop.axes[k] is None) else own
+            shape = f"{spelling.shape(y.shape)}, {buffer}" if buffer else spelling.shape(y.shape)
+            new = f"{'' if buffer else 'np.'}empty({shape}{spelling.created})" if loop.axes[k] is not None else "0"
+            self._state([f"{names[k]} = {new}"], names[k], y)
+        assert self.costs is not None
+        costs = Costs({**self.costs.known, ROWS: loop.rows, START: 0, STOP: loop.rows}, self.costs.itemsize)
+        outputs = [(self._fresh_name(), y) for y in loop.body]
+        inner = Printer(outputs, self.taken | set(names.values()), spelling, costs)
+        inner.pieces.update({y: self.pieces[y] for y in x.operands})
+        inner.given.update(x.operands)
+        inner.count = self.count
+        body = [line for statement in inner.run() for line in statement.lines]
+        self.count = inner.count
+        for k, (name, _) in enumerate(outputs):
+            into = "" if loop.axes[k] is None else f"[{':, ' * loop.axes[k]}{START}:{STOP}]"
+            body.append(f"{names[k]}{into} {'=' if into else '+='} {inner.results[name]}")
+        length = spelling.size(loop.length)
+        head = [f"for {START} in range(0, {length}, {loop.rows}):",
+                f"    {STOP} = min({START} + {loop.rows}, {length})"]  # fmt: skip
+        if any(ROWS in line for line in body):
+            head.append(f"    {ROWS} = {STOP} - {START}")
+        last = self.statements[-1]
+        last.lines += [*head, *(f"    {line}" for line in body)]
+        last.used |= self._names_in(x) | set(names.values())
+        for y in self.users[x]:
+            if (own := self.names.get(y)) and own != self.pieces[y].text:
+                piece = self.pieces[y]
+                self.pieces[y] = piece._replace(text=f"stored({piece.text}, {self.buffers[own]})")
+                self._assign(y, own)
+
     # In place
 
     def _write_in_place(self, x: Operation) -> bool:
@@ -275,9 +322,9 @@ class Printer:
 
     def _is_writable(self, x: Operation) -> bool:
         """Whether a value lies in an array of numbers that is neither an input nor a constant."""
-        while (x.view or x.cheap) and x.operands and x.op not in ("diagonal", "windows"):
+        while (x.view or x.cheap) and x.operands and x.op not in ("diagonal", "windows", "broadcast"):
             x = x.operands[0]
-        return not (x.view or x.cheap or x.op in ("constant", "table", "positive"))
+        return not (x.view or x.cheap or x in self.given or x.op in ("constant", "table", "positive"))
 
     def _is_part(self, x: Operation) -> bool:
         """Whether an output lies in an array that is not its own: an input, or another output's."""
@@ -295,7 +342,7 @@ class Printer:
     def _in_place(self, x: Operation, place: int) -> list[str]:
         """The operation as statements that change one of its operands."""
         target, template = f"{{{place}}}", self.spelling.template(x)
-        if _is_universal(x, template):
+        if is_universal(x, template):
             return [f"{template[:-1]}, out={target})"]
         if lines := _IN_PLACE.get(x.op):
             return [line.format(target) for line in lines]
@@ -324,7 +371,7 @@ class Printer:
             last.update(dict.fromkeys(statement.used, number))
             sizes[statement.name] = self.costs.size(statement.result)
         for name, number in last.items():
-            if name not in returned and sizes[name] >= tuning.FORGET_BYTES and number < len(self.statements) - 1:
+            if name not in returned and sizes.get(name, 0) >= tuning.FORGET_BYTES and number < len(self.statements) - 1:
                 self.statements[number].forgotten.append(name)
         for statement in self.statements:
             if statement.forgotten:

@@ -1,0 +1,125 @@
+"""From which rows of its operands the rows of an operation's result come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from eindiff.core import sizes as sz
+from eindiff.program.operations import Operation
+
+Axes = list[int | None]  # for each operand the axis along which it is cut, if it is
+
+_ELEMENTWISE = frozenset({
+    "negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "mean", "logistic", "positive",
+    "mask",
+})  # fmt: skip
+
+
+class Rows:
+    """The rows of results, by operation; a test says which functions work entry by entry."""
+
+    def __init__(self, is_universal: Callable[[Operation], bool]) -> None:
+        self.is_universal = is_universal
+
+    def is_elementwise(self, x: Operation) -> bool:
+        """Whether an operation works entry by entry."""
+        return x.op in _ELEMENTWISE or (x.op == "call" and self.is_universal(x))
+
+    def sources(self, x: Operation, axis: int) -> Axes | None:
+        """The axis of each operand whose rows give those of the result, None for operands that are used as they are;
+        None if the rows do not come from rows."""
+        shape = x.shape
+        if self.is_elementwise(x):
+            places = [axis - len(shape) + len(y.shape) for y in x.operands]
+            return [b if b >= 0 and y.shape[b] != 1 else None for y, b in zip(x.operands, places, strict=True)]
+        match x.op:
+            case "expand":
+                return [sum(x.parameters[:axis])] if x.parameters[axis] else None
+            case "only":
+                return [[k for k, gone in enumerate(x.parameters) if not gone][axis]]
+            case "transpose":
+                return [1 - axis]
+            case "swap":
+                last = len(shape) - 1
+                return [{last: last - 1, last - 1: last}.get(axis, axis)]
+            case "permute":
+                return [x.parameters[axis]]
+            case "sum":
+                return [[k for k in range(len(x.operands[0].shape)) if k not in x.parameters][axis]]
+            case "reduce" if isinstance(along := x.parameters[1], int):
+                left = [k for k in range(len(x.operands[0].shape)) if k != along % len(x.operands[0].shape)]
+                return [left[axis]]
+            case "einsum":
+                inputs, _, output = x.parameters[0].partition("->")
+                return _places(inputs.split(","), output[axis])
+            case "matmul":
+                return _of_product(x, axis)
+            case "reshape":
+                return _reshaped(x, axis)
+            case "fill":
+                return _of_filling(x, axis)
+        return None
+
+    def summed(self, x: Operation) -> list[Axes]:
+        """For each index that a sum is over, the axes of operands that have it."""
+        if x.op == "sum":
+            axes = x.parameters or range(len(x.operands[0].shape))
+            return [[axis] for axis in axes]
+        if x.op == "matmul" and all(len(y.shape) <= 2 for y in x.operands):
+            a, b = x.operands
+            return [[len(a.shape) - 1, max(0, len(b.shape) - 2)]]
+        if x.op == "inner":
+            return [[axis, axis] for axis in range(len(x.operands[0].shape))]
+        if x.op == "einsum":
+            inputs, _, output = x.parameters[0].partition("->")
+            operands = inputs.split(",")
+            labels = dict.fromkeys(label for labels in operands for label in labels if label not in output)
+            found = [_places(operands, label) for label in labels]
+            return [places for places in found if places is not None]
+        return []
+
+
+def _of_product(x: Operation, axis: int) -> Axes | None:
+    """Rows of a matrix product, or the matrices of a stack."""
+    a, b = x.operands
+    if len(b.shape) == 1 < len(a.shape):
+        return [axis, None]
+    if len(a.shape) < 2 or len(b.shape) < 2 or len(a.shape) != len(x.shape) or len(b.shape) > len(a.shape):
+        return None
+    if axis == len(x.shape) - 1:
+        return None
+    if axis == len(x.shape) - 2:
+        return [axis, None] if len(a.shape) == len(b.shape) == 2 else None
+    other = axis - len(x.shape) + len(b.shape)
+    return [axis if a.shape[axis] != 1 else None, other if other >= 0 and b.shape[other] != 1 else None]
+
+
+def _places(operands: Sequence[str], label: str) -> Axes | None:
+    """The axis of each operand that has a label; None if one has it twice."""
+    if any(labels.count(label) > 1 for labels in operands):
+        return None
+    return [labels.index(label) if label in labels else None for labels in operands]
+
+
+def _reshaped(x: Operation, axis: int) -> Axes | None:
+    """An axis that stays what it is when others are merged or split."""
+    [y] = x.operands
+    for b, size in enumerate(y.shape):
+        if size == x.shape[axis] and sz.product(y.shape[:b]) == sz.product(x.shape[:axis]):
+            return [b]
+    return None
+
+
+def _of_filling(x: Operation, axis: int) -> Axes | None:
+    """An array with terms added on diagonals: those of its rows come from their rows."""
+    dense, _, assignments = x.parameters
+    if any(how != "diagonal" for how, _, _, _ in assignments):
+        return None
+    found: Axes = [axis] if dense else []
+    for (_, _, where, _), term in zip(assignments, x.operands[int(dense) :], strict=True):
+        inputs, _, output = where.partition("->")
+        place = output.index(inputs[axis]) - len(output) + len(term.shape)
+        if place < 0 or term.shape[place] == 1:
+            return None
+        found.append(place)
+    return found

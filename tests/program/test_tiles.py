@@ -1,0 +1,97 @@
+"""Large arrays some rows at a time: the same numbers, without the large arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+from eindiff.program.interpreter import evaluate
+
+X, V = ed.tensor("X", ("n", "d")), ed.tensor("v", ("n",))
+APART = X[:, None, :] - X[None, :, :]
+SQUARES = ed.sum(APART * APART, 2)
+PAIRS = {
+    "energy": ed.sum(ed.sqrt(SQUARES + 0.01)),
+    "kernel": V @ ed.exp(-SQUARES) @ V,
+    "repulsion": ed.sum(1 / (1 + SQUARES)),
+    "soft": ed.sum(ed.logsumexp(-SQUARES, 1)),
+}
+
+
+def problem(name: str) -> tuple[ed.Expr, ed.Expr]:
+    return PAIRS[name], X
+
+
+def arrays_of(n: int, d: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(5)
+    return {"X": rng.normal(size=(n, d)), "v": rng.normal(size=n)}
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs(tiny_is_large, name, dtype, order):
+    f, x = problem(name)
+    outputs = [f, ed.gradient(f, x), ed.hessian(f, x)]
+    given = {key: np.asarray(y, dtype, order=order) for key, y in arrays_of(7, 2).items()}
+    compiled = ed.compile(outputs)
+    found = compiled(**given)
+    assert "for tile_start" in compiled.source or name == "soft"
+    for value, right in zip(found, evaluate(outputs, {k: y.astype(float) for k, y in given.items()}), strict=True):
+        assert value.dtype == dtype
+        scale = np.abs(right).max() * (1e-12 if dtype == "float64" else 1e-5)
+        np.testing.assert_allclose(value, right, rtol=0, atol=scale)
+
+
+def test_results_go_into_given_arrays(tiny_is_large):
+    f, x = problem("energy")
+    hessian, given = ed.hessian(f, x), arrays_of(6, 2)
+    out = np.full((6, 2, 6, 2), np.nan)
+    assert ed.compile(hessian)(X=given["X"], out=out) is out
+    np.testing.assert_allclose(out, evaluate(hessian, {"X": given["X"]}), rtol=1e-12, atol=1e-12)
+
+
+def test_one_program_serves_sizes_of_one_kind(tiny_is_large):
+    f, x = problem("energy")
+    compiled = ed.compile([f, ed.hessian(f, x)])
+    for n in (4, 5, 6, 7):
+        given = {"X": arrays_of(n, 2)["X"]}
+        for value, right in zip(compiled(**given), evaluate([f, ed.hessian(f, x)], given), strict=True):
+            np.testing.assert_allclose(value, right, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["energy", "kernel", "repulsion"])
+def test_sums_over_pairs_form_no_large_array(name):
+    n, d = 3000, 3
+    f, x = problem(name)
+    plan = ed.plan([f, ed.gradient(f, x)], {"n": n, "d": d})
+    assert plan.peak <= 8 * n * n // 4
+
+
+def test_the_hessian_of_pairs_takes_little_more_than_its_memory():
+    f, x = problem("energy")
+    plan = ed.plan(ed.hessian(f, x), {"n": 500, "d": 3})
+    assert plan.peak <= 1.5 * plan.result_bytes
+
+
+def test_small_arrays_run_at_once():
+    f, x = problem("energy")
+    assert "for tile_start" not in ed.plan(ed.hessian(f, x), {"n": 40, "d": 3}).source
+
+
+def test_squares_of_differences_do_not_cancel():
+    """Points that are near each other and far from 0: nothing of the size of their squares is rounded."""
+    n = 300
+    points = 1e6 + np.random.default_rng(0).integers(0, 1000, (n, 3)) / 1024
+    expected = ((points[:, None] - points) ** 2).sum(2)
+    for f, right in [(ed.sum(SQUARES), expected.sum()), (ed.exp(-SQUARES), np.exp(-expected))]:
+        np.testing.assert_allclose(ed.compile(f, sizes={"n": n, "d": 3})(X=points), right, rtol=1e-11)
+
+
+def test_a_sign_before_a_condition():
+    x = ed.vector("x", "n")
+    f = ed.compile(ed.derivative(ed.sum(ed.relu(ed.sin(ed.softplus(-x)))), x, x), sizes={"n": 600})
+    point = np.linspace(-3, 3, 600)
+    expected = evaluate(ed.derivative(ed.sum(ed.relu(ed.sin(ed.softplus(-x)))), x, x), {"x": point})
+    np.testing.assert_allclose(f(x=point), expected, rtol=1e-12, atol=1e-12)
