@@ -7,7 +7,8 @@ The language is that of matrixcalculus.org, with more functions, tensors of any 
 - `+ - .* ./ .^` and comparisons work entry by entry on equal shapes; a scalar fits to any. `/` divides by a scalar.
 - `^` is the power of a scalar, of each entry of a vector, and the matrix power of a square matrix with a whole number.
   It groups to the right, and binds tighter than a minus before it: `-a^b^c` is `-(a^(b^c))`. `'` binds tighter still.
-- `⊙ ⊘ ⊗ ᵀ −` are `.*`, `./`, `kron`, `'` and `-`. `x·y` is the inner product of vectors, and else as `*`. `A *_(ij,jk,ik) B` is `einsum("ij,jk->ik", A, B)`.
+- `⊙ ⊘ ⊗ ᵀ −` are `.*`, `./`, `kron`, `'` and `-`. `x·y` is the inner product of vectors, and else as `*`.
+  `A *_(ij,jk,ik) B` is `einsum("ij,jk->ik", A, B)`.
 - Axes and indices count from 0 as in Python: `sum(X, 1)` has the sums of the rows, `A[0,:]` is the first row. What has
   one axis left is a vector, and so a column. `max(x, axis=0)` wants its axis named, as `max(x, 0)` reads like maximum.
 - Names of sizes are sizes in `ones(m*n)` or `x[0:k]`, and elsewhere numbers: `sum(x)/n` where x is declared as x(n).
