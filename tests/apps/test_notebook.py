@@ -14,6 +14,7 @@ import nbformat
 import numpy as np
 import pytest
 from IPython.core.formatters import DisplayFormatter
+from jupyter_client.manager import start_new_kernel
 from nbconvert import HTMLExporter
 from playwright.sync_api import Browser, Page, expect
 
@@ -100,6 +101,28 @@ def test_lists_of_blocks_are_lists() -> None:
     assert ed.hessian(LOSS, [U, V]) == plain and isinstance(ed.gradient(LOSS, [U, V]), list)
     compiled = ed.compile(ed.hessian(LOSS, [U, V]))(**ARRAYS)
     np.testing.assert_allclose(compiled[0][0], HESSIAN.blocks[0][0].as_tensor())
+
+
+def test_a_notebook_is_told_what_long_work_is_at_and_can_interrupt() -> None:
+    manager, client = start_new_kernel()
+    said: list[str] = []
+
+    def listen(message: dict[str, Any]) -> None:
+        said.append(message["content"].get("text", "") + message["content"].get("ename", ""))
+        if "derive" in said[-1] and "KeyboardInterrupt" not in "".join(said):
+            manager.interrupt_kernel()
+
+    try:
+        options = {"output_hook": listen, "allow_stdin": False, "timeout": 60}
+        long = "from eindiff.core.stages import stage\nimport time\nwith stage('derive'): time.sleep(50)"
+        client.execute_interactive(long, **options)
+        assert "eindiff: derive … 1 s (■ stops it)" in "".join(said)
+        assert said.index("KeyboardInterrupt") > said.index(next(text for text in said if text.endswith(" \r")))
+        client.execute_interactive("import eindiff as ed\nprint(ed.gradient(ed.parse(\"x'*x\"), 'x'))", **options)
+        assert said[-2:] == ["2*x\n", ""]
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
 
 
 def test_jupyterlab(browser: Browser, tmp_path: Path) -> None:

@@ -71,3 +71,9 @@ def test_scripts_draw_whole_numbers(capsys):
     with pytest.raises(SystemExit) as ended:
         exec(compile(script, "script", "exec"), {"__name__": "__main__"})
     assert ended.value.code == 0, capsys.readouterr().out
+
+
+def test_one_index_is_written_as_it_is_and_labels_have_other_letters():
+    gradient = ed.derivative(ed.parse("norm2(x[i])^2"), "x")
+    assert ed.to_text(gradient, "index") == "[j:n] 2*x[i]*delta[j,i]"
+    assert ed.to_text(gradient, "index", "unicode") == "[j] 2 x_i δ_ji"

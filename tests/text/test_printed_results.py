@@ -41,6 +41,8 @@ RESULTS = [
     ("tr(A*V*U')", "V", "A'*U"),
     ("tr(B*C'*B*C*B)", "C", "B*C*B*B + B'*C*B'*B'"),
     ("tr(B)", "B", "eye(n)"),
+    ("tr(B*B*B*B)", "B", "4*(B^3)'"),
+    ("tr(inv(B)*inv(B))", "B", "-2*(B^(-3))'"),
     ("log(det(inv(B)))", "B", "-inv(B)'"),
     ("det(B)", "B", "det(B)*inv(B)'"),
     ("log(det(B))", "B B", '-einsum("jk,li->ijkl", inv(B), inv(B))'),

@@ -95,5 +95,6 @@ def _tell() -> None:
         seconds = time.monotonic() - now[0].began if now else 0.0
         names = ", ".join(dict.fromkeys(one.name for one in now))  # from the outermost on, each once
         if seconds > AFTER:
-            _line.write(f"eindiff: {names} … {seconds:.0f} s (Ctrl-C stops it)")
+            key = "Ctrl-C" if _line.stream is not sys.stdout else "■"  # notebooks have a button
+            _line.write(f"eindiff: {names} … {seconds:.0f} s ({key} stops it)")
     _watcher.clear()

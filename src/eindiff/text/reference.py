@@ -150,10 +150,12 @@ x[i] | Entries, rows and slices count from 0; x[:-1] leaves the last out. | sum(
 u[g] | Entries at the places that an array of indices has: g(m) into n. | norm2(y - u[g])^2
 sum_over(i, ...) | A sum over an index, which counts from 1. | sum_over(i, (y[i] - w'*X[i])^2)
 x > 0 | 1 where it holds, else 0; also < >= <=. | sum((x > 0).*y)
-1/n | What is divided by, or is a usual name of a number, is one. | 1/n*norm2(X*w - y)^2
+1/n | What counts is the size of what is summed over: n here is the length of y. | 1/n*norm2(X*w - y)^2
+x·y | The dot is the inner product of vectors; it scales, and multiplies matrices, as * does. | x·y + x·(A·y)
 λ, lambda | Greek letters and their words are one name. | norm2(A*x - b)^2 + lambda*norm1(x)
 I | The identity, where a matrix is added to or multiplied. | logdet(K + σ*I)
 z = ...; | Names for parts: statements end with ; and the last is the function. | z = A*x - b; z'*z
+x^TAx, X'X | In formulas letters stand side by side; words and declared names are kept. | x^TAx - 2b^Tx
 \\frac{1}{2}\\|Ax-b\\|^2 | LaTeX as papers have it. | \\frac{1}{2}\\|Ax-b\\|_2^2 + \\lambda \\|x\\|_1
 np.exp(x) @ y | NumPy, JAX and PyTorch as in programs, where * is entry by entry. | np.sum(np.exp(-y * (X @ w)))
 """

@@ -7,10 +7,13 @@ The language is that of matrixcalculus.org, with more functions, tensors of any 
 - `+ - .* ./ .^` and comparisons work entry by entry on equal shapes; a scalar fits to any. `/` divides by a scalar.
 - `^` is the power of a scalar, of each entry of a vector, and the matrix power of a square matrix with a whole number.
   It groups to the right, and binds tighter than a minus before it: `-a^b^c` is `-(a^(b^c))`. `'` binds tighter still.
-- `⊙ ⊘ ⊗ ᵀ − ·` are `.*`, `./`, `kron`, `'`, `-` and `*`. `A *_(ij,jk,ik) B` is `einsum("ij,jk->ik", A, B)`.
+- `⊙ ⊘ ⊗ ᵀ −` are `.*`, `./`, `kron`, `'` and `-`. `x·y` is the inner product of vectors, and else as `*`.
+  `A *_(ij,jk,ik) B` is `einsum("ij,jk->ik", A, B)`.
 - Axes and indices count from 0 as in Python: `sum(X, 1)` has the sums of the rows, `A[0,:]` is the first row. What has
   one axis left is a vector, and so a column. `max(x, axis=0)` wants its axis named, as `max(x, 0)` reads like maximum.
 - Names of sizes are sizes in `ones(m*n)` or `x[0:k]`, and elsewhere numbers: `sum(x)/n` where x is declared as x(n).
+  Names that count what is summed over name its size (`counts.py`): n in `norm2(X*w - y)^2/n` is the length of y.
+- Formulas, with commands of LaTeX or letters side by side (`x^TAx`), are translated first (`latex.py`).
 - Names that are not declared are what their use says (`kinds.py`); `I` is the identity; `lambda` and `λ` are one name.
 - Numbers are exact where they can be: `1/3*x` has the coefficient 1/3.
 - `t = X*w; exp(t)` binds a name. Statements end with `;` or a line break; `#` begins a comment.

@@ -6,6 +6,7 @@ out, its labels become those of the place; letters are given at the very end.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -316,7 +317,8 @@ def _endless() -> Iterator[str]:
 def _affine_text(index: Affine, letters: Mapping[Any, str]) -> str:
     """`2*i + 1`, or `[0, 2, 1][i]`."""
     if index.table:
-        return f"{index.table}[{','.join(letters[label] for _, label in index.terms)}]"
+        inner = ",".join(letters[label] for _, label in index.terms)
+        return f"{index.table}[{inner}]" if inner else index.table
     text = "".join(_multiple(stride, letters[label]) for stride, label in index.terms)
     text = text[3:] if text.startswith(" + ") else "-" + text[3:] if text else ""
     if index.offset == 0 and text:
@@ -351,10 +353,11 @@ def with_letters(made: Document, notation: IndexNotation, expr: Expr) -> list[tu
 
 
 def _size_names(made: Document) -> Iterator[str]:
-    """The names of sizes that indices are computed from: labels must not look like them."""
+    """The names of sizes and of indices that indices are computed from: labels must not look like them."""
     for tree in (*(tree for _, _, tree in made.definitions), made.body):
         for part in walk(tree):
             for index in part.data if part.kind in ("entry", "delta") else ():
                 if isinstance(index, Affine):
+                    yield from re.findall(r"[^\W\d]\w*", index.table)
                     for size in (index.offset, *(stride for stride, _ in index.terms)):
                         yield from sz.names(size)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from eindiff.core.nodes import Number
-from eindiff.text.write.tree import Tree, number_text, product
+from eindiff.text.write.tree import Tree, number_text, product, with_powers
 
 SUM, SUMMED, PRODUCT, POWER, POSTFIX, ATOM = range(6)  # how tight a piece of text holds together
 
@@ -86,7 +86,9 @@ class PlainStyle:
         return text, SUM
 
     def product(self, tree: Tree) -> Piece:
-        first, *rest = tree.parts
+        first, *rest = with_powers(tree.parts)
+        if not rest:
+            return self.render(first)
         if rest[-1].kind == "bigsum":  # it goes on to the end of the product
             before = Tree("product", tree.parts[:-1]) if len(rest) > 1 else first
             sign = self.minus if before == Tree("number", (), -1) else self.text(before, PRODUCT) + self.times

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import groupby
 from typing import Any
 
 from eindiff.core.nodes import Number, number
 from eindiff.functions.elementwise import TABLE
+
+_LONGEST_RUN = 2  # of a matrix that is multiplied by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,25 @@ def power(base: Tree, exponent: Number) -> Tree:
     if base.kind == "power" and isinstance(base.data, int) and isinstance(exponent, int):
         return Tree("power", base.parts, number(base.data * exponent), base.order)
     return Tree("power", (base,), exponent, base.order)
+
+
+def with_powers(factors: Sequence[Tree]) -> list[Tree]:
+    """The factors of a chain with runs of one matrix as its powers: A*A*A*x is A^3*x."""
+    found: list[Tree] = []
+    for factor, run in groupby(factors):
+        count = len(list(run))
+        if count <= _LONGEST_RUN or factor.order != 2:
+            found += [factor] * count
+        elif factor.kind == "transposed":
+            found.append(Tree("transposed", (_matrix_power(factor.parts[0], count),)))
+        else:
+            found.append(_matrix_power(factor, count))
+    return found
+
+
+def _matrix_power(matrix: Tree, exponent: int) -> Tree:
+    is_inverse = matrix.kind == "call" and matrix.data == "inv"
+    return Tree("power", matrix.parts, -exponent) if is_inverse else Tree("power", (matrix,), exponent)
 
 
 def quotient(top: Tree, bottom: Tree, by_entry: bool) -> Tree:
