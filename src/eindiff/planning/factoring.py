@@ -61,8 +61,7 @@ def distribute(outputs: Sequence[Expr]) -> list[Expr]:
         nonlocal left
         if is_contraction(node):
             for place, operand in enumerate(children):
-                is_small = isinstance(operand, Add) and operand.ndim > 2 and len(operand.terms) <= left
-                if is_small and _may_go(operand, children):
+                if isinstance(operand, Add) and len(operand.terms) <= left and _may_go(operand, children):
                     left -= len(operand.children)
                     return construct.add(multiplied_out(node, children, place))
         return with_children(node, children)
@@ -72,7 +71,7 @@ def distribute(outputs: Sequence[Expr]) -> list[Expr]:
 
 def _may_go(total: Add, factors: Sequence[Expr]) -> bool:
     """Whether a sum is of outer products, and no square: `Σ (x - y)²` has no rounding errors of the size of x²."""
-    return factors.count(total) == 1 and all(is_outer(term) for term in total.terms)
+    return total.ndim > 2 and factors.count(total) == 1 and all(is_outer(term) for term in total.terms)
 
 
 def multiplied_out(node: Einsum, children: Sequence[Expr], place: int) -> list[Expr]:
