@@ -32,7 +32,7 @@ from eindiff.core.sizes import Shape, Size
 FLAT_LIMIT = 8  # a contraction takes in the contractions among its operands up to this many operands in all
 DIAGONAL_LIMIT = 60  # nodes; the diagonal of a larger elementwise function is not taken inside it
 RELATIONS_LIMIT = 8  # a product of sums of relations is multiplied out to at most so many terms
-PRODUCT_LIMIT = 32  # a product of more factors is computed in parts
+PRODUCT_LIMIT = 8  # more factors over the same labels are multiplied apart
 
 Inline = bool | Collection[Expr]
 
@@ -453,7 +453,7 @@ def with_coefficient(coefficient: Number, node: Einsum) -> Expr:
 
 
 def _sealed(factors: Sequence[Factor]) -> tuple[int, list[Factor]]:
-    """A sign, and a long product whose largest group of factors over the same labels is one operand, computed once.
+    """A sign, and a long product whose largest group of factors over the same labels, if long, is one operand.
 
     Without this the derivative of a chain of n elementwise functions would have n factors at every step.
     """
@@ -461,6 +461,8 @@ def _sealed(factors: Sequence[Factor]) -> tuple[int, list[Factor]]:
     for factor in factors:
         groups.setdefault(frozenset(factor[1]), []).append(factor)
     labels, group = max(groups.items(), key=lambda item: len(item[1]))
+    if len(group) <= PRODUCT_LIMIT:
+        return 1, list(factors)
     sign, node, ordered = _contraction(group, sorted(labels))
     return sign, [factor for factor in factors if frozenset(factor[1]) != labels] + [(node, ordered)]
 
