@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import linalg, special
 
 import eindiff as ed
-from eindiff.core import rewrite
+from eindiff.core import construct, rewrite
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.rewrite import RULES
 
@@ -163,6 +163,9 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.exp(x) * ed.sigmoid(-x) * y, lambda x, y, **_: y / (1 + np.exp(-x))),
     ],
     "trivial_power": [(lambda: x**0 + x**1 + x**2, lambda x, **_: 1 + x + x**2)],
+    "power_of_index_map": [
+        (lambda: construct.constant(IndexMap(3, (2,), indices=(0, 2))) ** 3, lambda **_: np.eye(3)[:, [0, 2]]),
+    ],
     "power_of_power": [(lambda: (x**1.5) ** 3, lambda x, **_: x**4.5), (lambda: ed.sqrt(p**3), lambda p, **_: p**1.5)],
     "even_power_of_absolute_value": [(lambda: ed.abs(x - y) ** 4, lambda x, y, **_: (x - y) ** 4)],
     "power_of_sign": [
