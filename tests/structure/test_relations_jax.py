@@ -115,7 +115,13 @@ CASES = {
     ),
     "mixed effects": (mixed_effects, [(3,), (20,), (20,)], "arrowhead"),
     "crossed effects": (crossed_effects, [(3,), (20,), (15,)], "arrowhead"),
-    "control": (control, [(21, 2), (20, 1), (20, 2)], None),
+    "control": (
+        control, [(21, 2), (20, 1), (20, 2)], "block tridiagonal, blocks 5×5, once variables are interleaved",
+    ),
+    "states and controls": (
+        lambda x, u: jnp.sum((x[1:] - jnp.tanh(x[:-1] @ STEP) - u @ STEP[:1]) ** 2) + jnp.sum(u**2),
+        [(31, 2), (30, 1)], "block tridiagonal, blocks 3×3, once variables are interleaved",
+    ),
     "comparisons": (lambda x: jnp.sum(jax.nn.softplus(x[FROM] - x[TO])), [(80,)], "sparse, 7 nonzeros a row"),
     "factorization": (
         lambda U, V: jnp.sum((TARGET - jnp.sum(U[GROUP] * V[OTHER], axis=1)) ** 2), [(20, 2), (15, 2)], "arrowhead",

@@ -20,6 +20,7 @@ from eindiff.structure.solvers.iterative import probably_symmetric
 from eindiff.structure.solvers.solver import Known, SingularError, Solver, singular
 from eindiff.structure.solvers.trusted import ALLOWED, Careful
 from eindiff.structure.terms import Array, Term, identity, inner_product
+from eindiff.structure.words import interleaved
 
 if TYPE_CHECKING:
     from scipy.sparse import coo_array, csc_array
@@ -432,7 +433,7 @@ class Derivative(Shown):
         if not self.terms:
             return "zero", "0"
         if structured := [one for one in self._candidates if is_structured(one)] if self._is_square else []:
-            return structured[0].word, structured[0].formula
+            return interleaved(self._grid) or structured[0].word, structured[0].formula
         if 2 * self.nbytes > self.dense_nbytes:
             return "dense", f"core({'×'.join(map(str, self._grid.shape))})"
         return "sum of products", " + ".join(f"{term.coefficient:g} {term.subscripts}" for term in self.terms)

@@ -47,6 +47,16 @@ class Grid:
         """Whether some arrays are known to be inverses of others."""
         return any(x is not None for term in self.all_terms for x in term.inverses)
 
+    def inverse_condition(self) -> float:
+        """A bound of the condition of matrices that arrays are the inverses of; 1 if there are none."""
+        pairs = [
+            (array, matrix)
+            for term in self.all_terms for array, matrix in zip(term.arrays, term.inverses, strict=False)
+            if matrix is not None
+        ]  # fmt: skip
+        norms = [[np.linalg.norm(x, axis=(-2, -1)) for x in pair] for pair in pairs]
+        return max((float(np.max(one * other)) for one, other in norms), default=1.0)
+
     @property
     def flops(self) -> float:
         """Operations of a product with a vector."""

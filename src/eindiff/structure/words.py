@@ -18,6 +18,7 @@ NARROW = 2  # times the width of a band fit into its axis
 MOST_OFFSETS = 512  # of one term along an axis
 MOST_LOOKED_AT = 2**24  # entries whose places are in tables
 FILLED = 2  # times the entries that tables have are as many as their diagonals have
+APART, MOST_TURNS = 8, 16  # by which the lengths of axes that take turns differ, and entries that are too few for it
 NUMBERS = {3: "three", 5: "five", 7: "seven", 9: "nine"}
 
 Offsets = frozenset[int] | None  # None: row and column have nothing to do with each other
@@ -128,6 +129,38 @@ def words(grid: Grid) -> str | None:
         is_circle = len(found.dims) == 1 and _commutes_with_shifts(grid)
         word = f"circulant ({word})" if is_circle else f"periodic {word}"
     return f"block diagonal ({word})" if found.count(found.still) > 1 else word
+
+
+def interleaved(grid: Grid) -> str | None:
+    """The word for an operator on several variables that is near the diagonal once they take turns along their longest
+    axes, as the states, controls and multipliers of one time do; else None."""
+    if len(grid.rows) < 2 or grid.rows != grid.cols or any(not dims for dims in grid.rows):
+        return None
+    longest = [max(range(len(dims)), key=dims.__getitem__) for dims in grid.rows]
+    lengths = [dims[axis] for dims, axis in zip(grid.rows, longest, strict=True)]
+    if max(lengths) - min(lengths) > APART or min(lengths) <= MOST_TURNS:
+        return None
+    found = remembered(grid, "interleaved", lambda: _reach(grid, longest), lambda _: 8)
+    block = sum(prod(dims) // length for dims, length in zip(grid.rows, lengths, strict=True))
+    if found is None or found * NARROW >= min(lengths):
+        return None
+    word = f"block diagonal, blocks {block}×{block}" if found == 0 else _band(found, block)
+    return f"{word}, once variables are interleaved"
+
+
+def _reach(grid: Grid, longest: Sequence[int]) -> int | None:
+    """How far columns are from rows along the longest axes of variables; None if they have nothing to do with them."""
+    reach = 0
+    for i, row in enumerate(grid.terms):
+        for j, block in enumerate(row):
+            for term in block:
+                axes = term.axes()
+                pair = axes[longest[i]], axes[len(grid.rows[i]) + longest[j]]
+                offsets = _offsets(*pair, term, max(grid.rows[i][longest[i]], grid.cols[j][longest[j]]))
+                if offsets is None:
+                    return None
+                reach = max(reach, *(abs(x) for x in offsets))
+    return reach
 
 
 def _stencil(found: _Offsets, count: int) -> str:

@@ -125,8 +125,8 @@ class Careful:
     def _is_doubtful(self, one: Solver) -> bool:
         """Whether a way needs its solutions refined; one that cannot solve the system is an error."""
         bound = one.condition()
-        if bound * self._eps * CLEAR <= 1:
-            return self._grid.has_inverses and not one.uses_inverses
+        if bound * self._eps * CLEAR <= 1:  # inverses that are as good as their matrices need no closer look either
+            return not one.uses_inverses and bound * self._grid.inverse_condition() * self._eps * CLEAR > 1
         b = np.random.default_rng(0).normal(size=(one.size, RIGHT_SIDES)).astype(self._grid.dtype)
         if not np.isfinite(bound):
             raise self._singular(np.inf, one.solve(b))
