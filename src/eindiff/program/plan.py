@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from eindiff.calculus.derive import MODES, derivative
-from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.derivation import derivation
 from eindiff.core.errors import EindiffError, bytes_text, count_text
-from eindiff.core.nodes import Expr, Variable, is_contraction
+from eindiff.core.nodes import Expr, plain
 from eindiff.core.shown import Shown, Text
-from eindiff.planning.contraction_order import least_flops
+from eindiff.planning.lower_bounds import lower_bound
 from eindiff.program.interpreter import flatten
 from eindiff.program.operations import Operation
 from eindiff.program.write.module import Module, Program
@@ -91,10 +90,12 @@ class Plan(Shown):
 
     @property
     def least_flops(self) -> float | None:
-        """Operations that every order of multiplication takes, where outputs are products of variables; else None."""
-        bounds = [_least_flops(output, self._costs.evaluate) for output in self._outputs]
-        known = [bound for bound in bounds if bound is not None]
-        return max(known) if known and len(known) == len(bounds) else None
+        """Operations that every program takes where outputs are sums of products of variables and inverses; else None.
+
+        That is whichever way products are ordered, multiplied out or joined (`planning.lower_bounds`).
+        """
+        bounds = [lower_bound(plain(output), self._costs.evaluate) for output in self._outputs]
+        return max([bound for bound in bounds if bound is not None], default=None)
 
     @property
     def bytes(self) -> int:
@@ -194,17 +195,6 @@ class Plan(Shown):
 
     def __str__(self) -> str:
         return self.explain(modes=False)
-
-
-def _least_flops(output: Expr, evaluate: Callable[[sz.Size], int]) -> float | None:
-    """A bound of the operations of a product of variables without further properties."""
-    _, factors, _, _ = construct.parts(output)
-    if len(factors) != 1 or not is_contraction(node := factors[0][0]):
-        return None
-    if not all(isinstance(x, Variable) and not x.properties for x in node.operands):
-        return None
-    sizes = {label: evaluate(size) for label, size in enumerate(node.sizes)}
-    return least_flops(node.labels, node.output, sizes, [x.digest for x in node.operands])
 
 
 def plan(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "auto") -> Plan:

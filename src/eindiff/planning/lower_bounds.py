@@ -1,0 +1,105 @@
+"""Operations that every program takes, whichever way products are ordered, multiplied out or joined.
+
+A program for a sum computes each of its terms too, if the others are zero at some variables: `A B + A C` is `A B` at
+C = 0. So a sum takes at least what a term takes that can be left alone so, and a term at least what the best order of
+multiplication takes (`contraction_order.least_flops`). A product with an inverse is a system of equations, which takes
+no less than a product with a matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from eindiff.core.construct import Factor
+from eindiff.core.labels import Labels, first_appearance
+from eindiff.core.networks import fresh_in, opened
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, Variable, variables
+from eindiff.core.sizes import Size
+from eindiff.planning.contraction_order import least_flops
+
+TERMS = 64  # of a sum that is multiplied out
+# Products with matrices that have these take half of the work at least.
+HALF = frozenset({"symmetric", "psd", "positive", "lower", "upper", "orthogonal"})
+
+Term = tuple[list[Factor], Labels, dict[int, Size]]
+
+
+def lower_bound(output: Expr, evaluate: Callable[[Size], int]) -> float | None:
+    """Operations on numbers that every program for an output takes; None where nothing is known."""
+    terms = _terms(output)
+    if terms is None:
+        return None
+    nodes = {x for factors, _, _ in terms for x, _ in factors if not isinstance(x, Variable)}
+    inside = {v.name for x in nodes for v in variables(x)}
+    bounds = []
+    for term in terms:
+        own = {v.name for x, _ in term[0] for v in variables(x)}
+        gone = [_names(other) - own - inside for other in terms if other is not term]
+        if all(gone) and (bound := _of_product(term, evaluate)) is not None:
+            bounds.append(bound)
+    return max(bounds, default=None)
+
+
+def _names(term: Term) -> set[str]:
+    """The variables that a term is a multiple of."""
+    return {x.name for x, _ in term[0] if isinstance(x, Variable)}
+
+
+def _terms(expr: Expr) -> list[Term] | None:
+    """The products that an expression is the sum of; None if these are too many, or more than products."""
+    axes = tuple(range(expr.ndim))
+    waiting: list[Term] = [([(expr, axes)], axes, dict(enumerate(expr.shape)))]
+    done: list[Term] = []
+    while waiting:
+        factors, output, sizes = waiting.pop()
+        place = next((k for k, (node, _) in enumerate(factors) if isinstance(node, Add | Einsum)), None)
+        if place is None:
+            done.append((factors, output, sizes))
+            continue
+        parts = list(_parts(*factors[place], sizes))
+        if not parts or len(waiting) + len(done) + len(parts) > TERMS:
+            return None
+        waiting += [([*factors[:place], *part, *factors[place + 1 :]], output, dict(sizes)) for part in parts]
+    return done
+
+
+def _parts(node: Expr, labels: Labels, sizes: dict[int, Size]) -> Iterator[Sequence[Factor]]:
+    """What a sum or a product is made of, one after the other; nothing if it has deltas, ones or equal axes."""
+    if isinstance(node, Add):
+        yield from ([(term, labels)] for term in node.terms)
+    elif isinstance(node, Einsum):
+        bound = {label for own in node.labels for label in own}
+        distinct = len(set(node.output)) == len(node.output) and set(node.output) <= bound
+        if distinct and len(set(labels)) == len(labels):
+            yield opened(node, labels, fresh_in(sizes))
+
+
+def _of_product(term: Term, evaluate: Callable[[Size], int]) -> float | None:
+    """What every order of multiplication takes of a product of variables and inverses of variables."""
+    factors, output, sizes = term
+    factors = [(node, labels) for node, labels in factors if labels]
+    if not all(_is_known(node) for node, _ in factors) or len(set(output)) < len(output):
+        return None
+    if len(factors) < 2 or any(len(set(labels)) < len(labels) for _, labels in factors):
+        return None
+    names = first_appearance([labels for _, labels in factors])
+    if not set(output) <= set(names):
+        return None
+    inputs = [tuple([names[label] for label in labels]) for _, labels in factors]
+    known = {names[label]: evaluate(sizes[label]) for label in names}
+    least = least_flops(inputs, tuple([names[label] for label in output]), known, [x.digest for x, _ in factors])
+    halves = sum(bool(_variable(node).properties) for node, _ in factors)
+    return least / 2**halves if least else None
+
+
+def _variable(node: Expr) -> Variable:
+    found = node.args[0] if isinstance(node, Apply) else node
+    assert isinstance(found, Variable)
+    return found
+
+
+def _is_known(node: Expr) -> bool:
+    """Whether a factor is a variable, or the inverse of one, with properties that save no more than half."""
+    if isinstance(node, Apply) and node.function.name == "inv" and node.ndim == 2:
+        node = node.args[0]
+    return isinstance(node, Variable) and node.properties <= HALF and node.into is None
