@@ -216,10 +216,9 @@ def _glove(n: int) -> Arrays:
     return found | {"weights": random.uniform(size=n), "logs": logs, "i": i, "j": j}
 
 
-def bundle(lib: Any, C: Any, P: Any, seen: Any, i: Array, j: Array) -> Any:
-    """Cameras with a rotation vector, a translation, a focal length and two distortions see points."""
-    c, p = C[i], P[j]
-    w, x, angle = [c[:, k] for k in range(3)], [p[:, k] for k in range(3)], 0
+def _seen(lib: Any, c: Any, p: Any) -> tuple[Any, Any]:
+    """Where cameras with a rotation vector, a translation, a focal length and two distortions see points."""
+    w, x = [c[:, k] for k in range(3)], [p[:, k] for k in range(3)]
     angle = lib.sqrt(sum(k**2 for k in w) + 1e-12)
     axis = [k / angle for k in w]
     along = (1 - lib.cos(angle)) * sum(a * b for a, b in zip(axis, x, strict=True))
@@ -228,17 +227,12 @@ def bundle(lib: Any, C: Any, P: Any, seen: Any, i: Array, j: Array) -> Any:
     u, v = -turned[0] / turned[2], -turned[1] / turned[2]
     r = u**2 + v**2
     scale = c[:, 6] * (1 + c[:, 7] * r + c[:, 8] * r**2)
-    return lib.sum((scale * u - seen[:, 0]) ** 2) + lib.sum((scale * v - seen[:, 1]) ** 2) + _ridge(lib, C, P)
+    return scale * u, scale * v
 
 
-def _ridge(lib: Any, *arrays: Any) -> Any:
-    return 0.1 * sum(lib.sum(x**2) for x in arrays)
-
-
-class _Arrays:
-    """The words of NumPy that the observations of cameras are computed with."""
-
-    sum, sqrt, sin, cos = np.sum, np.sqrt, np.sin, np.cos
+def bundle(lib: Any, C: Any, P: Any, seen: Any, i: Array, j: Array) -> Any:
+    u, v = _seen(lib, C[i], P[j])
+    return lib.sum((u - seen[:, 0]) ** 2) + lib.sum((v - seen[:, 1]) ** 2) + 0.1 * (lib.sum(C**2) + lib.sum(P**2))
 
 
 def _bundle(n: int) -> Arrays:
@@ -247,9 +241,10 @@ def _bundle(n: int) -> Arrays:
     cameras, m = max(2, 49 * n // 7776), 31843 * n // 7776
     C = np.hstack([random.normal(size=(cameras, 6)) / 10, np.ones((cameras, 1)), random.normal(size=(cameras, 2)) / 99])
     C[:, 5] -= 5
-    P = random.normal(size=(n, 3))
+    P = random.uniform(-1, 1, size=(n, 3))
     i, j = random.integers(0, cameras, size=m), np.concatenate([np.arange(n), random.integers(0, n, size=m - n)])
-    return {"C": C, "P": P, "seen": random.normal(size=(m, 2)) / 10, "i": i, "j": j}
+    seen = np.stack(_seen(np, C[i], P[j]), axis=1) + random.normal(size=(m, 2)) / 1e4
+    return {"C": C, "P": P, "seen": seen, "i": i, "j": j}
 
 
 # Kronecker products

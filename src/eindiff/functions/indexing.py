@@ -223,13 +223,17 @@ def _index_map(a: Expr, size: Size, entry: Any) -> IndexMap | None:
     least = int(chosen.min()) if chosen.size else 0
     if isinstance(size, int):
         if chosen.size and not -size <= least <= chosen.max() < size:
-            raise EindiffError(f"{short(a)}[{entry!r}]: the axis has size {size}", "indices")
+            place = np.argwhere((chosen < -size) | (chosen >= size))[0].tolist()
+            where = f", but there is {chosen[tuple(place)]} at {', '.join(map(str, place))}" if place else ""
+            raise EindiffError(f"{short(a)}[{entry!r}]: the axis has size {size}{where}", "indices")
         if least < 0:
             chosen, least = np.where(chosen < 0, chosen + size, chosen), 0
     if chosen.ndim == 0:
         k = int(chosen)
         return IndexMap(size, (), k if k >= 0 else sz.add(size, k))
-    if chosen.size == 0 or least < 0:
+    if chosen.size == 0:
+        raise EindiffError(f"{short(a)}[{entry!r}]: a list of indices needs at least one entry", "indices")
+    if least < 0:
         raise EindiffError(
             f"{short(a)}[{entry!r}]: a list of indices needs entries from 0 on when the size {size} is a name",
             "indices",

@@ -22,6 +22,7 @@ from eindiff.structure.sparse import coordinates
 from eindiff.structure.terms import Array, Term
 
 MOST_AXES = 5  # of which all orders are tried
+MOST_PARTS = 64  # diagonals of a term that are added one after the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,10 @@ class Line:
         low, high = self.offsets(term)
         if low > upper or high < -lower:
             return []
-        if -lower <= low and high <= upper:
-            return [{}]
         moving = [x for x in self.labels if self.row_steps[x] != self.column_steps[x]]
+        is_product = len(term.arrays) > 1 and prod(term.sizes[x] for x in moving) <= MOST_PARTS
+        if -lower <= low and high <= upper and not is_product:  # the entries of a product are more than its factors
+            return [{}]
         found = []
         for index in product(*(range(term.sizes[x]) for x in moving)):
             offset = self.column - self.row
@@ -99,11 +101,6 @@ class Band:
         """Whether axes stay where they are."""
         return self.order == tuple(range(len(self.dims)))
 
-    @cached_property
-    def values(self) -> list[Array]:
-        """The entries of each term."""
-        return [term.values().astype(self.dtype, copy=False) for term in self.terms]
-
     def storage(self, lower: int, upper: int, more: int = 0, in_columns: bool = True) -> Array:
         """The diagonals as LAPACK has them: entry (i, j) at `[more + upper + i − j, j]`, in columns or in rows.
 
@@ -112,7 +109,7 @@ class Band:
         height = more + lower + upper + 1
         flat = np.zeros(self.size * height, self.dtype)
         down, right = (1, height) if in_columns else (self.size, 1)
-        for term, values in zip(self.terms, self.values, strict=True):
+        for term in self.terms:
             line = Line.of(term, self.dims, self.order)
             moved = {x: line.row_steps[x] - line.column_steps[x] for x in line.labels}
             steps = {x: moved[x] * down + line.column_steps[x] * right for x in line.labels}
@@ -121,8 +118,7 @@ class Band:
                 start = first + sum(steps[x] * k for x, k in index.items())
                 labels = tuple([x for x in line.labels if x not in index])
                 place = Place(-1, labels, start, tuple([steps[x] for x in labels]))
-                part = values[tuple([index.get(x, slice(None)) for x in line.labels])]
-                add_at(flat, [place], part, labels, term.sizes)
+                add_at(flat, [place], term.values(index).astype(self.dtype, copy=False), labels, term.sizes)
         return flat.reshape(self.size, height).T if in_columns else flat.reshape(height, self.size)
 
     def arranged(self, x: Array) -> Array:
@@ -151,10 +147,10 @@ class RankedBand:
         self.lower, self.upper, _ = self._coordinates.widths
         self.dtype = grid.dtype
 
-    @cached_property
-    def values(self) -> list[Array]:
-        """The entries of each term."""
-        return [term.values() for term in self._grid.all_terms]
+    @property
+    def terms(self) -> list[Term]:
+        """What is added up."""
+        return self._grid.all_terms
 
     def storage(self, lower: int, upper: int, more: int = 0, in_columns: bool = True) -> Array:
         """The diagonals from `−lower` to `upper`, as those of `Band`."""

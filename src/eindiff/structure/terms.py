@@ -85,13 +85,27 @@ class Term:
         self.add_to(dense, self.axes(output), sizes)
         return dense
 
-    def values(self) -> Array:
-        """The entries that may differ from zero, over the labels that the axes are made of."""
-        labels = labels_of(self.axes())
+    def values(self, at: Mapping[int, int] | None = None) -> Array:
+        """The entries that may differ from zero, over the labels that the axes are made of; some of these may have an
+        index, and are left out."""
+        at = at or {}
+        labels = tuple([x for x in labels_of(self.axes()) if x not in at])
         if not self.arrays:
             return np.broadcast_to(self.coefficient, [self.sizes[x] for x in labels])
-        values = _contract(self.operands, labels, self.sizes)
+        operands = [_at_index(*operand, at) for operand in self.operands] if at else self.operands
+        values = _contract(operands, labels, self.sizes)
         return values if self.coefficient == 1 else self.coefficient * values
+
+    def square_sum(self) -> float:
+        """The sum of the squares of these entries."""
+        labels = labels_of(self.axes())
+        if not self.bound.issubset(labels):
+            values = self.values().reshape(-1)
+            return float(np.dot(values, values))
+        alone = set(labels).difference(*self.labels)
+        squares = [(array * array, own) for array, own in self.operands]
+        total = float(_contract(squares, (), self.sizes)) if squares else 1.0
+        return self.coefficient**2 * total * prod(self.sizes[x] for x in alone)
 
     def add_to(self, total: Array, axes: Sequence[Axis], sizes: Mapping[int, int]) -> None:
         """Add the entries to an array with some axes, made of labels of the term."""
@@ -288,6 +302,11 @@ def _at_list(array: Array, labels: Labels, met: Mapping[int, Array], fresh: int)
     order = sorted(range(len(labels)), key=lambda k: labels[k] not in met)
     at = tuple([met[labels[k]] for k in order if labels[k] in met])
     return array.transpose(order)[at], (fresh, *(labels[k] for k in order if labels[k] not in met))
+
+
+def _at_index(array: Array, labels: Labels, at: Mapping[int, int]) -> Operand:
+    """An array at one index of some labels."""
+    return array[tuple([at.get(x, slice(None)) for x in labels])], tuple([x for x in labels if x not in at])
 
 
 def _without_repeats(array: Array, labels: Labels) -> Operand:

@@ -147,7 +147,7 @@ class Banded(Solver):
         count = (2 * len(diagonals) - 1) if self._is_symmetric else len(diagonals)
         norm = count * max(float(flat.max(initial=0.0)), -float(flat.min(initial=0.0)))
         squares = float(np.dot(flat, flat)) * (2 if self._is_symmetric else 1)
-        terms = sum(_root_of_squares(values) for values in self._band.values)
+        terms = sum(float(np.sqrt(term.square_sum())) for term in self._band.terms)
         return norm, max(1.0, terms / max(np.sqrt(squares), np.finfo(flat.dtype).tiny))
 
     @cached_property
@@ -291,10 +291,3 @@ def sharpened(bound: float, solve: Callable[[Array], Array], size: int, dtype: n
         x = solve(x / np.linalg.norm(x))
     found = SAFETY * float(np.linalg.norm(x))
     return min(bound, found) if np.isfinite(bound) and np.isfinite(found) else bound
-
-
-def _root_of_squares(values: Array) -> float:
-    """The root of the sum of squares, of a number that is repeated too."""
-    if values.size and not any(values.strides):
-        return float(abs(values.flat[0])) * float(np.sqrt(values.size))
-    return float(np.linalg.norm(values))
