@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from eindiff.core.construct import FLAT_LIMIT, transpose
-from eindiff.core.einsums import is_sealed
+from eindiff.core.construct import FLAT_LIMIT, is_sealed, transpose
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, topological
 from eindiff.core.sizes import Size
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import eindiff.jax as ej
 import jax_models  # noqa: F401 (it fills the table)
 from eindiff.tracing.jax.numbers import NoNumbersError, numbers
 from jax_functions import CASES
@@ -81,3 +82,10 @@ def test_same_numbers_for_all_functions() -> None:
 
         known += compared(f, *(case.args[k] for k in moving))
     assert known > len(CASES) / 2
+
+
+def test_truth_values_do_not_lower_the_precision():
+    """They may be all that a derivative depends on."""
+    mask = jnp.array([True, False, True, True])
+    found = ej.hessian(lambda x, mask: jnp.sum(jnp.where(mask, x, 0) ** 2) / 3)(jnp.ones(4), mask)
+    np.testing.assert_allclose(found, np.diag([2 / 3, 0, 2 / 3, 2 / 3]), 1e-15)

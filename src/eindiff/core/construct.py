@@ -27,20 +27,18 @@ from eindiff.core.einsums import (  # fmt: skip
     is_zero,
     parts,
     scale,
-    sealed,
     size_number,
     transpose,
     transpose_core,
-    unsealed,
     with_coefficient,
 )
 from eindiff.core.leaves import PROPERTIES, constant, placeholder, variable
 from eindiff.core.powers import known_power, power_parts
-from eindiff.core.sums import add, factored, in_front, is_dense, symmetric_part
+from eindiff.core.sums import add, factored, in_front, is_dense, is_sealed, sealed, symmetric_part, unsealed
 
 __all__ = [
     "FLAT_LIMIT", "PRODUCT_LIMIT", "PROPERTIES", "Factor", "Inline", "Network", "add", "apply", "constant",
-    "einsum", "factored", "filled", "in_front", "is_dense", "is_number", "is_zero", "known_power", "map_", "parts",
-    "placeholder", "power_parts", "scale", "sealed", "size_number", "symmetric_part", "transpose", "transpose_core",
-    "unsealed", "variable", "with_coefficient",
+    "einsum", "factored", "filled", "in_front", "is_dense", "is_number", "is_sealed", "is_zero", "known_power", "map_",
+    "parts", "placeholder", "power_parts", "scale", "sealed", "size_number", "symmetric_part", "transpose",
+    "transpose_core", "unsealed", "variable", "with_coefficient",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from eindiff.core.coefficients import Number, number, times
 from eindiff.core.errors import EindiffError
 from eindiff.core.index_relations import SizeOf
 from eindiff.core.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
-from eindiff.core.networks import Factor, arranged, fresh_in, new_label, opened
+from eindiff.core.networks import Factor, arranged, new_label, opened
 from eindiff.core.nodes import (
     Add,
     Constant,
@@ -371,7 +371,7 @@ class Network:
                 sizes = {x: self.sizes[x] for x in members[0][1]}
                 made.append((einsum(1, members, tuple(free), sizes, self.inline), tuple(free)))
             else:
-                sign, node, ordered = _contraction(members, free)
+                sign, node, ordered = contraction(members, free)
                 self.coefficient *= sign
                 made.append((node, ordered))
         taken = {i for group in groups for i in group}
@@ -393,7 +393,7 @@ def _filled_axes(node: Expr) -> list[int]:
     return [axis for axis, label in enumerate(node.output) if label in targets]
 
 
-def _contraction(factors: list[Factor], free: list[int]) -> tuple[int, Expr, Labels]:
+def contraction(factors: list[Factor], free: list[int]) -> tuple[int, Expr, Labels]:
     """The canonical contraction of connected factors: its sign (0 if it vanishes), the node, the labels of its axes."""
     form = canonical(
         [n.digest for n, _ in factors], [ls for _, ls in factors], [n.symmetries for n, _ in factors], free
@@ -463,31 +463,8 @@ def _sealed(factors: Sequence[Factor]) -> tuple[int, list[Factor]]:
     labels, group = max(groups.items(), key=lambda item: len(item[1]))
     if len(group) <= PRODUCT_LIMIT:
         return 1, list(factors)
-    sign, node, ordered = _contraction(group, sorted(labels))
+    sign, node, ordered = contraction(group, sorted(labels))
     return sign, [factor for factor in factors if frozenset(factor[1]) != labels] + [(node, ordered)]
-
-
-def sealed(expr: Expr) -> Expr:
-    """A sum, or a multiple of one, as an operand that other sums do not take in: it is computed, and derived, once."""
-    coefficient, factors, output, sizes = parts(expr)
-    if len(factors) != 1 or not isinstance(factors[0][0], Add):
-        return expr
-    [(node, labels)] = factors
-    sign, whole, ordered = _contraction([(node, labels)], sorted(labels))
-    return product(times(coefficient, sign), [(whole, ordered)], output, sizes)
-
-
-def unsealed(expr: Expr) -> Expr:
-    """A sum, or a multiple of one, as other sums take it in."""
-    coefficient, factors, output, sizes = parts(expr)
-    if len(factors) != 1 or not is_sealed(node := factors[0][0]):
-        return expr
-    return einsum(coefficient, opened(node, factors[0][1], fresh_in(sizes)), output, sizes)
-
-
-def is_sealed(node: Expr) -> TypeGuard[Einsum]:
-    """Whether a node is a sum that other sums do not take in."""
-    return isinstance(node, Einsum) and not node.is_product and [type(x) for x in node.operands] == [Add]
 
 
 def _intern_einsum(

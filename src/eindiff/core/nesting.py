@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eindiff.core import construct
-from eindiff.core.einsums import is_sealed
 from eindiff.core.labels import Labels
 from eindiff.core.networks import Factor, fresh_in, matches, opened
 from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map, plain, topological
@@ -23,7 +22,7 @@ def merge(outputs: Sequence[Expr]) -> list[Expr]:
     uses: Counter[Expr] = Counter(map(plain, outputs))
     for node in topological(outputs):
         uses.update(node.children)
-    single = {node for node in uses if is_contraction(node) and uses[node] == 1 and not is_sealed(node)}
+    single = {node for node in uses if is_contraction(node) and uses[node] == 1 and not construct.is_sealed(node)}
     new_single: set[Expr] = set()
 
     def change(node: Expr, children: list[Expr]) -> Expr:

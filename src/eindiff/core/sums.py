@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from math import gcd, inf, isfinite, lcm
+from typing import TypeGuard
 
 from eindiff.core.coefficients import HALF, Number, number, plus, ratio, times
 from eindiff.core.einsums import (
     Factor,
     Inline,
+    contraction,
     einsum,
     filled,
     parts,
@@ -21,7 +23,7 @@ from eindiff.core.einsums import (
     with_coefficient,
 )
 from eindiff.core.labels import Labels, Symmetry, arrangements
-from eindiff.core.networks import Placed, has_maps, placed_factors
+from eindiff.core.networks import Placed, fresh_in, has_maps, opened, placed_factors
 from eindiff.core.nodes import Add, Einsum, Expr, intern, plain
 from eindiff.core.rewrite import rewrite
 from eindiff.core.sizes import Shape, Size
@@ -55,6 +57,29 @@ def symmetric_part(expr: Expr) -> Expr:
 def is_dense(node: Add) -> bool:
     """Whether a sum has no deltas and no relations in it, over which other terms would be distributed."""
     return not node.has_delta and not any(map(has_maps, node.terms))
+
+
+def sealed(expr: Expr) -> Expr:
+    """A sum, or a multiple of one, as an operand that other sums do not take in: it is computed, and derived, once."""
+    coefficient, factors, output, sizes = parts(expr)
+    if len(factors) != 1 or not isinstance(factors[0][0], Add):
+        return expr
+    [(node, labels)] = factors
+    sign, whole, ordered = contraction([(node, labels)], sorted(labels))
+    return product(times(coefficient, sign), [(whole, ordered)], output, sizes)
+
+
+def unsealed(expr: Expr) -> Expr:
+    """A sum, or a multiple of one, as other sums take it in."""
+    coefficient, factors, output, sizes = parts(expr)
+    if len(factors) != 1 or not is_sealed(node := factors[0][0]):
+        return expr
+    return einsum(coefficient, opened(node, factors[0][1], fresh_in(sizes)), output, sizes)
+
+
+def is_sealed(node: Expr) -> TypeGuard[Einsum]:
+    """Whether a node is a sum that other sums do not take in."""
+    return isinstance(node, Einsum) and not node.is_product and [type(x) for x in node.operands] == [Add]
 
 
 def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:

@@ -274,8 +274,11 @@ def _as_input(x: Any) -> Any:
 
 
 def _as_numpy(x: Any) -> np.ndarray:
+    """An array that NumPy computes with; truth values and short integers do not lower the precision of others."""
     array = np.asarray(x)
-    return array if array.dtype.kind in "biuf" and array.dtype.itemsize > 2 else array.astype(np.float32)
+    if array.dtype.kind in "biuf" and array.dtype.itemsize > 2:
+        return array
+    return array.astype(jnp.result_type(float) if array.dtype.kind in "biu" else np.float32)
 
 
 JAX = JaxLibrary()
