@@ -3,6 +3,7 @@
 JAX: `jax.jit(jax.hessian(f))` against `jax.jit(eindiff.jax.hessian(f))`. PyTorch: `torch.func.hessian(f)` against
 `eindiff.torch.hessian(f)`. Functions that give arrays are differentiated once, by `jacfwd`. The functions are those of
 `jax_functions`, `jax_models` (with axes `--scale` times as long), `torch_functions`, `torch_models` in `tests/helpers`.
+With `--kinds grad hvp` gradients and products of Hessians and directions are compared as well.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from statistics import median
@@ -55,6 +57,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.drop_in", description=__doc__)
     parser.add_argument("library", choices=["jax", "torch"])
     parser.add_argument("--scale", type=int, default=1, help="how much longer axes are than in the tests")
+    parser.add_argument("--kinds", nargs="+", choices=["grad", "hvp", "second"], default=["second"])
+    parser.add_argument("--slower", type=float, help="measure again and name what takes so many times as long")
     parser.add_argument("--functions", nargs="+", metavar="NAME", help="only these")
     parser.add_argument("--skip", nargs="+", metavar="NAME", default=[], help="not these")
     parser.add_argument("--budget", type=float, default=0.1, help="seconds of calls for each side")
@@ -65,16 +69,23 @@ def main() -> None:
     sys.path.insert(0, str(TESTS))
     warnings.simplefilter("ignore")
     rows = []
-    for name, calls in (_jax if options.library == "jax" else _torch)():
-        if name in options.skip or (options.functions and name not in options.functions):
+    for name, kind, calls in (_jax if options.library == "jax" else _torch)():
+        if name in options.skip or kind not in options.kinds or (options.functions and name not in options.functions):
             continue
+        name = name if kind == "second" else f"{name}: {kind}"
         try:
             rows.append(measured(name, *calls, options.budget))
+            if options.slower and rows[-1].ours.call > options.slower * rows[-1].peer.call:
+                rows[-1] = measured(name, *calls, 4 * options.budget)
         except Exception as error:  # whatever one function cannot do, the others go on
             print(f"{name:36s} {type(error).__name__}: {str(error).splitlines()[0][:100]}", flush=True)
             continue
         print(_line(rows[-1]), flush=True)
     print(summary(rows))
+    for row in rows if options.slower else ():
+        memory = row.ours.bytes / row.peer.bytes if row.ours.bytes and row.peer.bytes else 0.0
+        if row.ours.call > options.slower * row.peer.call or memory > options.slower:
+            print(f"slower: {_line(row)}  memory {memory:.2f}")
     if options.out:
         write(options.out, rows, options)
 
@@ -127,18 +138,19 @@ def measured(name: str, peer: Call, ours: Call, budget: float) -> Row:
     return Row(name, *both, error / scale)
 
 
-def _jax() -> Iterator[tuple[str, tuple[Call, Call]]]:
+def _jax() -> Iterator[tuple[str, str, tuple[Call, Call]]]:
     import jax
 
     import eindiff.jax
     import jax_functions
     import jax_models  # noqa: F401 (it fills the table)
+    from eindiff.tracing.jax import whole
 
     def call(transform: Callable, case: Any) -> Call:
         moving = [k for k, x in enumerate(case.args) if _is_moving(x, jax.Array)]
 
         def make() -> Program:
-            derivative = transform(case.function, case.argnums, case.has_aux)
+            derivative = transform(case.function, case.argnums, has_aux=case.has_aux)
 
             def bound(*given: Any) -> Any:
                 values = dict(enumerate(case.args)) | dict(zip(moving, given, strict=True))
@@ -152,9 +164,24 @@ def _jax() -> Iterator[tuple[str, tuple[Call, Call]]]:
 
     for case in jax_functions.CASES:
         value = jax.eval_shape(lambda case=case: jax.tree_util.tree_leaves(case.function(*case.args))[0])
-        twice = value.shape == () and case.order != 1
-        kind = "hessian" if twice else "jacfwd"
-        yield case.name, (call(getattr(jax, kind), case), call(getattr(eindiff.jax, kind), case))
+        is_number = value.shape == ()
+        kind = "hessian" if is_number and case.order != 1 else "jacfwd"
+        yield case.name, "second", (call(getattr(jax, kind), case), call(getattr(eindiff.jax, kind), case))
+        if is_number and not case.forward:
+            yield case.name, "grad", (call(jax.grad, case), call(eindiff.jax.grad, case))
+        if is_number and not case.forward and case.order != 1:
+            along = [partial(_along, x, jax.tree_util.tree_map) for x in (whole.transform("hvp"), eindiff.jax.hvp)]
+            yield case.name, "hvp", (call(along[0], case), call(along[1], case))
+
+
+def _along(product: Callable, shifted: Callable, f: Callable, argnums: Any, has_aux: bool) -> Callable:
+    """The Hessian times a direction that is near the arguments, and no multiple of them."""
+
+    def run(*args: Any) -> Any:
+        chosen = tuple([args[k] for k in argnums]) if isinstance(argnums, tuple) else args[argnums]
+        return product(f, argnums, has_aux=has_aux)(*args, tangents=shifted(lambda x: 0.5 * x + 1, chosen))
+
+    return run
 
 
 def _is_moving(x: Any, array: type) -> bool:
@@ -167,25 +194,31 @@ def _bytes(lowered: Any) -> int | None:
     return found.temp_size_in_bytes + found.output_size_in_bytes if found is not None else None
 
 
-def _torch() -> Iterator[tuple[str, tuple[Call, Call]]]:
+def _torch() -> Iterator[tuple[str, str, tuple[Call, Call]]]:
     import torch
     from torch.utils import _pytree as pytree
 
     import eindiff.torch
     import torch_functions
     import torch_models  # noqa: F401 (it fills the table)
+    from eindiff.tracing.torch import whole
 
     def call(transform: Callable, case: Any) -> Call:
         def make() -> Program:
-            derivative = transform(case.function, case.argnums)
+            derivative = transform(case.function, case.argnums, has_aux=False)
             return Program(lambda: derivative(*case.args))
 
         return Call(make, lambda result: [x.detach().numpy() for x in pytree.tree_leaves(result)])
 
     for name, case in torch_functions.CASES.items():
         kind = "hessian" if case.order == 2 else "jacfwd"
-        if case.reference is None:
-            yield name, (call(getattr(torch.func, kind), case), call(getattr(eindiff.torch, kind), case))
+        if case.reference is not None:
+            continue
+        yield name, "second", (call(getattr(torch.func, kind), case), call(getattr(eindiff.torch, kind), case))
+        if case.order == 2:
+            yield name, "grad", (call(torch.func.grad, case), call(eindiff.torch.grad, case))
+            along = [partial(_along, x, pytree.tree_map) for x in (whole.transform("hvp"), eindiff.torch.hvp)]
+            yield name, "hvp", (call(along[0], case), call(along[1], case))
 
 
 # Reports

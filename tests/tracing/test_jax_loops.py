@@ -207,3 +207,15 @@ def test_products_with_opaque_functions_never_form_jacobians() -> None:
     assert_same(ej.grad(f)(v), jax.grad(f)(v))
     assert_same(ej.hvp(f)(v, tangents=v + 1), jax.jvp(jax.grad(f), (v,), (v + 1,))[1])
     assert_same(ej.directional(f, v + 1, 1)(v), jnp.vdot(jax.grad(f)(v), v + 1))
+
+
+def test_jax_does_the_whole_where_it_is_predicted_to_be_faster() -> None:
+    """The gradient of a convolution is one in JAX, and a product of windows here; the Hessian is better here."""
+    image, kernel = jnp.ones((1, 1, 40, 40)), jnp.ones((1, 1, 5, 5)) * x[0]
+
+    def f(kernel: Any) -> Any:
+        return jnp.sum(lax.conv(image, kernel, (1, 1), "SAME") ** 2)
+
+    gradient, hessian = (jax.make_jaxpr(one(f))(kernel) for one in (ej.grad, ej.hessian))
+    assert "conv_general_dilated" in str(gradient) and "conv_general_dilated" not in str(hessian)
+    assert_same(ej.grad(f)(kernel), jax.grad(f)(kernel))

@@ -111,6 +111,11 @@ class Computation:
         return Lowered(whole, expression, dict(opaque), part.exprs, program, s.library.formula)
 
     @property
+    def dense(self) -> Programs | None:
+        """The programs of all that is given as arrays, if that is all."""
+        return self._programs["dense"] if list(self._programs) == ["dense"] else None
+
+    @property
     def exprs(self) -> list[Expr]:
         """All that is computed."""
         return [x for programs in self._programs.values() for x in flatten(programs.exprs)]

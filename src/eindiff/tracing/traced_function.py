@@ -123,7 +123,7 @@ class TracedFunction:
         if ready is None:
             selected = selection(self, traced, arguments)
             ready = traced.ready[self._wanted] = (selected, self._computation(traced, selected))
-        if traced.opaque and arguments.may_be_left:
+        if arguments.may_be_left:
             own = self.library.instead(self, arguments, around, traced, ready[1])
             return ready if own is None else (None, own)
         return ready

@@ -13,14 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Expr, topological
+from eindiff.core.nodes import Expr, topological, variables
 from eindiff.core.recent import Recent, Same, Seen
+from eindiff.planning.tuning import CALL
 from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
 from eindiff.tracing.computation import Computation
 from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_array, leaf_names, plain_call, trace
 from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
 from eindiff.tracing.jax.left import left, runs_forward_only
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
+from eindiff.tracing.jax.predicted import seconds
 from eindiff.tracing.jax.refusals import RefusedError
 from eindiff.tracing.jax.whole import Whole, transform, with_plain, without_plain
 from eindiff.tracing.library import Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_GIVEN = 2**14  # entries of values that are given together
 REMEMBERED = 1024
+MOST_SLOWER = 1.5  # than JAX's own derivative, as predicted
+LEAST_INSIDE, LEAST_ALONE = 1e-5, 1e-3  # seconds of a program, in `jax.jit` and alone, that are worth a look at JAX's
 MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
 
 
@@ -180,13 +184,48 @@ class JaxLibrary(Library):
         self, function: TracedFunction, arguments: Arguments, around: JaxSurroundings, traced: Traced,
         found: Computation,
     ) -> Callable[[Arguments, Any], Any] | None:  # fmt: skip
-        """By JAX, compiled, where opaque functions have large Jacobians, which it does not form."""
+        """By JAX, compiled, where opaque functions have large Jacobians, which it does not form, and where its own
+        derivative is predicted to take less time."""
         if found.is_better_elsewhere is None:
-            found.is_better_elsewhere = _has_large_jacobian(found)
+            is_large = bool(traced.opaque) and _has_large_jacobian(found)
+            found.is_better_elsewhere = is_large or self._is_slower(function, arguments, found, traced)
         if not found.is_better_elsewhere:
             return None
         is_forward = traced.opaque.get("while") is not None
         return self._whole(function, arguments, around, list(traced.inputs), is_forward, traced.function)
+
+    def _is_slower(
+        self, function: TracedFunction, arguments: Arguments, found: Computation, traced: Traced
+    ) -> bool:
+        """Whether a program is predicted to take much longer than JAX's own derivative, compiled."""
+        own = self._own(function, False, function.has_aux, traced.function)
+        is_inside = any(isinstance(x, jax.core.Tracer) for x in arguments.leaves)
+        if own is None or found.dense is None or "while" in traced.opaque:
+            return False
+        program = found.dense.compiled("jax" if is_inside else "numpy")
+        plan, least = program.plan(), LEAST_INSIDE if is_inside else LEAST_ALONE
+        ours = plan.seconds
+        if ours - CALL * len(plan.steps) < least:
+            return False
+        given = {x.name: jax.ShapeDtypeStruct(x.shape, float) for x in variables(*found.exprs)}
+        if is_inside:
+            ours = seconds(jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr)
+        return ours > max(least, MOST_SLOWER * seconds(self._program_of(function, own, arguments).jaxpr))
+
+    def _program_of(self, function: TracedFunction, own: Callable, arguments: Arguments) -> Any:
+        """JAX's own derivative as a program."""
+        free, form = self.chosen(function, arguments)
+        moving = [k for k, x in enumerate(arguments.leaves) if is_array(x)]
+
+        def run(given: Sequence[Any]) -> Any:
+            leaves = list(arguments.leaves)
+            for k, x in zip(moving, given, strict=True):
+                leaves[k] = x
+            args, keywords = arguments.structure.unflatten(leaves)
+            more = {"tangents": form.unflatten([leaves[k] for k in free])} if function.kind.name == "hvp" else {}
+            return own(*args, **keywords, **more)
+
+        return jax.make_jaxpr(run)([_abstract(arguments.leaves[k]) for k in moving])
 
     def _whole(
         self, function: TracedFunction, arguments: Arguments, around: JaxSurroundings, places: Sequence[int],
@@ -259,6 +298,10 @@ def _size(key: Sequence[tuple[type, tuple[int, ...], Any]]) -> int:
 def _given(values: Sequence[Any]) -> list[Any]:
     """Arrays of NumPy as JAX's own."""
     return [jnp.copy(x) for x in values]
+
+
+def _abstract(x: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x))
 
 
 def _is_local(x: Any) -> bool:

@@ -15,8 +15,9 @@ from eindiff.tracing.jax.parallel import at_once, is_parallel, scan_counts
 from eindiff.tracing.jax.refusals import equations
 from eindiff.tracing.unsupported import Unsupported
 
-MOST_STEPS = 20  # of a loop that are written out
+MOST_STEPS = 8  # of a loop that are written out, if its turns need each other
 MOST_IN_LOOP = 330  # of all steps of a loop together
+MOST_TURNS = 20  # of a loop that counts
 
 
 def is_long(eqn: Any) -> bool:
@@ -34,8 +35,10 @@ def scan(step: TracedEquation, *args: Value) -> list[Value]:
     length, body = step.params["length"], step.params["jaxpr"]
     first, count = scan_counts(step.eqn)
     constants, carry, sequences = args[:first], list(args[first : first + count]), args[first + count :]
+    if length > 1 and is_parallel(step.eqn):
+        return _at_once(step, args)
     if _is_long(step.eqn):
-        return _at_once(step, args) if is_parallel(step.eqn) else _long_loop(step, args)
+        return _long_loop(step, args)
     order = range(length - 1, -1, -1) if step.params["reverse"] else range(length)
     collected: dict[int, list[Value]] = {}
     for k in order:
@@ -56,7 +59,7 @@ def while_loop(step: TracedEquation, *args: Value) -> list[Value]:
     p = step.params
     a, b = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
     carry = list(args[b:])
-    for _ in range(MOST_STEPS + 1):
+    for _ in range(MOST_TURNS + 1):
         [going] = step.trace.run_body(p["cond_jaxpr"], [*args[:a], *carry])
         if isinstance(going, Expr):
             try:
