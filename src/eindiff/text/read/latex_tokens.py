@@ -24,9 +24,9 @@ _JUXTAPOSED = re.compile(
     re.VERBOSE,
 )
 _LONGEST = 4_000  # characters of a formula without commands
-_OTHERS = re.compile(r'[;"@#]|\*_|\.\^|\*\*|\.T\b|\b(?:np|jnp|torch|numpy)\.|\n.*=|=.*\n', re.DOTALL)
+_OTHERS = re.compile(r'[;"@#]|\*_|\*\*|\.T\b|\b(?:np|jnp|torch|numpy)\.|\n.*=|=.*\n', re.DOTALL)
 _PIECE = re.compile(
-    r"""\\(?:[a-zA-Z]+\*?|.)|[0-9]+(?:\.[0-9]+)?|\.[0-9]+|\s+|%[^\n]*|\.[*/]|:=|\|\|
+    r"""\\(?:[a-zA-Z]+\*?|.)|[0-9]+(?:\.[0-9]+)?|\.[0-9]+|\s+|%[^\n]*|\.[*/^]|:=|\|\|
     |(?:sum|prod)(?=_)|Σ(?=_(?:[ij][\s(]|\{[^{}]*=))|[A-Za-z]+(?:_[A-Za-z]{3,}|_?[0-9]+)*|.""",
     re.VERBOSE | re.DOTALL,
 )
@@ -58,7 +58,7 @@ def pieces(source: Source, declared: Collection[str], functions: Container[str])
         if text[match.end() : match.end() + 1] == "_":
             piece = _SUMS.get(piece, piece)
         if piece[0].isascii() and piece[0].isalpha():
-            after_mark = bool(found) and found[-1].text in ("^", "_")
+            after_mark = bool(found) and found[-1].text in ("^", ".^", "_")
             found += _words(piece, match.start(), text, after_mark, has_commands, (declared, functions))
         elif not piece.isspace() and piece not in SILENT and not (piece[0] == "%" and has_commands):
             found.append(Token("", piece, match.start(), match.end()))
