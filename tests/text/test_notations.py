@@ -49,7 +49,7 @@ def test_notation_is_read_as_in_the_language(text):
         ("x² + $", 6, "is not part of the language"),
         ("f(x) = x'*x +", 14, "ends too early"),
         ("np.foo(x)", 4, "unknown function foo"),
-        ("log x", 5, r"a function as log\(x\)"),
+        ("t = log x; t", 9, r"a function as log\(x\)"),
     ],
 )
 def test_errors_point_into_what_was_written(text, column, message):

@@ -393,9 +393,9 @@ def test_errors_point_at_the_place(text, declarations):
 
 def test_errors_have_a_place():
     with pytest.raises(ed.EindiffError) as caught:
-        parse("a +\n  b c")
+        parse("a +\n  b $c")
     error = caught.value
-    assert (error.line, error.column, error.text) == (2, 5, "  b c")
+    assert (error.line, error.column, error.text) == (2, 5, "  b $c")
     assert pickle.loads(pickle.dumps(error)).column == 5
     with pytest.raises(ed.EindiffError, match="parse takes text"):
         parse(5)

@@ -14,7 +14,7 @@ from eindiff.text.read.notation import NUMPY_OVER
 from eindiff.text.read.shapes import typed
 from eindiff.text.read.syntax import Node
 from eindiff.text.read.table import TABLE
-from eindiff.text.read.unify import Type, Unknown, resolve
+from eindiff.text.read.unify import Term, Type, Unknown, resolve
 
 _REDUCTIONS = frozenset(("sum", "norm", "norm1", "norm2", "inner", "dot", "logsumexp", "prod", "sum_squares", "sumsq"))
 _LARGEST = 400  # nodes of a text that people have typed
@@ -46,7 +46,7 @@ def name_counts(inference: Inference, nodes: list[Node]) -> None:
 
 def _size(inference: Inference, name: str, products: list[Node]) -> Unknown | None:
     """The size that a name counts: the same in all products that it divides, or the only one of all."""
-    found: set[Unknown] | None = None
+    found: set[Term] | None = None
     scales = False
     for product in products:
         factors = list(_factors(product, False))
@@ -61,20 +61,19 @@ def _size(inference: Inference, name: str, products: list[Node]) -> Unknown | No
             found = summed if found is None else found & summed
     if found is None:
         found = _only_size(inference) if scales and name in _SCALES_NUMBERS else set()
-    return found.pop() if len(found) == 1 else None
+    size = found.pop() if len(found) == 1 else None
+    return size if isinstance(size, Unknown) and not size.derived else None
 
 
-def _only_size(inference: Inference) -> set[Unknown]:
+def _only_size(inference: Inference) -> set[Term]:
     """The size of a text with vectors, if there is one only, and it has no name."""
     types = [use.type for use in inference.used.values()]
     has_vectors = any(type_.order == 1 for type_ in types)
-    sizes = {resolve(axis) for type_ in types for axis in type_.axes}
-    return _unknown(*types) if has_vectors and len(sizes) == 1 else set()
+    return _sizes(*types) if has_vectors else set()
 
 
-def _unknown(*types: Type) -> set[Unknown]:
-    found = {resolve(axis) for type_ in types for axis in type_.axes}
-    return {size for size in found if isinstance(size, Unknown) and not size.derived}
+def _sizes(*types: Type) -> set[Term]:
+    return {resolve(axis) for type_ in types for axis in type_.axes}
 
 
 def _names(node: Node) -> Iterator[Node]:
@@ -99,23 +98,23 @@ def _factors(node: Node, under: bool) -> Iterator[tuple[Node, bool]]:
         yield node, under
 
 
-def _summed(inference: Inference, node: Node) -> set[Unknown] | None:
+def _summed(inference: Inference, node: Node) -> set[Term] | None:
     """The sizes that are summed over in a factor; None if it has entries, or is a number of which that is not known."""
     if node.kind == "number" or (node.kind == "name" and typed(node).order == 0):
         return set()
     if node.kind == "over":
-        return _unknown(Type((inference.names.ranges[node.args[1].plan].size,)))
+        return _sizes(Type((inference.names.ranges[node.args[1].plan].size,)))
     if node.kind == "call" and node.value in _REDUCTIONS and not any(arg.literal for arg in node.args):
-        return _unknown(typed(node.args[0]))
+        return _sizes(typed(node.args[0]))
     if node.kind in ("negative", "power", "sum", "product") or (node.kind == "call" and typed(node.args[0]).order == 0):
-        contracted = _contracted(node) if node.kind == "product" else set()
+        contracted: set[Term] = _contracted(node) if node.kind == "product" else set()
         below = [_summed(inference, arg) for arg in node.args if not (contracted and typed(arg).order)]
         known = [sizes for sizes in below if sizes is not None]
         return contracted.union(*known) if len(known) == len(below) else None
     return None
 
 
-def _contracted(node: Node) -> set[Unknown]:
+def _contracted(node: Node) -> set[Term]:
     """The sizes that products of matrices and vectors sum over."""
     left, found = typed(node.args[0]), Type()
     for step, arg in zip(node.plan, node.args[1:], strict=True):
@@ -127,4 +126,4 @@ def _contracted(node: Node) -> set[Unknown]:
             left = Type(tuple(axes[label] for label in output))
         elif left.order == 0:
             left = right
-    return _unknown(found)
+    return _sizes(found)

@@ -42,6 +42,14 @@ _THIN_PRODUCTS: dict[tuple[str, str], tuple[str, bool, tuple[int, int], str]] = 
 CONSTANTS = {"pi": pi, "π": pi}
 WORDS = frozenset(("step", "power", "size", "mean"))  # functions that may be names as well
 
+_WRITTEN_OUT = {  # functions that people know, in the words of the language
+    "var": "mean((x - mean(x)).^2)", "std": "sqrt(mean((x - mean(x)).^2))", "log2": "log(x)/log(2)",
+    "log10": "log(x)/log(10)", "mse_loss": "mean((x - y).^2)", "mse": "mean((x - y).^2)", "mae": "mean(abs(x - y))",
+    "l1_loss": "mean(abs(x - y))", "cross_entropy": "-sum(y.*log(p))", "cov": "X'*X/n with columns around their means",
+    "corr": "x'*y/(norm2(x)*norm2(y)) with x and y around their means", "sum_i": "sum_over(i, y[i]*x[i])",
+    "log_softmax": "x - logsumexp(x)", "huber": "sum(where(abs(r) > d, d*(abs(r) - d/2), r.^2/2))",
+}  # fmt: skip
+
 
 class Inference(Shapes):
     """One text on its way from syntax to types: a method for each kind of syntax."""
@@ -110,6 +118,8 @@ class Inference(Shapes):
                 place,
                 f"{node.value} is no function; a product is written {node.value}*(...), an index {node.value}[...]",
             )
+        if node.value in _WRITTEN_OUT:
+            self.fail(place, f"there is no function {node.value}; write {_WRITTEN_OUT[node.value]}")
         near = get_close_matches(node.value[:50], names, 3, 0.6)
         self.fail(
             place, f"unknown function {node.value[:50]}" + (f"; did you mean {' or '.join(near)}?" if near else "")
@@ -255,6 +265,10 @@ class Inference(Shapes):
         if shape.order == 0 and by.order == 0:
             node.plan = "power"
             return SCALAR
+        if shape.order == 1 and base.kind == "call" and base.value == "bars":
+            inner = self.text(base).strip("|")
+            ways = f"norm2({inner})^2 for the square of its length, abs({inner}).^2 for those of its entries"
+            self.fail(node, f"`{self.text(node)}`: bars around a vector; write {ways}")
         if shape.order == 1 and by.order == 0:  # nothing else that it could be
             node.plan = "power"
             return shape

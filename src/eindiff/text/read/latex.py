@@ -212,7 +212,7 @@ class _Reader(Scripts):
     def euler(self) -> list[Token]:
         place = self.next()
         self.next()
-        return [self.made("exp(", place), *self.inside(self.group()), self.made(")", place)]
+        return [self.made("exp(", place), *self.inside(self.exponent()), self.made(")", place)]
 
     def base(self) -> tuple[list[Token], str]:
         """A factor without its indices and exponents, and what kind of thing it is."""

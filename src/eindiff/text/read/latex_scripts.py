@@ -85,12 +85,14 @@ class Scripts(Cursor, ABC):
         """What indices and exponents behind a factor mean, in any order."""
         index: list[Token] | None = None
         powers: list[list[Token]] = []
-        while self.peek() in ("^", "_", "'", "’", "′", "ᵀ"):
+        while self.peek() in ("^", ".^", "_", "'", "’", "′", "ᵀ"):
             mark = self.next()
             if mark.text == "_":
                 index = self.group()
+            elif mark.text == ".^":
+                powers.append([self.made(r"\odot", mark), *self.exponent()])
             else:
-                powers.append(self.group() if mark.text == "^" else [self.made(r"\top", mark)])
+                powers.append(self.exponent() if mark.text == "^" else [self.made(r"\top", mark)])
         for power in powers:
             if _is_bracketed(power) and any(token.text in self.indices for token in power):  # y^{(i)} is y_i
                 index = [*power[1:-1], *([self.made(",", power[0])] if index else []), *(index or [])]
@@ -100,6 +102,22 @@ class Scripts(Cursor, ABC):
         for power in powers:
             result = self.raised(result, kind, power)
         return result
+
+    def exponent(self) -> list[Token]:
+        """What stands above the line: in braces, or in brackets, where there are no braces, or one token."""
+        if self.peek() in ("-", "−") and self.peek(1).isdigit():
+            return [self.next(), self.next()]
+        if self.peek() != "(":
+            return self.group()
+        self.next()
+        found: list[Token] = []
+        depth = 1
+        while True:
+            token = self.next()
+            depth += (token.text == "(") - (token.text == ")")
+            if depth == 0:
+                return found
+            found.append(token)
 
     def subscripted(self, base: list[Token], kind: str, index: list[Token] | None) -> list[Token]:
         text = "".join(t.text for t in index or () if t.text not in FONTS and t.text not in ("{", "}"))

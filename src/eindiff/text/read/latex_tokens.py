@@ -18,15 +18,19 @@ _COMMAND = re.compile(r"\\[a-zA-Z|{,;!]|^\s*\$")
 _JUXTAPOSED = re.compile(
     r"""\^[ ]*[T⊤][ ]*\(|\^[ ]*[T⊤](?:[ ]+(?=[^\W\d])|(?=[^\W\d]))[A-Z]{0,3}[a-z]{0,2}(?![^\W\d])
     |\^[ ]*\{[^{}]*\}[ ]*[^\W\d]|\^[ ]*\{[^{}]*\}[ ]*\(|(?<!\*)_\{|[∑∏]|\^[ ]*(?:[T⊤]|\{[^{}]*\})_
-    |(?<=[\w)\]}])['’′ᵀ][ ]*(?:[^\W\d]|\((?!\w\)))""",
+    |(?<=[\w)\]}])['’′ᵀ][ ]*(?:[^\W\d]|\((?!\w\)))
+    |\b(?:sum|prod)_(?:[a-z]\b|\{)|Σ_(?:[ij](?=[\s(])|\{[^{}]*=)
+    |(?<=[\w)\]}'ᵀ])[ ]+(?=[^\W\d_])""",
     re.VERBOSE,
 )
-_OTHERS = re.compile(r'[;"@#]|\.\^|\*\*|\.T\b|\b(?:np|jnp|torch|numpy)\.|\n.*=|=.*\n', re.DOTALL)
+_LONGEST = 4_000  # characters of a formula without commands
+_OTHERS = re.compile(r'[;"@#]|\*_|\*\*|\.T\b|\b(?:np|jnp|torch|numpy)\.|\n.*=|=.*\n', re.DOTALL)
 _PIECE = re.compile(
-    r"""\\(?:[a-zA-Z]+\*?|.)|[0-9]+(?:\.[0-9]+)?|\.[0-9]+|\s+|%[^\n]*|\.[*/]|:=|\|\|
-    |[A-Za-z]+(?:_[A-Za-z]{3,}|_?[0-9]+)*|.""",
+    r"""\\(?:[a-zA-Z]+\*?|.)|[0-9]+(?:\.[0-9]+)?|\.[0-9]+|\s+|%[^\n]*|\.[*/^]|:=|\|\|
+    |(?:sum|prod)(?=_)|Σ(?=_(?:[ij][\s(]|\{[^{}]*=))|[A-Za-z]+(?:_[A-Za-z]{3,}|_?[0-9]+)*|.""",
     re.VERBOSE | re.DOTALL,
 )
+_SUMS = {"sum": "∑", "prod": "∏", "Σ": "∑"}  # with an index below
 _ENVIRONMENT = re.compile(
     r"\\(?:begin|end)\{(?:equation|align|aligned|gather|gathered|split|multline|displaymath|math|eqnarray)\*?\}"
     r"|\\(?:label|tag|eqref)\{[^{}]*\}|\\(?:nonumber|notag)\b|&"
@@ -35,11 +39,13 @@ _OPENS = re.compile(r"(?:\s|\\[,;:!]|\\left|\\[bB]igg?l?)*(?:[(\[]|\\\{)")
 _LETTERS_OF_PRODUCTS = re.compile(r"[A-Z]{1,4}[a-z]?|[a-z][A-Z]{1,3}[a-z]?|[a-z]{1,2}")
 
 
-def is_formula(text: str) -> bool:
+def is_formula(text: str, declared: Container[str] = ()) -> bool:
     """Whether letters of a text stand for themselves."""
     if _COMMAND.search(text) is not None:
         return '"' not in text
-    return _JUXTAPOSED.search(text) is not None and _OTHERS.search(text) is None
+    if "T" in declared or len(text) > _LONGEST or _OTHERS.search(text) is not None:
+        return False
+    return _JUXTAPOSED.search(text) is not None
 
 
 def pieces(source: Source, declared: Collection[str], functions: Container[str]) -> list[Token]:
@@ -49,8 +55,10 @@ def pieces(source: Source, declared: Collection[str], functions: Container[str])
     found: list[Token] = []
     for match in _PIECE.finditer(text):
         piece = match.group()
+        if text[match.end() : match.end() + 1] == "_":
+            piece = _SUMS.get(piece, piece)
         if piece[0].isascii() and piece[0].isalpha():
-            after_mark = bool(found) and found[-1].text in ("^", "_")
+            after_mark = bool(found) and found[-1].text in ("^", ".^", "_")
             found += _words(piece, match.start(), text, after_mark, has_commands, (declared, functions))
         elif not piece.isspace() and piece not in SILENT and not (piece[0] == "%" and has_commands):
             found.append(Token("", piece, match.start(), match.end()))

@@ -58,6 +58,8 @@ GOALS = frozenset((*_GOAL_WORDS, *(rf"\{word}" for word in _GOAL_WORDS), r"\arg"
 REFUSED = {
     r"\partial": "type the function itself: its derivatives are found here",
     r"\nabla": "type the function itself: its derivatives are found here",
+    "∇": "type the function itself: its derivatives are found here",
+    "∂": "type the function itself: its derivatives are found here",
     r"\int": "there are no integrals here", r"\lim": "there are no limits here",
     r"\infty": "there is no infinity here", r"\in": "leave out where the variables are from",
     r"\ldots": "write the sum with \\sum_{i=1}^n", r"\cdots": "write the sum with \\sum_{i=1}^n",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Container
 from dataclasses import dataclass
 
-from eindiff.text.read.conventions import is_count
+from eindiff.text.read.conventions import GREEK, SCALARS, is_count
 from eindiff.text.read.source import Source
 
 NUMPY_TIMES, NUMPY_OVER = "\ue001", "\ue002"  # * and / of NumPy, which work entry by entry
@@ -19,7 +19,8 @@ SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+"
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _LIBRARIES = r"(?:np|numpy|jnp|jax|torch|tf|math|scipy|sp|nn|functional|special|linalg|anp|cp|F(?=\.[a-z]))"
 _TOKEN = re.compile(
-    rf"""(?P<text>"[^"\n]*")|(?P<comment>\#[^\n]*)|(?P<blank>[^\S\n]+)|(?P<line>\n)
+    rf"""(?P<text>"[^"\n]*"|(?<=[(,=])'[^'\n]*'|(?<=[(,=]\ )'[^'\n]*')
+    |(?P<comment>\#[^\n]*)|(?P<blank>[^\S\n]+)|(?P<line>\n)
     |(?P<number>(?:[0-9]+(?:\.(?![*/^'’′a-zA-Z])[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
     |(?P<library>{_LIBRARIES}\.(?=[a-zA-Z]))
     |(?P<transpose>\.T(?!\w)|\^\s*(?:T(?!\w)|⊤|\{{\s*(?:T|⊤)\s*\}})|⊤)
@@ -35,7 +36,7 @@ _TOKEN = re.compile(
 )
 _FOREIGN = re.compile(
     rf"""\|\||‖|∥|\||\*\*|@|[⁰¹²³⁴⁵⁶⁷⁸⁹⊤{{}}½⅓⅔¼¾]|\^\s*T(?!\w)|\.T(?!\w)|\.[a-z]\w*\s*\(|(?<![\w.])[0-9.]+\s*[^\W\d]|(?<![\w.])[0-9.]+\s*\(|\)\s*[(\w]
-    |(?<!\w){_LIBRARIES}\.[a-zA-Z]|(?<!\w)(?:max|min)\s*\(|(?<![<>=])=(?!=)|^\s*(?:arg\s*)?(?:min|max)""",
+    |(?<!\w){_LIBRARIES}\.[a-zA-Z]|\b[A-RT-Z][uvwxyz]\b|(?<!\w)(?:max|min)\s*\(|(?<![<>=])=(?!=)|^\s*(?:arg\s*)?(?:min|max)""",
     re.VERBOSE,
 )
 _HEAD = re.compile(r"\s*(?:[^\W\d]\w*(?:\s*\(\s*[^\W\d]\w*(?:\s*[,;]\s*[^\W\d]\w*)*\s*\))?)\s*:?=(?!=)")
@@ -43,6 +44,9 @@ _GOAL = re.compile(
     r"\s*(?:arg\s*)?(?:min|max)(?:imi[sz]e)?(?:_(?:\w+|\{[^{}]*\}))?(?:\s+over\s+\w+)?\s*:?(?=\s+[^\s()=+*/,;-]|\s*[|‖∥]|\s*\((?<=\s\())"
 )
 _NORMS = {"": "norm2", "2": "norm2", "1": "norm1", "F": "norm2", "fro": "norm2", "*": "normnuc", "inf": "norminf"}
+_LETTERS = re.compile(r"[A-Z]{2,3}|[A-Z]{1,3}[a-z]")  # of products between bars
+_MATRIX_AND_VECTOR = re.compile(r"[A-RT-Z][uvwxyz]")
+_COEFFICIENT = re.compile(r"[a-ce-z][a-z]|xyz")  # 2xy, but 2dx
 _NORM_INDEX = re.compile(r"\s*_\s*(\{\s*[^{}]*\s*\}|\w|\*|∞)|[₁₂∞]")
 
 
@@ -75,8 +79,12 @@ def normalized(
         if match.lastgroup is not None
     ]
     tokens = _without_libraries(tokens)
-    if any(token.text in ("‖", "||", "∥") for token in tokens):
-        tokens = [part for token in tokens for part in _split(token, declared, functions)]
+    letters = _LETTERS if any(token.text in ("‖", "||", "∥", "|") for token in tokens) else _MATRIX_AND_VECTOR
+    tokens = [
+        part
+        for before, token in zip([None, *tokens], tokens, strict=False)
+        for part in _split(token, declared, functions, _COEFFICIENT if _is_number(before) else letters)
+    ]
     tokens = _bars(source, tokens, functions)
     tokens = _translated(tokens, declared)
     tokens = _products(source, tokens)
@@ -118,10 +126,14 @@ def _without_libraries(tokens: list[Token]) -> list[Token]:
     return result
 
 
-def _split(token: Token, declared: Collection[str], functions: Container[str]) -> list[Token]:
-    """`Ax` between the bars of a norm is a product, unless it is a name."""
-    is_name = token.text in declared or token.text in functions
-    if token.kind != "name" or is_name or re.fullmatch(r"[A-Z]{2,3}|[A-Z]{1,3}[a-z]", token.text) is None:
+def _is_number(token: Token | None) -> bool:
+    return token is not None and token.kind == "number"
+
+
+def _split(token: Token, declared: Collection[str], functions: Container[str], letters: re.Pattern) -> list[Token]:
+    """`Ax`, and more between the bars of a norm, is a product, unless it is a name; so is `2xy`."""
+    is_name = token.text in declared or token.text in functions or token.text in SCALARS or token.text in GREEK
+    if token.kind != "name" or is_name or letters.fullmatch(token.text) is None:
         return [token]
     parts: list[Token] = []
     for k, letter in enumerate(token.text):

@@ -120,7 +120,7 @@ def _notes(nodes: list[Node]) -> tuple[str, ...]:
 def written(text: str, names: Names) -> Source:
     """A text in the words of the grammar: formulas, and other notations that people bring, are translated."""
     source = Source(text)
-    if is_formula(text):
+    if is_formula(text, names.declared):
         from eindiff.text.read.latex import translated  # only where it is needed, so that the command starts quickly
 
         tokens, names.chosen = translated(source, names.declared, TABLE)
@@ -134,6 +134,8 @@ def written(text: str, names: Names) -> Source:
 def _statements(source: Source, names: Names) -> Statements:
     """The statements of a text, and what its syntax alone says about names."""
     bindings, result = read(source, "program")
+    if "e" not in names.declared and re.search(r"\be\s*\.?\^", source.text):
+        _read_euler([*(root for _, root in bindings), result])
     statements: Statements = [(name, postorder(root)) for name, root in [*bindings, (None, result)]]
     nodes = [node for _, below in statements for node in below]
     for node in reversed(nodes):
@@ -149,6 +151,19 @@ def _statements(source: Source, names: Names) -> Statements:
     names.bound = {str(name) for name, _ in bindings}
     _find_names(source, names, nodes, places)
     return statements
+
+
+def _read_euler(roots: list[Node]) -> None:
+    """e^(-x) is exp(-x) where e is nothing else; e^2 may be the square of an error."""
+    nodes = [node for root in roots for node in postorder(root)]
+    powers = [
+        node for node in nodes
+        if node.kind == "power" and node.args[0].kind == "name" and node.args[0].value == "e"
+        and node.args[1].kind != "number"
+    ]  # fmt: skip
+    if len(powers) == sum(node.kind == "name" and node.value == "e" for node in nodes):
+        for node in powers:
+            node.kind, node.value, node.args = "call", "exp", node.args[1:]
 
 
 def _find_names(source: Source, names: Names, nodes: list[Node], places: list[Node]) -> None:
@@ -281,6 +296,12 @@ def _refuse_doubtful(source: Source, names: Names, statements: Statements) -> No
 def _refuse_rows(inference: Inference, nodes: list[Node]) -> None:
     """b in X*W + b fits as a number that is added to every entry; a row for all rows is as likely meant."""
     for node in nodes:
+        summed = node.args[0] if node.kind == "call" and node.value == "sum" and not node.literal else node
+        if summed is not node and summed.kind == "product" and typed(summed).order == 0:
+            names = [below.value for below in postorder(node) if below.kind == "name"]
+            if any(name in inference.used and inference.used[name].declaration.guessed for name in names):
+                ways = "write sum_over(i, y[i]*x[i]) for a sum over an index, .* to multiply by entry"
+                inference.fail(node, f"`{inference.text(node)}` sums one number; {ways}")
         if node.kind == "sum" and not node.literal and typed(node).order == 2:
             for arg in node.args:
                 use = inference.used.get(str(arg.value)) if arg.kind == "name" else None
