@@ -113,7 +113,7 @@ def test_what_cannot_be_is_refused() -> None:
     for shape, words, match in [
         (("m", "n"), ["tridiagonal"], "only a square matrix can be tridiagonal"),
         (("m", "n"), ["unit"], "lower or upper can be unit"),
-        (("n", "n"), ["lower", "symmetric"], "is diagonal: write diag of a vector"),
+        (("n", "n"), ["lower", "symmetric"], "is diagonal: declare that"),
     ]:
         with pytest.raises(ed.EindiffError, match=match):
             ed.matrix("X", *shape, *words)

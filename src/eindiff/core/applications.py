@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from eindiff.core.einsums import einsum, filled, is_number, parts, product, transpose, transpose_core
 from eindiff.core.function import Function
 from eindiff.core.labels import Labels, Symmetry
-from eindiff.core.nodes import Apply, Einsum, Expr, Map, intern, plain
+from eindiff.core.nodes import Apply, Einsum, Expr, Map, intern, is_diagonal, plain
 from eindiff.core.rewrite import rewrite
 from eindiff.core.sizes import Shape, Size
 
@@ -101,8 +101,10 @@ def apply(function: Function, args: Sequence[Expr], batch: Sequence[Labels] | No
     args = tuple([plain(arg) for arg in args])
     if batch is None:
         batch = [tuple(range(arg.ndim - core)) for arg, core in zip(args, function.core, strict=True)]
-    if not any(batch) and (rewritten := rewrite(function.name, *args)) is not None:
-        return rewritten
+    if not any(batch):
+        given = [_with_delta(arg) for arg in args]
+        if (rewritten := rewrite(function.name, *given)) is not None:
+            return rewritten
     factors = list(zip(args, batch, strict=True))
     sizes: dict[int, Size] = {}
     for arg, labels in factors:
@@ -119,6 +121,11 @@ def apply(function: Function, args: Sequence[Expr], batch: Sequence[Labels] | No
         Apply, (function.identity, [arg.digest for arg in args], batch), function=function, args=args, batch=batch,
         shape=shape, symmetries=_core_swap(function, args, len(shape)),
     )  # fmt: skip
+
+
+def _with_delta(x: Expr) -> Expr:
+    """A diagonal variable as its diagonal, which rules know."""
+    return einsum(1, [(x, (0, 1))], (0, 1), dict(enumerate(x.shape))) if is_diagonal(x) else x
 
 
 def _is_same_along(label: int, factors: Sequence[tuple[Expr, Labels]]) -> bool:

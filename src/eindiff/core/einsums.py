@@ -19,6 +19,7 @@ from eindiff.core.nodes import (
     Expr,
     Map,
     intern,
+    is_diagonal,
     is_index_map,
     plain,
     remember,
@@ -134,7 +135,7 @@ def _relabelled(
     if len(set(labels)) < len(labels) or not set(output).issuperset(labels) or isinstance(node, Constant):
         return None
     node = plain(node)
-    if isinstance(node, Add) and node.has_delta:
+    if (isinstance(node, Add) and node.has_delta) or is_diagonal(node):
         return None
     if not isinstance(node, Einsum) or not node.is_product:
         return product(coefficient, [(node, labels)], output, sizes)
@@ -221,6 +222,8 @@ class Network:
                 self.coefficient = times(self.coefficient, node.coefficient)
                 pending.extend(self._enter(node, labels))
             else:
+                if is_diagonal(node):
+                    self.unite(*labels)
                 self.factors.append((node, labels))
         find = self.sets.find
         self.factors = [(node, tuple([find(label) for label in labels])) for node, labels in self.factors]

@@ -13,7 +13,8 @@ from eindiff.core.index_relations import IndexMap, Structure
 from eindiff.core.nodes import INDICES, Constant, Expr, Variable, intern
 from eindiff.core.sizes import Shape
 
-SQUARE = frozenset({"symmetric", "psd", "orthogonal", "permutation", "tridiagonal"})  # what only square matrices are
+# What only square matrices are
+SQUARE = frozenset({"symmetric", "psd", "orthogonal", "permutation", "tridiagonal", "diagonal"})
 TRIANGLES = frozenset({"lower", "upper"})  # where entries may be other than 0: also of matrices that are not square
 PROPERTIES = SQUARE | TRIANGLES | {"positive", "unit"}
 
@@ -21,8 +22,8 @@ PROPERTIES = SQUARE | TRIANGLES | {"positive", "unit"}
 def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Variable:
     """An input of the given shape. A `symmetric` or `psd` matrix is its transpose, `Q'Q = I` if `orthogonal`.
 
-    Entries of a matrix that is `lower`, `upper` (triangular) or `tridiagonal` are 0 elsewhere; a triangular one that is
-    `unit` has ones on its diagonal. A `permutation` is orthogonal.
+    Entries of a matrix that is `lower`, `upper` (triangular), `tridiagonal` or `diagonal` are 0 elsewhere; a triangular
+    one that is `unit` has ones on its diagonal. A `permutation` is orthogonal.
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise EindiffError(f"variable name {name!r}: use letters, digits and underscores", "names")
@@ -43,7 +44,7 @@ def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Varia
 def placeholder(name: str, shape: Shape, declared: Collection[str] = ()) -> Variable:
     """A variable that may stand for a part of an expression: its sizes may be any, `n - 1` for instance."""
     properties = frozenset(declared)
-    symmetric = (((1, 0), 1),) if properties & {"symmetric", "psd"} else ()
+    symmetric = (((1, 0), 1),) if properties & {"symmetric", "psd", "diagonal"} else ()
     return intern(
         Variable, (name, shape, sorted(properties)), name=name, shape=shape, properties=properties, symmetries=symmetric
     )
@@ -57,7 +58,9 @@ def _misfit(shape: Shape, declared: Collection[str]) -> str | None:
     if properties & TRIANGLES and len(shape) != 2:
         return f"only a matrix can be {sorted(properties & TRIANGLES)[0]}"
     if properties & TRIANGLES and len(properties - {"unit", "positive"}) > 1:
-        return f"what is {' and '.join(sorted(properties - {'unit', 'positive'}))} is diagonal: write diag of a vector"
+        return f"what is {' and '.join(sorted(properties - {'unit', 'positive'}))} is diagonal: declare that"
+    if {"diagonal", "positive"} <= properties:
+        return "a diagonal matrix has zeros: take diag of a vector that is positive"
     if "unit" in properties and not properties & TRIANGLES:
         return "only a matrix that is lower or upper can be unit"
     return None

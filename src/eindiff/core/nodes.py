@@ -332,6 +332,11 @@ def topological(outputs: Iterable[Expr]) -> list[Expr]:
     return post_order(map(plain, outputs), lambda node: node.children)
 
 
+def is_diagonal(node: Expr) -> bool:
+    """Whether a node is a variable that is declared diagonal: its two axes are one."""
+    return isinstance(node, Variable) and "diagonal" in node.properties
+
+
 def is_index_map(node: Expr) -> TypeGuard[Constant]:
     """Whether a node is the 0/1 tensor of an index map."""
     return isinstance(node, Constant) and isinstance(node.value, IndexMap)

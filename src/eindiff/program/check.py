@@ -199,6 +199,8 @@ def _sample(variable: Variable, sizes: Mapping[str, int], generator: np.random.G
 
 def _placed(array: np.ndarray, properties: Collection[str]) -> np.ndarray:
     """An array with zeros, and ones, where they have to be."""
+    if "diagonal" in properties:
+        return np.diag(np.diag(array))
     if "tridiagonal" in properties:
         return np.triu(np.tril(array, 1), -1)
     array = np.tril(array) if "lower" in properties else np.triu(array) if "upper" in properties else array

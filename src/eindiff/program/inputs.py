@@ -190,6 +190,7 @@ _WRONG: dict[str, Callable[[Array, Array, Array], Array]] = {
     "lower": lambda i, j, x: j > i,
     "upper": lambda i, j, x: i > j,
     "tridiagonal": lambda i, j, x: np.abs(i - j) > 1,
+    "diagonal": lambda i, j, x: i != j,
     "permutation": lambda i, j, x: x != 1,
     "unit": lambda i, j, x: (i == j) & (x != 1),
 }

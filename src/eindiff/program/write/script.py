@@ -179,6 +179,7 @@ def _places_text(sizes: Sequence[str], into: str) -> str:
 _PLACED = {
     "lower": "{0} = np.tril({0})",
     "upper": "{0} = np.triu({0})",
+    "diagonal": "{0} = np.diag(np.diag({0}))",
     "tridiagonal": "{0} = np.triu(np.tril({0}, 1), -1)",
     "unit": "np.fill_diagonal({0}, 1)",
 }

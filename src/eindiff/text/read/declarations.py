@@ -20,8 +20,8 @@ from eindiff.text.read.syntax import read
 from eindiff.text.read.unify import Type, Unknown
 
 _ORDERS = {"scalar": 0, "vector": 1, "matrix": 2}
-_MATRICES = PROPERTIES - {"positive"}
-_WORDS = [*_ORDERS, *sorted(PROPERTIES), "diagonal"]
+_MATRICES = PROPERTIES - {"positive", "diagonal"}
+_WORDS = [*_ORDERS, *sorted(PROPERTIES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def _declaration(source: Source, name: Any, sizes: list | None, words: list) -> 
         words = words[:at] + words[at + 2 :]
     _refuse_unknown(source, words)
     diagonal = "diagonal" in words
-    properties = tuple(dict.fromkeys(str(word) for word in words if word in PROPERTIES))
+    properties = tuple(dict.fromkeys(str(word) for word in words if word in PROPERTIES - {"diagonal"}))
     shape = _shape(source, name, sizes, words)
     if diagonal:  # a diagonal matrix is symmetric anyway; positive is said of its diagonal
         properties = ("positive",) if "positive" in properties else ()
