@@ -46,6 +46,16 @@ def test_any_layout_and_type(tiny_is_large, name, dtype, layout):
         np.testing.assert_array_equal(x, before[key])
 
 
+def test_places_that_are_constants_are_not_changed(tiny_is_large):
+    x = ed.tensor("x", ("m",), "positive")
+    last = ed.kron(x, x)[-2:]
+    outputs = [ed.jacobian(last, x), ed.jacobian(ed.jacobian(last, x), x)]
+    run = ed.compile(outputs)
+    for at in (np.array([1.4, 0.9, 0.6]), np.array([0.3, 0.7, 2.0]), np.array([1.0, 2.0, 3.0, 4.0])):
+        for value, right in zip(run(x=at), evaluate(outputs, {"x": at}), strict=True):
+            np.testing.assert_allclose(value, right, rtol=1e-12)
+
+
 def laid_out(x: np.ndarray, layout: str) -> np.ndarray:
     if layout == "strided":
         return np.repeat(x, 2, axis=-1)[..., ::2]

@@ -102,7 +102,7 @@ class Printer:
         self.buffers = dict(buffers or {})  # names of arrays that take outputs
         self.statements: list[Statement] = []
         self.pieces: dict[Operation, Written] = {}
-        self.given: set[Operation] = set()  # arrays of others, which are not changed
+        self.given: set[Operation] = set()  # constants and arrays of others, which are not changed
         self.uses: Counter[Operation] = Counter()
         self.users: dict[Operation, list[Operation]] = {}
         self.done: set[Operation] = set()
@@ -114,6 +114,7 @@ class Printer:
     def run(self) -> list[Statement]:
         """The statements; afterwards `results` has what stands for each output."""
         wanted = [x for _, x in self.outputs]
+        self.given = set(self.pieces)
         order = post_order(wanted, lambda x: () if x in self.pieces else x.operands)
         self.uses = count_uses(order, wanted)
         for x in order:
@@ -255,7 +256,6 @@ class Printer:
         outputs = [(self._fresh_name(), y) for y in loop.body]
         inner = Printer(outputs, self.taken | set(names.values()), spelling, costs)
         inner.pieces.update({y: self.pieces[y] for y in x.operands})
-        inner.given.update(x.operands)
         inner.count = self.count
         body = [line for statement in inner.run() for line in statement.lines]
         self.count = inner.count
