@@ -6,7 +6,6 @@ For known sizes large arrays are changed in place where nothing else needs them,
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from eindiff.program.costs import Costs
 from eindiff.program.operations import Operation, count_uses
 from eindiff.program.write.grammar import ATOM, kind_of, places_of
 from eindiff.program.write.memory import Memory, root_of
-from eindiff.program.write.tiles import ROWS, START, STOP
+from eindiff.program.write.tiles import ROWS, START, STOP, Loop
 
 LINE = 96  # columns of a line of source, without its indentation
 
@@ -55,13 +54,11 @@ class Statement:
     forgotten: list[str] = field(default_factory=list)
 
 
-_CALL = re.compile(r"np\.(\w+)\([^()]*\)")
-
-
 def is_universal(x: Operation, template: str) -> bool:
     """Whether an operation is a function of NumPy that takes `out=` and works entry by entry."""
-    found = _CALL.fullmatch(template) if x.op == "call" else None
-    return found is not None and isinstance(getattr(np, found[1], None), np.ufunc)
+    name, _, rest = template.partition("(")
+    is_one_call = name.startswith("np.") and rest.find(")") == len(rest) - 1 and "(" not in rest
+    return x.op == "call" and is_one_call and isinstance(getattr(np, name.removeprefix("np."), None), np.ufunc)
 
 
 def _operators(x: Operation) -> list[str]:
@@ -238,43 +235,50 @@ class Printer:
 
     def _write_tiles(self, x: Operation) -> None:
         """A loop over some rows at a time."""
-        loop, spelling = x.parameters[0], self.spelling
+        loop = x.parameters[0]
         for y in x.operands:
             if not y.cheap and not self.pieces[y].text.isidentifier():
                 self._assign(y, None)
         self.pieces[x] = Written("", ATOM, self._names_in(x))
-        names = {}
-        for y in sorted(self.users[x], key=lambda y: y.parameters[0]):
-            k, own = y.parameters[0], self.names.get(y)
-            buffer = self.buffers.get(own or "")
-            names[k] = self._fresh_name() if own is None or (buffer and loop.axes[k] is None) else own
-            shape = f"{spelling.shape(y.shape)}, {buffer}" if buffer else spelling.shape(y.shape)
-            new = f"{'' if buffer else 'np.'}empty({shape}{spelling.created})" if loop.axes[k] is not None else "0"
-            self._state([f"{names[k]} = {new}"], names[k], y)
-        assert self.costs is not None
-        costs = Costs({**self.costs.known, ROWS: loop.rows, START: 0, STOP: loop.rows}, self.costs.itemsize)
-        outputs = [(self._fresh_name(), y) for y in loop.body]
-        inner = Printer(outputs, self.taken | set(names.values()), spelling, costs)
-        inner.pieces.update({y: self.pieces[y] for y in x.operands})
-        inner.count = self.count
-        body = [line for statement in inner.run() for line in statement.lines]
-        self.count = inner.count
-        for k, (name, _) in enumerate(outputs):
-            into = "" if loop.axes[k] is None else f"[{':, ' * loop.axes[k]}{START}:{STOP}]"
-            body.append(f"{names[k]}{into} {'=' if into else '+='} {inner.results[name]}")
-        length = spelling.size(loop.length)
-        head = [f"for {START} in range(0, {length}, {loop.rows}):",
-                f"    {STOP} = min({START} + {loop.rows}, {length})"]  # fmt: skip
-        if any(ROWS in line for line in body):
-            head.append(f"    {ROWS} = {STOP} - {START}")
+        names = {y.parameters[0]: self._begin(y, loop) for y in sorted(self.users[x], key=lambda y: y.parameters[0])}
         last = self.statements[-1]
-        last.lines += [*head, *(f"    {line}" for line in body)]
+        last.lines += self._loop(x, loop, names)
         last.used |= self._names_in(x) | set(names.values())
         for y in self.users[x]:
             if (own := self.names.get(y)) and own != self.pieces[y].text:
                 piece = self.pieces[y]
                 self.pieces[y] = piece._replace(text=f"stored({piece.text}, {self.buffers[own]})")
                 self._assign(y, own)
+
+    def _begin(self, y: Operation, loop: Loop) -> str:
+        """State what takes a result of a loop: an array, or a sum, which is 0 at first. Its name."""
+        is_sum, own = loop.axes[y.parameters[0]] is None, self.names.get(y)
+        buffer = self.buffers.get(own or "")
+        name = self._fresh_name() if own is None or (buffer and is_sum) else own
+        given = f"{self.spelling.shape(y.shape)}{f', {buffer}' if buffer else ''}{self.spelling.created}"
+        new = "0" if is_sum else f"empty({given})" if buffer else f"np.empty({given})"
+        self._state([f"{name} = {new}"], name, y)
+        return name
+
+    def _loop(self, x: Operation, loop: Loop, names: Mapping[int, str]) -> list[str]:
+        """The lines of a loop whose results have names."""
+        assert self.costs is not None
+        costs = Costs({**self.costs.known, ROWS: loop.rows, START: 0, STOP: loop.rows}, self.costs.itemsize)
+        outputs = [(self._fresh_name(), y) for y in loop.body]
+        inner = Printer(outputs, self.taken | set(names.values()), self.spelling, costs)
+        inner.pieces.update({y: self.pieces[y] for y in x.operands})
+        inner.count = self.count
+        body = [line for statement in inner.run() for line in statement.lines]
+        self.count = inner.count
+        for k, (name, _) in enumerate(outputs):
+            axis = loop.axes[k]
+            into = "" if axis is None else f"[{':, ' * axis}{START}:{STOP}]"
+            body.append(f"{names[k]}{into} {'=' if into else '+='} {inner.results[name]}")
+        length = self.spelling.size(loop.length)
+        if any(ROWS in line for line in body):
+            body.insert(0, f"{ROWS} = {STOP} - {START}")
+        body.insert(0, f"{STOP} = min({START} + {loop.rows}, {length})")
+        return [f"for {START} in range(0, {length}, {loop.rows}):", *(f"    {line}" for line in body)]
 
     # In place
 
