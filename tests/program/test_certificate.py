@@ -171,6 +171,7 @@ def test_what_cannot_be_told_apart_gives_no_bound() -> None:
     assert ed.plan((A @ A + A) @ x, sizes).least_flops is None
     assert ed.plan((A @ B + A) @ x, sizes).least_flops == 2 * 50**2
     assert ed.plan([A @ x, ed.exp(x)], sizes).least_flops == 2 * 50**2
+    assert ed.plan(ed.einsum("ij,kl->ikjl", ed.eye("n"), A @ B), sizes).least_flops == 2 * 50**3
     diagonal = ed.plan(ed.diag(x) @ A @ x, sizes)
     assert diagonal.least_flops is None or diagonal.least_flops <= diagonal.flops
 

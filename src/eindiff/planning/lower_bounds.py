@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from eindiff.core import construct
 from eindiff.core.construct import Factor
 from eindiff.core.labels import Labels, first_appearance
 from eindiff.core.networks import fresh_in, opened
@@ -26,7 +27,9 @@ Term = tuple[list[Factor], Labels, dict[int, Size]]
 
 def lower_bound(output: Expr, evaluate: Callable[[Size], int]) -> float | None:
     """Operations on numbers that every program for an output takes; None where nothing is known."""
-    terms = _terms(output)
+    _, factors, _, _ = construct.parts(output)
+    alone = len(factors) == 1 and len(set(factors[0][1])) == len(factors[0][1])  # besides deltas and ones
+    terms = _terms(factors[0][0] if alone else output)
     if terms is None:
         return None
     nodes = {x for factors, _, _ in terms for x, _ in factors if not isinstance(x, Variable)}
