@@ -219,3 +219,17 @@ def test_jax_does_the_whole_where_it_is_predicted_to_be_faster() -> None:
     gradient, hessian = (jax.make_jaxpr(one(f))(kernel) for one in (ej.grad, ej.hessian))
     assert "conv_general_dilated" in str(gradient) and "conv_general_dilated" not in str(hessian)
     assert_same(ej.grad(f)(kernel), jax.grad(f)(kernel))
+
+
+@pytest.mark.filterwarnings("ignore:.*no closed form")
+def test_places_that_depend_on_values_do_not_move() -> None:
+    """The order of a sorted vector, inside of derivatives of derivatives for several points."""
+
+    def f(v: Any) -> Any:
+        return jnp.sum(jnp.sort(v**3) * jnp.arange(3.0))
+
+    def third(derive: Any) -> Callable:
+        return lambda v: jax.vmap(derive(jax.grad(f)))(jnp.stack([v, v + 1])).sum()
+
+    v = jnp.array([0.3, -0.2, 0.5])
+    assert_same(ej.grad(third(ej.jacobian))(v), jax.grad(third(jax.jacobian))(v))

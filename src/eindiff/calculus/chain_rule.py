@@ -15,7 +15,7 @@ from eindiff.calculus.nested_sums import NestedSums
 from eindiff.core import construct
 from eindiff.core.construct import Factor, add, einsum
 from eindiff.core.labels import Labels, fresh_labels
-from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, Number, plain
+from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Number, plain
 from eindiff.core.rewrite import record
 from eindiff.core.sizes import Size
 from eindiff.core.traverse import post_order
@@ -136,10 +136,10 @@ _children: Children = attrgetter("children")
 def depends(
     outputs: Iterable[Expr], on: Iterable[Expr], children: Children = _children
 ) -> tuple[list[Expr], set[Expr]]:
-    """All nodes in topological order, and those that depend on one of `on`."""
+    """All nodes in topological order, and those that depend on one of `on`: places, which are integers, do not."""
     order, found = post_order(map(plain, outputs), children), set(on)
     for node in order:
-        if node not in found and any(child in found for child in children(node)):
+        if node not in found and not isinstance(node, Constant) and any(child in found for child in children(node)):
             found.add(node)
     return order, found
 

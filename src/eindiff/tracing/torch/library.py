@@ -18,11 +18,14 @@ from eindiff.tracing.library import Arguments, Library, Traced
 from eindiff.tracing.names import function_name, leaf_paths
 from eindiff.tracing.torch.capture import is_discrete, is_real
 from eindiff.tracing.torch.fx import trace
-from eindiff.tracing.torch.whole import transform
+from eindiff.tracing.torch.whole import check_tangents, transform
 from eindiff.tracing.verify import Call
 
 if TYPE_CHECKING:
     from eindiff.tracing.traced_function import TracedFunction
+
+
+PRODUCTS = frozenset({"grad", "grad_and_value", "hvp"})  # kinds that take a few calls of the function, whatever it is
 
 
 class TorchSurroundings(Surroundings):
@@ -171,6 +174,22 @@ class TorchLibrary(Library):
             raise EindiffError(
                 f"the function has to return one scalar tensor, not tensors of shapes {shapes}", "scalars"
             )
+
+    def instead(
+        self, function: TracedFunction, arguments: Arguments, around: TorchSurroundings, traced: Traced, found: Any
+    ) -> Callable[[Arguments, Any], Any] | None:
+        """By PyTorch, where a part is left to it anyway, and products go through that part one after the other."""
+        if not traced.opaque or function.has_aux or function.kind.name not in PRODUCTS:
+            return None
+        own, (places, form) = self.own(function), self.chosen(function, arguments)
+
+        def run(arguments: Arguments, directions: Any) -> Any:
+            if directions is None:
+                return own(*arguments.args, **arguments.keywords)
+            check_tangents([arguments.leaves[k] for k in places], form, directions)
+            return own(*arguments.args, **arguments.keywords, tangents=directions)
+
+        return run
 
     def own(self, function: TracedFunction) -> Callable:
         options, f, argnums, has_aux = function.options, function.function, function.argnums, function.has_aux

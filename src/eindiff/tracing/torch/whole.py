@@ -9,12 +9,24 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from eindiff.core.errors import EindiffError
+
 
 def transform(kind: str) -> Callable | None:
     """PyTorch's transformation of a kind, as a function of `f, argnums, has_aux`."""
     own = {"hvp": _product, "hessian_diagonal": _diagonal, "value_grad_hessian": _all}
     named = ("jacrev", "jacfwd", "grad", "grad_and_value")
     return own.get(kind) or (getattr(torch.func, kind) if kind in named else None)
+
+
+def check_tangents(leaves: list[torch.Tensor], form: Any, tangents: Any) -> None:
+    """Refuse directions that have not the structure and the shapes of the arguments."""
+    found, structure = pytree.tree_flatten(tangents)
+    if structure != form:
+        raise EindiffError(f"tangents has the structure {structure}; the arguments have {form}", "tracing")
+    for v, x in zip(found, leaves, strict=True):
+        if tuple(v.shape) != tuple(x.shape):
+            raise EindiffError(f"the tangent has shape {tuple(v.shape)} instead of {tuple(x.shape)}", "shapes")
 
 
 def _chosen(args: tuple, argnums: Any) -> tuple:
