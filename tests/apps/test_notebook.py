@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -133,15 +134,22 @@ def test_jupyterlab(browser: Browser, tmp_path: Path) -> None:
     options = ["--no-browser", "--port=0", "--allow-root", "--IdentityProvider.token=", f"--notebook-dir={tmp_path}"]
     places = {name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")}
     command = [sys.executable, "-m", "jupyterlab", *options, "--LabApp.news_url=None"]
-    with subprocess.Popen(command, env=os.environ | places, stderr=subprocess.PIPE, text=True) as process:
+    log = tmp_path / "log"  # a pipe that nobody reads would stop it when it is full
+    with log.open("w") as file, subprocess.Popen(command, env=os.environ | places, stderr=file) as process:
         try:
-            assert process.stderr is not None
-            address = next(found[0] for line in process.stderr if (found := re.search(r"http://127\S+/lab", line)))
+            while not (found := re.search(r"http://127\S+/lab", log.read_text())):
+                assert process.poll() is None
+                time.sleep(0.1)
             page = browser.new_page()
-            page.goto(f"{address}/tree/shown.ipynb")
+            page.goto(f"{found[0]}/tree/shown.ipynb")
+            page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=60_000)
             page.locator(".jp-CodeCell .cm-content").first.click(timeout=60_000)
-            page.keyboard.press("Shift+Enter")
+            page.wait_for_timeout(1000)  # a cell that is run while JupyterLab still connects is passed over
+            page.keyboard.press("Control+Enter")
             shown = page.locator(".jp-OutputArea-output")
+            if not shown.locator("math").count():
+                page.wait_for_timeout(5000)
+                page.keyboard.press("Control+Enter")
             expect(shown.locator("math")).to_have_count(4, timeout=60_000)
             assert shown.locator("mfrac").first.bounding_box()
             assert all(shown.locator("msup").evaluate_all(RAISED))
