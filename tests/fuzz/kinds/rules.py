@@ -57,7 +57,7 @@ PROGRAMS = (
     "X ** 0", "X ** 1", "X ** 2", "(X ** 2) ** 3", "(X ** 3) ** -1", "(X ** -1) ** 2", "(X ** 0.5) ** 2",
     "(X ** 2) ** 0.5", "ed.sqrt(X * X)", "ed.sqrt(3 * X * X)", "(X * X) ** 1.5", "(X * X) ** -0.5", "(2 * X) ** 3",
     "(-X) ** 3", "(-2 * X) ** 2", "(4 * X) ** 0.5", "(-X) ** 0.5", "(X * X * X) ** 2", "(S * X) ** 3",
-    "ed.abs(X) ** 3", "ed.abs(X) ** 4", "ed.sign(X) ** 3", "ed.abs(X) ** 0.5",
+    "ed.abs(X) ** 3", "ed.abs(X) ** 4", "ed.sign(X) ** 3", "ed.abs(X) ** 0.5", "ed.eye(N)[1:] ** 3",
     "ed.log(ed.cosh(X))", "(ed.abs(X) ** 1.5) ** 0.5", "X / X", "X * X ** -1", "X ** 3 / X ** 2",
     "ed.sqrt(X) * ed.sqrt(X)", "X ** 2 * X ** -3", "(ed.exp(X) ** 2) ** 0.5", "ed.sqrt(ed.exp(X) * ed.exp(X))",
     # pieces
