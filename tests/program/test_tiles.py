@@ -95,3 +95,14 @@ def test_a_sign_before_a_condition():
     point = np.linspace(-3, 3, 600)
     expected = evaluate(ed.derivative(ed.sum(ed.relu(ed.sin(ed.softplus(-x)))), x, x), {"x": point})
     np.testing.assert_allclose(f(x=point), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_stacks_of_matrices_that_are_repeated(tiny_is_large):
+    """New axes of a stack are said without those of the matrices."""
+    y, z = ed.tensor("y", (1, 1, 1, 1, 2), "positive"), ed.scalar("z")
+    stack = ed.tan(ed.einsum("ijiik,ii,->jki", y, ed.einsum("ijjkl->ik", y), z))
+    product = ed.einsum("ijk,lmk,kmn->klnil", stack, stack, stack)
+    arrays = {"y": np.array([0.6, 0.3]).reshape(y.shape), "z": np.asarray(0.7)}
+    for _ in range(4):
+        np.testing.assert_allclose(ed.compile(product)(**arrays), evaluate(product, arrays), rtol=1e-12, atol=1e-12)
+        product = ed.jacobian(product, z)

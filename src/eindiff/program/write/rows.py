@@ -34,7 +34,8 @@ class Rows:
             return [b if b >= 0 and y.shape[b] != 1 else None for y, b in zip(x.operands, places, strict=True)]
         match x.op:
             case "expand":
-                return [sum(x.parameters[:axis])] if x.parameters[axis] else None
+                kept = [*x.parameters, *[True] * (len(shape) - len(x.parameters))]  # the last ones need not be said
+                return [sum(kept[:axis])] if kept[axis] else None
             case "only":
                 return [[k for k, gone in enumerate(x.parameters) if not gone][axis]]
             case "transpose":
