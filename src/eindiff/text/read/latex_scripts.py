@@ -41,14 +41,16 @@ class Cursor:
 
     def group(self) -> list[Token]:
         """The tokens of an argument in braces, or the next one, as they stand."""
-        if self.peek() != "{":
-            return [self.next()]
+        return self.between("{", "}") if self.peek() == "{" else [self.next()]
+
+    def between(self, opening: str, closing: str) -> list[Token]:
+        """The tokens between a bracket, which comes next, and the one that closes it."""
         self.next()
         inner: list[Token] = []
         depth = 1
         while True:
             token = self.next()
-            depth += (token.text == "{") - (token.text == "}")
+            depth += (token.text == opening) - (token.text == closing)
             if depth == 0:
                 return inner
             inner.append(token)
@@ -107,17 +109,7 @@ class Scripts(Cursor, ABC):
         """What stands above the line: in braces, or in brackets, where there are no braces, or one token."""
         if self.peek() in ("-", "−") and self.peek(1).isdigit():
             return [self.next(), self.next()]
-        if self.peek() != "(":
-            return self.group()
-        self.next()
-        found: list[Token] = []
-        depth = 1
-        while True:
-            token = self.next()
-            depth += (token.text == "(") - (token.text == ")")
-            if depth == 0:
-                return found
-            found.append(token)
+        return self.between("(", ")") if self.peek() == "(" else self.group()
 
     def subscripted(self, base: list[Token], kind: str, index: list[Token] | None) -> list[Token]:
         text = "".join(t.text for t in index or () if t.text not in FONTS and t.text not in ("{", "}"))
