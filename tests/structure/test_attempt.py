@@ -6,7 +6,9 @@ import pytest
 import eindiff as ed
 from eindiff.structure import choose
 from eindiff.structure.solvers import attempt
+from eindiff.structure.solvers import solver as limits
 from eindiff.structure.solvers.attempt import Attempt
+from eindiff.structure.solvers.iterative import Iterative
 from eindiff.structure.solvers.solver import SingularError
 
 SIDE = 24
@@ -93,3 +95,22 @@ def test_single_precision():
     single = ed.Derivative(operator._grid.astype(np.dtype(np.float32)), operator._facts)
     found = single.solve(side()[:, 0].astype(np.float32))
     np.testing.assert_allclose(found, operator.solve(side()[:, 0]), atol=1e-5)
+
+
+def test_large_stencils_are_multiplied_by_their_diagonals(monkeypatch):
+    """A blurred image: each product with the 25 diagonals takes a part of what those with 70 terms take."""
+    monkeypatch.setattr(limits, "LIMIT", 10**6)
+    n, kernel = 40, np.outer([1, 2, 1], [1, 2, 1]) / 16
+    u = ed.matrix("u", n, n)
+    blurred = sum(kernel[a, b] * u[a : n - 2 + a, b : n - 2 + b] for a in range(3) for b in range(3))
+    variation = ed.sum(ed.sqrt((u[1:, :-1] - u[:-1, :-1]) ** 2 + (u[:-1, 1:] - u[:-1, :-1]) ** 2 + 1))
+    image = np.random.default_rng(0).normal(size=(n, n))
+    operator = ed.structured(ed.hessian(ed.sum(blurred**2) + variation + ed.sum(u**2), u), {"u": image})
+    assert isinstance(operator.solver(), Iterative)
+    assert operator.explain().splitlines()[-1] == "Ways that take more than 1 MB are not tried."
+    b = np.random.default_rng(1).normal(size=n * n)
+    products, apply = [], ed.Term.apply
+    monkeypatch.setattr(ed.Term, "apply", lambda *args: products.append(args) or apply(*args))
+    solution = operator.solve(b)
+    assert len(products) <= len(operator.terms)
+    np.testing.assert_allclose(operator @ solution, b, atol=1e-10)

@@ -20,7 +20,6 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
 import eindiff as ed
-from eindiff.structure import sparse
 from eindiff.structure.picture import COLOURS, CORES, plot
 from eindiff.structure.picture_scheme import LARGE, SMALL
 from objectives import OBJECTIVES
@@ -85,7 +84,7 @@ def panels(axis: Any) -> list[Any]:
 
 def entries(derivative: ed.Derivative) -> int:
     """How many entries all terms together may have."""
-    return sum(map(sparse.entries, derivative.terms))
+    return sum(term.entry_count for term in derivative.terms)
 
 
 # The matrix

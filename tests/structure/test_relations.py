@@ -10,6 +10,7 @@ import pytest
 from scipy.sparse import diags_array, random_array
 
 import eindiff as ed
+from eindiff.structure.diagonals import Diagonals
 
 RANDOM = np.random.default_rng(5)
 TABLE, OTHER = RANDOM.integers(0, 40, size=(2, 30))
@@ -136,6 +137,8 @@ def test_values_are_those_of_the_dense_derivative(function):
     assert operator.frobenius_norm() == pytest.approx(np.linalg.norm(matrix))
     close(operator.to_csc().toarray(), matrix)
     close(operator.to_coo().toarray(), matrix)
+    if (diagonals := Diagonals.of(operator._grid)) is not None:
+        close(diagonals.matrix(operator._grid).toarray(), matrix)
     assert word is None or operator.structure == word
 
 

@@ -16,6 +16,7 @@ from eindiff.planning import tuning
 from eindiff.structure.choose import Arranged, is_structured, ways
 from eindiff.structure.given import finite_number, joined, real_array, shapes_text
 from eindiff.structure.grid import Grid, Shape, split, starts
+from eindiff.structure.solvers import solver as limits
 from eindiff.structure.solvers.iterative import probably_symmetric
 from eindiff.structure.solvers.solver import Known, SingularError, Solver, singular
 from eindiff.structure.solvers.trusted import ALLOWED, Careful
@@ -366,9 +367,12 @@ class Derivative(Shown):
         """How it is solved with, at which cost, and what else there is."""
         self._square("solving")
         lines = [repr(self), f"{'':2}{'method':76}{'operations':>11}{'memory':>10}"]
-        for rank, one in enumerate(self.damped(damping)._candidates):
+        ways = self.damped(damping)._candidates
+        for rank, one in enumerate(ways):
             name = f"{'→' if rank == 0 else ' '} {one.word}: {one.method}"
             lines.append(f"{name:78.78}{one.operations():11.1e}{bytes_text(one.nbytes):>10}")
+        if any(one.nbytes > limits.LIMIT for one in ways[1:]):
+            lines.append(f"Ways that take more than {bytes_text(limits.LIMIT)} are not tried.")
         return Text("\n".join(lines))
 
     # For other libraries and for the eye

@@ -33,6 +33,16 @@ class Grid:
         return [term for row in self.terms for block in row for term in block]
 
     @property
+    def placed_terms(self) -> list[tuple[tuple[int, int], Term]]:
+        """The terms of all blocks, with the places of these."""
+        return [((i, j), term) for i, row in enumerate(self.terms) for j, block in enumerate(row) for term in block]
+
+    @property
+    def entry_count(self) -> int:
+        """How many entries are added up; the matrix has no more than these that are not zero."""
+        return sum(term.entry_count for term in self.all_terms)
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of the matrix."""
         return sum(map(prod, self.rows)), sum(map(prod, self.cols))
@@ -77,19 +87,19 @@ class Grid:
 
     def products(self, x: Array) -> list[Array]:
         """The product of each term with vectors."""
-        places = [(i, j, term) for i, row in enumerate(self.terms) for j, block in enumerate(row) for term in block]
         empty = self.changed(lambda terms: ())
-        return [empty.with_terms(i, j, [term]).apply(x) for i, j, term in places]
+        return [empty.with_terms(i, j, [term]).apply(x) for (i, j), term in self.placed_terms]
 
-    def magnitude(self) -> float:
-        """About the norm, by a few steps of the power method."""
+    def magnitude(self, apply: Callable[[Array], Array] | None = None) -> float:
+        """About the norm, by a few steps of the power method, with these or other products."""
+        apply = apply or self.apply
         x = np.random.default_rng(0).normal(size=(self.shape[1], 1)).astype(self.dtype)
         best = 0.0
         for _ in range(3 if self.rows == self.cols else 1):
             norm = float(np.linalg.norm(x))
             if not norm:
                 break
-            x = self.apply(x / norm)
+            x = apply(x / norm)
             best = max(best, float(np.linalg.norm(x)))
         return best
 

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from eindiff.core.labels import Labels
 from eindiff.structure.grid import Grid, Shape, starts
 from eindiff.structure.places import Place, labels_of
-from eindiff.structure.sparse import coordinates, entries, entry_count, kind, placed_terms, places, remembered
+from eindiff.structure.sparse import coordinates, kind, places, remembered
 from eindiff.structure.terms import Array, Term
 
 SHORT = 16  # entries of an axis, or of a whole variable, that are no more than a block
@@ -59,7 +59,7 @@ class Quotient:
     @property
     def entries(self) -> int:
         """How many blocks are added up."""
-        return entry_count(self._projected)
+        return self._projected.entry_count
 
     @cached_property
     def _pattern(self) -> csr_array:
@@ -94,7 +94,7 @@ class Quotient:
         for column, j in enumerate(others):
             for term in self._kinds(i, j):
                 rows = labels_of(term.axes()[: len(self.long[i])])
-                each = entries(term) // max(1, prod(term.sizes[x] for x in rows))
+                each = term.entry_count // max(1, prod(term.sizes[x] for x in rows))
                 own, _ = places(term.with_output(term.output[: len(self.long[i])]), len(self.long[i]))
                 total[:, column] += each * np.bincount(own, minlength=self.nodes[i])
         return total
@@ -122,7 +122,7 @@ class Quotient:
         pattern = coordinates(grid.transposed())  # in compressed rows, so
         shape = self.blocks[i], self.blocks[j]
         data = np.zeros((len(pattern.indices), *shape), self.grid.dtype)
-        for slots, (_, term) in zip(pattern.slots, placed_terms(self.grid.block([i], [j])), strict=False):
+        for slots, (_, term) in zip(pattern.slots, self.grid.block([i], [j]).placed_terms, strict=False):
             _add_blocks(data, slots, self._values(term, i, j).reshape(-1, *shape))
         whole = prod(self.grid.rows[i]), prod(self.grid.rows[j])
         return bsr_array((data, pattern.indices, pattern.starts), shape=whole)
@@ -159,9 +159,11 @@ class Quotient:
         data = np.zeros((self.nodes[k], self.blocks[k], self.blocks[k]), self.grid.dtype)
         if not grid.all_terms:
             return data
+        if self.blocks[k] == 1:
+            return self.grid.block([k], [k]).diagonal().reshape(data.shape)
         pattern = coordinates(grid.transposed())
         columns = np.repeat(np.arange(self.nodes[k]), np.diff(pattern.starts))
-        for slots, (_, term) in zip(pattern.slots, placed_terms(self.grid.block([k], [k])), strict=False):
+        for slots, (_, term) in zip(pattern.slots, self.grid.block([k], [k]).placed_terms, strict=False):
             on_diagonal = np.flatnonzero(pattern.indices[slots] == columns[slots])
             if len(on_diagonal):
                 blocks = self._values(term, k, k).reshape(-1, *data.shape[1:])[on_diagonal]
@@ -213,7 +215,7 @@ class Quotient:
 
 def to_csc(grid: Grid) -> csc_array:
     """A grid as a sparse matrix in compressed columns; by its blocks, if these are many and full."""
-    if grid.rows == grid.cols and entry_count(grid) > MOST_SORTED:
+    if grid.rows == grid.cols and grid.entry_count > MOST_SORTED:
         quotient = Quotient(grid)
         if max(quotient.blocks) > 1 and quotient.is_full:
             return quotient.to_csc()

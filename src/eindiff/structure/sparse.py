@@ -6,11 +6,8 @@ happen to be zero included; later only values are computed and added up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from functools import cached_property
-from itertools import product
-from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,23 +16,12 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from eindiff.core.errors import EindiffError
 from eindiff.core.recent import Recent
+from eindiff.structure.diagonals import Diagonals, flat_strides
 from eindiff.structure.grid import Grid, starts
-from eindiff.structure.places import Axis, Place, index_of, indices, labels_of, read, strides_of
+from eindiff.structure.places import Axis, Place, index_of, indices, labels_of
 from eindiff.structure.terms import Array, Term
 
-MOST_DIAGONALS = 256  # that a term is along
-DIAGONALS = 4  # times as many places on diagonals as entries may be looked at
 MOST_ENTRIES = 2**28  # of a sparse matrix
-
-
-def entries(term: Term) -> int:
-    """How many entries of the matrix a term adds to."""
-    return prod(term.sizes[x] for x in labels_of(term.axes()))
-
-
-def entry_count(grid: Grid) -> int:
-    """How many entries are added up; the matrix has no more than these that are not zero."""
-    return sum(map(entries, grid.all_terms))
 
 
 def places(term: Term, split: int, dtype: type = np.int64) -> tuple[Array, Array]:
@@ -49,9 +35,13 @@ class Coordinates:
 
     def __init__(self, grid: Grid) -> None:
         self.shape = grid.shape
-        index = np.int32 if max(*grid.shape, entry_count(grid)) < 2**31 else np.int64
-        found = _along_diagonals(grid, index) or _sorted(grid, index)
-        self.indices, self.starts, self.slots = found  # slots: for each term, where each of its entries is added
+        index = np.int32 if max(*grid.shape, grid.entry_count) < 2**31 else np.int64
+        diagonals = Diagonals.of(grid)
+        if diagonals is None:
+            self.indices, self.starts, self.slots = _sorted(grid, index)
+        else:
+            self.indices, self.starts, ranks = diagonals.pattern(grid, index)
+            self.slots = diagonals.slots(grid, ranks)  # for each term, where each of its entries is added
 
     @cached_property
     def ranks(self) -> Array:
@@ -85,7 +75,7 @@ class Coordinates:
     def matrix(self, grid: Grid) -> csc_array:
         """The matrix of a grid of this kind."""
         data = np.zeros(len(self.indices), grid.dtype)
-        for slots, (_, term) in zip(self.slots, placed_terms(grid), strict=False):
+        for slots, (_, term) in zip(self.slots, grid.placed_terms, strict=False):
             np.add.at(data, slots, term.values().reshape(-1))
         return csc_array((data, self.indices, self.starts), shape=self.shape)
 
@@ -93,83 +83,16 @@ class Coordinates:
 Pattern = tuple[Array, Array, list[Array]]  # rows of entries by columns, where columns start, and slots
 
 
-def _along_diagonals(grid: Grid, index: type) -> Pattern | None:
-    """The pattern of terms that are along few diagonals: which of these each column has is a table of bits."""
-    lines = [_diagonals(grid, where, term) for where, term in placed_terms(grid)]
-    known = sorted({offset for one in lines if one is not None for offset, _, _ in one}, reverse=True)
-    _, width = grid.shape
-    if any(one is None for one in lines) or not 0 < len(known) * width <= DIAGONALS * entry_count(grid):
-        return None
-    is_there = np.zeros(width * len(known), bool)
-    for _, view, _ in _views(grid, lines, known, is_there):
-        view[...] = True
-    places_of = np.cumsum(is_there, dtype=index) - index(1)
-    slots: list[Array] = [np.empty([t.sizes[x] for x in labels_of(t.axes())], index) for t in grid.all_terms]
-    for k, view, at in _views(grid, lines, known, places_of):
-        slots[k][at] = view
-    column, which = np.nonzero(is_there.reshape(width, len(known)))
-    ends = np.concatenate([np.zeros(1, index), places_of[len(known) - 1 :: len(known)] + index(1)])
-    return (column - np.array(known)[which]).astype(index), ends, [one.reshape(-1) for one in slots]
-
-
-Diagonal = tuple[int, Place, tuple[Any, ...]]  # an offset, the column, and which indices of a term are on it
-
-
-def _diagonals(grid: Grid, where: tuple[int, int], term: Term) -> list[Diagonal] | None:
-    """The diagonals that a term is along, one for each index of the labels that move across them, if these are few."""
-    if any(place.table is not None for place in term.places):
-        return None
-    axes, labels, split = term.axes(), labels_of(term.axes()), len(grid.rows[where[0]])
-    (row, rows), (column, columns) = (
-        (start + _first(part, term), strides_of(part, _strides(part, term)))
-        for start, part in ((starts(grid.rows)[where[0]], axes[:split]), (starts(grid.cols)[where[1]], axes[split:]))
-    )
-    moving = [x for x in labels if columns.get(x, 0) != rows.get(x, 0)]
-    if prod(term.sizes[x] for x in moving) > MOST_DIAGONALS:
-        return None
-    rest, found = tuple([x for x in labels if x not in moving]), []
-    for at in product(*(range(term.sizes[x]) for x in moving)):
-        chosen = dict(zip(moving, at, strict=True))
-        i, j = (a + sum(k * b.get(x, 0) for x, k in chosen.items()) for a, b in ((row, rows), (column, columns)))
-        place = Place(-1, rest, j, tuple([columns.get(x, 0) for x in rest]))
-        found.append((j - i, place, tuple([chosen.get(x, slice(None)) for x in labels])))
-    return found
-
-
-def _views(
-    grid: Grid, lines: list[list[Diagonal] | None], known: list[int], table: Array
-) -> Iterator[tuple[int, Array, tuple[Any, ...]]]:
-    """For each diagonal of each term its entries in a table with a row for each column."""
-    where = {offset: k for k, offset in enumerate(known)}
-    for k, (term, found) in enumerate(zip(grid.all_terms, lines, strict=True)):
-        for offset, place, at in found or ():
-            steps = tuple([len(known) * step for step in place.strides])
-            moved = replace(place, offset=len(known) * place.offset + where[offset], strides=steps)
-            yield k, read(table, [moved], term.sizes)[0], at
-
-
-def _first(axes: list[Axis], term: Term) -> int:
-    """The index in a flat array where all labels are 0."""
-    strides = zip(axes, _strides(axes, term), strict=True)
-    return sum(axis.offset * stride for axis, stride in strides if isinstance(axis, Place))
-
-
-def _strides(axes: list[Axis], term: Term) -> list[int]:
-    """The strides of a flat array with some axes."""
-    shape = [term.sizes[x if isinstance(x, int) else x.target] for x in axes]
-    return [prod(shape[k + 1 :]) for k in range(len(shape))]
-
-
 def _sorted(grid: Grid, index: type) -> Pattern:
     """The pattern of any terms, by the order of their entries."""
     first_rows, first_columns = starts(grid.rows), starts(grid.cols)
     parts: tuple[list[Array], list[Array]] = [], []
-    for (i, j), term in placed_terms(grid):
+    for (i, j), term in grid.placed_terms:
         rows, columns = places(term, len(grid.rows[i]), index)
         parts[0].append(rows + index(first_rows[i]))
         parts[1].append(columns + index(first_columns[j]))
     row, column = (np.concatenate(part) if part else np.zeros(0, index) for part in parts)
-    ends = np.cumsum([entries(term) for _, term in placed_terms(grid)])
+    ends = np.cumsum([term.entry_count for _, term in grid.placed_terms])
     order = _order(row, column, grid.shape)
     row, column = row[order], column[order]
     is_first = np.ones(len(order), bool)  # of the entries that are added up in one place
@@ -193,16 +116,11 @@ def _order(row: Array, column: Array, shape: tuple[int, int]) -> Array:
     return order
 
 
-def placed_terms(grid: Grid) -> list[tuple[tuple[int, int], Term]]:
-    """All terms, with the places of their blocks."""
-    return [((i, j), term) for i, row in enumerate(grid.terms) for j, block in enumerate(row) for term in block]
-
-
 def _flat(axes: list[Axis], labels: tuple[int, ...], term: Term, dtype: type) -> Array:
     """The index in a flat array with some axes, for all indices of labels."""
     of = indices(labels, term.sizes)
     total: Array = np.zeros((1,) * len(labels), dtype)
-    for axis, stride in zip(axes, _strides(axes, term), strict=True):
+    for axis, stride in zip(axes, flat_strides(axes, term), strict=True):
         total = total + (index_of(axis, of) * stride).astype(dtype)
     return np.broadcast_to(total, [term.sizes[x] for x in labels]).reshape(-1)
 
@@ -213,7 +131,7 @@ Known = TypeVar("Known")
 
 def remembered(grid: Grid, question: Any, answer: Callable[[], Known], nbytes: Callable[[Known], int]) -> Known:
     """What depends on labels and places of a grid alone, which is kept for all of its kind."""
-    key = (question, grid.rows, grid.cols, *(kind(term) + where for where, term in placed_terms(grid)))
+    key = (question, grid.rows, grid.cols, *(kind(term) + where for where, term in grid.placed_terms))
     found = _known.get(key)
     if found is None:
         made = answer()
@@ -224,9 +142,9 @@ def remembered(grid: Grid, question: Any, answer: Callable[[], Known], nbytes: C
 
 def coordinates(grid: Grid) -> Coordinates:
     """The coordinates of a grid, which are kept for all of its kind."""
-    if entry_count(grid) > MOST_ENTRIES:
+    if grid.entry_count > MOST_ENTRIES:
         raise EindiffError(
-            f"a sparse matrix of {entry_count(grid):.1e} entries is too large: use products with @", "large"
+            f"a sparse matrix of {grid.entry_count:.1e} entries is too large: use products with @", "large"
         )
     return remembered(grid, "coordinates", lambda: Coordinates(grid), lambda made: made.nbytes)
 

@@ -70,6 +70,11 @@ class Term:
         return tuple([self.sizes[label] for label in self.output])
 
     @property
+    def entry_count(self) -> int:
+        """How many entries of the matrix it adds to."""
+        return prod(self.sizes[x] for x in labels_of(self.axes()))
+
+    @property
     def bound(self) -> set[int]:
         """The labels that arrays have, or places are functions of."""
         return {label for labels in (*self.labels, *(place.sources for place in self.places)) for label in labels}

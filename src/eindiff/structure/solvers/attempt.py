@@ -8,7 +8,6 @@ from eindiff.structure.grid import Grid
 from eindiff.structure.solvers.iterative import ENTRY_COST, Iterative
 from eindiff.structure.solvers.iterative import SHARE as COARSE
 from eindiff.structure.solvers.solver import Known, Solver, UnreliableError
-from eindiff.structure.sparse import entry_count
 from eindiff.structure.terms import Array
 
 PART = 0.25  # of a factorization, for the first system
@@ -27,7 +26,7 @@ class Attempt(Iterative):
     def __init__(self, grid: Grid, facts: Known, instead: Solver) -> None:
         super().__init__(grid, facts)
         self.word, self.formula = instead.word, instead.formula
-        self._steps = instead.flops / max(1.0, ENTRY_COST * entry_count(grid))
+        self._steps = instead.flops / max(1.0, ENTRY_COST * grid.entry_count)
         self.method = f"preconditioned conjugate gradients, for at most {PART * self._steps:.0f} steps"
         self.flops = PART * instead.flops
         self.first_residual = 0.0

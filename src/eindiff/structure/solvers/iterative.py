@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg, gmres, minres
 
+from eindiff.structure.diagonals import Diagonals
 from eindiff.structure.grid import Grid
 from eindiff.structure.quotients import BlockDiagonal, BlockMatrix, Quotient
-from eindiff.structure.solvers.solver import Known, NoAnswerError, SingularError, Solver, UnreliableError
-from eindiff.structure.sparse import entry_count
+from eindiff.structure.solvers.solver import LIMIT, Known, NoAnswerError, SingularError, Solver, UnreliableError
 from eindiff.structure.terms import Array
 
 FIRST_RESIDUAL = 1e-12  # of the first residual, relative to the right-hand side
@@ -20,8 +20,7 @@ SHARE = 0.00002  # less than about the least part that a random vector has in an
 MINRES = 1e-2
 MOST_STEPS = 2000
 EXPECTED_STEPS, ENTRY_COST = 500, 40.0  # and operations for an entry in each, in units of those of dense products
-MOST_FORMED = 2**27  # entries of a sparse matrix that is formed for its products
-LARGER = 4  # times as large as the terms it may be
+FASTER = 4.0  # times as many operations in a product with a sparse matrix that is formed take as long as with terms
 ROUNDS = 4  # what is left is solved for again, since the methods only estimate their residual
 
 
@@ -34,23 +33,27 @@ class Iterative(Solver):
 
     def __init__(self, grid: Grid, facts: Known, near: Solver | None = None) -> None:
         self.size, _ = grid.shape
-        self.nbytes = 10 * self.size * grid.dtype.itemsize
+        self.nbytes = 10.0 * self.size * grid.dtype.itemsize
         self._grid = grid
         self._facts = facts
         self._near = near  # solves with a simpler operator
         self.has_places = any(term.places for term in grid.all_terms)
         self.flops = grid.flops * MOST_STEPS
         if self.has_places:
-            self.flops = EXPECTED_STEPS * ENTRY_COST * entry_count(grid)
+            self.flops = EXPECTED_STEPS * ENTRY_COST * grid.entry_count
+            self.nbytes += min(LIMIT, grid.entry_count * grid.dtype.itemsize)
 
     @cached_property
-    def _blocks(self) -> BlockMatrix | None:
-        """The matrix in blocks, if it is sparse and not much larger than the terms: products with it are faster."""
-        if not self.has_places or entry_count(self._grid) > MOST_FORMED:
+    def _formed(self) -> Callable[[Array], Array] | None:
+        """Products with the matrix by its diagonals or in blocks, where these are faster than those with the terms."""
+        grid = self._grid
+        if not self.has_places:
             return None
-        quotient = Quotient(self._grid)
-        is_small = quotient.graph.nonzeros * self._grid.dtype.itemsize <= LARGER * self._grid.nbytes
-        return BlockMatrix(quotient) if is_small else None
+        diagonals = Diagonals.of(grid)
+        count = len(diagonals.offsets) * self.size if diagonals else Quotient(grid).graph.nonzeros
+        if 2 * count > FASTER * grid.flops or count * grid.dtype.itemsize > LIMIT:
+            return None
+        return diagonals.matrix(grid).dot if diagonals else BlockMatrix(Quotient(grid)).apply
 
     @cached_property
     def _symmetric(self) -> bool:
@@ -74,8 +77,11 @@ class Iterative(Solver):
         return lambda x: x.reshape(-1) / diagonal
 
     def _apply(self, x: Array) -> Array:
-        if self._blocks is not None:
-            return self._blocks.apply(x.reshape(-1))
+        return self._product(x)
+
+    def _product(self, x: Array) -> Array:
+        if self._formed is not None:
+            return self._formed(x.reshape(-1))
         return self._grid.apply(x.reshape(-1, 1))[:, 0]
 
     def solve(self, b: Array) -> Array:
@@ -119,7 +125,7 @@ class Iterative(Solver):
 
     @cached_property
     def _magnitude(self) -> float:
-        return self._grid.magnitude()
+        return self._grid.magnitude(self._product)
 
     def _failure(self, reached: str) -> UnreliableError:
         return UnreliableError(
@@ -137,7 +143,8 @@ class Iterative(Solver):
         if not reached <= ALLOWED:
             raise self._failure(f"a residual of {reached * self.share:.0e} for a random right-hand side")
         parts = self._grid.changed(lambda terms: [term.absolute() for term in terms])
-        return parts.magnitude(), float(np.linalg.norm(x))
+        sums = parts.apply(np.ones((self.size, 1), self._grid.dtype))
+        return float(sums.max(initial=0.0)), float(np.linalg.norm(x))
 
     def logdet(self) -> tuple[float, float]:
         raise NoAnswerError(

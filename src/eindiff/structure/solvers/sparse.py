@@ -14,7 +14,7 @@ from eindiff.structure.grid import Grid
 from eindiff.structure.quotients import Quotient
 from eindiff.structure.solvers.banded import CANCELLED, DOUBTFUL, Banded, random_signs, sharpened
 from eindiff.structure.solvers.solver import Known, Solver, logdet_of, singular
-from eindiff.structure.sparse import Coordinates, coordinates, entry_count
+from eindiff.structure.sparse import Coordinates, coordinates
 from eindiff.structure.terms import Array
 from eindiff.structure.words import words
 
@@ -34,7 +34,7 @@ class Sparse(Solver):
         self._grid = grid
         self._symmetric = facts.symmetric
         count, row = quotient.graph.nonzeros, quotient.graph.most_in_row
-        if max(quotient.blocks) > 1 and entry_count(grid) <= MOST_COUNTED:  # blocks have zeros
+        if max(quotient.blocks) > 1 and grid.entry_count <= MOST_COUNTED:  # blocks have zeros
             count, row = len(self._coordinates.indices), row_count(self._coordinates)
         self.word = (words(grid) if len(grid.rows) == 1 else None) or f"sparse, {row} nonzeros a row"
         self.formula = f"sparse({self.size}×{self.size}, {count} nonzeros)"
@@ -126,13 +126,13 @@ def _permutation_sign(order: Array) -> int:
 
 def sparse_ways(grid: Grid, facts: Known) -> list[Solver]:
     """The ways for a grid as a sparse matrix, if few of its entries are not zero: as a band in some order, or not."""
-    if grid.dtype not in SUPPORTED or entry_count(grid) > grid.shape[0] ** 2 / 4:
+    if grid.dtype not in SUPPORTED or grid.entry_count > grid.shape[0] ** 2 / 4:
         return []
     quotient = Quotient(grid)
     if quotient.entries > MOST_ORDERED:
         return []
     whole = Sparse(quotient, facts)
-    if BAND * quotient.graph.width > grid.shape[0] or entry_count(grid) > MOST_ORDERED:
+    if BAND * quotient.graph.width > grid.shape[0] or grid.entry_count > MOST_ORDERED:
         return [whole]
     band = Banded(RankedBand(grid), facts, whole.word)
     return [band, whole] if band.is_narrow else [whole]

@@ -19,7 +19,7 @@ from eindiff.structure.grid import Grid, starts
 from eindiff.structure.quotients import Quotient
 from eindiff.structure.solvers.banded import sharpened
 from eindiff.structure.solvers.solver import Known, Solver
-from eindiff.structure.sparse import entry_count, remembered
+from eindiff.structure.sparse import remembered
 from eindiff.structure.terms import Array, Term
 
 BLOCK_COST, FACTOR_COST = 100.0, 10.0  # operations of a dense product that a product of blocks takes as long as
@@ -195,4 +195,4 @@ def dense_term(array: Array) -> Term:
 def is_sparse(grid: Grid, inner: Sequence[int], outer: Sequence[int]) -> bool:
     """Whether the coupling of some variables with others has few entries, by labels and places."""
     block = grid.block(inner, outer)
-    return entry_count(block) * SPARSE < prod(block.shape)
+    return block.entry_count * SPARSE < prod(block.shape)
