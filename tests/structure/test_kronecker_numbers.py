@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import eindiff as ed
+from eindiff.structure.solvers.iterative import Iterative
+from eindiff.structure.solvers.solver import Known
 
 RANDOM = np.random.default_rng(4)
 M, N = 6, 4
@@ -59,3 +61,18 @@ def test_a_singular_square():
     operator = ed.structured(ed.hessian(ed.sum((A @ square - square @ A) ** 2), square), ARRAYS)
     with pytest.raises(ed.EindiffError, match="singular"):
         operator.solve(ARRAYS["K"])
+
+
+PRODUCTS = {
+    "both": A @ X @ B, "left": A @ X, "right": X @ B, "Sylvester": A @ X + X @ B, "and itself": A @ X @ B + X,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_from_two_sides(name):
+    """`Σ c A X B` with few products of stacked matrices, as conjugate gradients take them."""
+    operator = ed.structured(ed.hessian(ed.sum(PRODUCTS[name] ** 2) + 3 * ed.sum(X**2), X), ARRAYS)
+    apply, x = Iterative(operator._grid, Known())._formed, ARRAYS["C"].reshape(-1)
+    if apply is not None:
+        np.testing.assert_allclose(apply(x), operator.as_matrix() @ x, rtol=1e-11)
+    assert (apply is None) == (name in ("left", "right"))  # which are stacks of matrices

@@ -129,6 +129,9 @@ class Arranged(Solver):
     def norms(self) -> tuple[float, float]:
         return self.core.norms()
 
+    def norm(self) -> float | None:
+        return self.core.norm()
+
     def condition(self) -> float:
         return self.core.condition()
 

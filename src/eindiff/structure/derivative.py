@@ -20,7 +20,7 @@ from eindiff.structure.solvers import solver as limits
 from eindiff.structure.solvers.iterative import probably_symmetric
 from eindiff.structure.solvers.solver import Known, SingularError, Solver, singular
 from eindiff.structure.solvers.trusted import ALLOWED, Careful
-from eindiff.structure.terms import Array, Term, identity, inner_product
+from eindiff.structure.terms import Array, Term, identity, inner_product, is_finite
 from eindiff.structure.words import interleaved
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ class Derivative(Shown):
             damped = self.damped(damping)
             if not damped.terms:
                 raise singular(f"the {self.name.lower()} is zero: there is nothing to solve with")
-            if any(not np.isfinite(x).all() for term in damped.terms for x in term.arrays):
+            if not all(is_finite(x) for term in damped.terms for x in term.arrays):
                 raise EindiffError(f"the {self.name.lower()} has entries that are infinite or not a number", "domain")
             self._solvers[damping] = Careful(damped._candidates, damped._grid)
         return self._solvers[damping]
@@ -285,7 +285,7 @@ class Derivative(Shown):
         """x with `(H + damping I) x = b`, in the form of b: a tensor, a list of them, a flat vector, or columns."""
         self._square("solving")
         flat, form = self._vector(b, self._grid.rows, "solve", columns=True)
-        if not np.isfinite(flat).all():
+        if not is_finite(flat):
             raise EindiffError("solve: the right-hand side has entries that are infinite or not a number", "domain")
         x = self._solver(damping).solve(flat) if flat.size else flat
         return self._shaped(x.astype(np.result_type(self.dtype, flat.dtype), copy=False), self._grid.cols, form)

@@ -108,6 +108,9 @@ class Term:
             values = self.values().reshape(-1)
             return float(np.dot(values, values))
         alone = set(labels).difference(*self.labels)
+        if len(self.arrays) == 1 and len(set(self.labels[0])) == len(self.labels[0]):
+            total = float(np.vdot(self.arrays[0], self.arrays[0]))
+            return self.coefficient**2 * total * prod(self.sizes[x] for x in alone)
         squares = [(array * array, own) for array, own in self.operands]
         total = float(_contract(squares, (), self.sizes)) if squares else 1.0
         return self.coefficient**2 * total * prod(self.sizes[x] for x in alone)
@@ -307,6 +310,11 @@ def _at_list(array: Array, labels: Labels, met: Mapping[int, Array], fresh: int)
     order = sorted(range(len(labels)), key=lambda k: labels[k] not in met)
     at = tuple([met[labels[k]] for k in order if labels[k] in met])
     return array.transpose(order)[at], (fresh, *(labels[k] for k in order if labels[k] not in met))
+
+
+def is_finite(x: Array) -> bool:
+    """Whether all entries are numbers. If the sum of their squares is one, which takes no array to find, they are."""
+    return bool(x.flags.c_contiguous and np.isfinite(np.vdot(x, x))) or bool(np.isfinite(x).all())
 
 
 def _at_index(array: Array, labels: Labels, at: Mapping[int, int]) -> Operand:

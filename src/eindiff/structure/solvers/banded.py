@@ -18,11 +18,12 @@ from eindiff.structure.terms import Array, Term
 
 DOUBTFUL = 1e-3  # the condition times the precision, from which on it is looked at twice
 STEPS, SAFETY = 4, 4.0  # of the power method, and by how much it may be too low
+ROWS = 2**15  # of diagonals that are looked at together, so that they stay in the cache
 CANCELLED = 8.0  # times the norm of a band that the norms of its terms may add up to
 
 
 class Factorization(ABC):
-    """A band, ready to solve with."""
+    """A band, ready to solve with: the factors are written over the diagonals."""
 
     is_definite = False
     is_singular = False
@@ -51,21 +52,16 @@ class Tridiagonal(Factorization):
 
     def __init__(self, band: Array) -> None:
         pttrf, self._pttrs = get_lapack_funcs(("pttrf", "pttrs"), (band,))
-        diagonal, beside = band[0], band[1, :-1]
-        self._diagonal, self._beside, failed = pttrf(diagonal, beside)
+        self._least = _least_excess(band)
+        self._diagonal, self._beside, failed = pttrf(band[0], band[1, :-1], overwrite_d=1, overwrite_e=1)
         if failed:
             raise np.linalg.LinAlgError
-        self._band = band
-        self.shape = len(diagonal), band.dtype
+        self.shape = band.shape[1], band.dtype
 
     @cached_property
     def inverse_norm(self) -> float:
         """Where the diagonal outweighs the rest of each row, the inverse is no larger than the reciprocal of that."""
-        around, rest = np.abs(self._band[1, :-1]), np.abs(self._band[0])
-        rest[:-1] -= around
-        rest[1:] -= around
-        least = float(rest.min())
-        return 1 / least if least > 0 else super().inverse_norm
+        return 1 / self._least if self._least > 0 else super().inverse_norm
 
     def solve(self, b: Array) -> Array:
         return self._pttrs(self._diagonal, self._beside, b)[0]
@@ -81,7 +77,7 @@ class BandCholesky(Factorization):
 
     def __init__(self, band: Array) -> None:
         pbtrf, self._pbtrs = get_lapack_funcs(("pbtrf", "pbtrs"), (band,))
-        self.factor, failed = pbtrf(band, lower=1)
+        self.factor, failed = pbtrf(band, lower=1, overwrite_ab=1)
         if failed:
             raise np.linalg.LinAlgError
         self.shape = band.shape[1], band.dtype
@@ -107,10 +103,10 @@ class BandLU(Factorization):
         gbtrf, self._gbtrs = get_lapack_funcs(("gbtrf", "gbtrs"), (band,))
         self._widths = lower, upper
         self.shape = band.shape[1], band.dtype
-        self._factor, self._pivots, zero = gbtrf(band, lower, upper)
+        norm = largest(band)
+        self._factor, self._pivots, zero = gbtrf(band, lower, upper, overwrite_ab=1)
         self.is_singular = zero > 0
         if zero:
-            norm = np.abs(band).max(initial=0.0)
             self._factor[lower + upper] = nonzero(self._factor[lower + upper], norm)
 
     def solve(self, b: Array) -> Array:
@@ -140,26 +136,42 @@ class Banded(Solver):
         self.nbytes = 3 * self.size * height * band.dtype.itemsize
 
     @cached_property
-    def _sizes(self) -> tuple[float, float]:
-        """The norm of the matrix, or more; and how much larger its terms are, where they cancel."""
-        diagonals = self._lower if self._is_symmetric else self._whole
+    def _work(self) -> tuple[float, float, Factorization]:
+        """The norm of the matrix, or more; how much larger its terms are, where they cancel; and the factors."""
+        if self._is_symmetric:
+            try:
+                lower = self._lower()
+                kind = Tridiagonal if len(lower) == 2 and self.size > 1 else BandCholesky
+                return *self._sizes(lower, 2), kind(lower)
+            except np.linalg.LinAlgError:
+                pass
+        whole = self._whole()
+        return *self._sizes(whole, 1), BandLU(whole, self._band.lower, self._band.upper)
+
+    def _sizes(self, diagonals: Array, times: int) -> tuple[float, float]:
+        """The sizes, by diagonals that stand for so many each, or fewer."""
         flat = diagonals.T.reshape(-1) if diagonals.flags.f_contiguous else diagonals.reshape(-1)
-        count = (2 * len(diagonals) - 1) if self._is_symmetric else len(diagonals)
-        norm = count * max(float(flat.max(initial=0.0)), -float(flat.min(initial=0.0)))
-        squares = float(np.dot(flat, flat)) * (2 if self._is_symmetric else 1)
+        most, squares = 0.0, 0.0
+        for start in range(0, len(flat), ROWS):
+            part = flat[start : start + ROWS]
+            most = max(most, largest(part))
+            squares += times * float(np.dot(part, part))
         terms = sum(float(np.sqrt(term.square_sum())) for term in self._band.terms)
-        return norm, max(1.0, terms / max(np.sqrt(squares), np.finfo(flat.dtype).tiny))
+        cancelled = terms / max(np.sqrt(squares), np.finfo(flat.dtype).tiny)
+        return times * len(diagonals) * most, max(1.0, cancelled)
+
+    @property
+    def _factorization(self) -> Factorization:
+        return self._work[2]
 
     @cached_property
     def is_exact(self) -> bool:
         """Whether no digits are lost when the entries are added up."""
-        return self._sizes[1] <= CANCELLED
+        return self._work[1] <= CANCELLED
 
-    @cached_property
     def _whole(self) -> Array:
         return self._band.storage(self._band.lower, self._band.upper, self._band.lower)
 
-    @cached_property
     def _lower(self) -> Array:
         width = max(self._band.lower, self._band.upper)
         return self._band.storage(width, 0, in_columns=width > 1)
@@ -170,7 +182,7 @@ class Banded(Solver):
         band = self._band
         if self._symmetric is not None or band.lower != band.upper:
             return bool(self._symmetric)
-        whole = self._whole[band.lower :]
+        whole = self._whole()[band.lower :]
         scale = 100 * np.finfo(band.dtype).eps * np.abs(whole).max(initial=0.0)
         size = band.size
         return all(
@@ -179,24 +191,13 @@ class Banded(Solver):
         )
 
     @cached_property
-    def _factorization(self) -> Factorization:
-        band = self._band
-        if self._is_symmetric:
-            try:
-                width = len(self._lower) - 1
-                return Tridiagonal(self._lower) if width == 1 and self.size > 1 else BandCholesky(self._lower)
-            except np.linalg.LinAlgError:
-                pass
-        return BandLU(self._whole, band.lower, band.upper)
-
-    @cached_property
     def _norms(self) -> tuple[float, float]:
-        norm, cancelled = self._sizes
-        if self._factorization.is_singular:
+        norm, cancelled, factorization = self._work
+        if factorization.is_singular:
             return norm * cancelled, np.inf
-        inverse = self._factorization.inverse_norm
+        inverse = factorization.inverse_norm
         if norm * cancelled * inverse > DOUBTFUL / np.finfo(self._band.dtype).eps:
-            inverse = sharpened(inverse, self._factorization.solve, self.size, self._band.dtype)
+            inverse = sharpened(inverse, factorization.solve, self.size, self._band.dtype)
         return norm * cancelled, inverse
 
     def norms(self) -> tuple[float, float]:
@@ -213,7 +214,7 @@ class Banded(Solver):
         return self._factorization.is_definite
 
     def eigvals(self) -> Array:
-        return eigvals_banded(self._lower, lower=True) if self._is_symmetric else super().eigvals()
+        return eigvals_banded(self._lower(), lower=True) if self._is_symmetric else super().eigvals()
 
     def inverse(self) -> list[Term]:
         """A matrix: the inverse of a band is none."""
@@ -230,14 +231,15 @@ class Banded(Solver):
         """
         if not self.is_definite():
             return super().inverse_diagonal()
-        width = max(1, len(self._lower) - 1)
-        lower = _padded(self._lower, -self.size % width)
+        lower = self._lower()
+        width = max(1, len(lower) - 1)
+        lower = _padded(lower, -self.size % width)
         size = lower.shape[1]
         turned = np.zeros_like(lower)
         for k in range(min(len(lower), size)):
             turned[k, : size - k] = lower[k, : size - k][::-1]
-        one, other = (_blocks(BandCholesky(band).factor, width) for band in (lower, turned))
         own = _blocks(lower, width)
+        one, other = (_blocks(BandCholesky(band).factor, width) for band in (lower, turned))
         own = own + np.tril(own, -1).swapaxes(1, 2)
         pivots = one @ one.swapaxes(1, 2) + (other @ other.swapaxes(1, 2))[::-1, ::-1, ::-1]
         found = np.linalg.inv(pivots - own).diagonal(axis1=1, axis2=2).reshape(-1)[: self.size]
@@ -247,8 +249,25 @@ class Banded(Solver):
         """A band too, if the operator has one axis."""
         if not self._band.is_in_order or len(self._band.dims) > 1 or not self.is_definite():
             return super().cholesky()
-        factor = BandCholesky(self._lower).factor
+        factor = BandCholesky(self._lower()).factor
         return [_diagonal_below(factor[k, : self.size - k], k, self.size) for k in range(min(len(factor), self.size))]
+
+
+def largest(values: Array) -> float:
+    """The largest absolute value."""
+    return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+
+
+def _least_excess(band: Array) -> float:
+    """The least by which the diagonal outweighs the rest of its row."""
+    least, size = np.inf, band.shape[1]
+    for start in range(0, size, ROWS):
+        end = min(start + ROWS, size)
+        last, rest = min(end, size - 1), np.abs(band[0, start:end])
+        rest[: last - start] -= np.abs(band[1, start:last])
+        rest[start == 0 :] -= np.abs(band[1, max(0, start - 1) : end - 1])
+        least = np.minimum(least, rest.min())
+    return float(least)
 
 
 def _padded(lower: Array, count: int) -> Array:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from math import prod
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg, gmres, minres
 
+from eindiff.structure.axes import Layout
 from eindiff.structure.diagonals import Diagonals
 from eindiff.structure.grid import Grid
 from eindiff.structure.quotients import BlockDiagonal, BlockMatrix, Quotient
+from eindiff.structure.solvers.kronecker import groups_of_axes, products_of, products_with
 from eindiff.structure.solvers.solver import LIMIT, Known, NoAnswerError, SingularError, Solver, UnreliableError
 from eindiff.structure.terms import Array
 
@@ -45,10 +48,10 @@ class Iterative(Solver):
 
     @cached_property
     def _formed(self) -> Callable[[Array], Array] | None:
-        """Products with the matrix by its diagonals or in blocks, where these are faster than those with the terms."""
+        """Products by diagonals, in blocks, or from two sides, where these are faster than those with the terms."""
         grid = self._grid
         if not self.has_places:
-            return None
+            return _of_two_sides(grid)
         diagonals = Diagonals.of(grid)
         count = len(diagonals.offsets) * self.size if diagonals else Quotient(grid).graph.nonzeros
         if 2 * count > FASTER * grid.flops or count * grid.dtype.itemsize > LIMIT:
@@ -188,6 +191,19 @@ def conjugate_gradients(
         x += square / curvature * direction
         residual -= square / curvature * image
     return x, True
+
+
+def _of_two_sides(grid: Grid) -> Callable[[Array], Array] | None:
+    """Products with a sum of Kronecker products of two matrices."""
+    if len(grid.rows) != 1:
+        return None
+    [dims], [[terms]] = grid.rows, grid.terms
+    core = Layout.of(dims, terms).core(terms, grid.dtype)
+    groups = groups_of_axes(core) if core.dims == dims else []
+    if len(groups) != 2 or [axis for group in groups for axis in group] != list(range(len(dims))):
+        return None
+    rows, columns = (prod(dims[axis] for axis in group) for group in groups)
+    return products_with(products_of(core, groups), (rows, columns), grid.dtype)
 
 
 def _is_definite(solver: Solver) -> bool:

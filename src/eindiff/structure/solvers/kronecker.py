@@ -10,7 +10,7 @@ eigenvectors, `Y' M Z = diag(α)` and `Y' N Z = diag(β)`, and then the whole op
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -83,6 +83,31 @@ def groups_of_axes(core: Core) -> list[tuple[int, ...]]:
 def products_of(core: Core, groups: Sequence[tuple[int, ...]]) -> list[Product]:
     """The terms as Kronecker products over groups of axes; products that differ in one factor are added up."""
     return added_up([_product(term, groups) for term in core.terms])
+
+
+def products_with(
+    products: Sequence[Product], sizes: tuple[int, int], dtype: np.dtype
+) -> Callable[[Array], Array]:
+    """The function of a flat vector X that is `Σ c A X B'`: all that is multiplied from one side at once."""
+    matrices: list[tuple[float, Array | None, Array | None]] = []
+    for p in products:
+        first, second = (f.dense(n, dtype)[0] if f.key else None for f, n in zip(p.factors, sizes, strict=True))
+        matrices.append((p.coefficient, first, second))
+    left = [(c * A, B) for c, A, B in matrices if A is not None]
+    right = [c * B for c, A, B in matrices if A is None and B is not None]
+    number = sum(c for c, A, B in matrices if A is None and B is None)
+    by_left = np.concatenate([A for A, _ in left]) if left else np.zeros((0, sizes[0]), dtype)
+    sides = [B.T for _, B in left if B is not None] + [B.T for B in right]
+    by_right = np.concatenate(sides) if sides else np.zeros((0, sizes[1]), dtype)
+
+    def apply(x: Array) -> Array:
+        X = x.reshape(sizes)
+        parts = (by_left @ X).reshape(-1, *sizes)
+        total = number * X + sum(part for part, (_, B) in zip(parts, left, strict=True) if B is None)
+        both = [part for part, (_, B) in zip(parts, left, strict=True) if B is not None] + [X] * len(right)
+        return (total + np.concatenate(both, axis=1) @ by_right if both else total).reshape(-1)
+
+    return apply
 
 
 def added_up(products: list[Product]) -> list[Product]:
@@ -338,6 +363,10 @@ class KroneckerSum(Kronecker):
         """The diagonal, as something that can be divided by."""
         return nonzero(self._diagonal, np.abs(self._diagonal).max(initial=0.0))
 
+    def norm(self) -> float | None:
+        is_known = all(basis.orthogonal for basis in self._bases)
+        return float(np.abs(self._diagonal).max(initial=0.0)) if is_known else None
+
     def norms(self) -> tuple[float, float]:
         sides = [vectors for basis in self._bases if not basis.orthogonal for vectors in (basis.left, basis.right)]
         inverse = prod(float(np.linalg.norm(x)) for x in sides) / float(np.abs(self._values).min(initial=np.inf))
@@ -389,17 +418,20 @@ class KroneckerSum(Kronecker):
 def _basis(keys: Sequence[Key], matrices: Sequence[Array]) -> _Basis:
     """The vectors that make one or two matrices diagonal."""
     one = matrices[0]
-    other = matrices[1] if len(matrices) > 1 else np.eye(len(one), dtype=one.dtype)
     orthogonal = len(keys) == 1 or not keys[1]
-    if is_symmetric(one[None]) and is_symmetric(other[None]):
+    if orthogonal and is_symmetric(one[None]):
+        values, vectors = np.linalg.eigh(symmetrized(one[None])[0])
+        return _Basis(vectors, vectors, dict(zip(keys, (values, np.ones_like(values)), strict=False)), True, True)
+    other = matrices[1] if len(matrices) > 1 else one
+    if not orthogonal and is_symmetric(one[None]) and is_symmetric(other[None]):
         one, other = symmetrized(one[None])[0], symmetrized(other[None])[0]
         for first, second, order in ((one, other, keys), (other, one, keys[::-1])):
             try:
-                values, vectors = np.linalg.eigh(first) if orthogonal else linalg.eigh(first, second)
+                values, vectors = linalg.eigh(first, second)
             except np.linalg.LinAlgError:  # the second one is not positive definite
                 continue
             diagonals = (values, np.ones_like(values))
-            return _Basis(vectors, vectors, dict(zip(order, diagonals, strict=False)), True, orthogonal)
+            return _Basis(vectors, vectors, dict(zip(order, diagonals, strict=False)), True, False)
     _, left, right = linalg.eig(one, None if orthogonal else other, left=True, right=True)
     known = {key: np.einsum("ia,ij,ja->a", left.conj(), m, right) for key, m in zip(keys, matrices, strict=True)}
     return _Basis(left, right, known, False, False)

@@ -85,6 +85,10 @@ class Solver(ABC):
     def norms(self) -> tuple[float, float]:
         """About the norm of its parts, or more, and that of its inverse."""
 
+    def norm(self) -> float | None:
+        """The norm of the operator, if it is known."""
+        return None
+
     def condition(self) -> float:
         """By how much errors of its parts may be multiplied in a solution."""
         parts, inverse = self.norms()

@@ -94,7 +94,7 @@ class Careful:
             return 0.0
         if one not in self._errors:
             b = np.random.default_rng(0).normal(size=(one.size, 1)).astype(self._grid.dtype)
-            self._errors[one] = self._error_of(one.solve(b), b, self._grid)[0]
+            self._errors[one] = self._error_of(one, one.solve(b), b, self._grid)[0]
         return self._errors[one]
 
     def _trusted(self) -> Solver:
@@ -147,7 +147,7 @@ class Careful:
     def _noise(self, x: Array, b: Array) -> list[Array]:
         """What rounding errors may do to the residuals: errors of single entries, and those that whole terms have."""
         random = np.random.default_rng(1)
-        residual = np.abs(self._error_of(x, b, self._extended)[1])
+        residual = np.abs(b - self._extended.apply(x)).astype(x.dtype)
         size = NOISE * (self._eps * (self._absolute.apply(np.abs(x)) + np.abs(b)) + residual)
         entries = [size * random.choice([-1, 1], size=x.shape) for _ in range(RIGHT_SIDES)]
         terms = [TERM_CHANGE * self._eps * part for part in self._grid.products(x) if part.any()]
@@ -186,7 +186,7 @@ class Careful:
         """The best solution of a few, and its error."""
         best, least = x, np.inf
         for step in range(REFINEMENTS + 1):
-            error, residual = self._error_of(x, b, grid)
+            error, residual = self._error_of(one, x, b, grid)
             if not error < least:
                 break
             best, least = x, error
@@ -195,10 +195,11 @@ class Careful:
             x = x + one.solve(residual)
         return best, least
 
-    def _error_of(self, x: Array, b: Array, grid: Grid) -> tuple[float, Array]:
+    def _error_of(self, one: Solver, x: Array, b: Array, grid: Grid) -> tuple[float, Array]:
         """The largest residual of a column, in units of rounding errors of the product; and all residuals."""
         residual = (b - grid.apply(x)).astype(x.dtype, copy=False)
-        size = self._magnitude * np.linalg.norm(x, axis=0) + np.linalg.norm(b, axis=0)
+        norm = one.norm()
+        size = (self._magnitude if norm is None else norm) * np.linalg.norm(x, axis=0) + np.linalg.norm(b, axis=0)
         errors = np.linalg.norm(residual, axis=0)[size > 0] / size[size > 0]
         if not np.isfinite(x).all():
             return np.inf, residual
