@@ -58,7 +58,7 @@ def from_expressions(problem: Problem, arrays: Arrays) -> tuple[Call, Call]:
     by = [numbers[name] for name in problem.unknowns]
     wanted = by if len(by) > 1 else by[0]
     hessian = ed.compile(ed.hessian(value, wanted), form="structured")
-    diagonal = ed.compile([ed.hessian_diagonal(value, x) for x in by])
+    diagonal = ed.compile(ed.hessian_diagonal(value, by))
 
     def given(arrays: Arrays) -> Arrays:
         return {name: x for name, x in arrays.items() if name in numbers}

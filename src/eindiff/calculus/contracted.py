@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, overload
 
 from eindiff.calculus.chain_rule import depends, pullbacks, pushforwards, unit
-from eindiff.calculus.derive import check_scalar, derivative, find_variable, finished, project, pulled, pushed
+from eindiff.calculus.derive import (
+    Several,
+    Wrt,
+    check_scalar,
+    derivative,
+    find_variable,
+    finished,
+    project,
+    pulled,
+    pushed,
+)  # fmt: skip
 from eindiff.calculus.kinks import chain
 from eindiff.core import construct
 from eindiff.core.construct import add, einsum
@@ -106,12 +117,20 @@ def quadratic_form(f: Expr, x: Expr | str, v: Expr | str) -> Expr:
     return jvp(jvp(f, x, v), x, v)
 
 
-def hessian_diagonal(f: Expr, x: Expr | str) -> Expr:
+@overload
+def hessian_diagonal(f: Expr, x: Expr | str) -> Expr: ...
+
+
+@overload
+def hessian_diagonal(f: Expr, x: Several) -> list: ...
+
+
+def hessian_diagonal(f: Expr, x: Wrt) -> Any:
     """The diagonal of the Hessian, in the shape of x. The Hessian itself is never formed.
 
     Args:
         f: a scalar expression
-        x: a variable, or its name
+        x: a variable, or its name; a list of them gives the diagonal by each
 
     >>> X, w, v = ed.matrix("X", "m", "n"), ed.vector("w", "n"), ed.vector("v", "n")
     >>> print(ed.to_text(ed.hessian_diagonal(ed.sum(ed.exp(X @ w)), w)))
@@ -120,6 +139,8 @@ def hessian_diagonal(f: Expr, x: Expr | str) -> Expr:
     See also: `hessian`, `laplacian`.
     """
     check_scalar("hessian_diagonal", f)
+    if isinstance(x, list | tuple):
+        return [hessian_diagonal(f, one) for one in x]
     x = find_variable(f, x)
     h = derivative(f, x, x)
     labels = tuple(range(x.ndim))
