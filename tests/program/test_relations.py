@@ -235,6 +235,13 @@ CUTS: list[tuple[Any, tuple]] = [
     ((5, 6), (slice(3, 3), 2)),
     ((0, 3), (slice(None), 1)),
     ((5, 6), (np.array([0, 3, 0]), np.array([1, 1, 1]))),
+    ((5, 5), (np.arange(4), np.arange(4) + 1)),
+    ((4, 4), (np.arange(4), np.arange(4))),
+    ((5, 2, 5, 2), (np.arange(4)[:, None, None] + 1, np.arange(2)[:, None], np.arange(4)[:, None, None], np.arange(2))),
+    ((4, 4, 3), (np.arange(2)[:, None] + 2, np.arange(2)[:, None], np.arange(3))),
+    ((5, 7), (np.array([0, 0, 1, 1, 2, 2, 3]), np.arange(7))),
+    ((9, 9), (2 * np.arange(4), 2 * np.arange(4) + 1)),
+    ((200, 200), (np.arange(199), np.arange(199) + 1)),
 ]
 
 
@@ -247,4 +254,5 @@ def test_values_are_added_at_their_places(shape: Any, index: tuple) -> None:
     for value in (rng.normal(size=base[index].shape), np.inf):
         expected = base.copy()
         np.add.at(expected, index, value)
-        np.testing.assert_allclose(namespace["put"](shape, index, value, float, base), expected, rtol=1e-6)
+        for given in (value, jnp.asarray(value)):  # known while a program is traced, and not
+            np.testing.assert_allclose(namespace["put"](shape, index, given, float, base), expected, rtol=1e-6)

@@ -68,6 +68,7 @@ class Results:
         self.frames: list[Frame] = []  # for each structured output
         self._collect(outputs, form)
         self.is_array = isinstance(outputs, Expr) and form == "dense"
+        self._is_list = form == "dense" and isinstance(outputs, tuple) and all(isinstance(x, Expr) for x in outputs)
 
     def _collect(self, output: Any, form: str) -> None:
         if isinstance(output, Composite):
@@ -91,6 +92,8 @@ class Results:
 
     def assemble(self, values: Sequence[Any], dtype: np.dtype) -> Any:
         """The outputs from the values of all expressions: arrays, or shapes and terms."""
+        if self._is_list:
+            return list(values)
         return self._assembled(self._outputs, self._form, iter(values), iter(self.frames), dtype)
 
     def _assembled(self, output: Any, form: str, values: Iterator, frames: Iterator[Frame], dtype: np.dtype) -> Any:

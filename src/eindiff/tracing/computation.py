@@ -51,7 +51,7 @@ class Computation:
             self.parts.append(auxiliary(s))
         self._value_at = kind.parts.index(value) if value in kind.parts else None
         self._outside = s.outside
-        self.is_better_elsewhere: bool | None = None  # whether the library had better compute it; None: not looked at
+        self.is_better_elsewhere: dict[bool, bool] = {}  # whether the library does, in a program of its own and alone
         self._programs: dict[str, Programs] = {}
         self._types: dict[str, list[Any]] = {}  # that values are given
         for form in ("dense", "structured"):
@@ -65,12 +65,18 @@ class Computation:
         is_single = not others and not first.finish and len(first.exprs) == 1 and is_bare(first.structures)
         self._type = first.types[0]
         self._single = self._programs[first.form] if is_single and not self._outside else None
+        are_arrays = s.aux_structure is None and not self._outside and not any(part.finish for part in self.parts)
+        self._arrays = self._programs["dense"] if are_arrays and list(self._programs) == ["dense"] else None
 
     def run(self, s: Selection, arrays: Mapping[str, Any]) -> Any:
         """The result for the arrays of all variables."""
         arrays = s.library.completed(arrays, s.stops.apart) if s.stops.apart else arrays
         if self._single is not None:
             return s.library.all_typed([self._single.results(s.library, arrays)], [self._type], arrays)[0]
+        if self._arrays is not None:
+            every = iter(s.library.all_typed(self._arrays(s.library, arrays), self._types["dense"], arrays))
+            made = [nested(every, part.structures) for part in self.parts]
+            return made[0] if len(made) == 1 else tuple(made)
         found = {
             form: s.library.all_typed(programs(s.library, arrays), self._types[form], arrays)
             for form, programs in self._programs.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,8 @@ def nested(values: Iterator[Any], structures: Sequence[Any]) -> Any:
     if not structures:
         return next(values)
     first, *rest = structures
-    return first.unflatten([nested(values, rest) for _ in range(first.num_leaves)])
+    count = first.num_leaves
+    return first.unflatten([nested(values, rest) for _ in range(count)] if rest else list(islice(values, count)))
 
 
 def is_bare(structures: Sequence[Any]) -> bool:

@@ -72,6 +72,7 @@ class Traced:
     outside: Sequence[Expr] = ()  # numbers that are 0 if all indices are in range
     dtype: Any = None  # of the program; None: that of the arrays
     precision: float = 0.0  # the least of all numbers that are computed
+    compiling: float = 0.0  # seconds that the library is predicted to take to compile the function
     nbytes: int = 0  # of what is kept alive by this, and not by the function
     holds: Callable[[], bool] = always  # whether what was read while it was traced is as it was
     moved: Callable[[], Sequence[Any]] = _nothing  # arrays that were written as constants and have changed

@@ -38,25 +38,43 @@ BACKEND = Backend(
 def put(shape, index, value, dtype, base=0):
     """Zeros, or a base, with a value added at some places."""
     sizes = shape if isinstance(shape, tuple) else (shape,)
+    is_small = np.prod(sizes) <= 2**14
+    if is_small and not any(isinstance(x, jnp.ndarray) for x in (value, base, *index)):  # all is known
+        whole = np.zeros(shape, dtype) + base
+        np.add.at(whole, index, value)
+        return whole
     if all(isinstance(i, (int, slice)) for i in index):
         cuts = [range(n)[i] if isinstance(i, slice) else range(n)[i:][:1] for n, i in zip(sizes, index)]
         counts = [len(cut) for cut, i in zip(cuts, index) if isinstance(i, slice)]
-        value = jnp.broadcast_to(jnp.asarray(value, dtype), counts).reshape([len(cut) for cut in cuts])
+        if jnp.shape(value) != (*map(len, cuts),):
+            value = jnp.broadcast_to(value, counts).reshape([len(cut) for cut in cuts])
+        value = jnp.asarray(value, dtype)
         for axis, (n, i) in enumerate(zip(sizes, index)):
             if isinstance(i, int):  # compilers take less time for a choice than for a margin
                 there = np.arange(n).reshape([-1 if k == axis else 1 for k in range(len(sizes))]) == i
                 value, cuts[axis] = jnp.where(there, value, 0), range(n)
         edges = [(cut.start, n - 1 - cut[-1], cut.step - 1) if cut else (n, 0, 0) for n, cut in zip(sizes, cuts)]
         return base + (lax.pad(value, jnp.zeros((), dtype), edges) if value.shape != sizes else value)
-    whole = jnp.broadcast_to(jnp.asarray(base, dtype), shape)
     if any(isinstance(i, (slice, jnp.ndarray)) for i in index):
-        return whole.at[index].add(value)
+        return jnp.broadcast_to(jnp.asarray(base, dtype), shape).at[index].add(value)
     places = np.broadcast_arrays(*index)
     flat = np.ravel_multi_index(places, sizes).ravel()
     once = bool((np.diff(np.sort(flat)) != 0).all())
-    value = jnp.broadcast_to(jnp.asarray(value, dtype), places[0].shape).ravel()
-    whole = whole.reshape(-1).at[flat]
-    return whole.add(value, mode="promise_in_bounds", unique_indices=once).reshape(sizes)
+    value = jnp.broadcast_to(jnp.asarray(value, dtype), places[0].shape)
+    along = {}  # axes of the value, by those that they run along
+    for axis, place in enumerate(map(np.asarray, index)):
+        if place.size == max(place.shape, default=0) > 1 and (np.diff(place.ravel()) == 1).all():
+            along.setdefault(value.ndim - place.ndim + int(np.argmax(place.shape)), axis)
+    if is_small and once and len(along) == value.ndim:  # as a choice, which becomes a part of other loops
+        there = np.zeros(sizes, bool)
+        there.flat[flat] = True
+        first = {axis: places[axis].min() for axis in along.values()}
+        order = sorted(along, key=along.get)
+        edges = [(first[k], sizes[k] - first[k] - value.shape[i], 0) for i, k in sorted(along.items())]
+        value = lax.pad(value, jnp.zeros((), dtype), edges).transpose(order)
+        return base + jnp.where(there, jnp.expand_dims(value, [k for k in range(len(sizes)) if k not in first]), 0)
+    whole = jnp.broadcast_to(jnp.asarray(base, dtype), shape).reshape(-1).at[flat]
+    return whole.add(value.ravel(), mode="promise_in_bounds", unique_indices=once).reshape(sizes)
 ''',
         "logsumexp": LOGSUMEXP,
     },

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from math import prod
 from typing import Any
 
 import jax
@@ -19,21 +20,66 @@ from eindiff.tracing.jax.numbers import BY_NUMPY, NoNumbersError
 
 # What comes from NumPy exactly as from JAX. All else is left to JAX, which compiles it first.
 FOLDED_BY_NUMPY = frozenset({
-    "add", "sub", "mul", "neg", "abs", "square", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "copy",
-    "copy_p", "stop_gradient", "convert_element_type", "broadcast_in_dim", "iota", "reshape", "squeeze", "expand_dims",
-    "transpose", "slice", "concatenate", "select_n", "reduce_and", "reduce_or", "rev",
+    "add", "sub", "mul", "div", "neg", "abs", "square", "sqrt", "sign", "floor", "ceil", "round", "max", "min", "clamp",
+    "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "xor", "is_finite", "copy", "copy_p", "stop_gradient",
+    "convert_element_type", "broadcast_in_dim", "iota", "reshape", "squeeze", "expand_dims", "transpose", "slice",
+    "dynamic_slice", "gather", "pad", "concatenate", "split", "stack", "select_n", "sort", "rev", "argmax", "argmin",
+    "reduce_and", "reduce_or", "reduce_max", "reduce_min", "cummax", "cummin",
 })  # fmt: skip
+WHOLE_NUMBERS = frozenset({"reduce_sum", "reduce_prod", "cumsum", "cumprod"})  # and these, if they have no fractions
+
+# The least that JAX's compiler can do, for programs that compute fewer than so many numbers.
+QUICK = {
+    "xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1,
+}  # fmt: skip
+MOST_QUICK = 2**18
+
 
 
 def folded(eqn: Any, values: Sequence[Any]) -> list[Any]:
     """What an equation gives for known values."""
-    name = eqn.primitive.name
-    is_exact = name in FOLDED_BY_NUMPY and all(isinstance(x, np.ndarray | np.generic) for x in values)
-    if is_exact and not (name == "convert_element_type" and values[0].dtype.kind == "f"):
+    if _is_numpys(eqn) and all(isinstance(x, np.ndarray | np.generic) for x in values):
         with np.errstate(all="ignore"), suppress(NoNumbersError):
-            return [np.asarray(BY_NUMPY[name](*values, **eqn.params), dtype=eqn.outvars[0].aval.dtype)]
+            found = BY_NUMPY[eqn.primitive.name](*values, **eqn.params)
+            results = found if eqn.primitive.multiple_results else [found]
+            return [np.asarray(x, dtype=y.aval.dtype) for x, y in zip(results, eqn.outvars, strict=True)]
     with jax.ensure_compile_time_eval():  # also while a program around this one is being traced
         return [as_known(x) for x in as_function(eqn)(*values)]
+
+
+def _is_numpys(eqn: Any) -> bool:
+    """Whether NumPy gives the same bits."""
+    name = eqn.primitive.name
+    kinds = {np.dtype(x.aval.dtype).kind for x in eqn.invars if not _is_key(x.aval)}
+    if name in WHOLE_NUMBERS:
+        return kinds <= set("iu")
+    return name in FOLDED_BY_NUMPY and not (name == "convert_element_type" and kinds == {"f"})
+
+
+def folded_together(jaxpr: Any, values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """What only JAX computes of the known values of a program, compiled at once; the rest is left to be folded."""
+    known = {x for x, value in values.items() if not isinstance(value, Expr | jax.core.Tracer)}
+    given, found = set(known), []
+    for eqn in jaxpr.eqns:
+        if not eqn.effects and all(isinstance(x, jex.Literal) or x in known for x in eqn.invars):
+            known.update(eqn.outvars)
+            found.append(eqn)
+    slow = [eqn for eqn in found if _by_jax(eqn)]
+    if not slow:
+        return {}
+    used = {x for eqn in found for x in eqn.invars if not isinstance(x, jex.Literal)}
+    inputs, outputs = [x for x in given if x in used], [x for eqn in slow for x in eqn.outvars]
+    info = jex.DebugInfo("known", "known", None, None)
+    inner = jex.Jaxpr((), inputs, outputs, found, set(), info)
+    results = computed(jex.ClosedJaxpr(inner, ()), [values[x] for x in inputs])
+    return {x: as_known(value) for x, value in zip(outputs, results, strict=True)}
+
+
+def _by_jax(eqn: Any) -> bool:
+    """Whether NumPy does not compute all of an equation in the same way."""
+    inner = list(jex.jaxprs_in_params(eqn.params))
+    return any(_by_jax(x) for program in inner for x in program.eqns) if inner else not _is_numpys(eqn)
 
 
 def as_function(eqn: Any) -> Callable[..., list[Any]]:
@@ -46,9 +92,38 @@ def as_function(eqn: Any) -> Callable[..., list[Any]]:
 
 def as_known(value: Any) -> Any:
     """A known value as a NumPy array; what NumPy cannot hold, such as a key of random numbers, stays as it is."""
-    if isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.extended):
-        return value
-    return np.asarray(value)
+    return value if isinstance(value, jax.Array) and _is_key(value) else np.asarray(value)
+
+
+def _is_key(value: Any) -> bool:
+    return jax.numpy.issubdtype(value.dtype, jax.dtypes.extended)
+
+
+def computed(closed: Any, inputs: Sequence[Any]) -> Sequence[Any]:
+    """What a program computes, compiled as a whole, which takes less time than its parts.
+
+    Arrays that the function finds around it are inputs of this program, as JAX's compiler is slow with constants. What
+    is computed once, of few numbers, is not worth any optimization.
+    """
+    run = jax.jit(lambda constants, given: jax.core.eval_jaxpr(closed.jaxpr, constants, *given))
+    program = _compiled(run.lower(closed.consts, inputs), numbers_in(closed.jaxpr) < MOST_QUICK)
+    with jax.ensure_compile_time_eval():
+        return program(closed.consts, inputs)
+
+
+def _compiled(lowered: jax.stages.Lowered, is_small: bool) -> jax.stages.Compiled:
+    if is_small and jax.default_backend() == "cpu":
+        try:
+            return lowered.compile(QUICK)
+        except jax.errors.JaxRuntimeError:  # a version that has no such option
+            pass
+    return lowered.compile()
+
+
+def numbers_in(jaxpr: jex.Jaxpr) -> int:
+    """How many numbers a program computes, one turn of its loops."""
+    own = sum(prod(x.aval.shape) for equation in jaxpr.eqns for x in equation.outvars)
+    return own + sum(map(numbers_in, jex.subjaxprs(jaxpr)))
 
 
 def constant(array: np.ndarray, hidden: Callable[[np.ndarray], Expr]) -> Expr:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from math import prod
 from typing import Any
 
 import jax
@@ -15,8 +14,10 @@ from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable
 from eindiff.core.recent import Seen
+from eindiff.tracing.jax.constants import computed, numbers_in
 from eindiff.tracing.jax.jaxpr import Trace
 from eindiff.tracing.jax.numbers import NoNumbersError, numbers
+from eindiff.tracing.jax.predicted import compiling
 from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError
 from eindiff.tracing.jax.rerolled import rerolled
 from eindiff.tracing.jax.tables import TABLES
@@ -30,14 +31,6 @@ CONCRETE = (
     jax.errors.TracerArrayConversionError,
     jax.errors.NonConcreteBooleanIndexError,
 )
-
-# The least that JAX's compiler can do, for programs that compute fewer than so many numbers.
-QUICK = {
-    "xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1,
-}  # fmt: skip
-MOST_QUICK = 2**18
-
 
 def leaf_names(f: Callable, arguments: Arguments) -> list[str]:
     """Names for leaves: that of the argument, or the last key of the path if no other leaf has it."""
@@ -122,7 +115,7 @@ def _traced(found: Trace, program: Program, inputs: dict[int, Variable], results
     return Traced(
         [found.expr(x) if k < count and types[k] is not None else x for k, x in enumerate(outputs)], types,
         program.structure, inputs, found.hidden, found.opaque, Stops(found.stopped), found.outside,
-        precision=program.precision,
+        precision=program.precision, compiling=compiling(program.closed.jaxpr),
         nbytes=sum(x.nbytes for x in found.hidden.values() if isinstance(x, np.ndarray)),
         is_lasting=not any(isinstance(x, jax.core.Tracer) for x in program.closed.consts), function=program.function,
     )  # fmt: skip
@@ -189,42 +182,15 @@ def plain_call(f: Callable, arguments: Arguments, traced: Traced) -> Call:
         return [x for x, y in zip(leaves, traced.outputs, strict=False) if isinstance(y, Expr)]
 
     def by_library() -> list[Any]:
-        return compared(_computed(program.closed, inputs))
+        return compared(computed(program.closed, inputs))
 
     structure = (program.structure, types)
-    if _numbers_in(program.closed.jaxpr) < MOST_QUICKLY:
+    if numbers_in(program.closed.jaxpr) < MOST_QUICKLY:
         try:
             return Call(compared(numbers(program.closed, inputs)), structure, [], program.precision, by_library)
         except NoNumbersError:
             pass
     return Call(by_library(), structure, [], program.precision)
-
-
-def _computed(closed: Any, inputs: Sequence[Any]) -> Sequence[Any]:
-    """What a program computes, compiled as a whole, which takes less time than its parts.
-
-    Arrays that the function finds around it are inputs of this program, as JAX's compiler is slow with constants. What
-    is computed once, of few numbers, is not worth any optimization.
-    """
-    run = jax.jit(lambda constants, given: jax.core.eval_jaxpr(closed.jaxpr, constants, *given))
-    program = _compiled(run.lower(closed.consts, inputs), _numbers_in(closed.jaxpr) < MOST_QUICK)
-    with jax.ensure_compile_time_eval():
-        return program(closed.consts, inputs)
-
-
-def _compiled(lowered: jax.stages.Lowered, is_small: bool) -> jax.stages.Compiled:
-    if is_small and jax.default_backend() == "cpu":
-        try:
-            return lowered.compile(QUICK)
-        except jax.errors.JaxRuntimeError:  # a version that has no such option
-            pass
-    return lowered.compile()
-
-
-def _numbers_in(jaxpr: jex.Jaxpr) -> int:
-    """How many numbers a program computes, one turn of its loops."""
-    own = sum(prod(x.aval.shape) for equation in jaxpr.eqns for x in equation.outvars)
-    return own + sum(map(_numbers_in, jex.subjaxprs(jaxpr)))
 
 
 def _least_precision(jaxpr: jex.Jaxpr) -> float:

@@ -146,7 +146,10 @@ class Trace:
         def read(atom: Any) -> Value:
             return jax_constants.as_known(atom.val) if isinstance(atom, jex.Literal) else values[atom]
 
+        values.update(jax_constants.folded_together(jaxpr, values))
         for eqn in jaxpr.eqns:
+            if eqn.outvars and eqn.outvars[0] in values:
+                continue
             values.update(zip(eqn.outvars, self.step(eqn, [read(x) for x in eqn.invars]), strict=True))
         return [read(x) for x in jaxpr.outvars]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from itertools import accumulate, pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_arra
 from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
 from eindiff.tracing.jax.left import left, runs_forward_only
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
-from eindiff.tracing.jax.predicted import seconds
+from eindiff.tracing.jax.predicted import START, compiling, is_plain, seconds
 from eindiff.tracing.jax.refusals import RefusedError
 from eindiff.tracing.jax.whole import Whole, transform, with_plain, without_plain
 from eindiff.tracing.library import Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
@@ -31,9 +32,15 @@ from eindiff.tracing.verify import Call
 if TYPE_CHECKING:
     from eindiff.tracing.traced_function import TracedFunction
 
+NUMPY = frozenset({np.ndarray, np.float64, np.float32})
 MOST_GIVEN = 2**14  # entries of values that are given together
 REMEMBERED = 1024
 MOST_SLOWER = 1.5  # than JAX's own derivative, as predicted
+MOST_LONGER = 1.2  # that its compiler may take, and more if so many calls make up for it:
+CALLS = 1000
+LONG = 0.08  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
+LEAST_STEPS = 16  # of a program inside of `jax.jit` that is worth a look at how long it takes to compile
+TIMES_LARGER = {"hessian": 4, "value_grad_hessian": 4, "hvp": 5}  # JAX's own derivatives, than the function; others 2
 LEAST_INSIDE, LEAST_ALONE = 1e-5, 1e-3  # seconds of a program, in `jax.jit` and alone, that are worth a look at JAX's
 MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
 
@@ -56,9 +63,12 @@ class JaxSurroundings(Surroundings):
 
 def _leaf_key(value: Any) -> Any:
     """Leaves with the same key are read in the same way."""
-    if not is_array(value):
+    if isinstance(value, jax.Array):
+        aval = value.aval  # `jax.typeof` takes a hundred times as long
+    elif is_array(value):
+        aval = jax.typeof(value)
+    else:
         return ("static", type(value), _hashable(value))
-    aval = jax.typeof(value)
     is_unknowable = isinstance(value, jax.core.Tracer) and not is_real(aval.dtype)
     return (tuple(aval.shape), aval.dtype, aval.weak_type, is_unknowable)
 
@@ -79,7 +89,7 @@ class JaxLibrary(Library):
     def __init__(self) -> None:
         super().__init__()
         self.own_programs: Recent[Callable] = Recent()
-        self._given: dict[tuple, None] = {}  # shapes and types of values that JAX was given, oldest first
+        self._givers: dict[tuple, Callable] = {}  # what gives values to JAX, by their shapes and type, oldest first
         self._refusals: Recent[tuple[type[EindiffError], str]] = Recent()  # errors without frames, which hold arrays
 
     def read(self, function: TracedFunction, args: tuple, keywords: dict[str, Any]) -> Arguments:
@@ -132,13 +142,14 @@ class JaxLibrary(Library):
     def all_typed(self, values: Sequence[Any], types: Sequence[Any], arrays: Mapping[str, Any]) -> list[Any]:
         """Small values of NumPy are given to JAX together, which takes it a third of the time, from the second time
         on: what does it has to be compiled."""
-        key = tuple([(type(x), np.shape(x), dtype) for x, dtype in zip(values, types, strict=True)])
-        if key in self._given and all(x.dtype == dtype for x, dtype in zip(values, types, strict=True)):
-            return _given(values)
-        if all(issubclass(kind, np.ndarray | np.generic) for kind, _, _ in key) and _size(key) <= MOST_GIVEN:
-            self._given[key] = None
-            if len(self._given) > REMEMBERED:
-                del self._given[next(iter(self._given))]
+        if NUMPY.issuperset(map(type, values)) and [x.dtype for x in values] == types and len(set(types)) == 1:
+            key = (types[0], *[x.shape for x in values])
+            if (give := self._givers.get(key)) is not None:
+                return give(np.concatenate([x.ravel() for x in values]))
+            if sum(x.size for x in values) <= MOST_GIVEN:
+                self._givers[key] = _giver(key[1:])
+                if len(self._givers) > REMEMBERED:
+                    del self._givers[next(iter(self._givers))]
         return super().all_typed(values, types, arrays)
 
     def type_of(self, leaf: Any) -> Any:
@@ -168,7 +179,7 @@ class JaxLibrary(Library):
         if not arguments.may_be_left:
             return
         reasons = left(program.closed, [k in free for k in moving]) if equation is None else [equation]
-        if not reasons:
+        if not reasons and not self._is_as_good(function, arguments, program):
             return
         is_forward = runs_forward_only(program.closed.jaxpr)
         own = self._whole(function, arguments, around, moving, is_forward, program.function)
@@ -180,37 +191,56 @@ class JaxLibrary(Library):
         is_known = all(k in moving for k, leaf in enumerate(arguments.leaves) if is_array(leaf))
         raise LeftToLibraryError(own, is_known and isinstance(own, Whole))
 
+    def _is_as_good(self, function: TracedFunction, arguments: Arguments, program: Program) -> bool:
+        """Whether JAX's own derivative has the same work inside of `jax.jit`, without the time to find another one."""
+        is_gradient = function.kind.name in ("grad", "value_and_grad", "hvp")
+        if not is_gradient or not any(isinstance(x, jax.core.Tracer) for x in arguments.leaves):
+            return False
+        return compiling(program.closed.jaxpr) > LONG and is_plain(program.closed.jaxpr)
+
     def instead(
         self, function: TracedFunction, arguments: Arguments, around: JaxSurroundings, traced: Traced,
         found: Computation,
     ) -> Callable[[Arguments, Any], Any] | None:  # fmt: skip
         """By JAX, compiled, where opaque functions have large Jacobians, which it does not form, and where its own
         derivative is predicted to take less time."""
-        if found.is_better_elsewhere is None:
+        is_inside = any(isinstance(x, jax.core.Tracer) for x in arguments.leaves)
+        if is_inside not in found.is_better_elsewhere:
             is_large = bool(traced.opaque) and _has_large_jacobian(found)
-            found.is_better_elsewhere = is_large or self._is_slower(function, arguments, found, traced)
-        if not found.is_better_elsewhere:
+            is_better = is_large or self._is_slower(function, arguments, found, traced, is_inside)
+            found.is_better_elsewhere[is_inside] = is_better
+        if not found.is_better_elsewhere[is_inside]:
             return None
         is_forward = traced.opaque.get("while") is not None
         return self._whole(function, arguments, around, list(traced.inputs), is_forward, traced.function)
 
     def _is_slower(
-        self, function: TracedFunction, arguments: Arguments, found: Computation, traced: Traced
+        self, function: TracedFunction, arguments: Arguments, found: Computation, traced: Traced, is_inside: bool
     ) -> bool:
         """Whether a program is predicted to take much longer than JAX's own derivative, compiled."""
         own = self._own(function, False, function.has_aux, traced.function)
-        is_inside = any(isinstance(x, jax.core.Tracer) for x in arguments.leaves)
         if own is None or found.dense is None or "while" in traced.opaque:
             return False
         program = found.dense.compiled("jax" if is_inside else "numpy")
         plan, least = program.plan(), LEAST_INSIDE if is_inside else LEAST_ALONE
-        ours = plan.seconds
-        if ours - CALL * len(plan.steps) < least:
+        is_slow, is_long = plan.seconds - CALL * len(plan.steps) >= least, is_inside and len(plan.steps) >= LEAST_STEPS
+        if not is_slow and not is_long:
             return False
-        given = {x.name: jax.ShapeDtypeStruct(x.shape, float) for x in variables(*found.exprs)}
-        if is_inside:
-            ours = seconds(jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr)
-        return ours > max(least, MOST_SLOWER * seconds(self._program_of(function, own, arguments).jaxpr))
+        if not is_inside:
+            return plan.seconds > max(least, MOST_SLOWER * seconds(self._program_of(function, own, arguments)))
+        known = {x.name: arguments.leaves[k] for k, x in traced.inputs.items()}
+        given = {
+            x.name: _abstract(known[x.name]) if x.name in known else jax.ShapeDtypeStruct(x.shape, float)
+            for x in variables(*found.exprs)
+        }
+        ours = jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
+        guess = START + TIMES_LARGER.get(function.kind.name, 2) * (traced.compiling - START)
+        if not is_slow and compiling(ours) < MOST_LONGER * guess:
+            return False
+        theirs = self._program_of(function, own, arguments)
+        if seconds(ours) > max(least, MOST_SLOWER * seconds(theirs)):
+            return True
+        return compiling(ours) - MOST_LONGER * compiling(theirs) > CALLS * (seconds(theirs) - seconds(ours))
 
     def _program_of(self, function: TracedFunction, own: Callable, arguments: Arguments) -> Any:
         """JAX's own derivative as a program."""
@@ -225,7 +255,7 @@ class JaxLibrary(Library):
             more = {"tangents": form.unflatten([leaves[k] for k in free])} if function.kind.name == "hvp" else {}
             return own(*args, **keywords, **more)
 
-        return jax.make_jaxpr(run)([_abstract(arguments.leaves[k]) for k in moving])
+        return jax.make_jaxpr(run)([_abstract(arguments.leaves[k]) for k in moving]).jaxpr
 
     def _whole(
         self, function: TracedFunction, arguments: Arguments, around: JaxSurroundings, places: Sequence[int],
@@ -289,15 +319,10 @@ def _has_large_jacobian(found: Computation) -> bool:
     return any(prod(map(int, x.shape)) > MOST_IN_JACOBIAN for x in topological(found.exprs) if is_opaque_derivative(x))
 
 
-def _size(key: Sequence[tuple[type, tuple[int, ...], Any]]) -> int:
-    """The entries of all arrays."""
-    return sum(prod(shape) for _, shape, _ in key)
-
-
-@jax.jit
-def _given(values: Sequence[Any]) -> list[Any]:
-    """Arrays of NumPy as JAX's own."""
-    return [jnp.copy(x) for x in values]
+def _giver(shapes: Sequence[tuple[int, ...]]) -> Callable[[np.ndarray], list[Any]]:
+    """What makes arrays of JAX from one of NumPy that holds all their entries, one array after the other."""
+    places = list(pairwise(accumulate(map(prod, shapes), initial=0)))
+    return jax.jit(lambda flat: [flat[a:b].reshape(shape) for (a, b), shape in zip(places, shapes, strict=True)])
 
 
 def _abstract(x: Any) -> jax.ShapeDtypeStruct:
@@ -307,7 +332,12 @@ def _abstract(x: Any) -> jax.ShapeDtypeStruct:
 def _is_local(x: Any) -> bool:
     if isinstance(x, jax.core.Tracer):
         return False
-    return not isinstance(x, jax.Array) or all(device.platform == "cpu" for device in x.devices())
+    return not isinstance(x, jax.Array) or _is_on_cpu(x.sharding)
+
+
+@lru_cache(maxsize=64)
+def _is_on_cpu(sharding: jax.sharding.Sharding) -> bool:
+    return all(device.platform == "cpu" for device in sharding.device_set)
 
 
 def _as_input(x: Any) -> Any:
@@ -319,7 +349,7 @@ def _as_input(x: Any) -> Any:
 def _as_numpy(x: Any) -> np.ndarray:
     """An array that NumPy computes with; truth values and short integers do not lower the precision of others."""
     array = np.asarray(x)
-    if array.dtype.kind in "biuf" and array.dtype.itemsize > 2:
+    if array.dtype.char in "fd" or (array.dtype.kind in "biuf" and array.dtype.itemsize > 2):
         return array
     return array.astype(jnp.result_type(float) if array.dtype.kind in "biu" else np.float32)
 

@@ -1,7 +1,9 @@
-"""How long a program of JAX will take: good enough to choose between two programs that compute the same.
+"""How long a program of JAX will take, and its compiler before: good enough to choose between two programs that
+compute the same.
 
-Its compiler makes one loop of what works entry by entry, so that only numbers count there; all else has a price of its
-own. The prices are those of `planning.tuning`.
+The compiler makes one loop of what works entry by entry, so that only numbers count there; all else has a price of its
+own. The prices are those of `planning.tuning`. What the compiler itself takes was measured: it depends on the number
+of operations, and not on their sizes.
 """
 
 from __future__ import annotations
@@ -27,6 +29,44 @@ MATRICES = frozenset({
     "cholesky", "lu", "triangular_solve", "eigh", "eig", "svd", "geqrf", "householder_product", "qr", "schur",
     "tridiagonal", "hessenberg", "lu_solve",
 })  # fmt: skip
+
+START = 0.036  # seconds that the compiler takes for any program, and for each operation:
+COMPILING = {"dot_general": 6e-3, "conv_general_dilated": 16e-3, "scan": 5e-3, "while": 5e-3, "cond": 5e-3,
+             "gather": 5e-3, "dynamic_slice": 5e-3, "dynamic_update_slice": 5e-3, "pad": 0.0,
+             **dict.fromkeys(MATRICES, 12e-3), **dict.fromkeys(FREE, 0.0)}  # fmt: skip
+COMPILING_LIKE = {"scatter": 15e-3, "select_and": 12e-3, "sort": 5e-3, "top_k": 5e-3, "cum": 12e-3,
+                  "reduce_window": 12e-3, "reduce": 2e-3, "arg": 2e-3}  # fmt: skip
+COMPILING_OTHERS = 6e-4
+PLAIN = FREE | {"dot_general", "pad", "scan"}
+
+
+def compiling(jaxpr: Any) -> float:
+    """The predicted time of the compiler."""
+    return START + sum(map(_compiling, jaxpr.eqns))
+
+
+def _compiling(eqn: Any) -> float:
+    name = eqn.primitive.name
+    for start, price in COMPILING_LIKE.items():
+        if name.startswith(start):
+            return price
+    inner = [compiling(x) - START for x in jex.jaxprs_in_params(eqn.params)]
+    if inner and name not in COMPILING:
+        return sum(inner)
+    return COMPILING.get(name, COMPILING_OTHERS) + sum(inner)
+
+
+def is_plain(jaxpr: Any) -> bool:
+    """Whether a program has nothing but what works entry by entry, sums and products of matrices, in loops or not."""
+    return all(map(_is_plain, jaxpr.eqns))
+
+
+def _is_plain(eqn: Any) -> bool:
+    name = eqn.primitive.name
+    if name.startswith("reduce_") and not name.startswith("reduce_window"):
+        return True
+    is_known = name in PLAIN or (name not in COMPILING and not name.startswith(tuple(COMPILING_LIKE)))
+    return is_known and all(map(is_plain, jex.jaxprs_in_params(eqn.params)))
 
 
 def seconds(jaxpr: Any) -> float:

@@ -1,0 +1,126 @@
+"""What JAX's compiler makes of programs, beside JAX's own derivatives: how many operations, and how much memory.
+
+Both are the same in every run, unlike times, which they stand for: the compiler takes its time by operations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import eindiff.jax as ej
+from eindiff.tracing.jax import constants, library
+from jax_functions import CASES as TABLE
+from jax_functions import Case
+from tracing.test_jax import order
+
+# Operations after optimization, as a multiple of those of JAX's own derivative.
+MOST_OPERATIONS = {
+    "exp": 1.0, "log2": 1.0, "integer powers": 1.0, "differences": 1.1, "reverse, roll": 1.0, "gather clipped": 1.0,
+    "maximum, minimum": 1.0, "Rosenbrock": 1.0, "springs": 2.0, "integer data": 1.0, "tuple": 1.0,
+    "phi to the fourth": 1.0, "take_along_axis": 1.0, "multinomial, logsumexp": 1.0, "noise from a fixed key": 1.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [case for case in TABLE if case.name in MOST_OPERATIONS], ids=lambda case: case.name)
+def test_programs_are_no_larger_than_those_of_jax(case: Case) -> None:
+    ours, theirs = (_compiled(one, case) for one in (ej, jax))
+    assert _operations(ours) <= MOST_OPERATIONS[case.name] * _operations(theirs)
+    assert _bytes(ours) <= _bytes(theirs)
+
+
+def _compiled(library: Any, case: Case) -> Any:
+    derivative = (library.hessian if order(case) == 2 else library.jacfwd)(case.function, case.argnums, case.has_aux)
+    moving = [k for k, x in enumerate(case.args) if isinstance(x, jax.Array)]
+
+    def bound(*given: Any) -> Any:
+        values = dict(enumerate(case.args)) | dict(zip(moving, given, strict=True))
+        return derivative(*(values[k] for k in range(len(case.args))))
+
+    return jax.jit(bound).lower(*(case.args[k] for k in moving)).compile()
+
+
+def _operations(compiled: Any) -> int:
+    return len(re.findall(r"^\s+(?:ROOT )?%?\S+ = ", compiled.as_text(), re.MULTILINE))
+
+
+def _bytes(compiled: Any) -> int:
+    found = compiled.memory_analysis()
+    return found.temp_size_in_bytes + found.output_size_in_bytes
+
+
+def test_diagonals_are_parts_of_loops() -> None:
+    """A scatter would be a loop of its own, which takes long to compile."""
+    chain = jax.jit(ej.hessian(lambda x: jnp.sum((x[1:] - x[:-1] ** 2) ** 2))).lower(jnp.ones(5)).compile()
+    assert "scatter(" not in chain.as_text()
+    assert chain.memory_analysis().temp_size_in_bytes == 0
+
+
+def test_what_is_known_is_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX would compile each operation alone; what NumPy gives in the same bits is not compiled at all."""
+    calls = []
+
+    def counted(*args: Any) -> Any:
+        calls.append(args)
+        return computed(*args)
+
+    computed: Callable = constants.computed
+    monkeypatch.setattr(constants, "computed", counted)
+    matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
+
+    def function(x: Any) -> Any:
+        factor = jnp.linalg.cholesky(jnp.asarray(matrix))
+        weights = jnp.cos(jnp.arange(2.0)) + jnp.sort(jnp.asarray(matrix).sum(0))[::-1]
+        return jnp.sum(weights * jax.scipy.linalg.solve_triangular(factor, x, lower=True) ** 2)
+
+    x = jnp.array([0.5, -2.0])
+    np.testing.assert_allclose(jax.jit(ej.hessian(function))(x), jax.hessian(function)(x), rtol=1e-12)
+    assert len(calls) <= 2  # of the function, and of a function of JAX's in it
+
+
+def test_long_gradients_inside_of_jit_are_those_of_jax() -> None:
+    """Sweeps over a grid: the same work in both, and nothing is planned. Alone they are programs of NumPy."""
+
+    def sweeps(u: Any) -> Any:
+        for _ in range(16):
+            p = jnp.pad(u, 1)
+            u = (p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] + u) / 5
+        return jnp.sum(u**2)
+
+    u = jnp.cos(jnp.arange(16.0)).reshape(4, 4)
+    assert str(jax.make_jaxpr(ej.grad(sweeps))(u)) == str(jax.make_jaxpr(jax.grad(sweeps))(u))
+    assert "jit[" in str(jax.make_jaxpr(ej.grad(lambda u: jnp.sum(u**3)))(u))  # a short one is our program
+    assert "np.pad" not in ej.grad(sweeps).lower(u).source
+    np.testing.assert_allclose(ej.grad(sweeps)(u), jax.grad(sweeps)(u), rtol=1e-12)
+
+
+def test_jax_does_what_would_take_longer_to_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If ours is predicted to take its compiler longer, unless calls make up for it."""
+
+    def function(x: Any) -> Any:
+        return jnp.sum(jnp.hypot(x, x[::-1] + 1) * jnp.arctan2(x, x[0] + 3))
+
+    x = jnp.array([1.0, -0.5, 2.0])
+    theirs = str(jax.make_jaxpr(jax.hessian(function))(x))
+    assert str(jax.make_jaxpr(ej.hessian(function))(x)) == theirs
+    monkeypatch.setattr(library, "MOST_LONGER", 100.0)
+    library.JAX.clear()
+    assert str(jax.make_jaxpr(ej.hessian(function))(x)) != theirs
+
+
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
+def test_whole_numbers_and_keys_are_folded_as_by_jax() -> None:
+    def function(x: Any) -> Any:
+        key = jax.random.split(jax.random.key(3), 2)[1]
+        places = jnp.cumsum(jnp.arange(5)) % 3
+        noise = jax.random.uniform(key, (5,)) + jnp.floor(jnp.log(8.0) / jnp.log(2.0))
+        return jnp.sum((x[places] * noise) ** 3)
+
+    x = jnp.array([1.0, -0.5, 2.0])
+    np.testing.assert_allclose(jax.jit(ej.grad(function))(x), jax.grad(function)(x), rtol=1e-12)
