@@ -14,11 +14,13 @@ import json
 import os
 import platform
 import sys
+import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
+from itertools import accumulate
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -66,6 +68,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["EINDIFF_SCALE"] = str(options.scale)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ.setdefault("KINETO_LOG_LEVEL", "5")
     sys.path.insert(0, str(TESTS))
     warnings.simplefilter("ignore")
     rows = []
@@ -174,7 +177,7 @@ def _jax() -> Iterator[tuple[str, str, tuple[Call, Call]]]:
             yield case.name, "hvp", (call(along[0], case), call(along[1], case))
 
 
-def _along(product: Callable, shifted: Callable, f: Callable, argnums: Any, has_aux: bool) -> Callable:
+def _along(product: Callable, shifted: Callable, f: Callable, argnums: Any, has_aux: bool = False) -> Callable:
     """The Hessian times a direction that is near the arguments, and no multiple of them."""
 
     def run(*args: Any) -> Any:
@@ -194,6 +197,21 @@ def _bytes(lowered: Any) -> int | None:
     return found.temp_size_in_bytes + found.output_size_in_bytes if found is not None else None
 
 
+def _peak(run: Callable[[], Any]) -> int:
+    """The most memory that NumPy and PyTorch have at a time in a call, without what was there before."""
+    from torch.profiler import ProfilerActivity, profile
+
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    run()
+    own = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        run()
+    changes = [x.nbytes() for x in seen.profiler.kineto_results.events() if x.name() == "[memory]"]
+    return own + max(accumulate(changes), default=0)
+
+
 def _torch() -> Iterator[tuple[str, str, tuple[Call, Call]]]:
     import torch
     from torch.utils import _pytree as pytree
@@ -205,8 +223,8 @@ def _torch() -> Iterator[tuple[str, str, tuple[Call, Call]]]:
 
     def call(transform: Callable, case: Any) -> Call:
         def make() -> Program:
-            derivative = transform(case.function, case.argnums, has_aux=False)
-            return Program(lambda: derivative(*case.args))
+            derivative = transform(case.function, case.argnums)
+            return Program(lambda: derivative(*case.args), lambda: _peak(lambda: derivative(*case.args)))
 
         return Call(make, lambda result: [x.detach().numpy() for x in pytree.tree_leaves(result)])
 

@@ -56,9 +56,15 @@ class _OfTensors(TracedFunction):
     """A derivative that is itself a function of tensors for other transformations of PyTorch."""
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        if torch.compiler.is_compiling():  # else it would compile what makes programs
+            return torch._dynamo.disable(self._called)(args, keywords)
+        return self._called(args, keywords)
+
+    def _called(self, args: tuple, keywords: dict[str, Any]) -> Any:
         leaves = pytree.tree_leaves((args, keywords))
         if any(isinstance(x, torch.Tensor) and not is_real(x) for x in leaves):
-            return TORCH.own(self)(*args, **keywords)  # inside of another transformation, which traces this one
+            directions = keywords.pop("tangents", None) if self.kind is derivatives.PRODUCT else None
+            return TORCH.inside(self, args, keywords, directions)
         return super().__call__(*args, **keywords)
 
 

@@ -58,7 +58,11 @@ def test_embedding(options: dict) -> None:
     assert_same(et.grad_and_value(f)(W), torch.func.grad_and_value(f)(W))
     with pytest.raises(EindiffError, match="not symmetric"):
         et.jacrev(et.jacfwd(f))(W)
-    if not options.get("scale_grad_by_freq"):  # else PyTorch has no second derivative in reverse mode
+    if options == {"scale_grad_by_freq": True}:  # a direction is not scaled
+        product = torch.func.vjp(torch.func.grad(f), W)[1](W)[0]
+        assert_same(et.hvp(f)(W, tangents=W), product)
+        assert_same(et.hvp(f)(W, tangents=W), torch.func.jvp(torch.func.grad(f), (W,), (W,))[1])
+    if not options.get("scale_grad_by_freq"):
         expected = torch.autograd.functional.hessian(f, W)
         assert_same(et.jacrev(et.jacrev(f))(W), expected)
         assert_same(et.hvp(f)(W, tangents=W), torch.tensordot(expected, W, 2))
@@ -87,9 +91,13 @@ def test_embedding_bag(mode: str, padding: int | None) -> None:
     assert_same(et.grad(g)(W), torch.func.grad(g)(W))
 
 
-def test_embedding_bag_by_frequency_is_refused() -> None:
-    with pytest.raises(EindiffError, match="scale_grad_by_freq"):
-        et.grad(lambda w: squares(F.embedding_bag(index, w, mode="sum", scale_grad_by_freq=True)))(W)
+@pytest.mark.filterwarnings("ignore:without a closed form")
+def test_embedding_bag_by_frequency() -> None:
+    """PyTorch divides by the frequencies of other rows, and has one derivative."""
+    f = lambda w: squares(F.embedding_bag(index, w, mode="sum", scale_grad_by_freq=True))  # noqa: E731
+    assert_same(et.grad(f)(W), torch.func.grad(f)(W))
+    with pytest.raises(EindiffError, match="no derivative of this order"):
+        et.hessian(f)(W)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, float("inf")])

@@ -116,6 +116,11 @@ class Computation:
         expression = nested(iter(part.exprs), part.structures)
         return Lowered(whole, expression, dict(opaque), part.exprs, program, s.library.formula)
 
+    def prepare(self, backend: str) -> None:
+        """Compile all programs for the arrays of a library."""
+        for programs in self._programs.values():
+            programs.compiled(backend)
+
     @property
     def dense(self) -> Programs | None:
         """The programs of all that is given as arrays, if that is all."""

@@ -30,6 +30,7 @@ class Arguments:
     structure: Any  # of (args, keywords)
     key: Any  # what a trace depends on: shapes and types of arrays, and the values of all else
     may_be_left: bool = True  # whether the library's own derivative is an answer
+    has_values: bool = True  # whether the leaves are more than shapes and types
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class Traced:
     is_verified: bool = False  # whether its value was compared with that of a plain call
     answers: Mapping[Any, Any] = field(default_factory=dict)  # to what was asked of values while it was traced
     function: Callable | None = None  # that does the same in a better way, for the library to differentiate
+    effort: Any = None  # what a plain call takes the library, where that is known
     ready: dict[Any, Any] = field(default_factory=dict)  # what was asked of it, and the programs for that
 
 

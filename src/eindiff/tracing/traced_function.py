@@ -71,11 +71,9 @@ class TracedFunction:
             traced, found, computation = self._read(arguments)
             if found is None:
                 return computation(arguments, directions)
-            arrays = self._arrays(arguments, traced)
+            arrays = self.arrays(arguments, traced)
             if directions is not None:
-                given, form = library.flatten(directions)
-                check_directions(found, given, form)
-                arrays |= dict(zip(map(direction_name, found.variables), given, strict=True))
+                arrays |= self._directions(found, directions)
             return computation.run(found, arrays)
         except EindiffError as reason:
             own = library.fall_back(self, reason) if self.fallback else None
@@ -84,7 +82,7 @@ class TracedFunction:
             library.log.info("%s of %s by %s: %s", self.kind.name, function_name(self.function), library.name, reason)
         return own(*args, **keywords, **({} if directions is None else {"tangents": directions}))
 
-    def _arrays(self, arguments: Arguments, traced: Traced) -> dict[str, Any]:
+    def arrays(self, arguments: Arguments, traced: Traced) -> dict[str, Any]:
         """The arrays of the variables of a trace, by name."""
         leaves = arguments.leaves
         found = {x.name: leaves[k] for k, x in traced.inputs.items()}
@@ -128,6 +126,28 @@ class TracedFunction:
             return ready if own is None else (None, own)
         return ready
 
+    def read(self, arguments: Arguments) -> Traced:
+        """A trace for arguments like these, and the program for it; `values` runs that."""
+        return self._read(arguments)[0]
+
+    def values(self, arguments: Arguments, traced: Traced, directions: Any) -> Any:
+        """What the program of a trace gives that is ready."""
+        found, computation = traced.ready[self._wanted]
+        return computation.run(found, self.arrays(arguments, traced) | self._directions(found, directions))
+
+    def prepare(self, traced: Traced, backend: str) -> None:
+        """Compile what is ready for the arrays of a library."""
+        _, computation = traced.ready[self._wanted]
+        computation.prepare(backend)
+
+    def _directions(self, found: Selection, directions: Any) -> dict[str, Any]:
+        """The arrays of the variables that stand for directions, by name."""
+        if directions is None:
+            return {}
+        given, form = self.library.flatten(directions)
+        check_directions(found, given, form)
+        return dict(zip(map(direction_name, found.variables), given, strict=True))
+
     def _computation(self, traced: Traced, found: Selection) -> Computation:
         """The program, which serves other traces too, unless an opaque part has brought constants of its own."""
         key = (self.kind, self.options, found.key)
@@ -150,7 +170,7 @@ class TracedFunction:
                 key = (key, *[self.library.contents(self, arguments, k) for k in sorted(found)])
                 continue
             if isinstance(found, Branches):
-                found = found.find(partial(self._arrays, arguments))
+                found = found.find(partial(self.arrays, arguments))
             if found is not None and found.holds() and (found.is_verified or not self.verify):
                 return found
             else:
@@ -191,8 +211,8 @@ class TracedFunction:
 
     def _compare(self, arguments: Arguments, traced: Traced) -> None:
         """Compare the traced function with itself, if there are numbers to do so."""
-        library, given = self.library, self._arrays(arguments, traced)
-        if not traced.is_lasting or not library.are_numbers(given):
+        library, given = self.library, self.arrays(arguments, traced)
+        if not traced.is_lasting or not arguments.has_values or not library.are_numbers(given):
             return
         is_elsewhere, arrays, apart = library.is_accelerated(given), library.settled(given), traced.stops.apart
 

@@ -61,6 +61,15 @@ def _squeeze(x: Expr, dim: Any = None) -> Expr:
     return shapes.squeeze(x, [k for k in axes if x.ndim and x.shape[k] == 1])
 
 
+@op("as_strided")
+def _as_strided(x: Expr, shape: Sequence[int], strides: Sequence[int], offset: int | None = None) -> Expr:
+    """Entries at places of the memory of a tensor whose entries are there in order."""
+    flat, axes = indexing.reshape(x, (-1,)), range(1, len(shape) + 1)
+    chosen = IndexMap(flat.shape[0], tuple(shape), offset or 0, tuple(strides))
+    factors = [(flat, (0,)), (construct.constant(chosen), (0, *axes))]
+    return construct.einsum(1, factors, tuple(axes), {0: flat.shape[0], **dict(zip(axes, shape, strict=True))})
+
+
 # Choosing entries
 
 

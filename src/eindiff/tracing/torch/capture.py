@@ -130,6 +130,8 @@ class _Watch(TorchFunctionMode):
 
     def _with_places(self, func: Callable, name: str, args: tuple) -> tuple[Callable, tuple]:
         """A call with places for known masks."""
+        if name == "__getitem__" and _is_one_place(args[1]):
+            return _entry_at, args
         if name in ("__getitem__", "__setitem__"):
             return func, (args[0], self._places(args[1]), *args[2:])
         if name == "masked_select" and len(args) == 2 and is_real(args[1]) and args[0].shape == args[1].shape:
@@ -217,6 +219,19 @@ class _Watch(TorchFunctionMode):
             else:
                 found.append(part)
         return tuple(found) if several or len(found) > 1 else found[0]
+
+
+def _is_one_place(index: Any) -> bool:
+    """Whether an index is of integers, and one of them a tensor without a value, which PyTorch would ask for."""
+    parts = index if isinstance(index, tuple) else (index,)
+    is_unknown = [isinstance(x, Tensor) and not x.ndim and not is_real(x) and x.dtype != torch.bool for x in parts]
+    return any(is_unknown) and all(one or type(x) is int for one, x in zip(is_unknown, parts, strict=True))
+
+
+def _entry_at(x: Tensor, index: Any) -> Tensor:
+    """`x[k]` for tensors k that hold one integer."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return x[tuple(k.reshape(1) if isinstance(k, Tensor) else torch.tensor([k]) for k in parts)][0]
 
 
 def _changes(name: str) -> bool:

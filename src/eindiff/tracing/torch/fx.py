@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,13 @@ from eindiff.tracing.closures import MOST_WRITTEN
 from eindiff.tracing.composed import not_equal
 from eindiff.tracing.library import Stops, Traced
 from eindiff.tracing.names import VariableNames
+from eindiff.tracing.shapes import along
 from eindiff.tracing.torch import aten_matrices, aten_networks, aten_shapes  # noqa: F401 (they fill the table)
 from eindiff.tracing.torch.aten import ATEN, CASTS
 from eindiff.tracing.torch.capture import Capture, base_name, capture, is_discrete, refuse
 from eindiff.tracing.torch.opaque import opaque
+from eindiff.tracing.torch.predicted import effort
+from eindiff.tracing.torch.written import last_written, parts_read
 from eindiff.tracing.unsupported import RANDOM, Unsupported
 from eindiff.tracing.verify import precision_of
 
@@ -37,7 +41,9 @@ _BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_no
 _READS = {
     name: f"{name}: the values of a tensor decide what is computed"
     for name in ("_local_scalar_dense", "nonzero", "unique_dim", "_unique2", "masked_select")
-} | {"as_strided": "as_strided reads memory, not the entries of a tensor"}
+}
+STOPS = ("stop_gradient", "stop_reverse", "scaled_in_reverse")
+_MEMORY = ("view_as_complex", "as_strided")  # what reads entries that are there in order
 _MISSING = object()  # a result that has no expression; it may go unused
 
 
@@ -76,6 +82,7 @@ class _Translation:
         self.known = known
         self.moving = {id(x) for x in moving}
         self.values: dict[torch.fx.Node, Any] = {}
+        self.used: set[torch.fx.Node] = set()  # what the function returns, and all that this is computed from
         self.kept: dict[int, torch.Tensor] = {}
         self.captured: dict[str, torch.Tensor | Seen] = {}
         self.stopped: dict[str, Expr] = {}
@@ -107,11 +114,16 @@ class _Translation:
         return Traced(
             outputs, types, self.capture.structure, self.inputs, self.captured, self.opaque, stops,
             precision=self.precision(), nbytes=kept, holds=lambda: not _changed([*guards, *written]),
-            moved=lambda: _changed(written),
+            moved=lambda: _changed(written), effort=effort(self.capture.graph),
         )  # fmt: skip
 
     def evaluate(self) -> None:
         """Find the values of all nodes."""
+        [output] = [node for node in self.capture.graph.nodes if node.op == "output"]
+        self.used = {output}
+        for node in reversed(self.capture.graph.nodes):
+            if node in self.used:
+                self.used.update(node.all_input_nodes)
         for node in self.capture.graph.nodes:
             if node in self.capture.outside:
                 self.values[node] = self.from_outside(self.capture.outside[node])
@@ -144,12 +156,13 @@ class _Translation:
             return x
         if not x.numel():
             return x
-        _check_tensor("a tensor from outside of the function", x)
         if id(x) not in self.variables:
-            if x.numel() <= MOST_WRITTEN and not x.requires_grad and id(x) not in self.moving:
+            is_small = x.numel() <= MOST_WRITTEN and not x.requires_grad and id(x) not in self.moving
+            if is_small or x.is_complex():
                 values = x.detach().clone()
                 self.written[id(x)] = (x, values)
                 return values
+            _check_tensor("a tensor from outside of the function", x)
             self.variables[id(x)] = self.bound(x, self.known.get(id(x), "c"))
         return self.variables[id(x)]
 
@@ -163,7 +176,8 @@ class _Translation:
         if isinstance(value, Expr | int | float | bool) or value is None:
             return value if not isinstance(value, int | float | bool) else arrays.as_expr(value)
         if value is _MISSING:
-            refuse(f"a result of {node.name} that has no expression is used", line_of(node))
+            what = "complex numbers" if node.meta["val"].is_complex() else "what has no expression"
+            refuse(f"{base_name(node.target)} gives {what}: results are real numbers", line_of(node))
         if not isinstance(value, torch.Tensor):
             return value
         _check_tensor("a tensor", value)
@@ -183,42 +197,48 @@ class _Translation:
         """The value of an operation: computed if all tensors are known, else an expression."""
         args = pytree.tree_map_only(torch.fx.Node, self.values.__getitem__, (tuple(node.args), dict(node.kwargs)))
         if node.target is operator.getitem:
-            value = None if args[0][0] is _MISSING else args[0][0][args[0][1]]
-            return _MISSING if value is None else value
+            found = None if args[0][0] is _MISSING else args[0][0][args[0][1]]
+            return _MISSING if found is None else found
         name = base_name(node.target)
         if name in _CHECKING:
             return None
         if isinstance(value := node.meta.get("val"), torch.Tensor) and value.device.type == "meta":
             return torch.zeros(tuple(value.shape))  # only its shape is asked for
         self.check(node, name)
+        if isinstance(value, torch.Tensor) and not value.numel():
+            return torch.zeros(tuple(value.shape), dtype=value.dtype, device=value.device)
         if name == "cat":  # a tensor without entries adds nothing
             kept = [x for x in args[0][0] if isinstance(x, Expr) or x.numel()]
             args = ((kept or args[0][0], *args[0][1:]), args[1])
         leaves = pytree.tree_leaves(args)
+        is_complex = isinstance(value, torch.Tensor) and value.is_complex()
         if any(leaf is _MISSING for leaf in leaves):
-            return _MISSING
+            return self.as_opaque(node) if node in self.used else _MISSING
         if not any(isinstance(leaf, Expr) for leaf in leaves):
             return self.computed(node, name, *args)
-        if name in ("stop_gradient", "stop_reverse"):
-            return self.stop(args[0][0], name == "stop_reverse")
+        if is_complex:
+            return self.as_opaque(node)
+        if name in STOPS:
+            return self.stop(name, args[0][0])
         if name in CASTS:
             return self.cast(node, args[0][0])
         if name in ATEN:
             try:
-                return self.row(node, name, *args)
+                found = self.reread(node, name)
+                return self.row(node, name, *args) if found is None else found
             except Unsupported:
                 pass
-        return self.as_opaque(node, name, *args)
+        return self.as_opaque(node)
 
     def check(self, node: torch.fx.Node, name: str) -> None:
         """Refuse what is no function of its arguments."""
         if (problem := _no_function(node, name) or _READS.get(name)) is not None:
             refuse(problem, line_of(node))
+        if name == "as_strided" and not node.args[0].meta["val"].is_contiguous():
+            refuse("as_strided reads memory, not the entries of a tensor", line_of(node))
         for value in pytree.tree_leaves(node.meta.get("val")):
             if isinstance(value, torch.Tensor) and any(not isinstance(size, int) for size in value.shape):
                 refuse(f"{name}: the shape of its result depends on the values of a tensor", line_of(node))
-            if isinstance(value, torch.Tensor) and value.is_complex():
-                refuse(f"{name} gives complex numbers: expressions are of real numbers", line_of(node))
 
     def computed(self, node: torch.fx.Node, name: str, args: tuple, kwargs: dict) -> Any:
         target: Any = node.target
@@ -234,10 +254,10 @@ class _Translation:
         if kind == "integer" and any(_kind(source) == "real" for source in node.all_input_nodes):
             raise Unsupported
         if name.startswith("bitwise") and kind != "truth":
-            refuse(f"{name} of integers that depend on the values of the inputs", line_of(node))
+            raise Unsupported
         if name == "index_put" and (found := self.masked_put(node, *args)) is not None:
             return found
-        given = [self.index(node, name, x) if k in row.known else self.exprs(node, x) for k, x in enumerate(args)]
+        given = [self.index(x) if k in row.known else self.exprs(node, x) for k, x in enumerate(args)]
         named = {key: self.exprs(node, x) for key, x in kwargs.items()}
         try:
             result = row.function(*given, **named)
@@ -245,10 +265,23 @@ class _Translation:
         except (EindiffError, TypeError, AttributeError, IndexError) as error:
             raise EindiffError(f"{name}: {error} ({line_of(node)})", "tracing") from error
 
-    def index(self, node: torch.fx.Node, name: str, arg: Any) -> Any:
-        """An argument whose values have to be known."""
+    def reread(self, node: torch.fx.Node, name: str) -> Any:
+        """Parts of a tensor as they were written last, if any was."""
+        parts = [(part, *last_written(node.args[0], part)) for part in parts_read(name, node)]
+        if all(source is node.args[0] for _, source, _ in parts):
+            return None
+        found = []
+        for (axis, places, keeps), source, is_whole in parts:
+            value = self.expr(self.values[source], source)
+            chosen = slice(places.start, places.stop, places.step) if keeps else places.start
+            found.append(value if is_whole else along(value, axis, chosen))
+        return found if name.startswith("split") else found[0]
+
+    @staticmethod
+    def index(arg: Any) -> Any:
+        """An argument whose values have to be known; those that depend on the inputs are left to PyTorch."""
         if any(isinstance(leaf, Expr) for leaf in pytree.tree_leaves(arg)):
-            refuse(f"{name}: the indices depend on the values of the inputs", line_of(node))
+            raise Unsupported
         return pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, arg)
 
     def exprs(self, node: torch.fx.Node, arg: Any) -> Any:
@@ -276,52 +309,83 @@ class _Translation:
             return not_equal(x, 0)
         return trunc(x) if kind == "integer" and source == "real" else x
 
-    def stop(self, x: Expr, in_reverse: bool) -> Expr:
+    def stop(self, name: str, x: Expr) -> Expr:
         """A variable that stands for an expression: a constant for derivatives, or for those in reverse mode."""
         inputs = {*self.inputs.values(), *self.stopped_in_reverse}
         if not any(node in inputs for node in topological([x])):
             return x
         variable = construct.variable(self.taken.unused("detached"), x.shape)
         [value] = Stops(in_reverse=self.stopped_in_reverse).put_in([x])
-        if in_reverse:
+        if name != "stop_gradient":
             self.stopped_in_reverse[variable] = value
         else:
             self.stopped[variable.name] = value
         return variable
 
-    def as_opaque(self, node: torch.fx.Node, name: str, args: tuple, kwargs: dict) -> Any:
-        """An operation that PyTorch computes and differentiates itself: one function for each of its results."""
-        self.opaque.setdefault(name, line_of(node))
-        leaves, structure = pytree.tree_flatten((args, kwargs))
-        places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Expr)]
-        exprs = [leaves[k] for k in places]
-        target: Any = node.target
+    def as_opaque(self, node: torch.fx.Node) -> Any:
+        """An operation that PyTorch computes and differentiates itself: one function for each of its results.
 
-        def run(which: int | None) -> Callable:
-            def value(*tensors: torch.Tensor) -> torch.Tensor:
-                filled = list(leaves)
-                for place, x in zip(places, tensors, strict=True):
-                    filled[place] = x
-                given, named = pytree.tree_unflatten(filled, structure)
-                result = target(*given, **named)
-                return result if which is None else result[which]
-
-            return value
-
-        if any(_kind(x) == "integer" and isinstance(self.values[x], Expr) for x in node.all_input_nodes):
-            refuse(f"{name} of integers that depend on the values of the inputs", line_of(node))
-        value = node.meta["val"]
+        Operations before it that have no expression, such as those with complex numbers, are part of it.
+        """
+        value, part = node.meta["val"], self.part(node)
+        self.opaque.setdefault(base_name(part[0].target), line_of(part[0]))
+        if isinstance(value, torch.Tensor) and value.is_complex():
+            return _MISSING
+        inside = set(part)
+        sources = dict.fromkeys(source for x in part for source in x.all_input_nodes if source not in inside)
+        known = {x: self.values[x] for x in sources if not isinstance(self.values[x], Expr)}
+        given = [x for x in sources if x not in known]
+        exprs = [self.values[x] for x in given]
         if isinstance(value, torch.Tensor):
-            return self.applied(name, run(None), exprs, value)
+            return self.applied(node, partial(_run, part, given, known, None), exprs, value)
         return [
-            self.applied(name, run(k), exprs, x) if isinstance(x, torch.Tensor) else _MISSING
+            self.applied(node, partial(_run, part, given, known, k), exprs, x)
+            if isinstance(x, torch.Tensor) and not x.is_complex()
+            else _MISSING
             for k, x in enumerate(value)
         ]
 
+    def part(self, node: torch.fx.Node) -> list[torch.fx.Node]:
+        """An operation and those before it that have no expression, or whose integers depend on values, in order."""
+        found, before = {node}, list(self.capture.graph.nodes)
+        for x in reversed(before):
+            if x in found:
+                found.update(source for source in x.all_input_nodes if self.is_apart(source))
+        return [x for x in before if x in found]
+
+    def is_apart(self, node: torch.fx.Node) -> bool:
+        value = self.values[node]
+        return (
+            value is _MISSING or (isinstance(value, list | tuple) and node.op == "call_function")
+            or (isinstance(value, Expr) and _kind(node) == "integer")
+        )  # fmt: skip
+
     @staticmethod
-    def applied(name: str, run: Callable, exprs: list[Expr], value: torch.Tensor) -> Expr:
-        function = opaque(name, run, [x.shape for x in exprs], tuple(value.shape), not is_discrete(value))
+    def applied(node: torch.fx.Node, run: Callable, exprs: list[Expr], value: torch.Tensor) -> Expr:
+        shapes, name = [x.shape for x in exprs], base_name(node.target)
+        function = opaque(name, run, shapes, tuple(value.shape), not is_discrete(value))
         return construct.apply(function, exprs)
+
+
+def _run(
+    part: Sequence[torch.fx.Node], given: Sequence[torch.fx.Node], known: Mapping[torch.fx.Node, Any],
+    which: int | None, *tensors: torch.Tensor,
+) -> Any:  # fmt: skip
+    """The result of the last of some operations, or one of its results."""
+    values = {**known, **{x: _typed(x, value) for x, value in zip(given, tensors, strict=True)}}
+    for x in part:
+        args, kwargs = pytree.tree_map_only(torch.fx.Node, values.__getitem__, (tuple(x.args), dict(x.kwargs)))
+        target: Any = x.target
+        name = base_name(target)
+        if name in _MEMORY:
+            args = (args[0].contiguous(), *args[1:])
+        values[x] = args[0].detach() if name in STOPS else target(*args, **kwargs)
+    return values[x] if which is None else values[x][which]
+
+
+def _typed(node: torch.fx.Node, value: torch.Tensor) -> torch.Tensor:
+    """What programs have numbers for, as PyTorch has it."""
+    return value != 0 if _kind(node) == "truth" else value
 
 
 def _changed(held: Sequence[tuple[torch.Tensor | Seen, torch.Tensor]]) -> list[torch.Tensor]:

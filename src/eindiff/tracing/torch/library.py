@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
 from eindiff.core.recent import Same
 from eindiff.tracing.closures import MOST_DEPTH, PLAIN, Surroundings, digest
-from eindiff.tracing.computation import Programs
+from eindiff.tracing.computation import Computation, Programs
 from eindiff.tracing.library import Arguments, Library, Traced
 from eindiff.tracing.names import function_name, leaf_paths
 from eindiff.tracing.torch.capture import is_discrete, is_real
 from eindiff.tracing.torch.fx import trace
+from eindiff.tracing.torch.predicted import is_slower, is_worth_a_look
 from eindiff.tracing.torch.whole import check_tangents, transform
 from eindiff.tracing.verify import Call
 
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from eindiff.tracing.traced_function import TracedFunction
 
 
+TOLERANCE = 1e-3  # within which PyTorch's derivative is the same: what it leaves out is more, single precision is less
 PRODUCTS = frozenset({"grad", "grad_and_value", "hvp"})  # kinds that take a few calls of the function, whatever it is
 
 
@@ -80,6 +86,11 @@ def as_array(x: torch.Tensor) -> np.ndarray:
     return x.cpu().numpy()
 
 
+def _like(x: torch.Tensor) -> torch.Tensor | None:
+    """A tensor of the same shape and type for one that has no values; None if these would be needed."""
+    return None if is_discrete(x) else torch.ones(tuple(x.shape), dtype=x.dtype, device=x.device)
+
+
 class TorchLibrary(Library):
     """PyTorch's tensors; a function of them is captured as a graph of ATen's operations."""
 
@@ -130,6 +141,8 @@ class TorchLibrary(Library):
     def inputs(self, arrays: Mapping[str, Any], form: str) -> tuple[str, Mapping[str, Any]]:
         """NumPy for tensors in main memory; PyTorch where they are elsewhere, or are differentiated further."""
         tensors = [x for x in arrays.values() if isinstance(x, torch.Tensor)]  # a comparison gives numbers of NumPy
+        if not all(map(is_real, tensors)):
+            return "torch", arrays
         wants_grad = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
         if form == "dense" and (wants_grad or any(x.device.type != "cpu" for x in tensors)):
             return "torch", arrays
@@ -176,10 +189,13 @@ class TorchLibrary(Library):
             )
 
     def instead(
-        self, function: TracedFunction, arguments: Arguments, around: TorchSurroundings, traced: Traced, found: Any
-    ) -> Callable[[Arguments, Any], Any] | None:
-        """By PyTorch, where a part is left to it anyway, and products go through that part one after the other."""
-        if not traced.opaque or function.has_aux or function.kind.name not in PRODUCTS:
+        self, function: TracedFunction, arguments: Arguments, around: TorchSurroundings, traced: Traced,
+        found: Computation,
+    ) -> Callable[[Arguments, Any], Any] | None:  # fmt: skip
+        """By PyTorch, where a part is left to it anyway and products go through that part one after the other, and
+        where its own derivative is predicted to take less time or memory."""
+        kind = function.kind.name
+        if function.has_aux or function.options.structured or not (kind == "hessian" or transform(kind)):
             return None
         own, (places, form) = self.own(function), self.chosen(function, arguments)
 
@@ -189,7 +205,76 @@ class TorchLibrary(Library):
             check_tangents([arguments.leaves[k] for k in places], form, directions)
             return own(*arguments.args, **arguments.keywords, tangents=directions)
 
-        return run
+        is_scaled = traced.effort.is_scaled and kind in ("hvp", "hessian_diagonal")
+        if is_scaled or (traced.opaque and (kind in PRODUCTS or traced.effort.is_complex)):
+            return run
+        if found.is_better_elsewhere is None:
+            is_slower = self._is_slower(function, arguments, traced, found)
+            found.is_better_elsewhere = is_slower and self._agrees(function, arguments, traced, run)
+        return run if found.is_better_elsewhere else None
+
+    def _is_slower(self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation) -> bool:
+        """Whether a program is predicted to take much more time or memory than PyTorch's own derivative."""
+        if found.dense is None:
+            return False
+        backend, _ = self.inputs(function.arrays(arguments, traced), "dense")
+        kind, plan, is_own = function.kind.name, found.dense.compiled(backend).plan(), backend == "torch"
+        if not is_worth_a_look(kind, plan, is_own):
+            return False
+        places, _ = self.chosen(function, arguments)
+        entries = [x.shape for x in traced.outputs] if kind == "jacrev" else [arguments.leaves[k].shape for k in places]
+        return is_slower(kind, plan, is_own, traced.effort, sum(map(prod, entries)))
+
+    def _agrees(
+        self, function: TracedFunction, arguments: Arguments, traced: Traced, run: Callable[[Arguments, Any], Any]
+    ) -> bool:
+        """Whether PyTorch's own derivative is there, and the same: some second derivatives of it are not."""
+        places, form = self.chosen(function, arguments)
+        tangents = form.unflatten([arguments.leaves[k].detach() / 2 + 1 for k in places])
+        directions = tangents if function.kind.name == "hvp" else None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)
+                own = pytree.tree_leaves(run(arguments, directions))
+        except (RuntimeError, NotImplementedError, UserWarning):  # PyTorch has no rule for it, or does it step by step
+            return False
+        ours = pytree.tree_leaves(function.values(arguments, traced, directions))
+        pairs = [(x.detach(), y.detach()) for x, y in zip(ours, own, strict=True)]
+        return all(
+            torch.allclose(x, y, rtol=TOLERANCE, atol=TOLERANCE * float(y.abs().max()), equal_nan=True)
+            for x, y in pairs
+        )
+
+    def inside(self, function: TracedFunction, args: tuple, keywords: dict[str, Any], directions: Any) -> Any:
+        """A derivative inside of another transformation, which traces its program: PyTorch's operations on its tensors.
+
+        It is PyTorch's own where the function sees a tensor without values, or is not differentiated by one rule.
+        """
+        leaves, structure = pytree.tree_flatten((args, keywords))
+        try:
+            with temporarily_clear_interpreter_stack(), _disable_current_modes():
+                traced = self._shaped(function, leaves, structure)
+        except EindiffError:  # what PyTorch does not differentiate itself, it refuses
+            traced = None
+        if traced is None:
+            more = {} if directions is None else {"tangents": directions}
+            return self.own(function)(*args, **keywords, **more)
+        return function.values(Arguments(args, keywords, leaves, structure, None), traced, directions)
+
+    def _shaped(self, function: TracedFunction, leaves: Sequence[Any], structure: Any) -> Traced | None:
+        """A trace for tensors of which only shapes and types are known, and its program."""
+        shaped = [_like(x) if isinstance(x, torch.Tensor) and not is_real(x) else x for x in leaves]
+        seen = self.surroundings(function.function).arrays.values()
+        if any(x is None for x in shaped) or not all(is_real(x) for _, x in seen if isinstance(x, torch.Tensor)):
+            return None
+        args, keywords = structure.unflatten(shaped)
+        arguments = self.read(function, args, keywords)
+        arguments.may_be_left = arguments.has_values = False
+        traced = function.read(arguments)
+        if traced.stops.in_reverse or traced.effort.is_complex:
+            return None
+        function.prepare(traced, "torch")
+        return traced
 
     def own(self, function: TracedFunction) -> Callable:
         options, f, argnums, has_aux = function.options, function.function, function.argnums, function.has_aux

@@ -55,8 +55,8 @@ def _slope(run: Run, index: int, *args: Any) -> Any:
 
 
 def _value(run: Run, *args: Any) -> Any:
-    """The value by PyTorch, which takes arrays as double precision."""
+    """The value by PyTorch, which takes arrays as double precision. Programs may change it: no entry is there twice."""
     if any(isinstance(arg, torch.Tensor) for arg in args):
         return run(*args)
     tensors = [torch.from_numpy(np.array(arg, dtype=float)) for arg in args]
-    return run(*tensors).to(torch.float64).numpy()
+    return run(*tensors).detach().to(torch.float64).contiguous().numpy()

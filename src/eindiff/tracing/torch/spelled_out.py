@@ -19,8 +19,6 @@ from torch import Tensor
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._python_dispatch import _disable_current_modes
 
-from eindiff.core.errors import EindiffError
-
 
 def _mark(name: str) -> Any:
     """An operation that gives its argument, as a mark in a graph."""
@@ -40,8 +38,14 @@ def _mark(name: str) -> Any:
     return mark
 
 
-stop_gradient = _mark("stop_gradient")  # of a tensor that is a constant for derivatives
-stop_reverse = _mark("stop_reverse")  # of one that is a constant for derivatives in reverse mode
+_stopped = _mark("stop_gradient")
+stop_reverse = _mark("stop_reverse")  # of a tensor that is a constant for derivatives in reverse mode
+scaled_in_reverse = _mark("scaled_in_reverse")  # the same; in reverse mode twice it is PyTorch's own
+
+
+def stop_gradient(x: Tensor) -> Tensor:
+    """A tensor that is a constant for derivatives, for those of PyTorch inside of the function as well."""
+    return _stopped(x.detach())
 
 
 def _gaussian_nll_loss(
@@ -82,7 +86,7 @@ def _values(index: Tensor) -> np.ndarray:
 
 def _rows(weight: Tensor, index: Tensor, padding: int | None, by_frequency: bool) -> Tensor:
     """A table whose entries have the gradients of embeddings: none in the row of padding, or shares of them."""
-    fixed = stop_reverse(weight)
+    fixed = scaled_in_reverse(weight) if by_frequency else stop_reverse(weight)
     if by_frequency:
         counts = (index.reshape(-1) == torch.arange(len(weight), device=index.device)[:, None]).sum(1).clamp(min=1)
         weight = fixed + (weight - fixed) / counts[:, None]
@@ -114,13 +118,15 @@ def _embedding_bag(
     norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
     per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """As in PyTorch: the sum, mean or maximum of the rows of each bag that are no padding; 0 for an empty bag."""
-    if max_norm is not None:
-        return torch.nn.functional.embedding_bag(input, weight, offsets, max_norm, norm_type, mode=mode)
-    if scale_grad_by_freq:
-        raise EindiffError(
-            "embedding_bag: PyTorch divides by frequencies of other rows where scale_grad_by_freq=True", "tracing"
-        )
+    """As in PyTorch: the sum, mean or maximum of the rows of each bag that are no padding; 0 for an empty bag.
+
+    PyTorch's gradient is its own where it is scaled: it divides by frequencies of other rows.
+    """
+    if max_norm is not None or scale_grad_by_freq:
+        return torch.nn.functional.embedding_bag(
+            input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, False, per_sample_weights,
+            include_last_offset, padding_idx,
+        )  # fmt: skip
     values = _values(input)
     index = values.reshape(-1)
     bags = _bags(values, None if offsets is None else _values(offsets), include_last_offset)

@@ -1,0 +1,102 @@
+"""How long PyTorch's own derivatives will take: good enough to choose between them and a program.
+
+PyTorch runs one operation after the other, so each has a price, whatever it computes; a derivative takes some for each
+operation of the function, and starts with the work of its transformation. What a transformation does at once for many
+directions takes their number of times the work, and the memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils.flop_counter import flop_registry
+
+from eindiff.planning.tuning import CALL, OPERATION
+from eindiff.program.plan import Plan
+
+OWN_CALL = 6e-6  # one operation that a program of PyTorch's calls
+CALLS_OF_PUT = 16  # that write values at places
+MOST_SLOWER, MOST_MEMORY = 1.5, 2.0  # than PyTorch's own derivative, as predicted
+LEAST, LEAST_BYTES = 3e-4, 2**20  # of a program that is worth a look at PyTorch's
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a plain call of a function takes PyTorch."""
+
+    calls: int
+    seconds: float  # besides these calls
+    bytes: int  # of all results of operations
+    is_complex: bool  # whether there are complex numbers among them
+    is_scaled: bool  # whether gradients are scaled, which those of gradients are not
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What a transformation takes: a call of it, an operation of the function; and how often it repeats work."""
+
+    start: float
+    each: float
+    first: float  # times that the work of the function is done
+    directions: float = 0.0  # the same for each direction
+
+
+_REVERSE, _FORWARD = _Way(1.2e-4, 6e-6, 3), _Way(3e-4, 2e-5, 1, 2)
+_WAYS = {
+    "grad": _REVERSE, "grad_and_value": _REVERSE, "hvp": _Way(2.5e-4, 1.6e-5, 7), "jacfwd": _FORWARD,
+    "jacrev": _FORWARD, "hessian": _Way(1e-3, 8e-5, 3, 5), "hessian_diagonal": _Way(1e-3, 8e-5, 3, 7),
+    "value_grad_hessian": _Way(1.2e-3, 9e-5, 7, 5),
+}  # fmt: skip
+
+
+def effort(graph: torch.fx.Graph) -> Effort:
+    """What the operations of a graph take."""
+    nodes = [node for node in graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
+    is_complex = any(x.is_complex() for node in nodes for x in _tensors(node))
+    is_scaled = any("scaled_in_reverse" in str(node.target) for node in nodes)
+    return Effort(len(nodes), sum(map(_seconds, nodes)), sum(map(_bytes, nodes)), is_complex, is_scaled)
+
+
+def is_worth_a_look(kind: str, plan: Plan, is_own: bool) -> bool:
+    """Whether a program takes so much that PyTorch's own derivative may take less."""
+    return kind in _WAYS and (_time(plan, is_own) > LEAST or plan.peak > LEAST_BYTES)
+
+
+def is_slower(kind: str, plan: Plan, is_own: bool, own: Effort, directions: int) -> bool:
+    """Whether a program takes clearly more time or memory than PyTorch's derivative; `is_own`: it calls PyTorch too."""
+    way = _WAYS[kind]
+    repeated = way.first + way.directions * directions
+    seconds, size = way.start + way.each * own.calls + repeated * own.seconds, max(1.0, repeated / 2) * own.bytes
+    is_larger = plan.peak > max(LEAST_BYTES, MOST_MEMORY * (size + plan.result_bytes))
+    return is_larger or _time(plan, is_own) > max(LEAST, MOST_SLOWER * seconds)
+
+
+def _time(plan: Plan, is_own: bool) -> float:
+    calls = sum(CALLS_OF_PUT if step.text.startswith("put(") else 1 for step in plan.steps)
+    return plan.seconds + (OWN_CALL * calls - CALL * len(plan.steps)) * is_own
+
+
+def _tensors(node: torch.fx.Node) -> list[torch.Tensor]:
+    return [x for x in pytree.tree_leaves(node.meta.get("val")) if isinstance(x, torch.Tensor)]
+
+
+def _bytes(node: torch.fx.Node) -> int:
+    return sum(x.numel() * x.element_size() for x in _tensors(node))
+
+
+def _seconds(node: torch.fx.Node) -> float:
+    """The work of one operation: products by their terms, factorizations by their rows, all else by entries."""
+    target: Any = node.target
+    made = sum(x.numel() for x in _tensors(node))
+    packet = target.overloadpacket
+    if packet in flop_registry:
+        args, named = pytree.tree_map_only(torch.fx.Node, lambda x: x.meta.get("val"), (node.args, node.kwargs))
+        return flop_registry[packet](*args, **named, out_val=node.meta.get("val")) * OPERATION["blas"]
+    if "linalg" in packet.__name__ or "cholesky" in packet.__name__:
+        rows = max((prod(x.shape[-1:]) for y in node.all_input_nodes for x in _tensors(y)), default=1)
+        return made * rows * 4 * OPERATION["lapack"]
+    return made * 4 * OPERATION["arithmetic"]

@@ -1,0 +1,155 @@
+"""What is left to PyTorch: parts without expressions, whole derivatives that it computes in less time, and nesting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+import eindiff.torch as et
+from torch_functions import assert_same, randn
+
+x = randn(1, 2, 4, 4, 4)
+WINDOW = torch.hann_window(8, dtype=torch.float64)
+FILTER = torch.polar(randn(5).abs(), randn(5, seed=1))
+EDGES, LEVELS = torch.tensor([-0.5, 0.5], dtype=torch.float64), torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64)
+
+
+def unpooled(x: Tensor) -> Tensor:
+    return F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2).pow(3).sum()
+
+
+PARTS: dict[str, tuple[Callable, Tensor]] = {
+    "spectrum": (lambda v: (torch.fft.rfft(v).abs() ** 3).sum(), randn(8)),
+    "filter": (lambda v: (torch.fft.irfft(torch.fft.rfft(v) * FILTER, n=8) ** 3).sum(), randn(8)),
+    "spectrogram": (lambda v: (torch.stft(v, 8, 4, window=WINDOW, return_complex=True).abs() ** 3).sum(), randn(32)),
+    "places of maxima": (unpooled, x),
+    "index by values": (lambda v: v[v.argmax()] ** 3 + v.prod(), randn(4)),
+    "nearest level": (lambda v: ((v - LEVELS[torch.bucketize(v.detach(), EDGES)]) ** 4).sum(), randn(4, 3)),
+    "windows in memory": (lambda v: (v.as_strided((3, 4), (2, 1)).prod(1) ** 2).sum(), randn(8)),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.filterwarnings("ignore:without a closed form")
+def test_parts_without_expressions(name: str) -> None:
+    f, v = PARTS[name]
+    along = torch.cos(v)
+    hessian = torch.func.jacrev(torch.func.grad(f))(v)
+    assert_same(et.grad(f)(v), torch.func.grad(f)(v))
+    assert_same(et.hessian(f)(v), hessian)
+    assert_same(et.hvp(f)(v, tangents=along), torch.tensordot(hessian, along, v.ndim))
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element")
+def test_layers_without_entries() -> None:
+    layer = torch.nn.AdaptiveLogSoftmaxWithLoss(4, 10, [3, 6], dtype=torch.float64)  # the last has 4 // 16 features
+    targets = torch.tensor([0, 4, 8])
+    f = lambda v: layer(v, targets).loss  # noqa: E731
+    v = randn(3, 4)
+    assert_same(et.grad(f)(v), torch.func.grad(f)(v))
+
+
+def is_left(function: Callable, *args: Tensor) -> bool:
+    """Whether PyTorch computes a derivative."""
+    return function._read(et.TORCH.read(function, args, {}))[1] is None
+
+
+def test_what_takes_pytorch_less_time_is_left_to_it() -> None:
+    """Products by entries that are each written at places of their own, in a program of PyTorch's."""
+    weight = torch.ones(3, dtype=torch.float64, requires_grad=True)
+
+    def f(v: Tensor) -> Tensor:
+        total = torch.zeros(40, dtype=torch.float64)
+        for k in range(12):
+            total = total.index_put((torch.tensor([k, 3 * k, 7]),), torch.sin(v * weight + total[k]), accumulate=True)
+        return total.pow(2).sum()
+
+    v = randn(3)
+    ours = et.grad(f)
+    assert_same(ours(v), torch.func.grad(f)(v))
+    assert ours(v).requires_grad
+    assert is_left(ours, v)
+    short = et.grad(lambda v: (v * weight).sin().pow(2).sum())
+    assert_same(short(v), torch.func.grad(lambda v: (v * weight).sin().pow(2).sum())(v))
+    assert not is_left(short, v)
+
+
+def test_what_is_written_in_place_is_read_as_it_was_written() -> None:
+    """No entry is put into a tensor and read from there."""
+    layer = torch.nn.GRU(3, 2, dtype=torch.float64)  # its gates are changed in place, one after the other
+    f, v = (lambda v: layer(v)[0].pow(2).sum()), randn(2, 3)
+    assert_same(et.grad(f)(v), torch.func.grad(f)(v))
+    assert "put(" not in et.grad(f).lower(v).source
+
+    def changed(v: Tensor) -> Tensor:
+        y = v.clone()
+        y[1:3] *= 2
+        y[0] = y[2].clone().sin()
+        y[1:4:2] += y[0].clone()
+        y[:, 1] = y[:, 1].clone().exp()
+        return (y[1] * y[0] * y[2:].sum()).sum()
+
+    v = randn(4, 3)
+    assert_same(et.hessian(changed)(v), torch.func.hessian(changed)(v))
+
+
+def test_what_pytorch_gets_wrong_is_not_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eindiff.tracing.torch.library.is_slower", lambda *_: True)
+    monkeypatch.setattr("eindiff.tracing.torch.library.is_worth_a_look", lambda *_: True)
+    v = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
+
+    def by_hand(w: Tensor) -> Tensor:
+        return ((w - w.mean()) / (w.var(correction=0) + 1e-5).sqrt() * w)[0]
+
+    ours, another = et.hessian(lambda w: F.layer_norm(w, (3,), weight=w)[0]), et.hessian(lambda w: w.prod())
+    assert_same(ours(v), torch.func.hessian(by_hand)(v))
+    assert_same(another(v), torch.func.hessian(lambda w: w.prod())(v))
+    assert not is_left(ours, v)
+    assert is_left(another, v)
+
+
+def normed(v: Tensor) -> Tensor:
+    return F.layer_norm(v, (3,), weight=v).pow(3).sum()
+
+
+def normed_by_hand(v: Tensor) -> Tensor:
+    return ((v - v.mean()) / ((v - v.mean()).pow(2).mean() + 1e-5).sqrt() * v).pow(3).sum()
+
+
+def ours_and_theirs(kind: str) -> tuple[Callable, Callable]:
+    twice = lambda f: torch.func.jacfwd(torch.func.grad(f))  # noqa: E731
+    theirs = {
+        "grad": torch.func.grad, "hessian": twice, "jacfwd": torch.func.jacfwd,
+        "hessian_diagonal": lambda f: lambda v: twice(f)(v).diagonal(),
+        "laplacian": lambda f: lambda v: twice(f)(v).trace(),
+        "hvp": lambda f: lambda v: twice(f)(v) @ torch.ones_like(v),
+    }  # fmt: skip
+    own = lambda f: lambda v: et.hvp(f)(v, tangents=torch.ones_like(v))  # noqa: E731
+    return own if kind == "hvp" else getattr(et, kind), theirs[kind]
+
+
+@pytest.mark.parametrize("kind", ["grad", "hessian", "jacfwd", "hessian_diagonal", "laplacian", "hvp"])
+def test_derivatives_nest_in_any_order(kind: str) -> None:
+    """Inside of another transformation a derivative is a program of PyTorch's operations, which has derivatives."""
+    inner, expected = ours_and_theirs(kind)
+    v = randn(3, seed=5)
+    total, reference = (lambda v: inner(normed)(v).pow(2).sum()), (lambda v: expected(normed_by_hand)(v).pow(2).sum())
+    slope = torch.func.grad(reference)(v)
+    assert_same(torch.func.grad(total)(v), slope)
+    assert_same(et.grad(total)(v), slope)
+    assert_same(torch.func.vmap(inner(normed))(v[None]), expected(normed_by_hand)(v)[None])
+    assert_same(torch.func.jacfwd(inner(normed))(v), torch.func.jacfwd(expected(normed_by_hand))(v))
+    outside = torch.func.grad(lambda a: (inner(lambda v: normed(v * a))(v) ** 2).sum())  # it sees a tensor of this one
+    if kind not in ("laplacian", "hessian_diagonal"):
+        assert torch.isfinite(outside(torch.ones((), dtype=torch.float64)))
+
+
+def test_derivatives_in_compiled_functions() -> None:
+    gradient = et.grad(normed)
+    compiled = torch.compile(lambda v: gradient(v) * 2, backend="eager")
+    v = randn(3, seed=6)
+    assert_same(compiled(v), torch.func.grad(normed_by_hand)(v) * 2)
