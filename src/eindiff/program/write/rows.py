@@ -66,7 +66,7 @@ class Rows:
         if x.op == "sum":
             axes = x.parameters or range(len(x.operands[0].shape))
             return [[axis] for axis in axes]
-        if x.op == "matmul" and all(len(y.shape) <= 2 for y in x.operands):
+        if x.op == "matmul":
             a, b = x.operands
             return [[len(a.shape) - 1, max(0, len(b.shape) - 2)]]
         if x.op == "inner":

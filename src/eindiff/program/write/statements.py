@@ -85,6 +85,14 @@ def _into(x: Operation, template: str, buffer: str) -> str | None:
     return None
 
 
+def _collected(axis: int | None, name: str, text: str, is_short: bool) -> str:
+    """The statement that puts a tile, whose last axis may be short, into its result along an axis, or adds it."""
+    if axis is None:
+        return f"{name} += {text}"
+    rows = f"{name}[{':, ' * axis}{START}:{STOP}]"
+    return f"stored({text}, {rows})" if is_short else f"{rows} = {text}"
+
+
 class Printer:
     """Writes operations as statements, in an order in which they can run."""
 
@@ -270,10 +278,9 @@ class Printer:
         inner.count = self.count
         body = [line for statement in inner.run() for line in statement.lines]
         self.count = inner.count
-        for k, (name, _) in enumerate(outputs):
-            axis = loop.axes[k]
-            into = "" if axis is None else f"[{':, ' * axis}{START}:{STOP}]"
-            body.append(f"{names[k]}{into} {'=' if into else '+='} {inner.results[name]}")
+        for k, (name, y) in enumerate(outputs):
+            is_short = len(y.shape) > 2 and costs.evaluate(y.shape[-1]) < tuning.SHORT
+            body.append(_collected(loop.axes[k], names[k], inner.results[name], is_short))
         length = self.spelling.size(loop.length)
         if any(ROWS in line for line in body):
             body.insert(0, f"{ROWS} = {STOP} - {START}")

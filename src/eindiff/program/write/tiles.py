@@ -19,6 +19,8 @@ from eindiff.program.write.memory import root_of
 from eindiff.program.write.rows import Axes, Rows
 
 ROWS, START, STOP = "tile_rows", "tile_start", "tile_stop"
+_TURNS = frozenset({"transpose", "swap", "permute"})
+
 
 class Loop(NamedTuple):
     """What runs for each tile, and where the results go: along an axis, or None if they are added up."""
@@ -97,7 +99,14 @@ class Tiling:
                     after.add(x)
             elif late:
                 after.add(x)
+        tiles = self._tiles(region)
+        region.sums = {x: places for x, places in region.sums.items() if self._is_small(x, region, tiles)}
         return region
+
+    def _is_small(self, x: Operation, region: _Region, tiles: float) -> bool:
+        """Whether it moves less to add up a sum over tiles than to form what it is a sum of."""
+        formed = {root_of(y) for y in x.operands if y in region.axes}
+        return tiles * self.costs.size(x) <= sum(self.costs.size(y) for y in formed)
 
     @staticmethod
     def _fits(region: _Region, x: Operation, sources: Axes | None) -> bool:
@@ -110,7 +119,13 @@ class Tiling:
     def _results(self, region: _Region, order: Iterable[Operation], outputs: Iterable[Operation]) -> list[Operation]:
         """What others need of a region: arrays, and sums."""
         used = {y for x in order if x not in region.axes and x not in region.sums for y in x.operands}
-        needed = used.union(outputs)
+        stack, needed = [*used, *outputs], set[Operation]()
+        while stack:
+            x = stack.pop()
+            if _is_free(x):  # what it is a view of is as good
+                stack += x.operands
+            else:
+                needed.add(x)
         return [x for x in region.axes if x in needed] + list(region.sums)
 
     def _length(self, region: _Region) -> Size:
@@ -123,11 +138,14 @@ class Tiling:
         row = sum(self.costs.size(x) for x in region.axes if not (x.view or x.cheap)) / length
         return max(1, int(tuning.TILE_BYTES / max(1.0, row)))
 
+    def _tiles(self, region: _Region) -> float:
+        return self.costs.evaluate(self._length(region)) / self._count(region)
+
     def _saved(self, region: _Region, order: Sequence[Operation], outputs: Sequence[Operation]) -> float:
         """The predicted time that tiles save: bytes of arrays that are not formed, less the calls and the sums."""
         results = set(self._results(region, order, outputs))
         inside = [x for x in region.axes if not (x.view or x.cheap)]
-        tiles = self.costs.evaluate(self._length(region)) / self._count(region)
+        tiles = self._tiles(region)
         if any(isinstance(size, str) and size in (ROWS, START, STOP) for x in inside for size in x.shape) or tiles < 2:
             return 0.0
         formed = sum(self.costs.size(x) for x in inside if x not in results)
@@ -186,6 +204,11 @@ class Tiling:
                 operands = [done.get(y, y) for y in x.operands]
                 done[x] = x if operands == list(x.operands) else with_operands(own, x, operands)
         return [done[x] for x in outputs]
+
+
+def _is_free(x: Operation) -> bool:
+    """Whether an operation is a view that takes no time, whatever lies below."""
+    return x.op in _TURNS or (x.op == "reshape" and x.operands[0].op not in _TURNS)
 
 
 def _parameters(x: Operation, axis: int, shape: Shape) -> tuple:
