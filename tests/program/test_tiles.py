@@ -129,3 +129,31 @@ def test_a_short_last_axis_is_written_column_by_column():
     f, x = problem("energy")
     source = ed.compile(ed.hessian(f, x), sizes={"n": 500, "d": 3}).source
     assert "stored(" in source.split("for tile_start")[1]
+
+
+def net(layers: int) -> tuple[list[ed.Expr], list[ed.Expr]]:
+    """Outputs whose factors for each sample are chains of matrices, and all inputs."""
+    Z = ed.tensor("Z", ("b", "n"))
+    weights = [ed.tensor(f"W{k}", ("n", "n")) for k in range(layers)]
+    a = Z
+    for W in weights:
+        a = ed.tanh(a @ W)
+    return [ed.hessian(ed.sum(ed.logsumexp(a, 1)), weights[0])], [Z, *weights]
+
+
+@pytest.mark.parametrize("b", [4, 5, 7])
+def test_samples_and_rows_that_are_one_axis(tiny_is_large, b):
+    """`(b, n, n)` as `(b*n, n)` is tiled along the samples all the same."""
+    outputs, inputs = net(3)
+    rng = np.random.default_rng(b)
+    given = {x.name: rng.normal(size=(b if x.name == "Z" else 3, 3)) for x in inputs}
+    compiled = ed.compile(outputs)
+    [found] = compiled(**given)
+    np.testing.assert_allclose(found, evaluate(outputs, given)[0], rtol=1e-10, atol=1e-12)
+
+
+def test_layers_of_nets_form_no_array_of_all_samples():
+    outputs, _ = net(6)
+    plan = ed.plan(outputs, {"b": 90, "n": 90})
+    body = plan.source.split("for tile_start")[1]
+    assert body.count("*tile_rows, n) @ W") >= 5
