@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import eindiff as ed
+from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.interpreter import evaluate
 
 X, V = ed.tensor("X", ("n", "d")), ed.tensor("v", ("n",))
@@ -106,3 +107,53 @@ def test_stacks_of_matrices_that_are_repeated(tiny_is_large):
     for _ in range(4):
         np.testing.assert_allclose(ed.compile(product)(**arrays), evaluate(product, arrays), rtol=1e-12, atol=1e-12)
         product = ed.jacobian(product, z)
+
+
+def test_views_of_a_tile_are_stored_once_and_large_sums_are_not_added_up():
+    """A mixture: `t.T @ t` needs t alone, and stacks of products over the tiled points never form their factors."""
+    M, means = ed.tensor("M", ("m", "d")), ed.tensor("means", ("k", "d"))
+    apart = M[:, None, :] - means[None, :, :]
+    f = ed.sum(ed.logsumexp(-ed.sum(apart * apart, 2), 1))
+    source = ed.compile(ed.hessian(f, means), sizes={"m": 2500, "k": 10, "d": 50}).source
+    assert source.count("= np.empty((") == 1
+    assert source.count("+= t") >= 2
+
+
+def test_a_short_last_axis_is_written_column_by_column():
+    value = np.arange(24.0).reshape(3, 2, 4).transpose(1, 2, 0)
+    namespace: dict = {"np": np}
+    exec(NUMPY_HELPERS["stored"], namespace)
+    out = np.zeros((2, 4, 3))
+    assert namespace["stored"](value, out) is out
+    np.testing.assert_array_equal(out, value)
+    f, x = problem("energy")
+    source = ed.compile(ed.hessian(f, x), sizes={"n": 500, "d": 3}).source
+    assert "stored(" in source.split("for tile_start")[1]
+
+
+def net(layers: int) -> tuple[list[ed.Expr], list[ed.Expr]]:
+    """Outputs whose factors for each sample are chains of matrices, and all inputs."""
+    Z = ed.tensor("Z", ("b", "n"))
+    weights = [ed.tensor(f"W{k}", ("n", "n")) for k in range(layers)]
+    a = Z
+    for W in weights:
+        a = ed.tanh(a @ W)
+    return [ed.hessian(ed.sum(ed.logsumexp(a, 1)), weights[0])], [Z, *weights]
+
+
+@pytest.mark.parametrize("b", [4, 5, 7])
+def test_samples_and_rows_that_are_one_axis(tiny_is_large, b):
+    """`(b, n, n)` as `(b*n, n)` is tiled along the samples all the same."""
+    outputs, inputs = net(3)
+    rng = np.random.default_rng(b)
+    given = {x.name: rng.normal(size=(b if x.name == "Z" else 3, 3)) for x in inputs}
+    compiled = ed.compile(outputs)
+    [found] = compiled(**given)
+    np.testing.assert_allclose(found, evaluate(outputs, given)[0], rtol=1e-10, atol=1e-12)
+
+
+def test_layers_of_nets_form_no_array_of_all_samples():
+    outputs, _ = net(6)
+    plan = ed.plan(outputs, {"b": 90, "n": 90})
+    body = plan.source.split("for tile_start")[1]
+    assert body.count("*tile_rows, n) @ W") >= 5

@@ -37,6 +37,7 @@ REUSED_BYTES = 2**16
 # Bytes of an array from which operations on it run over some rows at a time, and those of all arrays of such a tile.
 TILED_BYTES = 2**21
 TILE_BYTES = 2**21
+TILED_SEEDS = 6  # arrays around which such operations are looked for
 # Entries of a last axis that is short: NumPy's loops along it take longer than what they compute.
 SHORT = 16
 

@@ -124,7 +124,11 @@ def stored(value, out=None, copy=False):
     """The value, in a given array if there is one; copied if it is part of something else."""
     if out is None:
         return np.array(value) if copy else value
-    out[...] = value
+    if out.ndim > 2 and out.shape[-1] < 16 and np.ndim(value) == out.ndim and value.strides[-1] > value.strides[-2]:
+        for k in range(out.shape[-1]):  # NumPy would run along the last axis of out, which may be short
+            out[..., k] = value[..., k]
+    else:
+        out[...] = value
     return out
 ''',
     "inverse_or_zero": '''

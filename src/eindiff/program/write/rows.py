@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from eindiff.core import sizes as sz
+from eindiff.core.sizes import Size
 from eindiff.program.operations import Operation
 
 Axes = list[int | None]  # for each operand the axis along which it is cut, if it is
@@ -66,7 +67,7 @@ class Rows:
         if x.op == "sum":
             axes = x.parameters or range(len(x.operands[0].shape))
             return [[axis] for axis in axes]
-        if x.op == "matmul" and all(len(y.shape) <= 2 for y in x.operands):
+        if x.op == "matmul":
             a, b = x.operands
             return [[len(a.shape) - 1, max(0, len(b.shape) - 2)]]
         if x.op == "inner":
@@ -81,18 +82,18 @@ class Rows:
 
 
 def _of_product(x: Operation, axis: int) -> Axes | None:
-    """Rows of a matrix product, or the matrices of a stack."""
+    """Rows or columns of a matrix product, or the matrices of a stack."""
     a, b = x.operands
     if len(b.shape) == 1 < len(a.shape):
         return [axis, None]
-    if len(a.shape) < 2 or len(b.shape) < 2 or len(a.shape) != len(x.shape) or len(b.shape) > len(a.shape):
+    if len(a.shape) < 2 or len(b.shape) < 2:
         return None
     if axis == len(x.shape) - 1:
-        return None
+        return [None, len(b.shape) - 1]
     if axis == len(x.shape) - 2:
-        return [axis, None] if len(a.shape) == len(b.shape) == 2 else None
-    other = axis - len(x.shape) + len(b.shape)
-    return [axis if a.shape[axis] != 1 else None, other if other >= 0 and b.shape[other] != 1 else None]
+        return [len(a.shape) - 2, None]
+    places = [axis - len(x.shape) + len(y.shape) for y in x.operands]
+    return [k if k >= 0 and y.shape[k] != 1 else None for y, k in zip(x.operands, places, strict=True)]
 
 
 def _places(operands: Sequence[str], label: str) -> Axes | None:
@@ -103,12 +104,37 @@ def _places(operands: Sequence[str], label: str) -> Axes | None:
 
 
 def _reshaped(x: Operation, axis: int) -> Axes | None:
-    """An axis that stays what it is when others are merged or split."""
+    """An axis that stays what it is when others are merged or split, or is the first of those that are."""
     [y] = x.operands
-    for b, size in enumerate(y.shape):
-        if size == x.shape[axis] and sz.product(y.shape[:b]) == sz.product(x.shape[:axis]):
+    before = sz.product(x.shape[:axis])
+    for b in range(len(y.shape)):
+        if sz.product(y.shape[:b]) == before and _merged(x, axis, b) is not None:
             return [b]
     return None
+
+
+def _merged(x: Operation, axis: int, b: int) -> tuple[Size, Size] | None:
+    """Entries of a reshaped array for one of its operand along some axes, and those of the operand for one of it; None
+    if neither is a merger of several axes."""
+    own, other = x.shape[axis:], x.operands[0].shape[b:]
+    for count in range(1, max(len(own), len(other)) + 1):
+        if own[0] == sz.product(other[:count]) and count <= len(other):
+            return sz.product(other[1:count]), 1
+        if other[0] == sz.product(own[:count]) and count <= len(own):
+            return 1, sz.product(own[1:count])
+    return None
+
+
+def above(x: Operation, axis: int | None, b: int, times: Size) -> Size | None:
+    """Entries for each row along an axis, if its operand has so many along the axis b; None if that is no number."""
+    more, less = _merged(x, axis, b) or (1, 1) if x.op == "reshape" and axis is not None else (1, 1)
+    return sz.multiply(times, more) if less == 1 else 1 if less == times else None
+
+
+def below(x: Operation, axis: int, b: int, times: Size) -> Size | None:
+    """Entries of the operand for each row along the axis b, if an operation has so many along an axis."""
+    more, less = _merged(x, axis, b) or (1, 1) if x.op == "reshape" else (1, 1)
+    return sz.multiply(times, less) if more == 1 else 1 if more == times else None
 
 
 def _of_filling(x: Operation, axis: int) -> Axes | None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from eindiff.core import sizes as sz
 from eindiff.core.traverse import post_order
 from eindiff.planning import tuning
 from eindiff.program.backends.backend import Spelling
@@ -270,15 +271,22 @@ class Printer:
         inner.count = self.count
         body = [line for statement in inner.run() for line in statement.lines]
         self.count = inner.count
-        for k, (name, _) in enumerate(outputs):
-            axis = loop.axes[k]
-            into = "" if axis is None else f"[{':, ' * axis}{START}:{STOP}]"
-            body.append(f"{names[k]}{into} {'=' if into else '+='} {inner.results[name]}")
+        for k, (name, y) in enumerate(outputs):
+            is_short = len(y.shape) > 2 and costs.evaluate(y.shape[-1]) < tuning.SHORT
+            body.append(self._collected(loop, k, names[k], inner.results[name], is_short))
         length = self.spelling.size(loop.length)
         if any(ROWS in line for line in body):
             body.insert(0, f"{ROWS} = {STOP} - {START}")
         body.insert(0, f"{STOP} = min({START} + {loop.rows}, {length})")
         return [f"for {START} in range(0, {length}, {loop.rows}):", *(f"    {line}" for line in body)]
+
+    def _collected(self, loop: Loop, k: int, name: str, text: str, is_short: bool) -> str:
+        """The statement that puts a tile, whose last axis may be short, into its result, or adds it."""
+        if (axis := loop.axes[k]) is None:
+            return f"{name} += {text}"
+        start, stop = (self.spelling.size(sz.multiply(one, loop.times[k])) for one in (START, STOP))
+        rows = f"{name}[{':, ' * axis}{start}:{stop}]"
+        return f"stored({text}, {rows})" if is_short else f"{rows} = {text}"
 
     # In place
 

@@ -7,35 +7,47 @@ over tiles of rows: only what is used elsewhere is written as a whole, and sums 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from eindiff.core import sizes as sz
 from eindiff.core.sizes import Shape, Size
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
 from eindiff.program.operations import ARITHMETIC, FUNCTION, Operation, Operations, reachable, with_operands
 from eindiff.program.write.memory import root_of
-from eindiff.program.write.rows import Axes, Rows
+from eindiff.program.write.rows import Axes, Rows, above, below
 
 ROWS, START, STOP = "tile_rows", "tile_start", "tile_stop"
+_TURNS = frozenset({"transpose", "swap", "permute"})
+
 
 class Loop(NamedTuple):
     """What runs for each tile, and where the results go: along an axis, or None if they are added up."""
 
     body: tuple[Operation, ...]
     axes: tuple[int | None, ...]
-    wholes: tuple[Shape, ...]
+    times: tuple[Size, ...]  # entries along that axis for each row
     length: Size
     rows: int  # of a tile
 
 
 @dataclass
 class _Region:
-    """Operations that are tiled, each along one of its axes, and sums over the tiled index."""
+    """Operations that are tiled, each along one of its axes, and sums over the tiled index.
+
+    An axis that was merged with others has several entries for each row: `(b, n, n)` as `(b*n, n)` has n.
+    """
 
     axes: dict[Operation, int] = field(default_factory=dict)
+    times: dict[Operation, Size] = field(default_factory=dict)
     sums: dict[Operation, Axes] = field(default_factory=dict)
+    peak: int = 0  # bytes of the arrays that are there at a time, if it is not tiled
+
+    def rows(self, x: Operation) -> Size:
+        """The entries of a tile along its axis."""
+        return sz.multiply(ROWS, self.times[x])
 
 
 class Tiling:
@@ -48,35 +60,60 @@ class Tiling:
     def run(self, outputs: Sequence[Operation]) -> list[Operation]:
         """The program with one part that runs in tiles, if there is one that pays."""
         order = reachable(outputs)
-        large = [x for x in order if not (x.view or x.cheap) and self.costs.size(x) >= tuning.TILED_BYTES]
+        large = {x: None for x in order if not (x.view or x.cheap) and self.costs.size(x) >= tuning.TILED_BYTES}
         if len(large) < 2:
             return list(outputs)
-        seed = max(large, key=self.costs.size)
-        found = [self._region(order, seed, axis) for axis in range(len(seed.shape))]
-        scored = [(self._saved(one, order, outputs), -k) for k, one in enumerate(found) if one is not None]
-        best, k = max(scored, default=(0.0, 0))
-        region = found[-k] if best > 0 else None
-        return self._tiled(region, order, outputs) if region is not None else list(outputs)
+        self.near = set[Operation]()  # large arrays, and what is computed from them
+        for x in order:
+            if x in large or any(y in self.near for y in x.operands):
+                self.near.add(x)
+        best, most = None, 0.0
+        for region in self._regions(order, sorted(large, key=lambda x: (-self.costs.size(x), -len(x.shape)))):
+            saved = self._saved(region, order, outputs)
+            if saved > most:
+                best, most = region, saved
+        return self._tiled(best, order, outputs) if best is not None else list(outputs)
+
+    def _regions(self, order: Sequence[Operation], seeds: Iterable[Operation]) -> Iterator[_Region]:
+        """What can be tiled together, from a few of the large arrays that are in no region yet."""
+        tried: set[tuple[Operation, int]] = set()
+        left = tuning.TILED_SEEDS
+        for seed in seeds:
+            if not (axes := [axis for axis in range(len(seed.shape)) if (seed, axis) not in tried]) or not left:
+                continue
+            left -= 1
+            for axis in axes:
+                if (region := self._region(order, seed, axis)) is not None:
+                    tried.update(region.axes.items())
+                    yield region
 
     # Regions
 
     def _region(self, order: Sequence[Operation], seed: Operation, axis: int) -> _Region | None:
         """All that can be tiled together with an array along one of its axes."""
-        region = _Region()
-        stack = [(seed, axis)]
+        region, stack = _Region(), list[tuple[Operation, int, Size]]([(seed, axis, 1)])
         while stack:
-            x, along = stack.pop()
+            x, along, times = stack.pop()
             if x in region.axes:
-                if region.axes[x] != along:
+                if (region.axes[x], region.times[x]) != (along, times):
                     return None
                 continue
-            if (sources := self.rows.sources(x, along)) is None:
+            sources = self._sources(x, along)
+            pairs = zip(x.operands, sources or (), strict=False)
+            needed = [(y, b, below(x, along, b, times)) for y, b in pairs if b is not None]
+            if sources is None or any(own is None for _, _, own in needed):
                 if x is seed:
                     return None
                 continue
-            region.axes[x] = along
-            stack += [(y, b) for y, b in zip(x.operands, sources, strict=True) if b is not None and y.operands]
+            region.axes[x], region.times[x] = along, times
+            stack += [(y, b, own) for y, b, own in needed if y in self.near and own is not None]
         return self._grown(region, order)
+
+    def _sources(self, x: Operation, axis: int) -> Axes | None:
+        """The axes of operands, unless a large one would be read for each tile."""
+        sources = self.rows.sources(x, axis)
+        whole = [y for y, b in zip(x.operands, sources or (), strict=False) if b is None]
+        return None if any(self.costs.size(y) > tuning.CACHE_BYTES for y in whole) else sources
 
     def _grown(self, region: _Region, order: Sequence[Operation]) -> _Region | None:
         """With what is computed from tiles by tiles; nothing in it may need what comes after it."""
@@ -84,33 +121,66 @@ class Tiling:
         for x in order:
             late = any(y in after or y in region.sums for y in x.operands)
             if x in region.axes:
-                if late or not self._fits(region, x, self.rows.sources(x, region.axes[x])):
+                own = self._entries(region, x, self._sources(x, region.axes[x]), region.axes[x])
+                if late or own not in (0, region.times[x]):
                     return None
-            elif not late and any(y in region.axes for y in x.operands):
-                found = [a for a in range(len(x.shape)) if self._fits(region, x, self.rows.sources(x, a))]
-                added = [places for places in self.rows.summed(x) if self._fits(region, x, places)]
-                if found:
-                    region.axes[x] = found[0]
-                elif added:
-                    region.sums[x] = added[0]
-                else:
+            elif late or not any(y in region.axes for y in x.operands):
+                if late:
                     after.add(x)
-            elif late:
+            elif not self._joins(region, x):
                 after.add(x)
+        region.peak = self._peak([x for x in order if x in region.axes or x in region.sums])
+        tiles = self._tiles(region)
+        region.sums = {x: places for x, places in region.sums.items() if self._is_small(x, region, tiles)}
         return region
 
+    def _joins(self, region: _Region, x: Operation) -> bool:
+        """Tile what is computed from tiles along one of its axes, or as a sum, if that can be."""
+        for axis in range(len(x.shape)):
+            if times := self._entries(region, x, self._sources(x, axis), axis):
+                region.axes[x], region.times[x] = axis, times
+                return True
+        for places in self.rows.summed(x):
+            if self._entries(region, x, places, None):
+                region.sums[x] = places
+                return True
+        return False
+
     @staticmethod
-    def _fits(region: _Region, x: Operation, sources: Axes | None) -> bool:
-        """Whether all operands that are tiled are so along the axes that are needed."""
-        if sources is None:
-            return False
-        pairs = list(zip(x.operands, sources, strict=True))
-        return all(region.axes[y] == b for y, b in pairs if y in region.axes) and any(b is not None for _, b in pairs)
+    def _entries(region: _Region, x: Operation, sources: Axes | None, axis: int | None) -> Size | None:
+        """The entries along an axis (None: of what is summed) for each row, by the operands that are tiled: 0 if none
+        is, None if these are tiled in another way."""
+        found: set[Size | None] = set()
+        for y, b in zip(x.operands, sources or (), strict=False):
+            if y in region.axes:
+                found.add(None if region.axes[y] != b else above(x, axis, b, region.times[y]))
+        return None if sources is None or len(found) > 1 else found.pop() if found else 0
+
+    def _peak(self, members: Sequence[Operation]) -> int:
+        """The bytes that are needed at a time if each array goes after its last use."""
+        last = {root_of(y): x for x in members for y in x.operands}
+        live = most = 0
+        for x in members:
+            live += 0 if x.view or x.cheap else self.costs.size(x)
+            most = max(most, live)
+            live -= sum(self.costs.size(y) for y in {root_of(y) for y in x.operands} if last[y] is x and y in members)
+        return most
+
+    def _is_small(self, x: Operation, region: _Region, tiles: float) -> bool:
+        """Whether it moves less to add up a sum over tiles than to form what it is a sum of."""
+        formed = {root_of(y) for y in x.operands if y in region.axes}
+        return tiles * self.costs.size(x) <= sum(self.costs.size(y) for y in formed)
 
     def _results(self, region: _Region, order: Iterable[Operation], outputs: Iterable[Operation]) -> list[Operation]:
         """What others need of a region: arrays, and sums."""
         used = {y for x in order if x not in region.axes and x not in region.sums for y in x.operands}
-        needed = used.union(outputs)
+        stack, needed = [*used, *outputs], set[Operation]()
+        while stack:
+            x = stack.pop()
+            if _is_free(x):  # what it is a view of is as good
+                stack += x.operands
+            else:
+                needed.add(x)
         return [x for x in region.axes if x in needed] + list(region.sums)
 
     def _length(self, region: _Region) -> Size:
@@ -120,17 +190,21 @@ class Tiling:
     def _count(self, region: _Region) -> int:
         """Rows of a tile, so that its arrays fit into the cache together."""
         length = max(1, self.costs.evaluate(self._length(region)))
-        row = sum(self.costs.size(x) for x in region.axes if not (x.view or x.cheap)) / length
-        return max(1, int(tuning.TILE_BYTES / max(1.0, row)))
+        return max(1, int(tuning.TILE_BYTES * length / max(1, region.peak)))
+
+    def _tiles(self, region: _Region) -> float:
+        return self.costs.evaluate(self._length(region)) / self._count(region)
 
     def _saved(self, region: _Region, order: Sequence[Operation], outputs: Sequence[Operation]) -> float:
         """The predicted time that tiles save: bytes of arrays that are not formed, less the calls and the sums."""
         results = set(self._results(region, order, outputs))
         inside = [x for x in region.axes if not (x.view or x.cheap)]
-        tiles = self.costs.evaluate(self._length(region)) / self._count(region)
+        tiles = self._tiles(region)
         if any(isinstance(size, str) and size in (ROWS, START, STOP) for x in inside for size in x.shape) or tiles < 2:
             return 0.0
         formed = sum(self.costs.size(x) for x in inside if x not in results)
+        given = {root_of(y) for x in region.axes for y in x.operands if y not in region.axes}
+        formed -= sum(self.costs.size(y) for y in given & self.near)  # else they may be changed in place
         moved = sum(self.costs.size(x) for x in region.sums) * tiles
         calls = tuning.CALL * tiles * (len(region.axes) + len(region.sums))
         return 2 * tuning.BYTE[False] * formed - 2 * tuning.BYTE[True] * moved - calls
@@ -143,28 +217,32 @@ class Tiling:
         operations, made = Operations(), dict[Operation, Operation]()
         outside: dict[Operation, None] = {}
         members = [x for x in order if x in region.axes or x in region.sums]
+        summed = {x: self._entries(region, x, places, None) for x, places in region.sums.items()}
 
-        def rows_of(y: Operation, axis: int | None) -> Operation:
+        def rows_of(x: Operation, y: Operation, axis: int | None) -> Operation:
             if y in region.axes:
                 return made[y]
             if y.op not in ("number", "size"):
                 outside.setdefault(root_of(y))
             if axis is None:
                 return y
-            shape = (*y.shape[:axis], ROWS, *y.shape[axis + 1 :])
-            return operations.make("cut", [y], (axis, (START, STOP, None)), shape=shape)
+            times = below(x, region.axes[x], axis, region.times[x]) if x in region.axes else summed[x]
+            assert times is not None
+            start, stop, count = (sz.multiply(one, times) for one in (START, STOP, ROWS))
+            shape = (*y.shape[:axis], count, *y.shape[axis + 1 :])
+            return operations.make("cut", [y], (axis, (start, stop, None)), shape=shape)
 
         for x in members:
             sources = region.sums.get(x) or self.rows.sources(x, region.axes[x])
             assert sources is not None
-            operands = [rows_of(y, b) for y, b in zip(x.operands, sources, strict=True)]
+            operands = [rows_of(x, y, b) for y, b in zip(x.operands, sources, strict=True)]
             axis = region.axes.get(x)
-            shape = x.shape if axis is None else (*x.shape[:axis], ROWS, *x.shape[axis + 1 :])
+            shape = x.shape if axis is None else (*x.shape[:axis], region.rows(x), *x.shape[axis + 1 :])
             parameters = x.parameters if axis is None else _parameters(x, axis, shape)
             made[x] = operations.make(x.op, operands, parameters, shape=shape, work=x.work, speed=x.speed)
         loop = Loop(
             tuple([made[x] for x in results]), tuple([region.axes.get(x) for x in results]),
-            tuple([x.shape for x in results]), self._length(region), self._count(region),
+            tuple([region.times.get(x, 1) for x in results]), self._length(region), self._count(region),
         )  # fmt: skip
         return self._with_loop(loop, members, results, list(outside), outputs)
 
@@ -186,6 +264,11 @@ class Tiling:
                 operands = [done.get(y, y) for y in x.operands]
                 done[x] = x if operands == list(x.operands) else with_operands(own, x, operands)
         return [done[x] for x in outputs]
+
+
+def _is_free(x: Operation) -> bool:
+    """Whether an operation is a view that takes no time, whatever lies below."""
+    return x.op in _TURNS or (x.op == "reshape" and x.operands[0].op not in _TURNS)
 
 
 def _parameters(x: Operation, axis: int, shape: Shape) -> tuple:
