@@ -80,25 +80,25 @@ def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:
     stack: list[tuple[Number, Expr]] = [(1, term) for term in reversed(terms)]
     while stack:
         coefficient, term = stack.pop()
-        if isinstance(term, Add) and not _is_long(term):
-            stack.extend((coefficient, inner) for inner in term.terms)
+        bare = whole = plain(term)
+        if isinstance(term, Einsum) and term.is_product:
+            coefficient, bare = times(coefficient, term.coefficient), with_coefficient(1, term)
+            whole = term.operands[0] if len(term.operands) == 1 else bare
+        if coefficient == 0:
             continue
-        if not (isinstance(term, Einsum) and term.is_product):
-            bare = plain(sealed(term))
+        if not isinstance(whole, Add):
             collected[bare] = plus(collected[bare], coefficient) if bare in collected else coefficient
-            continue
-        total = times(coefficient, term.coefficient)
-        if total == 0:
-            continue
-        if len(term.operands) == 1 and isinstance(term.operands[0], Add) and not _is_long(term.operands[0]):
-            inner_terms, [labels], sizes = term.operands[0].terms, term.labels, dict(enumerate(term.sizes))
-            if labels != term.output:
-                inner_terms = tuple([einsum(1, [(inner, labels)], term.output, sizes) for inner in inner_terms])
-            stack += [(total, inner) for inner in inner_terms]
-            continue
-        bare = sealed(with_coefficient(1, term))
-        collected[bare] = plus(collected[bare], total) if bare in collected else total
+        elif _is_long(whole):
+            stack.append((coefficient, sealed(bare)))
+        else:
+            stack += [(coefficient, inner) for inner in _terms_in(bare, whole)]
     return {term: coefficient for term, coefficient in collected.items() if coefficient != 0}
+
+
+def _terms_in(term: Expr, whole: Add) -> Sequence[Expr]:
+    """The terms of a sum with its axes in the order, or on the diagonals, that a product has them in."""
+    _, [(_, labels)], output, sizes = parts(term)
+    return whole.terms if labels == output else [einsum(1, [(x, labels)], output, sizes) for x in whole.terms]
 
 
 def _is_long(node: Add) -> bool:
