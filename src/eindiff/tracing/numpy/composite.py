@@ -12,6 +12,8 @@ import numpy as np
 
 from eindiff.core.errors import EindiffError
 from eindiff.functions.multilinear import as_expr
+from eindiff.tracing.numpy.given_indices import are_given
+from eindiff.tracing.numpy.traced_array import is_traced, made
 from eindiff.tracing.numpy.values import ask
 from eindiff.tracing.shapes import FUNCTIONS
 
@@ -68,11 +70,20 @@ def _along(a: Any, indices: np.ndarray, axis: int) -> tuple[Any, ...]:
     return (*lines[:axis], indices, *lines[axis + 1 :])
 
 
+@named("take")
+def take(a: Any, indices: Any, axis: Any = None, out: None = None, mode: str = "raise") -> Any:
+    """Entries at places along an axis, which are in range."""
+    a, axis = _flat(a, axis)
+    if not are_given(indices):
+        return a[(slice(None),) * axis + (np.asarray(indices),)]
+    return (a if is_traced(a) else made(as_expr(a)))[(slice(None),) * axis + (indices,)]
+
+
 @named("take_along_axis")
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     """Entries at places along an axis."""
     arr, axis = _flat(arr, axis)
-    return arr[_along(arr, np.asarray(indices), axis)]
+    return arr[_along(arr, indices if are_given(indices) else np.asarray(indices), axis)]
 
 
 @named("put_along_axis")

@@ -235,6 +235,15 @@ def _from_iterable(original: Callable) -> Callable:
     return made_of
 
 
+def _take(a: Any, indices: Any, *args: Any, **keywords: Any) -> Any:
+    """`np.take`, which does not ask the places for their own form of it."""
+    places = settled(indices)
+    if not has_traced(places):
+        return _FUNCTIONS["take"](a, indices, *args, **keywords)
+    places = stacked(places) if isinstance(places, list | tuple) else places
+    return places.__array_function__(np.take, (), (settled(a), places, *args), keywords)
+
+
 class _Iteration:
     """`np.nditer` of traced arrays: views of single entries, one of each array, as far as these repeat."""
 
@@ -299,13 +308,14 @@ def _functions(module: Any, prefix: str) -> dict[str, Callable]:
 
 
 LINALG = _functions(np.linalg, "linalg.")
+_FUNCTIONS = _functions(np, "")
 ARRAYS: dict[str, Any] = {
-    **_functions(np, ""),
+    **_FUNCTIONS,
     "float64": Float64, "double": Float64,
     "array": _array(np.array, True), "asarray": _array(np.asarray, False), "asanyarray": _array(np.asanyarray, False),
     "ascontiguousarray": _array(np.ascontiguousarray, False), "asfortranarray": _array(np.asfortranarray, False),
     "asarray_chkfinite": _array(np.asarray_chkfinite, False),
     **{name: _filled(getattr(np, name), function) for name, function in _MADE.items()},
     "nditer": _iteration, "frompyfunc": _from_function(np.frompyfunc), "fromiter": _from_iterable(np.fromiter),
-    "r_": _Joined(np.r_, 0), "c_": _Joined(np.c_, -1),
+    "take": _take, "r_": _Joined(np.r_, 0), "c_": _Joined(np.c_, -1),
 }  # fmt: skip
