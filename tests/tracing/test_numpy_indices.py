@@ -11,6 +11,7 @@ import pytest
 import eindiff as ed
 
 DRAWN, N, SIZE = np.random.default_rng(5), 40, 9
+TABLE = DRAWN.permutation(SIZE)
 DATA, TARGET = DRAWN.normal(size=(200, 3)), DRAWN.normal(size=200)
 
 
@@ -39,6 +40,7 @@ CASES: dict[str, tuple[Callable, Callable[[], tuple]]] = {
     "second axis": (lambda A, i: np.sum(np.sin(A[1:3, i] ** 2)), lambda: ((4, SIZE), chosen())),
     "take": (lambda A, i: np.sum(np.take(A, i, axis=1) ** 3), lambda: ((2, SIZE), chosen())),
     "take of data": (lambda w, i: np.sum((np.take(DATA, i, 0) @ w) ** 3), lambda: (3, chosen(200))),
+    "places of places": (lambda u, g: np.sum(u[TABLE[g]] ** 3 * u[np.take(TABLE, g)]), lambda: (SIZE, chosen())),
     "add.at": (lambda u, g: np.sum(added(u, g) ** 2), lambda: (N, chosen())),
     "bincount": (lambda u, g: np.sum(np.bincount(g, u**2, SIZE) ** 2), lambda: (N, chosen())),
     "along an axis": (

@@ -18,9 +18,6 @@ from eindiff.core.nodes import Add, Constant, Expr, Map
 from eindiff.functions import elementwise as functions
 from eindiff.functions import multilinear as arrays
 
-MANY = 32  # indices that are an input of a program, and no reason for another one when they change
-EXACT = 2**24  # places that float32 tells apart
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -21,8 +21,9 @@ from eindiff.core.nodes import Expr, plain
 from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing, reductions
 from eindiff.functions import multilinear as arrays
+from eindiff.tracing.given_indices import EXACT, MANY
 from eindiff.tracing.jax.jaxpr import Handler, TracedEquation, Value
-from eindiff.tracing.places import EXACT, MANY, Place, gathered, index_map, replaced, scattered
+from eindiff.tracing.places import Place, gathered, index_map, replaced, scattered
 from eindiff.tracing.shapes import flip
 from eindiff.tracing.unsupported import Unsupported
 from eindiff.tracing.windows import convolution, lines, padded, windows

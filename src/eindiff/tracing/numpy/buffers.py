@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
 from eindiff.functions.multilinear import as_expr
-from eindiff.tracing.numpy.given_indices import given_entries
+from eindiff.tracing.numpy.given_arguments import chosen_entries
 from eindiff.tracing.numpy.traced_array import TracedArray, _identity, _known_index, has_traced, made, stacked
 from eindiff.tracing.numpy.values import asking
 from eindiff.tracing.questions import current
@@ -128,7 +128,7 @@ class Buffer(np.ndarray):
         traced = self._traced()
         if traced is not None:
             return traced[index]
-        entries = given_entries(self.shape, index) if has_traced(index) else None
+        entries = chosen_entries(self.shape, index) if has_traced(index) else None
         if entries is not None:
             return made(entries.of(as_expr(_plain(self))), self.dtype)
         return super().__getitem__(_known_index(index))

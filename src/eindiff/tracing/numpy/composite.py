@@ -12,8 +12,7 @@ import numpy as np
 
 from eindiff.core.errors import EindiffError
 from eindiff.functions.multilinear import as_expr
-from eindiff.tracing.numpy.given_indices import are_given
-from eindiff.tracing.numpy.traced_array import is_traced, made
+from eindiff.tracing.numpy.given_arguments import are_given
 from eindiff.tracing.numpy.values import ask
 from eindiff.tracing.shapes import FUNCTIONS
 
@@ -68,15 +67,6 @@ def _along(a: Any, indices: np.ndarray, axis: int) -> tuple[Any, ...]:
     shape = np.shape(a)
     lines = [np.arange(n).reshape([-1 if j == k else 1 for j in range(len(shape))]) for k, n in enumerate(shape)]
     return (*lines[:axis], indices, *lines[axis + 1 :])
-
-
-@named("take")
-def take(a: Any, indices: Any, axis: Any = None, out: None = None, mode: str = "raise") -> Any:
-    """Entries at places along an axis, which are in range."""
-    a, axis = _flat(a, axis)
-    if not are_given(indices):
-        return a[(slice(None),) * axis + (np.asarray(indices),)]
-    return (a if is_traced(a) else made(as_expr(a)))[(slice(None),) * axis + (indices,)]
 
 
 @named("take_along_axis")

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 
 from eindiff.core.errors import EindiffError
+from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.numpy.buffers import WRITES, Buffer, buffer, settled
+from eindiff.tracing.numpy.given_arguments import are_given
 from eindiff.tracing.numpy.traced_array import TracedArray, expression, has_traced, made, stacked
+from eindiff.tracing.numpy.types import result_type
 from eindiff.tracing.numpy.values import ask
 
 # Python's numbers
@@ -235,13 +238,13 @@ def _from_iterable(original: Callable) -> Callable:
     return made_of
 
 
-def _take(a: Any, indices: Any, *args: Any, **keywords: Any) -> Any:
+def _take(a: Any, indices: Any, axis: Any = None, *args: Any, **keywords: Any) -> Any:
     """`np.take`, which does not ask the places for their own form of it."""
-    places = settled(indices)
-    if not has_traced(places):
-        return _FUNCTIONS["take"](a, indices, *args, **keywords)
-    places = stacked(places) if isinstance(places, list | tuple) else places
-    return places.__array_function__(np.take, (), (settled(a), places, *args), keywords)
+    if not are_given(indices):
+        return _FUNCTIONS["take"](a, indices, axis, *args, **keywords)
+    whole = made(as_expr(a), result_type(a))
+    array = whole if axis is not None else np.ravel(whole)
+    return array[(*[slice(None)] * range(array.ndim)[axis or 0], indices)]
 
 
 class _Iteration:

@@ -21,7 +21,7 @@ from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing as ix
 from eindiff.functions.multilinear import as_expr, short
 from eindiff.tracing.numpy import protocol
-from eindiff.tracing.numpy.given_indices import given_entries
+from eindiff.tracing.numpy.given_arguments import chosen_entries
 from eindiff.tracing.numpy.methods import Flat, Methods
 from eindiff.tracing.numpy.types import FLOAT, result_type
 from eindiff.tracing.numpy.values import Values, ask
@@ -127,7 +127,7 @@ class TracedArray(Methods, Values):
         return view
 
     def __getitem__(self, index: Any) -> Any:
-        if (entries := given_entries(self.shape, index)) is not None:
+        if (entries := chosen_entries(self.shape, index)) is not None:
             return made(entries.of(expression(self)), self.dtype)
         index, places, old = _known_index(index), self._numbers(), self._view
         chosen = None if places is None else self._chosen(places, index)
@@ -190,7 +190,7 @@ class TracedArray(Methods, Values):
     def add_at(self, index: Any, value: Any) -> None:
         """Add values to entries, as often as they come."""
         shape = [int(size) for size in self.shape]
-        if (entries := given_entries(shape, index)) is not None and entries.is_whole:
+        if (entries := chosen_entries(shape, index)) is not None and entries.is_whole:
             self[...] = self + made(entries.added(_fitted(as_expr(value), entries.shape), shape))
             return
         chosen = np.asarray(self._chosen(np.arange(prod(shape)).reshape(shape), _known_index(index)))
