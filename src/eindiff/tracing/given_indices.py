@@ -104,6 +104,17 @@ def given_places(index: Expr, size: int) -> Expr | None:
     return index if is_direct else index + size * functions.greater(construct.filled(0, ()), index)
 
 
+def has_entry(index: Expr, value: int) -> bool:
+    """Whether an entry of given indices has a value: it is asked of those of other calls as well."""
+    answers = current()
+    assert answers is not None  # they are given
+    return bool(answers(Question(_has, (index, value))))
+
+
+def _has(index: np.ndarray, value: int) -> bool:
+    return bool((index == value).any())
+
+
 def _range(index: np.ndarray, size: int) -> tuple[bool, bool]:
     """Whether all indices are those of an axis, and whether none counts from its end."""
     least = index.min()
