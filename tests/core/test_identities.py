@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import eindiff as ed
+from eindiff.core import construct
 from eindiff.core.einsums import Network
-from eindiff.core.nodes import is_contraction, is_index_map, topological
+from eindiff.core.nodes import is_contraction, is_index_map, is_sealed, topological
+from eindiff.core.rebuild import with_children
 from eindiff.program.check import random_point
 
 A, B = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n")
@@ -198,3 +200,23 @@ def test_sweeps_of_a_stencil_are_those_of_numpy():
     hessian = 6 * matrix.T @ np.diag(value) @ matrix
     for found in (ed.evaluate(ed.hessian(f, v), {"v": at}), ed.compile(ed.hessian(f, v))(v=at)):
         np.testing.assert_allclose(found, hessian, 1e-11)
+
+
+def test_long_sums_deep_down_are_terms_as_they_are():
+    """Those of many steps: what is equal is still one object, what cancels is 0, and nothing is lost by rebuilding."""
+    x = ed.scalar("x")
+    for k in range(30):
+        x = x + ed.sin(x * (k + 1)) / 10
+    sealed = next(filter(is_sealed, topological([x])))
+    assert construct.add([x]) is x
+    assert x + x is 2 * x
+    assert (x - x) is construct.filled(0, ())
+    assert (x + 1) - x is construct.filled(1, ())
+    assert x * ed.scalar("y") is ed.scalar("y") * (x + 0)
+    longer = with_children(sealed, [child * 1 + ed.scalar("z") for child in sealed.children])
+    assert is_sealed(longer)
+    for value in (0.3, -1.2):
+        expected = value
+        for k in range(30):
+            expected = expected + np.sin(expected * (k + 1)) / 10
+        np.testing.assert_allclose(ed.evaluate(x, {"x": value}), expected, 1e-12)

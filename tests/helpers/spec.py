@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from eindiff.core.construct import FLAT_LIMIT, is_sealed, transpose
-from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, topological
+from eindiff.core.construct import FLAT_LIMIT, transpose
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, is_sealed, topological
 from eindiff.core.sizes import Size
 
 GENERATORS = 24  # symmetries that are combined with all others

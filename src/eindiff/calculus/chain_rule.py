@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from operator import attrgetter
 
 from eindiff.calculus.kinks import chain, pullbacks_at_kinks
-from eindiff.calculus.nested_sums import NestedSums
 from eindiff.core import construct
 from eindiff.core.construct import Factor, add, einsum
 from eindiff.core.labels import Labels, fresh_labels
-from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Number, plain
+from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Number, plain, topological
 from eindiff.core.rewrite import record
 from eindiff.core.sizes import Size
-from eindiff.core.traverse import post_order
 
 # Forward mode
 
@@ -129,17 +126,11 @@ def _sizes(factors: Sequence[Factor]) -> dict[int, Size]:
 # The two sweeps
 
 
-Children = Callable[[Expr], Iterable[Expr]]
-_children: Children = attrgetter("children")
-
-
-def depends(
-    outputs: Iterable[Expr], on: Iterable[Expr], children: Children = _children
-) -> tuple[list[Expr], set[Expr]]:
+def depends(outputs: Iterable[Expr], on: Iterable[Expr]) -> tuple[list[Expr], set[Expr]]:
     """All nodes in topological order, and those that depend on one of `on`: places, which are integers, do not."""
-    order, found = post_order(map(plain, outputs), children), set(on)
+    order, found = topological(outputs), set(on)
     for node in order:
-        if node not in found and not isinstance(node, Constant) and any(child in found for child in children(node)):
+        if node not in found and not isinstance(node, Constant) and any(child in found for child in node.children):
             found.add(node)
     return order, found
 
@@ -158,19 +149,15 @@ def pushforwards(y: Expr, x: Expr, seed: Expr) -> dict[Expr, Expr]:
     order, active = depends([y], [x])
     dots: dict[Expr, Expr] = {x: seed}
     extra = seed.ndim - x.ndim
-    sums = NestedSums(order)
-    walked, moving = depends([y], [x], sums.children) if sums.parts else (order, active)
-    for node in walked:
-        if node in dots or node not in moving:
+    for node in order:
+        if node in dots or node not in active:
             continue
-        terms = sums.pushforward(node, dots) if node in sums.parts else pushforward(node, dots, extra)
-        if terms and not construct.is_zero(total := sums.total(terms)):
+        terms = pushforward(node, dots, extra)
+        if terms and not construct.is_zero(total := add(terms)):
             dots[node] = total
             record(_THEOREMS[type(node)][0], "pushforward", (node, x), total)
     for u, bar in pullbacks_at_kinks(y, order, active, [x], unit(y), pullbacks, pushforwards):
         dots[y] = add([*([dots[y]] if y in dots else []), chain(bar, dots[u], y.ndim)])
-    if y in dots:
-        dots[y] = construct.unsealed(dots[y])
     return dots
 
 
@@ -195,20 +182,11 @@ def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
     terms: dict[Expr, list[Expr]] = {y: [seed]}
     for u, bar in pullbacks_at_kinks(y, order, active, xs, seed, pullbacks, pushforwards):
         terms.setdefault(u, []).append(bar)
-    sums = NestedSums(order)
-    if sums.parts:
-        order, active = depends([y], xs, sums.children)
-
-    def back(node: Expr, bar: Expr, index: int) -> Expr | None:
-        return sums.pullback(node, bar, index) if node in sums.parts else pullback(node, bar, index)
-
-    bars = swept_back(order, active, terms, sums.total, back, sums.children)
-    return bars | {x: construct.unsealed(bars[x]) for x in xs if x in bars}
+    return swept_back(order, active, terms, add, pullback)
 
 
 def swept_back(
-    order: Sequence[Expr], active: set[Expr], terms: dict[Expr, list[Expr]], add: Callable, pullback: Callable,
-    children: Children = _children,
+    order: Sequence[Expr], active: set[Expr], terms: dict[Expr, list[Expr]], add: Callable, pullback: Callable
 ) -> dict[Expr, Expr]:  # fmt: skip
     """Reverse mode over nodes in topological order: `v̄` of the active ones, from the terms that it begins with.
 
@@ -221,7 +199,7 @@ def swept_back(
         bar = bars[node] = add(terms.pop(node))
         if construct.is_zero(bar):
             continue
-        for index, child in enumerate(children(node)):
+        for index, child in enumerate(node.children):
             if child in active and (term := pullback(node, bar, index)) is not None:
                 terms.setdefault(child, []).append(term)
                 record(_THEOREMS[type(node)][1], "pullback", (node, child), term)

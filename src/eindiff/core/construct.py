@@ -9,7 +9,8 @@ Facts about every node ever made (Lemmas 1 to 3 of the paper made structural):
    whatever the contraction does not touch stays outside, in the surrounding product. A contraction of contractions
    is one contraction (Lemma 1), up to `FLAT_LIMIT` operands and where `inline` allows it.
 5. Adds are flat, like terms are merged, terms of one delta pattern are grouped under it, and what is common to all
-   terms stands in front (Lemma 3).
+   terms stands in front (Lemma 3). Long sums deep down, such as those of the steps of a loop, are terms of others as
+   they are (`sealed`): else each step would have the terms of all before.
 6. An Einsum over an Add with delta terms distributes over those terms. An index map over an Add does not: the Add is
    shared. Terms that simple index maps read alike are added up first (`x[1:] + y[1:]` is `(x + y)[1:]`).
 """
@@ -34,11 +35,11 @@ from eindiff.core.einsums import (  # fmt: skip
 )
 from eindiff.core.leaves import PROPERTIES, constant, placeholder, variable
 from eindiff.core.powers import known_power, power_parts
-from eindiff.core.sums import add, factored, in_front, is_dense, is_sealed, sealed, symmetric_part, unsealed
+from eindiff.core.sums import add, factored, in_front, sealed, symmetric_part
 
 __all__ = [
     "FLAT_LIMIT", "PRODUCT_LIMIT", "PROPERTIES", "Factor", "Inline", "Network", "add", "apply", "constant",
-    "einsum", "factored", "filled", "in_front", "is_dense", "is_number", "is_sealed", "is_zero", "known_power", "map_",
+    "einsum", "factored", "filled", "in_front", "is_number", "is_zero", "known_power", "map_",
     "parts", "placeholder", "power_parts", "scale", "sealed", "size_number", "symmetric_part", "transpose",
-    "transpose_core", "unsealed", "variable", "with_coefficient",
+    "transpose_core", "variable", "with_coefficient",
 ]  # fmt: skip

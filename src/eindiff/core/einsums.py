@@ -21,6 +21,7 @@ from eindiff.core.nodes import (
     intern,
     is_diagonal,
     is_index_map,
+    is_sealed,
     plain,
     remember,
     topological,
@@ -218,7 +219,7 @@ class Network:
         pending, self.factors = self.factors[::-1], []
         while pending:
             node, labels = pending.pop()
-            if isinstance(node, Einsum) and node.is_product:
+            if isinstance(node, Einsum) and (node.is_product or is_sealed(node)):
                 self.coefficient = times(self.coefficient, node.coefficient)
                 pending.extend(self._enter(node, labels))
             else:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from eindiff.core import construct
 from eindiff.core.labels import Labels
 from eindiff.core.networks import Factor, fresh_in, matches, opened
-from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map, plain, topological
+from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map, is_sealed, plain, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import tensor_order_path
@@ -22,7 +22,7 @@ def merge(outputs: Sequence[Expr]) -> list[Expr]:
     uses: Counter[Expr] = Counter(map(plain, outputs))
     for node in topological(outputs):
         uses.update(node.children)
-    single = {node for node in uses if is_contraction(node) and uses[node] == 1 and not construct.is_sealed(node)}
+    single = {node for node in uses if is_contraction(node) and uses[node] == 1 and not is_sealed(node)}
     new_single: set[Expr] = set()
 
     def change(node: Expr, children: list[Expr]) -> Expr:

@@ -43,12 +43,13 @@ class Expr:
     See also: `variables`, `matrix`, `to_text`.
     """
 
-    __slots__ = ("__weakref__", "_facts", "_interval", "_levels", "digest", "shape", "symmetries")
+    __slots__ = ("__weakref__", "_depth", "_facts", "_interval", "_levels", "digest", "shape", "symmetries")
 
     shape: Shape
     digest: bytes  # of the structure: the same in every run, and what nodes are interned and ordered by
     symmetries: tuple[Symmetry, ...]  # permutations of axes that leave the value as it is, up to a sign
     derivation: Derivation | None = None  # what a derivative is one of
+    _depth: int  # where `depth` has been asked for it
     _facts: Any  # what `facts` has found out already
     _interval: Any
     _levels: dict[Any, Any]
@@ -332,6 +333,14 @@ def topological(outputs: Iterable[Expr]) -> list[Expr]:
     return post_order(map(plain, outputs), lambda node: node.children)
 
 
+def depth(node: Expr) -> int:
+    """How many nodes there are on the longest way down to a leaf."""
+    for below in post_order([node], lambda x: () if hasattr(x, "_depth") else x.children):
+        if not hasattr(below, "_depth"):
+            remember(below, "_depth", 1 + max([x._depth for x in below.children], default=0))
+    return node._depth
+
+
 def is_diagonal(node: Expr) -> bool:
     """Whether a node is a variable that is declared diagonal: its two axes are one."""
     return isinstance(node, Variable) and "diagonal" in node.properties
@@ -345,6 +354,11 @@ def is_index_map(node: Expr) -> TypeGuard[Constant]:
 def is_contraction(node: Expr) -> TypeGuard[Einsum]:
     """Whether a node is a product with a sum over something."""
     return isinstance(node, Einsum) and not node.is_product
+
+
+def is_sealed(node: Expr) -> TypeGuard[Einsum]:
+    """Whether a node is a sum that other sums do not take in."""
+    return isinstance(node, Einsum) and not node.is_product and [type(x) for x in node.operands] == [Add]
 
 
 def variables(*outputs: Expr) -> list[Variable]:

@@ -14,9 +14,6 @@ from eindiff.core import construct
 from eindiff.core.coefficients import Number, ratio
 from eindiff.core.nodes import Add, Einsum, Expr
 
-COMMON = 3  # terms that two sums have in common, which are worth a sum of their own
-COMPARED = 4  # sums of about the same length that a sum is compared with
-
 Terms = dict[Expr, Number]  # without their coefficients, and these
 
 
@@ -56,20 +53,6 @@ def partial_sums(order: Sequence[Expr]) -> dict[Expr, Parts]:
         candidates = [one for term in terms for one in known.get(term, ()) if len(one.terms) < len(terms)]
         if candidates and (parts := _parts(node, terms, candidates)).sums:
             found[node] = parts
-    return found
-
-
-def common_sums(sums: Sequence[Add]) -> list[Add]:
-    """Sums of what two of some sums, of about the same length, have in common: of x if these are x - a and x + b."""
-    by_length = sorted(sums, key=lambda node: (str(node.shape), len(node.terms), node.digest))
-    bare = [_bare(node.terms) for node in by_length]
-    found: list[Add] = []
-    for k, terms in enumerate(bare):
-        for others in bare[k + 1 : k + 1 + COMPARED]:
-            common = [term for term, c in terms.items() if others.get(term) == c]
-            if COMMON <= len(common) < len(terms):
-                total = construct.add([construct.scale(terms[term], term) for term in common])
-                found += [node for node, _ in construct.parts(total)[1] if isinstance(node, Add)]
     return found
 
 

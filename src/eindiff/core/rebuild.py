@@ -9,8 +9,8 @@ from eindiff.core.applications import apply, map_
 from eindiff.core.einsums import Inline, einsum
 from eindiff.core.index_relations import Given, IndexMap
 from eindiff.core.leaves import constant
-from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, plain, topological
-from eindiff.core.sums import add
+from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, is_sealed, plain, topological
+from eindiff.core.sums import add, sealed
 
 
 def rebuild(outputs: Sequence[Expr], change: Callable[[Expr, list[Expr]], Expr]) -> list[Expr]:
@@ -37,7 +37,8 @@ def with_children(node: Expr, children: Sequence[Expr], inline: Inline = False) 
     match node:
         case Einsum():
             factors = list(zip(children, node.labels, strict=True))
-            return einsum(node.coefficient, factors, node.output, dict(enumerate(node.sizes)), inline)
+            made = einsum(node.coefficient, factors, node.output, dict(enumerate(node.sizes)), inline)
+            return sealed(made) if is_sealed(node) and inline is False else made
         case Add():
             return add(children)
         case Map():

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from math import gcd, inf, isfinite, lcm
-from typing import TypeGuard
 
 from eindiff.core.coefficients import HALF, Number, number, plus, ratio, times
 from eindiff.core.einsums import (
@@ -23,10 +22,13 @@ from eindiff.core.einsums import (
     with_coefficient,
 )
 from eindiff.core.labels import Labels, Symmetry, arrangements
-from eindiff.core.networks import Placed, fresh_in, has_maps, opened, placed_factors
-from eindiff.core.nodes import Add, Einsum, Expr, intern, plain
+from eindiff.core.networks import Placed, fresh_in, opened, placed_factors
+from eindiff.core.nodes import Add, Einsum, Expr, depth, intern, is_sealed, plain
 from eindiff.core.rewrite import rewrite
 from eindiff.core.sizes import Shape, Size
+
+SUM_LIMIT = 4  # terms of a sum that other sums always take in
+DEEP_SUM = 100  # terms times depth of a sum from which on they do not: nobody reads it, and in loops each takes in all
 
 
 def add(terms: Sequence[Expr]) -> Expr:
@@ -41,7 +43,7 @@ def add(terms: Sequence[Expr]) -> Expr:
         return filled(0, shape)
     if len(collected) == 1:
         [(term, coefficient)] = collected.items()
-        return scale(coefficient, term)
+        return scale(coefficient, _unsealed(term))
     return _orient(collected, shape)
 
 
@@ -54,11 +56,6 @@ def symmetric_part(expr: Expr) -> Expr:
     return expr if turned is expr else scale(HALF, add([expr, turned]))
 
 
-def is_dense(node: Add) -> bool:
-    """Whether a sum has no deltas and no relations in it, over which other terms would be distributed."""
-    return not node.has_delta and not any(map(has_maps, node.terms))
-
-
 def sealed(expr: Expr) -> Expr:
     """A sum, or a multiple of one, as an operand that other sums do not take in: it is computed, and derived, once."""
     coefficient, factors, output, sizes = parts(expr)
@@ -69,17 +66,12 @@ def sealed(expr: Expr) -> Expr:
     return product(times(coefficient, sign), [(whole, ordered)], output, sizes)
 
 
-def unsealed(expr: Expr) -> Expr:
+def _unsealed(expr: Expr) -> Expr:
     """A sum, or a multiple of one, as other sums take it in."""
     coefficient, factors, output, sizes = parts(expr)
     if len(factors) != 1 or not is_sealed(node := factors[0][0]):
         return expr
     return einsum(coefficient, opened(node, factors[0][1], fresh_in(sizes)), output, sizes)
-
-
-def is_sealed(node: Expr) -> TypeGuard[Einsum]:
-    """Whether a node is a sum that other sums do not take in."""
-    return isinstance(node, Einsum) and not node.is_product and [type(x) for x in node.operands] == [Add]
 
 
 def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:
@@ -88,25 +80,35 @@ def _collect(terms: Sequence[Expr]) -> dict[Expr, Number]:
     stack: list[tuple[Number, Expr]] = [(1, term) for term in reversed(terms)]
     while stack:
         coefficient, term = stack.pop()
-        if isinstance(term, Add):
-            stack.extend((coefficient, inner) for inner in term.terms)
+        bare = whole = plain(term)
+        if isinstance(term, Einsum) and term.is_product:
+            coefficient, bare = times(coefficient, term.coefficient), with_coefficient(1, term)
+            whole = term.operands[0] if len(term.operands) == 1 else bare
+        if coefficient == 0:
             continue
-        if not (isinstance(term, Einsum) and term.is_product):
-            bare = plain(term)
+        if not isinstance(whole, Add):
             collected[bare] = plus(collected[bare], coefficient) if bare in collected else coefficient
-            continue
-        total = times(coefficient, term.coefficient)
-        if total == 0:
-            continue
-        if len(term.operands) == 1 and isinstance(term.operands[0], Add):
-            inner_terms, [labels], sizes = term.operands[0].terms, term.labels, dict(enumerate(term.sizes))
-            if labels != term.output:
-                inner_terms = tuple([einsum(1, [(inner, labels)], term.output, sizes) for inner in inner_terms])
-            stack += [(total, inner) for inner in inner_terms]
-            continue
-        bare = with_coefficient(1, term)
-        collected[bare] = plus(collected[bare], total) if bare in collected else total
+        elif _is_long(whole):
+            stack.append((coefficient, sealed(bare)))
+        else:
+            stack += [(coefficient, inner) for inner in _terms_in(bare, whole)]
     return {term: coefficient for term, coefficient in collected.items() if coefficient != 0}
+
+
+def _terms_in(term: Expr, whole: Add) -> Sequence[Expr]:
+    """The terms of a sum with its axes in the order, or on the diagonals, that a product has them in."""
+    _, [(_, labels)], output, sizes = parts(term)
+    return whole.terms if labels == output else [einsum(1, [(x, labels)], output, sizes) for x in whole.terms]
+
+
+def _is_long(node: Add) -> bool:
+    """Whether a sum is kept apart in other sums: else those of a loop's steps have the terms of all steps before.
+
+    Not with deltas or relations between axes, over which others are distributed.
+    """
+    if len(node.terms) <= SUM_LIMIT or len(node.terms) * depth(node) <= DEEP_SUM:
+        return False
+    return not node.has_delta and not node.relations
 
 
 def _related(collected: dict[Expr, Number]) -> dict[Expr, Number]:

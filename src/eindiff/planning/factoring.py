@@ -8,7 +8,7 @@ from itertools import combinations
 from eindiff.core import construct
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, topological
 from eindiff.core.rebuild import rebuild, with_children
-from eindiff.planning.tuning import FACTORINGS, TERMS_LIMIT
+from eindiff.planning.tuning import FACTORINGS, TERMS_LIMIT, VARIED
 
 
 def factor(outputs: Sequence[Expr]) -> list[Expr]:
@@ -28,7 +28,7 @@ def factor(outputs: Sequence[Expr]) -> list[Expr]:
             kept.add(node)
         return result
 
-    for _ in range(FACTORINGS):
+    for _ in range(FACTORINGS if len(topological(outputs)) <= VARIED else 1):
         outputs, before = rebuild(outputs, change), outputs
         if outputs == before:
             break

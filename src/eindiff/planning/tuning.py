@@ -73,7 +73,7 @@ VARIED = 150  # nodes up to which the first few forms are tried whatever they sa
 PLANNED = 1e-3  # seconds that it takes to plan a node in another form
 TRIED_NODES = 3000  # nodes of all other forms together
 CLEARLY = 0.95  # of the predicted time: what another form may take at most
-FACTORINGS = 4  # times that sums are gone through: each time two terms of each become one
+FACTORINGS = 4  # times that sums are gone through: each time two terms of each become one; large expressions once
 TERMS_LIMIT = 20  # products in a sum that are compared with each other
 
 # Structured derivatives (`structure`)

@@ -18,7 +18,9 @@ COMPARED = FIRST_TERM | {PLUS}
 
 # What is outermost, and the places of the first operand and of the others.
 _FORMS: dict[str, tuple[str, Kinds, Kinds]] = {
-    **dict.fromkeys(("transpose", "permute", "expand", "only", "cut", "flip", "reshape", "part"), (ATOM, ATOMS, ATOMS)),
+    **dict.fromkeys(
+        ("transpose", "permute", "expand", "only", "cut", "flip", "reshape", "part", "integers"), (ATOM, ATOMS, ATOMS)
+    ),
     "take": (ATOM, ATOMS, ANY),
     "negate": (NEGATIVE, FIRST_FACTOR, ANY),
     "multiply": (TIMES, FIRST_FACTOR, FACTORS),

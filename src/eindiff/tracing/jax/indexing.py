@@ -21,14 +21,12 @@ from eindiff.core.nodes import Expr, plain
 from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing, reductions
 from eindiff.functions import multilinear as arrays
+from eindiff.tracing.given_indices import EXACT, MANY
 from eindiff.tracing.jax.jaxpr import Handler, TracedEquation, Value
 from eindiff.tracing.places import Place, gathered, index_map, replaced, scattered
 from eindiff.tracing.shapes import flip
 from eindiff.tracing.unsupported import Unsupported
 from eindiff.tracing.windows import convolution, lines, padded, windows
-
-MANY = 32  # indices that are an input of a program, and no reason for another one when they change
-EXACT = 2**24  # places that float32 tells apart
 
 # Slices
 

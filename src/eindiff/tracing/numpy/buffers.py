@@ -18,7 +18,8 @@ from numpy.lib.stride_tricks import as_strided
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
 from eindiff.functions.multilinear import as_expr
-from eindiff.tracing.numpy.traced_array import TracedArray, _identity, _known_index, has_traced, stacked
+from eindiff.tracing.numpy.given_arguments import chosen_entries
+from eindiff.tracing.numpy.traced_array import TracedArray, _identity, _known_index, has_traced, made, stacked
 from eindiff.tracing.numpy.values import asking
 from eindiff.tracing.questions import current
 from eindiff.tracing.storage import Storage, part
@@ -125,8 +126,12 @@ class Buffer(np.ndarray):
 
     def __getitem__(self, index: Any) -> Any:
         traced = self._traced()
-        index = _known_index(index)
-        return super().__getitem__(index) if traced is None else traced[index]
+        if traced is not None:
+            return traced[index]
+        entries = chosen_entries(self.shape, index) if has_traced(index) else None
+        if entries is not None:
+            return made(entries.of(as_expr(_plain(self))), self.dtype)
+        return super().__getitem__(_known_index(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         traced = self._traced()

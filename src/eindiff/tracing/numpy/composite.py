@@ -12,6 +12,7 @@ import numpy as np
 
 from eindiff.core.errors import EindiffError
 from eindiff.functions.multilinear import as_expr
+from eindiff.tracing.numpy.given_arguments import are_given
 from eindiff.tracing.numpy.values import ask
 from eindiff.tracing.shapes import FUNCTIONS
 
@@ -72,7 +73,7 @@ def _along(a: Any, indices: np.ndarray, axis: int) -> tuple[Any, ...]:
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     """Entries at places along an axis."""
     arr, axis = _flat(arr, axis)
-    return arr[_along(arr, np.asarray(indices), axis)]
+    return arr[_along(arr, indices if are_given(indices) else np.asarray(indices), axis)]
 
 
 @named("put_along_axis")

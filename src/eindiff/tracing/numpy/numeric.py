@@ -11,6 +11,7 @@ from eindiff.functions import scipy_functions
 from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.numpy.composite import COMPOSITE as COMPOSITE
 from eindiff.tracing.numpy.composite import _flat, discrete, named
+from eindiff.tracing.numpy.given_arguments import are_given, chosen_entries
 from eindiff.tracing.numpy.values import ask
 from eindiff.tracing.places import Place, scattered
 from eindiff.tracing.shapes import FUNCTIONS
@@ -111,6 +112,9 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
 @named("bincount")
 def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each integer comes, or the sum of the weights that it comes with."""
+    entries = chosen_entries([minlength], x) if weights is not None and are_given(x) and np.all(x >= 0) else None
+    if entries is not None:
+        return entries.added(as_expr(weights), [minlength])
     places = np.asarray(x)
     if weights is None:
         return np.bincount(places, minlength=minlength)

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 
 from eindiff.core.errors import EindiffError
+from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.numpy.buffers import WRITES, Buffer, buffer, settled
+from eindiff.tracing.numpy.given_arguments import are_given
 from eindiff.tracing.numpy.traced_array import TracedArray, expression, has_traced, made, stacked
+from eindiff.tracing.numpy.types import result_type
 from eindiff.tracing.numpy.values import ask
 
 # Python's numbers
@@ -235,6 +238,15 @@ def _from_iterable(original: Callable) -> Callable:
     return made_of
 
 
+def _take(a: Any, indices: Any, axis: Any = None, *args: Any, **keywords: Any) -> Any:
+    """`np.take`, which does not ask the places for their own form of it."""
+    if not are_given(indices):
+        return _FUNCTIONS["take"](a, indices, axis, *args, **keywords)
+    whole = made(as_expr(a), result_type(a))
+    array = whole if axis is not None else np.ravel(whole)
+    return array[(*[slice(None)] * range(array.ndim)[axis or 0], indices)]
+
+
 class _Iteration:
     """`np.nditer` of traced arrays: views of single entries, one of each array, as far as these repeat."""
 
@@ -299,13 +311,14 @@ def _functions(module: Any, prefix: str) -> dict[str, Callable]:
 
 
 LINALG = _functions(np.linalg, "linalg.")
+_FUNCTIONS = _functions(np, "")
 ARRAYS: dict[str, Any] = {
-    **_functions(np, ""),
+    **_FUNCTIONS,
     "float64": Float64, "double": Float64,
     "array": _array(np.array, True), "asarray": _array(np.asarray, False), "asanyarray": _array(np.asanyarray, False),
     "ascontiguousarray": _array(np.ascontiguousarray, False), "asfortranarray": _array(np.asfortranarray, False),
     "asarray_chkfinite": _array(np.asarray_chkfinite, False),
     **{name: _filled(getattr(np, name), function) for name, function in _MADE.items()},
     "nditer": _iteration, "frompyfunc": _from_function(np.frompyfunc), "fromiter": _from_iterable(np.fromiter),
-    "r_": _Joined(np.r_, 0), "c_": _Joined(np.c_, -1),
+    "take": _take, "r_": _Joined(np.r_, 0), "c_": _Joined(np.c_, -1),
 }  # fmt: skip

@@ -21,6 +21,7 @@ from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing as ix
 from eindiff.functions.multilinear import as_expr, short
 from eindiff.tracing.numpy import protocol
+from eindiff.tracing.numpy.given_arguments import chosen_entries
 from eindiff.tracing.numpy.methods import Flat, Methods
 from eindiff.tracing.numpy.types import FLOAT, result_type
 from eindiff.tracing.numpy.values import Values, ask
@@ -126,6 +127,8 @@ class TracedArray(Methods, Values):
         return view
 
     def __getitem__(self, index: Any) -> Any:
+        if (entries := chosen_entries(self.shape, index)) is not None:
+            return made(entries.of(expression(self)), self.dtype)
         index, places, old = _known_index(index), self._numbers(), self._view
         chosen = None if places is None else self._chosen(places, index)
         if places is None or chosen is None or not np.size(chosen) or _is_view(chosen, places):
@@ -187,6 +190,9 @@ class TracedArray(Methods, Values):
     def add_at(self, index: Any, value: Any) -> None:
         """Add values to entries, as often as they come."""
         shape = [int(size) for size in self.shape]
+        if (entries := chosen_entries(shape, index)) is not None and entries.is_whole:
+            self[...] = self + made(entries.added(_fitted(as_expr(value), entries.shape), shape))
+            return
         chosen = np.asarray(self._chosen(np.arange(prod(shape)).reshape(shape), _known_index(index)))
         added = scattered(_fitted(as_expr(value), chosen.shape), placed(chosen, shape), shape)
         self[...] = self + made(added)

@@ -1,8 +1,9 @@
 """The table of PyTorch's operations (ATen): one plain function an operation, from expressions to an expression.
 
 A row takes the arguments of the operation: tensors as expressions, all else as it is. Arguments at the places in
-`known` are indices, which are tensors of known values. What has no row here is taken apart by PyTorch's own
-decompositions, or is opaque. Names are those of ATen without the overload (`sum.dim_IntList` is `sum`).
+`known` are indices, which are tensors of known values, or expressions where a row takes these. What has no row here is
+taken apart by PyTorch's own decompositions, or is opaque. Names are those of ATen without the overload
+(`sum.dim_IntList` is `sum`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ class AtenRow:
 
     function: Callable[..., Any]
     known: tuple[int, ...] = ()  # the places of arguments whose values have to be known: indices
+    takes_given: bool = False  # whether these may be expressions, whose values come at the call
+
+
+class OutOfRange(Exception):  # noqa: N818 (it is not raised to users)
+    """Indices that come at the call, and are not those of an axis, or not in a form that programs have."""
 
 
 def _by_row(function: Function) -> AtenRow | None:
@@ -47,11 +53,11 @@ def _by_row(function: Function) -> AtenRow | None:
 ATEN: Vocabulary[AtenRow] = Vocabulary({}, NAMES["torch"], _by_row)
 
 
-def op(*names: str, known: tuple[int, ...] = ()) -> Callable[[Callable], Callable]:
+def op(*names: str, known: tuple[int, ...] = (), takes_given: bool = False) -> Callable[[Callable], Callable]:
     """Add a function to the table, under some names."""
 
     def add(function: Callable) -> Callable:
-        ATEN.update(dict.fromkeys(names, AtenRow(function, known)))
+        ATEN.update(dict.fromkeys(names, AtenRow(function, known, takes_given)))
         return function
 
     return add

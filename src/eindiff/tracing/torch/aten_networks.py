@@ -21,8 +21,11 @@ from eindiff.functions import multilinear as arrays
 from eindiff.functions.elementwise import greater
 from eindiff.functions.multilinear import as_expr
 from eindiff.functions.special_functions import erf
+from eindiff.tracing.composed import not_equal
+from eindiff.tracing.given_indices import has_entry
 from eindiff.tracing.shapes import along
 from eindiff.tracing.torch.aten import ATEN, between, op, ops
+from eindiff.tracing.torch.aten_shapes import chosen_at
 from eindiff.tracing.unsupported import Unsupported
 from eindiff.tracing.windows import convolution, padded, windows
 
@@ -118,15 +121,12 @@ def _multilabel_margin_loss(x: Expr, target: Any, reduction: int) -> tuple:
     return total, None
 
 
-@op("nll_loss_forward", "nll_loss2d_forward", known=(1,))
+@op("nll_loss_forward", "nll_loss2d_forward", known=(1,), takes_given=True)
 def _nll_loss(x: Expr, target: Any, weight: Any, reduction: int, ignored: int) -> tuple:
     """The negative entries at the targets, with weights of their classes; the axis of classes is the second or only."""
-    labels = target.numpy()
-    counted = (labels != ignored).astype(float)
-    scale = as_expr(counted)
-    safe = np.where(labels == ignored, 0, labels)
+    scale, safe = _counted(target, ignored)
     if weight is not None:
-        scale = scale * as_expr(weight)[safe]
+        scale = scale * chosen_at(as_expr(weight), [safe])
     loss = -_at_targets(x, safe) * scale
     total = arrays.sum(scale)
     if reduction == 0:
@@ -134,16 +134,27 @@ def _nll_loss(x: Expr, target: Any, weight: Any, reduction: int, ignored: int) -
     return (arrays.divide(arrays.sum(loss), total) if reduction == 1 else arrays.sum(loss)), total
 
 
-def _at_targets(x: Expr, targets: np.ndarray) -> Expr:
+def _counted(target: Any, ignored: int) -> tuple[Expr, Any]:
+    """1 for each label that counts, and labels with 0 for those that do not."""
+    if not isinstance(target, Expr):
+        labels = target.numpy()
+        return as_expr((labels != ignored).astype(float)), np.where(labels == ignored, 0, labels)
+    if not has_entry(target, ignored):
+        return construct.filled(1, target.shape), target
+    counted = not_equal(target, ignored)
+    return counted, target * counted
+
+
+def _at_targets(x: Expr, targets: Any) -> Expr:
     """The entries at one class of each sample: classes are the second axis, or the only one."""
     if x.ndim == 1:
         return x[int(targets)]
-    if x.ndim == 2:  # the index map shares the label of samples
+    if x.ndim == 2 and not isinstance(targets, Expr):  # the index map shares the label of samples
         chosen = IndexMap(x.shape[1], (x.shape[0],), indices=Table(targets.tolist()))
         factors = [(x, (0, 1)), (construct.constant(chosen), (1, 0))]
         return construct.einsum(1, factors, (0,), dict(enumerate(x.shape)))
     grids = np.indices(targets.shape)
-    return x[(grids[0], targets, *grids[1:])]
+    return chosen_at(x, [grids[0], targets, *grids[1:]])
 
 
 # Normalization

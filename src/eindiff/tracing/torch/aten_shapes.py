@@ -15,9 +15,10 @@ from eindiff.functions import indexing
 from eindiff.functions import multilinear as arrays
 from eindiff.functions.multilinear import as_expr
 from eindiff.tracing import shapes
+from eindiff.tracing.given_indices import Entries, given_entries
 from eindiff.tracing.places import placed, replaced, scattered
 from eindiff.tracing.shapes import along
-from eindiff.tracing.torch.aten import op, ops
+from eindiff.tracing.torch.aten import OutOfRange, op, ops
 from eindiff.tracing.unsupported import Unsupported
 from eindiff.tracing.windows import padded, windows
 
@@ -85,9 +86,23 @@ def _roll(x: Expr, shifts: Sequence[int], dims: Sequence[int] = ()) -> Expr:
     return shapes.roll(x, shifts if dims else shifts[0], dims or None)
 
 
-@op("index", "_unsafe_index", known=(1,))
+@op("index", "_unsafe_index", known=(1,), takes_given=True)
 def _index(x: Expr, indices: Sequence[Any]) -> Expr:
-    return x[entries(x, indices)]
+    return chosen_at(x, entries(x, indices))
+
+
+def chosen_at(x: Expr, index: Sequence[Any]) -> Expr:
+    """Entries at places, of which some may be expressions."""
+    if not any(isinstance(part, Expr) for part in index):
+        return x[tuple(index)]
+    return _given(x, index).of(x)
+
+
+def _given(x: Expr, index: Sequence[Any]) -> Entries:
+    found = given_entries(x.shape, [*index, *[slice(None)] * (x.ndim - len(index))])
+    if found is None:
+        raise OutOfRange
+    return found
 
 
 def entries(x: Expr, indices: Sequence[Any]) -> tuple:
@@ -96,27 +111,34 @@ def entries(x: Expr, indices: Sequence[Any]) -> tuple:
     for index in indices:
         if index is None:
             found.append(slice(None))
+        elif isinstance(index, Expr):
+            found.append(index)
         elif index.dtype.is_floating_point or index.dtype.is_complex:
             raise Unsupported
         elif str(index.dtype) in ("torch.bool", "torch.uint8"):
             found.extend(np.nonzero(index.numpy()))
         else:
             found.append(index.numpy())
-    if any(np.size(index) == 0 for index in found if not isinstance(index, slice)):
+    if any(np.size(index) == 0 for index in found if isinstance(index, np.ndarray)):
         raise Unsupported
     return tuple(found)
 
 
-@op("gather", known=(2,))
+@op("gather", known=(2,), takes_given=True)
 def _gather(x: Expr, dim: int, index: Any, **_: Any) -> Expr:
-    return x[_places(index, dim % x.ndim)] if x.ndim else x
+    return chosen_at(x, _places(index, dim % x.ndim)) if x.ndim else x
 
 
-def _places(index: Any, dim: int) -> tuple[np.ndarray, ...]:
+def _places(index: Any, dim: int) -> tuple[Any, ...]:
     """The place of each entry of an index tensor, axis by axis: its own, but for the axis that is indexed."""
-    grids = list(np.indices(tuple(index.shape)))
-    grids[dim] = index.numpy()
+    grids: list[Any] = list(np.indices(tuple(index.shape)))
+    grids[dim] = _known(index)
     return tuple(grids)
+
+
+def _known(index: Any) -> Any:
+    """The values of an index; one that comes at the call as it is."""
+    return index if isinstance(index, Expr) else index.numpy()
 
 
 # Diagonals, joining and padding
@@ -173,9 +195,13 @@ ops({
     "unbind": lambda x, dim=0: [along(x, dim, k) for k in range(int(x.shape[dim]))],
     "unfold": lambda x, dim, size, step: windows(x, [dim % x.ndim], [size], [step], [1]),
 })
-op("index_select", known=(2,))(lambda x, dim, index: along(x, dim, index.reshape(-1).numpy()) if x.ndim else x)
+op("index_select", known=(2,), takes_given=True)(lambda x, dim, index: _selected(x, dim, index) if x.ndim else x)
 op("take", known=(1,))(lambda x, index: indexing.reshape(x, (-1,))[index.numpy()])
-op("embedding", known=(1,))(lambda weight, index, *_: weight[index.numpy()])
+op("embedding", known=(1,), takes_given=True)(lambda weight, index, *_: chosen_at(weight, [_known(index)]))
+
+
+def _selected(x: Expr, dim: int, index: Any) -> Expr:
+    return chosen_at(x, [*[slice(None)] * (dim % x.ndim), _known(index.reshape(-1) if index.ndim != 1 else index)])
 
 
 # Scattering: a tensor with other entries at some places
@@ -217,13 +243,23 @@ def _diagonal_scatter(x: Expr, source: Any, offset: int = 0, dim1: int = 0, dim2
     return _at_places(x, _numbers(x).diagonal(offset, dim1, dim2), source)
 
 
-@op("index_put", "_unsafe_index_put", known=(1,))
+@op("index_put", "_unsafe_index_put", known=(1,), takes_given=True)
 def _index_put(x: Expr, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Expr:
     """Entries at places given by index tensors."""
+    if any(isinstance(index, Expr) for index in indices):
+        return _added(x, entries(x, indices), values, accumulate)
     return _at_places(x, _numbers(x)[entries(x, indices)], values, accumulate)
 
 
-@op("scatter_add", known=(2,))
+def _added(x: Expr, index: Sequence[Any], values: Any, accumulate: bool) -> Expr:
+    """Entries added at places of which some are expressions; two at one place are not told apart in another way."""
+    found = _given(x, index) if accumulate else None
+    if found is None or not found.is_whole:
+        raise OutOfRange
+    return x + found.added(shapes.broadcast_to(as_expr(values), found.shape), [int(size) for size in x.shape])
+
+
+@op("scatter_add", known=(2,), takes_given=True)
 def _scatter_add(x: Expr, dim: int, index: Any, source: Any) -> Expr:
     return _scattered(x, dim, index, source, accumulate=True)
 
@@ -239,6 +275,8 @@ def _scattered(x: Expr, dim: int, index: Any, source: Any, accumulate: bool) -> 
     new = as_expr(source)
     if new.ndim:
         new = new[tuple(slice(0, size) for size in index.shape)]
+    if isinstance(index, Expr):
+        return _added(x, _places(index, dim % x.ndim), new, accumulate)
     return _at_places(x, _numbers(x)[_places(index, dim % x.ndim)], new, accumulate)
 
 
@@ -247,8 +285,10 @@ def _index_copy(x: Expr, dim: int, index: Any, source: Any) -> Expr:
     return _at_places(x, _numbers(x).take(index.reshape(-1).numpy(), dim), source)
 
 
-@op("index_add", known=(2,))
+@op("index_add", known=(2,), takes_given=True)
 def _index_add(x: Expr, dim: int, index: Any, source: Any, alpha: Any = 1) -> Expr:
     axis = dim % x.ndim
+    if isinstance(index, Expr):
+        return _added(x, [*[slice(None)] * axis, index], arrays.multiply(alpha, source), True)
     chosen = IndexMap(x.shape[axis], (index.numel(),), indices=Table(index.tolist()))
     return x + _put_along(arrays.multiply(alpha, source), axis, chosen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,18 +15,19 @@ from torch.utils import _pytree as pytree
 
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Expr, topological
+from eindiff.core.nodes import Expr, topological, variables
 from eindiff.core.recent import Seen
 from eindiff.functions import elementwise as functions
 from eindiff.functions import multilinear as arrays
 from eindiff.functions.elementwise import trunc
 from eindiff.tracing.closures import MOST_WRITTEN
 from eindiff.tracing.composed import not_equal
-from eindiff.tracing.library import Stops, Traced
+from eindiff.tracing.library import NeedsLeavesError, Stops, Traced
 from eindiff.tracing.names import VariableNames
+from eindiff.tracing.questions import answering
 from eindiff.tracing.shapes import along
 from eindiff.tracing.torch import aten_matrices, aten_networks, aten_shapes  # noqa: F401 (they fill the table)
-from eindiff.tracing.torch.aten import ATEN, CASTS
+from eindiff.tracing.torch.aten import ATEN, CASTS, AtenRow, OutOfRange
 from eindiff.tracing.torch.capture import Capture, base_name, capture, is_discrete, refuse
 from eindiff.tracing.torch.opaque import opaque
 from eindiff.tracing.torch.predicted import effort
@@ -49,17 +51,23 @@ _MISSING = object()  # a result that has no expression; it may go unused
 
 def trace(
     function: Callable, leaves: Sequence[Any], structure: Any, names: Sequence[str], known: Mapping[int, str],
-    moving: Sequence[torch.Tensor] = (),
+    moving: Sequence[torch.Tensor] = (), given: Sequence[int] = (),
 ) -> Traced:  # fmt: skip
     """A function of `(args, kwargs)` as expressions. `names` are those of leaves, `known` of tensors from outside.
 
-    Tensors that are `moving` become variables, however small they are.
+    Tensors that are `moving` become variables, however small they are; so do the leaves with the numbers `given`,
+    which are arrays of indices.
     """
     for name, x in zip(names, leaves, strict=True):
         if isinstance(x, torch.Tensor):
             _check_tensor(name, x)
     found = capture(function, leaves, structure)
-    return _Translation(found, names, leaves, known, moving).run()
+    seen = [k for k in given if any(x is leaves[k] for x, _ in found.guards)]
+    if seen:
+        raise NeedsLeavesError(frozenset(seen))
+    translation = _Translation(found, names, leaves, known, moving, given)
+    with answering({translation.inputs[k]: leaves[k].numpy() for k in given}) as answers:
+        return replace(translation.run(), answers=answers.given)
 
 
 def _check_tensor(name: str, x: torch.Tensor) -> None:
@@ -76,7 +84,7 @@ class _Translation:
 
     def __init__(
         self, found: Capture, names: Sequence[str], leaves: Sequence[Any], known: Mapping[int, str],
-        moving: Sequence[torch.Tensor],
+        moving: Sequence[torch.Tensor], given: Sequence[int],
     ) -> None:  # fmt: skip
         self.capture = found
         self.known = known
@@ -90,14 +98,13 @@ class _Translation:
         self.opaque: dict[str, str] = {}
         self.taken = VariableNames()
         self.written: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # small tensors that became constants
-        real = [isinstance(x, torch.Tensor) and not is_discrete(x) for x in leaves]
+        real = [k for k, x in enumerate(leaves) if isinstance(x, torch.Tensor) and not is_discrete(x)]
         self.inputs = {
-            k: construct.variable(self.taken.unused(name), tuple(x.shape))
-            for k, (name, x) in enumerate(zip(names, leaves, strict=True))
-            if real[k]
+            k: construct.variable(self.taken.unused(names[k]), tuple(leaves[k].shape)) for k in sorted([*real, *given])
         }
-        self.placeholders = iter(self.inputs.values())
-        self.variables: dict[int, Expr] = {}
+        self.placeholders = iter([self.inputs[k] for k in real])
+        self.variables: dict[int, Expr] = {id(leaves[k]): self.inputs[k] for k in given}
+        self.given: dict[Expr, int] = {self.inputs[k]: k for k in given}
 
     def run(self) -> Traced:
         self.evaluate()
@@ -153,7 +160,7 @@ class _Translation:
     def from_outside(self, x: torch.Tensor) -> Any:
         """A tensor that the function found around it: one that holds real numbers and may change is a variable."""
         if is_discrete(x):
-            return x
+            return self.variables.get(id(x), x)
         if not x.numel():
             return x
         if id(x) not in self.variables:
@@ -254,14 +261,18 @@ class _Translation:
         if kind == "integer" and any(_kind(source) == "real" for source in node.all_input_nodes):
             raise Unsupported
         if name.startswith("bitwise") and kind != "truth":
+            self.need(args)
             raise Unsupported
         if name == "index_put" and (found := self.masked_put(node, *args)) is not None:
             return found
-        given = [self.index(x) if k in row.known else self.exprs(node, x) for k, x in enumerate(args)]
+        given = [self.index(row, x) if k in row.known else self.exprs(node, x) for k, x in enumerate(args)]
         named = {key: self.exprs(node, x) for key, x in kwargs.items()}
         try:
             result = row.function(*given, **named)
             return not_equal(result, 0) if name in ("add", "sum") and kind == "truth" else result
+        except OutOfRange:
+            self.need(args)
+            raise
         except (EindiffError, TypeError, AttributeError, IndexError) as error:
             raise EindiffError(f"{name}: {error} ({line_of(node)})", "tracing") from error
 
@@ -277,10 +288,18 @@ class _Translation:
             found.append(value if is_whole else along(value, axis, chosen))
         return found if name.startswith("split") else found[0]
 
-    @staticmethod
-    def index(arg: Any) -> Any:
-        """An argument whose values have to be known; those that depend on the inputs are left to PyTorch."""
-        if any(isinstance(leaf, Expr) for leaf in pytree.tree_leaves(arg)):
+    def need(self, *args: Any) -> None:
+        """Trace again with known values, if what is given depends on those of arrays of indices alone."""
+        exprs = [x for x in pytree.tree_leaves(args) if isinstance(x, Expr)]
+        needed = [self.given[x] for x in variables(*exprs) if x in self.given]
+        if needed:
+            raise NeedsLeavesError(frozenset(needed))
+
+    def index(self, row: AtenRow, arg: Any) -> Any:
+        """An argument whose values have to be known, or are those of arrays of indices; else it is PyTorch's."""
+        exprs = [leaf for leaf in pytree.tree_leaves(arg) if isinstance(leaf, Expr)]
+        if exprs and not (row.takes_given and self.given.keys() >= set(variables(*exprs))):
+            self.need(exprs)
             raise Unsupported
         return pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, arg)
 
@@ -328,6 +347,8 @@ class _Translation:
         Operations before it that have no expression, such as those with complex numbers, are part of it.
         """
         value, part = node.meta["val"], self.part(node)
+        inputs = [source for x in part for source in x.all_input_nodes]
+        self.need([self.values[x] for x in inputs if _kind(x) == "integer"])
         self.opaque.setdefault(base_name(part[0].target), line_of(part[0]))
         if isinstance(value, torch.Tensor) and value.is_complex():
             return _MISSING

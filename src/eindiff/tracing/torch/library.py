@@ -15,9 +15,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
-from eindiff.core.recent import Same
+from eindiff.core.recent import Same, Seen
 from eindiff.tracing.closures import MOST_DEPTH, PLAIN, Surroundings, digest
 from eindiff.tracing.computation import Computation, Programs
+from eindiff.tracing.given_indices import MANY
 from eindiff.tracing.library import Arguments, Library, Traced
 from eindiff.tracing.names import function_name, leaf_paths
 from eindiff.tracing.torch.capture import is_discrete, is_real
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from eindiff.tracing.traced_function import TracedFunction
 
 
+_INTEGERS = (torch.int64, torch.int32, torch.int16)
 TOLERANCE = 1e-3  # within which PyTorch's derivative is the same: what it leaves out is more, single precision is less
 PRODUCTS = frozenset({"grad", "grad_and_value", "hvp"})  # kinds that take a few calls of the function, whatever it is
 
@@ -64,8 +66,15 @@ def _leaf_key(leaf: Any) -> Any:
     """What a trace depends on: shapes and types of real numbers, the values of all else."""
     if not isinstance(leaf, torch.Tensor):
         return TorchSurroundings(leaf).key
-    values = digest(as_array(leaf)) if is_discrete(leaf) else None
+    values = digest(as_array(leaf)) if is_discrete(leaf) and not _may_be_given(leaf) else None
     return tuple(leaf.shape), leaf.dtype, leaf.device, values
+
+
+def _may_be_given(leaf: Any) -> bool:
+    """Whether a leaf is an array of indices that may be an input of a program, as those of real numbers are."""
+    if not isinstance(leaf, torch.Tensor) or leaf.dtype not in _INTEGERS or not is_real(leaf):
+        return False
+    return leaf.numel() >= MANY and leaf.device.type == "cpu"
 
 
 def _leaf_text(name: str, leaf: Any) -> str:
@@ -119,7 +128,13 @@ class TorchLibrary(Library):
         paths, _ = pytree.tree_flatten_with_path((arguments.args, arguments.keywords))
         names = ["_".join(parts) for parts in leaf_paths(f, [path for path, _ in paths], len(arguments.args))]
         self.log.info("tracing %s for %s", function_name(f), ", ".join(map(_leaf_text, names, leaves)))
-        return trace(f, leaves, structure, names, around.names, () if before is None else before.moved())
+        given = [k for k, leaf in enumerate(leaves) if k not in known and _may_be_given(leaf)]
+        found = trace(f, leaves, structure, names, around.names, () if before is None else before.moved(), given)
+        if given:  # the type of the program is that of real numbers
+            around_it = [x.get() if isinstance(x, Seen) else x for x in found.captured.values()]
+            real = [leaves[k] for k in found.inputs if k not in given] + [x for x in around_it if not is_discrete(x)]
+            found.dtype = np.result_type(*[as_array(x[:0] if x.ndim else x).dtype for x in real])
+        return found
 
     def plain_call(self, function: TracedFunction, arguments: Arguments, traced: Traced) -> Call:
         """A call with copies of the tensors."""
@@ -154,7 +169,7 @@ class TorchLibrary(Library):
 
     def completed(self, arrays: Mapping[str, Any], apart: Mapping[str, Expr]) -> Mapping[str, Any]:
         found = {name: torch.as_tensor(x) for name, x in arrays.items()}
-        dtype = next((x.dtype for x in found.values()), None)
+        dtype = next((x.dtype for x in found.values() if x.dtype.is_floating_point), None)
         for name, expr in apart.items():
             [value] = Programs([expr])(self, {name: x.detach() for name, x in found.items()})
             found[name] = self.typed(value, dtype, found).detach()
