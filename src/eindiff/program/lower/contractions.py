@@ -72,8 +72,14 @@ class Contractions(Tensors):
         rows = self._run(wanted[: len(wanted) - len(columns)], rows_of, shared)
         others = wanted[: len(wanted) - len(columns) - len(rows)]
         direct = self._seconds(rows_of, columns_of, others, rows, columns, summed)
+        turned = self._seconds(a, b, stack, left, right, summed)
         assert self.costs is not None
-        turned = self._seconds(a, b, stack, left, right, summed) + self.costs.copy(self._sizes(a, b, wanted))
+        if self.operations.functional and not self.operations.compiled:  # repeated matrices are copied, results are not
+            repeated = [(x, (*others, *own)) for x, own in ((rows_of, rows), (columns_of, columns))]
+            copied = [self._sizes(a, b, (*labels, *summed)) for x, labels in repeated if not set(others) <= {*x.labels}]
+            direct += sum(map(self.costs.copy, copied))
+        else:
+            turned += self.costs.copy(self._sizes(a, b, wanted))
         if not stack and (found := self._mirrored(rows_of, columns_of, summed, others, rows, columns)) is not None:
             return found
         if others == stack or direct < turned:
