@@ -57,9 +57,12 @@ def symmetric_part(expr: Expr) -> Expr:
 
 
 def sealed(expr: Expr) -> Expr:
-    """A sum, or a multiple of one, as an operand that other sums do not take in: it is computed, and derived, once."""
+    """A sum, or a multiple of one, as an operand that other sums do not take in: it is computed, and derived, once.
+
+    Not with deltas or relations between axes, over which others are distributed.
+    """
     coefficient, factors, output, sizes = parts(expr)
-    if len(factors) != 1 or not isinstance(factors[0][0], Add):
+    if len(factors) != 1 or not isinstance(factors[0][0], Add) or not _is_dense(factors[0][0]):
         return expr
     [(node, labels)] = factors
     sign, whole, ordered = contraction([(node, labels)], sorted(labels))
@@ -102,12 +105,11 @@ def _terms_in(term: Expr, whole: Add) -> Sequence[Expr]:
 
 
 def _is_long(node: Add) -> bool:
-    """Whether a sum is kept apart in other sums: else those of a loop's steps have the terms of all steps before.
+    """Whether a sum is kept apart in other sums: else those of a loop's steps have the terms of all steps before."""
+    return len(node.terms) > SUM_LIMIT and len(node.terms) * depth(node) > DEEP_SUM and _is_dense(node)
 
-    Not with deltas or relations between axes, over which others are distributed.
-    """
-    if len(node.terms) <= SUM_LIMIT or len(node.terms) * depth(node) <= DEEP_SUM:
-        return False
+
+def _is_dense(node: Add) -> bool:
     return not node.has_delta and not node.relations
 
 
