@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
@@ -42,13 +42,20 @@ class Derivative(Shown):
     See also: `structured`, `newton_step`, `Term`.
     """
 
-    def __init__(self, grid: Grid, facts: Known, name: str = "Derivative") -> None:
+    def __init__(self, grid: Grid, facts: Known | Callable[[], Known], name: str = "Derivative") -> None:
         self._given = grid.changed(lambda terms: [term for term in terms if term.coefficient])
-        self._facts = facts
+        self._known = facts
         self._solvers: dict[float, Careful] = {}
         self.name = name
 
     # What it is
+
+    @property
+    def _facts(self) -> Known:
+        """What is known from the expression, found when it is first asked for."""
+        if not isinstance(self._known, Known):
+            self._known = self._known()
+        return self._known
 
     @cached_property
     def _grid(self) -> Grid:

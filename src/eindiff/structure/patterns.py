@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations, permutations
 from math import prod
+from typing import Any
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
@@ -305,7 +307,9 @@ def _gathered(pattern: Pattern) -> list[list[Factor]]:
     return [[pattern.factors[k] for k in group] for group in groups]
 
 
-def _kept(group: Sequence[Factor], groups: Sequence[Sequence[Factor]], output: Labels) -> Labels:
+def _kept(
+    group: Sequence[tuple[Any, Labels]], groups: Sequence[Sequence[tuple[Any, Labels]]], output: Labels
+) -> Labels:
     """The labels that the product of some factors keeps: those of the output and of the other factors."""
     outside = set(output).union(*(labels for other in groups if other is not group for _, labels in other))
     own = dict.fromkeys(label for _, labels in group for label in labels)
@@ -320,24 +324,42 @@ def _product(group: Sequence[Factor], groups: Sequence[Sequence[Factor]], output
     return construct.einsum(1, list(group), kept, sizes, inline=False), kept
 
 
-def _merged(groups: list[list[Factor]], output: tuple[Labels, Labels], sizes: Mapping[int, int]) -> list[list[Factor]]:
+def _merged(groups: list[list[Factor]], halves: tuple[Labels, Labels], sizes: Mapping[int, int]) -> list[list[Factor]]:
     """Factors are multiplied, two or all that share a label, as long as that makes the tensor cheaper to use."""
-    best = _use(groups, output, sizes)
+    names: dict[int, int] = {}
+
+    def named(labels: Labels) -> Labels:
+        return tuple([names.setdefault(x, len(names)) for x in labels])
+
+    own = tuple([tuple([named(labels) for _, labels in group]) for group in groups])
+    rows, columns = named(halves[0]), named(halves[1])
+    chosen = _grouping(own, (rows, columns), tuple([sizes[x] for x in names]))
+    return [[factor for k in choice for factor in groups[k]] for choice in chosen]
+
+
+@lru_cache(1024)
+def _grouping(
+    own: tuple[tuple[Labels, ...], ...], halves: tuple[Labels, Labels], sizes: tuple[int, ...]
+) -> list[list[int]]:
+    """Which groups of factors are multiplied: it depends on labels alone, and many terms have the same."""
+    groups = [[(k, labels) for labels in group] for k, group in enumerate(own)]
+    lengths = dict(enumerate(sizes))
+    best = _use(groups, halves, lengths)
     while len(groups) > 1:
         choices = {frozenset(pair) for pair in combinations(range(len(groups)), 2)}
         for label in {x for group in groups for _, labels in group for x in labels}:
             choices.add(frozenset(k for k, group in enumerate(groups) if any(label in labels for _, labels in group)))
-        candidates: list[tuple[float, int, list[list[Factor]]]] = []
+        candidates: list[tuple[float, int, list]] = []
         for choice in sorted(choices, key=sorted):
             if len(choice) > 1:
                 rest = [group for k, group in enumerate(groups) if k not in choice]
                 joined = [[factor for k in sorted(choice) for factor in groups[k]], *rest]
-                candidates.append((_use(joined, output, sizes), len(candidates), joined))
+                candidates.append((_use(joined, halves, lengths), len(candidates), joined))
         cost, _, joined = min(candidates)
         if cost > best:
             break
         best, groups = cost, joined
-    return groups
+    return [list(dict.fromkeys(k for k, _ in group)) for group in groups]
 
 
 def _cost(pattern: Pattern, sizes: Mapping[str, int]) -> float:
@@ -348,7 +370,9 @@ def _lengths(pattern: Pattern, sizes: Mapping[str, int]) -> dict[int, int]:
     return {label: sz.evaluate(size, sizes) for label, size in pattern.sizes.items()}
 
 
-def _use(groups: Sequence[Sequence[Factor]], halves: tuple[Labels, Labels], sizes: Mapping[int, int]) -> float:
+def _use(
+    groups: Sequence[Sequence[tuple[Any, Labels]]], halves: tuple[Labels, Labels], sizes: Mapping[int, int]
+) -> float:
     """Operations of a product with the tensor along the last half of its axes, and of reading its factors."""
     rows, columns = halves
     kept = [_kept(group, groups, rows + columns) for group in groups]

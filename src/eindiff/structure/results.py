@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -28,13 +29,21 @@ from eindiff.structure.solvers.solver import Known
 from eindiff.structure.terms import Term
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Frame:
-    """What is known of a structured output before it is computed: its name, its rows (in axes), and facts."""
+    """What is known of a structured output before it is computed: its name, its rows (in axes), and its blocks."""
 
     name: str
     rows: tuple[int, ...]  # for each row of blocks
-    facts: Known
+    exprs: Sequence[Sequence[Expr]]
+
+    @cached_property
+    def _facts(self) -> Known:
+        return _known(self.exprs)
+
+    def facts(self) -> Known:
+        """What is known of the values, which takes a while to find."""
+        return self._facts
 
 
 class Composite:
@@ -227,7 +236,7 @@ def _frame(exprs: Sequence[Sequence[Expr]]) -> Frame:
                     f"shape {shape_text(expr.shape)} instead of {shape_text(rows[i] + cols[j])}",
                     "shapes",
                 )
-    return Frame(_name(exprs[0][0]), tuple([len(shape) for shape in rows]), _known(exprs))
+    return Frame(_name(exprs[0][0]), tuple([len(shape) for shape in rows]), exprs)
 
 
 def _split(expr: Expr) -> int:

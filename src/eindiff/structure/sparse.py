@@ -93,7 +93,8 @@ def _sorted(grid: Grid, index: type) -> Pattern:
         parts[1].append(columns + index(first_columns[j]))
     row, column = (np.concatenate(part) if part else np.zeros(0, index) for part in parts)
     ends = np.cumsum([term.entry_count for _, term in grid.placed_terms])
-    order = _order(row, column, grid.shape)
+    has_tables = any(place.table is not None for term in grid.all_terms for place in term.places)
+    order = _order(row, column, grid.shape) if has_tables else _order_of_runs(row, column, grid.shape)
     row, column = row[order], column[order]
     is_first = np.ones(len(order), bool)  # of the entries that are added up in one place
     is_first[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
@@ -114,6 +115,12 @@ def _order(row: Array, column: Array, shape: tuple[int, int]) -> Array:
         matrix = csr_array((np.ones(len(row), np.int8), keys[order], each), shape=(len(row), size))
         order = order[matrix.tocsc().indices]
     return order
+
+
+def _order_of_runs(row: Array, column: Array, shape: tuple[int, int]) -> Array:
+    """The same for entries that are a few lists, each nearly in that order: these are merged."""
+    keys = column.astype(np.int64) * shape[0] + row
+    return np.argsort(keys, kind="stable").astype(row.dtype)
 
 
 def _flat(axes: list[Axis], labels: tuple[int, ...], term: Term, dtype: type) -> Array:
