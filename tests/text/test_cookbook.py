@@ -17,7 +17,6 @@ from eindiff.program.check import finite_difference, random_point, relative_erro
 from eindiff.program.write.source import to_script
 from eindiff.text.read.parse import parse
 from eindiff.text.write.to_text import as_written, to_text
-from index_notation import parse_index
 from make_cookbook_page import PAGE, page, read_sections
 
 
@@ -126,7 +125,7 @@ def test_text_reads_back(row, notation):
     for expr in (as_written(row.derivatives[-1]), row.expected):
         known = {v.name: v for v in [*ed.variables(row.function), *ed.variables(expr)]}  # which have all sizes
         text = to_text(expr, notation)
-        assert (parse_index if notation == "index" else parse)(text, known) == expr, text
+        assert parse(text, known, "index" if notation == "index" else "matrix") == expr, text
 
 
 def script(row: Row) -> str:

@@ -27,7 +27,6 @@ from eindiff.core.sizes import names as size_names
 from eindiff.text.read.parse import parse
 from eindiff.text.write.latex import name_latex
 from eindiff.text.write.to_text import NOTATIONS, STYLES, repr_latex, to_text
-from index_notation import parse_index
 
 SIZES = {"n": 3, "m": 2, "k": 2}
 
@@ -45,7 +44,11 @@ def read(text: str, notation: str, *exprs: Expr) -> Expr:
     for node in topological(exprs):  # a size that no variable is left to have is known from another one
         if isinstance(node, Constant) and isinstance(node.value, SizeOf):
             known |= {f"with_{size}": ed.vector(f"with_{size}", size) for size in size_names(node.value.size)}
-    return parse_index(text, known) if notation == "index" else parse(text, known)
+    return parse(text, known, "index" if notation == "index" else "matrix")
+
+
+def named(*variables: Expr) -> dict[str, Expr]:
+    return {variable.name: variable for variable in variables}
 
 
 def together(expr: Expr) -> Expr:
@@ -366,15 +369,15 @@ def test_what_is_not_known() -> None:
 )
 def test_errors_of_index_notation(text: str, problem: str) -> None:
     with pytest.raises(EindiffError, match=problem):
-        parse_index(text, [x, y, A])
+        parse(text, named(x, y, A), "index")
 
 
 def test_index_notation_is_read() -> None:
-    assert parse_index("sum[i,j] x[i]*B[i,j]*z[j]", [x, B, z]) is x @ B @ z
-    assert parse_index("[i:n,j:n] delta[i,j]*x[i]", [x]) is ed.diag(x)
-    assert parse_index("s = [i] B[i,i]; sum[i] s[i]", [B]) is ed.tr(B)
-    assert parse_index("[i:2] q[2*i + 1]", [q]) is q[1:5:2]
-    assert parse_index("[i,j] inv([i,j] 2*B[j,i])[j,i]", [B]) is Fraction(1, 2) * ed.inv(B)
+    assert parse("sum[i,j] x[i]*B[i,j]*z[j]", named(x, B, z), "index") is x @ B @ z
+    assert parse("[i:n,j:n] delta[i,j]*x[i]", named(x), "index") is ed.diag(x)
+    assert parse("s = [i] B[i,i]; sum[i] s[i]", named(B), "index") is ed.tr(B)
+    assert parse("[i:2] q[2*i + 1]", named(q), "index") is q[1:5:2]
+    assert parse("[i,j] inv([i,j] 2*B[j,i])[j,i]", named(B), "index") is Fraction(1, 2) * ed.inv(B)
 
 
 def test_notebooks() -> None:

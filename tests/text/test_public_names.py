@@ -19,7 +19,6 @@ from eindiff.text.read.table import TABLE
 from eindiff.text.write.to_text import NOTATIONS, STYLES
 from fuzz.kinds import KINDS
 from fuzz.programs import Unfit
-from index_notation import parse_index
 from make_cookbook_page import read_sections
 
 # All functions of the language. Who adds one says here that people know it, or can look it up.
@@ -124,7 +123,7 @@ def test_random_hessians_and_third_derivatives(kind):
 
 def read_back(found: Expr, variables: dict[str, Variable], arrays: dict, sizes: dict[str, int]) -> None:
     texts = {notation: ed.to_text(found, notation) for notation in NOTATIONS}
-    again = [(parse_index if n == "index" else ed.parse)(text, dict(variables)) for n, text in texts.items()]
+    again = [ed.parse(text, variables, "index" if n == "index" else "matrix") for n, text in texts.items()]
     expected, *values = ed.evaluate([found, *again], arrays, sizes)
     for value, text in zip(values, texts.values(), strict=True):
         assert np.shape(value) == np.shape(expected), text

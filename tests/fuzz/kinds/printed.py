@@ -27,11 +27,7 @@ class Printed(Case):
 
     def _read(self, text: str) -> Expr:
         known = {name: ed.tensor(name, one.shape, *one.properties) for name, one in self.program.variables.items()}
-        if self.notation == "index":
-            from index_notation import parse_index
-
-            return parse_index(text, known)
-        return ed.parse(text, known)
+        return ed.parse(text, known, "index" if self.notation == "index" else "matrix")
 
 
 def generate(rng: Random) -> Printed:

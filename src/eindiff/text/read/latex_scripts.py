@@ -120,6 +120,8 @@ class Scripts(Cursor, ABC):
             return [self.made(f"{name}(", base[0]), *base[1:]]
         if index is None:
             return base
+        if text.startswith("[") and text.endswith("]"):  # x_{[1:]} and u_{[g]}, as slices and gathers are printed
+            return [*base, self.made(text, index[0])]
         if text == "+" and kind == "bracket":
             return [self.made("relu", base[0]), *base]
         if any(token.text in self.indices for token in index):

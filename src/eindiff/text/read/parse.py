@@ -33,6 +33,7 @@ from eindiff.text.read.build import Building, built, name_sizes
 from eindiff.text.read.conventions import canonical, hint, may_be_number, spellings
 from eindiff.text.read.counts import name_counts
 from eindiff.text.read.declarations import Declaration, declared
+from eindiff.text.read.index_notation import parse_index
 from eindiff.text.read.infer import Inference
 from eindiff.text.read.kinds import Choice, Kinds
 from eindiff.text.read.latex_tokens import is_formula
@@ -49,7 +50,7 @@ Statements = list[tuple[Any, list[Node]]]  # the token of the name that is bound
 _IDENTITY = re.compile(r"I(_\w+)?")
 
 
-def parse(text: str, declarations: str | Mapping[str, Any] | None = None) -> Expr:
+def parse(text: str, declarations: str | Mapping[str, Any] | None = None, notation: str = "matrix") -> Expr:
     """The expression that a text in the language of matrixcalculus.org, or in ours, stands for.
 
     Variables are declared (`"A(m,n); x(n); S(n,n) symmetric; c"`, or a dictionary of names and shapes, words like
@@ -59,15 +60,30 @@ def parse(text: str, declarations: str | Mapping[str, Any] | None = None) -> Exp
     Args:
         text: the expression
         declarations: what names are; those that are not in it are found from their use
+        notation: `matrix`, or `index` as `to_text(..., "index")` writes it, for which all names are declared
 
     >>> ed.parse("x'*A*x", "A(n,n) symmetric; x(n)")
     einsum('i,j,ij->', x, x, A)
+    >>> ed.parse("sum[i:n - 1] (x[i + 1] - x[i])^2", "x(n)", "index") == ed.parse("norm2(x[1:] - x[:-1])^2", "x(n)")
+    True
     >>> ed.parse("norm2(A*x - b)^2").shape
     ()
 
     See also: `reading`, `to_text`.
     """
-    return reading(text, declarations).expression
+    if notation not in ("matrix", "index"):
+        raise EindiffError(f"notation {notation!r}: choose one of matrix, index", "options")
+    if notation == "matrix":
+        return reading(text, declarations).expression
+    if not isinstance(text, str):
+        raise EindiffError(f"parse takes text, not {type(text).__name__}", "options")
+    known = {}
+    for name, found in declared(declarations).items():
+        sizes = [size for size in found.shape if size is not None]
+        if len(sizes) < len(found.shape):
+            raise EindiffError(f"{name}: in index notation names are declared with their sizes, {name}(n)", "names")
+        known[name] = found.build(tuple(sizes)) if found.expr is None else found.expr
+    return parse_index(text, known)
 
 
 def reading(text: str, declarations: str | Mapping[str, Any] | None = None) -> Reading:

@@ -88,7 +88,14 @@ class _Builder:
         return _undone("transpose", parts[0], parts[0].start, parts[1].end_pos)
 
     def index(self, parts: list) -> Node:
-        return Node("index", parts[0].start, parts[-1].end_pos, [parts[0], *parts[2:-1]])
+        """`u[g[h]]`, where indices are chosen by others, is `u[g][h]`."""
+        base, entries, end = parts[0], parts[2:-1], parts[-1].end_pos
+        inner = [k for k, entry in enumerate(entries) if entry.kind == "index" and len(entry.args) == 2]
+        if not inner or any(x.kind != "slice" for k, x in enumerate(entries) if k not in inner):
+            return Node("index", base.start, end, [base, *entries])
+        first = [x.args[0] if k in inner else x for k, x in enumerate(entries)]
+        second = [x.args[1] if k in inner else Node("slice", x.start, x.start, [], []) for k, x in enumerate(entries)]
+        return Node("index", base.start, end, [Node("index", base.start, end, [base, *first]), *second])
 
     def slice(self, parts: list) -> Node:
         """`value` says which of start, stop and step is given: the number of colons before each arg."""
@@ -108,7 +115,8 @@ class _Builder:
         return Node("slice", start, end, given, places)
 
     def power(self, parts: list) -> Node:
-        return Node("power", parts[0].start, parts[2].end, [parts[0], parts[2]], str(parts[1]))
+        by_entry = parts[1].type == "DOTCARET"  # `^⊙` too, as it is printed
+        return Node("power", parts[0].start, parts[2].end, [parts[0], parts[2]], ".^" if by_entry else "^")
 
     def negative(self, parts: list) -> Node:
         return _undone("negative", parts[1], parts[0].start_pos, parts[1].end)

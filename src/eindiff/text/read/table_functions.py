@@ -15,7 +15,7 @@ from eindiff.functions import elementwise as functions
 from eindiff.functions import frechet, reductions
 from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
-from eindiff.text.read.function_rows import Build, FunctionRow, Rows, named, positional, size_value, values
+from eindiff.text.read.function_rows import Build, FunctionRow, Infer, Rows, named, positional, size_value, values
 from eindiff.text.read.literals import LARGEST_ORDER, Quoted
 from eindiff.text.read.shapes import Shapes, typed
 from eindiff.text.read.syntax import Node
@@ -119,9 +119,11 @@ _along_axis("cumsum", arrays.cumsum)
 
 
 def _same_shapes(shapes: Shapes, node: Node) -> Type:
-    x, weights = (typed(arg) for arg in node.args)
+    x, weights = (typed(arg) for arg in node.args[:2])
     if not x.order == weights.order > 0 or not shapes.unite(x.axes, weights.axes, node):
-        shapes.fail_together(node, node.args, "both need one shape")
+        shapes.fail_together(node, node.args[:2], "both need one shape")
+    if _axes(shapes, node, x.order)[-1:] != [x.order - 1]:
+        shapes.fail(node, f"{node.value} works along the last axis")
     return x
 
 
@@ -129,8 +131,13 @@ def _one_axis_less(shapes: Shapes, node: Node) -> Type:
     return Type(_same_shapes(shapes, node).axes[:-1])
 
 
-FUNCTIONS.add("log_weighted_sum(x, w)", _one_axis_less, lambda node, args: reductions.log_weighted_sum(*args), 2)
-FUNCTIONS.add("weighted_softmax(x, w)", _same_shapes, lambda node, args: reductions.weighted_softmax(*args), 2)
+def _weighted(name: str, infer: Infer, function: Callable[[Expr, Expr], Expr]) -> None:
+    usage = f"{name}(x, w)"
+    FUNCTIONS.add(usage, infer, lambda node, args: function(*args[:2]), 2, 3, literal=2, keywords=("axis",))
+
+
+_weighted("log_weighted_sum", _one_axis_less, reductions.log_weighted_sum)
+_weighted("weighted_softmax", _same_shapes, reductions.weighted_softmax)
 
 
 def _left_out(shapes: Shapes, node: Node) -> Type:

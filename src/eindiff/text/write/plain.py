@@ -27,7 +27,7 @@ def wrap(piece: Piece, needed: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlainStyle:
-    """The text that `parse` and `parse_index` read back."""
+    """The text that `parse` reads back."""
 
     times: str = "*"
     by_entry: str = " .* "

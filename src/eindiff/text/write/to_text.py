@@ -33,7 +33,7 @@ def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: b
 
     `notation` is `matrix` (`X'*diag(v)*X`), `index` (`[i,j] sum[k] X[k,i]*v[k]*X[k,j]`), `einsum`, or `kronecker`: a
     tensor of order four as a matrix (`kron(eye(m), V'*V)`) where it has this form, else as in `matrix`; `style` is
-    `plain`, which `parse` and `parse_index` read back, `unicode` or `latex`. What is large and occurs more than once
+    `plain`, which `parse` reads back, `unicode` or `latex`. What is large and occurs more than once
     gets a name (`t0 = ...; ...`) unless `names` is False; then an expression that is too long or too deep is cut off.
 
     Args:

@@ -1,4 +1,4 @@
-"""Index notation read back: `parse_index("[i,j] sum[k] X[k,i]*v[k]*X[k,j]", variables)`.
+"""Index notation, as `to_text(..., "index")` writes it: `parse("[i,j] sum[k] X[k,i]*v[k]*X[k,j]", variables, "index")`.
 
     text    = (name "=" tensor ";")* tensor
     tensor  = ["[" label [":" size], ... "]"] sum_
@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -26,32 +25,40 @@ from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
 from eindiff.core.index_relations import Given, IndexMap, Lower, Table
-from eindiff.core.nodes import Einsum, Expr, Number, Variable, number
+from eindiff.core.nodes import Expr
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import TABLE, power
 from eindiff.functions.frechet import frechet_function
+from eindiff.functions.indexing import getitem
 from eindiff.functions.reductions import prod_function
+from eindiff.text.read.labelled import (
+    Labelled,
+    added,
+    aligned,
+    contracted,
+    flat_list,
+    known_number,
+    multiplied,
+    number_of,
+    scaled,
+    size_of,
+    tensor_of,
+    unstacked,
+)  # fmt: skip
 
 _TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([^\W\d]\w*)|(\"[^\"]*\")|(\S))")
+
+_NUMBER = re.compile(r"\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?")
 
 Labels = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """An expression whose axes are labels, all different."""
-
-    expr: Expr
-    labels: Labels = ()
-
-
-def parse_index(text: str, variables: Iterable[Variable] | Mapping[str, Expr]) -> Expr:
+def parse_index(text: str, variables: Mapping[str, Expr]) -> Expr:
     """The expression that a text in index notation stands for. `variables` are those that it may use."""
-    known = dict(variables) if isinstance(variables, Mapping) else {v.name: v for v in variables}
     try:
-        return _Reader(text, known).read()
+        return _Reader(text, dict(variables)).read()
     except RecursionError:
-        raise EindiffError("the text is nested too deeply: name parts of it, t = [i] ...; ...") from None
+        raise EindiffError("the text is nested too deeply: name parts of it, t = [i] ...; ...", "text") from None
 
 
 class _Reader:
@@ -92,9 +99,17 @@ class _Reader:
         return False
 
     def error(self, problem: str) -> EindiffError:
+        """An error at the next token."""
         column = self.tokens[self.at][1] if self.at < len(self.tokens) else len(self.text)
         start, end = max(0, column - 30), column + 30
-        return EindiffError(f"{problem}\n  {self.text[start:end]}\n  {' ' * (column - start)}^")
+        return EindiffError(f"{problem}\n  {self.text[start:end]}\n  {' ' * (column - start)}^", "text")
+
+    def syntax(self, text: str) -> ast.expr:
+        """An index or a size in Python's grammar."""
+        try:
+            return ast.parse(text, mode="eval").body
+        except SyntaxError:
+            raise self.error(f"{text or 'nothing'} is neither an index nor a size") from None
 
     # Grammar
 
@@ -120,7 +135,7 @@ class _Reader:
         if missing := [label for label in body.labels if label not in labels]:
             raise self.error(f"{missing[0]} is neither an axis nor summed over")
         self.scope, self.written = outside
-        return _einsum([body], labels, sizes)
+        return tensor_of([body], labels, sizes)
 
     def labels(self) -> Labels:
         """`[i, j:n]`, put into scope."""
@@ -129,8 +144,9 @@ class _Reader:
         while not self.accept("]"):
             found.append(self.take())
             has_size = self.accept(":")
-            self.scope[found[-1]] = self.size() if has_size else None
-            self.sizes_known |= sz.names(self.scope[found[-1]]) if has_size else set()
+            size = self.size() if has_size else None
+            self.scope[found[-1]] = size
+            self.sizes_known |= set() if size is None else sz.names(size)
             self.written = self.written | {found[-1]} if has_size else self.written - {found[-1]}
             self.accept(",")
         return tuple(found)
@@ -141,15 +157,15 @@ class _Reader:
         while self.token and (depth or self.token not in until):
             depth += (self.token in "([") - (self.token in ")]")
             pieces.append(self.take())
-        return _size(ast.parse("".join(pieces), mode="eval").body)
+        return size_of(self.syntax("".join(pieces)))
 
     def sum(self) -> Labelled:
         sign = -1 if self.accept("-") else 1
-        terms = [_scaled(sign, self.term())]
+        terms = [scaled(sign, self.term())]
         while self.token in ("+", "-"):
             sign = -1 if self.take() == "-" else 1
-            terms.append(_scaled(sign, self.term()))
-        return _added(terms) if len(terms) > 1 else terms[0]
+            terms.append(scaled(sign, self.term()))
+        return added(terms) if len(terms) > 1 else terms[0]
 
     def term(self) -> Labelled:
         if self.is_sum():
@@ -162,7 +178,7 @@ class _Reader:
                 factors.append(self.summed())
             else:
                 factors.append(self.power())
-        return _multiplied(factors) if len(factors) > 1 else factors[0]
+        return multiplied(factors) if len(factors) > 1 else factors[0]
 
     def is_sum(self) -> bool:
         """Whether a sum begins here; Σ is one too, for those who have a variable named sum."""
@@ -177,7 +193,7 @@ class _Reader:
         self.scope, self.written = outside
         alone = [self.known_size(label, sizes[label]) for label in labels if label not in body.labels]
         unbound = [Labelled(construct.size_number(size)) for size in alone]
-        return _einsum_value([body, *unbound], tuple(label for label in body.labels if label not in labels))
+        return contracted([body, *unbound], tuple(label for label in body.labels if label not in labels))
 
     def known_size(self, label: str, size: Size | None) -> Size:
         """The size that is written with a label, where nothing else shows it."""
@@ -186,7 +202,7 @@ class _Reader:
         return size
 
     def inverse(self, value: Labelled) -> Labelled:
-        if (known := _known(value)) is not None:
+        if (known := known_number(value)) is not None:
             return Labelled(construct.filled(Fraction(1) / known if not isinstance(known, float) else 1 / known, ()))
         return Labelled(power(value.expr, -1), value.labels)
 
@@ -195,10 +211,10 @@ class _Reader:
         if not self.accept("^"):
             return base
         exponent = self.atom()
-        if (known := _known(exponent)) is not None:
+        if (known := known_number(exponent)) is not None:
             return Labelled(power(base.expr, known), base.labels)
-        aligned = _aligned([base, exponent])
-        return Labelled(power(*(value.expr for value in aligned)), aligned[0].labels)
+        both = aligned([base, exponent])
+        return Labelled(power(*(value.expr for value in both)), both[0].labels)
 
     def atom(self) -> Labelled:
         token = self.take()
@@ -207,12 +223,12 @@ class _Reader:
                 return Labelled(construct.size_number(size))
             inside = self.sum()
             if self.accept(">"):
-                pair = _aligned([inside, self.sum()])
+                pair = aligned([inside, self.sum()])
                 inside = Labelled(construct.map_(TABLE["greater"], [x.expr for x in pair]), pair[0].labels)
             self.take(")")
             return inside
-        if token[0].isdigit() or token[0] == ".":
-            return Labelled(construct.filled(_number(token), ()))
+        if _NUMBER.fullmatch(token):
+            return Labelled(construct.filled(number_of(token), ()))
         if token in ("delta", "δ") and token not in self.known:
             self.take("[")
             a = self.take()
@@ -237,14 +253,14 @@ class _Reader:
 
     def size_in_brackets(self) -> Size | None:
         """`n - 1)` as a size, if all of it is one."""
-        words = []
+        words: list[str] = []
         while self.ahead(len(words)) not in (")", ""):
             words.append(self.ahead(len(words)))
         is_size = all(w in self.sizes_known - self.known.keys() or w.isdigit() or w in "+-*" for w in words)
         if not is_size or not any(w in self.sizes_known for w in words):
             return None
         self.at += len(words) + 1
-        return _size(ast.parse(" ".join(words), mode="eval").body)
+        return size_of(self.syntax(" ".join(words)))
 
     def chosen(self, label: str) -> Labelled:
         """`delta[i, j + 1]`: the index map that has i at j + 1."""
@@ -271,7 +287,10 @@ class _Reader:
         if name not in TABLE:
             raise self.error(f"there is no function {name}")
         if not TABLE[name].core:
-            args = _aligned(self.arguments(self.sum))
+            args = aligned(self.arguments(self.sum))
+            wanted = len(TABLE[name].derivatives)
+            if len(args) != wanted and divided_base(TABLE[name]) is None:
+                raise self.error(f"{name} takes {wanted} arguments, not {len(args)}")
             exprs, inner = [arg.expr for arg in args], divided_base(TABLE[name])
             return Labelled(divided(inner, exprs) if inner else construct.map_(TABLE[name], exprs), args[0].labels)
         return self.entry(self.apply(name))
@@ -295,22 +314,26 @@ class _Reader:
         if len(args) <= len(function.core):
             return construct.apply(function, args)
         deepest = max(arg.ndim for arg in args)
-        stacked = [_unstacked(arg, deepest - arg.ndim) for arg in args]
+        stacked = [unstacked(arg, deepest - arg.ndim) for arg in args]
         function = frechet_function(name, len(args) - 1)
         return construct.apply(function, [arg for arg, _ in stacked], [labels for _, labels in stacked])
 
     def left_out(self) -> Expr:
         """`prod_except(x, 2)`."""
         arg = self.whole()
-        count = int(self.take()) if self.accept(",") else 1
+        count = int(self.digits()) if self.accept(",") else 1
         self.take(")")
         return construct.apply(prod_function(count), [arg])
 
     def triangle(self) -> Lower:
         """`tril(ones(n, n))`."""
-        self.at += 2  # ones(
+        self.take("ones")
+        self.take("(")
         size = self.size(",")
-        self.at = next(k for k in range(self.at, len(self.tokens)) if self.tokens[k][0] == ")") + 2
+        self.take(",")
+        self.size(")")
+        self.take(")")
+        self.take(")")
         return Lower(size)
 
     def array(self) -> list:
@@ -319,9 +342,15 @@ class _Reader:
         found: list[Any] = []
         while not self.accept("]"):
             negative = self.accept("-")
-            found.append(self.array() if self.token == "[" else float(self.take()) * (-1 if negative else 1))
+            found.append(self.array() if self.token == "[" else float(self.digits()) * (-1 if negative else 1))
             self.accept(",")
         return found
+
+    def digits(self) -> str:
+        """A number, as it is written."""
+        if not _NUMBER.fullmatch(self.token):
+            raise self.error(f"expected a number, found {self.token or 'the end'}")
+        return self.take()
 
     # Entries
 
@@ -356,9 +385,11 @@ class _Reader:
         pieces = "".join(token for token, _ in self.tokens[begin : self.at])
         if pieces.startswith("["):
             return self._listed(pieces, axis, size, factors)
-        if (name := pieces.partition("[")[0]) in self.known:
-            return self._looked_up(self.known[name], pieces, axis, size, factors)
-        offset, strides = self._affine(ast.parse(pieces, mode="eval").body)
+        if (name := pieces.partition("[")[0]) != pieces and name not in self.known:
+            raise self.error(f"there is no variable {name}")
+        if name in self.known:
+            return self._looked_up(pieces, axis, size, factors)
+        offset, strides = self._affine(self.syntax(pieces))
         inputs = [self.scope[label] for label, _ in strides]
         if None in inputs:
             raise self.error("an index is computed from labels whose sizes are written, [i:n]")
@@ -371,21 +402,47 @@ class _Reader:
         """`[0, 2, 1][i]`: the places of a list."""
         listed, _, inside = pieces.rpartition("[")
         labels = inside.rstrip("]").split(",") if inside != "]" else []
-        shape, flat = _flat(ast.literal_eval(listed))
-        for label, count in zip(labels, shape, strict=True):
-            self.scope[label] = self.scope.get(label) or count
+        shape, flat = flat_list(self.literal(listed))
+        self.run_over(labels, shape)
         chosen = IndexMap(size, shape, indices=Table(flat))
         factors.append((construct.constant(chosen), (f"#{axis}", *labels)))
         return f"#{axis}"
 
-    def _looked_up(self, places: Expr, pieces: str, axis: int, size: Size, factors: list[tuple[Expr, tuple]]) -> str:
-        """`g[i]`: indices that come at run time."""
-        labels = pieces.partition("[")[2].rstrip("]").split(",") if places.ndim else []
-        for label, count in zip(labels, places.shape, strict=True):
+    def literal(self, text: str) -> Any:
+        """Nested lists of places."""
+        try:
+            return ast.literal_eval(text)
+        except (SyntaxError, ValueError):
+            raise self.error(f"{text} is no list of places") from None
+
+    def run_over(self, labels: Sequence[str], shape: Sequence[Size]) -> None:
+        """Labels run over the axes of a table."""
+        if len(labels) != len(shape) or not set(labels) <= set(self.scope):
+            raise self.error(f"a table of {len(shape)} axes takes as many labels, which are axes or summed over")
+        for label, count in zip(labels, shape, strict=True):
             self.scope[label] = self.scope.get(label) or count
+
+    def _looked_up(self, pieces: str, axis: int, size: Size, factors: list[tuple[Expr, tuple]]) -> str:
+        """`g[i]`: indices that come at run time, or some of them, as in `g[h][i]`."""
+        name, _, inside = pieces.rpartition("[") if pieces.endswith("]") else (pieces, "", "]")
+        places = self._some(self.syntax(name))
+        labels = inside[:-1].split(",") if inside != "]" else []
+        self.run_over(labels, places.shape)
         chosen = IndexMap(size, places.shape, indices=Given(places))
         factors.append((construct.constant(chosen), (f"#{axis}", *labels)))
         return f"#{axis}"
+
+    def _some(self, node: ast.expr) -> Expr:
+        """Indices by their name, or some of them: `g`, `g[h]`, `g[1:]`."""
+        match node:
+            case ast.Name(id=name) if name in self.known:
+                return self.known[name]
+            case ast.Subscript(value=value, slice=ast.Slice(lower=lower, upper=upper, step=step)):
+                bounds = [None if part is None else size_of(part) for part in (lower, upper, step)]
+                return getitem(self._some(value), slice(*bounds))
+            case ast.Subscript(value=value, slice=ast.Name() | ast.Subscript() as chosen):
+                return getitem(self._some(value), self._some(chosen))
+        raise self.error(f"{ast.unparse(node)} is neither an index nor the name of indices")
 
     def _affine(self, node: ast.expr) -> tuple[Size, list[tuple[str, Size]]]:
         """Offset and strides of an index."""
@@ -403,7 +460,7 @@ class _Reader:
                 (a, first), (b, second) = self._affine(left), self._affine(right)
                 if not first:
                     return sz.multiply(a, b), [(x, sz.multiply(a, s)) for x, s in second]
-        if unknown := sz.names(offset := _size(node)) - self.sizes_known:
+        if unknown := sz.names(offset := size_of(node)) - self.sizes_known:
             raise self.error(f"{min(unknown)} is no label here: it is neither an axis nor summed over")
         return offset, []
 
@@ -416,85 +473,3 @@ class _Reader:
         placed = [(node, tuple(names[label] for label in labels)) for node, labels in factors]
         return Labelled(construct.einsum(1, placed, tuple(names[label] for label in kept), sizes), kept)
 
-
-# Values
-
-
-def _einsum(values: Sequence[Labelled], output: Labels, sizes: Mapping[str, Size]) -> Expr:
-    names = {label: k for k, label in enumerate(sizes)}
-    factors = [(value.expr, tuple(names[x] for x in value.labels)) for value in values]
-    return construct.einsum(1, factors, tuple(names[x] for x in output), {names[x]: size for x, size in sizes.items()})
-
-
-def _sizes(values: Iterable[Labelled]) -> dict[str, Size]:
-    return {x: size for value in values for x, size in zip(value.labels, value.expr.shape, strict=True)}
-
-
-def _einsum_value(values: Sequence[Labelled], output: Labels) -> Labelled:
-    return Labelled(_einsum(values, output, _sizes(values)), output)
-
-
-def _multiplied(values: Sequence[Labelled]) -> Labelled:
-    return _einsum_value(values, tuple(_sizes(values)))
-
-
-def _scaled(factor: Number, value: Labelled) -> Labelled:
-    return Labelled(construct.scale(factor, value.expr), value.labels)
-
-
-def _aligned(values: Sequence[Labelled]) -> list[Labelled]:
-    """Values spread over the labels of all of them."""
-    sizes = _sizes(values)
-    return [Labelled(_einsum([value], tuple(sizes), sizes), tuple(sizes)) for value in values]
-
-
-def _added(values: Sequence[Labelled]) -> Labelled:
-    aligned = _aligned(values)
-    return Labelled(construct.add([value.expr for value in aligned]), aligned[0].labels)
-
-
-def _known(value: Labelled) -> Number | None:
-    """The number that a value is."""
-    is_number = construct.is_number(value.expr) and not value.labels
-    return value.expr.coefficient if is_number else None  # type: ignore[attr-defined]
-
-
-def _number(token: str) -> Number:
-    return int(token) if token.isdigit() else number(float(token))
-
-
-def _size(node: ast.expr) -> Size:
-    """A size from its syntax."""
-    match node:
-        case ast.Constant(value=int() as value):
-            return value
-        case ast.Name(id=name):
-            return name
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return sz.multiply(-1, _size(operand))
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return sz.add(_size(left), _size(right))
-        case ast.BinOp(left=left, op=ast.Sub(), right=right):
-            return sz.subtract(_size(left), _size(right))
-        case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return sz.multiply(_size(left), _size(right))
-        case ast.Call(func=ast.Name(id="min"), args=[a, b]):
-            return sz.minimum(_size(a), _size(b))
-    raise EindiffError(f"{ast.unparse(node)} is not a size")
-
-
-def _unstacked(arg: Expr, first: int) -> tuple[Expr, tuple[int, ...]]:
-    """A stack without the axes along which it is the same, and which axes of all stacks the others are."""
-    same = [axis for axis in range(arg.ndim - 2) if isinstance(arg, Einsum) and arg.same_along(axis)]
-    kept = [axis for axis in range(arg.ndim) if axis not in same]
-    coefficient, factors, output, sizes = construct.parts(arg)
-    bare = construct.einsum(coefficient, factors, tuple(output[axis] for axis in kept), sizes)
-    return bare, tuple(first + axis for axis in kept[:-2])
-
-
-def _flat(indices: Any) -> tuple[tuple[int, ...], list[int]]:
-    """Shape and entries of nested lists."""
-    if not isinstance(indices, list):
-        return (), [int(indices)]
-    shapes = [_flat(item) for item in indices]
-    return (len(indices), *shapes[0][0]), [k for _, entries in shapes for k in entries]
