@@ -155,3 +155,22 @@ def test_structures_of_jax_functions(name):
     expected = np.linalg.solve(matrix + damping * np.eye(len(matrix)), b)
     np.testing.assert_allclose(operator.solve(b, damping), expected, rtol=1e-7, atol=1e-9)
     assert word is None or operator.structure == word
+
+
+def out_of_range():
+    """Reads and writes outside of an array in each mode that JAX defines; what is only promised to be inside is not."""
+    i = jnp.array([0, 4, 7, -1, -9])
+    return {
+        "clip": lambda x: jnp.sum(x.at[i].get(mode="clip") ** 3),
+        "fill": lambda x: jnp.sum(x.at[i].get(mode="fill", fill_value=2.0) ** 3),
+        "add, dropped": lambda x: jnp.sum((x**2).at[i].add(x**2) ** 2),
+        "add, clipped": lambda x: jnp.sum((x**2).at[i].add(x**2, mode="clip") ** 2),
+        "segments": lambda x: jnp.sum(jax.ops.segment_sum(x**2, i, num_segments=4) ** 2),
+    }
+
+
+@pytest.mark.parametrize("mode", out_of_range())
+def test_indices_out_of_range(mode):
+    function, x = out_of_range()[mode], jnp.arange(1.0, 6.0)
+    operator = ej.hessian(function, structured=True)(x)
+    np.testing.assert_allclose(operator.as_matrix(), jax.hessian(function)(x), rtol=1e-5)
