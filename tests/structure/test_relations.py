@@ -307,3 +307,15 @@ def test_random_relations(seed):
     close((operator.T @ operator).as_matrix(), matrix.T @ matrix)
     damping = 1 + max(0.0, -np.linalg.eigvalsh(matrix).min())
     close(operator.solve(vectors, damping), np.linalg.solve(matrix + damping * np.eye(len(matrix)), vectors))
+
+
+def test_an_index_that_a_map_never_reaches():
+    """One entry of a vector that is rolled twice, met with a slice that leaves it out."""
+    x = ed.vector("x", 24)
+    rolled = ed.concatenate([x[-1:], x[:-1]])
+    twice = ed.concatenate([rolled[-1:], rolled[:-1]])
+    pairs = ed.sum(ed.reshape(rolled, (12, 2)), axis=1)
+    f = ed.sum(ed.exp(0.2 * ed.sin(twice[::-1]))) + ed.sum(pairs**2)
+    arrays = {"x": RANDOM.normal(size=24)}
+    hessian = ed.hessian(f, x)
+    close(ed.structured(hessian, arrays).as_matrix(), ed.evaluate(hessian, arrays))

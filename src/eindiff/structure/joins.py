@@ -131,6 +131,9 @@ class Relations:
         at = relation(self.factors[constant][0], self._lengths)
         assert at is not None
         [number] = other.inputs_of(np.array([at.offset]))
+        if number < 0:  # none
+            self._is_empty = True
+            return True
         found = np.unravel_index(number, tuple(map(int, other.inputs)))
         place = next(k for k, x in self._maps() if x == labels and relation(self.factors[k][0], self._lengths) == other)
         indices = zip(labels[1:], found, strict=True)
