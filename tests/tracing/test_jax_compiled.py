@@ -22,8 +22,8 @@ from tracing.test_jax import order
 
 # Operations after optimization, as a multiple of those of JAX's own derivative.
 MOST_OPERATIONS = {
-    "exp": 1.0, "log2": 1.0, "integer powers": 1.0, "differences": 1.1, "reverse, roll": 1.0, "gather clipped": 1.0,
-    "maximum, minimum": 1.0, "Rosenbrock": 1.0, "springs": 2.0, "integer data": 1.0, "tuple": 1.0,
+    "exp": 1.0, "log2": 1.0, "integer powers": 1.0, "differences": 1.4, "reverse, roll": 1.4, "gather clipped": 1.0,
+    "maximum, minimum": 1.0, "Rosenbrock": 1.2, "springs": 2.2, "integer data": 1.0, "tuple": 1.0,
     "phi to the fourth": 1.0, "take_along_axis": 1.0, "multinomial, logsumexp": 1.0, "noise from a fixed key": 1.0,
 }  # fmt: skip
 

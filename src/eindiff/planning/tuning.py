@@ -69,6 +69,7 @@ RELATED_ENTRIES = 2000  # of all labels of a contraction together, from which it
 WORTHWHILE = 1e-4  # seconds of work in a program, without its calls, from which other forms of it are tried
 ALTERNATIVES = 24  # of these
 REPAID = 1000  # calls that pay for the time that is spent on them
+REPAID_COMPILED = 125  # the same for libraries with a compiler, which finds some of them, and takes its own time first
 VARIED = 150  # nodes up to which the first few forms are tried whatever they save
 PLANNED = 1e-3  # seconds that it takes to plan a node in another form
 TRIED_NODES = 3000  # nodes of all other forms together

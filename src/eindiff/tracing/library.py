@@ -116,6 +116,7 @@ class Library:
 
     name: str
     surroundings: type[Surroundings] = Surroundings
+    folds: bool = False  # whether NumPy computes what depends on no array
     formula: Callable[[Any], str] | None = None  # a derivative as text; else line by line
     flatten: Callable[[Any], tuple[list[Any], Any]]  # the leaves of nested containers, and their structure
 

@@ -38,7 +38,7 @@ BACKEND = Backend(
 def put(shape, index, value, dtype, base=0):
     """Zeros, or a base, with a value added at some places."""
     sizes = shape if isinstance(shape, tuple) else (shape,)
-    is_small = np.prod(sizes) <= 2**14
+    is_small = np.prod(sizes) <= (2**16 if sizes[-1:] >= (16,) else 2**12)
     if is_small and not any(isinstance(x, jnp.ndarray) for x in (value, base, *index)):  # all is known
         whole = np.zeros(shape, dtype) + base
         np.add.at(whole, index, value)
@@ -66,13 +66,20 @@ def put(shape, index, value, dtype, base=0):
         if place.size == max(place.shape, default=0) > 1 and (np.diff(place.ravel()) == 1).all():
             along.setdefault(value.ndim - place.ndim + int(np.argmax(place.shape)), axis)
     if is_small and once and len(along) == value.ndim:  # as a choice, which becomes a part of other loops
-        there = np.zeros(sizes, bool)
-        there.flat[flat] = True
         first = {axis: places[axis].min() for axis in along.values()}
-        order = sorted(along, key=along.get)
         edges = [(first[k], sizes[k] - first[k] - value.shape[i], 0) for i, k in sorted(along.items())]
-        value = lax.pad(value, jnp.zeros((), dtype), edges).transpose(order)
-        return base + jnp.where(there, jnp.expand_dims(value, [k for k in range(len(sizes)) if k not in first]), 0)
+        value = lax.pad(value, jnp.zeros((), dtype), edges).transpose(sorted(along, key=along.get))
+        others = [axis for axis in range(len(sizes)) if axis not in first]
+        value = jnp.expand_dims(value, others)
+        steps = [lax.broadcasted_iota(np.int32, sizes, axis) for axis in range(len(sizes))]
+        for axis in others:
+            shifts = [(k, places[axis] - places[k]) for k in first]
+            shifted = [steps[k] + np.int32(shift.flat[0]) for k, shift in shifts if (shift == shift.flat[0]).all()]
+            if not shifted:
+                shifted = [np.full(value.shape, -1, np.int32)]
+                shifted[0][tuple([places[k] if k in first else 0 for k in range(len(sizes))])] = places[axis]
+            value = jnp.where(steps[axis] == shifted[0], value, 0)
+        return base + value
     whole = jnp.broadcast_to(jnp.asarray(base, dtype), shape).reshape(-1).at[flat]
     return whole.add(value.ravel(), mode="promise_in_bounds", unique_indices=once).reshape(sizes)
 ''',

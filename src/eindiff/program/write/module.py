@@ -213,10 +213,11 @@ class Module:
         exprs: Sequence[Expr] = self.exprs
         nodes = len(topological(exprs))
         best = best_of([exprs, share(exprs)])
-        if nodes <= tuning.VARIED or tuning.REPAID * costs.work(best[1]) > tuning.PLANNED * nodes:
+        repaid = tuning.REPAID_COMPILED if target.compiled else tuning.REPAID
+        if nodes <= tuning.VARIED or repaid * costs.work(best[1]) > tuning.PLANNED * nodes:
             best = min(best, best_of([share(exprs, deep=True), share(distribute(exprs))]), key=lambda found: found[0])
         multiplies = any(x.speed in (BLAS, LAPACK) for x in reachable(best[1]))  # else there is nothing to reorder
-        tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), nodes) if multiplies else 0
+        tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), nodes, repaid) if multiplies else 0
         while left > 0:
             pairs = islice(alternatives(exprs, costs.evaluate), tuning.ALTERNATIVES)
             changed = dict.fromkeys(tuple(replaced(exprs, *pair)) for pair in pairs)
@@ -342,11 +343,11 @@ class Module:
         return f"assert {empty}{more} >= {less}, {json.dumps(str(condition), ensure_ascii=False)}"
 
 
-def _attempts(seconds: float, nodes: int) -> int:
+def _attempts(seconds: float, nodes: int, repaid: int) -> int:
     """How many other forms of expressions with so many nodes are tried, for the time that a better one may save."""
     if seconds < tuning.WORTHWHILE:
         return 0
-    paid = tuning.REPAID * seconds / (tuning.PLANNED * nodes)
+    paid = repaid * seconds / (tuning.PLANNED * nodes)
     return int(min(tuning.ALTERNATIVES, tuning.TRIED_NODES / nodes, paid))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, topological, variables
-from eindiff.core.recent import Recent, Same, Seen
+from eindiff.core.recent import Recent, Same, Seen, once
 from eindiff.planning.tuning import CALL
 from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
 from eindiff.tracing.computation import Computation
@@ -23,7 +23,7 @@ from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_arra
 from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
 from eindiff.tracing.jax.left import left, runs_forward_only
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
-from eindiff.tracing.jax.predicted import START, compiling, is_plain, seconds
+from eindiff.tracing.jax.predicted import START, compiling, compiling_of, is_plain, planning, seconds, writing
 from eindiff.tracing.jax.refusals import RefusedError
 from eindiff.tracing.jax.whole import Whole, transform, with_plain, without_plain
 from eindiff.tracing.library import Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
@@ -37,9 +37,10 @@ MOST_GIVEN = 2**14  # entries of values that are given together
 REMEMBERED = 1024
 MOST_SLOWER = 1.5  # than JAX's own derivative, as predicted
 MOST_LONGER = 1.2  # that its compiler may take, and more if so many calls make up for it:
-CALLS = 1000
+CALLS = 50
 LONG = 0.08  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
-LEAST_STEPS = 16  # of a program inside of `jax.jit` that is worth a look at how long it takes to compile
+LEAST_AHEAD = 0.5  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
+LEAST_STEPS = 12  # of a program inside of `jax.jit` that is worth a look at how long it takes to compile
 TIMES_LARGER = {"hessian": 4, "value_grad_hessian": 4, "hvp": 5}  # JAX's own derivatives, than the function; others 2
 LEAST_INSIDE, LEAST_ALONE = 1e-5, 1e-3  # seconds of a program, in `jax.jit` and alone, that are worth a look at JAX's
 MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
@@ -85,6 +86,7 @@ class JaxLibrary(Library):
     """JAX's arrays; a function of them is read as a jaxpr."""
 
     name, surroundings, flatten = "JAX", JaxSurroundings, staticmethod(jax.tree_util.tree_flatten)
+    folds = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -219,28 +221,28 @@ class JaxLibrary(Library):
     ) -> bool:
         """Whether a program is predicted to take much longer than JAX's own derivative, compiled."""
         own = self._own(function, False, function.has_aux, traced.function)
-        if own is None or found.dense is None or "while" in traced.opaque:
+        if own is None or found.dense is None or "while" in traced.opaque or not variables(*found.exprs):
             return False
+        theirs = once(lambda: self._program_of(function, own, arguments))
+        ahead = planning(found.exprs) + is_inside * compiling_of(found.exprs) / 2
+        if ahead > LEAST_AHEAD and ahead > MOST_LONGER * compiling(theirs()) + CALLS * seconds(theirs()):
+            return True  # even if our program took no time at all
         program = found.dense.compiled("jax" if is_inside else "numpy")
-        plan, least = program.plan(), LEAST_INSIDE if is_inside else LEAST_ALONE
-        is_slow, is_long = plan.seconds - CALL * len(plan.steps) >= least, is_inside and len(plan.steps) >= LEAST_STEPS
-        if not is_slow and not is_long:
-            return False
+        least = LEAST_INSIDE if is_inside else LEAST_ALONE
+        least += 2 * MOST_SLOWER * writing(found.exprs)  # which JAX has to do as well
+        plan = program.plan()
+        is_slow = plan.seconds - CALL * len(plan.steps) >= least
         if not is_inside:
-            return plan.seconds > max(least, MOST_SLOWER * seconds(self._program_of(function, own, arguments)))
-        known = {x.name: arguments.leaves[k] for k, x in traced.inputs.items()}
-        given = {
-            x.name: _abstract(known[x.name]) if x.name in known else jax.ShapeDtypeStruct(x.shape, float)
-            for x in variables(*found.exprs)
-        }
+            return is_slow and plan.seconds > max(least, MOST_SLOWER * seconds(theirs()))
+        if not is_slow and len(plan.steps) < LEAST_STEPS:
+            return False
+        known = {x.name: _abstract(arguments.leaves[k]) for k, x in traced.inputs.items()}
+        given = {x.name: known.get(x.name, jax.ShapeDtypeStruct(x.shape, float)) for x in variables(*found.exprs)}
         ours = jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
         guess = START + TIMES_LARGER.get(function.kind.name, 2) * (traced.compiling - START)
-        if not is_slow and compiling(ours) < MOST_LONGER * guess:
+        if not is_slow and compiling(ours) < guess:
             return False
-        theirs = self._program_of(function, own, arguments)
-        if seconds(ours) > max(least, MOST_SLOWER * seconds(theirs)):
-            return True
-        return compiling(ours) - MOST_LONGER * compiling(theirs) > CALLS * (seconds(theirs) - seconds(ours))
+        return _is_worse(ours, theirs(), least)
 
     def _program_of(self, function: TracedFunction, own: Callable, arguments: Arguments) -> Any:
         """JAX's own derivative as a program."""
@@ -308,6 +310,13 @@ class JaxLibrary(Library):
         if found is None or function.options.structured:
             return None
         return found(with_plain(f) if is_plain else f, argnums=function.argnums, has_aux=function.has_aux)
+
+
+def _is_worse(ours: Any, theirs: Any, least: float) -> bool:
+    """Whether a program is predicted to take longer than another one, or its compiler to take longer than it saves."""
+    if seconds(ours) > max(least, MOST_SLOWER * seconds(theirs)):
+        return True
+    return compiling(ours) - MOST_LONGER * compiling(theirs) > CALLS * (seconds(theirs) - seconds(ours))
 
 
 def _called(own: Callable, arguments: Arguments, directions: Any) -> Any:

@@ -8,11 +8,13 @@ of operations, and not on their sizes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import log2, prod
 from typing import Any
 
 import jax.extend.core as jex
 
+from eindiff.core.nodes import Einsum, Expr, topological
 from eindiff.planning.tuning import CALL, EACH, OPERATION, READ, SCATTER, THIN
 
 TURNS = 50  # of a loop whose length is not known
@@ -37,6 +39,8 @@ COMPILING = {"dot_general": 6e-3, "conv_general_dilated": 16e-3, "scan": 5e-3, "
 COMPILING_LIKE = {"scatter": 15e-3, "select_and": 12e-3, "sort": 5e-3, "top_k": 5e-3, "cum": 12e-3,
                   "reduce_window": 12e-3, "reduce": 2e-3, "arg": 2e-3}  # fmt: skip
 COMPILING_OTHERS = 6e-4
+PLANNING = 3e-3  # seconds for each node of an expression
+CHOICES = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "select_n", "pad"})  # at a low price
 PLAIN = FREE | {"dot_general", "pad", "scan"}
 
 
@@ -54,6 +58,27 @@ def _compiling(eqn: Any) -> float:
     if inner and name not in COMPILING:
         return sum(inner)
     return COMPILING.get(name, COMPILING_OTHERS) + sum(inner)
+
+
+def writing(exprs: Sequence[Expr]) -> float:
+    """The predicted time to write the values of expressions, which no program can do without."""
+    return sum(prod(map(int, x.shape)) for x in exprs) * OPERATION["arithmetic"]
+
+
+def planning(exprs: Sequence[Expr]) -> float:
+    """The predicted time to find a program for expressions."""
+    return PLANNING * len(topological(exprs))
+
+
+def compiling_of(exprs: Sequence[Expr]) -> float:
+    """The predicted time of the compiler for a program that is yet to be found."""
+    return START + sum(map(_compiling_node, topological(exprs)))
+
+
+def _compiling_node(node: Expr) -> float:
+    if isinstance(node, Einsum) and not node.is_product:
+        return COMPILING["dot_general"] * max(1, len(node.operands) - 1)
+    return COMPILING_OTHERS * len(node.children)
 
 
 def is_plain(jaxpr: Any) -> bool:
@@ -106,7 +131,7 @@ def _seconds(eqn: Any) -> float:
         return EACH + SCATTER * entries * log2(max(2, entries)) * number
     if name.startswith(("cum", "reduce_window")):
         return EACH + entries * READ * number
-    return entries * (OPERATION["function"] / 2 if name in FUNCTIONS else number)
+    return entries * (OPERATION["function"] / 2 if name in FUNCTIONS else number / 4 if name in CHOICES else number)
 
 
 def _product(eqn: Any) -> float:
