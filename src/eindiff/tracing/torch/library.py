@@ -223,17 +223,19 @@ class TorchLibrary(Library):
         is_scaled = traced.effort.is_scaled and kind in ("hvp", "hessian_diagonal")
         if is_scaled or (traced.opaque and (kind in PRODUCTS or traced.effort.is_complex)):
             return run
-        if found.is_better_elsewhere is None:
-            is_slower = self._is_slower(function, arguments, traced, found)
-            found.is_better_elsewhere = is_slower and self._agrees(function, arguments, traced, run)
-        return run if found.is_better_elsewhere else None
+        is_own = self.inputs(function.arrays(arguments, traced), "dense")[0] == "torch"
+        if is_own not in found.is_better_elsewhere:
+            is_slower = self._is_slower(function, arguments, traced, found, is_own)
+            found.is_better_elsewhere[is_own] = is_slower and self._agrees(function, arguments, traced, run)
+        return run if found.is_better_elsewhere[is_own] else None
 
-    def _is_slower(self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation) -> bool:
+    def _is_slower(
+        self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation, is_own: bool
+    ) -> bool:
         """Whether a program is predicted to take much more time or memory than PyTorch's own derivative."""
         if found.dense is None:
             return False
-        backend, _ = self.inputs(function.arrays(arguments, traced), "dense")
-        kind, plan, is_own = function.kind.name, found.dense.compiled(backend).plan(), backend == "torch"
+        kind, plan = function.kind.name, found.dense.compiled("torch" if is_own else "numpy").plan()
         if not is_worth_a_look(kind, plan, is_own):
             return False
         places, _ = self.chosen(function, arguments)
