@@ -279,7 +279,8 @@ def write(out: Path, rows: list[Row], options: argparse.Namespace) -> None:
     stem = out / f"drop-in-{options.library}"
     kinds = f" --kinds {' '.join(options.kinds)}" if options.kinds != ["second"] else ""
     slower = f" --slower {options.slower:g}" if options.slower else ""
-    command = f"python -m benchmarks.drop_in {options.library} --scale {options.scale}{kinds}{slower} --out {options.out}"
+    how = f"--scale {options.scale}{kinds}{slower} --out {options.out}"
+    command = f"python -m benchmarks.drop_in {options.library} {how}"
     data = {"command": command, "machine": _machine(), "rows": [asdict(row) for row in rows]}
     stem.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
     table = [
