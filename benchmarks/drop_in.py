@@ -277,7 +277,10 @@ def write(out: Path, rows: list[Row], options: argparse.Namespace) -> None:
     """The table, and all figures."""
     out.mkdir(parents=True, exist_ok=True)
     stem = out / f"drop-in-{options.library}"
-    command = f"python -m benchmarks.drop_in {options.library} --scale {options.scale} --out {options.out}"
+    kinds = f" --kinds {' '.join(options.kinds)}" if options.kinds != ["second"] else ""
+    slower = f" --slower {options.slower:g}" if options.slower else ""
+    how = f"--scale {options.scale}{kinds}{slower} --out {options.out}"
+    command = f"python -m benchmarks.drop_in {options.library} {how}"
     data = {"command": command, "machine": _machine(), "rows": [asdict(row) for row in rows]}
     stem.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
     table = [

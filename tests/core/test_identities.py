@@ -220,3 +220,15 @@ def test_long_sums_deep_down_are_terms_as_they_are():
         for k in range(30):
             expected = expected + np.sin(expected * (k + 1)) / 10
         np.testing.assert_allclose(ed.evaluate(x, {"x": value}), expected, 1e-12)
+
+
+def test_what_is_factored_may_be_a_term_of_another_pattern():
+    """a (x + sin x + ... + b) - a (x + sin x + ...) is a b, which a term of another pattern is as well."""
+    x, a, b = construct.variable("x", (3,)), construct.variable("a", ()), construct.variable("b", ())
+    terms = [x, ed.sin(x), ed.exp(x), ed.cos(x)]
+    shared = construct.einsum(1, [(b, ())], (0,), {0: 3})
+    sums = [construct.add([*terms, shared]), construct.add([construct.scale(-1, term) for term in terms])]
+    products = [construct.einsum(1, [(a, ()), (construct.sealed(y), (0,))], (0,), {0: 3}) for y in sums]
+    products.append(construct.einsum(-2, [(a, ()), (b, ())], (0,), {0: 3}))
+    values = {"x": np.arange(3.0), "a": 2.0, "b": 5.0}
+    assert np.allclose(ed.evaluate(construct.add(products), values), -10)

@@ -150,8 +150,9 @@ def _group(collected: dict[Expr, Number]) -> dict[Expr, Number]:
             if combined is not None:
                 coefficient, factors, output_labels, sizes = parts(combined)
                 weighted = {product(1, factors, output_labels, sizes): coefficient} if coefficient else {}
-        result.update(weighted)
-    return result
+        for term, coefficient in weighted.items():  # what is factored may be a term of another pattern
+            result[term] = plus(result.get(term, 0), coefficient)
+    return {term: coefficient for term, coefficient in result.items() if coefficient != 0}
 
 
 def _under_pattern(terms: dict[Expr, Number], output: Labels, bound: Collection[int]) -> Expr:

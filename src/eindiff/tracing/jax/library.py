@@ -22,6 +22,7 @@ from eindiff.tracing.computation import Computation
 from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_array, leaf_names, plain_call, trace
 from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
 from eindiff.tracing.jax.left import left, runs_forward_only
+from eindiff.tracing.jax.memory import peak
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
 from eindiff.tracing.jax.predicted import START, compiling, compiling_of, is_plain, planning, seconds, writing
 from eindiff.tracing.jax.refusals import RefusedError
@@ -36,6 +37,7 @@ NUMPY = frozenset({np.ndarray, np.float64, np.float32})
 MOST_GIVEN = 2**14  # entries of values that are given together
 REMEMBERED = 1024
 MOST_SLOWER = 1.5  # than JAX's own derivative, as predicted
+LEAST_BYTES, MOST_MEMORY = 2**14, 3.0  # that are worth a look; and times as many as JAX's own derivative stores
 MOST_LONGER = 1.2  # that its compiler may take, and more if so many calls make up for it:
 CALLS = 50
 LONG = 0.08  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
@@ -43,6 +45,7 @@ LEAST_AHEAD = 0.5  # seconds to find and compile a program, as predicted, that a
 LEAST_STEPS = 12  # of a program inside of `jax.jit` that is worth a look at how long it takes to compile
 TIMES_LARGER = {"hessian": 4, "value_grad_hessian": 4, "hvp": 5}  # JAX's own derivatives, than the function; others 2
 LEAST_INSIDE, LEAST_ALONE = 1e-5, 1e-3  # seconds of a program, in `jax.jit` and alone, that are worth a look at JAX's
+PRODUCTS = frozenset({"grad", "value_and_grad", "hvp"})  # in which JAX shares the value of a part with its derivatives
 MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
 
 
@@ -208,7 +211,8 @@ class JaxLibrary(Library):
         derivative is predicted to take less time."""
         is_inside = any(isinstance(x, jax.core.Tracer) for x in arguments.leaves)
         if is_inside not in found.is_better_elsewhere:
-            is_large = bool(traced.opaque) and _has_large_jacobian(found)
+            is_product = function.kind.name in PRODUCTS
+            is_large = bool(traced.opaque) and (is_product or _has_large_jacobian(found))
             is_better = is_large or self._is_slower(function, arguments, found, traced, is_inside)
             found.is_better_elsewhere[is_inside] = is_better
         if not found.is_better_elsewhere[is_inside]:
@@ -313,8 +317,12 @@ class JaxLibrary(Library):
 
 
 def _is_worse(ours: Any, theirs: Any, least: float) -> bool:
-    """Whether a program is predicted to take longer than another one, or its compiler to take longer than it saves."""
+    """Whether a program is predicted to take longer than another one, more memory without being quicker, or its
+    compiler longer than it saves."""
     if seconds(ours) > max(least, MOST_SLOWER * seconds(theirs)):
+        return True
+    is_quicker = seconds(ours) * MOST_SLOWER < seconds(theirs)
+    if not is_quicker and peak(ours) > max(LEAST_BYTES, MOST_MEMORY * peak(theirs)):
         return True
     return compiling(ours) - MOST_LONGER * compiling(theirs) > CALLS * (seconds(theirs) - seconds(ours))
 

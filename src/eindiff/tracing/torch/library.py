@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch.overrides import _pop_mode_temporarily
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -93,6 +95,14 @@ def as_array(x: torch.Tensor) -> np.ndarray:
     if x.is_conj() or x.is_neg():
         x = x.resolve_conj().resolve_neg()
     return x.cpu().numpy()
+
+
+def _unwatched() -> ExitStack:
+    """What takes the modes away that look at calls of PyTorch's functions, those of a trace around this one too."""
+    stack = ExitStack()
+    for _ in range(torch._C._len_torch_function_stack()):
+        stack.enter_context(_pop_mode_temporarily())
+    return stack
 
 
 def _like(x: torch.Tensor) -> torch.Tensor | None:
@@ -223,17 +233,19 @@ class TorchLibrary(Library):
         is_scaled = traced.effort.is_scaled and kind in ("hvp", "hessian_diagonal")
         if is_scaled or (traced.opaque and (kind in PRODUCTS or traced.effort.is_complex)):
             return run
-        if found.is_better_elsewhere is None:
-            is_slower = self._is_slower(function, arguments, traced, found)
-            found.is_better_elsewhere = is_slower and self._agrees(function, arguments, traced, run)
-        return run if found.is_better_elsewhere else None
+        is_own = self.inputs(function.arrays(arguments, traced), "dense")[0] == "torch"
+        if is_own not in found.is_better_elsewhere:
+            is_slower = self._is_slower(function, arguments, traced, found, is_own)
+            found.is_better_elsewhere[is_own] = is_slower and self._agrees(function, arguments, traced, run)
+        return run if found.is_better_elsewhere[is_own] else None
 
-    def _is_slower(self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation) -> bool:
+    def _is_slower(
+        self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation, is_own: bool
+    ) -> bool:
         """Whether a program is predicted to take much more time or memory than PyTorch's own derivative."""
-        if found.dense is None:
+        if found.dense is None or (is_own and traced.effort.is_doubtful):  # its result may be differentiated further
             return False
-        backend, _ = self.inputs(function.arrays(arguments, traced), "dense")
-        kind, plan, is_own = function.kind.name, found.dense.compiled(backend).plan(), backend == "torch"
+        kind, plan = function.kind.name, found.dense.compiled("torch" if is_own else "numpy").plan()
         if not is_worth_a_look(kind, plan, is_own):
             return False
         places, _ = self.chosen(function, arguments)
@@ -267,7 +279,7 @@ class TorchLibrary(Library):
         """
         leaves, structure = pytree.tree_flatten((args, keywords))
         try:
-            with temporarily_clear_interpreter_stack(), _disable_current_modes():
+            with temporarily_clear_interpreter_stack(), _disable_current_modes(), _unwatched():
                 traced = self._shaped(function, leaves, structure)
         except EindiffError:  # what PyTorch does not differentiate itself, it refuses
             traced = None

@@ -33,6 +33,7 @@ class Effort:
     bytes: int  # of all results of operations
     is_complex: bool  # whether there are complex numbers among them
     is_scaled: bool  # whether gradients are scaled, which those of gradients are not
+    is_doubtful: bool  # whether PyTorch loses parts of higher derivatives
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,10 @@ def effort(graph: torch.fx.Graph) -> Effort:
     """What the operations of a graph take."""
     nodes = [node for node in graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
     is_complex = any(x.is_complex() for node in nodes for x in _tensors(node))
-    is_scaled = any("scaled_in_reverse" in str(node.target) for node in nodes)
-    return Effort(len(nodes), sum(map(_seconds, nodes)), sum(map(_bytes, nodes)), is_complex, is_scaled)
+    names = {str(node.target) for node in nodes}
+    is_scaled = any("scaled_in_reverse" in name for name in names)
+    is_doubtful = any("_norm" in name and "linalg" not in name for name in names)
+    return Effort(len(nodes), sum(map(_seconds, nodes)), sum(map(_bytes, nodes)), is_complex, is_scaled, is_doubtful)
 
 
 def is_worth_a_look(kind: str, plan: Plan, is_own: bool) -> bool:

@@ -1,0 +1,55 @@
+"""How much memory a program of JAX will need: good enough to choose between two programs that compute the same.
+
+Its compiler makes one loop of what works entry by entry. What is stored are inputs and results of all else, from where
+they are made until they are last used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import jax.extend.core as jex
+
+from eindiff.tracing.jax.predicted import FREE, FUNCTIONS
+
+ENTRYWISE = FREE | FUNCTIONS | frozenset({
+    "add", "sub", "mul", "div", "neg", "abs", "max", "min", "sign", "sqrt", "rsqrt", "square", "integer_pow",
+    "select_n",
+    "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "xor", "floor", "ceil", "round", "rem", "clamp", "add_any",
+    "is_finite", "real", "imag", "complex", "conj", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "pad",
+    "concatenate", "split", "reduce_and", "reduce_or", "reduce_precision",
+})  # fmt: skip
+
+
+def peak(jaxpr: Any) -> int:
+    """The most bytes that are stored at a time, without the inputs."""
+    made = {x: k for k, eqn in enumerate(jaxpr.eqns) for x in eqn.outvars}
+    stored = {x for eqn in jaxpr.eqns if not _is_entrywise(eqn) for x in _variables((*eqn.outvars, *eqn.invars))}
+    stored.update(_variables(jaxpr.outvars))
+    last = {x: k for k, eqn in enumerate(jaxpr.eqns) for x in _variables(eqn.invars) if x in made}
+    last |= {x: len(jaxpr.eqns) for x in _variables(jaxpr.outvars) if x in made}
+    changes = [0] * (len(jaxpr.eqns) + 2)
+    for x in stored:
+        if x in made:
+            changes[made[x]] += _bytes(x)
+            changes[last.get(x, made[x]) + 1] -= _bytes(x)
+    now = most = 0
+    for k, change in enumerate(changes):
+        now += change
+        inside = [peak(one) for one in jex.jaxprs_in_params(jaxpr.eqns[k].params)] if k < len(jaxpr.eqns) else []
+        most = max(most, now + max(inside, default=0))
+    return most
+
+
+def _variables(found: Sequence[Any]) -> list[Any]:
+    return [x for x in found if not isinstance(x, jex.Literal)]
+
+
+def _is_entrywise(eqn: Any) -> bool:
+    return eqn.primitive.name in ENTRYWISE
+
+
+def _bytes(x: Any) -> int:
+    return prod(x.aval.shape) * x.aval.dtype.itemsize if hasattr(x.aval, "dtype") else 0
