@@ -124,12 +124,17 @@ def stored(value, out=None, copy=False):
     """The value, in a given array if there is one; copied if it is part of something else."""
     if out is None:
         return np.array(value) if copy else value
-    if out.ndim > 2 and out.shape[-1] < 16 and np.ndim(value) == out.ndim and value.strides[-1] > value.strides[-2]:
-        for k in range(out.shape[-1]):  # NumPy would run along the last axis of out, which may be short
-            out[..., k] = value[..., k]
-    else:
-        out[...] = value
+    out[...] = value
     return out
+''',
+    "store_columns": '''
+def store_columns(value, out):
+    """Write values into an array with a short last axis, along which NumPy would run: if they lie by columns, so."""
+    if value.strides[-1] <= value.strides[-2]:
+        out[...] = value
+    else:
+        for k in range(out.shape[-1]):
+            out[..., k] = value[..., k]
 ''',
     "inverse_or_zero": '''
 def inverse_or_zero(x):
