@@ -114,6 +114,10 @@ def optimum(product: Product) -> float:
         for j in range(place + 1, len(chain) + 1):
             insides = _orders(chain[i:j], sizes[i : j + 1])
             outsides = _orders((*chain[:i], (TOTAL, False), *chain[j:]), sizes[: i + 1] + sizes[j:])
+            if len({name for name, _ in chain}) == len(chain):  # nothing is shared
+                insides, outsides = (
+                    [min(one, key=lambda steps: _cost(steps, chain[place][0]))] for one in (insides, outsides)
+                )
             least = min(_cost(a | b, chain[place][0]) for a in insides for b in outsides)
             best.append(least + sizes[i] * sizes[j])
     return min(best)
