@@ -219,9 +219,12 @@ class Module:
         tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), nodes) if multiplies else 0
         while left > 0:
             pairs = islice(alternatives(exprs, costs.evaluate), tuning.ALTERNATIVES)
-            changed = dict.fromkeys(tuple(replaced(exprs, *pair)) for pair in pairs)
-            others = [x for x in changed if x not in tried][:left]
-            tried.update(others)
+            changed = (tuple(replaced(exprs, *pair)) for pair in pairs)
+            others = []
+            while len(others) < left and (other := next(changed, None)) is not None:
+                if other not in tried:
+                    tried.add(other)
+                    others.append(other)
             left -= len(others) or left
             scored = [(best_of([x, share(x), share(x, deep=True)]), x) for x in others]
             found, other = min(scored, key=lambda x: x[0][0], default=(best, exprs))
