@@ -42,9 +42,9 @@ def compiled_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check each evaluation against a compiled function, which may be made for small arrays as for large ones."""
     evaluate = ed.evaluate
 
-    def checked(outputs: Any, arrays: Any = None, sizes: Any = None) -> Any:
-        expected = evaluate(outputs, arrays, sizes)
-        actual = ed.compile(outputs)(**(arrays or {}), sizes=sizes)
+    def checked(outputs: Any, arrays: Any = None, sizes: Any = None, validate: bool = True) -> Any:
+        expected = evaluate(outputs, arrays, sizes, validate)
+        actual = ed.compile(outputs, validate=validate)(**(arrays or {}), sizes=sizes)
         _assert_equal(actual, expected)
         return expected
 
