@@ -65,7 +65,7 @@ def logdet(A):
     "gram": '''
 def gram(X, d, out=None):
     """X.T @ diag(d) @ X; as a product with its own transpose, which takes half the work, if d has no negative entry."""
-    if np.min(d, initial=0) >= 0:
+    if not d.size or d.min() >= 0:
         Z = np.sqrt(d)[:, None] * X
         return np.matmul(Z.T, Z, out=out)
     return np.matmul(X.T, d[:, None] * X, out=out)
