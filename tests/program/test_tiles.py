@@ -157,3 +157,36 @@ def test_layers_of_nets_form_no_array_of_all_samples():
     plan = ed.plan(outputs, {"b": 90, "n": 90})
     body = plan.source.split("for tile_start")[1]
     assert body.count("*tile_rows, n) @ W") >= 5
+
+
+def random_stack(rng: np.random.Generator) -> ed.Expr:
+    """A matrix for each sample, through products with weights, which merge axes, and what goes entry by entry."""
+    Z, W, P = ed.tensor("Z", ("b", "n")), ed.tensor("W", ("n", "n")), ed.tensor("P", ("b", "n", "n"))
+    J = P if rng.random() < 0.5 else Z[:, :, None] * Z[:, None, :]
+    for step in rng.integers(8, size=rng.integers(2, 7)):
+        J = [
+            lambda J: ed.einsum("bij,jk->bik", J, W),
+            lambda J: ed.einsum("bij,ik->bkj", J, W),
+            lambda J: J * ed.tanh(Z)[:, None, :],
+            lambda J: J * ed.exp(-Z * Z)[:, :, None],
+            lambda J: ed.tanh(ed.einsum("bij,bkj->bik", J, J)),
+            lambda J: ed.tanh(J) + ed.einsum("bij->bji", J),
+            lambda J: J + ed.einsum("bi,ij->bij", Z, ed.eye("n")),
+            lambda J: J * ed.tanh(ed.einsum("bij,bj->bi", J, Z))[:, :, None],
+        ][step](J)
+    return J
+
+
+def test_random_stacks_of_matrices(tiny_is_large):
+    rng, merged = np.random.default_rng(3), 0
+    for _ in range(20):
+        J = random_stack(rng)
+        outputs = [ed.einsum("bij->jib", J), ed.einsum("bij->ij", J), ed.einsum("bij,bik->jk", J, J), ed.sum(J * J, 0)]
+        wanted = [outputs[k] for k in rng.choice(4, rng.integers(1, 3), replace=False)]
+        b = int(rng.integers(4, 8))
+        given = {"Z": rng.normal(size=(b, 3)), "W": rng.normal(size=(3, 3)) / 2, "P": rng.normal(size=(b, 3, 3))}
+        compiled = ed.compile(wanted)
+        for found, right in zip(compiled(**given), evaluate(wanted, given), strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-9, atol=1e-10 * max(1, np.abs(right).max()))
+        merged += "*tile_rows" in compiled.source
+    assert merged > 3
