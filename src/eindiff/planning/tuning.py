@@ -36,7 +36,7 @@ FORGET_BYTES = 2**14
 # Bytes of an array whose memory is worth being used again for another one: more than that the system maps anew.
 REUSED_BYTES = 2**16
 
-# Bytes of an array from which operations on it run over some rows at a time, and those of all arrays of such a tile.
+# Bytes of an array from which operations on it run over some rows at a time, and those that a tile has in use at most.
 TILED_BYTES = 2**21
 TILE_BYTES = 2**21
 TILED_SEEDS = 6  # arrays around which such operations are looked for
