@@ -190,3 +190,14 @@ def test_random_stacks_of_matrices(tiny_is_large):
             np.testing.assert_allclose(found, right, rtol=1e-9, atol=1e-10 * max(1, np.abs(right).max()))
         merged += "*tile_rows" in compiled.source
     assert merged > 3
+
+
+def test_what_is_stored_by_columns_is_an_array_of_its_own(tiny_is_large):
+    """Of a transposed matrix, which lies by columns already, it is a copy: the matrix may be changed in place."""
+    x = ed.tensor("x", (5,))
+    v = x[2:] - x[:3]
+    v = ed.sin(v[1:]) * v[:2]
+    third = ed.jacobian(ed.jacobian(ed.jacobian(ed.sin(v[1:]) * v[:1], x), x), x)
+    compiled, given = ed.compile(third), {"x": np.array([1.13, 0.43, -0.24, -0.18, 1.1])}
+    np.testing.assert_allclose(compiled(**given), evaluate(third, given), rtol=1e-9, atol=1e-11)
+    assert "asfortranarray" not in compiled.source
