@@ -42,9 +42,9 @@ def compiled_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check each evaluation against a compiled function, which may be made for small arrays as for large ones."""
     evaluate = ed.evaluate
 
-    def checked(outputs: Any, arrays: Any = None, sizes: Any = None) -> Any:
-        expected = evaluate(outputs, arrays, sizes)
-        actual = ed.compile(outputs)(**(arrays or {}), sizes=sizes)
+    def checked(outputs: Any, arrays: Any = None, sizes: Any = None, validate: bool = True) -> Any:
+        expected = evaluate(outputs, arrays, sizes, validate)
+        actual = ed.compile(outputs, validate=validate)(**(arrays or {}), sizes=sizes)
         _assert_equal(actual, expected)
         return expected
 
@@ -74,6 +74,7 @@ def tiny_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "SHORT": 3,
         "CALL": 0.0,
         "GRAM": 2,
+        "SQUARE": 2,
         "MIRRORED": (1, 1),
         "MANY_ENTRIES": 2,
     }.items():

@@ -92,3 +92,23 @@ def test_what_is_not_diagonal_is_refused():
         ed.gradient(ed.sum(D @ x), D)
     with pytest.raises(EindiffError, match="positive"):
         ed.matrix("D", "n", "n", "diagonal", "positive")
+
+
+@pytest.mark.parametrize("library", ["numpy", "jax", "torch"])
+@pytest.mark.parametrize("signs", [(1, 1), (-1, -1), (-1, 1), (0, 1)])
+def test_determinants_of_triangles_are_products_of_their_diagonals(library, signs):
+    """Two negative entries have a logarithm, one has none, and nothing is factorized."""
+    D, L, v = ed.matrix("D", "n", "n", "diagonal"), ed.matrix("L", "n", "n", "lower"), ed.vector("v", "n")
+    outputs = [ed.logdet(D), ed.logdet(ed.diag(v)), ed.logdet(D @ D), ed.logdet(L), ed.det(L), ed.logdet(L.T)]
+    n, rng = 60, np.random.default_rng(0)
+    entries = rng.uniform(0.5, 1.5, n)
+    entries[:2] *= signs
+    given = {"D": np.diag(entries), "v": entries, "L": np.tril(rng.normal(size=(n, n)), -1) / n + np.diag(entries)}
+    compiled = ed.compile(outputs, backend=library, sizes={"n": n})
+    assert not any(word in compiled.source for word in ("factorize", "slogdet", "logdet(", "linalg.det"))
+    single = np.log(np.abs(entries)).sum() if np.prod(signs) > 0 else np.nan
+    double = 2 * np.log(np.abs(entries)).sum() if np.prod(signs) else np.nan
+    right = [single, single, double, single, np.prod(entries), single]
+    with np.errstate(all="ignore"):
+        found = compiled(**given)
+    np.testing.assert_allclose([float(x) for x in found], right, rtol=1e-5 if library == "jax" else 1e-12)

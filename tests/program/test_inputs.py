@@ -280,6 +280,19 @@ def test_properties_of_what_has_dropped_out() -> None:
         ed.compile(output)(sizes={"n": 3})
 
 
+def test_declared_properties_are_looked_at_unless_asked_not_to() -> None:
+    _, output = _declared("symmetric")
+    given = {"V": A, "x": np.ones(5)}
+    assert not np.allclose(A, A.T)
+    for run in (lambda **how: ed.evaluate(output, given, **how), lambda **how: ed.compile(output, **how)(**given)):
+        with pytest.raises(ed.EindiffError, match="V is declared symmetric"):
+            run()
+        assert np.isfinite(run(validate=False))
+    places = ed.indices("p", "k", into="n")
+    with pytest.raises(ed.EindiffError, match="indices are from 0"):
+        ed.evaluate(ed.vector("x", "n")[places], {"x": np.ones(3), "p": np.array([5])}, validate=False)
+
+
 def test_what_is_traced_is_not_looked_at() -> None:
     _, output = _declared("symmetric")
     function = ed.compile(output)

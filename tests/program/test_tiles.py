@@ -122,13 +122,13 @@ def test_views_of_a_tile_are_stored_once_and_large_sums_are_not_added_up():
 def test_a_short_last_axis_is_written_column_by_column():
     value = np.arange(24.0).reshape(3, 2, 4).transpose(1, 2, 0)
     namespace: dict = {"np": np}
-    exec(NUMPY_HELPERS["stored"], namespace)
+    exec(NUMPY_HELPERS["store_columns"], namespace)
     out = np.zeros((2, 4, 3))
-    assert namespace["stored"](value, out) is out
+    namespace["store_columns"](value, out)
     np.testing.assert_array_equal(out, value)
     f, x = problem("energy")
     source = ed.compile(ed.hessian(f, x), sizes={"n": 500, "d": 3}).source
-    assert "stored(" in source.split("for tile_start")[1]
+    assert "store_columns(" in source.split("for tile_start")[1]
 
 
 def net(layers: int) -> tuple[list[ed.Expr], list[ed.Expr]]:
@@ -157,3 +157,47 @@ def test_layers_of_nets_form_no_array_of_all_samples():
     plan = ed.plan(outputs, {"b": 90, "n": 90})
     body = plan.source.split("for tile_start")[1]
     assert body.count("*tile_rows, n) @ W") >= 5
+
+
+def random_stack(rng: np.random.Generator) -> ed.Expr:
+    """A matrix for each sample, through products with weights, which merge axes, and what goes entry by entry."""
+    Z, W, P = ed.tensor("Z", ("b", "n")), ed.tensor("W", ("n", "n")), ed.tensor("P", ("b", "n", "n"))
+    J = P if rng.random() < 0.5 else Z[:, :, None] * Z[:, None, :]
+    for step in rng.integers(8, size=rng.integers(2, 7)):
+        J = [
+            lambda J: ed.einsum("bij,jk->bik", J, W),
+            lambda J: ed.einsum("bij,ik->bkj", J, W),
+            lambda J: J * ed.tanh(Z)[:, None, :],
+            lambda J: J * ed.exp(-Z * Z)[:, :, None],
+            lambda J: ed.tanh(ed.einsum("bij,bkj->bik", J, J)),
+            lambda J: ed.tanh(J) + ed.einsum("bij->bji", J),
+            lambda J: J + ed.einsum("bi,ij->bij", Z, ed.eye("n")),
+            lambda J: J * ed.tanh(ed.einsum("bij,bj->bi", J, Z))[:, :, None],
+        ][step](J)
+    return J
+
+
+def test_random_stacks_of_matrices(tiny_is_large):
+    rng, merged = np.random.default_rng(3), 0
+    for _ in range(20):
+        J = random_stack(rng)
+        outputs = [ed.einsum("bij->jib", J), ed.einsum("bij->ij", J), ed.einsum("bij,bik->jk", J, J), ed.sum(J * J, 0)]
+        wanted = [outputs[k] for k in rng.choice(4, rng.integers(1, 3), replace=False)]
+        b = int(rng.integers(4, 8))
+        given = {"Z": rng.normal(size=(b, 3)), "W": rng.normal(size=(3, 3)) / 2, "P": rng.normal(size=(b, 3, 3))}
+        compiled = ed.compile(wanted)
+        for found, right in zip(compiled(**given), evaluate(wanted, given), strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-9, atol=1e-10 * max(1, np.abs(right).max()))
+        merged += "*tile_rows" in compiled.source
+    assert merged > 3
+
+
+def test_what_is_stored_by_columns_is_an_array_of_its_own(tiny_is_large):
+    """Of a transposed matrix, which lies by columns already, it is a copy: the matrix may be changed in place."""
+    x = ed.tensor("x", (5,))
+    v = x[2:] - x[:3]
+    v = ed.sin(v[1:]) * v[:2]
+    third = ed.jacobian(ed.jacobian(ed.jacobian(ed.sin(v[1:]) * v[:1], x), x), x)
+    compiled, given = ed.compile(third), {"x": np.array([1.13, 0.43, -0.24, -0.18, 1.1])}
+    np.testing.assert_allclose(compiled(**given), evaluate(third, given), rtol=1e-9, atol=1e-11)
+    assert "asfortranarray" not in compiled.source

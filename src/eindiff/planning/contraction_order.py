@@ -102,23 +102,33 @@ def _best_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...
 def least_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], operands: Sequence) -> float:
     """Operations that every order of multiplication takes; 0 if there are too many operands to know it.
 
-    If some operands are the same tensor, equal products count once and symmetric ones half: then it is half of what the
-    largest product takes, in the order in which that is smallest.
+    Some operands may be the same tensor. Equal products are of different operands, and count once: so each counts for
+    one part of as many as there are of its rarest operand. One whose operands come in pairs may be symmetric, and half.
     """
     if not 1 < len(inputs) <= BEST_LIMIT:
         return 0.0
-    once = len(set(operands)) == len(operands)
     table = _Subsets(tuple(inputs), output, tuple([sizes[label] for label in range(1 + max(sizes))]))
     labels = {subset: table.labels(subset) for subset in range(1, 1 << len(inputs))}
     found = {1 << k: 0.0 for k in range(len(inputs))}
     for subset in sorted(labels, key=int.bit_count):
-        for first in _submasks(subset) if subset not in found else ():
+        if subset in found:
+            continue
+        shared, least = _most_uses(subset, operands), inf
+        for first in _submasks(subset):
             met = labels[first] | labels[subset ^ first]
             flops = table.entries(met) * (2.0 if met != labels[subset] else 1.0)
-            parts = found[first], found[subset ^ first]
-            total = flops + sum(parts) if once else max(flops, *parts)
-            found[subset] = min(found.get(subset, inf), total)
-    return found[(1 << len(inputs)) - 1] / (1 if once else 2)
+            least = min(least, flops / shared + found[first] + found[subset ^ first])
+        found[subset] = least
+    return found[(1 << len(inputs)) - 1]
+
+
+def _most_uses(subset: int, operands: Sequence) -> int:
+    """How many products of one contraction may be that of some operands at most, and twice as many if it may be
+    symmetric."""
+    everywhere = Counter(operands)
+    inside = Counter(operand for k, operand in enumerate(operands) if subset >> k & 1)
+    copies = min(everywhere[operand] // count for operand, count in inside.items())
+    return copies * (2 if all(count % 2 == 0 for count in inside.values()) else 1)
 
 
 class _Subsets:

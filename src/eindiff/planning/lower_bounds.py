@@ -3,7 +3,7 @@
 A program for a sum computes each of its terms too, if the others are zero at some variables: `A B + A C` is `A B` at
 C = 0. So a sum takes at least what a term takes that can be left alone so, and a term at least what the best order of
 multiplication takes (`contraction_order.least_flops`). A product with an inverse is a system of equations, which takes
-no less than a product with a matrix.
+no less than a product with a matrix, after its matrix was factorized.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ def _of_product(term: Term, evaluate: Callable[[Size], int]) -> float | None:
     known = {names[label]: evaluate(sizes[label]) for label in names}
     least = least_flops(inputs, tuple([names[label] for label in output]), known, [x.digest for x, _ in factors])
     halves = sum(bool(_variable(node).properties) for node, _ in factors)
-    return least / 2**halves if least else None
+    inverted = {_variable(node) for node, _ in factors if not isinstance(node, Variable)}
+    factorized = sum(2 / 3 * evaluate(x.shape[0]) ** 3 for x in inverted if not x.properties)
+    return least / 2**halves + factorized if least else None
 
 
 def _variable(node: Expr) -> Variable:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 # Columns of X from which `X' diag(d) X` is `Z' Z` with `Z = sqrt(d) X`, which BLAS computes half of: below it the root,
 # and the test whether d has a negative entry, take longer than the half that is saved.
-GRAM = 40
+GRAM = 64
+# Terms of a sum from which `Σ x x'`, whose factors all occur twice, is a product with its own transpose.
+SQUARE = 40
 # The same in libraries whose product does not see that it is symmetric: there one block of four is mirrored, which
 # saves a quarter, and is worth three products instead of one from this many columns on.
 HALVED = 1024
@@ -34,7 +36,7 @@ FORGET_BYTES = 2**14
 # Bytes of an array whose memory is worth being used again for another one: more than that the system maps anew.
 REUSED_BYTES = 2**16
 
-# Bytes of an array from which operations on it run over some rows at a time, and those of all arrays of such a tile.
+# Bytes of an array from which operations on it run over some rows at a time, and those that a tile has in use at most.
 TILED_BYTES = 2**21
 TILE_BYTES = 2**21
 TILED_SEEDS = 6  # arrays around which such operations are looked for

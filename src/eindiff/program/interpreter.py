@@ -38,7 +38,9 @@ from eindiff.program.norms import is_root, squares, units
 Array = np.ndarray
 
 
-def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None) -> Any:
+def evaluate(
+    outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None, validate: bool = True
+) -> Any:
     """The value of an expression, or of a list of them (which share work), as NumPy arrays.
 
     Arrays for names that are not needed are ignored. `sizes` is only needed for sizes that no array shows. Numbers are
@@ -48,6 +50,7 @@ def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mappi
         outputs: an expression, or a list of them
         arrays: arrays or numbers by the names of the variables
         sizes: sizes by name that no array shows
+        validate: whether arrays are held against what their variables are declared to be
 
     >>> import eindiff as ed
     >>> x = ed.vector("x", "n")
@@ -68,7 +71,7 @@ def evaluate(outputs: Any, arrays: Mapping[str, Any] | None = None, sizes: Mappi
     bind_from_unneeded(wanted, given, bindings)
     Ranges(wanted).check(bindings)
     for variable in declared(wanted):
-        if variable.name in given:
+        if variable.name in given and (validate or variable.into is not None):  # indices are looked at in any case
             check(variable, real_array(variable.name, given[variable.name]), bindings)
     dtype = common_type([v.name for v in inputs], given)
     with np.errstate(all="ignore"):

@@ -65,7 +65,7 @@ def logdet(A):
     "gram": '''
 def gram(X, d, out=None):
     """X.T @ diag(d) @ X; as a product with its own transpose, which takes half the work, if d has no negative entry."""
-    if np.min(d, initial=0) >= 0:
+    if not d.size or d.min() >= 0:
         Z = np.sqrt(d)[:, None] * X
         return np.matmul(Z.T, Z, out=out)
     return np.matmul(X.T, d[:, None] * X, out=out)
@@ -124,12 +124,17 @@ def stored(value, out=None, copy=False):
     """The value, in a given array if there is one; copied if it is part of something else."""
     if out is None:
         return np.array(value) if copy else value
-    if out.ndim > 2 and out.shape[-1] < 16 and np.ndim(value) == out.ndim and value.strides[-1] > value.strides[-2]:
-        for k in range(out.shape[-1]):  # NumPy would run along the last axis of out, which may be short
-            out[..., k] = value[..., k]
-    else:
-        out[...] = value
+    out[...] = value
     return out
+''',
+    "store_columns": '''
+def store_columns(value, out):
+    """Write values into an array with a short last axis, along which NumPy would run: if they lie by columns, so."""
+    if value.strides[-1] <= value.strides[-2]:
+        out[...] = value
+    else:
+        for k in range(out.shape[-1]):
+            out[..., k] = value[..., k]
 ''',
     "inverse_or_zero": '''
 def inverse_or_zero(x):

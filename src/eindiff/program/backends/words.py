@@ -203,7 +203,7 @@ EAGER: dict[Op, Word] = {
     "conjugate_inverse": "conjugate_inverse({0}, {1})",
     "tiles": lambda x, s: f"for start in range(0, {s.size(x.parameters[0].length)}, {x.parameters[0].rows}): ...",
     "tiled": "{0}",
-    "columns": "np.asfortranarray({0})",
+    "columns": 'np.array({0}, order="F")',  # never a view, as np.asfortranarray may give
 }
 
 NUMPY: dict[Op, Word] = {

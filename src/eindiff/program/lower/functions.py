@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+from eindiff.core import construct
 from eindiff.core import sizes as sz
-from eindiff.core.nodes import Apply, Map
+from eindiff.core.leaves import TRIANGLES
+from eindiff.core.nodes import Apply, Map, Variable
 from eindiff.core.sizes import Size
 from eindiff.functions.opaque import REGISTRY
 from eindiff.functions.powers import power_terms
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
+from eindiff.program.lower.halves import half
 from eindiff.program.operations import (
     ARITHMETIC,
     FUNCTION,
@@ -23,6 +26,8 @@ from eindiff.program.operations import (
     is_call,
     is_number,
 )
+
+_DETERMINANTS = ("det", "logdet", "logabsdet", "signdet")
 
 
 def elementwise(operations: Operations, node: Map, args: Sequence[Operation], costs: Costs | None) -> Operation:
@@ -88,12 +93,44 @@ def whole(operations: Operations, node: Apply, args: Sequence[Operation], shared
         return call("products_without", node.function.parameter)
     if name in ("expm", "logm", "sqrtm"):
         return call(name) if name == "expm" and len(args) == 1 and node.ndim == 2 else call("matrix_function", name)
+    if name in _DETERMINANTS and (entries := _diagonal(operations, node, args[0])) is not None:
+        return _of_diagonal(operations, name, entries)
     function = node.function
     if function.symmetrizes and not _is_symmetric(node):
         args = [symmetrized(operations, args[0], node.args[0].ndim)]
     if function.part is None or (function.alone and not shared):
         return call(function.alone or name)
     return operations.make("part", [call(function.factorization)], function.part, shape=node.shape)
+
+
+def _diagonal(operations: Operations, node: Apply, matrix: Operation) -> Operation | None:
+    """The entries that the determinant of a diagonal or triangular matrix is the product of; None for another one."""
+    if len(matrix.shape) != 2:
+        return None
+    if matrix.op == "diagonal_matrix":
+        return matrix.operands[0]
+    arg, output = node.args[0], construct.parts(node.args[0])[2]
+    is_diagonal = output[0] == output[1] or (isinstance(arg, Variable) and "diagonal" in arg.properties)
+    known = is_diagonal or half(operations, matrix) in TRIANGLES
+    return operations.make("diagonal", [matrix], ("ii->i",), shape=matrix.shape[:1]) if known else None
+
+
+def _of_diagonal(operations: Operations, name: str, entries: Operation) -> Operation:
+    """A determinant, its logarithm or its sign, from factors; the logarithm is no number unless the sign is 1."""
+
+    def call(name: str, x: Operation, speed: str = FUNCTION) -> Operation:
+        return operations.make("call", [x], (name,), speed=speed)
+
+    if name == "det":
+        return reduction(operations, "prod", entries, None)
+    sign = reduction(operations, "prod", call("sign", entries, ARITHMETIC), None)
+    if name == "signdet":
+        return sign
+    logarithms = call("log", call("abs", entries, ARITHMETIC))
+    total = operations.make("sum", [logarithms], shape=(), work=sz.product(entries.shape))
+    if name == "logabsdet":
+        return total
+    return operations.make("add", [total, operations.scale(0, call("log", sign))], (1, 1))
 
 
 def _work(node: Apply) -> Work:

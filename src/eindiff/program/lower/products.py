@@ -253,7 +253,7 @@ class Products(Contractions):
         """Whether every factor occurs twice, and the sum has so many terms that half of it is worth a pass."""
         summed = {label for x in factors for label in x.labels} - set(kept)
         twice = all(count % 2 == 0 for count in Counter(x.operation for x in factors).values())
-        return twice and self.entries([sizes[label] for label in summed]) >= tuning.GRAM
+        return twice and self.entries([sizes[label] for label in summed]) >= tuning.SQUARE
 
     def _gram(self, factors: Sequence[Tensor], kept: Labels) -> Tensor | None:
         """X' diag(d) X as a symmetric product, which takes half the work."""

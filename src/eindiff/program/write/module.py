@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import keyword
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby, islice
@@ -220,9 +220,8 @@ class Module:
         tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), nodes, repaid) if multiplies else 0
         while left > 0:
             pairs = islice(alternatives(exprs, costs.evaluate), tuning.ALTERNATIVES)
-            changed = dict.fromkeys(tuple(replaced(exprs, *pair)) for pair in pairs)
-            others = [x for x in changed if x not in tried][:left]
-            tried.update(others)
+            changed = (tuple(replaced(exprs, *pair)) for pair in pairs)
+            others = list(islice(_unseen(changed, tried), left))
             left -= len(others) or left
             scored = [(best_of([x, share(x), share(x, deep=True)]), x) for x in others]
             found, other = min(scored, key=lambda x: x[0][0], default=(best, exprs))
@@ -341,6 +340,14 @@ class Module:
         more, less = map(self.names.size, sz.inequality(condition.quantity))
         empty = "".join(f"{self.names.size(size)} == 0 or " for size in condition.axes)
         return f"assert {empty}{more} >= {less}, {json.dumps(str(condition), ensure_ascii=False)}"
+
+
+def _unseen(found: Iterable[tuple[Expr, ...]], seen: set[tuple[Expr, ...]]) -> Iterator[tuple[Expr, ...]]:
+    """Those that are not there yet, one after the other; each is from then on."""
+    for one in found:
+        if one not in seen:
+            seen.add(one)
+            yield one
 
 
 def _attempts(seconds: float, nodes: int, repaid: int) -> int:

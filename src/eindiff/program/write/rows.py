@@ -108,7 +108,7 @@ def _reshaped(x: Operation, axis: int) -> Axes | None:
     [y] = x.operands
     before = sz.product(x.shape[:axis])
     for b in range(len(y.shape)):
-        if sz.product(y.shape[:b]) == before and _merged(x, axis, b) is not None:
+        if y.shape[b] != 1 and sz.product(y.shape[:b]) == before and _merged(x, axis, b) is not None:
             return [b]
     return None
 
@@ -127,12 +127,16 @@ def _merged(x: Operation, axis: int, b: int) -> tuple[Size, Size] | None:
 
 def above(x: Operation, axis: int | None, b: int, times: Size) -> Size | None:
     """Entries for each row along an axis, if its operand has so many along the axis b; None if that is no number."""
+    if x.op == "fill" and times != 1:
+        return None  # its diagonals are cut by rows
     more, less = _merged(x, axis, b) or (1, 1) if x.op == "reshape" and axis is not None else (1, 1)
     return sz.multiply(times, more) if less == 1 else 1 if less == times else None
 
 
 def below(x: Operation, axis: int, b: int, times: Size) -> Size | None:
     """Entries of the operand for each row along the axis b, if an operation has so many along an axis."""
+    if x.op == "fill" and times != 1:
+        return None
     more, less = _merged(x, axis, b) or (1, 1) if x.op == "reshape" else (1, 1)
     return sz.multiply(times, less) if more == 1 else 1 if more == times else None
 

@@ -286,7 +286,7 @@ class Printer:
             return f"{name} += {text}"
         start, stop = (self.spelling.size(sz.multiply(one, loop.times[k])) for one in (START, STOP))
         rows = f"{name}[{':, ' * axis}{start}:{stop}]"
-        return f"stored({text}, {rows})" if is_short else f"{rows} = {text}"
+        return f"store_columns({text}, {rows})" if is_short else f"{rows} = {text}"
 
     # In place
 

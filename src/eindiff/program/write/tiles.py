@@ -63,9 +63,10 @@ class Tiling:
         large = {x: None for x in order if not (x.view or x.cheap) and self.costs.size(x) >= tuning.TILED_BYTES}
         if len(large) < 2:
             return list(outputs)
-        self.near = set[Operation]()  # large arrays, and what is computed from them
+        self.near = set[Operation]()  # arrays that are not small beside the large ones, and what is computed from them
         for x in order:
-            if x in large or any(y in self.near for y in x.operands):
+            is_small = x.view or x.cheap or 8 * self.costs.size(x) < tuning.TILED_BYTES
+            if not is_small or any(y in self.near for y in x.operands):
                 self.near.add(x)
         best, most = None, 0.0
         for region in self._regions(order, sorted(large, key=lambda x: (-self.costs.size(x), -len(x.shape)))):
