@@ -38,16 +38,11 @@ def name_sizes(inference: Inference, nodes: list[Node]) -> None:
     Names that the text or the declarations use for something else are left out.
     """
     inference.sizes.settle()
-    unknown: list[Unknown] = []
-    for use in inference.used.values():
-        for axis in use.type.axes:
-            size = resolve(axis)
-            if isinstance(size, Unknown) and not size.derived and size not in unknown:
-                unknown.append(size)
-    for node in nodes:
-        alone = resolve(typed(node).axes[0]) if node.kind == "name" and node.plan == "eye" else None
-        if isinstance(alone, Unknown) and node.value != "eye" and not alone.derived and alone not in unknown:
-            unknown.append(alone)  # λ*I, which nothing else gives a size
+    axes = [axis for use in inference.used.values() for axis in use.type.axes]
+    alone = [node for node in nodes if node.kind == "name" and node.plan == "eye" and node.value != "eye"]
+    axes += [typed(node).axes[0] for node in alone]  # λ*I, which nothing else gives a size
+    sizes = dict.fromkeys(map(resolve, axes))
+    unknown = [size for size in sizes if isinstance(size, Unknown) and not size.derived]
     taken = _taken(inference, nodes)
     candidates = [*("n" if len(unknown) == 1 else ""), *_SIZE_NAMES, *(f"n{k}" for k in range(1, len(unknown) + 1))]
     free = [name for name in dict.fromkeys(candidates) if name not in taken]

@@ -195,6 +195,9 @@ def _norm_name(written: str) -> str:
     return {"∞": "inf", "infty": "inf"}.get(name, name)
 
 
+_OPERATORS = {"**": ".^", "{": "(", "}": ")"}  # in the words of the grammar
+
+
 def _translated(tokens: list[Token], declared: Collection[str]) -> list[Token]:
     """Transposes, powers and methods in the words of the grammar."""
     is_name = "T" in declared or any(token.kind == "name" and token.text == "T" for token in tokens)
@@ -208,10 +211,8 @@ def _translated(tokens: list[Token], declared: Collection[str]) -> list[Token]:
             token.text = f"^({token.text.translate(SUPERSCRIPTS)})"
         elif token.kind == "fraction":
             token.kind, token.text = "number", f"({FRACTIONS[token.text]})"
-        elif token.text == "**":
-            token.text = ".^"
-        elif token.text in "{}" and token.kind == "operator":
-            token.text = "(" if token.text == "{" else ")"
+        elif token.text in _OPERATORS:
+            token.text = _OPERATORS[token.text]
         elif token.kind == "name" and token.text in ("max", "min") and _has_two_arguments(tokens, at):
             token.text += "imum"
         elif token.kind == "method":  # H.dot(P) is dot(H, P), x.sum() is sum(x)
@@ -269,6 +270,13 @@ def refuse_quotient(source: Source, number: Token, token: Token) -> None:
         )
 
 
+def _stand_together(before: Token, token: Token) -> bool:
+    """Whether an operand follows another one, and is not what a function is called with."""
+    opens = token.kind in ("name", "number") or token.text[-1:] == "("
+    is_called = before.kind == "name" and token.text[0] == "("
+    return opens and before.ends_operand and not is_called
+
+
 def _products(source: Source, tokens: list[Token]) -> list[Token]:
     """`2x`, `2(x+y)`, `λ‖x‖` and `(a+b)(c+d)` are products."""
     result: list[Token] = []
@@ -278,14 +286,11 @@ def _products(source: Source, tokens: list[Token]) -> list[Token]:
             before = None if token.kind == "line" else before
             result.append(token)
             continue
-        opens = token.kind in ("name", "number") or token.text[-1:] == "("
-        called = before is not None and before.kind == "name" and token.text[0] == "("
-        if before is not None and opens and before.ends_operand and not called:
-            bare = before.kind == "name" and token.kind in ("name", "number")
-            numbers = before.kind == token.kind == "number"
+        if before is not None and _stand_together(before, token):
             if before.kind == "number" and before.end == token.start and result[-2:-1] and result[-2].text == "/":
                 refuse_quotient(source, before, token)
-            if not (bare or numbers or (before.text == "]" and token.kind != "open") or token.kind == "number"):
+            is_bare = before.kind == "name" and token.kind == "name"
+            if not (is_bare or (before.text == "]" and token.kind != "open") or token.kind == "number"):
                 result.append(Token("operator", "*", token.start, token.start))
         result.append(token)
         before = token

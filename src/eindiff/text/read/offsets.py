@@ -46,15 +46,23 @@ def _add_offsets(node: Node, found: dict[str, int]) -> None:
     if len(products) > _MOST:
         return
     for sign, term in zip(["PLUS", *node.value], terms, strict=True):
-        name = str(term.value) if term.kind == "name" else ""
-        for first, second in products if name else ():
-            added = sign == "PLUS" or len(terms) > 2  # X*w - b: b is what is to be met
-            if (added and is_intercept(name, first, second)) or (is_line(name, first) and hint(second).order == 1):
-                found[name] = INTERCEPT
-            elif (is_noise(name) and hint(first).order == 2) or is_right_side(name, first, second):
-                found[name] = VECTOR
-        if name and any(is_line(name, slope) for slope in slopes):
+        if term.kind != "name":
+            continue
+        name, is_added = str(term.value), sign == "PLUS" or len(terms) > 2  # X*w - b: b is what is to be met
+        for first, second in products:
+            if (kind := _beside(name, first, second, is_added)) is not None:
+                found[name] = kind
+        if any(is_line(name, slope) for slope in slopes):
             found[name] = INTERCEPT
+
+
+def _beside(name: str, first: str, second: str, is_added: bool) -> int | None:
+    """What a name is beside the product of two others, if that says something."""
+    if (is_added and is_intercept(name, first, second)) or (is_line(name, first) and hint(second).order == 1):
+        return INTERCEPT
+    if (is_noise(name) and hint(first).order == 2) or is_right_side(name, first, second):
+        return VECTOR
+    return None
 
 
 def _amplitude(node: Node) -> str | None:

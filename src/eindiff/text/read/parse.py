@@ -111,7 +111,7 @@ def reading(text: str, declarations: str | Mapping[str, Any] | None = None) -> R
         _refuse_doubtful(source, names, statements)
     inference = _typed(source, names, statements)
     nodes = [node for _, below in statements for node in below]
-    _refuse_rows(inference, nodes)
+    _refuse_sums(inference, nodes)
     name_counts(inference, nodes)
     name_sizes(inference, nodes)
     building = Building(inference)
@@ -309,25 +309,35 @@ def _refuse_doubtful(source: Source, names: Names, statements: Statements) -> No
                 _refuse_as_named(source, names, statements, f"declare {pair[0]} and {pair[1]} as scalars")
 
 
-def _refuse_rows(inference: Inference, nodes: list[Node]) -> None:
-    """b in X*W + b fits as a number that is added to every entry; a row for all rows is as likely meant."""
+def _refuse_sums(inference: Inference, nodes: list[Node]) -> None:
+    """What is added up is hardly meant so: one number, or b in X*W + b, where a row for all rows is as likely meant."""
     for node in nodes:
-        summed = node.args[0] if node.kind == "call" and node.value == "sum" and not node.literal else node
-        if summed is not node and summed.kind == "product" and typed(summed).order == 0:
-            names = [below.value for below in postorder(node) if below.kind == "name"]
-            if any(name in inference.used and inference.used[name].declaration.guessed for name in names):
-                ways = "write sum_over(i, y[i]*x[i]) for a sum over an index, .* to multiply by entry"
-                inference.fail(node, f"`{inference.text(node)}` sums one number; {ways}")
+        if node.kind == "call" and node.value == "sum" and not node.literal:
+            _refuse_one_number(inference, node)
         if node.kind == "sum" and not node.literal and typed(node).order == 2:
             for arg in node.args:
-                use = inference.used.get(str(arg.value)) if arg.kind == "name" else None
-                if use is None or not use.declaration.guessed or use.type.order:
-                    continue
-                own = hint(use.declaration.name)
-                if not own.is_scalar and (own.costs != (0, 4, 12) or use.declaration.name == "t"):
-                    name = use.declaration.name
-                    row = f"declare {name} a scalar or a matrix, or write ones(m)*{name}' for a row added to all rows"
-                    inference.fail(node, f"`{inference.text(node)}`: what is {name}, added to a matrix? {row}")
+                _refuse_row(inference, node, arg)
+
+
+def _refuse_one_number(inference: Inference, node: Node) -> None:
+    [summed, *_] = node.args
+    if summed.kind != "product" or typed(summed).order:
+        return
+    names = [below.value for below in postorder(node) if below.kind == "name"]
+    if any(name in inference.used and inference.used[name].declaration.guessed for name in names):
+        ways = "write sum_over(i, y[i]*x[i]) for a sum over an index, .* to multiply by entry"
+        inference.fail(node, f"`{inference.text(node)}` sums one number; {ways}")
+
+
+def _refuse_row(inference: Inference, node: Node, arg: Node) -> None:
+    use = inference.used.get(str(arg.value)) if arg.kind == "name" else None
+    if use is None or not use.declaration.guessed or use.type.order:
+        return
+    name = use.declaration.name
+    own = hint(name)
+    if not own.is_scalar and (own.costs != (0, 4, 12) or name == "t"):
+        row = f"declare {name} a scalar or a matrix, or write ones(m)*{name}' for a row added to all rows"
+        inference.fail(node, f"`{inference.text(node)}`: what is {name}, added to a matrix? {row}")
 
 
 def _is_odd_scalar(names: Names, name: str) -> bool:
