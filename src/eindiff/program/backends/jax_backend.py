@@ -71,12 +71,13 @@ def put(shape, index, value, dtype, base=0):
         value = lax.pad(value, jnp.zeros((), dtype), edges).transpose(sorted(along, key=along.get))
         others = [axis for axis in range(len(sizes)) if axis not in first]
         value = jnp.expand_dims(value, others)
+        alone = value.shape
         steps = [lax.broadcasted_iota(np.int32, sizes, axis) for axis in range(len(sizes))]
         for axis in others:
             shifts = [(k, places[axis] - places[k]) for k in first]
             shifted = [steps[k] + np.int32(shift.flat[0]) for k, shift in shifts if (shift == shift.flat[0]).all()]
             if not shifted:
-                shifted = [np.full(value.shape, -1, np.int32)]
+                shifted = [np.full(alone, -1, np.int32)]
                 shifted[0][tuple([places[k] if k in first else 0 for k in range(len(sizes))])] = places[axis]
             value = jnp.where(steps[axis] == shifted[0], value, 0)
         return base + value
