@@ -59,10 +59,11 @@ class Costs:
         return self.itemsize * self.entries(x.shape)
 
     def moved(self, x: Operation) -> int:
-        """The bytes that are read and written."""
+        """The bytes that are read and written, those of arrays in between as well."""
         if x.cheap or (x.view and x.work == 0):
             return 0
-        return self.size(x) + sum(self.size(y) for y in x.operands)
+        between = 2 * self.itemsize * self.evaluate(x.scratch)
+        return self.size(x) + between + sum(self.size(y) for y in x.operands)
 
     def seconds(self, x: Operation) -> float:
         """The predicted time of one operation."""
