@@ -14,7 +14,7 @@ import scipy.sparse
 import scipy.spatial
 import scipy.special as sp
 import scipy.stats as st
-from scipy import integrate, linalg, stats
+from scipy import integrate, linalg, sparse, stats
 from scipy.linalg import cho_factor, cho_solve, expm, solve_triangular
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import logsumexp, softmax
@@ -229,3 +229,26 @@ def test_what_has_no_derivative_is_refused_by_name() -> None:
         ed.gradient(lambda s: norm.entropy(0.0, s))(0.5)
     with pytest.raises(ed.EindiffError, match=r"metric='jaccard'"):
         ed.gradient(lambda x: cdist(x, x, "jaccard").sum())(np.ones((2, 2)))
+
+
+SPARSE = sparse.random(9, 9, 0.4, format="csr", random_state=np.random.default_rng(1))
+MADE: dict[str, Callable[[Any], Any]] = {
+    "multiples": lambda x: (2 * SPARSE / 3 - SPARSE**2) @ x,
+    "made inside": lambda x: sparse.diags([1.0, -2.0, 1.0], [0, 1, 2], shape=(7, 9)) @ x,
+    "class": lambda x: sparse.csc_array(np.diag(np.arange(9.0))) @ x + x @ -SPARSE,
+    "products": lambda x: (SPARSE.T @ SPARSE + sparse.identity(9)) @ x,
+    "Kronecker": lambda x: sparse.kron(sparse.identity(3), np.ones((3, 3)), format="csr")[2:7] @ x,
+    "stacked": lambda x: sparse.vstack([SPARSE.tocsc(), sparse.eye(9).transpose()]) @ x,
+    "asked for": lambda x: SPARSE @ x if sparse.issparse(SPARSE) and isinstance(SPARSE, sparse.csr_matrix) else x,
+    "numbers": lambda x: SPARSE.sum() * SPARSE.diagonal() * x,
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_sparse_matrices_made_of_others(name: str) -> None:
+    def f(x: Any) -> Any:
+        return np.sum(np.sin(MADE[name](x)))
+
+    x, step = np.linspace(-1, 1, 9), 1e-6
+    expected = [(f(x + step * e) - f(x - step * e)) / (2 * step) for e in np.eye(9)]
+    np.testing.assert_allclose(ed.gradient(f)(x), expected, 1e-6, 1e-7)

@@ -388,6 +388,8 @@ def _is_of_scipy(value: Any) -> bool:
     """Whether something is a module, a function or a distribution of SciPy."""
     if isinstance(value, ModuleType | FunctionType):
         name = value.__name__ if isinstance(value, ModuleType) else value.__module__
+    elif isinstance(value, type):
+        return str(value.__module__).startswith("scipy.sparse.")
     else:
         name = type(value).__module__
         if not name.startswith(("scipy.stats", "scipy.sparse", "scipy.interpolate")):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import lru_cache, wraps
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from eindiff.tracing.numpy.buffers import buffer, settled
 from eindiff.tracing.numpy.scipy.distributions import DISTRIBUTIONS
 from eindiff.tracing.numpy.scipy.functions import FUNCTIONS
 from eindiff.tracing.numpy.scipy.interpolate import Spline, is_spline, splev
-from eindiff.tracing.numpy.scipy.sparse import Sparse
+from eindiff.tracing.numpy.scipy.sparse import Making, as_sparse
 from eindiff.tracing.numpy.scipy.stats import Traceable
 from eindiff.tracing.numpy.traced_array import has_traced
 
@@ -72,11 +72,13 @@ def replaced(value: Any) -> Any:
         return Spline(value)
     if getattr(value, "__name__", "") == "splev":
         return _for_traced(value, splev)
-    if hasattr(value, "tocoo"):
-        return Sparse(value)
+    if hasattr(value, "tocoo") and not isinstance(value, type):
+        return as_sparse(value)
+    if isinstance(value, FunctionType | type) and value.__module__.startswith(("scipy.sparse.", "scipy._lib._sparse")):
+        return Making(value)
     return _known(frozenset(name for name in _MODULES if name in sys.modules)).get(id(value), value)
 
 
 def shows_others(module: ModuleType) -> bool:
     """Whether a module of SciPy has functions that others stand for, or has such modules."""
-    return module.__name__ in ("scipy", "scipy.spatial", *_MODULES)
+    return module.__name__ in ("scipy", "scipy.spatial", "scipy.sparse", *_MODULES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,33 @@ from eindiff.functions.multilinear import as_expr, multiply
 from eindiff.tracing.numpy.buffers import settled
 from eindiff.tracing.numpy.traced_array import has_traced, made
 from eindiff.tracing.places import Place, gathered, scattered
+
+
+def as_sparse(value: Any) -> Any:
+    """A sparse matrix as one that is multiplied with traced arrays too; all else as it is."""
+    return Sparse(value) if hasattr(value, "tocoo") and type(value) is not Sparse else value
+
+
+def _plain(value: Any) -> Any:
+    if type(value) in (list, tuple):
+        return type(value)([_plain(part) for part in value])
+    return value._matrix if type(value) is Sparse else settled(value)
+
+
+class Making:
+    """A function or a class of `scipy.sparse`, or a method of a matrix, which gives matrices as they are seen here."""
+
+    def __init__(self, original: Any) -> None:
+        self._original = original
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return as_sparse(self._original(*_plain(args), **{name: _plain(x) for name, x in keywords.items()}))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(_plain(value), self._original)
 
 
 class Sparse:
@@ -23,15 +52,15 @@ class Sparse:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._matrix, name)
-        return Sparse(found) if hasattr(found, "tocoo") else found
+        return Making(found) if callable(found) else as_sparse(found)
 
     def __matmul__(self, other: Any) -> Any:
-        other = settled(other)
-        return self._product(other) if has_traced(other) else self._matrix @ other
+        other = _plain(other)
+        return self._product(other) if has_traced(other) else as_sparse(self._matrix @ other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        other = settled(other)
-        return Sparse(self._matrix.T)._product(other.T).T if has_traced(other) else other @ self._matrix
+        other = _plain(other)
+        return Sparse(self._matrix.T)._product(other.T).T if has_traced(other) else as_sparse(other @ self._matrix)
 
     def dot(self, other: Any) -> Any:
         """The product with an array."""
@@ -39,26 +68,46 @@ class Sparse:
 
     def multiply(self, other: Any) -> Any:
         """The product entry by entry, as an array where that is symbolic."""
-        other = settled(other)
-        return self._matrix.toarray() * other if has_traced(other) else self._matrix.multiply(other)
+        other = _plain(other)
+        return self._matrix.toarray() * other if has_traced(other) else as_sparse(self._matrix.multiply(other))
 
     def __mul__(self, other: Any) -> Any:
-        is_number = np.ndim(settled(other)) == 0
+        is_number = np.ndim(_plain(other)) == 0 and type(other) is not Sparse
         return self.multiply(other) if self._is_array or is_number else self @ other
 
     def __rmul__(self, other: Any) -> Any:
-        is_number = np.ndim(settled(other)) == 0
+        is_number = np.ndim(_plain(other)) == 0
         return self.multiply(other) if self._is_array or is_number else other @ self
 
+    def _combined(self, function: Callable, other: Any) -> Any:
+        """A sum or another function of two matrices, as an array where that is symbolic."""
+        other = _plain(other)
+        if has_traced(other):
+            return function(self._matrix.toarray(), other)
+        return as_sparse(function(self._matrix, other))
+
     def __add__(self, other: Any) -> Any:
-        other = settled(other)
-        return self._matrix.toarray() + other if has_traced(other) else self._matrix + other
+        return self._combined(operator.add, other)
 
     __radd__ = __add__
 
+    def __sub__(self, other: Any) -> Any:
+        return self._combined(operator.sub, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return (-self) + other
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._combined(operator.truediv, other)
+
+    def __neg__(self) -> Sparse:
+        return Sparse(-self._matrix)
+
+    def __pow__(self, power: int) -> Any:
+        return as_sparse(self._matrix**power)
+
     def __getitem__(self, index: Any) -> Any:
-        found = self._matrix[index]
-        return Sparse(found) if hasattr(found, "tocoo") else found
+        return as_sparse(self._matrix[index])
 
     def _product(self, x: Any) -> Any:
         entries, x = self._matrix.tocoo(), as_expr(x)
