@@ -25,8 +25,9 @@ class Programs:
     def __init__(self, exprs: list[Any], form: str = "dense", dtype: Any = None) -> None:
         self.exprs, self._form, self._dtype = exprs, form, dtype
         self._made: dict[str, Compiled] = {}
-        shapes = [x.shape for x in exprs if isinstance(x, Expr) and not variables(x)] if form == "dense" else []
-        self._is_known = len(shapes) == len(exprs) and sum(prod(map(int, x)) for x in shapes) <= MOST_KNOWN
+        shapes = [x.shape for x in exprs if isinstance(x, Expr)] if form == "dense" else []
+        is_small = len(shapes) == len(exprs) and sum(prod(map(int, x)) for x in shapes) <= MOST_KNOWN
+        self._needed = {x.name for x in variables(*exprs)} if is_small else None  # where all may be known
 
     def __call__(self, library: Library, arrays: Mapping[str, Any]) -> list[Any]:
         """The values, in the library of their choice."""
@@ -35,7 +36,9 @@ class Programs:
 
     def results(self, library: Library, arrays: Mapping[str, Any]) -> Any:
         """The values, or the only one."""
-        backend, given = library.inputs({} if self._is_known and library.folds else arrays, self._form)
+        if self._needed is not None and library.folds:
+            arrays = {name: x for name, x in arrays.items() if name in self._needed}
+        backend, given = library.inputs(arrays, self._form)
         return (self._made.get(backend) or self.compiled(backend))(**given)
 
     def compiled(self, backend: str | None = None) -> Compiled:

@@ -39,6 +39,7 @@ def put(shape, index, value, dtype, base=0):
     """Zeros, or a base, with a value added at some places."""
     sizes = shape if isinstance(shape, tuple) else (shape,)
     is_small = np.prod(sizes) <= (2**16 if sizes[-1:] >= (16,) else 2**12)
+    done = lax.optimization_barrier if len(sizes) > 4 else lambda x: x  # compilers take seconds for what moves its axes
     if is_small and not any(isinstance(x, jnp.ndarray) for x in (value, base, *index)):  # all is known
         whole = np.zeros(shape, dtype) + base
         np.add.at(whole, index, value)
@@ -54,9 +55,9 @@ def put(shape, index, value, dtype, base=0):
                 there = np.arange(n).reshape([-1 if k == axis else 1 for k in range(len(sizes))]) == i
                 value, cuts[axis] = jnp.where(there, value, 0), range(n)
         edges = [(cut.start, n - 1 - cut[-1], cut.step - 1) if cut else (n, 0, 0) for n, cut in zip(sizes, cuts)]
-        return base + (lax.pad(value, jnp.zeros((), dtype), edges) if value.shape != sizes else value)
+        return done(base + (lax.pad(value, jnp.zeros((), dtype), edges) if value.shape != sizes else value))
     if any(isinstance(i, (slice, jnp.ndarray)) for i in index):
-        return jnp.broadcast_to(jnp.asarray(base, dtype), shape).at[index].add(value)
+        return done(jnp.broadcast_to(jnp.asarray(base, dtype), shape).at[index].add(value))
     places = np.broadcast_arrays(*index)
     flat = np.ravel_multi_index(places, sizes).ravel()
     once = bool((np.diff(np.sort(flat)) != 0).all())
@@ -80,9 +81,9 @@ def put(shape, index, value, dtype, base=0):
                 shifted = [np.full(alone, -1, np.int32)]
                 shifted[0][tuple([places[k] if k in first else 0 for k in range(len(sizes))])] = places[axis]
             value = jnp.where(steps[axis] == shifted[0], value, 0)
-        return base + value
+        return done(base + value)
     whole = jnp.broadcast_to(jnp.asarray(base, dtype), shape).reshape(-1).at[flat]
-    return whole.add(value.ravel(), mode="promise_in_bounds", unique_indices=once).reshape(sizes)
+    return done(whole.add(value.ravel(), mode="promise_in_bounds", unique_indices=once).reshape(sizes))
 ''',
         "logsumexp": LOGSUMEXP,
     },
