@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
+from torch.nn import functional
 
 import eindiff.torch as et
 from torch_functions import assert_same, randn
@@ -19,7 +19,7 @@ EDGES, LEVELS = torch.tensor([-0.5, 0.5], dtype=torch.float64), torch.tensor([-1
 
 
 def unpooled(x: Tensor) -> Tensor:
-    return F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2).pow(3).sum()
+    return functional.max_unpool3d(*functional.max_pool3d(x, 2, return_indices=True), 2).pow(3).sum()
 
 
 PARTS: dict[str, tuple[Callable, Tensor]] = {
@@ -48,7 +48,10 @@ def test_parts_without_expressions(name: str) -> None:
 def test_layers_without_entries() -> None:
     layer = torch.nn.AdaptiveLogSoftmaxWithLoss(4, 10, [3, 6], dtype=torch.float64)  # the last has 4 // 16 features
     targets = torch.tensor([0, 4, 8])
-    f = lambda v: layer(v, targets).loss  # noqa: E731
+
+    def f(v: Tensor) -> Tensor:
+        return layer(v, targets).loss
+
     v = randn(3, 4)
     assert_same(et.grad(f)(v), torch.func.grad(f)(v))
 
@@ -105,19 +108,19 @@ def test_what_pytorch_gets_wrong_is_not_left_to_it(monkeypatch: pytest.MonkeyPat
     def by_hand(w: Tensor) -> Tensor:
         return ((w - w.mean()) / (w.var(correction=0) + 1e-5).sqrt() * w)[0]
 
-    ours, another = et.hessian(lambda w: F.layer_norm(w, (3,), weight=w)[0]), et.hessian(lambda w: w.prod())
+    ours, another = et.hessian(lambda w: functional.layer_norm(w, (3,), weight=w)[0]), et.hessian(lambda w: w.prod())
     assert_same(ours(v), torch.func.hessian(by_hand)(v))
     assert_same(another(v), torch.func.hessian(lambda w: w.prod())(v))
     assert not is_left(ours, v)
     assert is_left(another, v)
     w = v.clone().requires_grad_()
-    product = et.hvp(lambda w: F.layer_norm(w, (3,), weight=w)[0])(w, tangents=v)
+    product = et.hvp(lambda w: functional.layer_norm(w, (3,), weight=w)[0])(w, tangents=v)
     third = torch.func.jacfwd(torch.func.hessian(by_hand))(v) @ v
     assert_same(torch.autograd.grad(product.sum(), w)[0], third.sum(0))
 
 
 def normed(v: Tensor) -> Tensor:
-    return F.layer_norm(v, (3,), weight=v).pow(3).sum()
+    return functional.layer_norm(v, (3,), weight=v).pow(3).sum()
 
 
 def normed_by_hand(v: Tensor) -> Tensor:
@@ -125,14 +128,20 @@ def normed_by_hand(v: Tensor) -> Tensor:
 
 
 def ours_and_theirs(kind: str) -> tuple[Callable, Callable]:
-    twice = lambda f: torch.func.jacfwd(torch.func.grad(f))  # noqa: E731
+
+    def twice(f: Callable) -> Callable:
+        return torch.func.jacfwd(torch.func.grad(f))
+
     theirs = {
         "grad": torch.func.grad, "hessian": twice, "jacfwd": torch.func.jacfwd,
         "hessian_diagonal": lambda f: lambda v: twice(f)(v).diagonal(),
         "laplacian": lambda f: lambda v: twice(f)(v).trace(),
         "hvp": lambda f: lambda v: twice(f)(v) @ torch.ones_like(v),
     }  # fmt: skip
-    own = lambda f: lambda v: et.hvp(f)(v, tangents=torch.ones_like(v))  # noqa: E731
+
+    def own(f: Callable) -> Callable:
+        return lambda v: et.hvp(f)(v, tangents=torch.ones_like(v))
+
     return own if kind == "hvp" else getattr(et, kind), theirs[kind]
 
 

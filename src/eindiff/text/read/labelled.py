@@ -65,7 +65,7 @@ def added(values: Sequence[Labelled]) -> Labelled:
 def known_number(value: Labelled) -> Number | None:
     """The number that a value is."""
     is_number = construct.is_number(value.expr) and not value.labels
-    return value.expr.coefficient if is_number else None  # type: ignore[attr-defined]
+    return construct.parts(value.expr)[0] if is_number else None
 
 
 def number_of(token: str) -> Number:

@@ -40,7 +40,7 @@ class AtenRow:
     takes_given: bool = False  # whether these may be expressions, whose values come at the call
 
 
-class OutOfRange(Exception):  # noqa: N818 (it is not raised to users)
+class UnfitIndicesError(Exception):
     """Indices that come at the call, and are not those of an axis, or not in a form that programs have."""
 
 

@@ -18,7 +18,7 @@ from eindiff.tracing import shapes
 from eindiff.tracing.given_indices import Entries, given_entries
 from eindiff.tracing.places import placed, replaced, scattered
 from eindiff.tracing.shapes import along
-from eindiff.tracing.torch.aten import OutOfRange, op, ops
+from eindiff.tracing.torch.aten import UnfitIndicesError, op, ops
 from eindiff.tracing.unsupported import Unsupported
 from eindiff.tracing.windows import padded, windows
 
@@ -101,7 +101,7 @@ def chosen_at(x: Expr, index: Sequence[Any]) -> Expr:
 def _given(x: Expr, index: Sequence[Any]) -> Entries:
     found = given_entries(x.shape, [*index, *[slice(None)] * (x.ndim - len(index))])
     if found is None:
-        raise OutOfRange
+        raise UnfitIndicesError
     return found
 
 
@@ -255,7 +255,7 @@ def _added(x: Expr, index: Sequence[Any], values: Any, accumulate: bool) -> Expr
     """Entries added at places of which some are expressions; two at one place are not told apart in another way."""
     found = _given(x, index) if accumulate else None
     if found is None or not found.is_whole:
-        raise OutOfRange
+        raise UnfitIndicesError
     return x + found.added(shapes.broadcast_to(as_expr(values), found.shape), [int(size) for size in x.shape])
 
 

@@ -27,7 +27,7 @@ from eindiff.tracing.names import VariableNames
 from eindiff.tracing.questions import answering
 from eindiff.tracing.shapes import along
 from eindiff.tracing.torch import aten_matrices, aten_networks, aten_shapes  # noqa: F401 (they fill the table)
-from eindiff.tracing.torch.aten import ATEN, CASTS, AtenRow, OutOfRange
+from eindiff.tracing.torch.aten import ATEN, CASTS, AtenRow, UnfitIndicesError
 from eindiff.tracing.torch.capture import Capture, base_name, capture, is_discrete, refuse
 from eindiff.tracing.torch.opaque import opaque
 from eindiff.tracing.torch.predicted import effort
@@ -270,7 +270,7 @@ class _Translation:
         try:
             result = row.function(*given, **named)
             return not_equal(result, 0) if name in ("add", "sum") and kind == "truth" else result
-        except OutOfRange:
+        except UnfitIndicesError:
             self.need(args)
             raise
         except (EindiffError, TypeError, AttributeError, IndexError) as error:
