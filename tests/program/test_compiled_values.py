@@ -235,3 +235,23 @@ def test_slices_of_one_start_and_different_lengths() -> None:
     hessian = ed.hessian(ed.square(ed.sum(ed.exp(v[0:2]))) + ed.square(ed.sum(ed.exp(v[0:3]))), v)
     point = {"v": np.arange(4.0)}
     assert_close(ed.compile(hessian)(**point), ed.evaluate(hessian, point))
+
+
+# Functions by quicker ones
+
+
+@pytest.mark.parametrize("entries", [3, 4096])
+@pytest.mark.parametrize("exponent", [3, 4, 7, 12, 16, 17, -3])
+def test_whole_powers_of_numbers_of_any_sign(exponent: int, entries: int) -> None:
+    """They are products, which NumPy's powers of negative numbers take many times as long as."""
+    function = ed.compile(x**exponent)
+    point = np.random.default_rng(abs(exponent)).normal(size=entries)
+    np.testing.assert_allclose(function(x=point), np.power(point, float(exponent)), rtol=4e-15)
+    assert (f"**{abs(exponent)}" in function.source) == (exponent == 17)
+
+
+def test_softplus_of_many_numbers() -> None:
+    function = ed.compile(ed.softplus(x))
+    point = np.concatenate([[-1e4, -745, -40, -0.0, 0.0, 40, 1e4, np.inf, -np.inf], np.linspace(-9, 9, 4096)])
+    np.testing.assert_allclose(function(x=point), np.logaddexp(0, point), rtol=4e-15)
+    assert "logaddexp" not in function.source

@@ -74,6 +74,19 @@ def test_second_derivatives_take_the_work_of_their_entries(problem: Callable[[in
     assert cost.peak <= 800**2 * 8 + 800 * 8 * 16 * (WIDTH**2 if problem is windows else 1)
 
 
+@pytest.mark.parametrize("by", ["t", "w"])
+@pytest.mark.parametrize("power", [3, 4])
+def test_products_along_directions_of_convolutions_cost_like_these(power: int, by: str) -> None:
+    """Convolutions inside of products are arrays of their own, however many relations all of them have together."""
+    t, w = ed.tensor("t", 8, 8, 200), ed.tensor("w", 8, 8, 3)
+    padded = ed.concatenate([ed.zeros(8, 8, 1), t, ed.zeros(8, 8, 1)], axis=2)
+    convolved = ed.einsum("bclk,ock->bol", padded[:, :, np.arange(200)[:, None] + np.arange(3)], w)
+    f, variable = ed.sum(convolved**power), {"t": t, "w": w}[by]
+    value, along = ed.plan(f), ed.plan(ed.hvp(f, variable, ed.tensor("v", *variable.shape)))
+    assert along.flops <= 4 * value.flops
+    assert along.peak <= 2 * value.peak
+
+
 def test_chains_of_named_sizes_take_linear_memory() -> None:
     x = ed.vector("x", "n")
     f = ed.sum((x[2:] - 2 * x[1:-1] + x[:-2]) ** 2) + ed.sum(ed.sin(x[1:] * x[:-1]))

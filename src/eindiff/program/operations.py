@@ -18,6 +18,7 @@ from eindiff.core.sizes import Shape, Size
 from eindiff.core.traverse import post_order
 
 CHUNK = 8  # longer sums and products are written in parts
+MOST_FACTORS = 16  # of a power that is a product: roundings add up
 
 # What there is, with the parameters of each in parentheses. A cut along an axis is a place or (start, stop, step).
 Op = Literal[
@@ -170,6 +171,7 @@ class Operations:
     functional: bool = False  # arrays are not changed in place, have one type, and no branch depends on values
     slices_backward: bool = True
     compiled: bool = False  # a compiler fuses the operations
+    fast_power: int = MOST_FACTORS  # of arrays: higher ones are products, see `power`
     shares_sums: bool = False  # sums are parts of larger ones
     sums: dict[Operation, list[_Sum]] = field(default_factory=dict)  # that were made, by the last of their terms
 
@@ -214,7 +216,11 @@ class Operations:
         return self.make("matmul", [a, b], shape=shape, work=work, speed=BLAS)
 
     def power(self, x: Operation, exponent: Number) -> Operation:
-        """`x ** exponent`, with roots and reciprocals as they are usually written."""
+        """`x ** exponent`, with roots and reciprocals as they are usually written.
+
+        Whole powers of arrays are products where a library takes a logarithm for them: NumPy takes more than 100 times
+        as long for the third power of negative numbers.
+        """
         if exponent == 1:
             return x
         if exponent < 0:
@@ -223,6 +229,10 @@ class Operations:
             return self.make("call", [x], ("sqrt",), speed=FUNCTION)
         if isinstance(exponent, Fraction) and exponent.denominator == 2 and exponent > 1:
             return self.times([self.power(x, number(exponent - Fraction(1, 2))), self.power(x, Fraction(1, 2))])
+        if x.shape and isinstance(exponent, int) and self.fast_power < exponent <= MOST_FACTORS:
+            half, odd = divmod(exponent, 2)
+            squared = self.make("power", [self.power(x, half)], (2,))
+            return self.make("multiply", [x, squared]) if odd else squared
         return self.make("power", [x], (exponent,), speed=ARITHMETIC if exponent == 2 else FUNCTION)
 
     def quotient(self, coefficient: Number, above: Sequence[Operation], below: Sequence[Operation]) -> Operation:

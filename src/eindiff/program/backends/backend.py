@@ -39,6 +39,7 @@ class Backend:
     functional: bool = True  # arrays are not changed in place
     slices_backward: bool = True  # x[::-1] is allowed
     compiled: bool = False  # programs are compiled, and operations fused
+    fast_power: int = 2  # the highest whole power that takes no longer than products
     broadcasts: int = 64  # axes along which arrays are repeated to fit others, at most: beyond it `spread` does that
 
     def named(self, name: str) -> str:

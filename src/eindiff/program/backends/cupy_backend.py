@@ -4,6 +4,7 @@ from eindiff.program.backends.backend import Backend
 from eindiff.program.backends.helpers import helpers_of
 from eindiff.program.backends.jax_backend import LOGSUMEXP
 from eindiff.program.backends.words import FUNCTIONS, words_of
+from eindiff.program.operations import MOST_FACTORS
 
 _SHARED = helpers_of("cp")
 _OF_ONE_MATRIX = """    values = [function(x)[:n, -n:] for x in block.reshape(-1, *block.shape[-2:])]
@@ -13,6 +14,7 @@ _OF_ONE_MATRIX = """    values = [function(x)[:n, -n:] for x in block.reshape(-1
 BACKEND = Backend(
     "cupy",
     "cp.",
+    fast_power=MOST_FACTORS,  # one kernel instead of several
     imports={
         "cp.": "import cupy as cp",
         "cupyx.": "import cupyx",

@@ -3,6 +3,7 @@
 from eindiff.program.backends.backend import Backend
 from eindiff.program.backends.helpers import helpers_of
 from eindiff.program.backends.words import FUNCTIONS, NUMPY, inner_or_einsum, places, reshaped, slots, words_of
+from eindiff.program.operations import MOST_FACTORS
 
 LOGSUMEXP = '''
 def logsumexp(x, axis=-1):
@@ -14,6 +15,7 @@ BACKEND = Backend(
     "jax",
     "jnp.",
     compiled=True,
+    fast_power=MOST_FACTORS,
     imports={
         "jnp.": "import jax.numpy as jnp",
         "lax.": "from jax import lax",

@@ -73,6 +73,7 @@ BACKEND = Backend(
     placed=", device={like}.device",
     copied="{0}.clone()",
     slices_backward=False,
+    fast_power=3,
     helpers={
         **_HELPERS,
         "put": '''

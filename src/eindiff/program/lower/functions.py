@@ -27,6 +27,7 @@ from eindiff.program.operations import (
     is_number,
 )
 
+OF_MANY = ("step", "sigmoid", "softplus")
 _DETERMINANTS = ("det", "logdet", "logabsdet", "signdet")
 
 
@@ -35,7 +36,7 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
     name, parameter = node.function.name, node.function.parameter
     if operations.functional:
         args = _with_an_array(operations, args, first=1 if name == "where" else 0)
-    elif costs is not None and costs.entries(args[0].shape) >= tuning.MANY_ENTRIES and name in ("step", "sigmoid"):
+    elif costs is not None and costs.entries(args[0].shape) >= tuning.MANY_ENTRIES and name in OF_MANY:
         return _of_many(operations, name, args[0])
     if name == "pow":
         return operations.power(args[0], parameter)
@@ -52,10 +53,18 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
 
 
 def _of_many(operations: Operations, name: str, x: Operation) -> Operation:
-    """A step or sigmoid of many entries: comparing is faster than heaviside, and NumPy's exp than SciPy's sigmoid."""
+    """A function of many entries by quicker ones: comparing instead of heaviside, exp instead of SciPy's sigmoid, and
+    exp and log1p, which take several numbers at a time, instead of logaddexp."""
     if name == "step":
         return operations.make("mask", [operations.make("positive", [x])])
-    return operations.make("logistic", [operations.make("call", [operations.scale(-1, x)], ("exp",), speed=FUNCTION)])
+
+    def call(function: str, *args: Operation) -> Operation:
+        return operations.make("call", args, (function,), speed=FUNCTION)
+
+    if name == "softplus":
+        small = call("log1p", call("exp", operations.scale(-1, call("abs", x))))
+        return operations.make("add", [call("relu", x), small], (1, 1))
+    return operations.make("logistic", [call("exp", operations.scale(-1, x))])
 
 
 def power_of_norm(operations: Operations, norm: Operation, exponent: int) -> Operation:

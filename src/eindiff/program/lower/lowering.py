@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import inf, prod
 
@@ -259,7 +259,23 @@ class Lowering:
             if sorted(labels) == sorted(node.output) and len(set(labels)) == len(labels):
                 return value.scaled(coefficient, [labels.index(label) for label in node.output])
         operands, sizes = self._flat(node)
-        return self._cheapest(node, coefficient, operands, sizes)
+        value = self._cheapest(node, coefficient, operands, sizes)
+        if self.costs is None or not self._is_unordered(node, operands):
+            return value
+        as_they_are = list(zip(node.operands, node.labels, strict=True))
+        other = self._cheapest(node, coefficient, as_they_are, dict(enumerate(node.sizes)))
+        kept = {operand for operand, _ in operands}
+        inside = missing(self._cores(x for x in node.operands if x not in kept), set(self._cores(kept)))
+        costs, done = self.costs, self.done.difference(inside)
+        return min(value, other, key=lambda x: costs.total([self.arrays.array(x)], done))
+
+    def _cores(self, nodes: Iterable[Expr]) -> list[Operation]:
+        return [term.core.operation for node in nodes if not is_index_map(node) for term in self.values[node].terms]
+
+    def _is_unordered(self, node: Einsum, operands: Operands) -> bool:
+        """Whether contractions were opened, and there are relations that no order is looked for any more."""
+        is_opened = len(operands) > max(len(node.operands), tuning.LATE_LIMIT)
+        return is_opened and any(is_index_map(operand) for operand, _ in operands)
 
     def _cheapest(self, node: Einsum, coefficient: Number, operands: Operands, sizes: dict[int, Size]) -> Value:
         """The contraction with arrays, or with terms at their places, whichever is faster."""
@@ -275,7 +291,7 @@ class Lowering:
         assert self.costs is not None
         best, least = None, inf
         sums = [operands[k][0] for k in placed if isinstance(operands[k][0], Add) and self.uses[operands[k][0]] == 1]
-        done = self.done.difference([term.core.operation for x in sums for term in self.values[x].terms])
+        done = self.done.difference(self._cores(sums))
         for choice in choices:
             value = self._with_terms(node, coefficient, operands, sizes, {k: placed[k] for k in choice})
             seconds = self.costs.total([self.arrays.array(value)], done)

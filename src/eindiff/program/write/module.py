@@ -197,7 +197,7 @@ class Module:
         def lowered(exprs: tuple[Expr, ...]) -> tuple[float, list[Operation]]:
             operations = Operations(
                 single=single, functional=target.functional, slices_backward=target.slices_backward,
-                compiled=target.compiled, shares_sums=True,
+                compiled=target.compiled, fast_power=target.fast_power, shares_sums=True,
             )  # fmt: skip
             found = tidy(operations, Lowering(operations, costs, strategy, exact).run(exprs))
             found = found if target.functional else factorize(operations, found, costs)

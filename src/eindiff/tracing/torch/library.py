@@ -25,7 +25,7 @@ from eindiff.tracing.library import Arguments, Library, Traced
 from eindiff.tracing.names import function_name, leaf_paths
 from eindiff.tracing.torch.capture import is_discrete, is_real
 from eindiff.tracing.torch.fx import trace
-from eindiff.tracing.torch.predicted import is_slower, is_worth_a_look
+from eindiff.tracing.torch.predicted import CALLS, CLEAR, DOUBTFUL, is_worth_a_look, timed, times_longer
 from eindiff.tracing.torch.whole import check_tangents, transform
 from eindiff.tracing.verify import Call
 
@@ -235,41 +235,44 @@ class TorchLibrary(Library):
             return run
         is_own = self.inputs(function.arrays(arguments, traced), "dense")[0] == "torch"
         if is_own not in found.is_better_elsewhere:
-            is_slower = self._is_slower(function, arguments, traced, found, is_own)
-            found.is_better_elsewhere[is_own] = is_slower and self._agrees(function, arguments, traced, run)
+            longer = self._times_longer(function, arguments, traced, found, is_own)
+            is_better = longer > DOUBTFUL and self._is_as_good(function, arguments, traced, run, longer > CLEAR)
+            found.is_better_elsewhere[is_own] = is_better
         return run if found.is_better_elsewhere[is_own] else None
 
-    def _is_slower(
+    def _times_longer(
         self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation, is_own: bool
-    ) -> bool:
-        """Whether a program is predicted to take much more time or memory than PyTorch's own derivative."""
+    ) -> float:
+        """How many times as long as PyTorch's own derivative a program is predicted to take; 0 if that is not asked."""
         if found.dense is None or (is_own and traced.effort.is_doubtful):  # its result may be differentiated further
-            return False
+            return 0.0
         kind, plan = function.kind.name, found.dense.compiled("torch" if is_own else "numpy").plan()
         if not is_worth_a_look(kind, plan, is_own):
-            return False
+            return 0.0
         places, _ = self.chosen(function, arguments)
         entries = [x.shape for x in traced.outputs] if kind == "jacrev" else [arguments.leaves[k].shape for k in places]
-        return is_slower(kind, plan, is_own, traced.effort, sum(map(prod, entries)))
+        return times_longer(kind, plan, is_own, traced.effort, sum(map(prod, entries)))
 
-    def _agrees(
-        self, function: TracedFunction, arguments: Arguments, traced: Traced, run: Callable[[Arguments, Any], Any]
-    ) -> bool:
-        """Whether PyTorch's own derivative is there, and the same: some second derivatives of it are not."""
+    def _is_as_good(
+        self, function: TracedFunction, arguments: Arguments, traced: Traced, run: Callable[[Arguments, Any], Any],
+        is_faster: bool,
+    ) -> bool:  # fmt: skip
+        """Whether PyTorch's own derivative is there, is the same, as some second ones are not, and takes no longer."""
         places, form = self.chosen(function, arguments)
         tangents = form.unflatten([arguments.leaves[k].detach() / 2 + 1 for k in places])
         directions = tangents if function.kind.name == "hvp" else None
+        calls = 1 if is_faster else CALLS
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)
-                own = pytree.tree_leaves(run(arguments, directions))
+                own_seconds, own = timed(lambda: run(arguments, directions), calls)
         except (RuntimeError, NotImplementedError, UserWarning):  # PyTorch has no rule for it, or does it step by step
             return False
-        ours = pytree.tree_leaves(function.values(arguments, traced, directions))
-        pairs = [(x.detach(), y.detach()) for x, y in zip(ours, own, strict=True)]
-        return all(
+        seconds, ours = timed(lambda: function.values(arguments, traced, directions), calls)
+        pairs = zip(pytree.tree_leaves(ours), pytree.tree_leaves(own), strict=True)
+        return (is_faster or own_seconds < seconds) and all(
             torch.allclose(x, y, rtol=TOLERANCE, atol=TOLERANCE * float(y.abs().max()), equal_nan=True)
-            for x, y in pairs
+            for x, y in [(x.detach(), y.detach()) for x, y in pairs]
         )
 
     def inside(self, function: TracedFunction, args: tuple, keywords: dict[str, Any], directions: Any) -> Any:

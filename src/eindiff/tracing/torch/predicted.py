@@ -7,8 +7,10 @@ directions takes their number of times the work, and the memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -20,8 +22,10 @@ from eindiff.program.plan import Plan
 
 OWN_CALL = 6e-6  # one operation that a program of PyTorch's calls
 CALLS_OF_PUT = 16  # that write values at places
-MOST_SLOWER, MOST_MEMORY = 1.5, 2.0  # than PyTorch's own derivative, as predicted
-LEAST, LEAST_BYTES = 3e-4, 2**20  # of a program that is worth a look at PyTorch's
+MOST_MEMORY = 2.0  # of a program, times that of PyTorch's own derivative
+DOUBTFUL, CLEAR = 0.4, 4.0  # times the time of PyTorch's own derivative, as predicted: in between they are measured
+CALLS = 3  # that are measured
+LEAST, LEAST_BYTES = 5e-5, 2**18  # of a program that is worth a look at PyTorch's
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +73,26 @@ def is_worth_a_look(kind: str, plan: Plan, is_own: bool) -> bool:
     return kind in _WAYS and (_time(plan, is_own) > LEAST or plan.peak > LEAST_BYTES)
 
 
-def is_slower(kind: str, plan: Plan, is_own: bool, own: Effort, directions: int) -> bool:
-    """Whether a program takes clearly more time or memory than PyTorch's derivative; `is_own`: it calls PyTorch too."""
+def times_longer(kind: str, plan: Plan, is_own: bool, own: Effort, directions: int) -> float:
+    """How many times as long as PyTorch's derivative a program takes, infinite if it takes clearly more memory;
+    `is_own`: it calls PyTorch too."""
     way = _WAYS[kind]
     repeated = way.first + way.directions * directions
     seconds, size = way.start + way.each * own.calls + repeated * own.seconds, max(1.0, repeated / 2) * own.bytes
     is_larger = plan.peak > max(LEAST_BYTES, MOST_MEMORY * (size + plan.result_bytes))
-    return is_larger or _time(plan, is_own) > max(LEAST, MOST_SLOWER * seconds)
+    return inf if is_larger else _time(plan, is_own) / seconds
+
+
+def timed(call: Callable[[], Any], calls: int) -> tuple[float, Any]:
+    """The shortest of some calls, and the result."""
+    best = inf
+    for _ in range(calls):
+        start = perf_counter()
+        result = call()
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        best = min(best, perf_counter() - start)
+    return best, result
 
 
 def _time(plan: Plan, is_own: bool) -> float:
