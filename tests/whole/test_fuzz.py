@@ -15,7 +15,7 @@ from fuzz.running import outcome
 
 CHUNK = 20  # programs in one test
 CHUNKS = dict.fromkeys(("printed", "refused", "solvers", "traced"), 4)  # kinds that do not compare all libraries
-CASES = [(kind, chunk) for kind in KINDS for chunk in range(CHUNKS.get(kind, 9))]
+CASES = [(kind, chunk) for kind in KINDS for chunk in range(CHUNKS.get(kind, 7))]
 
 
 @pytest.mark.parametrize(("kind", "chunk"), CASES)
