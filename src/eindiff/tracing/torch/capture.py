@@ -33,7 +33,7 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.locks import reentrant_lock
 from eindiff.tracing.torch.aten import ATEN
 from eindiff.tracing.torch.spelled_out import NEED_VALUES, SPELLED_OUT, stop_gradient
-from eindiff.tracing.unsupported import RANDOM
+from eindiff.tracing.unsupported import OUTSIDE, RANDOM
 
 _NOT_USERS = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
 _DATA = torch.Tensor.data.__get__
@@ -173,7 +173,7 @@ class _Watch(TorchFunctionMode):
     def _computed(self, func: Callable, name: str, tensors: list[Tensor], args: tuple, kwargs: dict) -> Any:
         """Integers and masks with values are computed at once; the graph then holds for these values only."""
         if _changes(name) and not self._is_made(tensors[0]):
-            refuse(f"{name} changes a tensor from outside of the function", self.line)
+            refuse(f"{name} {OUTSIDE}", self.line)
         for x in tensors:
             self._guard(x)
         with temporarily_clear_interpreter_stack(), _disable_current_modes():

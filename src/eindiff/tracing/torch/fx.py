@@ -32,7 +32,7 @@ from eindiff.tracing.torch.capture import Capture, base_name, capture, is_discre
 from eindiff.tracing.torch.opaque import opaque
 from eindiff.tracing.torch.predicted import effort
 from eindiff.tracing.torch.written import last_written, parts_read
-from eindiff.tracing.unsupported import RANDOM, Unsupported
+from eindiff.tracing.unsupported import OUTSIDE, RANDOM, Unsupported
 from eindiff.tracing.verify import precision_of
 
 _RANDOM = torch.Tag.nondeterministic_seeded
@@ -423,7 +423,7 @@ def _no_function(node: torch.fx.Node, name: str) -> str | None:
     if _RANDOM in target.tags:
         return f"{name} {RANDOM}"
     if target._schema.is_mutable and name not in _BATCH_NORMS:
-        return f"{name} changes a tensor from outside of the function in place"
+        return f"{name} {OUTSIDE}"
     if name in _BATCH_NORMS and node.args[5] is True and node.args[3] is not None:
         return "batch normalization in train mode updates its running statistics: use eval()"
     return None

@@ -243,15 +243,17 @@ class TorchLibrary(Library):
     def _times_longer(
         self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation, is_own: bool
     ) -> float:
-        """How many times as long as PyTorch's own derivative a program is predicted to take; 0 if that is not asked."""
+        """How many times as long as PyTorch's own derivative a program is predicted to take; 0 if that is not asked, at
+        least 1 where a part is left to PyTorch, of which nothing is known."""
         if found.dense is None or (is_own and traced.effort.is_doubtful):  # its result may be differentiated further
             return 0.0
         kind, plan = function.kind.name, found.dense.compiled("torch" if is_own else "numpy").plan()
-        if not is_worth_a_look(kind, plan, is_own):
+        if not traced.opaque and not is_worth_a_look(kind, plan, is_own):
             return 0.0
         places, _ = self.chosen(function, arguments)
         entries = [x.shape for x in traced.outputs] if kind == "jacrev" else [arguments.leaves[k].shape for k in places]
-        return times_longer(kind, plan, is_own, traced.effort, sum(map(prod, entries)))
+        found_longer = times_longer(kind, plan, is_own, traced.effort, sum(map(prod, entries)))
+        return max(found_longer, 1.0) if traced.opaque else found_longer
 
     def _is_as_good(
         self, function: TracedFunction, arguments: Arguments, traced: Traced, run: Callable[[Arguments, Any], Any],
