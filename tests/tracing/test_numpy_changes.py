@@ -260,7 +260,7 @@ REFUSED: dict[str, tuple[Callable, str]] = {
     ),
     "a copy in another process": (lambda x: pickle.dumps(x), "pickle needs the value of x"),
     "a key": (lambda x: {x[0]: 1}, "unhashable type"),
-    "an attribute": (lambda x: x.strides, "no attribute 'strides'"),
+    "an attribute": (lambda x: x.ctypes, "no attribute 'ctypes'"),
 }
 
 

@@ -307,3 +307,19 @@ def test_functions_are_traced_inside_others_and_by_threads() -> None:
     assert len(results) == 4 and all(r.tolist() == [2, 3] for r in results)
     assert np.array is functions.np.array and not hasattr(np.array, "__wrapped__")
     assert numpy_protocol.np is np
+
+
+def test_absolute_values_in_a_loop_take_no_exponential_time() -> None:
+    """Kinks of kinks are not looked for: five turns took minutes."""
+
+    def location(x: Any) -> Any:
+        found = x.mean()
+        for _ in range(5):
+            weights = 1 / (1 + np.abs(x - found))
+            found = weights @ x / weights.sum()
+        return found
+
+    x, step = np.array([0.3, -1.2, 2.1]), 1e-5
+    gradient = ed.gradient(location)
+    expected = [(gradient(x + e) - gradient(x - e)) / (2 * step) for e in step * np.eye(3)]
+    np.testing.assert_allclose(ed.hessian(location)(x), expected, rtol=1e-6, atol=1e-8)

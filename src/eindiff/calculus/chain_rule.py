@@ -145,8 +145,16 @@ _THEOREMS = {  # for pushforwards and for pullbacks
 
 def pushforwards(y: Expr, x: Expr, seed: Expr) -> dict[Expr, Expr]:
     """Forward mode: `v̇` of every node v of y that depends on x, starting from ẋ = seed."""
-    seed = plain(seed)
     order, active = depends([y], [x])
+    dots = swept_forward(order, active, x, seed)
+    for u, bar in pullbacks_at_kinks(y, order, active, [x], unit(y), _forward, _back):
+        dots[y] = add([*([dots[y]] if y in dots else []), chain(bar, dots[u], y.ndim)])
+    return dots
+
+
+def swept_forward(order: Sequence[Expr], active: set[Expr], x: Expr, seed: Expr) -> dict[Expr, Expr]:
+    """Forward mode over nodes in topological order: `v̇` of the active ones."""
+    seed = plain(seed)
     dots: dict[Expr, Expr] = {x: seed}
     extra = seed.ndim - x.ndim
     for node in order:
@@ -156,8 +164,6 @@ def pushforwards(y: Expr, x: Expr, seed: Expr) -> dict[Expr, Expr]:
         if terms and not construct.is_zero(total := add(terms)):
             dots[node] = total
             record(_THEOREMS[type(node)][0], "pushforward", (node, x), total)
-    for u, bar in pullbacks_at_kinks(y, order, active, [x], unit(y), pullbacks, pushforwards):
-        dots[y] = add([*([dots[y]] if y in dots else []), chain(bar, dots[u], y.ndim)])
     return dots
 
 
@@ -180,9 +186,20 @@ def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
     y = plain(y)
     order, active = depends([y], xs)
     terms: dict[Expr, list[Expr]] = {y: [seed]}
-    for u, bar in pullbacks_at_kinks(y, order, active, xs, seed, pullbacks, pushforwards):
+    for u, bar in pullbacks_at_kinks(y, order, active, xs, seed, _forward, _back):
         terms.setdefault(u, []).append(bar)
     return swept_back(order, active, terms, add, pullback)
+
+
+def _forward(nodes: Sequence[Expr], x: Expr) -> dict[Expr, Expr]:
+    """Derivatives of nodes by x, and of all that they are made of, without what kinks add."""
+    return swept_forward(*depends(nodes, [x]), x, unit(x))
+
+
+def _back(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
+    """Reverse mode without what kinks add."""
+    y = plain(y)
+    return swept_back(*depends([y], xs), {y: [seed]}, add, pullback)
 
 
 def swept_back(

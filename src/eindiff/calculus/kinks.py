@@ -14,40 +14,38 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from eindiff.core import sizes as sz
 from eindiff.core.construct import Factor, add, einsum, filled, is_zero, parts
 from eindiff.core.index_relations import IndexMap
-from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_index_map
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_index_map, variables
 from eindiff.core.sizes import Size
 from eindiff.functions import elementwise as functions
 
-Pullbacks = Callable[[Expr, Iterable[Expr], Expr], dict[Expr, Expr]]
-Pushforwards = Callable[[Expr, Expr, Expr], dict[Expr, Expr]]
+Back = Callable[[Expr, Iterable[Expr], Expr], dict[Expr, Expr]]
+Forward = Callable[[Sequence[Expr], Expr], dict[Expr, Expr]]
 
 
 def pullbacks_at_kinks(
     y: Expr, order: Sequence[Expr], active: set[Expr], xs: Iterable[Expr], seed: Expr,
-    pullbacks: Pullbacks, pushforwards: Pushforwards,
+    forward: Forward, back: Back,
 ) -> Iterator[tuple[Expr, Expr]]:  # fmt: skip
     """Nodes that move with xs, and what kinks of the nodes of y add to their pullbacks.
 
-    Where entries of x move one entry of p each, and p is q, this is a pullback of p, else one of x.
+    Where entries of x move one entry of p each, and p is q, this is a pullback of p, else one of x. The two sweeps add
+    nothing at kinks themselves, else a loop with absolute values in it would take exponential time.
     """
     maps = [node for node in order if isinstance(node, Map)]
     absolutes = [node for node in maps if node.function.name == "abs" and node in active]
     signs = [node for node in maps if node.function.name == "sign" and node.args[0] in active]
     if not absolutes or not signs:
         return
-    known = {u: _slopes(u, xs, pushforwards) for u in dict.fromkeys([node.args[0] for node in absolutes + signs])}
-    for sign in signs:
-        theirs = [node for node in absolutes if _may_meet(known[sign.args[0]], known[node.args[0]])]
-        if theirs and (by_sign := pullbacks(y, [sign], seed).get(sign)) is not None:
-            both = pullbacks(by_sign, theirs, _unit(by_sign))
+    inner = list(dict.fromkeys([node.args[0] for node in absolutes + signs]))
+    slopes = {x: forward(inner, x) for x in xs}
+    known = {u: {x: found[u] for x, found in slopes.items() if u in found} for u in inner}
+    met = {sign: [node for node in absolutes if _may_meet(sign.args[0], node.args[0], known)] for sign in signs}
+    by_signs = back(y, [sign for sign, theirs in met.items() if theirs], seed)
+    for sign, theirs in met.items():
+        if theirs and sign in by_signs:
+            both = back(by_signs[sign], theirs, _unit(by_signs[sign]))
             for absolute in filter(both.__contains__, theirs):
                 yield from _of_pair(sign, absolute, both[absolute], known)
-
-
-def _slopes(node: Expr, xs: Iterable[Expr], pushforwards: Pushforwards) -> dict[Expr, Expr]:
-    """The derivatives of a node by those of xs that move it."""
-    found = {x: pushforwards(node, x, _unit(x)).get(node) for x in xs}
-    return {x: slope for x, slope in found.items() if slope is not None}
 
 
 def _unit(x: Expr) -> Expr:
@@ -127,8 +125,11 @@ def _is_one_to_one(slope: Expr, count: int) -> bool:
     return set(output[:count]) <= set(output[count:])
 
 
-def _may_meet(slopes: dict[Expr, Expr], others: dict[Expr, Expr]) -> bool:
-    """Whether an entry of some x may move both p and q: not if they are two entries of x."""
+def _may_meet(p: Expr, q: Expr, known: dict[Expr, dict[Expr, Expr]]) -> bool:
+    """Whether p and q may be 0 together wherever one is: the same, or linear functions that an entry of x moves."""
+    slopes, others = known[p], known[q]
+    if p is q or variables(*slopes.values(), *others.values()):
+        return p is q and bool(slopes)
     for x in slopes.keys() & others.keys():
         one, two = _place(slopes[x]), _place(others[x])
         if one is None or two is None or not isinstance(apart := sz.subtract(one, two), int) or apart == 0:

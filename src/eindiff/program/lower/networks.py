@@ -182,7 +182,9 @@ class Networks:
     def _use(self, network: Network, solution: Mapping[int, Index]) -> None:
         """Put what labels are in their places; where a map says what a label is too, both have to be the same."""
         said = {target for target, _ in network.maps}
-        network.maps += [(label, index) for label, index in solution.items() if label in said]
+        both = [(label, index) for label, index in solution.items() if label in said]
+        network.maps += both
+        network.labels.update(*(index.labels for _, index in both))  # some may be new
         if new := {label: index for label, index in solution.items() if label not in said}:
             self._substitute(network, new)
 

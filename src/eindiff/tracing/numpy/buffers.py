@@ -19,10 +19,18 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, variables
 from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.numpy.given_arguments import chosen_entries
-from eindiff.tracing.numpy.traced_array import TracedArray, _identity, _known_index, has_traced, made, stacked
+from eindiff.tracing.numpy.traced_array import (
+    TracedArray,
+    _identity,
+    _known_index,
+    has_traced,
+    in_storage,
+    made,
+    stacked,
+)
 from eindiff.tracing.numpy.values import asking
 from eindiff.tracing.questions import current
-from eindiff.tracing.storage import Storage, part
+from eindiff.tracing.storage import Storage
 
 # Functions that write into their first argument
 WRITES = frozenset({"copyto", "fill_diagonal", "put", "putmask", "place", "put_along_axis"})
@@ -248,10 +256,7 @@ def _seen(array: np.ndarray, root: np.ndarray, storage: Storage) -> TracedArray:
     strides = [stride // size * 8 for stride in array.strides]
     numbers = np.arange(root.size)
     places = as_strided(numbers[first:], array.shape, strides, writeable=array.flags.writeable)
-    is_whole = places.shape == storage.shape and places.flags.c_contiguous and places.size == root.size
-    traced = TracedArray(storage, array.shape, _identity if is_whole else lambda whole: part(whole, places))
-    traced._places = places
-    return traced
+    return in_storage(storage, places, root.size)
 
 
 def buffer(value: Any) -> Any:

@@ -137,6 +137,35 @@ def median(a: Any, axis: Any = None, *, overwrite_input: bool = False, keepdims:
     return quantile(a, 0.5, axis, keepdims=keepdims)
 
 
+def _without_nan(function: Callable, a: Any, q: Any, axis: Any, keywords: dict[str, Any]) -> Any:
+    """A function of the entries along an axis that are numbers."""
+    is_number = ~np.asarray(np.isnan(a))
+    if is_number.all():
+        return function(a, *q, axis, **keywords)
+    if axis is None:
+        return function(a[is_number], *q, None, **keywords)
+    lines, chosen = np.moveaxis(a, axis, -1), np.moveaxis(is_number, axis, -1)
+    shape = chosen.shape[:-1]
+    found = np.stack([function(lines[k][chosen[k]], *q, None) for k in np.ndindex(shape)], axis=-1)
+    found = np.reshape(found, (*np.shape(found)[:-1], *shape))
+    return np.expand_dims(found, axis) if keywords.get("keepdims") else found
+
+
+COMPOSITE["nanmedian"] = lambda a, axis=None, **keywords: _without_nan(median, a, (), axis, keywords)
+COMPOSITE["nanquantile"] = lambda a, q, axis=None, **keywords: _without_nan(quantile, a, (q,), axis, keywords)
+COMPOSITE["nanpercentile"] = lambda a, q, axis=None, **keywords: _without_nan(percentile, a, (q,), axis, keywords)
+
+
+@named("unwrap")
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * np.pi) -> Any:
+    """Angles without jumps by a period: with whole periods added, whose number is discrete."""
+    return p + period * discrete(_turns, p, discont=discont, axis=axis, period=period)
+
+
+def _turns(p: np.ndarray, **keywords: Any) -> np.ndarray:
+    return np.rint((np.unwrap(p, **keywords) - p) / keywords["period"])
+
+
 @named("unique")
 def unique(
     ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None,

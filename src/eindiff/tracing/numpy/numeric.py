@@ -183,12 +183,57 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append:
 @named("histogram")
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
     """How many entries, or which weights of them, lie between edges; these are known, or given by their range."""
-    edges = np.histogram_bin_edges(np.zeros(1) if range is not None else a, bins, range)
-    places = np.digitize(a, edges) - (np.equal(a, edges[-1]) * 1)
-    inside = np.flatnonzero((np.asarray(places) > 0) & (np.asarray(places) < len(edges)))
+    found, edges = histogramdd([np.ravel(a)], [bins], [range], density, weights)
+    return (found if weights is not None or density else np.asarray(found, int)), edges[0]
+
+
+@named("histogram_bin_edges")
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: None = None) -> Any:
+    """Edges that are given, or equally spaced ones from the smallest entry to the largest."""
+    if np.ndim(bins):
+        return bins
+    count = discrete(_count_of_bins, a, bins, range) if isinstance(bins, str) else bins
+    first, last = (np.min(a), np.max(a)) if range is None else range
+    return np.linspace(first, last, count + 1) if first != last else np.linspace(first - 0.5, last + 0.5, count + 1)
+
+
+def _count_of_bins(a: np.ndarray, bins: str, range: Any) -> int:
+    return len(np.histogram_bin_edges(a, bins, range)) - 1
+
+
+@named("histogramdd")
+def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    """How many points, or which weights of them, lie in each box between edges."""
+    columns = sample if isinstance(sample, list | tuple) else list(np.transpose(sample))
+    several = bins if isinstance(bins, list | tuple) else [bins] * len(columns)
+    ranges = [None] * len(columns) if range is None else range
+    edges = [np.histogram_bin_edges(*given) for given in zip(columns, several, ranges, strict=True)]
+    shape = tuple([len(one) - 1 for one in edges])
+    places = [discrete(_boxes, *given) for given in zip(columns, several, ranges, strict=True)]
+    inside = np.flatnonzero(np.all([(k >= 0) & (k < n) for k, n in zip(places, shape, strict=True)], axis=0))
     chosen = None if weights is None else np.ravel(weights)[inside]
-    found = np.bincount(np.ravel(np.asarray(places))[inside] - 1, chosen, len(edges) - 1)
-    return (found / np.diff(edges) / np.sum(found) if density else found), edges
+    flat = np.ravel_multi_index([k[inside] for k in places], shape)
+    found: Any = np.reshape(np.bincount(flat, chosen, int(np.prod(shape))), shape)
+    if density:
+        for k, one in enumerate(edges):
+            found = found / np.diff(one)[(slice(None), *[None] * (len(shape) - 1 - k))]
+        found = found / np.sum(np.bincount(flat, chosen))
+    return found if weights is not None or density else np.asarray(found, float), edges
+
+
+def _boxes(a: np.ndarray, bins: Any, range: Any) -> np.ndarray:
+    """The numbers of the intervals that entries lie in; the last one has its end."""
+    edges = np.histogram_bin_edges(a, bins, range)
+    return np.searchsorted(edges, a, "right") - 1 - np.equal(a, edges[-1])
+
+
+@named("histogram2d")
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> Any:
+    """How many points, or which weights of them, lie in each rectangle between edges."""
+    found, edges = histogramdd([x, y], bins, range, density, weights)
+    return found, edges[0], edges[1]
 
 
 @named("cumprod")

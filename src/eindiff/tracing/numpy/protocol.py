@@ -78,6 +78,10 @@ NO_CHANGE = "expressions do not change: make a new one with np.where, np.concate
 ONLY_ROUNDING = "only np.floor, ceil, trunc, rint, round and remainder are there"
 COMPLEX = "only real numbers have derivatives here"
 NO_FORM = "it has no symbolic form; write it with functions that have one"
+ROOTS = (
+    "the roots of a quadratic can be written out; a root r is found by a loop of Newton's method, which runs here: "
+    "r = r - np.polyval(c, r) / np.polyval(np.polyder(c), r)"
+)
 NO_FACTOR = "use np.linalg.cholesky, eigh, svd or solve"
 
 REFUSED: dict[str, str] = {
@@ -87,6 +91,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("any", "all", "allclose", "isclose", "array_equal", "isinf", "isfinite"), BRANCH),
     **dict.fromkeys(("copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis"), NO_CHANGE),
     **dict.fromkeys(("divmod", "modf"), ONLY_ROUNDING),
+    "roots": ROOTS,
     **dict.fromkeys(("fft.fft", "fft.ifft", "fft.rfft", "angle", "linalg.eig", "linalg.eigvals"), COMPLEX),
     **dict.fromkeys(("linalg.qr", "linalg.lstsq", "linalg.matrix_rank", "linalg.cond"), NO_FACTOR),
 }
@@ -241,7 +246,7 @@ def attribute(expr: Expr, name: str) -> Any:
 
 _CONVERSIONS = {
     "bool": ("a branch of Python (if, while, and, or, not)", BRANCH),
-    "float": ("a Python number", "use functions of NumPy instead of those of math"),
+    "float": ("a Python number", "use functions of NumPy instead of those of math; to print it, f'{x}'"),
     "int": ("an integer", "sizes, counts and places cannot depend on it; give it as an argument that is an integer"),
     "setitem": ("an assignment into it", NO_CHANGE),
 }

@@ -15,7 +15,7 @@ from eindiff.core.errors import EindiffError
 from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.numpy.buffers import WRITES, Buffer, buffer, settled
 from eindiff.tracing.numpy.given_arguments import are_given
-from eindiff.tracing.numpy.traced_array import TracedArray, expression, has_traced, made, stacked
+from eindiff.tracing.numpy.traced_array import TracedArray, at_places, expression, has_traced, made, stacked
 from eindiff.tracing.numpy.types import result_type
 from eindiff.tracing.numpy.values import ask
 
@@ -110,7 +110,9 @@ def _of_numpy(original: Callable, function: Callable) -> Callable:
     return called
 
 
-def _special(name: str) -> Callable:
+def special(name: str) -> Callable:
+    """A function of `scipy.special`."""
+
     def called(x: Any) -> Any:
         from scipy import special  # for start-up time
 
@@ -119,18 +121,23 @@ def _special(name: str) -> Callable:
     return called
 
 
+def _whole(x: Any) -> Any:
+    """Numbers as one array."""
+    return x if type(x) is TracedArray else stacked(list(x))
+
+
 _MATH: dict[str, Callable] = {
     **{name: getattr(np, name) for name in ("exp", "exp2", "expm1", "log1p", "log2", "log10", "sqrt", "cbrt", "fabs")},
     **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "fmod", "copysign")},
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh")},
     **{name: getattr(np, name) for name in ("degrees", "radians", "isnan", "isinf", "isfinite", "isclose")},
-    **{name: _special(name) for name in ("erf", "erfc", "gamma")},
-    "lgamma": _special("gammaln"),
+    **{name: special(name) for name in ("erf", "erfc", "gamma")},
+    "lgamma": special("gammaln"),
     "pow": np.power,
     "log": lambda x, base=math.e: np.log(x) if base == math.e else np.log(x) / np.log(base),
     "fsum": lambda values: np.sum(stacked(list(values))),
     "prod": lambda values, start=1: start * np.prod(stacked(list(values))),
-    "dist": lambda p, q: np.sqrt(np.sum((np.asarray(p) - np.asarray(q)) ** 2)),
+    "dist": lambda p, q: np.sqrt(np.sum((_whole(p) - _whole(q)) ** 2)),
 }
 MATH = {name: _of_numpy(getattr(math, name), function) for name, function in _MATH.items() if hasattr(math, name)}
 
@@ -247,6 +254,23 @@ def _take(a: Any, indices: Any, axis: Any = None, *args: Any, **keywords: Any) -
     return array[(*[slice(None)] * range(array.ndim)[axis or 0], indices)]
 
 
+def _as_strided(original: Callable) -> Callable:
+    """`as_strided`, of traced arrays too."""
+
+    @wraps(original)
+    def strided(x: Any, shape: Any = None, strides: Any = None, **keywords: Any) -> Any:
+        whole = settled(x)
+        if not has_traced(whole):
+            return buffer(original(x, shape, strides, **keywords))
+        places = whole._numbers()
+        if places is None:
+            raise EindiffError("as_strided of an array whose sizes are names: give numbers", "tracing")
+        scaled = strides and tuple([step * places.itemsize // whole.dtype.itemsize for step in strides])
+        return at_places(whole, original(places, shape, scaled, **keywords))
+
+    return strided
+
+
 class _Iteration:
     """`np.nditer` of traced arrays: views of single entries, one of each array, as far as these repeat."""
 
@@ -311,6 +335,10 @@ def _functions(module: Any, prefix: str) -> dict[str, Callable]:
 
 
 LINALG = _functions(np.linalg, "linalg.")
+STRIDES = {
+    **_functions(np.lib.stride_tricks, "lib.stride_tricks."),
+    "as_strided": _as_strided(np.lib.stride_tricks.as_strided),
+}
 _FUNCTIONS = _functions(np, "")
 ARRAYS: dict[str, Any] = {
     **_FUNCTIONS,

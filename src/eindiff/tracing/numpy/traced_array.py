@@ -20,6 +20,7 @@ from eindiff.core.sizes import Shape
 from eindiff.functions import elementwise as functions
 from eindiff.functions import indexing as ix
 from eindiff.functions.multilinear import as_expr, short
+from eindiff.tracing import storage as memory
 from eindiff.tracing.numpy import protocol
 from eindiff.tracing.numpy.given_arguments import chosen_entries
 from eindiff.tracing.numpy.methods import Flat, Methods
@@ -76,6 +77,14 @@ class TracedArray(Methods, Values):
     def dtype(self) -> np.dtype:
         """The type that NumPy would give it."""
         return self._storage.dtype
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The bytes from one entry to the next, along each axis."""
+        places = self._numbers()
+        if places is None:
+            raise EindiffError(f"{short(expression(self))} has no strides: its sizes are names", "tracing")
+        return tuple([step * self.dtype.itemsize // places.itemsize for step in places.strides])
 
     def __len__(self) -> int:
         if not self.shape:
@@ -261,6 +270,19 @@ def made(
 ) -> TracedArray:
     """A new array, or a number."""
     return TracedArray(Storage((expr,), dtype, question), expr.shape, _identity, is_number)
+
+
+def in_storage(storage: Storage, places: np.ndarray, count: int) -> TracedArray:
+    """The array of the entries at some places of a storage with so many."""
+    is_whole = places.shape == storage.shape and places.flags.c_contiguous and places.size == count
+    traced = TracedArray(storage, places.shape, _identity if is_whole else lambda whole: memory.part(whole, places))
+    traced._places = places
+    return traced
+
+
+def at_places(array: TracedArray, places: np.ndarray) -> TracedArray:
+    """A view of the memory that an array is in."""
+    return in_storage(array._storage, places, prod(map(int, array._storage.shape)))
 
 
 def argument(expr: Expr, like: Any = 0.0, is_variable: bool = True) -> TracedArray:

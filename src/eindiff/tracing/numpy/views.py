@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import math
 import random
+import statistics
 import sys
 from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,8 @@ import numpy as np
 from eindiff.core.errors import EindiffError
 from eindiff.tracing.closures import contents_of, names_of
 from eindiff.tracing.numpy.buffers import Memory, buffer, owner
-from eindiff.tracing.numpy.replaced import ARRAYS, BUILTINS, LINALG, MATH
+from eindiff.tracing.numpy.replaced import ARRAYS, BUILTINS, LINALG, MATH, STRIDES
+from eindiff.tracing.numpy.statistics_functions import STATISTICS
 from eindiff.tracing.numpy.traced_array import has_traced, unwrapped, wrapped
 from eindiff.tracing.unsupported import RANDOM
 
@@ -97,18 +99,16 @@ def _remembering(f: Callable) -> Callable:
     return function
 
 
-_LINALG = _Module(np.linalg, LINALG, lambda value: value)
-_NUMPY = _Module(
-    np, {**ARRAYS, "linalg": _LINALG, "random": _Random("np.random", np.random)}, lambda value: value
-)
-_MATH = _Module(math, MATH, lambda value: value)
-_REPLACED = {
-    **{id(getattr(np, name)): function for name, function in ARRAYS.items()},
-    **{id(getattr(math, name)): function for name, function in MATH.items()},
-    **{id(getattr(np.linalg, name)): function for name, function in LINALG.items()},
-}
+_SHOWN: dict[ModuleType, Mapping[str, Any]] = {
+    np: ARRAYS, np.linalg: LINALG, np.lib.stride_tricks: STRIDES, math: MATH, statistics: STATISTICS,
+}  # fmt: skip
+_MODULES = {module: _Module(module, others, lambda value: value) for module, others in _SHOWN.items()}
+_REPLACED = {id(getattr(module, name)): other for module, others in _SHOWN.items() for name, other in others.items()}
+_LIB = _Module(np.lib, {"stride_tricks": _MODULES[np.lib.stride_tricks]}, lambda value: value)
+_INSIDE = {"linalg": _MODULES[np.linalg], "random": _Random("np.random", np.random), "lib": _LIB}
+_MODULES[np] = _Module(np, {**ARRAYS, **_INSIDE}, lambda value: value)
 # What shows other functions, also where it is imported inside
-_NAMED = {"numpy", "random", "eindiff", "math", *BUILTINS}
+_NAMED = {"numpy", "random", "eindiff", "math", "statistics", *BUILTINS}
 
 
 class _Globals(dict):
@@ -264,8 +264,8 @@ class View:
 
     def _module(self, module: ModuleType) -> Any:
         name = module.__name__
-        if module in (np, np.linalg, math):
-            return {np: _NUMPY, np.linalg: _LINALG, math: _MATH}[module]
+        if module in _MODULES:
+            return _MODULES[module]
         if name in ("numpy.random", "random"):
             return _Random(name, module)
         if name == "eindiff":
@@ -389,7 +389,7 @@ def _is_of_scipy(value: Any) -> bool:
     if isinstance(value, ModuleType | FunctionType):
         name = value.__name__ if isinstance(value, ModuleType) else value.__module__
     elif isinstance(value, type):
-        return str(value.__module__).startswith("scipy.sparse.")
+        return str(value.__module__).startswith(("scipy.sparse.", "scipy.interpolate."))
     else:
         name = type(value).__module__
         if not name.startswith(("scipy.stats", "scipy.sparse", "scipy.interpolate")):
@@ -400,7 +400,7 @@ def _is_of_scipy(value: Any) -> bool:
 def _has_other(value: Any) -> bool:
     if isinstance(value, ModuleType):
         named = value.__name__ in ("numpy.random", "random", "eindiff")
-        return named or value in (np, np.linalg, math) or _is_of_scipy(value)
+        return named or value in _MODULES or _is_of_scipy(value)
     if type(value) is np.ndarray or _is_own(value if isinstance(value, type) else type(value)):
         return True
     if isinstance(value, _CACHED) or _is_of_scipy(value):

@@ -270,10 +270,6 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     return np.trapezoid(y, x, dx, axis)
 
 
-@named("integrate.simpson")
-def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
-    """The integral along an axis by Simpson's rule: linear in y, with weights that SciPy has."""
-    from scipy.integrate import simpson as original  # for start-up time
+# scipy.optimize
 
-    size = np.shape(y)[axis]
-    return np.tensordot(np.moveaxis(y, axis, -1), original(np.eye(size), x=x, dx=dx), 1)
+FUNCTIONS["optimize.rosen"] = lambda x: np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2, axis=0)

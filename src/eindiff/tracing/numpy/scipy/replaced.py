@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, wraps
 from types import FunctionType, ModuleType
 from typing import Any
@@ -11,7 +11,9 @@ from typing import Any
 from eindiff.tracing.numpy.buffers import buffer, settled
 from eindiff.tracing.numpy.scipy.distributions import DISTRIBUTIONS
 from eindiff.tracing.numpy.scipy.functions import FUNCTIONS
-from eindiff.tracing.numpy.scipy.interpolate import Spline, is_spline, splev
+from eindiff.tracing.numpy.scipy.interpolate import CONSTRUCTORS, Constructor, Spline, is_spline, splev
+from eindiff.tracing.numpy.scipy.linear import CHOOSING, CONVOLUTIONS, LINEAR, choosing, convolution, linear
+from eindiff.tracing.numpy.scipy.solvers import CURES, quad, with_cure
 from eindiff.tracing.numpy.scipy.sparse import Making, as_sparse
 from eindiff.tracing.numpy.scipy.stats import Traceable
 from eindiff.tracing.numpy.traced_array import has_traced
@@ -40,10 +42,30 @@ class _Methods:
         return self._replaced.get(name) or getattr(self._original, name)
 
 
+# How functions are made for traced arrays, by the tables that name them
+_ROWS: tuple[tuple[Iterable[str], Callable[[str, Callable], Callable]], ...] = (
+    (LINEAR, lambda name, original: _for_traced(original, linear(name, original, LINEAR[name]))),
+    (CHOOSING, lambda name, original: _for_traced(original, choosing(name, original))),
+    (CONVOLUTIONS, lambda name, original: _for_traced(original, convolution(name, original))),
+    (CURES, lambda name, original: with_cure(name, original, CURES[name])),
+    (("integrate.quad",), lambda name, original: quad(original)),
+)
+
+
+def _of_rows() -> Iterator[tuple[Callable, Callable]]:
+    """Functions of modules that are imported, and what is in their places."""
+    for names, made in _ROWS:
+        for name in names:
+            module, _, last = name.rpartition(".")
+            original = getattr(sys.modules.get(f"scipy.{module}"), last, None)
+            if original is not None:
+                yield original, made(name, original)
+
+
 @lru_cache(maxsize=8)
 def _known(loaded: frozenset[str]) -> dict[int, Any]:
     """What there is in the place of objects of SciPy, by their identity."""
-    found: dict[int, Any] = {}
+    found: dict[int, Any] = {id(original): other for original, other in _of_rows()}
     methods: dict[int, tuple[Any, dict[str, Callable]]] = {}
     for name, function in FUNCTIONS.items():
         module, _, last = name.rpartition(".")
@@ -59,6 +81,7 @@ def _known(loaded: frozenset[str]) -> dict[int, Any]:
 
 _MODULES = (
     "scipy.special", "scipy.linalg", "scipy.stats", "scipy.spatial.distance", "scipy.integrate", "scipy.interpolate",
+    "scipy.signal", "scipy.ndimage", "scipy.optimize",
 )  # fmt: skip
 
 
@@ -70,6 +93,8 @@ def replaced(value: Any) -> Any:
         return Traceable(value, name)
     if is_spline(value):
         return Spline(value)
+    if getattr(value, "__name__", "") in CONSTRUCTORS:
+        return Constructor(value)
     if getattr(value, "__name__", "") == "splev":
         return _for_traced(value, splev)
     if hasattr(value, "tocoo") and not isinstance(value, type):
