@@ -190,6 +190,9 @@ def hessian(
     >>> hessian(lambda w: jnp.sum(jnp.exp(w)), structured=True)(jnp.zeros(1000)).structure
     'diagonal'
 
+    By what a long loop reads in its turns (inputs of a recurrent network, controls, observations of a filter) it is a
+    `recurrence`, whose products and solutions take time and memory in proportion to the number of turns.
+
     See also: `hvp`, `hessian_diagonal`, `newton_step`, `lower`, `check`.
     """
     options = {"structured": structured, "fallback": fallback, "verify": verify}

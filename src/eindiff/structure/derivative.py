@@ -144,7 +144,7 @@ class Derivative(Shown):
     def mv(self, v: Any) -> Any:
         """The product with a vector: a tensor of shape `cols`, a list of these, or all entries in a flat array."""
         flat, form = self._vector(v, self._grid.cols, "mv")
-        return self._shaped(self._grid.apply(flat), self._grid.rows, form)
+        return self._shaped(self._apply(flat), self._grid.rows, form)
 
     def __matmul__(self, other: Any) -> Any:
         """The product with a vector (see `mv`), or with each column of a matrix.
@@ -155,7 +155,10 @@ class Derivative(Shown):
         if isinstance(other, Derivative) or hasattr(other, "tocoo"):
             return self._times(other)
         flat, form = self._vector(other, self._grid.cols, "@", columns=True)
-        return self._shaped(self._grid.apply(flat), self._grid.rows, form)
+        return self._shaped(self._apply(flat), self._grid.rows, form)
+
+    def _apply(self, flat: Array) -> Array:
+        return self._grid.apply(flat)
 
     def _times(self, other: Any) -> Derivative:
         from eindiff.structure.products import as_grid, product  # as SciPy's sparse matrices are: for start-up time
@@ -250,12 +253,15 @@ class Derivative(Shown):
     def diagonal(self) -> Any:
         """The diagonal, in the shape of the variable."""
         self._square("diagonal")
-        return self._shaped(self._grid.diagonal()[:, None], self._grid.rows, "tensor")
+        return self._shaped(self._entries()[:, None], self._grid.rows, "tensor")
+
+    def _entries(self) -> Array:
+        return self._grid.diagonal()
 
     def trace(self) -> float:
         """The sum of the diagonal."""
         self._square("trace")
-        return float(self._grid.diagonal().sum())
+        return float(self._entries().sum())
 
     def frobenius_norm(self) -> float:
         """The root of the sum of squares of all entries."""
@@ -306,7 +312,7 @@ class Derivative(Shown):
         if self._is_single:
             terms = tuple(solver.ask(lambda one: one.inverse(), ALLOWED))
             return Derivative(replace(self._grid, terms=((terms,),)), facts, "Inverse")
-        return _from_matrix(solver.solve(np.eye(self._grid.shape[0], dtype=self.dtype)), self._grid, facts, "Inverse")
+        return from_matrix(solver.solve(np.eye(self._grid.shape[0], dtype=self.dtype)), self._grid, facts, "Inverse")
 
     def inverse_diagonal(self, damping: float = 0.0) -> Any:
         """The diagonal of the inverse, in the shape of the variable: variances, where the inverse is a covariance."""
@@ -343,7 +349,7 @@ class Derivative(Shown):
                     "there is no Cholesky factor: the operator is not symmetric and positive definite", "systems"
                 )
             factor = np.linalg.cholesky(self.damped(damping).as_matrix())
-            return _from_matrix(factor, self._grid, Known(), "Cholesky factor")
+            return from_matrix(factor, self._grid, Known(), "Cholesky factor")
         terms = tuple(solver.ask(lambda one: one.cholesky()))
         return Derivative(replace(self._grid, terms=((terms,),)), Known(), "Cholesky factor")
 
@@ -478,7 +484,7 @@ class Derivative(Shown):
         return parts if form == "list" or len(parts) > 1 else parts[0]
 
 
-def _from_matrix(matrix: Array, grid: Grid, facts: Known, name: str) -> Derivative:
+def from_matrix(matrix: Array, grid: Grid, facts: Known, name: str) -> Derivative:
     """A matrix as a derivative with the variables of another one."""
     rows, cols = starts(grid.rows), starts(grid.cols)
     terms = []

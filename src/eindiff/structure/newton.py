@@ -15,6 +15,7 @@ from eindiff.core.nodes import Expr
 from eindiff.program.interpreter import as_tuples
 from eindiff.structure.compile import compile, named_arrays
 from eindiff.structure.derivative import Derivative
+from eindiff.structure.eliminated import Eliminated
 from eindiff.structure.results import Composite
 from eindiff.structure.solvers.solver import UnreliableError
 
@@ -61,6 +62,7 @@ class NewtonStep(Composite):
     gradient: Any  # an expression, or a tuple of them
     hessian: Any  # an expression, or a tuple of rows of them
     damping: float | str = 0.0
+    kept: int | None = None  # variables that the step is by; all others of the Hessian are eliminated
 
     @property
     def parts(self) -> tuple[tuple[Any, str], ...]:
@@ -68,12 +70,13 @@ class NewtonStep(Composite):
         return (self.gradient, "dense"), (self.hessian, "structured")
 
     @property
-    def key(self) -> float | str:
-        """The damping."""
-        return self.damping
+    def key(self) -> tuple:
+        """The damping, and how many variables the step is by."""
+        return self.damping, self.kept
 
     def combined(self, gradient: Any, hessian: Derivative) -> Step:
         """The step for the values of gradient and Hessian."""
+        hessian = hessian if self.kept is None else Eliminated(hessian, self.kept)
         right = [-g for g in gradient] if isinstance(gradient, list) else -np.asarray(gradient)
         if isinstance(self.damping, str):
             damping = sufficient_damping(hessian)
@@ -128,10 +131,12 @@ def newton_step(
 
 def sufficient_damping(hessian: Derivative) -> float:
     """The smallest of 0, 1e-8, 1e-7, ... times the largest diagonal entry that makes a Hessian positive definite."""
-    damping = 0.0
+    if _is_definite(hessian, 0.0):
+        return 0.0
     scale = max((float(np.abs(d).max(initial=0.0)) for d in _list(hessian.diagonal())), default=0.0) or 1.0
+    damping = SMALLEST_DAMPING * scale
     while not _is_definite(hessian, damping):
-        damping = damping * GROWTH if damping else SMALLEST_DAMPING * scale
+        damping *= GROWTH
         if not np.isfinite(damping):
             raise EindiffError("no damping makes the Hessian positive definite: it has infinite entries", "domain")
     return damping

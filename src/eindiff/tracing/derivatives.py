@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -16,7 +17,8 @@ from eindiff.core.nodes import Expr, Variable
 from eindiff.functions import multilinear as arrays
 from eindiff.structure import newton
 from eindiff.structure.derivative import Derivative
-from eindiff.tracing.library import Arguments, Library, Stops, Traced
+from eindiff.structure.eliminated import Eliminated
+from eindiff.tracing.library import Arguments, Library, Recurrence, Stops, Traced
 from eindiff.tracing.names import function_name
 
 # What is differentiated by what
@@ -51,6 +53,7 @@ class Selection:
     stops: Stops
     outside: list[Expr]
     dtype: Any
+    recurrences: Sequence[Recurrence] = ()
 
     @property
     def key(self) -> tuple:
@@ -59,7 +62,7 @@ class Selection:
         types = (self.output_types, self.aux_types, self.variable_types)
         stops = (self.stops.always.items(), self.stops.in_reverse.items())
         structures = (self.output_structure, self.aux_structure, self.variable_structure)
-        parts: list[Any] = [self.outputs, aux, self.variables, self.outside, *types, *stops]
+        parts: list[Any] = [self.outputs, aux, self.variables, self.outside, *types, *stops, self.recurrences]
         return (*map(tuple, parts), *structures, self.dtype)
 
     def numbers(self, what: str) -> list[Expr]:
@@ -101,6 +104,7 @@ def selection(function: Any, traced: Traced, arguments: Arguments) -> Selection:
         [traced.types[k] for k in others], aux_form,
         [traced.inputs[k] for k in chosen], [library.type_of(arguments.leaves[k]) for k in chosen], variable_form,
         traced.stops, traced.stops.put_in(list(traced.outside)), traced.dtype,
+        traced.recurrences,
     )  # fmt: skip
 
 
@@ -169,12 +173,32 @@ def hessian(s: Selection, options: Options) -> Part:
     """The second derivative of each output by each pair of variables."""
     if options.structured and options.together:
         s.numbers("a structured Hessian")
+    if s.recurrences:
+        return _eliminated(s, options)
     grids = [_second(s, y, options) for y in s.outputs]
     if options.structured:
         return _structured(s, options, grids)
     types = [one for _ in grids for one in s.variable_types for _ in s.variable_types]
     exprs = [x for grid in grids for row in grid for x in row]
     return Part(exprs, types, (s.output_structure, s.variable_structure, s.variable_structure))
+
+
+def _eliminated(s: Selection, options: Options) -> Part:
+    """That of a function of recurrences, as a Schur complement."""
+    f, variables, stops = _lagrangian(s)
+    grid = [stops.put_in(row) for row in derive.hessian(f, variables, options.mode)]
+    return Part([grid], [None], (), "structured", partial(Eliminated, kept=len(s.variables)))
+
+
+def _lagrangian(s: Selection) -> tuple[Expr, list[Variable], Stops]:
+    """A function with its recurrences as constraints, its variables with states and multipliers, and their values."""
+    [f], values = s.outputs, dict(s.stops.always)
+    for one in reversed(s.recurrences):
+        values |= dict(zip(one.multipliers, one.adjoint(derive.gradient(f, one.states)), strict=True))
+        f = arrays.add(f, *map(arrays.inner, one.multipliers, one.defects))
+    states = [x for one in s.recurrences for x in one.states]
+    multipliers = [x for one in s.recurrences for x in one.multipliers]
+    return f, [*s.variables, *states, *multipliers], replace(s.stops, always=values)
 
 
 def _structured(s: Selection, options: Options, grids: list[list[list[Expr]]]) -> Part:
@@ -263,11 +287,13 @@ class Newton:
 
 def newton_step(s: Selection, options: Options) -> Part:
     """The Newton step by all variables at once."""
-    [f] = s.numbers("a Newton step")
-    found: Any = newton.newton_step(f, s.variables, damping=options.damping)
-    if s.stops.always or s.stops.in_reverse:
-        rows = [s.stops.put_in(list(row)) for row in (found.gradient, *found.hessian)]
-        found = newton.NewtonStep(tuple(rows[0]), tuple(map(tuple, rows[1:])), found.damping)
+    s.numbers("a Newton step")
+    f, variables, stops = _lagrangian(s)
+    found: Any = newton.newton_step(f, variables, damping=options.damping)
+    if stops.always or stops.in_reverse:
+        rows = [stops.put_in(list(row)) for row in (found.gradient[: len(s.variables)], *found.hessian)]
+        kept = len(s.variables) if s.recurrences else None
+        found = newton.NewtonStep(tuple(rows[0]), tuple(map(tuple, rows[1:])), found.damping, kept)
 
     def finished(step: newton.Step) -> Newton:
         shaped = [
@@ -294,3 +320,8 @@ HESSIAN, DIAGONAL, PRODUCT = Kind("hessian", (hessian,)), Kind("hessian_diagonal
 VALUE_GRADIENT, GRADIENT_VALUE = Kind("value_and_grad", (value, gradient)), Kind("grad_and_value", (gradient, value))
 VALUE_GRADIENT_HESSIAN = Kind("value_grad_hessian", (value, gradient, hessian))
 NEWTON = Kind("newton_step", (newton_step,))
+
+
+def is_eliminated(function: Any) -> bool:
+    """Whether a Hessian is given as an operator, in which states of recurrences may be eliminated."""
+    return function.kind is NEWTON or (function.kind is HESSIAN and function.options.structured)

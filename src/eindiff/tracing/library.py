@@ -33,6 +33,19 @@ class Arguments:
     has_values: bool = True  # whether the leaves are more than shapes and types
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Recurrence:
+    """A loop whose states are variables: how far each is from what a turn makes, which is a constraint.
+
+    `adjoint` gives the multipliers of the constraints, from the derivatives by the states of all that comes after.
+    """
+
+    states: list[Variable]
+    multipliers: list[Variable]
+    defects: list[Expr]
+    adjoint: Callable[[Sequence[Expr]], list[Expr]]
+
+
 @dataclass(frozen=True, slots=True)
 class Stops:
     """Variables that stand for values which count as constant for derivatives."""
@@ -71,6 +84,7 @@ class Traced:
     opaque: Mapping[str, str] = field(default_factory=dict)  # what the library differentiates itself, and where it is
     stops: Stops = field(default_factory=Stops)
     outside: Sequence[Expr] = ()  # numbers that are 0 if all indices are in range
+    recurrences: Sequence[Recurrence] = ()  # in order
     dtype: Any = None  # of the program; None: that of the arrays
     precision: float = 0.0  # the least of all numbers that are computed
     compiling: float = 0.0  # seconds that the library is predicted to take to compile the function

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.extend.core as jex
 import numpy as np
+from jax.interpreters import partial_eval
 
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
@@ -68,7 +69,7 @@ def check_known(name: Callable[[], str], value: Any) -> None:
 def trace(
     f: Callable, arguments: Arguments, free: Sequence[int], known: frozenset[int] = frozenset(),
     visible: Mapping[str, Seen] | None = None, has_aux: bool = False,
-    leave: Callable[..., None] = lambda program, moving, equation=None: None,
+    leave: Callable[..., None] = lambda program, moving, equation=None: None, lifts: bool = False,
 ) -> Traced:  # fmt: skip
     """A function as expressions, where the values of some leaves are known; derivatives are by those that are free.
 
@@ -82,11 +83,13 @@ def trace(
         check_known(partial(names.__getitem__, k), leaves[k])
     moving = [k for k, leaf in enumerate(leaves) if k in free or (is_array(leaf) and k not in known)]
     tracers = frozenset(name for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, jax.core.Tracer))
-    found = Trace(TABLES, frozenset(names[k] for k in free), set(names), tracers=tracers)
+    found = Trace(TABLES, frozenset(names[k] for k in free), set(names), tracers=tracers, lifts=lifts)
     found.visible.update({identifier(name): value for name, value in (visible or {}).items()})
     try:
         program = Program(f, arguments, moving)
         program.reroll()
+        if lifts:
+            program.trim()
         leave(program, moving)
         found.leave = partial(leave, program, moving)
         inputs = {k: _input(names[k], leaves[k]) for k in moving}
@@ -115,6 +118,7 @@ def _traced(found: Trace, program: Program, inputs: dict[int, Variable], results
     return Traced(
         [found.expr(x) if k < count and types[k] is not None else x for k, x in enumerate(outputs)], types,
         program.structure, inputs, found.hidden, found.opaque, Stops(found.stopped), found.outside,
+        found.recurrences,
         precision=program.precision, compiling=compiling(program.closed.jaxpr),
         nbytes=sum(x.nbytes for x in found.hidden.values() if isinstance(x, np.ndarray)),
         is_lasting=not any(isinstance(x, jax.core.Tracer) for x in program.closed.consts), function=program.function,
@@ -148,6 +152,11 @@ class Program:
         found = rerolled(self.closed)
         if found is not self.closed:
             self.closed, self.function = found, self._run
+
+    def trim(self) -> None:
+        """Leave out what is not used, also of loops."""
+        jaxpr, _ = partial_eval.dce_jaxpr(self.closed.jaxpr, [True] * len(self.closed.jaxpr.outvars), instantiate=True)
+        self.closed = jex.ClosedJaxpr(jaxpr, self.closed.consts)
 
     def _run(self, *args: Any, **keywords: Any) -> Any:
         leaves = jax.tree_util.tree_leaves((args, keywords))

@@ -26,6 +26,7 @@ from eindiff.tracing.jax import constants as jax_constants
 from eindiff.tracing.jax import rules as jax_rules
 from eindiff.tracing.jax.opaque import Signature, is_real, opaque
 from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError, primitives
+from eindiff.tracing.library import Recurrence
 from eindiff.tracing.unsupported import Unsupported
 
 UNKNOWN = "a line that JAX does not know"
@@ -55,6 +56,8 @@ class Trace:
     opaque: dict[str, str] = field(default_factory=dict)  # the opaque functions, and where they are in the program
     visible: dict[str, Seen] = field(default_factory=dict)  # arrays that the function sees, by their names there
     tracers: frozenset[str] = frozenset()  # inputs whose values cannot be known: they belong to a program around this
+    lifts: bool = False  # whether states of long loops may be variables
+    recurrences: list[Recurrence] = field(default_factory=list)  # whose states are
     outside: list[Expr] = field(default_factory=list)  # how many indices are out of range, where that is not known
     functions: dict[tuple, Function] = field(default_factory=dict)  # opaque ones, by what they compute
     place: str = UNKNOWN  # of the call that is being followed

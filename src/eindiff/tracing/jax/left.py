@@ -11,7 +11,7 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 
 from eindiff.tracing.jax.loops import is_long
-from eindiff.tracing.jax.parallel import scan_counts
+from eindiff.tracing.jax.parallel import opened, scan_counts
 from eindiff.tracing.jax.refusals import REFUSED
 
 SHARE = 0.2  # of a program that is left, from which on all of it is
@@ -81,12 +81,14 @@ class _Shares:
         return [jnp.issubdtype(x.aval.dtype, jnp.inexact) for x in eqn.outvars]
 
     def scan(self, eqn: Any, given: list[bool], turns: float, is_left: bool) -> list[bool]:
+        eqn = opened(eqn)
         constants, count = scan_counts(eqn)
         body, length = getattr(eqn.params["jaxpr"], "jaxpr", eqn.params["jaxpr"]), eqn.params["length"]
         first, last = given[:constants], given[constants + count :]
         carry = self.settled(body, first, given[constants : constants + count], last)
-        self.note(eqn, is_long(eqn), is_left)
-        return self.run(body, [*first, *carry, *last], length * turns, is_left or is_long(eqn))
+        is_lost = is_long(eqn, given)
+        self.note(eqn, is_lost, is_left)
+        return self.run(body, [*first, *carry, *last], length * turns, is_left or is_lost)
 
     def note(self, eqn: Any, has_no_form: bool, is_known: bool) -> None:
         """Remember an equation without a closed form that is in no other one."""

@@ -19,6 +19,7 @@ from eindiff.core.recent import Recent, Same, Seen, once
 from eindiff.planning.tuning import CALL
 from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
 from eindiff.tracing.computation import Computation
+from eindiff.tracing.derivatives import is_eliminated
 from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_array, leaf_names, plain_call, trace
 from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
 from eindiff.tracing.jax.left import left, runs_forward_only
@@ -99,7 +100,7 @@ class JaxLibrary(Library):
 
     def read(self, function: TracedFunction, args: tuple, keywords: dict[str, Any]) -> Arguments:
         leaves, structure = jax.tree_util.tree_flatten((args, keywords))
-        settings = (function.argnums, function.has_aux, jax.config.jax_enable_x64)
+        settings = (function.argnums, function.has_aux, jax.config.jax_enable_x64, is_eliminated(function))
         return Arguments(args, keywords, leaves, structure, (settings, structure, tuple(map(_leaf_key, leaves))))
 
     def contents(self, function: TracedFunction, arguments: Arguments, k: int) -> Any:
@@ -114,9 +115,9 @@ class JaxLibrary(Library):
         if (refusal := self._refusals.get(key)) is not None:
             kind, message = refusal
             raise kind(message)
-        leave = partial(self._leave, function, arguments, around, free)
+        leave, lifts = partial(self._leave, function, arguments, around, free), is_eliminated(function)
         try:
-            traced = trace(function.function, arguments, free, known, around.visible(), function.has_aux, leave)
+            traced = trace(function.function, arguments, free, known, around.visible(), function.has_aux, leave, lifts)
         except EindiffError as error:
             if not isinstance(error, NeedsLeavesError):
                 self._refusals.keep(key, (type(error), str(error)))

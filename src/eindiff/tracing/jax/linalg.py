@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from jax.interpreters.partial_eval import dce_jaxpr
+
 from eindiff.core import construct
 from eindiff.core.index_relations import Lower
 from eindiff.core.nodes import Expr
@@ -84,12 +88,43 @@ def svd(step: TracedEquation, a: Value) -> tuple[Expr, ...]:
 # Functions of JAX
 
 
-def solve(step: TracedEquation, a: Value, b: Value) -> Expr:
-    """The solution of a system of equations."""
-    a, b = step.trace.expr(a), step.trace.expr(b)
-    if a.ndim != 2 or b.ndim not in (1, 2) or a.shape[-1] != b.shape[0] or "lu" not in primitives(step.eqn):
+def solve(step: TracedEquation, *args: Value) -> tuple[Value, ...]:
+    """The solution of a system of equations, or of a stack of systems in any order of axes.
+
+    The program of it says what is solved by the product that it inverts; its factorization is not looked at.
+    """
+    jaxpr, trace = step.params["jaxpr"].jaxpr, step.trace
+    places = [k for k, eqn in enumerate(jaxpr.eqns) if eqn.primitive.name == "custom_linear_solve"]
+    if len(places) != 1 or "lu" not in primitives(step.eqn):
         raise Unsupported
-    return inv(a) @ b
+    [place], system = places, jaxpr.eqns[places[0]]
+    given = [*system.invars[: system.params["const_lengths"].matvec], system.invars[-1]]
+    consts = step.params["jaxpr"].consts
+    before, _ = dce_jaxpr(jaxpr.replace(outvars=given, eqns=jaxpr.eqns[:place]), [True] * len(given), instantiate=True)
+    x = _solution(system.params["jaxprs"].matvec, *[trace.expr(x) for x in trace.run(before, consts, args)])
+    after = jaxpr.replace(invars=[*jaxpr.invars, *system.outvars], eqns=jaxpr.eqns[place + 1 :])
+    return tuple(trace.run(after, consts, [*args, x]))
+
+
+def _solution(product: Any, *args: Expr) -> Expr:
+    """x for which a product of one stack of matrices with x, in an order of axes, is b."""
+    eqns = product.jaxpr.eqns
+    if len(args) != 2 or [eqn.primitive.name for eqn in eqns] not in (["dot_general"], ["dot_general", "transpose"]):
+        raise Unsupported
+    (matrix, b), (contracted, stacked) = args, eqns[0].params["dimension_numbers"]
+    if eqns[0].invars != product.jaxpr.invars or len(contracted[0]) != 1 or matrix.ndim != len(stacked[0]) + 2:
+        raise Unsupported
+    of_x, of_matrix = dict(zip(stacked[1], stacked[0], strict=True)), matrix.ndim
+    labels = [of_x.get(k, of_matrix + k) for k in range(b.ndim)]  # of x: axes of the matrix, and others
+    column = contracted[0][0]
+    [row] = set(range(matrix.ndim)) - {*stacked[0], column}
+    made = [*stacked[0], row, *[labels[k] for k in range(b.ndim) if k not in (*stacked[1], contracted[1][0])]]
+    order = eqns[1].params["permutation"] if len(eqns) > 1 else range(b.ndim)
+    labels[contracted[1][0]] = column
+    inverse = inv(construct.transpose(matrix, (*stacked[0], row, column)))
+    sizes = dict(enumerate(matrix.shape)) | dict(zip(labels, b.shape, strict=True))
+    factors = [(inverse, (*stacked[0], column, row)), (b, tuple(made[k] for k in order))]
+    return construct.einsum(1, factors, tuple(labels), sizes)
 
 
 def determinant(step: TracedEquation, a: Value) -> Expr:

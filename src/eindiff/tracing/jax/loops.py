@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import jax
 import numpy as np
 
 from eindiff.core.nodes import Expr
 from eindiff.functions.indexing import stack
 from eindiff.tracing.jax.constants import folded
 from eindiff.tracing.jax.jaxpr import Trace, TracedEquation, Value
-from eindiff.tracing.jax.parallel import at_once, is_parallel, scan_counts
+from eindiff.tracing.jax.parallel import Carried, carried, is_parallel, opened, scan_counts
+from eindiff.tracing.jax.recurrences import is_lifted, lifted, turns
 from eindiff.tracing.jax.refusals import equations
 from eindiff.tracing.unsupported import Unsupported
 
@@ -20,9 +22,12 @@ MOST_IN_LOOP = 330  # of all steps of a loop together
 MOST_TURNS = 20  # of a loop that counts
 
 
-def is_long(eqn: Any) -> bool:
-    """Whether a loop is too long to be written out, and one of its turns needs the one before."""
-    return _is_long(eqn) and not is_parallel(eqn)
+def is_long(eqn: Any, moves: Sequence[bool]) -> bool:
+    """Whether a loop is too long to be written out, and one of its turns needs the one before.
+
+    `moves` tells which of its arguments depend on variables.
+    """
+    return _is_long(eqn) and not is_parallel(eqn, moves)
 
 
 def _is_long(eqn: Any) -> bool:
@@ -32,13 +37,16 @@ def _is_long(eqn: Any) -> bool:
 
 def scan(step: TracedEquation, *args: Value) -> list[Value]:
     """A loop of a known number of steps, written out; a long one is left to JAX."""
+    step = replace(step, eqn=opened(step.eqn))
     length, body = step.params["length"], step.params["jaxpr"]
     first, count = scan_counts(step.eqn)
     constants, carry, sequences = args[:first], list(args[first : first + count]), args[first + count :]
-    if length > 1 and is_parallel(step.eqn):
-        return _at_once(step, args)
+    found = carried(step.eqn, [step.trace.depends(x) for x in args]) if length > 1 else Carried()
+    if length > 1 and not found.states and (not found.steady or _is_split(step, args)):
+        return turns(step, args, found)
     if _is_long(step.eqn):
-        return _long_loop(step, args)
+        results = lifted(step, args, found) if is_lifted(step, args, found) else None
+        return _long_loop(step, args) if results is None else results
     order = range(length - 1, -1, -1) if step.params["reverse"] else range(length)
     collected: dict[int, list[Value]] = {}
     for k in order:
@@ -46,6 +54,11 @@ def scan(step: TracedEquation, *args: Value) -> list[Value]:
         carry, collected[k] = results[:count], results[count:]
     columns = zip(*(collected[k] for k in range(length)), strict=True)
     return carry + [_stacked(step.trace, column) for column in columns]
+
+
+def _is_split(step: TracedEquation, args: tuple[Value, ...]) -> bool:
+    """Whether a part of a loop moves with variables, and is no loop given the other part."""
+    return _is_long(step.eqn) and step.trace.depends(*args)
 
 
 def _stacked(trace: Trace, column: tuple[Value, ...]) -> Value:
@@ -80,9 +93,3 @@ def _long_loop(step: TracedEquation, args: tuple[Value, ...]) -> list[Value]:
     if step.trace.depends(*args):
         step.trace.leave(step.eqn)
     raise Unsupported
-
-
-def _at_once(step: TracedEquation, args: tuple[Value, ...]) -> list[Value]:
-    """All turns of a loop as one program of arrays."""
-    avals = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in step.avals]
-    return step.trace.run_closed(jax.make_jaxpr(at_once(step.eqn))(*avals), args)

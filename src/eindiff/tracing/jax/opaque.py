@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from math import prod
 from typing import Any, TypeGuard
 
 import jax
-import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
+from jax.interpreters import partial_eval
 
 from eindiff.core import construct
 from eindiff.core.function import Function
@@ -71,11 +72,8 @@ def _used(run: Run, signature: Signature) -> set[int]:
     if signature.elementwise:
         return set(range(len(signature.shapes)))
     jaxpr = jax.make_jaxpr(run)(*map(jax.ShapeDtypeStruct, signature.shapes, signature.dtypes)).jaxpr
-    wanted = {x for x in jaxpr.outvars if not isinstance(x, jex.Literal)}
-    for eqn in reversed(jaxpr.eqns):
-        if wanted.intersection(eqn.outvars):
-            wanted.update(x for x in eqn.invars if not isinstance(x, jex.Literal))
-    return {k for k, x in enumerate(jaxpr.invars) if x in wanted}
+    _, used = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+    return {k for k, is_used in enumerate(used) if is_used}
 
 
 def _jvp(run: Run, signature: Signature, index: int) -> tuple[Run, Signature]:
@@ -157,7 +155,9 @@ def _derivative(
         name = f"{stem.removesuffix('_derivative')}_derivative"
         if signature.elementwise:
             return opaque(name, slope, signature)
-        prime = (jax.jacrev if signature.reverse else jax.jacfwd)(run, index)
+        made, given = (prod(map(int, shape)) for shape in (signature.shape, signature.shapes[index]))
+        is_wide = 2 * made < given and not signature.forward
+        prime = (jax.jacrev if signature.reverse or is_wide else jax.jacfwd)(run, index)
         return opaque(name, prime, replace(signature, shape=signature.shape + signature.shapes[index]))
 
     def slope(*args: Any) -> Any:

@@ -2,17 +2,27 @@
 
 `total += f(x)` over all rows, `lax.map`, or a loop over neighbours that carries the last row, are programs of whole
 arrays: a turn is done for all rows at once, what was carried is a shifted array, and a sum is a sum.
+
+What else is carried are states. Those that no variable moves are computed before, in a loop of their own; given all
+others, too, as arrays over all turns, what is left is a program of whole arrays again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
+from jax import lax
+
+from eindiff.tracing.jax.constants import as_function
+from eindiff.tracing.jax.refusals import JAX_SOURCE
+
+SUMS = ("add", "add_any")
+CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
 
 
 def scan_counts(eqn: Any) -> tuple[int, int]:
@@ -23,53 +33,97 @@ def scan_counts(eqn: Any) -> tuple[int, int]:
     return len(eqn.invars) - sequences - count, count
 
 
-def is_parallel(eqn: Any) -> bool:
-    """Whether the turns of a loop can be computed at once."""
-    return _carried(eqn) is not None
+def opened(eqn: Any) -> Any:
+    """A loop whose turns call no functions of the user, but do what these do."""
+    body = _body(eqn)
+    if not any(map(_is_call, body.eqns)):
+        return eqn
+    avals = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype, weak_type=x.aval.weak_type) for x in body.invars]
+    consts = getattr(eqn.params["jaxpr"], "consts", ())
+    closed = jax.make_jaxpr(lambda *args: _called(body, consts, args))(*avals)
+    return eqn.replace(params={**eqn.params, "jaxpr": closed})
+
+
+def _is_call(eqn: Any) -> bool:
+    """Whether an equation calls a function that is none of JAX's own, which are known by name."""
+    inner = eqn.params.get(CALLS.get(eqn.primitive.name, ""))
+    info = inner.jaxpr.debug_info if isinstance(inner, jex.ClosedJaxpr) else None
+    return info is not None and not (info.func_filename or "").startswith(JAX_SOURCE)
+
+
+def _called(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    """The results of a program, with those of programs that it calls in the place of calls."""
+    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
+
+    def read(x: Any) -> Any:
+        return jnp.asarray(x.val, x.aval.dtype) if isinstance(x, jex.Literal) else values[x]
+
+    for eqn in jaxpr.eqns:
+        given, inner = [read(x) for x in eqn.invars], eqn.params.get(CALLS.get(eqn.primitive.name, ""))
+        is_call = inner is not None and _is_call(eqn)
+        results = _called(inner.jaxpr, inner.consts, given) if is_call else as_function(eqn)(*given)
+        values.update(zip(eqn.outvars, results, strict=True))
+    return [read(x) for x in jaxpr.outvars]
 
 
 @dataclass(slots=True)
-class _Carried:
+class Carried:
     """What a loop carries, by place."""
 
     counters: dict[int, Any] = field(default_factory=dict)  # and by how much they change in each turn
     sums: set[int] = field(default_factory=set)
     delays: list[list[int]] = field(default_factory=list)  # in levels, each made of what those before it know
+    steady: list[int] = field(default_factory=list)  # states that no variable moves
+    states: list[int] = field(default_factory=list)
 
 
-def _carried(eqn: Any) -> _Carried | None:
-    """What a loop carries, if all of it is known for all turns at once."""
+def is_parallel(eqn: Any, moves: Sequence[bool] | None = None) -> bool:
+    """Whether the turns of a loop can be computed at once; `moves` tells which arguments depend on variables."""
+    return not carried(eqn, moves).states
+
+
+def carried(eqn: Any, moves: Sequence[bool] | None = None) -> Carried:
+    """What a loop carries."""
     (constants, count), body = scan_counts(eqn), _body(eqn)
-    carried, results = body.invars[constants : constants + count], body.outvars[:count]
-    needs, found = _needs(body, carried), _Carried()
-    terms = {k: _term(body, x, y) for k, (x, y) in enumerate(zip(carried, results, strict=True))}
-    for k, x in enumerate(carried):
+    inputs, results = body.invars[constants : constants + count], body.outvars[:count]
+    needs, terms = _needs(body, inputs), [_term(body, x, y) for x, y in zip(inputs, results, strict=True)]
+    found = Carried()
+    for k, x in enumerate(inputs):
         if results[k] is x:
             found.counters[k] = 0
         elif isinstance(terms[k], jex.Literal):
             found.counters[k] = terms[k].val
         elif terms[k] is not None and _uses(body, x) == 1:
             found.sums.add(k)
+    totals = [results[k] for k in found.sums]
+    others = [x for x in body.outvars if x not in totals] + [terms[k] for k in found.sums]
+    found.sums -= set().union(*map(needs, others))
+    moving = _moving(body, constants, count, moves)
     known, rest = set(found.counters), [k for k in range(count) if k not in found.counters and k not in found.sums]
-    while level := [k for k in rest if needs(results[k]) <= known]:
-        found.delays.append(level)
+    while rest:
+        level = [k for k in rest if needs(results[k]) <= known]
+        if level:
+            found.delays.append(level)
+        else:
+            level = [k for k in rest if k in _reached(k, lambda j: needs(results[j]) - known)]
+            found.states += [k for k in level if moving[k]]
+            found.steady += [k for k in level if not moving[k]]
         known.update(level)
         rest = [k for k in rest if k not in level]
-    totals = [results[k] for k in found.sums]
-    others = [x for x in body.outvars[count:] if x not in totals]
-    is_known = not rest and all(needs(x) <= known for x in [*others, *[terms[k] for k in found.sums]])
-    return found if is_known else None
+    return found
 
 
-def at_once(eqn: Any) -> Callable[..., list[Any]]:
-    """A loop that is parallel as a function of its arguments, without a loop."""
-    (constants, count), inner, found = scan_counts(eqn), _body(eqn), _carried(eqn)
-    length, closed = eqn.params["length"], eqn.params["jaxpr"]
-    own = getattr(closed, "consts", ())
-    assert found is not None
+def at_once(eqn: Any, found: Carried) -> Callable[..., list[Any]]:
+    """A loop as a function of its arguments, without a loop; after these come its states after each turn, steady last.
+
+    It gives by how much the states of a turn differ from these as well, after its own results.
+    """
+    (constants, count), inner, length = scan_counts(eqn), _body(eqn), eqn.params["length"]
     order = slice(None, None, -1) if eqn.params["reverse"] else slice(None)
 
     def run(*args: Any) -> list[Any]:
+        args, given = args[: len(eqn.invars)], [x[order] for x in args[len(eqn.invars) :]]
+        moved = given[: len(found.states)]
         fixed, first = args[:constants], args[constants : constants + count]
         rows = [x[order] for x in args[constants + count :]]
         steps = jnp.arange(length)
@@ -78,30 +132,138 @@ def at_once(eqn: Any) -> Callable[..., list[Any]]:
             for k, step in found.counters.items()
         }
         last = {k: first[k] + jnp.asarray(length * step, first[k].dtype) for k, step in found.counters.items()}
+        names = [inner.outvars[k] for k in found.states]
 
-        def turn() -> list[Any]:
-            given = [before.get(k, jnp.zeros_like(x) if k in found.sums else x) for k, x in enumerate(first)]
+        def follow(k: int, after: Any) -> None:
+            before[k], last[k] = jnp.concatenate([first[k][None], after[:-1]]), after[-1]
+
+        def turn() -> tuple[list[Any], list[Any]]:
+            values = [before.get(k, jnp.zeros_like(x) if k in found.sums else x) for k, x in enumerate(first)]
             axes = [*[None] * constants, *[0 if k in before else None for k in range(count)], *[0] * len(rows)]
-            one = jax.vmap(lambda *values: jax.core.eval_jaxpr(inner, own, *values), axes, axis_size=length)
-            return one(*fixed, *given, *rows)
 
+            def one(new: list[Any], *args: Any) -> tuple[list[Any], list[Any]]:
+                known = dict(zip(names, new, strict=True))
+                return _evaluated(eqn, args, lambda x, value: known.get(x, value), names)
+
+            return jax.vmap(one, (0, *axes), axis_size=length)(moved, *fixed, *values, *rows)
+
+        for k, x in zip([*found.states, *found.steady], given, strict=True):
+            follow(k, x)
         for level in found.delays:
-            results = turn()
+            results, _ = turn()
             for k in level:
-                before[k] = jnp.concatenate([first[k][None], results[k][:-1]])
-                last[k] = results[k][-1]
-        results = turn()
+                follow(k, results[k])
+        results, made = turn()
         last |= {k: first[k] + jnp.sum(results[k], axis=0) for k in found.sums}
         kept = [k for k in found.sums if inner.outvars[k] in inner.outvars[count:]]  # in each turn
         totals = {inner.outvars[k]: first[k] + jnp.cumsum(results[k], axis=0) for k in kept}
         ys = [totals[x] if x in totals else results[count + k] for k, x in enumerate(inner.outvars[count:])]
-        return [*[last[k] for k in range(count)], *[y[order] for y in ys]]
+        defects = [x - y for x, y in zip(made, moved, strict=True)]
+        return [*[last[k] for k in range(count)], *[y[order] for y in ys], *[x[order] for x in defects]]
+
+    return run
+
+
+def states(eqn: Any, wanted: Sequence[int]) -> Callable[..., list[Any]]:
+    """Some of what a loop carries, after each turn, as a function of its arguments and of what is added in each."""
+    (constants, count), body = scan_counts(eqn), _body(eqn)
+    needed, used = _sources(eqn, wanted), sources(eqn, wanted)
+    carry = [k - constants for k in used if constants <= k < constants + count]
+
+    def run(*args: Any) -> list[Any]:
+        args, added = args[: len(eqn.invars)], list(args[len(eqn.invars) :])
+        moving = [k for k in used if k >= constants]
+
+        def turn(values: Any, row: Any) -> Any:
+            full = [*args[:constants], *[None] * (len(args) - constants)]
+            for k, x in zip(moving, [*values, *row[0]], strict=True):
+                full[k] = x
+            more = dict(zip([body.outvars[k] for k in wanted], row[1], strict=bool(added)))
+            results, _ = _evaluated(eqn, full, lambda x, value: value + more[x] if x in more else value, (), needed)
+            return [results[k] for k in carry], [results[k] for k in wanted]
+
+        first = [jnp.asarray(args[constants + k]) for k in carry]
+        rows = ([args[k] for k in moving[len(carry) :]], added)
+        return lax.scan(turn, first, rows, length=eqn.params["length"], reverse=eqn.params["reverse"])[1]
 
     return run
 
 
 def _body(eqn: Any) -> Any:
     return getattr(eqn.params["jaxpr"], "jaxpr", eqn.params["jaxpr"])
+
+
+def _evaluated(
+    eqn: Any, values: Sequence[Any], change: Callable[[Any, Any], Any], changed: Sequence[Any], needed: Any = None
+) -> tuple[list[Any], list[Any]]:
+    """The results of a turn, or of a part of it, in which values are changed, and what some of these were."""
+    body, made = _body(eqn), dict[Any, Any]()
+    found = dict(zip(body.constvars, getattr(eqn.params["jaxpr"], "consts", ()), strict=True))
+    found.update(zip(body.invars, values, strict=True))
+
+    def read(x: Any) -> Any:
+        return jnp.asarray(x.val, x.aval.dtype) if isinstance(x, jex.Literal) else found.get(x)
+
+    for one in body.eqns:
+        if needed is None or not needed.isdisjoint(one.outvars):
+            results = as_function(one)(*map(read, one.invars))
+            made.update(zip(one.outvars, results, strict=True))
+            found.update({x: change(x, value) for x, value in zip(one.outvars, results, strict=True)})
+    return [read(x) for x in body.outvars], [made[x] for x in changed]
+
+
+def have_equations(eqn: Any, places: Sequence[int]) -> bool:
+    """Whether what is carried at some places is made in each turn, each by an equation of its own."""
+    body = _body(eqn)
+    made, results = {x for one in body.eqns for x in one.outvars}, [body.outvars[k] for k in places]
+    return made.issuperset(results) and len(set(results)) == len(results)
+
+
+def _moving(body: Any, constants: int, count: int, moves: Sequence[bool] | None) -> list[bool]:
+    """Which of the carried values depend on variables, after all turns."""
+    if moves is None:
+        return [True] * count
+    given = list(moves)
+    while True:
+        inside = {x for x, is_moving in zip(body.invars, given, strict=True) if is_moving}
+        for eqn in body.eqns:
+            if any(not isinstance(x, jex.Literal) and x in inside for x in eqn.invars):
+                inside.update(x for x in eqn.outvars if jnp.issubdtype(x.aval.dtype, jnp.inexact))
+        after = [not isinstance(x, jex.Literal) and x in inside for x in body.outvars[:count]]
+        more = [x or y for x, y in zip(given[constants : constants + count], after, strict=True)]
+        if more == given[constants : constants + count]:
+            return more
+        given[constants : constants + count] = more
+
+
+def sources(eqn: Any, wanted: Sequence[int]) -> list[int]:
+    """The arguments of a loop that some of what it carries is made of."""
+    needed = _sources(eqn, wanted)
+    return [k for k, x in enumerate(_body(eqn).invars) if x in needed]
+
+
+def _sources(eqn: Any, wanted: Sequence[int]) -> set[Any]:
+    """The values of a turn that some carried ones are made of, in this turn and in those before."""
+    (constants, count), body = scan_counts(eqn), _body(eqn)
+    carried, found = set(wanted), set[Any]()
+    while True:
+        found = {x for k in carried if not isinstance(x := body.outvars[k], jex.Literal)}
+        for eqn in reversed(body.eqns):
+            if not found.isdisjoint(eqn.outvars):
+                found.update(x for x in eqn.invars if not isinstance(x, jex.Literal))
+        more = carried | {k for k, x in enumerate(body.invars[constants : constants + count]) if x in found}
+        if more == carried:
+            return found | {body.invars[constants + k] for k in wanted}
+        carried = more
+
+
+def _reached(k: int, step: Callable[[int], set[int]]) -> set[int]:
+    """All that can be reached in one step or more."""
+    found, new = set[int](), step(k)
+    while new:
+        found |= new
+        new = set().union(*map(step, new)) - found
+    return found
 
 
 def _needs(body: Any, carried: list[Any]) -> Callable[[Any], set[int]]:
@@ -115,13 +277,11 @@ def _needs(body: Any, carried: list[Any]) -> Callable[[Any], set[int]]:
         made = set().union(*map(needs, eqn.invars))
         found.update((y, made) for y in eqn.outvars)
     return needs
-
-
 def _term(body: Any, before: Any, after: Any) -> Any:
     """What is added to a carried value in a turn; None if it is no sum."""
     names = [before, *_same(body, before)]
     for eqn in body.eqns:
-        if after in eqn.outvars and eqn.primitive.name in ("add", "add_any"):
+        if after in eqn.outvars and eqn.primitive.name in SUMS:
             others = [x for x in eqn.invars if isinstance(x, jex.Literal) or x not in names]
             is_sum = len(others) == 1 and others[0].aval.shape == before.aval.shape
             return others[0] if is_sum else None
