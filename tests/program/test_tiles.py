@@ -192,12 +192,12 @@ def test_random_stacks_of_matrices(tiny_is_large):
     assert merged > 3
 
 
-def test_what_is_stored_by_columns_is_an_array_of_its_own(tiny_is_large):
-    """Of a transposed matrix, which lies by columns already, it is a copy: the matrix may be changed in place."""
+def test_what_is_stored_in_another_order_is_an_array_of_its_own(tiny_is_large):
+    """Of a transposed matrix, which lies in that order already, it is a copy: the matrix may be changed in place."""
     x = ed.tensor("x", (5,))
     v = x[2:] - x[:3]
     v = ed.sin(v[1:]) * v[:2]
     third = ed.jacobian(ed.jacobian(ed.jacobian(ed.sin(v[1:]) * v[:1], x), x), x)
     compiled, given = ed.compile(third), {"x": np.array([1.13, 0.43, -0.24, -0.18, 1.1])}
     np.testing.assert_allclose(compiled(**given), evaluate(third, given), rtol=1e-9, atol=1e-11)
-    assert "asfortranarray" not in compiled.source
+    assert "ascontiguousarray" not in compiled.source

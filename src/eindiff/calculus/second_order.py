@@ -38,7 +38,7 @@ class SecondOrder:
         """That of y, with the axes of y first, then those of the batch; None where it is not known how."""
         order, active = depends([y], [self.x])
         nodes = [node for node in order if node in active and node is not self.x]
-        if not all(map(_is_known, nodes)):
+        if not all(map(is_known, nodes)):
             return None
         first: dict[Expr, Expr] = {self.x: unit(self.x)}
         second: dict[Expr, Expr] = {}
@@ -84,7 +84,7 @@ class SecondOrder:
         own, found = tuple(range(node.ndim)), []
         for i, j in product(range(len(node.args)), repeat=2):
             if node.args[i] in first and node.args[j] in first:
-                curvature = _elementwise_second(node, i, j)
+                curvature = elementwise_second(node, i, j)
                 if not construct.is_zero(curvature):
                     pair = [(first[node.args[k]], own) for k in (i, j)]
                     found.append(self._joined(1, pair, [(curvature, own)], own, dict(enumerate(node.shape))))
@@ -168,13 +168,13 @@ def _symmetric(weights: Expr) -> Expr:
     return construct.scale(HALF, add([weights, turned]))
 
 
-def _is_known(node: Expr) -> bool:
+def is_known(node: Expr) -> bool:
     if isinstance(node, Map | Apply):
         return node.function.name not in KINKS and node.function.name not in SPECTRAL
     return isinstance(node, Einsum | Add)
 
 
-def _elementwise_second(node: Map, i: int, j: int) -> Expr:
+def elementwise_second(node: Map, i: int, j: int) -> Expr:
     """The second derivative of an elementwise function by two of its arguments."""
     args = [construct.placeholder(f"argument_{k}", node.shape) for k in range(len(node.args))]
     prime = node.function.derivatives[i]

@@ -25,6 +25,7 @@ from eindiff.core.sizes import Size
 from eindiff.facts.bounds import interval
 from eindiff.functions.matrices import inv
 from eindiff.functions.multilinear import eye
+from eindiff.planning.factoring import is_sum_of_outer
 from eindiff.planning.simplify import flat, joins
 from eindiff.planning.tuning import TERMS_LIMIT
 
@@ -32,9 +33,15 @@ Evaluate = Callable[[Size], int]
 
 
 def alternatives(outputs: Sequence[Expr], evaluate: Evaluate) -> Iterator[tuple[Expr, Expr]]:
-    """Nodes, and what may stand in their places; `evaluate` knows the sizes. It is about matrices and vectors."""
+    """Nodes, and what may stand in their places; `evaluate` knows the sizes. It is about matrices and vectors, and sums
+    of outer products of such."""
     for node in topological(outputs):
-        if node.ndim > 2 or any(child.ndim > 2 for child in node.children):
+        if node.ndim > 2:
+            continue
+        if any(child.ndim > 2 for child in node.children):
+            if is_contraction(node):
+                outer = [place for place, x in enumerate(node.operands) if is_sum_of_outer(x, node.operands)]
+                yield from ((node, _multiplied_out(node, place, node.operands[place].children)) for place in outer)
             continue
         if isinstance(node, Add):
             yield from ((node, other) for other in _joined(node))

@@ -61,7 +61,7 @@ def distribute(outputs: Sequence[Expr]) -> list[Expr]:
         nonlocal left
         if is_contraction(node):
             for place, operand in enumerate(children):
-                if isinstance(operand, Add) and len(operand.terms) <= left and _may_go(operand, children):
+                if is_sum_of_outer(operand, children) and len(operand.children) <= left:
                     left -= len(operand.children)
                     return construct.add(multiplied_out(node, children, place))
         return with_children(node, children)
@@ -69,9 +69,11 @@ def distribute(outputs: Sequence[Expr]) -> list[Expr]:
     return rebuild(outputs, change)
 
 
-def _may_go(total: Add, factors: Sequence[Expr]) -> bool:
-    """Whether a sum is of outer products, and no square: `Σ (x - y)²` has no rounding errors of the size of x²."""
-    return total.ndim > 2 and factors.count(total) == 1 and all(is_outer(term) for term in total.terms)
+def is_sum_of_outer(factor: Expr, factors: Sequence[Expr]) -> bool:
+    """Whether one of some factors is a sum of outer products, and no square: `Σ (x - y)²` has no rounding errors of the
+    size of x²."""
+    is_sum = isinstance(factor, Add) and factor.ndim > 2 and list(factors).count(factor) == 1
+    return is_sum and all(is_outer(term) for term in factor.children)
 
 
 def multiplied_out(node: Einsum, children: Sequence[Expr], place: int) -> list[Expr]:

@@ -75,6 +75,7 @@ REPAID_COMPILED = 125  # the same for libraries with a compiler, which finds som
 VARIED = 150  # nodes up to which the first few forms are tried whatever they save
 PLANNED = 1e-3  # seconds that it takes to plan a node in another form
 TRIED_NODES = 3000  # nodes of all other forms together
+SPLIT_LIMIT = 32  # ways to see a contraction as that of two equal parts
 CLEARLY = 0.95  # of the predicted time: what another form may take at most
 FACTORINGS = 4  # times that sums are gone through: each time two terms of each become one; large expressions once
 TERMS_LIMIT = 20  # products in a sum that are compared with each other

@@ -50,7 +50,6 @@ Op = Literal[
     "full",  # (*shape): the operand everywhere
     "repeat",  # (*shape): `broadcast`, copied
     "contiguous",  # in the order of its axes in memory
-    "columns",  # in the other order
     "diagonal_matrix",
     "take",  # (axis): entries at places, which are the other operands
     "concatenate",  # (axis)

@@ -97,11 +97,12 @@ def inv_factored(factors):
     kind = "s" if matrix.dtype == np.float32 else "d"
     if pivots is None:
         inverse = getattr(linalg.lapack, kind + "potri")(matrix, lower=1)[0].T  # its upper half
-        for start in range(0, len(inverse), 16):
-            stop = start + 16
+        below = np.tri(min(len(inverse), 128), k=-1, dtype=bool)
+        for start in range(0, len(inverse), 128):
+            stop = start + 128
             inverse[stop:, start:stop] = inverse[start:stop, stop:].T
             block = inverse[start:stop, start:stop]
-            block[...] = np.triu(block) + np.triu(block, 1).T
+            np.copyto(block, block.T, where=below[: len(block), : len(block)])
         return inverse
     if not matrix.diagonal().all():
         raise np.linalg.LinAlgError("Singular matrix")

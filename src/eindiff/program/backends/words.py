@@ -203,7 +203,6 @@ EAGER: dict[Op, Word] = {
     "conjugate_inverse": "conjugate_inverse({0}, {1})",
     "tiles": lambda x, s: f"for start in range(0, {s.size(x.parameters[0].length)}, {x.parameters[0].rows}): ...",
     "tiled": "{0}",
-    "columns": 'np.array({0}, order="F")',  # never a view, as np.asfortranarray may give
 }
 
 NUMPY: dict[Op, Word] = {
@@ -222,7 +221,7 @@ NUMPY: dict[Op, Word] = {
     "array": lambda x, s: f"{s.np}array({{0}}{s.created})",
     "full": _full,
     "repeat": lambda x, s: f"{s.np}broadcast_to({{0}}, {s.shape(x.shape)}).copy()",
-    "contiguous": "np.ascontiguousarray({0})",
+    "contiguous": 'np.array({0}, order="C")',  # never a view, which would change with what it is one of
     "integers": "{0}.astype(int)",
     "diagonal_matrix": "np.diag({0})",
     "concatenate": lambda x, s: f"{s.np}concatenate([{slots(x)}]{along(x.parameters[0] or None)})",

@@ -186,6 +186,9 @@ class Contractions(Tensors):
         memory = self.memory(x)
         groups = (rows, columns)
         adjacent = all(_is_run(group, memory) for group in groups)
+        is_copied = not adjacent and not present and bool(columns)
+        if is_copied and memory[-1] in rows and self._is_longer(x, rows[-1], columns[-1]):
+            return self.operations.transpose(self._matrix(x, others, columns, rows))  # copied along longer runs
         turned = self.permute(x, (*present, *rows, *columns))
         inner = memory[-1] in (*rows, *columns) if adjacent else True
         if not inner:
@@ -200,6 +203,11 @@ class Contractions(Tensors):
             return result
         lengths = tuple([x.size(label) if label in present else 1 for label in shown]) + result.shape[-2:]
         return self.operations.make("expand", [result], tuple([label in present for label in shown]), shape=lengths)
+
+    def _is_longer(self, x: Tensor, one: int, other: int) -> bool:
+        """Whether NumPy copies faster along one label than along another one."""
+        lengths = [self.entries([x.size(label)]) for label in (one, other)]
+        return not self.operations.functional and lengths[0] >= min(tuning.SHORT, lengths[1])
 
     @staticmethod
     def _length(x: Tensor, group: Labels) -> Size:

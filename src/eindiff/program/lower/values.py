@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
+from math import prod
 
 from eindiff.core import sizes as sz
 from eindiff.core.coefficients import ratio
@@ -16,6 +17,7 @@ from eindiff.core.labels import Labels, first_appearance, subscripts
 from eindiff.core.networks import new_label
 from eindiff.core.nodes import Number, number
 from eindiff.core.sizes import Shape, Size
+from eindiff.planning import tuning
 from eindiff.program.lower.indexing import WHOLE, Indexing
 from eindiff.program.lower.places import Axis, Index, grid, labels_of, renamed
 from eindiff.program.lower.products import Products
@@ -127,7 +129,16 @@ class Arrays:
 
     def _sum(self, tensors: Sequence[tuple[Number, Tensor]], order: Labels) -> Operation:
         explicit = len(order) > 2
+        if self._is_spread([tensor for _, tensor in tensors], order):
+            tensors = [(c, self._turned(tensor, order)) for c, tensor in tensors]
         return self.operations.plus([(c, self.products.align(tensor, order, explicit)) for c, tensor in tensors])
+
+    def _turned(self, tensor: Tensor, order: Labels) -> Tensor:
+        """A small tensor that lies in memory in the given order: what is made of it lies as it does."""
+        own = tuple([label for label in order if label in tensor.labels])
+        turned = self.products.permute(tensor, own)
+        is_view = turned.op in ("transpose", "permute")
+        return Tensor(self.operations.make("contiguous", [turned]) if is_view else turned, own)
 
     def _gathered(self, terms: Sequence[Term]) -> list[Term]:
         """Terms that go to the same places as one term, the sum of their cores."""
@@ -150,12 +161,34 @@ class Arrays:
         return result
 
     def _order(self, tensors: Sequence[Tensor], hint: Labels) -> Labels:
-        """The order of axes in which most of the tensors need no transpose, or else the one that is asked for."""
+        """The order of axes in which most of the tensors need no transpose, or else the one that is asked for.
+
+        NumPy runs along the last axis: where a large array is made of small ones, that is no short one.
+        """
         liked = tuple([axis for axis in hint if any(axis in x.labels for x in tensors)])
         natural = [x.labels for x in tensors if x.operation not in self.operations.symmetric]
         orders = [liked, *(permutations(liked) if len(liked) <= 4 else natural)]
         orders = [order for order in orders if len(order) == len(liked)]
-        return max(orders, key=lambda order: sum(_is_within(labels, order) for labels in natural))
+        spread = self._is_spread(tensors, liked)
+
+        def score(order: Labels) -> tuple[bool, int]:
+            short = [self._length(tensors, label) < tuning.SHORT for label in order] if spread else []
+            return short == sorted(short, reverse=True), sum(_is_within(labels, order) for labels in natural)
+
+        return max(orders, key=score)
+
+    def _is_spread(self, tensors: Sequence[Tensor], labels: Labels) -> bool:
+        """Whether a large array is made of smaller ones, so that the order of its axes is free."""
+        costs = self.products.costs
+        if costs is None or self.operations.functional or len(labels) < 3:
+            return False
+        entries = prod(self._length(tensors, label) for label in labels)
+        largest = max(costs.entries(x.operation.shape) for x in tensors)
+        return costs.itemsize * entries >= tuning.IN_PLACE_BYTES and tuning.SHORT * largest <= entries
+
+    def _length(self, tensors: Sequence[Tensor], label: int) -> int:
+        assert self.products.costs is not None
+        return self.products.costs.evaluate(next(x.size(label) for x in tensors if label in x.labels))
 
     def _diagonal(self, term: Term, shape: Shape) -> Term:
         """A diagonal matrix, which is simple enough to be written as one."""

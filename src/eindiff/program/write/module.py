@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import keyword
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby, islice
@@ -13,7 +13,9 @@ from string import punctuation
 
 import numpy as np
 
+from eindiff.calculus.curvatures import curvatures, is_through_matrices
 from eindiff.core import sizes as sz
+from eindiff.core.derivation import derivation
 from eindiff.core.errors import EindiffError
 from eindiff.core.nesting import share
 from eindiff.core.nodes import Expr, Variable, plain, size_names, topological, variables
@@ -25,6 +27,7 @@ from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
 from eindiff.planning.alternatives import alternatives, replaced
 from eindiff.planning.factoring import distribute, factor
+from eindiff.planning.halves import with_halves
 from eindiff.program.backends import Backend, backend
 from eindiff.program.backends.backend import Spelling
 from eindiff.program.backends.numpy_factors import FACTOR_HELPERS
@@ -45,7 +48,6 @@ from eindiff.program.operations import (
     tidy,
 )
 from eindiff.program.write.grammar import kind_of, places_of
-from eindiff.program.write.layout import Layout
 from eindiff.program.write.rows import Rows
 from eindiff.program.write.statements import Printer, Statement, Written, is_universal
 from eindiff.program.write.tiles import Tiling
@@ -217,6 +219,10 @@ class Module:
         if nodes <= tuning.VARIED or repaid * costs.work(best[1]) > tuning.PLANNED * nodes:
             best = min(best, best_of([share(exprs, deep=True), share(distribute(exprs))]), key=lambda found: found[0])
         multiplies = any(x.speed in (BLAS, LAPACK) for x in reachable(best[1]))  # else there is nothing to reorder
+        if multiplies and repaid * costs.work(best[1]) > tuning.PLANNED * nodes:
+            for form in self._forms(costs.evaluate):
+                if (found := best_of([form, share(form)]))[0] < tuning.CLEARLY * best[0]:
+                    exprs, best = form, found
         tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), nodes, repaid) if multiplies else 0
         while left > 0:
             pairs = islice(alternatives(exprs, costs.evaluate), tuning.ALTERNATIVES)
@@ -230,12 +236,27 @@ class Module:
             exprs, best = other, found
         return best[1]
 
+    def _forms(self, evaluate: Callable[[Size], int]) -> Iterator[list[Expr]]:
+        """The outputs in other forms: with products of equal parts, and second derivatives as sums of curvatures."""
+        forms = [self.exprs]
+        found: list[Expr | None] = []
+        for known in map(derivation, self.named.values()):
+            f, by = plain(known.function), known.by
+            is_second = len(by) == 2 and not f.ndim and {*variables(f)} <= {*self.inputs}
+            pays = is_second and size_names(f) <= self.size_names and is_through_matrices(f, by, evaluate)
+            found.append(curvatures(f, *by) if pays else None)
+        if any(x is not None for x in found):
+            forms.append([expr if x is None else x for x, expr in zip(found, self.exprs, strict=True)])
+            yield forms[-1]
+        halves = [with_halves(form, evaluate) for form in forms]
+        yield from (half for half, form in zip(halves, forms, strict=True) if half != form)
+
     def _program(
         self, found: Sequence[Operation], first: Sequence[str], spelling: Spelling, costs: Costs | None = None
     ) -> Program:
         target = spelling.backend
         if costs is not None and not target.functional:
-            found = self._laid_out(found, spelling, costs)
+            found = self._tiled(found, spelling, costs)
         literals = self._literals(found, spelling)
         outputs = list(zip(self.names.outputs.values(), found, strict=True))
         taken = self.names.taken | {piece.text for piece in literals.values()}
@@ -255,12 +276,11 @@ class Module:
         text = "\n".join([f"def {self.name}({signature}):", *(f"    {line}" for line in body)])
         return Program(self._assembled(target, text), statements, list(found), spelling, costs)
 
-    def _laid_out(self, found: Sequence[Operation], spelling: Spelling, costs: Costs) -> list[Operation]:
-        """The operations with large arrays where NumPy is fast: with long axes last, and some rows at a time."""
+    def _tiled(self, found: Sequence[Operation], spelling: Spelling, costs: Costs) -> list[Operation]:
+        """The operations with large arrays where NumPy is fast: some rows at a time."""
         if not any(costs.size(x) >= tuning.IN_PLACE_BYTES for x in reachable(found)):
             return list(found)
-        rows, operations = Rows(lambda x: is_universal(x, spelling.template(x))), Operations()
-        return Tiling(costs, rows).run(Layout(costs, rows).run(operations, found))
+        return Tiling(costs, Rows(lambda x: is_universal(x, spelling.template(x)))).run(found)
 
     def _assembled(self, target: Backend, text: str) -> str:
         """The module around its function; places that are computed once need helpers."""

@@ -1,0 +1,97 @@
+"""Contractions that are products of a part with itself: `tr(A K_d A K_e)` is that of `A K_d` and `A K_e`, one product.
+
+The order of multiplication tells equal products by operands and labels alone. Here parts are made by the constructors,
+which know the symmetries of all operands, so that two parts are one node wherever their values are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, islice, product
+from math import prod
+
+from eindiff.core import construct
+from eindiff.core.construct import Factor
+from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map
+from eindiff.core.rebuild import rebuild, with_children
+from eindiff.core.sizes import Size
+from eindiff.planning.contraction_order import contraction_path, path_flops
+from eindiff.planning.tuning import BEST_LIMIT, CLEARLY, SPLIT_LIMIT
+
+Split = tuple[list[int], list[int]]  # the places of the operands of two parts
+Evaluate = Callable[[Size], int]
+
+
+def with_halves(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
+    """Contractions of two equal parts with these as nodes, where that takes fewer operations."""
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        node = with_children(node, children)
+        return _halved(node, evaluate) if is_contraction(node) and 4 <= len(node.operands) <= BEST_LIMIT else node
+
+    return rebuild(outputs, change)
+
+
+def _halved(node: Einsum, evaluate: Evaluate) -> Expr:
+    """A contraction as one of two equal parts and the rest, in the cheapest way; as it is, if none is cheaper."""
+    best, least = node, CLEARLY * _flops(node, evaluate)
+    for split in islice(_splits(node), SPLIT_LIMIT):
+        if (found := _of_parts(node, split)) is not None:
+            parts = {node, *found.operands} - {*node.operands, node}
+            flops = _flops(found, evaluate) + sum(_flops(part, evaluate) for part in parts)
+            if flops < least:
+                best, least = found, flops
+    return best
+
+
+def _splits(node: Einsum) -> Iterator[Split]:
+    """The ways to give each of two parts one of two equal operands; which part is first makes no difference."""
+    places: dict[Expr, list[int]] = {}
+    for k, operand in enumerate(node.operands):
+        places.setdefault(operand, []).append(k)
+    repeated = [own for operand, own in places.items() if len(own) > 1 and not is_index_map(operand)]
+    if len(repeated) < 2:
+        return
+    ways = [list(_pairs(own)) for own in repeated]
+    ways[0] = [(first, second) for first, second in ways[0] if first < second]
+    for chosen in product(*ways):
+        yield [k for first, _ in chosen for k in first], [k for _, second in chosen for k in second]
+
+
+def _pairs(places: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Two sets of equally many places, of as many as there are, but for one."""
+    for first in combinations(places, len(places) // 2):
+        rest = [k for k in places if k not in first]
+        yield from ((first, second) for second in combinations(rest, len(first)))
+
+
+def _of_parts(node: Einsum, split: Split) -> Einsum | None:
+    """A contraction with two parts as nodes, if both are one and sum over something."""
+    factors = list(zip(node.operands, node.labels, strict=True))
+    sizes: dict[int, Size] = dict(enumerate(node.sizes))
+    first, second = ([factors[k] for k in places] for places in split)
+    rest = [factor for k, factor in enumerate(factors) if k not in split[0] and k not in split[1]]
+    labels = [{label for _, own in part for label in own} for part in (first, second)]
+    outside = set(node.output).union(*(own for _, own in rest))
+    kept = [tuple(sorted(own & (other | outside))) for own, other in (labels, labels[::-1])]
+    if not len(kept[0]) == len(kept[1]) < min(map(len, labels)):
+        return None
+    made = [
+        construct.einsum(1, part, own, sizes, inline=False) for part, own in zip((first, second), kept, strict=True)
+    ]
+    if len({frozenset(x for x, _ in construct.parts(one)[1]) for one in made}) > 1:
+        return None
+    both: list[Factor] = list(zip(made, kept, strict=True))
+    found = construct.einsum(1, [*both, *rest], node.output, sizes, inline=False)
+    return found if is_contraction(found) else None
+
+
+def _flops(node: Expr, evaluate: Evaluate) -> float:
+    """What the best order of multiplication of a contraction takes."""
+    if not is_contraction(node):
+        return float(prod(map(evaluate, node.shape)))
+    sizes = {label: evaluate(size) for label, size in enumerate(node.sizes)}
+    operands = [operand.digest for operand in node.operands]
+    keys = [operands.index(operand) for operand in operands]
+    path = contraction_path(node.labels, node.output, sizes, operands=operands)
+    return path_flops(node.labels, node.output, sizes, path, keys)

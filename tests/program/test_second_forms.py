@@ -1,0 +1,94 @@
+"""Second derivatives through functions of large matrices: as sums of curvatures, with products of equal parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+from eindiff.calculus.curvatures import curvatures
+from eindiff.core.nodes import plain
+from eindiff.planning.halves import with_halves
+from eindiff.program.interpreter import evaluate
+
+X, y = ed.matrix("X", "n", "d"), ed.vector("y", "n")
+h, s = ed.vector("h", "d"), ed.scalar("s")
+
+
+def kernel() -> ed.Expr:
+    Z = X * ed.exp(-h)
+    apart = Z[:, None, :] - Z[None, :, :]
+    return ed.exp(s - ed.sum(apart * apart, 2) / 2) + 0.3 * ed.eye("n")
+
+
+def unsymmetric() -> ed.Expr:
+    return ed.exp(X * h) @ X.T + ed.exp(s) * ed.eye("n")
+
+
+FUNCTIONS = {
+    "likelihood": lambda: (y @ ed.solve(kernel(), y) + ed.logdet(kernel())) / 2,
+    "inverse": lambda: ed.sum(ed.tanh(ed.inv(kernel()))),
+    "system": lambda: ed.sum(ed.solve(unsymmetric(), y) ** 3),
+    "determinant": lambda: ed.det(unsymmetric()) * ed.exp(-s),
+    "product": lambda: ed.tr(kernel() @ unsymmetric() @ kernel()),
+    "softplus": lambda: ed.sum(ed.log(1 + ed.exp(ed.inv(unsymmetric()) @ y))),
+}
+
+
+def arrays() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(5)
+    given = {"X": rng.normal(size=(6, 2)) / 2, "y": rng.normal(size=6), "h": rng.normal(size=2) / 3, "s": 0.2}
+    return {name: np.asarray(array) for name, array in given.items()}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_curvatures_are_the_second_derivative(name):
+    f, given = FUNCTIONS[name](), arrays()
+    for one, two in ((h, h), (h, s)):
+        found = curvatures(f, one, two)
+        assert found is not None
+        right = evaluate(ed.derivative(f, one, two), given)
+        np.testing.assert_allclose(evaluate(found, given), right, rtol=1e-9, atol=1e-10 * np.abs(right).max())
+        [halved] = with_halves([found], {"n": 100, "d": 3}.__getitem__)
+        np.testing.assert_allclose(evaluate(halved, given), right, rtol=1e-9, atol=1e-10 * np.abs(right).max())
+
+
+def test_there_are_none_of_kinks_and_of_variables_with_properties():
+    S = ed.symmetric("S", "n")
+    assert curvatures(ed.logdet(S), S, S) is None
+    assert curvatures(ed.sum(abs(h)) ** 2, h, h) is None
+
+
+def test_the_likelihood_of_a_gaussian_process_takes_one_product_for_each_parameter():
+    """`tr(A K_d A K_e)` is a product of all `A K_d` with themselves: n³ operations twice for each d, and no more."""
+    n, d = 100, 5
+    hessian = ed.hessian(FUNCTIONS["likelihood"](), h)
+    plan = ed.plan(hessian, {"n": n, "d": d})
+    assert plan.flops < 2 * d * n**3 + 2 * n**3 + 60 * d * n**2
+    rng, n = np.random.default_rng(1), 48
+    given = {"X": rng.normal(size=(n, d)), "y": rng.normal(size=n), "h": rng.normal(size=d) / 3, "s": np.array(0.1)}
+    compiled, right = ed.compile(hessian), evaluate(hessian, given)
+    found = compiled(**given)
+    assert "factorize(" in compiled.source and compiled.source.count("(d*n, n) @") <= 1
+    np.testing.assert_allclose(found, right, rtol=1e-8, atol=1e-9 * np.abs(right).max())
+
+
+def test_products_of_equal_parts():
+    """In any contraction whose operands come in pairs: with symmetric matrices, with a matrix between, in any order."""
+    A, B = ed.symmetric("A", "n"), ed.matrix("B", "n", "n")
+    W, v = ed.matrix("W", "d", "n"), ed.vector("v", "n")
+    T = ed.exp(ed.einsum("di,dj->dij", W, W))
+    outputs = [
+        ed.einsum("ij,djk,kl,eli->de", A, T, A, T),
+        ed.einsum("ij,djk,kl,eil->de", B, T, B, T),
+        ed.einsum("i,ij,djk,kl,elm,mn,n->de", v, A, T, A, T, A, v),
+        ed.einsum("dij,eij,dkl,ekl,ik,jl->de", T, T, T, T, A, A),
+        ed.einsum("dij,eji->de", T, T),
+    ]
+    rng = np.random.default_rng(2)
+    given = {"A": rng.normal(size=(5, 5)), "B": rng.normal(size=(5, 5)), "W": rng.normal(size=(3, 5))}
+    given |= {"A": given["A"] + given["A"].T, "v": rng.normal(size=5)}
+    changed = with_halves([plain(output) for output in outputs], {"n": 100, "d": 3}.__getitem__)
+    assert any(new is not plain(old) for new, old in zip(changed, outputs, strict=True))
+    for new, old in zip(changed, outputs, strict=True):
+        np.testing.assert_allclose(evaluate(new, given), evaluate(old, given), rtol=1e-9, atol=1e-9)
