@@ -108,14 +108,18 @@ class _Watch(TorchFunctionMode):
         args, kwargs = pytree.tree_map_only(Tensor, self._lift, (args, kwargs))
         with _math_only() if name in _ATTENTION else nullcontext():
             result = func(*args, **kwargs)
+        self._note_constants(name, tensors, result)
+        return result
+
+    def _note_constants(self, name: str, tensors: list[Any], result: Any) -> None:
+        """Keep in mind what depends on no input."""
         if all(is_real(x) or id(x) in self._constant for x in tensors):
             self._constant.update((id(x), x) for x in pytree.tree_leaves(result) if isinstance(x, Tensor))
-        else:
-            if _changes(name):  # what was constant may be no more
-                self._constant.clear()
-            if not torch.is_grad_enabled():
-                self._check_constant(name, result)
-        return result
+            return
+        if _changes(name):  # what was constant may be no more
+            self._constant.clear()
+        if not torch.is_grad_enabled():
+            self._check_constant(name, result)
 
     def _is_traced(self, func: Callable, name: str, tensors: list[Any]) -> bool:
         """Whether a call is part of the graph. What a graph cannot say is refused."""

@@ -214,25 +214,27 @@ class _Translation:
         self.check(node, name)
         if isinstance(value, torch.Tensor) and not value.numel():
             return torch.zeros(tuple(value.shape), dtype=value.dtype, device=value.device)
-        if name == "cat":  # a tensor without entries adds nothing
-            kept = [x for x in args[0][0] if isinstance(x, Expr) or x.numel()]
-            args = ((kept or args[0][0], *args[0][1:]), args[1])
+        if name == "cat":
+            args = _with_entries(*args)
         leaves = pytree.tree_leaves(args)
-        is_complex = isinstance(value, torch.Tensor) and value.is_complex()
         if any(leaf is _MISSING for leaf in leaves):
             return self.as_opaque(node) if node in self.used else _MISSING
         if not any(isinstance(leaf, Expr) for leaf in leaves):
             return self.computed(node, name, *args)
-        if is_complex:
+        return self.expression(node, name, *args)
+
+    def expression(self, node: torch.fx.Node, name: str, args: tuple, kwargs: dict) -> Any:
+        """The value of an operation on expressions; what has none is left to PyTorch."""
+        if isinstance(value := node.meta.get("val"), torch.Tensor) and value.is_complex():
             return self.as_opaque(node)
         if name in STOPS:
-            return self.stop(name, args[0][0])
+            return self.stop(name, args[0])
         if name in CASTS:
-            return self.cast(node, args[0][0])
+            return self.cast(node, args[0])
         if name in ATEN:
             try:
                 found = self.reread(node, name)
-                return self.row(node, name, *args) if found is None else found
+                return self.row(node, name, args, kwargs) if found is None else found
             except Unsupported:
                 pass
         return self.as_opaque(node)
@@ -413,6 +415,12 @@ def _changed(held: Sequence[tuple[torch.Tensor | Seen, torch.Tensor]]) -> list[t
     """The tensors that have other values now."""
     now = [(x.get() if isinstance(x, Seen) else x, values) for x, values in held]
     return [x for x, values in now if not torch.equal(x, values)]
+
+
+def _with_entries(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """The arguments of `cat` without tensors that have no entries, and add nothing."""
+    kept = [x for x in args[0] if isinstance(x, Expr) or x.numel()]
+    return (kept or args[0], *args[1:]), kwargs
 
 
 def _no_function(node: torch.fx.Node, name: str) -> str | None:
