@@ -122,6 +122,33 @@ def convolved(x: Any) -> Any:
     return both + signal.correlate(a, b, mode="same") @ a + signal.fftconvolve(a, [1.0, 2, 3]).max() + (square**2).sum()
 
 
+@of(8)
+def low_pass(x: Any) -> Any:
+    spectrum = np.fft.fft(x)
+    spectrum[3:6] = 0
+    turned = np.exp(1j * np.outer(x[:2], np.arange(4)))
+    plane = np.fft.ifft2(np.fft.fftshift(np.fft.fft2(x.reshape(2, 4))) * np.linspace(0, 1, 4))
+    return np.sum(np.fft.ifft(spectrum).real ** 2) + np.abs(turned @ (x[4:] + 1j)).sum() + np.sum(np.abs(plane) ** 2)
+
+
+@of(5)
+def class_inside(x: Any) -> Any:
+    class Model:
+        start = np.ones(5)
+
+        def __init__(self, weights: Any) -> None:
+            self.weights = weights
+
+        @functools.cached_property
+        def size(self) -> Any:
+            return np.linalg.norm(self.weights)
+
+        def __matmul__(self, other: Any) -> Any:
+            return (self.weights / self.size) @ (other + self.start)
+
+    return Model(x) @ x**2
+
+
 @of(12)
 def image_filters(x: Any) -> Any:
     image = x.reshape(3, 4)
