@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import integrate, interpolate, ndimage, optimize, signal
+from scipy import fft, integrate, interpolate, ndimage, optimize, signal, stats
 
 import eindiff as ed
 
@@ -172,6 +172,16 @@ def splines(y: Any) -> Any:
     lines, curve = interpolate.interp1d(np.arange(5.0), y), interpolate.make_interp_spline(np.arange(5.0), y)
     known = natural(1.1, 1) + natural.integrate(0, 2) + lines([0.5, 3.2]).sum()
     return known + natural(own) ** 2 + curve(own) + OUTSIDE(own)
+
+
+@of(6)
+def summaries(x: Any) -> Any:
+    slope, start, r, p, error = stats.linregress(np.arange(6.0), x)
+    shape = stats.skew(x) + stats.kurtosis(x, bias=False) + stats.moment(x, 3) + stats.variation(x + 9)
+    middle = stats.trim_mean(x, 0.2) + stats.iqr(x) + stats.median_abs_deviation(x) + stats.gmean(np.abs(x) + 0.1)
+    spread = stats.sem(x) + stats.entropy(np.abs(x) + 0.1) + stats.hmean(np.abs(x) + 0.1) + stats.pearsonr(x, x**2)[0]
+    power = np.abs(fft.rfft(x)) ** 2
+    return shape + middle + spread + slope * start + r * p + error + power @ [1, 2, 3, 4] + fft.dct(x)[1] ** 2
 
 
 @of(3)

@@ -410,6 +410,8 @@ def _is_of_scipy(value: Any) -> bool:
         return str(value.__module__).startswith(("scipy.sparse.", "scipy.interpolate."))
     else:
         name = type(value).__module__
+        if name == "uarray":  # what functions of `scipy.fft` are
+            return True
         if not name.startswith(("scipy.stats", "scipy.sparse", "scipy.interpolate")):
             return False
     return isinstance(name, str) and (name == "scipy" or name.startswith("scipy."))

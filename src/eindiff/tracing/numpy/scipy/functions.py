@@ -273,3 +273,13 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 # scipy.optimize
 
 FUNCTIONS["optimize.rosen"] = lambda x: np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2, axis=0)
+
+# scipy.fft
+
+
+def _transform(function: Callable) -> Callable:
+    return lambda *args, overwrite_x=False, workers=None, **keywords: function(*args, **keywords)
+
+
+for _name in ("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "fftn", "ifftn", "fftshift", "ifftshift"):
+    FUNCTIONS[f"fft.{_name}"] = _transform(getattr(np.fft, _name))

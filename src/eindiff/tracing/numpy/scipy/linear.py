@@ -30,6 +30,7 @@ LINEAR: dict[str, str] = {
     **dict.fromkeys([f"ndimage.{name}" for name in _FILTERS], "input"),
     **dict.fromkeys(["signal.lfilter", "signal.filtfilt", "signal.sosfilt", "signal.sosfiltfilt"], "x"),
     **dict.fromkeys(["signal.savgol_filter", "signal.resample", "signal.resample_poly", "signal.decimate"], "x"),
+    **dict.fromkeys([f"fft.{name}" for name in ("dct", "idct", "dst", "idst", "dctn", "idctn")], "x"),
     "signal.detrend": "data",
     **dict.fromkeys(["integrate.simpson", "integrate.cumulative_trapezoid", "integrate.cumulative_simpson"], "y"),
     "integrate.romb": "y",
