@@ -44,8 +44,9 @@ class ComplexArray(Methods):
         return np.dtype(complex)
 
     def __getitem__(self, index: Any) -> Any:
-        real, imag = (np.broadcast_to(part, self.shape) for part in (self.real, self.imag))
-        return ComplexArray(real[index], imag[index])
+        shape = self.shape
+        parts = [x if np.shape(x) == shape else np.broadcast_to(x, shape) for x in (self.real, self.imag)]
+        return ComplexArray(*[part[index] for part in parts])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.real, self.imag = (self._whole(part) for part in (self.real, self.imag))

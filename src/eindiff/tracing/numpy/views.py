@@ -194,6 +194,8 @@ class View:
             case np.ndarray() if type(value) is np.ndarray:
                 self._memory.captured.add(id(owner(value)))
                 return buffer(value)
+            case statistics.NormalDist():
+                return STATISTICS["NormalDist"](value.mean, value.stdev)
             case _ if isinstance(value, _SOURCES):
                 return _Random(name or type(value).__name__, value)
             case type() if _is_own(value):
@@ -428,4 +430,4 @@ def _has_other(value: Any) -> bool:
     if isinstance(value, MethodType | BuiltinMethodType):
         of_object = not isinstance(value.__self__, ModuleType) and _has_other(value.__self__)
         return of_object or id(value) in _REPLACED
-    return isinstance(value, _SOURCES) or id(value) in _REPLACED
+    return isinstance(value, (*_SOURCES, statistics.NormalDist)) or id(value) in _REPLACED
