@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import integrate, interpolate, ndimage, optimize, signal
+from scipy import fft, integrate, interpolate, ndimage, optimize, signal, stats
 
 import eindiff as ed
 
 FUNCTIONS: dict[str, tuple[Callable, int]] = {}
 B, A = signal.butter(2, 0.3)
 TIMES = np.array([0.0, 0.1, 0.3, 0.6, 1.0])
+NORMAL = statistics.NormalDist(0.2, 1.5)
 OUTSIDE = interpolate.interp1d(np.linspace(-9, 9, 30), np.sin(np.linspace(-9, 9, 30)), "cubic")
 
 
@@ -71,7 +72,7 @@ def of_statistics(x: Any) -> Any:
     spread = statistics.stdev(values) + statistics.median_low(values) + statistics.pvariance(iter(values))
     slope, start = statistics.linear_regression([0.0, 1, 2, 3, 4, 5], values)
     normal = statistics.NormalDist(x[0], 1 + x[1] ** 2)
-    return statistics.mean(values) + spread + slope * start + normal.pdf(x[2]) + normal.cdf(x[3]) + normal.inv_cdf(0.3)
+    return statistics.mean(values) + spread + slope * start + normal.pdf(x[2]) + NORMAL.cdf(x[3]) + normal.inv_cdf(0.3)
 
 
 @of(8)
@@ -87,6 +88,17 @@ def pooling_by_strides(x: Any) -> Any:
     image = x.reshape(4, 4)
     steps = (image.strides[0] * 2, image.strides[1] * 2, *image.strides)
     return (np.lib.stride_tricks.as_strided(image, (2, 2, 2, 2), steps).max(axis=(2, 3)) ** 2).sum()
+
+
+@of(8)
+def written_by_strides(x: Any) -> Any:
+    out = np.zeros(8)
+    np.lib.stride_tricks.as_strided(out, (4,), (16,))[:] = x[:4] ** 2
+    out[1::2] = x[4:]
+    z = x[:4] + 1j * x[4:]
+    part, turned = z[1:3], z.conj()
+    part[0], turned[0] = 2 + 1j, 0
+    return out @ np.arange(8.0) + (out**2).sum() + np.abs(z).sum() + np.real(z * turned).sum()
 
 
 @of(6)
@@ -118,8 +130,36 @@ def filtered(x: Any) -> Any:
 def convolved(x: Any) -> Any:
     a, b = x[:5], x[5:]
     both = sum(np.sum(signal.convolve(a, b, mode=m) ** 2) for m in ("full", "same", "valid"))
-    square = signal.convolve2d(x.reshape(2, 4), x[:4].reshape(2, 2), mode="same")
+    square = signal.convolve2d(x.reshape(2, 4), x[:4].reshape(2, 2)) * x[0]
+    square[:2, :4] += signal.correlate2d(x.reshape(2, 4), x[:4].reshape(2, 2), "same")
     return both + signal.correlate(a, b, mode="same") @ a + signal.fftconvolve(a, [1.0, 2, 3]).max() + (square**2).sum()
+
+
+@of(8)
+def low_pass(x: Any) -> Any:
+    spectrum = np.fft.fft(x)
+    spectrum[3:6] = 0
+    turned = np.exp(1j * np.outer(x[:2], np.arange(4)))
+    plane = np.fft.ifft2(np.fft.fftshift(np.fft.fft2(x.reshape(2, 4))) * np.linspace(0, 1, 4))
+    return np.sum(np.fft.ifft(spectrum).real ** 2) + np.abs(turned @ (x[4:] + 1j)).sum() + np.sum(np.abs(plane) ** 2)
+
+
+@of(5)
+def class_inside(x: Any) -> Any:
+    class Model:
+        start = np.ones(5)
+
+        def __init__(self, weights: Any) -> None:
+            self.weights = weights
+
+        @functools.cached_property
+        def size(self) -> Any:
+            return np.linalg.norm(self.weights)
+
+        def __matmul__(self, other: Any) -> Any:
+            return (self.weights / self.size) @ (other + self.start)
+
+    return Model(x) @ x**2
 
 
 @of(12)
@@ -145,6 +185,16 @@ def splines(y: Any) -> Any:
     lines, curve = interpolate.interp1d(np.arange(5.0), y), interpolate.make_interp_spline(np.arange(5.0), y)
     known = natural(1.1, 1) + natural.integrate(0, 2) + lines([0.5, 3.2]).sum()
     return known + natural(own) ** 2 + curve(own) + OUTSIDE(own)
+
+
+@of(6)
+def summaries(x: Any) -> Any:
+    slope, start, r, p, error = stats.linregress(np.arange(6.0), x)
+    shape = stats.skew(x) + stats.kurtosis(x, bias=False) + stats.moment(x, 3) + stats.variation(x + 9)
+    middle = stats.trim_mean(x, 0.2) + stats.iqr(x) + stats.median_abs_deviation(x) + stats.gmean(np.abs(x) + 0.1)
+    spread = stats.sem(x) + stats.entropy(np.abs(x) + 0.1) + stats.hmean(np.abs(x) + 0.1) + stats.pearsonr(x, x**2)[0]
+    power = np.abs(fft.rfft(x)) ** 2
+    return shape + middle + spread + slope * start + r * p + error + power @ [1, 2, 3, 4] + fft.dct(x)[1] ** 2
 
 
 @of(3)
@@ -175,6 +225,7 @@ CURES: dict[str, tuple[Callable, str]] = {
     "fsolve": (lambda p: optimize.fsolve(lambda t: t**3 - p, p)[0], "write Newton's method out"),
     "minimize": (lambda p: optimize.minimize(lambda t: np.sum((t - p) ** 2), np.zeros(3)).x[0], "write the steps out"),
     "solve_ivp": (lambda p: integrate.solve_ivp(lambda t, y: -p[0] * y, (0, 1), [1.0]).y[0, -1], "k1 = f"),
+    "quad": (lambda p: integrate.quad(lambda t: abs(t - p[0]), -3, 3)[0], "integrate from kink to kink"),
     "roots": (lambda p: np.roots(p)[0], r"r = r - np.polyval\(c, r\) / np.polyval"),
     "pchip": (lambda p: interpolate.PchipInterpolator(np.arange(3.0), p)(1.2), "CubicSpline, make_interp_spline"),
     "filter": (lambda p: signal.lfilter(p, [1.0], p).sum(), "only its argument x may be symbolic"),

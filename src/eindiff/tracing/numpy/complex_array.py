@@ -13,6 +13,7 @@ import numpy as np
 from eindiff.core.errors import EindiffError
 from eindiff.functions import scipy_functions
 from eindiff.functions.multilinear import as_expr
+from eindiff.tracing.numpy.buffers import buffer
 from eindiff.tracing.numpy.methods import Methods
 
 Pair = tuple[Any, Any]
@@ -43,12 +44,23 @@ class ComplexArray(Methods):
         return np.dtype(complex)
 
     def __getitem__(self, index: Any) -> Any:
-        real, imag = (np.broadcast_to(part, self.shape) for part in (self.real, self.imag))
-        return ComplexArray(real[index], imag[index])
+        shape = self.shape
+        parts = [x if np.shape(x) == shape else np.broadcast_to(x, shape) for x in (self.real, self.imag)]
+        return ComplexArray(*[part[index] for part in parts])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.real, self.imag = (self._whole(part) for part in (self.real, self.imag))
+        self.real[index], self.imag[index] = (value.real, value.imag) if is_complex(value) else (value, 0.0)
+
+    def _whole(self, part: Any) -> Any:
+        """A part as an array of its own that can be changed."""
+        if not hasattr(type(part), "__eindiff_expression__"):
+            return buffer(np.array(np.broadcast_to(part, self.shape), float))
+        return part if np.shape(part) == self.shape else np.copy(np.broadcast_to(part, self.shape))
 
     def conj(self) -> ComplexArray:
         """The conjugate."""
-        return ComplexArray(self.real, -self.imag)
+        return ComplexArray(+self.real, -self.imag)
 
     conjugate = conj
 
@@ -76,6 +88,28 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+# What is the same for both parts
+_BOTH = (
+    "reshape", "ravel", "transpose", "moveaxis", "swapaxes", "squeeze", "expand_dims", "broadcast_to", "roll", "flip",
+    "mean", "cumsum", "diff", "pad", "tile", "repeat", "trace", "diag", "take", "copy", "fftshift", "ifftshift",
+)  # fmt: skip
+
+
+def _for_both(name: str) -> Callable:
+    function = getattr(np.fft if name.endswith("shift") else np, name)
+
+    def called(z: ComplexArray, *args: Any, **keywords: Any) -> ComplexArray:
+        parts = [np.broadcast_to(part, z.shape) for part in (z.real, z.imag)]
+        return ComplexArray(*[function(part, *args, **keywords) for part in parts])
+
+    return called
+
+
+FUNCTIONS |= {name: _for_both(name) for name in _BOTH}
+FUNCTIONS |= {"shape": lambda z: z.shape, "ndim": lambda z: z.ndim, "size": lambda z: int(np.prod(z.shape))}
+FUNCTIONS |= {"dot": lambda a, b: np.matmul(a, b), "vdot": lambda a, b: np.matmul(np.conj(a), b)}
+
+
 def is_complex(value: Any) -> bool:
     """Whether a value has complex numbers."""
     if type(value) is ComplexArray or isinstance(value, complex):
@@ -90,6 +124,14 @@ def complex_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], keyword
         raise EindiffError(f"np.{ufunc.__name__} of complex numbers has no symbolic form: there are {known}", "tracing")
     found = _UFUNCS[ufunc.__name__](*[(x.real, x.imag) if is_complex(x) else (x, 0.0) for x in inputs])
     return ComplexArray(*found) if isinstance(found, tuple) else found
+
+
+def _matrix_product(a: Pair, b: Pair) -> Pair:
+    def times(k: int, j: int) -> Any:
+        parts = [np.broadcast_to(pair[n], np.broadcast_shapes(*map(np.shape, pair))) for pair, n in ((a, k), (b, j))]
+        return np.matmul(*parts)
+
+    return times(0, 0) - times(1, 1), times(0, 1) + times(1, 0)
 
 
 def _product(a: Pair, b: Pair) -> Pair:
@@ -137,10 +179,11 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
     "subtract": lambda a, b: (a[0] - b[0], a[1] - b[1]),
     "multiply": _product,
+    "matmul": _matrix_product,
     "divide": _quotient,
     "negative": lambda a: (-a[0], -a[1]),
-    "positive": lambda a: a,
-    "conjugate": lambda a: (a[0], -a[1]),
+    "positive": lambda a: (+a[0], +a[1]),
+    "conjugate": lambda a: (+a[0], -a[1]),
     "reciprocal": lambda a: _quotient((1.0, 0.0), a),
     "square": lambda a: _product(a, a),
     "power": _power,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -74,4 +75,33 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     return np.moveaxis(found, -1, axis)
 
 
-FUNCTIONS.update({function.__name__: function for function in (fft, ifft, irfft)})
+def _shifted(x: Any, axes: Any, sign: int) -> Any:
+    """An array with its halves exchanged along axes."""
+    for axis in range(np.ndim(x)) if axes is None else np.atleast_1d(axes):
+        size = np.shape(x)[axis]
+        x = np.take(x, np.roll(np.arange(size), sign * (size // 2)), axis)
+    return x
+
+
+COMPOSITE["fft.fftshift"] = lambda x, axes=None: _shifted(x, axes, 1)
+COMPOSITE["fft.ifftshift"] = lambda x, axes=None: _shifted(x, axes, -1)
+
+
+def _along(transform: Callable, is_plane: bool) -> Callable:
+    """A transform along several axes, one after the other."""
+
+    def called(a: Any, s: None = None, axes: Any = (-2, -1) if is_plane else None, norm: str | None = None) -> Any:
+        if s is not None:
+            raise EindiffError("a Fourier transform of symbolic arrays with s: cut or pad the array first", "tracing")
+        for axis in range(np.ndim(a)) if axes is None else axes:
+            a = transform(a, None, axis, norm)
+        return a
+
+    return called
+
+
+_SEVERAL = {
+    "fft2": _along(fft, True), "ifft2": _along(ifft, True), "fftn": _along(fft, False), "ifftn": _along(ifft, False),
+}  # fmt: skip
+COMPOSITE.update({f"fft.{name}": function for name, function in _SEVERAL.items()})
+FUNCTIONS.update({"fft": fft, "ifft": ifft, "irfft": irfft, **_SEVERAL})

@@ -194,7 +194,8 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: None
         return bins
     count = discrete(_count_of_bins, a, bins, range) if isinstance(bins, str) else bins
     first, last = (np.min(a), np.max(a)) if range is None else range
-    return np.linspace(first, last, count + 1) if first != last else np.linspace(first - 0.5, last + 0.5, count + 1)
+    first, last = (first, last) if first != last else (first - 0.5, last + 0.5)
+    return np.concatenate([np.linspace(first, last, count + 1)[:-1], np.reshape(last, 1)])  # which is exact
 
 
 def _count_of_bins(a: np.ndarray, bins: str, range: Any) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from eindiff.core.errors import EindiffError
 from eindiff.functions.multilinear import as_expr
-from eindiff.tracing.numpy.buffers import WRITES, Buffer, buffer, settled
+from eindiff.tracing.numpy.buffers import WRITES, Buffer, buffer, owner, settled
 from eindiff.tracing.numpy.given_arguments import are_given
 from eindiff.tracing.numpy.traced_array import TracedArray, at_places, expression, has_traced, made, stacked
 from eindiff.tracing.numpy.types import result_type
@@ -254,6 +254,15 @@ def _take(a: Any, indices: Any, axis: Any = None, *args: Any, **keywords: Any) -
     return array[(*[slice(None)] * range(array.ndim)[axis or 0], indices)]
 
 
+def _strided(x: np.ndarray, shape: Any, strides: Any) -> Any:
+    """A view that knows whose memory it shows, which NumPy's does not say."""
+    root = owner(x)
+    first = x.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+    if not root.flags.c_contiguous or x.dtype != root.dtype:
+        return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+    return buffer(np.ndarray(shape, x.dtype, root, first, strides))
+
+
 def _as_strided(original: Callable) -> Callable:
     """`as_strided`, of traced arrays too."""
 
@@ -261,7 +270,7 @@ def _as_strided(original: Callable) -> Callable:
     def strided(x: Any, shape: Any = None, strides: Any = None, **keywords: Any) -> Any:
         whole = settled(x)
         if not has_traced(whole):
-            return buffer(original(x, shape, strides, **keywords))
+            return _strided(whole, shape or whole.shape, strides or whole.strides)
         places = whole._numbers()
         if places is None:
             raise EindiffError("as_strided of an array whose sizes are names: give numbers", "tracing")

@@ -13,9 +13,10 @@ import random
 import statistics
 import sys
 from abc import ABCMeta
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache, partial, wraps
-from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
+from inspect import CO_OPTIMIZED
+from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -117,6 +118,7 @@ class _Globals(dict):
     def __init__(self, own: dict[str, Any], view: View) -> None:
         super().__init__({name: own[name] for name in _MODULE_NAMES if name in own})
         self.own, self.view = own, view
+        self._shown: dict[str, Any] = {}
         self["__builtins__"] = {**vars(builtins), **BUILTINS, "__import__": self._import}
 
     def __missing__(self, name: str) -> Any:
@@ -125,9 +127,15 @@ class _Globals(dict):
     def _import(self, name: str, _: Any = None, local: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         return self.view.of(builtins.__import__(name, self.own, local, fromlist, level))
 
+    def show(self, names: Iterable[str]) -> None:
+        """Have some names at hand: the bodies of classes do not ask for what is missing."""
+        self._shown |= {name: self[name] for name in names if name in self.own and name not in self}
+        self.update(self._shown)
+
     def keep(self) -> None:
         """Assign to the globals of the module what was assigned here."""
-        self.own.update({name: value for name, value in self.items() if name not in _MODULE_NAMES})
+        new = [name for name, x in self.items() if name not in _MODULE_NAMES and self._shown.get(name, self) is not x]
+        self.own.update({name: self[name] for name in new})
 
 
 _MODULE_NAMES = ("__name__", "__package__", "__spec__", "__loader__", "__file__", "__builtins__")
@@ -186,6 +194,8 @@ class View:
             case np.ndarray() if type(value) is np.ndarray:
                 self._memory.captured.add(id(owner(value)))
                 return buffer(value)
+            case statistics.NormalDist():
+                return STATISTICS["NormalDist"](value.mean, value.stdev)
             case _ if isinstance(value, _SOURCES):
                 return _Random(name or type(value).__name__, value)
             case type() if _is_own(value):
@@ -296,6 +306,7 @@ class View:
     def _made(self, f: FunctionType) -> FunctionType:
         """The same code with other globals; cells are the same where they hold no function or module."""
         space = self._globals.setdefault(id(f.__globals__), _Globals(f.__globals__, self))
+        space.show(_names_in_classes(f.__code__))
         pairs = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
         cells = tuple([CellType() if _is_seen_other(name, cell) else cell for name, cell in pairs])
         other = FunctionType(f.__code__, space, f.__name__, f.__defaults__, cells)
@@ -313,6 +324,15 @@ class View:
                 new.cell_contents = self.of(old.cell_contents, name)
         other.__defaults__ = f.__defaults__ and tuple(map(self.of, f.__defaults__))
         other.__kwdefaults__ = f.__kwdefaults__ and {k: self.of(x, k) for k, x in f.__kwdefaults__.items()}
+
+
+def _names_in_classes(code: CodeType) -> Iterator[str]:
+    """The names that bodies of classes use, in a function and in those inside of it."""
+    if not code.co_flags & CO_OPTIMIZED:
+        yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names_in_classes(inner)
 
 
 def _is_own(kind: type) -> bool:
@@ -392,6 +412,8 @@ def _is_of_scipy(value: Any) -> bool:
         return str(value.__module__).startswith(("scipy.sparse.", "scipy.interpolate."))
     else:
         name = type(value).__module__
+        if name == "uarray":  # what functions of `scipy.fft` are
+            return True
         if not name.startswith(("scipy.stats", "scipy.sparse", "scipy.interpolate")):
             return False
     return isinstance(name, str) and (name == "scipy" or name.startswith("scipy."))
@@ -408,4 +430,4 @@ def _has_other(value: Any) -> bool:
     if isinstance(value, MethodType | BuiltinMethodType):
         of_object = not isinstance(value.__self__, ModuleType) and _has_other(value.__self__)
         return of_object or id(value) in _REPLACED
-    return isinstance(value, _SOURCES) or id(value) in _REPLACED
+    return isinstance(value, (*_SOURCES, statistics.NormalDist)) or id(value) in _REPLACED

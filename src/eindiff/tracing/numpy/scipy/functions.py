@@ -270,6 +270,25 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     return np.trapezoid(y, x, dx, axis)
 
 
+@named("integrate.cumulative_trapezoid")
+def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
+    """Running integrals along an axis by trapezoids."""
+    lines = np.moveaxis(y, axis, -1) if np.ndim(y) > 1 else y
+    found = np.cumsum((dx if x is None else np.diff(x)) * (lines[..., 1:] + lines[..., :-1]) / 2, -1)
+    found = found if initial is None else np.concatenate([0 * lines[..., :1], found], -1)
+    return np.moveaxis(found, -1, axis)
+
+
 # scipy.optimize
 
 FUNCTIONS["optimize.rosen"] = lambda x: np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2, axis=0)
+
+# scipy.fft
+
+
+def _transform(function: Callable) -> Callable:
+    return lambda *args, overwrite_x=False, workers=None, **keywords: function(*args, **keywords)
+
+
+for _name in ("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "fftn", "ifftn", "fftshift", "ifftshift"):
+    FUNCTIONS[f"fft.{_name}"] = _transform(getattr(np.fft, _name))

@@ -30,8 +30,9 @@ LINEAR: dict[str, str] = {
     **dict.fromkeys([f"ndimage.{name}" for name in _FILTERS], "input"),
     **dict.fromkeys(["signal.lfilter", "signal.filtfilt", "signal.sosfilt", "signal.sosfiltfilt"], "x"),
     **dict.fromkeys(["signal.savgol_filter", "signal.resample", "signal.resample_poly", "signal.decimate"], "x"),
+    **dict.fromkeys([f"fft.{name}" for name in ("dct", "idct", "dst", "idst", "dctn", "idctn")], "x"),
     "signal.detrend": "data",
-    **dict.fromkeys(["integrate.simpson", "integrate.cumulative_trapezoid", "integrate.cumulative_simpson"], "y"),
+    **dict.fromkeys(["integrate.simpson", "integrate.cumulative_simpson"], "y"),
     "integrate.romb": "y",
 }
 CHOOSING = tuple(
@@ -86,7 +87,10 @@ def choosing(name: str, original: Callable) -> Callable:
         x = given.pop("input")
         if given.get("mode") == "constant" or given.get("output") is not None:
             raise EindiffError(f"scipy.{name} of symbolic arrays: not with mode='constant' or output", "tracing")
-        return np.ravel(x)[ask(chosen, (x,), given)]
+        places = ask(chosen, (x,), given)
+        if places is NotImplemented:
+            raise EindiffError(f"scipy.{name} chooses entries by their values: give arrays, not shapes", "tracing")
+        return np.ravel(x)[places]
 
     return called
 
@@ -114,17 +118,18 @@ def convolution(name: str, original: Callable) -> Callable:
         if args or not keywords.keys() <= {"method"}:
             raise EindiffError(f"scipy.{name} of two symbolic arrays: only mode may be given", "tracing")
         whole = _convolved(in1, np.flip(in2) if "correlate" in name else in2)
-        return whole[_part(np.shape(in1), np.shape(in2), mode)]
+        return whole[_part(np.shape(in1), np.shape(in2), mode, name.endswith("correlate2d"))]
 
     return called
 
 
-def _part(one: Any, two: Any, mode: str) -> tuple[slice, ...]:
-    """The part of the whole convolution of arrays of some shapes that a mode gives."""
+def _part(one: Any, two: Any, mode: str, is_late: bool) -> tuple[slice, ...]:
+    """The part of the whole convolution of arrays of some shapes that a mode gives: the middle, or one entry later."""
     parts = []
     for m, n in zip(one, two, strict=True):
         count = {"full": m + n - 1, "same": m, "valid": abs(m - n) + 1}[mode]
-        parts.append(slice((m + n - 1 - count) // 2, (m + n - 1 - count) // 2 + count))
+        start = (m + n - 1 - count + is_late) // 2
+        parts.append(slice(start, start + count))
     return tuple(parts)
 
 

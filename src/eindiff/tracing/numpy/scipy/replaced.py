@@ -10,12 +10,12 @@ from typing import Any
 
 from eindiff.tracing.numpy.buffers import buffer, settled
 from eindiff.tracing.numpy.scipy.distributions import DISTRIBUTIONS
-from eindiff.tracing.numpy.scipy.functions import FUNCTIONS
 from eindiff.tracing.numpy.scipy.interpolate import CONSTRUCTORS, Constructor, Spline, is_spline, splev
 from eindiff.tracing.numpy.scipy.linear import CHOOSING, CONVOLUTIONS, LINEAR, choosing, convolution, linear
 from eindiff.tracing.numpy.scipy.solvers import CURES, quad, with_cure
 from eindiff.tracing.numpy.scipy.sparse import Making, as_sparse
 from eindiff.tracing.numpy.scipy.stats import Traceable
+from eindiff.tracing.numpy.scipy.summaries import FUNCTIONS
 from eindiff.tracing.numpy.traced_array import has_traced
 
 
@@ -81,7 +81,7 @@ def _known(loaded: frozenset[str]) -> dict[int, Any]:
 
 _MODULES = (
     "scipy.special", "scipy.linalg", "scipy.stats", "scipy.spatial.distance", "scipy.integrate", "scipy.interpolate",
-    "scipy.signal", "scipy.ndimage", "scipy.optimize",
+    "scipy.signal", "scipy.ndimage", "scipy.optimize", "scipy.fft",
 )  # fmt: skip
 
 

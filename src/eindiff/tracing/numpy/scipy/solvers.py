@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 
 from eindiff.core.errors import EindiffError
+from eindiff.core.nodes import Map, topological
+from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.numpy.protocol import NeedsValueError
 from eindiff.tracing.numpy.traced_array import has_traced
+from eindiff.tracing.questions import current
 
 _ROOT = (
     "scipy.optimize.newton(f, start) runs here for one number; for several, write Newton's method out: "
@@ -37,7 +40,12 @@ CURES: dict[str, str] = {
     **dict.fromkeys([f"interpolate.{name}" for name in ("UnivariateSpline", "splrep", "griddata")], _LINES),
     **dict.fromkeys([f"interpolate.{name}" for name in ("RegularGridInterpolator", "RBFInterpolator")], _LINES),
 }
-_HALVINGS = 8  # of an interval
+_KINKED = frozenset({
+    "abs", "sign", "max", "min", "maximum", "minimum", "where", "relu", "floor", "ceil", "round", "trunc", "remainder",
+    "greater", "greater_equal", "less", "less_equal", "equal", "not_equal", "heaviside",
+})  # fmt: skip
+_SMOOTH = "integrate from kink to kink, or replace the variable where a root has its end"
+_HALVINGS = 12  # of an interval, at most: what is not smooth takes more, and its derivative would be less accurate
 
 
 def with_cure(name: str, original: Callable, cure: str) -> Callable:
@@ -79,19 +87,34 @@ def _integral(f: Callable, a: Any, b: Any, accuracy: float) -> tuple[Any, float]
     """An integral, also over infinite intervals, and how accurate it is."""
     infinite = [not has_traced(x) and bool(np.isinf(x)) for x in (a, b)]
     if not any(infinite):
-        return _halved(f, a, b, accuracy, _HALVINGS), accuracy
+        return _finite(f, a, b, accuracy), accuracy
     if all(infinite):
         return _integral(f, 0.0, b, accuracy)[0] - _integral(f, 0.0, a, accuracy)[0], accuracy
     known, other = (a, b) if infinite[1] else (b, a)
     sign = 1.0 if other > 0 else -1.0
-    found = _halved(lambda t: f(known + sign * (1 - t) / t) / t**2, 0.0, 1.0, accuracy, _HALVINGS)
+    found = _finite(lambda t: f(known + sign * (1 - t) / t) / t**2, 0.0, 1.0, accuracy)
     return found if infinite[1] == (sign > 0) else -found, accuracy
+
+
+def _finite(f: Callable, a: Any, b: Any, accuracy: float) -> Any:
+    """An integral; one of a kink or a branch that depends on the variable is refused: rules agree there by chance."""
+    answers, found, asked = current(), [], []
+    for t in (a + 0.37 * (b - a), a + 0.61 * (b - a)):
+        before = set() if answers is None else set(answers.given)
+        nodes = topological([as_expr(f(t))])
+        found.append({node for node in nodes if isinstance(node, Map) and node.function.name in _KINKED})
+        asked.append(set() if answers is None else set(answers.given) - before)
+    if found[0] != found[1] or asked[1]:
+        raise EindiffError(f"scipy.integrate.quad of a symbolic function that is not smooth: {_SMOOTH}", "tracing")
+    return _halved(f, a, b, accuracy, _HALVINGS)
 
 
 def _halved(f: Callable, a: Any, b: Any, accuracy: float, depth: int) -> Any:
     """An integral by two rules of Gauss, of which the finer one is taken if both agree."""
+    if depth == 0:
+        raise EindiffError(f"scipy.integrate.quad of a symbolic function that is not smooth: {_SMOOTH}", "tracing")
     coarse, fine = _gauss(f, a, b, 10), _gauss(f, a, b, 21)
-    if depth == 0 or abs(fine - coarse) <= max(1e-3 * accuracy, 1e-11 * abs(fine)):
+    if abs(fine - coarse) <= max(1e-3 * accuracy, 1e-11 * abs(fine)):
         return fine
     middle = (a + b) / 2
     return _halved(f, a, middle, accuracy, depth - 1) + _halved(f, middle, b, accuracy, depth - 1)
