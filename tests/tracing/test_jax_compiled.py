@@ -63,6 +63,31 @@ def test_diagonals_are_parts_of_loops() -> None:
     assert chain.memory_analysis().temp_size_in_bytes == 0
 
 
+def test_steps_along_axes_are_parts_of_loops() -> None:
+    """Also where arrays are larger than those that are written as tables."""
+
+    def function(B: Any) -> Any:
+        return jnp.sum(B[1:, ::2] ** 2 * B[:-1, 1::2])
+
+    B = jnp.asarray(np.random.default_rng(4).normal(size=(15, 20)))
+    program = jax.jit(ej.hessian(function)).lower(B).compile()
+    assert "scatter(" not in program.as_text()
+    np.testing.assert_allclose(program(B), jax.jit(jax.hessian(function))(B), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:sort at")
+def test_small_functions_with_opaque_parts_are_left_to_jax_before_anything_is_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(library.JAX, "instead", pytest.fail)
+    x = jnp.array([1.0, -0.5, 2.0])
+
+    def function(x: Any) -> Any:
+        return jnp.sum(jnp.sort(x) ** 3 * jnp.arange(3.0))
+
+    assert str(jax.make_jaxpr(ej.hessian(function))(x)) == str(jax.make_jaxpr(jax.hessian(function))(x))
+
+
 @pytest.mark.parametrize(
     "known, most",
     [

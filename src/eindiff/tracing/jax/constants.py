@@ -118,8 +118,8 @@ def folded_together(jaxpr: Any, values: Mapping[Any, Any], is_steady: bool) -> d
     inputs, outputs = [x for x in given if x in used], [x for eqn in slow for x in eqn.outvars]
     info = jex.DebugInfo("known", "known", None, None)
     closed = jex.ClosedJaxpr(jex.Jaxpr((), inputs, outputs, found, set(), info), ())
-    given = [values[x] for x in inputs]
-    results = (_by_numpy(closed, given) if is_steady else None) or computed(closed, given)
+    arrays = [values[x] for x in inputs]
+    results = (_by_numpy(closed, arrays) if is_steady else None) or computed(closed, arrays)
     return {x: as_known(value) for x, value in zip(outputs, results, strict=True)}
 
 
