@@ -16,7 +16,7 @@ import pytest
 from jax import lax
 
 import eindiff.jax as ej
-from eindiff.tracing.jax import constants, library
+from eindiff.tracing.jax import constants, library, memory
 from jax_functions import CASES as TABLE
 from jax_functions import Case
 from tracing.test_jax import order
@@ -73,6 +73,17 @@ def test_steps_along_axes_are_parts_of_loops() -> None:
     program = jax.jit(ej.hessian(function)).lower(B).compile()
     assert "scatter(" not in program.as_text()
     np.testing.assert_allclose(program(B), jax.jit(jax.hessian(function))(B), rtol=1e-12, atol=1e-12)
+
+
+def test_calls_store_what_is_stored_inside_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results once, and nothing of what becomes one loop; so a program that stores its result is chosen unasked."""
+    x = jnp.linspace(0.1, 1, 200)
+    diagonal = jax.make_jaxpr(lambda x: jax.jit(lambda x: jnp.diag(jnp.sin(x)))(x))(x).jaxpr
+    assert memory.peak(diagonal) == 200 * 200 * 8
+    product = jax.make_jaxpr(lambda A: jax.jit(lambda A: A @ A @ A)(A))(jnp.ones((30, 30))).jaxpr
+    assert memory.peak(product) == 2 * 30 * 30 * 8
+    monkeypatch.setattr(library.JAX, "_written", pytest.fail)
+    jax.jit(ej.hessian(lambda x: jnp.sum(jnp.arctan(x)))).trace(x)
 
 
 @pytest.mark.filterwarnings("ignore:sort at")
