@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import eindiff.jax as ej
-from eindiff.tracing.jax import constants, library
+from eindiff.tracing.jax import constants, library, memory
 from jax_functions import CASES as TABLE
 from jax_functions import Case
 from tracing.test_jax import order
@@ -62,8 +63,57 @@ def test_diagonals_are_parts_of_loops() -> None:
     assert chain.memory_analysis().temp_size_in_bytes == 0
 
 
-def test_what_is_known_is_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """JAX would compile each operation alone; what NumPy gives in the same bits is not compiled at all."""
+def test_steps_along_axes_are_parts_of_loops() -> None:
+    """Also where arrays are larger than those that are written as tables."""
+
+    def function(B: Any) -> Any:
+        return jnp.sum(B[1:, ::2] ** 2 * B[:-1, 1::2])
+
+    B = jnp.asarray(np.random.default_rng(4).normal(size=(15, 20)))
+    program = jax.jit(ej.hessian(function)).lower(B).compile()
+    assert "scatter(" not in program.as_text()
+    np.testing.assert_allclose(program(B), jax.jit(jax.hessian(function))(B), rtol=1e-12, atol=1e-12)
+
+
+def test_calls_store_what_is_stored_inside_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results once, and nothing of what becomes one loop; so a program that stores its result is chosen unasked."""
+    x = jnp.linspace(0.1, 1, 200)
+    diagonal = jax.make_jaxpr(lambda x: jax.jit(lambda x: jnp.diag(jnp.sin(x)))(x))(x).jaxpr
+    assert memory.peak(diagonal) == 200 * 200 * 8
+    product = jax.make_jaxpr(lambda A: jax.jit(lambda A: A @ A @ A)(A))(jnp.ones((30, 30))).jaxpr
+    assert memory.peak(product) == 2 * 30 * 30 * 8
+    monkeypatch.setattr(library.JAX, "_written", pytest.fail)
+    jax.jit(ej.hessian(lambda x: jnp.sum(jnp.arctan(x)))).trace(x)
+
+
+@pytest.mark.filterwarnings("ignore:sort at")
+def test_small_functions_with_opaque_parts_are_left_to_jax_before_anything_is_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(library.JAX, "instead", pytest.fail)
+    x = jnp.array([1.0, -0.5, 2.0])
+
+    def function(x: Any) -> Any:
+        return jnp.sum(jnp.sort(x) ** 3 * jnp.arange(3.0))
+
+    assert str(jax.make_jaxpr(ej.hessian(function))(x)) == str(jax.make_jaxpr(jax.hessian(function))(x))
+
+
+@pytest.mark.parametrize(
+    "known, most",
+    [
+        (lambda: jnp.cos(jnp.arange(2.0)) + jnp.linalg.cholesky(jnp.array([[4.0, 1.0], [1.0, 3.0]])).sum(0), 0),
+        (lambda: jnp.float32(0.3) * jnp.log(jnp.arange(1, 3)), 0),
+        (lambda: jnp.floor(jnp.log(8.0) / jnp.log(2.0)) + jnp.arange(2), 1),  # 3, or a little less
+        (lambda: jax.jit(lambda x: (jnp.exp(x) > 2.5, x))(jnp.ones(2))[0] * 1.0, 1),
+        (lambda: lax.scan(lambda s, x: (s + jnp.sin(x), s > 0), 0.0, jnp.arange(2.0))[1] * 1.0, 1),
+    ],
+)
+def test_what_is_known_is_not_compiled_or_at_once(
+    known: Callable, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JAX would compile each operation alone. NumPy computes what is the same up to the last bits, unless they decide
+    what becomes of other values."""
     calls = []
 
     def counted(*args: Any) -> Any:
@@ -72,16 +122,13 @@ def test_what_is_known_is_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> N
 
     computed: Callable = constants.computed
     monkeypatch.setattr(constants, "computed", counted)
-    matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
 
     def function(x: Any) -> Any:
-        factor = jnp.linalg.cholesky(jnp.asarray(matrix))
-        weights = jnp.cos(jnp.arange(2.0)) + jnp.sort(jnp.asarray(matrix).sum(0))[::-1]
-        return jnp.sum(weights * jax.scipy.linalg.solve_triangular(factor, x, lower=True) ** 2)
+        return jnp.sum((known() * x) ** 3)
 
     x = jnp.array([0.5, -2.0])
     np.testing.assert_allclose(jax.jit(ej.hessian(function))(x), jax.hessian(function)(x), rtol=1e-12)
-    assert len(calls) <= 2  # of the function, and of a function of JAX's in it
+    assert len(calls) == most
 
 
 def test_long_gradients_inside_of_jit_are_those_of_jax() -> None:

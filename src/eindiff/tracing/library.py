@@ -31,6 +31,7 @@ class Arguments:
     key: Any  # what a trace depends on: shapes and types of arrays, and the values of all else
     may_be_left: bool = True  # whether the library's own derivative is an answer
     has_values: bool = True  # whether the leaves are more than shapes and types
+    own: Any = None  # the library's own derivative for them as a program, once that was asked for
 
 
 @dataclass(frozen=True, slots=True, eq=False)

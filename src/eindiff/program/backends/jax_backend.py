@@ -64,21 +64,29 @@ def put(shape, index, value, dtype, base=0):
     flat = np.ravel_multi_index(places, sizes).ravel()
     once = bool((np.diff(np.sort(flat)) != 0).all())
     value = jnp.broadcast_to(jnp.asarray(value, dtype), places[0].shape)
-    along = {}  # axes of the value, by those that they run along
+    along = {}  # axes of the value, by those that they run along, with steps of one length
     for axis, place in enumerate(map(np.asarray, index)):
-        if place.size == max(place.shape, default=0) > 1 and (np.diff(place.ravel()) == 1).all():
-            along.setdefault(value.ndim - place.ndim + int(np.argmax(place.shape)), axis)
+        gaps = np.diff(place.ravel())
+        if place.size == max(place.shape, default=0) > 1 and gaps[0] > 0 and (gaps == gaps[0]).all():
+            along.setdefault(value.ndim - place.ndim + int(np.argmax(place.shape)), (axis, int(gaps[0])))
+    first = {axis: int(places[axis].min()) for axis, _ in along.values()}
+    others = [axis for axis in range(len(sizes)) if axis not in first]
+    shifts = {axis: [] for axis in others}  # of those that run beside others
+    if once and len(along) == value.ndim and np.prod(sizes) <= 2**20:
+        for axis, k in [(axis, k) for axis in others for k in first]:
+            apart = places[axis] - places[k]
+            if (apart == apart.flat[0]).all():
+                shifts[axis].append((k, int(apart.flat[0])))
+    is_small = is_small or (others and all(shifts.values()))
     if is_small and once and len(along) == value.ndim:  # as a choice, which becomes a part of other loops
-        first = {axis: places[axis].min() for axis in along.values()}
-        edges = [(first[k], sizes[k] - first[k] - value.shape[i], 0) for i, k in sorted(along.items())]
+        runs = [(i, k, step, first[k]) for i, (k, step) in sorted(along.items())]
+        edges = [(a, sizes[k] - 1 - a - step * (value.shape[i] - 1), step - 1) for i, k, step, a in runs]
         value = lax.pad(value, jnp.zeros((), dtype), edges).transpose(sorted(along, key=along.get))
-        others = [axis for axis in range(len(sizes)) if axis not in first]
         value = jnp.expand_dims(value, others)
         alone = value.shape
         steps = [lax.broadcasted_iota(np.int32, sizes, axis) for axis in range(len(sizes))]
         for axis in others:
-            shifts = [(k, places[axis] - places[k]) for k in first]
-            shifted = [steps[k] + np.int32(shift.flat[0]) for k, shift in shifts if (shift == shift.flat[0]).all()]
+            shifted = [steps[k] + np.int32(shift) for k, shift in shifts[axis]]
             if not shifted:
                 shifted = [np.full(alone, -1, np.int32)]
                 shifted[0][tuple([places[k] if k in first else 0 for k in range(len(sizes))])] = places[axis]

@@ -16,9 +16,9 @@ from eindiff.core.index_relations import Lower
 from eindiff.core.nodes import Expr
 from eindiff.functions.sparse_constants import by_places
 from eindiff.tracing.closures import MOST_WRITTEN
-from eindiff.tracing.jax.numbers import BY_NUMPY, NoNumbersError
+from eindiff.tracing.jax.numbers import BY_NUMPY, INSIDE, NoNumbersError, numbers
 
-# What comes from NumPy exactly as from JAX. All else is left to JAX, which compiles it first.
+# What comes from NumPy exactly as from JAX. All else differs in the last bits, or is left to JAX, which compiles it.
 FOLDED_BY_NUMPY = frozenset({
     "add", "sub", "mul", "div", "neg", "abs", "square", "sqrt", "sign", "floor", "ceil", "round", "max", "min", "clamp",
     "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "xor", "is_finite", "copy", "copy_p", "stop_gradient",
@@ -27,6 +27,10 @@ FOLDED_BY_NUMPY = frozenset({
     "reduce_and", "reduce_or", "reduce_max", "reduce_min", "cummax", "cummin",
 })  # fmt: skip
 WHOLE_NUMBERS = frozenset({"reduce_sum", "reduce_prod", "cumsum", "cumprod"})  # and these, if they have no fractions
+JUMPS = frozenset({
+    "floor", "ceil", "round", "sign", "eq", "ne", "lt", "le", "gt", "ge", "argmax", "argmin", "rem", "sort", "top_k",
+    "nextafter", "bitcast_convert_type",
+})  # fmt: skip
 
 # The least that JAX's compiler can do, for programs that compute fewer than so many numbers.
 QUICK = {
@@ -54,11 +58,53 @@ def _is_numpys(eqn: Any) -> bool:
     kinds = {np.dtype(x.aval.dtype).kind for x in eqn.invars if not _is_key(x.aval)}
     if name in WHOLE_NUMBERS:
         return kinds <= set("iu")
-    return name in FOLDED_BY_NUMPY and not (name == "convert_element_type" and kinds == {"f"})
+    return name in FOLDED_BY_NUMPY or name == "platform_index"
 
 
-def folded_together(jaxpr: Any, values: Mapping[Any, Any]) -> dict[Any, Any]:
-    """What only JAX computes of the known values of a program, compiled at once; the rest is left to be folded."""
+def is_steady(jaxpr: Any) -> bool:
+    """Whether the last bits of known values decide nothing: none that may differ in these is compared or rounded."""
+    try:
+        _rough(jaxpr, [False] * len(jaxpr.constvars), [None] * len(jaxpr.invars))
+    except _JumpError:
+        return False
+    return True
+
+
+class _JumpError(Exception):
+    """The last bits of a value decide what becomes of others."""
+
+
+def _rough(jaxpr: Any, constants: Sequence[bool | None], args: Sequence[bool | None]) -> list[bool | None]:
+    """Whether results may differ in their last bits; None for what is not known while the program is read."""
+    found = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *args], strict=True))
+
+    def read(x: Any) -> bool | None:
+        return False if isinstance(x, jex.Literal) else found[x]
+
+    for eqn in jaxpr.eqns:
+        given, name = [read(x) for x in eqn.invars], eqn.primitive.name
+        if name in INSIDE and INSIDE[name] in eqn.params:
+            inner = eqn.params[INSIDE[name]]
+            body, count = getattr(inner, "jaxpr", inner), len(getattr(inner, "consts", ()))
+            found.update(zip(eqn.outvars, _rough(body, [False] * count, given), strict=True))
+            continue
+        is_rough = None if None in given else True in given or _by_jax(eqn)
+        if is_rough and (True in given or name not in JUMPS) and _jumps(eqn):
+            raise _JumpError
+        found.update(dict.fromkeys(eqn.outvars, is_rough))
+    return [read(x) for x in jaxpr.outvars]
+
+
+def _jumps(eqn: Any) -> bool:
+    """Whether an equation, or one inside of it, is not continuous."""
+    name = eqn.primitive.name
+    is_whole = name == "convert_element_type" and np.dtype(eqn.params["new_dtype"]).kind in "biu"
+    return name in JUMPS or is_whole or any(_jumps(x) for p in jex.jaxprs_in_params(eqn.params) for x in p.eqns)
+
+
+def folded_together(jaxpr: Any, values: Mapping[Any, Any], is_steady: bool) -> dict[Any, Any]:
+    """What NumPy does not compute in the same bits of the known values of a program: by NumPy all the same if nothing
+    depends on their last bits, else compiled at once by JAX. The rest is left to be folded."""
     known = {x for x, value in values.items() if not isinstance(value, Expr | jax.core.Tracer)}
     given, found = set(known), []
     for eqn in jaxpr.eqns:
@@ -71,9 +117,18 @@ def folded_together(jaxpr: Any, values: Mapping[Any, Any]) -> dict[Any, Any]:
     used = {x for eqn in found for x in eqn.invars if not isinstance(x, jex.Literal)}
     inputs, outputs = [x for x in given if x in used], [x for eqn in slow for x in eqn.outvars]
     info = jex.DebugInfo("known", "known", None, None)
-    inner = jex.Jaxpr((), inputs, outputs, found, set(), info)
-    results = computed(jex.ClosedJaxpr(inner, ()), [values[x] for x in inputs])
+    closed = jex.ClosedJaxpr(jex.Jaxpr((), inputs, outputs, found, set(), info), ())
+    arrays = [values[x] for x in inputs]
+    results = (_by_numpy(closed, arrays) if is_steady else None) or computed(closed, arrays)
     return {x: as_known(value) for x, value in zip(outputs, results, strict=True)}
+
+
+def _by_numpy(closed: Any, inputs: Sequence[Any]) -> Sequence[Any] | None:
+    """What a program computes, if NumPy has all that is in it and it is small."""
+    if numbers_in(closed.jaxpr) < MOST_QUICK and not any(map(_is_key, inputs)):
+        with suppress(NoNumbersError):
+            return numbers(closed, inputs)
+    return None
 
 
 def _by_jax(eqn: Any) -> bool:

@@ -15,7 +15,7 @@ from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable
 from eindiff.core.recent import Seen
-from eindiff.tracing.jax.constants import computed, numbers_in
+from eindiff.tracing.jax.constants import computed, is_steady, numbers_in
 from eindiff.tracing.jax.jaxpr import Trace
 from eindiff.tracing.jax.numbers import NoNumbersError, numbers
 from eindiff.tracing.jax.predicted import compiling
@@ -91,7 +91,7 @@ def trace(
         if lifts:
             program.trim()
         leave(program, moving)
-        found.leave = partial(leave, program, moving)
+        found.leave, found.is_steady = partial(leave, program, moving), is_steady(program.closed.jaxpr)
         inputs = {k: _input(names[k], leaves[k]) for k in moving}
         results = found.run_closed(program.closed, list(inputs.values()))
     except NeedsInputsError as needed:

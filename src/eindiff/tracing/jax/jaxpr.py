@@ -61,6 +61,7 @@ class Trace:
     outside: list[Expr] = field(default_factory=list)  # how many indices are out of range, where that is not known
     functions: dict[tuple, Function] = field(default_factory=dict)  # opaque ones, by what they compute
     place: str = UNKNOWN  # of the call that is being followed
+    is_steady: bool = False  # whether the last bits of known values decide nothing
     leave: Callable[[Any], None] = lambda equation: None  # raises an error if JAX may do all because of an equation
 
     def expr(self, value: Value) -> Expr:
@@ -149,7 +150,7 @@ class Trace:
         def read(atom: Any) -> Value:
             return jax_constants.as_known(atom.val) if isinstance(atom, jex.Literal) else values[atom]
 
-        values.update(jax_constants.folded_together(jaxpr, values))
+        values.update(jax_constants.folded_together(jaxpr, values, self.is_steady))
         for eqn in jaxpr.eqns:
             if eqn.outvars and eqn.outvars[0] in values:
                 continue

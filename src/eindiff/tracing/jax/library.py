@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.backend import backends
 
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, topological, variables
-from eindiff.core.recent import Recent, Same, Seen, once
+from eindiff.core.recent import Recent, Same, Seen
 from eindiff.planning.tuning import CALL
 from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
 from eindiff.tracing.computation import Computation
@@ -27,7 +28,7 @@ from eindiff.tracing.jax.memory import peak
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
 from eindiff.tracing.jax.predicted import START, compiling, compiling_of, is_plain, planning, seconds, writing
 from eindiff.tracing.jax.refusals import RefusedError
-from eindiff.tracing.jax.whole import Whole, transform, with_plain, without_plain
+from eindiff.tracing.jax.whole import Whole, Written, transform, with_plain, without_plain
 from eindiff.tracing.library import Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
 from eindiff.tracing.verify import Call
 
@@ -45,6 +46,7 @@ LONG = 0.08  # seconds, as predicted, for which JAX compiles a function whose gr
 LEAST_AHEAD = 0.5  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
 LEAST_STEPS = 12  # of a program inside of `jax.jit` that is worth a look at how long it takes to compile
 TIMES_LARGER = {"hessian": 4, "value_grad_hessian": 4, "hvp": 5}  # JAX's own derivatives, than the function; others 2
+SMALL = 1e-4  # seconds of JAX's own derivative, inside of `jax.jit`, of a function with opaque parts that is left to it
 LEAST_INSIDE, LEAST_ALONE = 1e-5, 1e-3  # seconds of a program, in `jax.jit` and alone, that are worth a look at JAX's
 PRODUCTS = frozenset({"grad", "value_and_grad", "hvp"})  # in which JAX shares the value of a part with its derivatives
 MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
@@ -66,8 +68,26 @@ class JaxSurroundings(Surroundings):
         return found
 
 
+@lru_cache(maxsize=1)
+def _concrete() -> type:
+    """The type of JAX's arrays that are no tracers."""
+    with jax.ensure_compile_time_eval():
+        return type(jnp.zeros(()))
+
+
+@lru_cache(maxsize=1)
+def _local_types() -> frozenset[type]:
+    """Types of values that are in main memory, whatever their devices are, which take long to ask for."""
+    has_others = set(backends()) != {"cpu"}
+    return NUMPY | {float} if has_others else NUMPY | {float, _concrete()}
+
+
 def _leaf_key(value: Any) -> Any:
     """Leaves with the same key are read in the same way."""
+    is_concrete = type(value) is _concrete()
+    if is_concrete:
+        aval = value.aval
+        return (aval.shape, aval.dtype, aval.weak_type, False)
     if isinstance(value, jax.Array):
         aval = value.aval  # `jax.typeof` takes a hundred times as long
     elif is_array(value):
@@ -122,10 +142,23 @@ class JaxLibrary(Library):
             if not isinstance(error, NeedsLeavesError):
                 self._refusals.keep(key, (type(error), str(error)))
             raise
+        own = self._small(function, arguments, traced) if traced.opaque and arguments.may_be_left else None
         for name, place in traced.opaque.items() if arguments.may_be_left else ():
-            message = f"{name} at {place} has no closed form here: JAX computes and differentiates it"
+            what = "computes and differentiates it" if own is None else "differentiates the whole function"
+            message = f"{name} at {place} has no closed form here: JAX {what}"
             warnings.warn(message, UserWarning, stacklevel=7)
+        if own is not None:
+            raise LeftToLibraryError(own, False)
         return traced
+
+    def _small(self, function: TracedFunction, arguments: Arguments, traced: Traced) -> Written | None:
+        """JAX's own derivative of a function with opaque parts, inside of `jax.jit`, if it takes no time to speak of:
+        then nothing makes up for the time to find another one."""
+        is_inside = any(isinstance(x, jax.core.Tracer) for x in arguments.leaves)
+        if not is_inside or "while" in traced.opaque:
+            return None
+        own = self._written(function, arguments, list(traced.inputs), traced.function)
+        return own if own is not None and seconds(own.jaxpr) < SMALL else None
 
     def plain_call(self, function: TracedFunction, arguments: Arguments, traced: Traced) -> Call:
         return plain_call(function.function, arguments, traced)
@@ -134,11 +167,11 @@ class JaxLibrary(Library):
         return not any(isinstance(x, jax.core.Tracer) for x in arrays.values())
 
     def is_accelerated(self, arrays: Mapping[str, Any]) -> bool:
-        return not all(map(_is_local, arrays.values()))
+        return not _are_local(arrays)
 
     def inputs(self, arrays: Mapping[str, Any], form: str) -> tuple[str, Mapping[str, Any]]:
         """A program of NumPy is for numbers on the CPU, one of JAX for all others."""
-        if all(map(_is_local, arrays.values())):
+        if _are_local(arrays):
             return "numpy", {name: _as_numpy(x) for name, x in arrays.items()}
         return "jax", {name: _as_input(x) for name, x in arrays.items()}
 
@@ -218,6 +251,8 @@ class JaxLibrary(Library):
             found.is_better_elsewhere[is_inside] = is_better
         if not found.is_better_elsewhere[is_inside]:
             return None
+        if is_inside and arguments.own is not None:
+            return arguments.own
         is_forward = traced.opaque.get("while") is not None
         return self._whole(function, arguments, around, list(traced.inputs), is_forward, traced.function)
 
@@ -225,10 +260,15 @@ class JaxLibrary(Library):
         self, function: TracedFunction, arguments: Arguments, found: Computation, traced: Traced, is_inside: bool
     ) -> bool:
         """Whether a program is predicted to take much longer than JAX's own derivative, compiled."""
-        own = self._own(function, False, function.has_aux, traced.function)
-        if own is None or found.dense is None or "while" in traced.opaque or not variables(*found.exprs):
+        has_none = function.options.structured or transform(function.kind.name) is None
+        if has_none or found.dense is None or "while" in traced.opaque or not variables(*found.exprs):
             return False
-        theirs = once(lambda: self._program_of(function, own, arguments))
+
+        def theirs() -> Any:
+            written = self._written(function, arguments, list(traced.inputs), traced.function)
+            assert written is not None
+            return written.jaxpr
+
         ahead = planning(found.exprs) + is_inside * compiling_of(found.exprs) / 2
         if ahead > LEAST_AHEAD and ahead > MOST_LONGER * compiling(theirs()) + CALLS * seconds(theirs()):
             return True  # even if our program took no time at all
@@ -245,24 +285,25 @@ class JaxLibrary(Library):
         given = {x.name: known.get(x.name, jax.ShapeDtypeStruct(x.shape, float)) for x in variables(*found.exprs)}
         ours = jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
         guess = START + TIMES_LARGER.get(function.kind.name, 2) * (traced.compiling - START)
-        if not is_slow and compiling(ours) < guess:
+        written = sum(x.aval.size * x.aval.dtype.itemsize for x in ours.outvars)  # which JAX stores as well
+        is_light = seconds(ours) <= least and peak(ours) <= max(LEAST_BYTES, MOST_MEMORY * written)
+        if (is_light or not is_slow) and compiling(ours) < guess:
             return False
         return _is_worse(ours, theirs(), least)
 
-    def _program_of(self, function: TracedFunction, own: Callable, arguments: Arguments) -> Any:
-        """JAX's own derivative as a program."""
-        free, form = self.chosen(function, arguments)
-        moving = [k for k, x in enumerate(arguments.leaves) if is_array(x)]
-
-        def run(given: Sequence[Any]) -> Any:
-            leaves = list(arguments.leaves)
-            for k, x in zip(moving, given, strict=True):
-                leaves[k] = x
-            args, keywords = arguments.structure.unflatten(leaves)
-            more = {"tangents": form.unflatten([leaves[k] for k in free])} if function.kind.name == "hvp" else {}
-            return own(*args, **keywords, **more)
-
-        return jax.make_jaxpr(run)([_abstract(arguments.leaves[k]) for k in moving]).jaxpr
+    def _written(
+        self, function: TracedFunction, arguments: Arguments, places: Sequence[int], f: Callable | None
+    ) -> Written | None:
+        """JAX's own derivative as a program, made once in a call."""
+        if arguments.own is None:
+            own = self._own(function, False, function.has_aux, f)
+            if own is None:
+                return None
+            free, form = self.chosen(function, arguments)
+            is_product = function.kind.name == "hvp"
+            directions = form.unflatten([arguments.leaves[k] for k in free]) if is_product else None
+            arguments.own = Written(own, arguments, places, directions)
+        return arguments.own
 
     def _whole(
         self, function: TracedFunction, arguments: Arguments, around: JaxSurroundings, places: Sequence[int],
@@ -345,6 +386,10 @@ def _giver(shapes: Sequence[tuple[int, ...]]) -> Callable[[np.ndarray], list[Any
 
 def _abstract(x: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x))
+
+
+def _are_local(arrays: Mapping[str, Any]) -> bool:
+    return _local_types().issuperset(map(type, arrays.values())) or all(map(_is_local, arrays.values()))
 
 
 def _is_local(x: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax.extend.core as jex
 
+from eindiff.tracing.jax.numbers import INSIDE
 from eindiff.tracing.jax.predicted import FREE, FUNCTIONS
 
 ENTRYWISE = FREE | FUNCTIONS | frozenset({
@@ -38,9 +39,16 @@ def peak(jaxpr: Any) -> int:
     now = most = 0
     for k, change in enumerate(changes):
         now += change
-        inside = [peak(one) for one in jex.jaxprs_in_params(jaxpr.eqns[k].params)] if k < len(jaxpr.eqns) else []
-        most = max(most, now + max(inside, default=0))
+        most = max(most, now + (_inside(jaxpr.eqns[k]) if k < len(jaxpr.eqns) else 0))
     return most
+
+
+def _inside(eqn: Any) -> int:
+    """The most bytes that are stored inside of an equation, apart from its results if it is a call."""
+    if _is_entrywise(eqn):
+        return 0
+    own = sum(map(_bytes, eqn.outvars)) if eqn.primitive.name in INSIDE else 0
+    return max([0, *[peak(one) - own for one in jex.jaxprs_in_params(eqn.params)]])
 
 
 def _variables(found: Sequence[Any]) -> list[Any]:
@@ -48,7 +56,10 @@ def _variables(found: Sequence[Any]) -> list[Any]:
 
 
 def _is_entrywise(eqn: Any) -> bool:
-    return eqn.primitive.name in ENTRYWISE
+    name = eqn.primitive.name
+    if name in INSIDE:
+        return all(_is_entrywise(x) for one in jex.jaxprs_in_params(eqn.params) for x in one.eqns)
+    return name in ENTRYWISE
 
 
 def _bytes(x: Any) -> int:

@@ -19,7 +19,7 @@ Array = np.ndarray
 Primitive = Callable[..., Any]  # of its arrays, and its parameters by name
 
 _TYPES = frozenset(map(np.dtype, ("float32", "float64", "int32", "int64", "uint32", "bool")))
-_INSIDE = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
+INSIDE = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
          "custom_vjp_call": "call_jaxpr", "checkpoint": "jaxpr", "remat2": "jaxpr"}  # fmt: skip
 
 MOST_TURNS = 100  # of a loop
@@ -54,8 +54,8 @@ def _run(jaxpr: jex.Jaxpr, constants: Sequence[Array], inputs: Sequence[Array]) 
 
 def _step(equation: jex.JaxprEqn, args: Sequence[Array]) -> Sequence[Any]:
     name, parameters = equation.primitive.name, equation.params
-    if name in _INSIDE and _INSIDE[name] in parameters:
-        inside = parameters[_INSIDE[name]]
+    if name in INSIDE and INSIDE[name] in parameters:
+        inside = parameters[INSIDE[name]]
         return _run(getattr(inside, "jaxpr", inside), getattr(inside, "consts", ()), args)
     if name == "scan":
         return _scan(args, **parameters)
