@@ -255,3 +255,22 @@ def test_softplus_of_many_numbers() -> None:
     point = np.concatenate([[-1e4, -745, -40, -0.0, 0.0, 40, 1e4, np.inf, -np.inf], np.linspace(-9, 9, 4096)])
     np.testing.assert_allclose(function(x=point), np.logaddexp(0, point), rtol=4e-15)
     assert "logaddexp" not in function.source
+
+
+def softmaxes(X: ed.Expr, W: ed.Expr) -> list[ed.Expr]:
+    """Weights along each axis, scaled, of a stack and in derivatives; and one whose logarithm is needed too."""
+    scores = X @ W
+    loss = ed.sum(ed.logsumexp(scores, 1))
+    along = ed.exp(scores - ed.logsumexp(scores, 0))
+    stack = ed.softmax(ed.tanh(ed.einsum("ik,jk->ijk", scores, scores)))
+    return [along, ed.softmax(scores / 4) @ W.T, stack, ed.hessian(loss, W), loss + ed.sum(ed.softmax(scores) ** 2)]
+
+
+def test_a_softmax_takes_one_exponential_of_each_entry():
+    X, W = ed.matrix("X", "m", "n"), ed.matrix("W", "n", "k")
+    rng = np.random.default_rng(6)
+    given = {"X": rng.normal(size=(7, 3)), "W": 300 * rng.normal(size=(3, 4))}
+    for k, output in enumerate(softmaxes(X, W)):
+        compiled, right = ed.compile(output), evaluate(output, given)
+        assert_close(compiled(**given), right, context=compiled.source)
+        assert ("softmax(" in compiled.source) == (k < 4), compiled.source

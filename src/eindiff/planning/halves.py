@@ -26,7 +26,7 @@ def with_halves(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
     """Contractions of two equal parts with these as nodes, where that takes fewer operations."""
 
     def change(node: Expr, children: list[Expr]) -> Expr:
-        node = with_children(node, children)
+        node = node if children == list(node.children) else with_children(node, children)
         return _halved(node, evaluate) if is_contraction(node) and 4 <= len(node.operands) <= BEST_LIMIT else node
 
     return rebuild(outputs, change)
@@ -34,13 +34,13 @@ def with_halves(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
 
 def _halved(node: Einsum, evaluate: Evaluate) -> Expr:
     """A contraction as one of two equal parts and the rest, in the cheapest way; as it is, if none is cheaper."""
-    best, least = node, CLEARLY * _flops(node, evaluate)
-    for split in islice(_splits(node), SPLIT_LIMIT):
-        if (found := _of_parts(node, split)) is not None:
-            parts = {node, *found.operands} - {*node.operands, node}
-            flops = _flops(found, evaluate) + sum(_flops(part, evaluate) for part in parts)
-            if flops < least:
-                best, least = found, flops
+    forms = [found for split in islice(_splits(node), SPLIT_LIMIT) if (found := _of_parts(node, split)) is not None]
+    best, least = node, CLEARLY * _flops(node, evaluate) if forms else 0.0
+    for found in forms:
+        parts = {*found.operands} - {*node.operands}
+        flops = _flops(found, evaluate) + sum(_flops(part, evaluate) for part in parts)
+        if flops < least:
+            best, least = found, flops
     return best
 
 

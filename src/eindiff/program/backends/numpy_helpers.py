@@ -9,6 +9,15 @@ def logsumexp(x, axis=-1):
     top = np.minimum(np.maximum(top, -largest), largest)  # infinite entries stay what they are
     return np.log(np.exp(x - top).sum(axis)) + top.squeeze(axis)
 ''',
+    "softmax": '''
+def softmax(x, axis):
+    """exp(x) over its sum along an axis, without overflow."""
+    largest = np.finfo(x.dtype).max
+    entries = x - np.minimum(np.maximum(x.max(axis, keepdims=True), -largest), largest)
+    np.exp(entries, out=entries)
+    entries /= entries.sum(axis, keepdims=True)
+    return entries
+''',
     "log_weighted_sum": '''
 def log_weighted_sum(x, weights):
     """log(sum(weights * exp(x))) along the last axis, without overflow."""

@@ -262,6 +262,7 @@ HELPED: dict[str, Word] = {
     "eigvalsh": "eigvalsh({0})",
     "power_derivative": lambda x, s: f"power_derivative({{0}}, {{1}}, {x.parameters[1]}, {x.parameters[2]})",
     "inverse_power": lambda x, s: f"inverse_power({{0}}, {x.parameters[1]})",
+    "softmax": lambda x, s: f"softmax({{0}}, {x.parameters[1]})",
     "products_without": lambda x, s: f"products_without({{0}}, {x.parameters[1]})",
     "matrix_function": _matrix_function,
     "logsumexp": reduction("logsumexp"),

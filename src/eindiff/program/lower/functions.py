@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, TypeGuard
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.leaves import TRIANGLES
-from eindiff.core.nodes import Apply, Map, Variable
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, Variable
 from eindiff.core.sizes import Size
 from eindiff.functions.opaque import REGISTRY
 from eindiff.functions.powers import power_terms
@@ -50,6 +51,31 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
     if name == "where" and is_call(args[0], "greater"):
         return operations.make("call", [*args[0].operands, *args[1:]], ("where_greater",))
     return operations.make("call", args, (name,), speed=ARITHMETIC if node.function.simple else FUNCTION)
+
+
+def softmax_argument(node: Map) -> tuple[Apply, int] | None:
+    """The `logsumexp(z)` of a node `exp(z - logsumexp(z))`, and the axis of the node that it runs along."""
+    arg = node.args[0]
+    inside = [arg, *(arg.children if isinstance(arg, Einsum) else ())]
+    terms = [x for total in inside if isinstance(total, Add) for x in total.terms]
+    labels, sizes = tuple(range(node.ndim)), dict(enumerate(node.shape))
+    for found, axis in product([x for term in terms for x in term.children if _is_log_of_sum(x)], labels):
+        others = (*labels[:axis], *labels[axis + 1 :])
+        shape = tuple([node.shape[k] for k in (*others, axis)])
+        if found.args[0].shape == shape and found.batch == (tuple(range(len(others))),):
+            spread = construct.einsum(1, [(found, others)], labels, sizes)
+            if construct.add([arg, spread]) is construct.einsum(1, [(found.args[0], (*others, axis))], labels, sizes):
+                return found, axis
+    return None
+
+
+def _is_log_of_sum(x: Expr) -> TypeGuard[Apply]:
+    return isinstance(x, Apply) and x.function.name == "logsumexp"
+
+
+def softmax(operations: Operations, x: Operation, axis: int) -> Operation:
+    """The softmax along an axis: one exponential of each entry, where `exp(x - logsumexp(x))` takes two."""
+    return operations.make("call", [x], ("softmax", axis), shape=x.shape, speed=FUNCTION)
 
 
 def _of_many(operations: Operations, name: str, x: Operation) -> Operation:

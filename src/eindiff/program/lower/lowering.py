@@ -168,6 +168,8 @@ class Lowering:
     # Functions
 
     def _map(self, node: Map) -> Value:
+        if (softmax := self._softmax(node)) is not None:
+            return softmax
         tensors = [self.arrays.tensor(self.values[arg]) for arg in node.args]
         labels = {label for _, x in tensors for label in x.labels}
         order = next((x.labels for _, x in tensors if len(x.labels) == len(labels)), tuple(sorted(labels)))
@@ -178,6 +180,23 @@ class Lowering:
             return self.arrays.value(Tensor(power, norm.labels), node.shape)
         result = functions.elementwise(self.operations, node, args, self.costs)
         return self.arrays.value(Tensor(result, order), node.shape)
+
+    def _softmax(self, node: Map) -> Value | None:
+        """The value of `exp(z - logsumexp(z))`, if nothing else needs the sum."""
+        if self.costs is None or self.operations.functional or not node.ndim or node.function.name != "exp":
+            return None
+        found = functions.softmax_argument(node)
+        if found is None or any(self.uses[x] > 1 for x in (found[0], node.args[0])):
+            return None
+        (total, axis), axes = found, range(node.ndim)
+        coefficient, tensor = self.arrays.tensor(self.values[total.args[0]])
+        if len(tensor.labels) < node.ndim:
+            return None
+        place = [*axes[:axis], *axes[axis + 1 :], axis]  # of the axes of z among those of the node
+        order = tuple([place[label] for label in tensor.labels])
+        scaled = self.operations.scale(coefficient, tensor.operation)
+        made = functions.softmax(self.operations, scaled, order.index(axis))
+        return self.arrays.value(Tensor(made, order), node.shape)
 
     def _norm(self, node: Map, total: Tensor) -> Tensor | None:
         """The norm whose power a node is: programs that run compute it for squares that are out of range too."""

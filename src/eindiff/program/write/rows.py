@@ -34,6 +34,8 @@ class Rows:
             places = [axis - len(shape) + len(y.shape) for y in x.operands]
             return [b if b >= 0 and y.shape[b] != 1 else None for y, b in zip(x.operands, places, strict=True)]
         match x.op:
+            case "call" if x.parameters[0] == "softmax":
+                return [axis] if axis != x.parameters[1] else None
             case "expand":
                 kept = [*x.parameters, *[True] * (len(shape) - len(x.parameters))]  # the last ones need not be said
                 return [sum(kept[:axis])] if kept[axis] else None
