@@ -123,3 +123,14 @@ def test_stacks_of_systems(axes: tuple[int | None, int | None]) -> None:
     hessian = ej.hessian(f, verify=False)
     oracles.assert_close(np.asarray(hessian(b)), np.asarray(oracles.jit(jax.hessian(f))(b)), 1e-9)
     assert not hessian.lower(b).opaque
+
+
+def test_systems_inside_of_gradients() -> None:
+    """A transposed system, and the factorization, which JAX keeps for it."""
+    def f(v: Any) -> Any:
+        return v @ jnp.linalg.solve(jnp.outer(v, v) + 3 * jnp.eye(3), jnp.sin(v))
+
+    def outer(derive: Callable) -> Callable:
+        return derive(lambda v: jnp.sum(jax.vmap(jax.grad(f))(jnp.stack([v, v + 1])) ** 2))
+
+    oracles.assert_close(np.asarray(outer(ej.grad)(X[0])), np.asarray(oracles.jit(outer(jax.grad))(X[0])), 1e-9)

@@ -24,6 +24,7 @@ from eindiff.functions.multilinear import broadcast
 from eindiff.program.interpreter import evaluate
 from eindiff.tracing.jax import constants as jax_constants
 from eindiff.tracing.jax import rules as jax_rules
+from eindiff.tracing.jax.complex_parts import is_complex_part, joined
 from eindiff.tracing.jax.opaque import Signature, is_real, opaque
 from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError, primitives
 from eindiff.tracing.library import Recurrence
@@ -151,7 +152,7 @@ class Trace:
             return jax_constants.as_known(atom.val) if isinstance(atom, jex.Literal) else values[atom]
 
         values.update(jax_constants.folded_together(jaxpr, values, self.is_steady))
-        for eqn in jaxpr.eqns:
+        for eqn in joined(jaxpr.eqns, jaxpr.outvars, values):
             if eqn.outvars and eqn.outvars[0] in values:
                 continue
             values.update(zip(eqn.outvars, self.step(eqn, [read(x) for x in eqn.invars]), strict=True))
@@ -173,6 +174,8 @@ class Trace:
         if eqn.effects and name not in calls:
             raise step.refused(REFUSED.get(name, "it has side effects"))
         try:
+            if is_complex_part(eqn):
+                return step.opaque(args)
             if name in calls:
                 return self.call(calls[name], step, args)
             if not any(isinstance(x, Expr | jax.core.Tracer) for x in args):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.extend.core as jex
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from eindiff.core import construct
@@ -100,31 +101,42 @@ def solve(step: TracedEquation, *args: Value) -> tuple[Value, ...]:
     [place], system = places, jaxpr.eqns[places[0]]
     given = [*system.invars[: system.params["const_lengths"].matvec], system.invars[-1]]
     consts = step.params["jaxpr"].consts
-    before, _ = dce_jaxpr(jaxpr.replace(outvars=given, eqns=jaxpr.eqns[:place]), [True] * len(given), instantiate=True)
-    x = _solution(system.params["jaxprs"].matvec, *[trace.expr(x) for x in trace.run(before, consts, args)])
-    after = jaxpr.replace(invars=[*jaxpr.invars, *system.outvars], eqns=jaxpr.eqns[place + 1 :])
-    return tuple(trace.run(after, consts, [*args, x]))
+    made = {x for eqn in jaxpr.eqns[:place] for x in eqn.outvars}
+    used = [x for atoms in (*[eqn.invars for eqn in jaxpr.eqns[place + 1 :]], jaxpr.outvars) for x in atoms]
+    more = list(dict.fromkeys(x for x in used if not isinstance(x, jex.Literal) and x in made))  # its factors, say
+    results = [*given, *more]
+    before = dce_jaxpr(jaxpr.replace(outvars=results, eqns=jaxpr.eqns[:place]), [True] * len(results), True)[0]
+    found = trace.run(before, consts, args)
+    x = _solution(system.params["jaxprs"].matvec, *map(trace.expr, found[: len(given)]))
+    after = jaxpr.replace(invars=[*jaxpr.invars, *more, *system.outvars], eqns=jaxpr.eqns[place + 1 :])
+    return tuple(trace.run(after, consts, [*args, *found[len(given) :], x]))
+
+
+def linear_solve(step: TracedEquation, *args: Value) -> Expr:
+    """The same where it is not known which function it is from."""
+    count = step.params["const_lengths"].matvec
+    return _solution(step.params["jaxprs"].matvec, *map(step.trace.expr, (*args[:count], args[-1])))
 
 
 def _solution(product: Any, *args: Expr) -> Expr:
     """x for which a product of one stack of matrices with x, in an order of axes, is b."""
-    eqns = product.jaxpr.eqns
+    eqns = [eqn for eqn in product.jaxpr.eqns if eqn.params.get("axes") != ()]  # sums over nothing
     if len(args) != 2 or [eqn.primitive.name for eqn in eqns] not in (["dot_general"], ["dot_general", "transpose"]):
         raise Unsupported
     (matrix, b), (contracted, stacked) = args, eqns[0].params["dimension_numbers"]
-    if eqns[0].invars != product.jaxpr.invars or len(contracted[0]) != 1 or matrix.ndim != len(stacked[0]) + 2:
+    is_first, is_pair = eqns[0].invars == product.jaxpr.invars, set(eqns[0].invars) == set(product.jaxpr.invars)
+    if not is_pair or len(contracted[0]) != 1 or matrix.ndim != len(stacked[0]) + 2:
         raise Unsupported
-    of_x, of_matrix = dict(zip(stacked[1], stacked[0], strict=True)), matrix.ndim
-    labels = [of_x.get(k, of_matrix + k) for k in range(b.ndim)]  # of x: axes of the matrix, and others
-    column = contracted[0][0]
-    [row] = set(range(matrix.ndim)) - {*stacked[0], column}
-    made = [*stacked[0], row, *[labels[k] for k in range(b.ndim) if k not in (*stacked[1], contracted[1][0])]]
-    order = eqns[1].params["permutation"] if len(eqns) > 1 else range(b.ndim)
-    labels[contracted[1][0]] = column
-    inverse = inv(construct.transpose(matrix, (*stacked[0], row, column)))
-    sizes = dict(enumerate(matrix.shape)) | dict(zip(labels, b.shape, strict=True))
-    factors = [(inverse, (*stacked[0], column, row)), (b, tuple(made[k] for k in order))]
-    return construct.einsum(1, factors, tuple(labels), sizes)
+    ([column], [place]), (of_matrix, of_x) = (pair if is_first else pair[::-1] for pair in (contracted, stacked))
+    [row] = set(range(matrix.ndim)) - {*of_matrix, column}
+    others = {k: matrix.ndim + k for k in range(b.ndim) if k not in (*of_x, place)}
+    labels = dict(zip(of_x, of_matrix, strict=True)) | {place: column} | others  # of x: those of the matrix, and more
+    made = [*of_matrix, row, *others.values()] if is_first else [*of_matrix, *others.values(), row]
+    made = [made[k] for k in eqns[1].params["permutation"]] if len(eqns) > 1 else made
+    inverse = inv(construct.transpose(matrix, (*of_matrix, row, column)))
+    result = tuple(labels[k] for k in range(b.ndim))
+    sizes = dict(enumerate(matrix.shape)) | dict(zip(result, b.shape, strict=True))
+    return construct.einsum(1, [(inverse, (*of_matrix, column, row)), (b, tuple(made))], result, sizes)
 
 
 def determinant(step: TracedEquation, a: Value) -> Expr:
@@ -154,6 +166,7 @@ FACTORS: dict[str, Handler] = {
     "cholesky": cholesky,
     "triangular_solve": triangular_solve,
     "eigh": eigh,
+    "custom_linear_solve": linear_solve,
     "svd": svd,
 }
 
