@@ -152,17 +152,17 @@ def test_complex_numbers_inside() -> None:
 @pytest.mark.filterwarnings("ignore:.*no closed form")
 def test_complex_numbers_in_what_jax_has_no_transformation_for() -> None:
     """Together with what lies between two of them; inside of other transformations too."""
-    v = x[:4]
+    v = x[:2]
 
     def f(v: Any) -> Any:
         power = jnp.abs(jnp.fft.fft(jnp.sin(v))) ** 2
-        return jnp.sum(jnp.abs(jnp.fft.ifft(power * v)) ** 2 * jnp.arange(1.0, 5.0)) + jnp.sum(v**4)
+        return jnp.sum(jnp.abs(jnp.fft.ifft(power * v)) ** 2 * jnp.arange(1.0, 3.0)) + jnp.sum(v**4)
 
     hessian = oracles.jit(jax.hessian(f))(v)
     assert_same(ej.laplacian(f)(v), jnp.trace(hessian))
     assert_same(ej.hessian(f, structured=True)(v).as_tensor(), hessian)
-    found = jax.grad(lambda s: jnp.sum(jax.vmap(ej.hessian(f))(s * v[None])))(1.0)
-    assert_same(found, jax.grad(lambda s: jnp.sum(jax.vmap(jax.hessian(f))(s * v[None])))(1.0))
+    inside = jax.vmap(ej.laplacian(f))(jnp.stack([v, 2 * v]))
+    assert_same(inside, jnp.stack([jnp.trace(hessian), ej.laplacian(f)(2 * v)]))
 
 
 @pytest.mark.filterwarnings("ignore:.*no closed form")
