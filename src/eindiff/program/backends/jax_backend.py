@@ -93,6 +93,7 @@ def put(shape, index, value, dtype, base=0):
             value = jnp.where(steps[axis] == shifted[0], value, 0)
         return done(base + value)
     whole = jnp.broadcast_to(jnp.asarray(base, dtype), shape).reshape(-1).at[flat]
+    value = lax.optimization_barrier(value) if value.ndim > 4 else value  # the same for axes in another order, in a row
     return done(whole.add(value.ravel(), mode="promise_in_bounds", unique_indices=once).reshape(sizes))
 ''',
         "logsumexp": LOGSUMEXP,
