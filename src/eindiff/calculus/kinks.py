@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from eindiff.core import sizes as sz
 from eindiff.core.construct import Factor, add, einsum, filled, is_zero, parts
 from eindiff.core.index_relations import IndexMap
-from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_index_map, variables
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_index_map
 from eindiff.core.sizes import Size
 from eindiff.functions import elementwise as functions
 
@@ -126,10 +126,8 @@ def _is_one_to_one(slope: Expr, count: int) -> bool:
 
 
 def _may_meet(p: Expr, q: Expr, known: dict[Expr, dict[Expr, Expr]]) -> bool:
-    """Whether p and q may be 0 together wherever one is: the same, or linear functions that an entry of x moves."""
+    """Whether an entry of some x may move both p and q: not if they are two entries of x."""
     slopes, others = known[p], known[q]
-    if p is q or variables(*slopes.values(), *others.values()):
-        return p is q and bool(slopes)
     for x in slopes.keys() & others.keys():
         one, two = _place(slopes[x]), _place(others[x])
         if one is None or two is None or not isinstance(apart := sz.subtract(one, two), int) or apart == 0:
