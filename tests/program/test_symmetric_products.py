@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -32,7 +34,7 @@ def test_a_coefficient_keeps_both_sides_equal(coefficient, order):
 
 def test_the_hessian_of_a_softmax_takes_one_product_and_no_transposed_result():
     compiled = ed.compile(softmax_regression(), sizes={"m": 500, "n": 100, "k": 10})
-    assert "t3.T @ t3" in compiled.source
+    assert re.search(r"(t\d)\.T @ \1", compiled.source)
     assert ".reshape(n, k, n, k).transpose" not in compiled.source
 
 
