@@ -62,6 +62,8 @@ def put(shape, index, value, dtype, base=0):
         return done(jnp.broadcast_to(jnp.asarray(base, dtype), shape).at[index].add(value))
     places = np.broadcast_arrays(*index)
     flat = np.ravel_multi_index(places, sizes).ravel()
+    if not flat.size:
+        return jnp.broadcast_to(jnp.asarray(base, dtype), shape)
     once = bool((np.diff(np.sort(flat)) != 0).all())
     value = jnp.broadcast_to(jnp.asarray(value, dtype), places[0].shape)
     along = {}  # axes of the value, by those that they run along, with steps of one length
