@@ -109,7 +109,7 @@ def test_an_interrupt_at_any_time_leaves_nothing_half_done():
         for k in range(12):
             for _ in range(3):
                 try:
-                    signal.setitimer(signal.ITIMER_REAL, 0.002 + 0.1 * rng.random())
+                    signal.setitimer(signal.ITIMER_REAL, 0.002 + 0.04 * rng.random())
                     ed.compile(hessian(k + 1.5))(**arrays)
                 except KeyboardInterrupt:
                     interrupted += 1
@@ -118,4 +118,4 @@ def test_an_interrupt_at_any_time_leaves_nothing_half_done():
             ed.evaluate(hessian(k + 1.5), arrays)  # which compares with the compiled program
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert interrupted > 5 and not stages._at
+    assert interrupted > 5 and not stages._at, interrupted
