@@ -24,7 +24,7 @@ OWN_CALL = 6e-6  # one operation that a program of PyTorch's calls
 CALLS_OF_PUT = 16  # that write values at places
 MOST_MEMORY = 2.0  # of a program, times that of PyTorch's own derivative
 DOUBTFUL, CLEAR = 0.4, 4.0  # times the time of PyTorch's own derivative, as predicted: in between they are measured
-CALLS = 3  # that are measured
+CALLS, ENOUGH = 3, 0.05  # calls that are measured, and seconds after which one is enough
 LEAST, LEAST_BYTES = 5e-5, 2**18  # of a program that is worth a look at PyTorch's
 
 
@@ -84,7 +84,7 @@ def times_longer(kind: str, plan: Plan, is_own: bool, own: Effort, directions: i
 
 
 def timed(call: Callable[[], Any], calls: int) -> tuple[float, Any]:
-    """The shortest of some calls, and the result."""
+    """The shortest of some calls, as long as they are short, and the result."""
     best = inf
     for _ in range(calls):
         start = perf_counter()
@@ -92,6 +92,8 @@ def timed(call: Callable[[], Any], calls: int) -> tuple[float, Any]:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
         best = min(best, perf_counter() - start)
+        if best > ENOUGH:
+            break
     return best, result
 
 
