@@ -196,10 +196,10 @@ def _forward(nodes: Sequence[Expr], x: Expr) -> dict[Expr, Expr]:
     return swept_forward(*depends(nodes, [x]), x, unit(x))
 
 
-def _back(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
-    """Reverse mode without what kinks add."""
+def _back(y: Expr, xs: Iterable[Expr], seed: Expr | None) -> dict[Expr, Expr]:
+    """Reverse mode without what kinks add; without a seed the derivatives of y."""
     y = plain(y)
-    return swept_back(*depends([y], xs), {y: [seed]}, add, pullback)
+    return swept_back(*depends([y], xs), {y: [unit(y) if seed is None else seed]}, add, pullback)
 
 
 def swept_back(

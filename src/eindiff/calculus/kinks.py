@@ -18,7 +18,7 @@ from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_index_map
 from eindiff.core.sizes import Size
 from eindiff.functions import elementwise as functions
 
-Back = Callable[[Expr, Iterable[Expr], Expr], dict[Expr, Expr]]
+Back = Callable[[Expr, Iterable[Expr], Expr | None], dict[Expr, Expr]]  # without a seed: the derivatives of an array
 Forward = Callable[[Sequence[Expr], Expr], dict[Expr, Expr]]
 
 
@@ -43,15 +43,9 @@ def pullbacks_at_kinks(
     by_signs = back(y, [sign for sign, theirs in met.items() if theirs], seed)
     for sign, theirs in met.items():
         if theirs and sign in by_signs:
-            both = back(by_signs[sign], theirs, _unit(by_signs[sign]))
+            both = back(by_signs[sign], theirs, None)
             for absolute in filter(both.__contains__, theirs):
                 yield from _of_pair(sign, absolute, both[absolute], known)
-
-
-def _unit(x: Expr) -> Expr:
-    """The derivative of x by itself."""
-    own = tuple(range(x.ndim))
-    return einsum(1, [], own + own, dict(enumerate(x.shape)))
 
 
 def _of_pair(sign: Map, absolute: Map, both: Expr, slopes: dict[Expr, dict[Expr, Expr]]) -> Iterator[tuple[Expr, Expr]]:

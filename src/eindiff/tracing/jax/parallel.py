@@ -19,10 +19,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from eindiff.tracing.jax.constants import as_function
+from eindiff.tracing.jax.numbers import INSIDE
 from eindiff.tracing.jax.refusals import JAX_SOURCE
 
 SUMS = ("add", "add_any")
-CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
+CALLS = {name: INSIDE[name] for name in ("jit", "pjit", "closed_call")}
 
 
 def scan_counts(eqn: Any) -> tuple[int, int]:

@@ -47,7 +47,9 @@ def _is_low_rank(step: TracedEquation, args: Sequence[Value]) -> bool:
     run = as_function(step.eqn)
 
     def along(tangents: Sequence[Any], values: Sequence[Any]) -> Any:
-        by = lambda *given: run(*_filled(dict(enumerate(values)), free, given))  # noqa: E731
+        def by(*given: Any) -> Any:
+            return run(*_filled(dict(enumerate(values)), free, given))
+
         return [x for x in jax.jvp(by, [values[k] for k in free], tangents)[1] if x.dtype != jax.dtypes.float0]
 
     avals = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in step.avals]
