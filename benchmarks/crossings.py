@@ -32,13 +32,11 @@ def gram(n: int) -> Ways:
 
 
 def mirrored(n: int) -> Ways:
-    """The sum over 64 terms of A[i, m, s] B[s, k, l], with n entries in all, as a whole and in halves."""
+    """The sum over 64 terms of x[i, s] x[m, s] M[s, k, l], with n entries in all, as a whole and in halves."""
     rng = np.random.default_rng(0)
     side = round(n**0.25)
-    x, B = rng.normal(size=(side, 64)), rng.normal(size=(64, side, side))
-    A = x[:, None] * x
-    left, right = A.reshape(side, 1, side, 64), np.ascontiguousarray(B.transpose(1, 0, 2))
-    return lambda: left @ right, lambda: _scope["mirrored"](A, B)
+    x, M = rng.normal(size=(side, 64)), rng.normal(size=(64, side, side))
+    return lambda: (x[:, None] * x)[:, None] @ M.transpose(1, 0, 2), lambda: _scope["mirrored"](x, M)
 
 
 def triangle(n: int) -> Ways:

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 import eindiff as ed
-from eindiff.core import nodes
+from eindiff.core import nodes, remembered
 from eindiff.core.derivation import derivation, origins
+from eindiff.core.einsums import Network
 from eindiff.core.recent import Recent, Same
+from eindiff.core.remembered import remembering
 from eindiff.facts.bounds import facts
 from eindiff.functions.matrices import logabsdet
 from thread_programs import THREADS, in_threads
@@ -323,3 +325,26 @@ def test_what_is_forgotten_may_use_what_remembers_it() -> None:
         recent.keep(key, Asking())
     recent.cache_clear()
     assert len(recent) == 0
+
+
+def test_what_was_made_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deriving and planning ask constructors the same many times; nothing is kept afterwards."""
+    made, build = [], Network.build
+    monkeypatch.setattr(Network, "build", lambda network: made.append(network) or build(network))
+
+    def work() -> list[Any]:
+        made.clear()
+        f = ed.sum(ed.tanh(X @ ed.tanh(w)) ** 2) + ed.sum(w)
+        return [f * f + 2 * f, X.T @ (X @ w), ed.derivative(f, w, mode="reverse")]
+
+    with remembering():
+        first = work()
+        assert made
+        assert work() == first
+        assert not made
+    assert remembered.made() is None
+    assert gc.isenabled()
+    assert work() == first
+    assert made
+    with ed.rewrite_log(), remembering():
+        assert remembered.made() is None  # every step is told

@@ -66,7 +66,7 @@ def _stand_in_for_cupy() -> dict[str, ModuleType]:
     modules["cupyx.scipy"].linalg = modules["cupyx.scipy.linalg"]  # type: ignore[attr-defined]
     modules["cupyx.scipy"].special = modules["cupyx.scipy.special"]  # type: ignore[attr-defined]
     vars(modules["cupy"]).update({name: value for name, value in vars(np).items() if not name.startswith("__")})
-    names = ("erf", "erfc", "erfinv", "log_ndtr", "gammaln", "digamma", "polygamma", "expit", "logsumexp")
+    names = ("erf", "erfc", "erfinv", "log_ndtr", "gammaln", "digamma", "polygamma", "expit", "logsumexp", "softmax")
     vars(modules["cupyx.scipy.special"]).update({name: getattr(scipy.special, name) for name in names})
 
     def scatter_add(array: np.ndarray, index: Any, value: Any) -> None:

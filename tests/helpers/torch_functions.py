@@ -277,6 +277,11 @@ of(
     S,
 )
 of(
+    "solve_triangular with ones on the diagonal",
+    lambda s: torch.linalg.solve_triangular(s, y[:, None], upper=True, unitriangular=True).pow(2).sum(),
+    S,
+)
+of(
     "cholesky_solve",
     lambda s: torch.cholesky_solve(y[:, None], torch.linalg.cholesky(s @ s.T + torch.eye(4))).pow(2).sum(),
     S,

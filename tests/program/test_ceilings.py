@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 
 import eindiff as ed
@@ -77,3 +78,20 @@ def test_hessian_vector_product_of_a_net_costs_like_gradients():
     cost = ed.plan(product, model.sizes)
     assert cost.flops <= 4 * ed.plan(gradient, model.sizes).flops
     assert cost.largest_order <= 2
+
+
+def test_hessian_of_attention_takes_what_is_written_by_hand():
+    """By the query weights, for n tokens: two products of n² k² and one of n k³, and nothing else of that order."""
+    X, Y = ed.matrix("X", "t", "d"), ed.matrix("Y", "t", "k")
+    Q, K, V = (ed.matrix(name, "d", "k") for name in "QKV")
+    loss = ed.sum((ed.softmax((X @ Q) @ (X @ K).T / 4) @ (X @ V) - Y) ** 2)
+    n, k = 64, 32
+    sizes = {"t": n, "d": n, "k": k}
+    plan = ed.plan(ed.hessian(loss, Q), sizes)
+    half = n * k * n * k * n
+    assert plan.flops - half <= 2 * (2 * n**2 * k**2 + n * k**3) + 32 * n**2 * k + 20 * n * k**2
+    assert all(step.shape == (n, k, k) for step in plan.steps[:-1] if len(step.shape) > 2)
+    sizes = {"t": 40, "d": 32, "k": 16}
+    arrays = {v.name: np.random.default_rng(0).normal(size=[sizes[s] for s in v.shape]) / 4 for v in (X, Y, Q, K, V)}
+    expected = ed.evaluate(ed.hessian(loss, Q), arrays)
+    np.testing.assert_allclose(ed.compile(ed.hessian(loss, Q))(**arrays), expected, rtol=1e-9, atol=1e-9)

@@ -274,3 +274,16 @@ def test_a_softmax_takes_one_exponential_of_each_entry():
         compiled, right = ed.compile(output), evaluate(output, given)
         assert_close(compiled(**given), right, context=compiled.source)
         assert ("softmax(" in compiled.source) == (k < 4), compiled.source
+
+
+TRIANGLE, MANY = ed.matrix("T", "n", "n", "lower"), ed.vector("z", "m")
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [-ed.softplus(MANY), MANY - ed.softplus(MANY), ed.minimum(ed.softplus(MANY), 0.3), -ed.logdet(TRIANGLE)],
+)
+def test_sums_that_stand_for_functions_of_many_entries_have_signs(expr: ed.Expr) -> None:
+    arrays = {"T": np.tril(np.ones((70, 70))), "z": np.linspace(-800, 800, 2001)}
+    given = {v.name: arrays[v.name] for v in ed.variables(expr)}
+    np.testing.assert_allclose(ed.compile(expr)(**given), ed.evaluate(expr, given), rtol=1e-12, atol=1e-300)

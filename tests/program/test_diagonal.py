@@ -112,3 +112,19 @@ def test_determinants_of_triangles_are_products_of_their_diagonals(library, sign
     with np.errstate(all="ignore"):
         found = compiled(**given)
     np.testing.assert_allclose([float(x) for x in found], right, rtol=1e-5 if library == "jax" else 1e-12)
+
+
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(60, 2, 90), (60, 90, 2)])
+def test_factors_of_rows_and_columns_go_where_there_are_fewest_entries(rows, inner, columns) -> None:
+    B, C = ed.matrix("B", "n", "k"), ed.matrix("C", "k", "m")
+    v, w = ed.vector("v", "n"), ed.vector("w", "m")
+    rng = np.random.default_rng(0)
+    sizes = {"n": rows, "k": inner, "m": columns}
+    for expr in (ed.diag(v) @ B @ C, ed.diag(v) @ B @ C @ ed.diag(w) + B @ C, ed.diag(v) @ (B @ C)):
+        arrays = {x.name: rng.normal(size=[sizes[size] for size in x.shape]) for x in ed.variables(expr)}
+        f = ed.compile(expr)
+        np.testing.assert_allclose(f(**arrays), ed.evaluate(expr, arrays), rtol=1e-10, atol=1e-12)
+    f = ed.compile(ed.diag(v) @ B @ C)
+    f(**{name: x for name, x in arrays.items() if name in "vBC"})
+    scaled = rows * min(inner, columns)
+    assert f.plan().flops == 2 * rows * inner * columns + scaled

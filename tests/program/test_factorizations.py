@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -110,3 +112,49 @@ def test_inputs_are_not_changed() -> None:
         given = {name: np.array(x, order=order) for name, x in arrays.items()}
         ed.compile([ed.inv(P) @ X, ed.inv(P), ed.inv(A) @ X, ed.inv(A).T @ b])(**given)
         assert all((given[name] == x).all() for name, x in arrays.items())
+
+
+L, F = ed.matrix("L", "k", "k"), ed.matrix("F", "k", "n")
+SMALL = {
+    "general": ed.inv(L) @ F,
+    "from the right": F.T @ ed.inv(L),
+    "transposed": ed.inv(L.T) @ F,
+    "definite": ed.inv(ed.symmetric("Q", "k", "psd")) @ F,
+    "Gram matrix": ed.inv(F @ F.T) @ F,
+    "projection": F.T @ ed.inv(F @ F.T) @ F,
+    "gradient": ed.gradient(ed.sum(ed.log(1 + (ed.inv(L) @ F) ** 2)), L),
+}
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("rows", [5, 50])
+@pytest.mark.parametrize("name", SMALL)
+def test_systems_with_many_right_sides(name: str, rows: int, order: Literal["C", "F"]) -> None:
+    rng = np.random.default_rng(rows)
+    square = rng.normal(size=(rows, rows)) / rows
+    arrays = {"L": square + np.eye(rows), "F": rng.normal(size=(rows, 5 * N)), "Q": square @ square.T + np.eye(rows)}
+    expr = SMALL[name]
+    given = {v.name: np.array(arrays[v.name], order=order) for v in ed.variables(expr)}
+    f = ed.compile(expr)
+    got = f(**given)
+    assert "solve_many(" in f.source or name == "projection"
+    expected = ed.evaluate(expr, given)
+    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
+    assert all((x == arrays[name]).all() for name, x in given.items())
+    with pytest.raises(ed.EindiffError, match="cannot be: Singular matrix"):
+        f(**{name: 0 * x for name, x in given.items()})
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("Q", [L, ed.symmetric("L", "k", "psd")])
+def test_many_right_sides_of_a_matrix_that_is_nearly_singular(Q: ed.Expr, dtype: str) -> None:
+    """Its inverse would leave residuals that are larger by the condition of the matrix."""
+    rows = 8 if dtype == "float64" else 4
+    hilbert = (1 / (1 + np.add.outer(np.arange(rows), np.arange(rows)))).astype(dtype)
+    right = hilbert @ np.random.default_rng(0).normal(size=(rows, 300)).astype(dtype)
+    f = ed.compile(ed.inv(Q) @ F)
+    found = f(L=hilbert, F=right)
+    assert "solve_many(" in f.source and found.dtype == dtype
+    residual = np.abs(hilbert @ found - right).max() / (np.abs(hilbert).max() * np.abs(found).max())
+    assert residual < 4 * np.finfo(dtype).eps
+    assert np.abs(hilbert @ (np.linalg.inv(hilbert) @ right) - right).max() > 20 * np.abs(hilbert @ found - right).max()

@@ -131,10 +131,9 @@ def epidemic(steps: int) -> Model:
 
 
 MODELS = [
-    (recurrent, 8), (gated, 5), (long_memory, 5), (layers, 8), (residual, 12), (attention, 2), (pendulum, 4),
+    (recurrent, 8), (gated, 5), (long_memory, 5), (layers, 8), (residual, 12), (attention, 4), (pendulum, 4),
     (epidemic, 12),
 ]  # fmt: skip
-MOST = {attention: 2.45}  # what twice the layers may take, where it is not 2.2: the first one has less to do
 
 
 @pytest.mark.parametrize("make, length", MODELS)
@@ -146,8 +145,8 @@ def test_twice_the_steps_take_twice_the_work(make: Callable[[int], Model], lengt
         derived.append(calls(lambda: found.extend(ed.gradient(f, by))))  # noqa: B023
         named = {name: SIZES[name] for name in ed.core.nodes.size_names(f)}
         planned.append(calls(lambda: ed.plan([f, *found], named)))  # noqa: B023
-    assert derived[1] <= MOST.get(make, 2.2) * derived[0]
-    assert planned[1] <= MOST.get(make, 2.2) * planned[0]
+    assert derived[1] <= 2.2 * derived[0]
+    assert planned[1] <= 2.2 * planned[0]
 
 
 def test_a_product_with_the_hessian_of_twice_the_layers_takes_twice_the_work() -> None:

@@ -97,3 +97,26 @@ def test_memory_of_views_and_of_results_is_left_alone(tiny_is_large):
     x = rng.normal(size=(4, 4)) / 4
     for value, right in zip(ed.compile(outputs)(X=x), evaluate(outputs, {"X": x}), strict=True):
         np.testing.assert_allclose(value, right, rtol=1e-12)
+
+
+def test_outputs_that_are_sums_make_no_other_arrays(tiny_is_large):
+    """In the memory of an operand that nothing else needs, or in the array that is given; inputs stay as they are."""
+    A, B, c = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n"), ed.vector("c", "n")
+    rng = np.random.default_rng(0)
+    given = {"A": rng.normal(size=(5, 5)), "B": rng.normal(size=(5, 5)), "c": rng.normal(size=5)}
+    sums = {
+        "of products": (A @ B - ed.outer(c, c) + A - ed.exp(B), True),
+        "of inputs": (A + B - c[:, None], False),
+        "of what is repeated": (c[:, None] + ed.exp(c) + 2 * ed.sin(c), False),
+        "with steps": (ed.gradient(ed.sum(ed.relu(A) * B * ed.relu(B)), A) + A @ B, True),
+        "of steps": (ed.gradient(ed.gradient(ed.sum(ed.relu(A) * ed.relu(B) * (A + B)), A)[0, 0], A), False),
+    }
+    for name, (expr, in_operand) in sums.items():
+        compiled = ed.compile([expr, ed.sin(expr)])
+        expected = evaluate([expr, ed.sin(expr)], given)
+        before = {key: value.copy() for key, value in given.items()}
+        out = [np.full((5, 5), np.nan) for _ in range(2)]
+        for found in (compiled(**given), compiled(**given, out=out), out):
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12, err_msg=name)
+        assert all((given[key] == before[key]).all() for key in given)
+        assert (re.search(r"out=\w+ if out", ed.compile(expr, sizes={"n": 5}).source) is not None) is in_operand, name

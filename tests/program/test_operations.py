@@ -20,6 +20,7 @@ from eindiff.program.write.module import Module
 for _name in NAMES:
     _library = backend(_name)
     _known = set(OPS) - set(EAGER) if _library.functional else set(OPS)
+    _known |= {"positive", "mask"} if _library.conditions else set()
     assert set(_library.words) == _known, f"{_name}: {sorted(_known ^ set(_library.words))}"
     assert not [name for name in _library.functions if name in TABLE and _name in TABLE[name].source], "a row says it"
     _known = set(FUNCTIONS) - REFUSED[_name]

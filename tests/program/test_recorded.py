@@ -4,8 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
 
-from eindiff.program.recorded import CALLS, KINDS, Recorded, stays_on_device
+import eindiff as ed
+from eindiff.program.recorded import CALLS, KINDS, Recorded, Unfinished, last_operations, stays_on_device, watched
 
 CPU = torch.device("cpu")
 
@@ -43,7 +45,7 @@ def test_what_watches_sees_the_operations(made):
         torch.autograd.grad(run(y), y)
         torch.func.grad(run)(x)
         torch.func.vmap(run)(x[:, None])
-        stays_on_device(lambda: run(x), CPU)
+        watched(lambda: run(x))
     assert not replays
 
 
@@ -77,4 +79,44 @@ def test_few_kinds_are_remembered(made):
     ],
 )
 def test_what_leaves_the_device_is_known(call, stays):
-    assert stays_on_device(lambda: call(torch.eye(2)), CPU) == stays
+    assert stays_on_device(watched(lambda: call(torch.eye(2)))[0], CPU) == stays
+
+
+@pytest.mark.parametrize(
+    ("call", "beside"),
+    [
+        (lambda x, y: (x @ y).T[1:], 1),
+        (lambda x, y: (torch.einsum("ij,kj->kij", x, y).permute(2, 0, 1), {"sum": x.sum(0)}), 2),
+        (lambda x, y: (x @ y, (x @ y)[0]), 2),
+        (lambda x, y: ((z := x @ y), z[0], z * 2), 1),  # the first is read by the last
+        (lambda x, y: torch.zeros(3, 3).add_(x), 0),  # changed after it was made
+        (lambda x, y: torch.linalg.eigh(x + x.T), 0),  # two results of one operation
+        (lambda x, y: (x, y[0]), 0),
+        (lambda x, y: torch.zeros(0, 3) @ x, 1),
+    ],
+)
+def test_results_are_new_arrays_made_by_the_last_operations(call, beside):
+    x, y = torch.rand(2, 3, 3)
+    last = last_operations(*watched(lambda: call(x, y)))
+    unfinished = Unfinished(lambda: call(x, y), last)
+    assert len(last) == beside
+    for _ in range(2):
+        given = [x, y]
+        x.mul_(2), y.add_(1)
+        for found, expected in zip(tree_leaves(unfinished.results()), tree_leaves(call(x, y)), strict=True):
+            if beside == len(tree_leaves(call(x, y))):  # others are those of the recording, which is not run here
+                assert torch.equal(found, expected)
+            assert found.shape == expected.shape and found.stride() == expected.stride()
+            assert all(found.untyped_storage()._cdata != z.untyped_storage()._cdata for z in given)
+
+
+def test_a_net_takes_few_operations():
+    """Conditions are factors as they are, and a softmax is one operation: each is started by itself on a GPU."""
+    X, Y, V, W = ed.matrix("X", "b", "n"), ed.matrix("Y", "b", "n"), ed.matrix("V", "n", "n"), ed.matrix("W", "n", "n")
+    logits = ed.relu(X @ W) @ V
+    gradient = ed.compile(ed.gradient(ed.sum(ed.logsumexp(logits, 1)) - ed.sum(Y * logits), W), backend="torch")
+    arrays = dict(zip("XYVW", torch.rand(4, 3, 3, dtype=torch.float64), strict=True))
+    gradient(**arrays)
+    seen, _ = watched(lambda: gradient(**arrays))
+    kernels = [x.function for x in seen if not x.makes & x.reads]  # views start nothing
+    assert len(kernels) <= 10  # four products, relu, comparison, softmax, difference, product by entries, sign

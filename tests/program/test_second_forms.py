@@ -8,6 +8,7 @@ import pytest
 import eindiff as ed
 from eindiff.calculus.curvatures import curvatures
 from eindiff.core.nodes import plain
+from eindiff.planning.factoring import distribute
 from eindiff.planning.halves import with_halves
 from eindiff.program.interpreter import evaluate
 
@@ -92,3 +93,25 @@ def test_products_of_equal_parts():
     assert any(new is not plain(old) for new, old in zip(changed, outputs, strict=True))
     for new, old in zip(changed, outputs, strict=True):
         np.testing.assert_allclose(evaluate(new, given), evaluate(old, given), rtol=1e-9, atol=1e-9)
+
+
+def test_contractions_with_sums_multiplied_out_have_the_same_value():
+    """Random sums of outer products and contractions, in any order of axes, inside of random contractions."""
+    rng, sizes, changed = np.random.default_rng(5), {"a": 2, "b": 3, "c": 4, "d": 2}, 0
+
+    def tensor(axes: str) -> ed.Expr:
+        return ed.tensor(f"V{axes}", tuple(axes))
+
+    for _ in range(40):
+        i, j, k = axes = "".join(rng.permutation([*"abc"]))
+        kinds = [(i + j, k), (i, j + k), (f"{i}d{j}", f"d{k}")]
+        terms = [kinds[kind] for kind in rng.integers(3, size=rng.integers(2, 4))]
+        total = sum(c * ed.einsum(f"{p},{q}->{axes}", tensor(p), tensor(q)) for c, (p, q) in enumerate(terms, -2))
+        p, q = ("".join(rng.permutation([*sizes])[: rng.integers(1, 4)]) for _ in range(2))
+        kept = "".join([x for x in sizes if x in p + q + axes and rng.random() < 0.5])
+        expr = ed.einsum(f"{axes},{p},{q}->{kept}", total, tensor(p), tensor(q))
+        [found] = distribute([plain(expr)])
+        arrays = {v.name: rng.normal(size=[sizes[size] for size in v.shape]) for v in ed.variables(expr)}
+        np.testing.assert_allclose(evaluate(found, arrays), evaluate(expr, arrays), rtol=1e-9, atol=1e-9)
+        changed += found is not plain(expr)
+    assert changed > 15

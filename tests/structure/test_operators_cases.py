@@ -108,7 +108,7 @@ def test_known_cases(case):
 
 @pytest.mark.parametrize("case", known_cases())
 def test_every_solver_of_known_cases(case, monkeypatch):
-    monkeypatch.setattr(iterative, "MOST_STEPS", 100)
+    monkeypatch.setattr(iterative, "MOST_ITERATIONS", 100)
     H = known_cases()[case]
     for solver in candidates(H._grid, H._facts):
         check_solver(solver, H, dense_grid(H._grid), np.random.default_rng(0))

@@ -71,7 +71,7 @@ def test_solve(family, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_solver(family, seed, monkeypatch):
-    monkeypatch.setattr(iterative, "MOST_STEPS", 100)
+    monkeypatch.setattr(iterative, "MOST_ITERATIONS", 100)
     H, M, rng = made(family, seed)
     for solver in candidates(H._grid, H._facts):
         check_solver(solver, H, M, rng)

@@ -296,9 +296,9 @@ def nested(depth: int) -> Expr:
 
 @pytest.mark.parametrize("notation", NOTATIONS)
 def test_deep_expressions(notation: str) -> None:
-    deep = nested(10_000)
+    deep = nested(3_000)
     text = to_text(deep, notation)
-    assert len(text) < 100_000
+    assert len(text) < 30_000
     assert read(text, notation, deep) is deep
     assert to_text(deep, notation, "latex") and to_text(deep, notation, "unicode")
     assert len(to_text(deep, notation, names=False)) < 1000

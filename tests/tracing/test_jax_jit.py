@@ -12,6 +12,10 @@ import pytest
 
 import eindiff.jax as ej
 import oracles
+from eindiff.core.errors import EindiffError
+from eindiff.tracing import traced_function
+from eindiff.tracing.jax import library
+from eindiff.tracing.jax.whole import Whole
 from jax_functions import CASES as TABLE
 from jax_functions import Case
 from tracing.test_jax import assert_like_jax, order, reference
@@ -106,3 +110,53 @@ def test_results_of_calls_that_are_repeated_are_arrays_of_jax() -> None:
     given[:] = 7.0
     np.testing.assert_array_equal(gradient, slope)
     np.testing.assert_array_equal(aux, [0.0, 1.0, -2.0])
+
+
+def test_what_is_called_often_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same numbers in the same structure, whatever changes around the function, and NumPy where JAX may not."""
+    monkeypatch.setattr(traced_function, "OFTEN", 2)
+    scale = np.ones(3)
+
+    def function(p: Any, x: Any, power: int) -> Any:
+        return jnp.sum(scale * (x * p["a"] + p["b"]) ** power), {"x": x * p["a"]}
+
+    called, own = (one(function, has_aux=True) for one in (ej.hessian, jax.hessian))
+    p, x = {"a": jnp.array([1.0, -0.5, 2.0]), "b": 0.5}, np.array([0.3, 2.0, -1.0])
+    compiled: list[Any] = []
+    monkeypatch.setattr(library, "Whole", lambda *given: compiled.append(given) or Whole(*given))
+    for power, factor in ((3, 1.0), (3, 2.0), (4, 2.0)):
+        scale[:] = factor
+        for k in range(5):
+            assert_like_jax(called(p, x + k, power), own(p, x + k, power), 1e-12)
+    assert len(compiled) == 3
+    expected = own(p, x, 4)
+    with jax.disable_jit():
+        assert_like_jax(called(p, x, 4), expected, 1e-12)
+    assert called.traces == 3
+
+
+def test_singular_matrices_are_found_however_often_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traced_function, "OFTEN", 2)
+    called = ej.grad(lambda A: jnp.sum(jnp.linalg.inv(A)))
+    for _ in range(4):
+        called(jnp.eye(2))
+    with pytest.raises(EindiffError, match="cannot be"):
+        called(jnp.zeros((2, 2)))
+
+
+def test_many_results_are_arrays_of_jax_at_every_call():
+    weights = [jnp.asarray(np.random.default_rng(k).normal(size=(2, 2))) for k in range(5)]
+
+    def net(weights):
+        x = jnp.ones(2)
+        for w in weights:
+            x = jnp.tanh(w @ x)
+        return x.sum()
+
+    hessian, expected = ej.hessian(net), jax.tree_util.tree_leaves(jax.hessian(net)(weights))
+    for _ in range(3):  # they are given to JAX together from the second one on
+        found = jax.tree_util.tree_leaves(hessian(weights))
+        assert all(isinstance(x, jax.Array) for x in found)
+        assert all(np.allclose(x, y, atol=1e-12) for x, y in zip(found, expected, strict=True))
+    with jax.disable_jit():
+        assert all(isinstance(x, jax.Array) for x in jax.tree_util.tree_leaves(hessian(weights)))

@@ -17,6 +17,7 @@ import oracles
 from eindiff.tracing.jax.refusals import equations
 from eindiff.tracing.jax.repeats import repeats
 from eindiff.tracing.jax.rerolled import rerolled
+from eindiff.tracing.library import LeftToLibraryError
 
 TURNS = 24
 rng = np.random.default_rng(5)
@@ -104,3 +105,33 @@ def test_recurrence_in_python_is_that_of_scan() -> None:
     pair = ej.value_and_grad(lambda p, x: (written.function(p, x), {"name": "linear"}), has_aux=True)(*written.args)
     assert pair[0][1]["name"] == "linear"
     oracles.assert_close(float(pair[0][0]), float(plain.function(*plain.args)), 1e-12)
+
+
+def gated(turns: int) -> Callable:
+    """A recurrent net with gates, written out in Python."""
+
+    def f(q: Any) -> Any:
+        h = jnp.zeros(3)
+        for t in range(turns):
+            z, r = jnp.split(jax.nn.sigmoid(q["u"] @ rows[t] + q["w"] @ h), 2)
+            h = (1 - z) * jnp.tanh(q["v"] @ rows[t] + r * h) + z * h
+        return (h**2).sum()
+
+    return f
+
+
+def test_short_loops_are_found_for_jax() -> None:
+    """A net over six or twelve turns is one program for JAX's compiler, and is left to it before it is derived."""
+    q = {"u": jnp.ones((6, 2)) / 3, "w": jnp.ones((6, 3)) / 5, "v": jnp.ones((3, 2)) / 4}
+    count = []
+    for turns in (6, 12):
+        found = ej.hessian(gated(turns))
+        arguments = found.library.read(found, (q,), {})
+        with pytest.raises(LeftToLibraryError) as left:
+            found._traced(found.library.surroundings(found.function), arguments)
+        count.append(equations(jax.make_jaxpr(left.value.program._program)([q["u"], q["v"], q["w"]], {}).jaxpr))
+        oracles.assert_close(
+            *(np.concatenate([np.ravel(x) for x in jax.tree_util.tree_leaves(f(q))])
+              for f in (found, oracles.jit(jax.hessian(gated(turns))))), 1e-12
+        )  # fmt: skip
+    assert count[0] == count[1]

@@ -66,6 +66,64 @@ def einsum1(x: Any) -> Any:
 
 
 @function
+def cut_and_chosen(x: Any) -> Any:
+    return (
+        np.extract(x > 0.3, x).sum()
+        + np.compress([True, False, True], x).prod()
+        + np.dstack([x, x**2])[0, 1, 1]
+        + np.hsplit(np.outer(x, x), 3)[1].sum()
+        + np.vsplit(np.outer(x, x), 3)[2].prod()
+        + np.delete(x, 1).prod()
+        + np.insert(x, 1, 2.0 * x[0]).prod()
+        + np.broadcast_arrays(x, 2 * x[:, None])[0][2, 1]
+    )
+
+
+@function
+def without_nan(x: Any) -> Any:
+    y = np.where(np.array([True, False, True]), x, np.nan)
+    return (
+        np.nansum(y * x)
+        + np.nanprod(y)
+        + np.nanmean(y**2)
+        + np.nanvar(y, ddof=1)
+        + np.nanstd(y[None], axis=1)[0]
+        + np.nanmax(y)
+        + np.nanmin(np.outer(x, y), axis=1, keepdims=True)[1, 0]
+    )
+
+
+@function
+def polynomials(x: Any) -> Any:
+    y = np.stack([x[0] * x[1], x[1], x[2] ** 2, x[0], x[1] - x[2]])
+    return (
+        np.polyfit(np.arange(5.0), y, 1) @ [1.0, 2.0]
+        + np.polymul(x, x[:2]).prod()
+        + np.polyadd(x, x[:2])[1]
+        + np.polyder(x)[0] * np.polyint(x)[1]
+        + np.vander(x, 3, increasing=True)[:, 2].sum()
+        + np.correlate(y, x, "full")[3]
+    )
+
+
+@function
+def decompositions(x: Any) -> Any:
+    B = A * x
+    return (
+        np.linalg.qr(B)[1][0, 2]
+        + np.linalg.cond(B) / 10
+        + np.linalg.eigh(B.T @ B)[0][0]
+        + np.corrcoef(B.T)[0, 1]
+        + np.cumprod(x)[2]
+        + np.cumulative_sum(x, include_initial=True)[2]
+        + np.std(x, ddof=1)
+        + np.count_nonzero(x) * x[0]
+        + np.round(x, 1) @ x
+        + np.fft.irfft(np.fft.rfft(x), 3)[1]
+    )
+
+
+@function
 def empties(x: Any) -> Any:
     return (
         x[3:].sum()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import eindiff.torch as et
+from eindiff.tracing.torch import meanwhile
 from torch_functions import assert_same, randn
 
 x = randn(1, 2, 4, 4, 4)
@@ -130,6 +132,68 @@ def test_what_pytorch_gets_wrong_is_not_left_to_it(monkeypatch: pytest.MonkeyPat
     product = et.hvp(lambda w: functional.layer_norm(w, (3,), weight=w)[0])(w, tangents=v)
     third = torch.func.jacfwd(torch.func.hessian(by_hand))(v) @ v
     assert_same(torch.autograd.grad(product.sum(), w)[0], third.sum(0))
+
+
+@pytest.mark.parametrize("kind", ["hessian", "hvp"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_what_takes_long_to_find_is_computed_by_pytorch_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, kind: str, dtype: torch.dtype
+) -> None:
+    """Until its calls have taken as long."""
+    monkeypatch.setitem(meanwhile.DERIVING, kind, 100.0)
+    q = {"w": randn(3, 3).to(dtype), "b": randn(3, seed=1).to(dtype)}
+    more = {"tangents": {"w": randn(3, 3, seed=2).to(dtype), "b": randn(3, seed=3).to(dtype)}} if kind == "hvp" else {}
+
+    def f(q: dict[str, Tensor]) -> Tensor:
+        h = q["b"]
+        for _ in range(3):
+            h = torch.tanh(q["w"] @ h + q["b"])
+        return h.pow(3).sum()
+
+    ours = getattr(et, kind)(f)
+    first = ours(q, **more)
+    traced = ours._traced(ours._around, et.TORCH.read(ours, (q,), {}))
+    assert ours._wanted not in traced.ready
+    allowance = traced.allowances[ours.kind, ours.options, ours.argnums]
+    assert allowance.seconds > 0
+    allowance.seconds = 0.0
+    then = ours(q, **more)
+    assert ours._wanted in traced.ready
+    for a, b in zip(*map(torch.utils._pytree.tree_leaves, (first, then)), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4 if dtype is torch.float32 else 1e-10, atol=1e-5)
+
+
+def test_meanwhile_pytorch_has_to_be_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that it loses shows in central differences of its gradient."""
+    monkeypatch.setitem(meanwhile.DERIVING, "hessian", 100.0)
+
+    class Squared(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(v: Tensor) -> Tensor:
+            return v * v
+
+        @staticmethod
+        def setup_context(context: Any, inputs: tuple, output: Tensor) -> None:
+            context.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(context: Any, bar: Tensor) -> Tensor:
+            [v] = context.saved_tensors
+            return 2 * v.detach() * bar
+
+    v = randn(4)
+    wrong = torch.func.jacrev(torch.func.grad(lambda v: Squared.apply(v).sum()))
+    gradient = torch.func.grad(lambda v: v.pow(2).sum())
+    arguments = et.TORCH.read(et.hessian(lambda v: v.sum()), (v,), {})
+    form = torch.utils._pytree.tree_structure(v)
+
+    def is_right(run: Callable) -> bool:
+        return meanwhile.is_right(lambda given, _: run(*given.args), gradient, arguments, [0], form, False)
+
+    assert not is_right(wrong)
+    assert is_right(torch.func.hessian(lambda v: v.pow(2).sum()))
 
 
 def normed(v: Tensor) -> Tensor:

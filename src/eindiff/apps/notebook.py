@@ -22,12 +22,12 @@ from eindiff.program.check import Check
 from eindiff.program.plan import Plan
 from eindiff.structure.derivative import Derivative
 from eindiff.structure.picture_scheme import scheme_of
-from eindiff.text.read.reading import Reading
+from eindiff.text.read.reading import HOW, Reading
 from eindiff.text.step_by_step import Steps
 from eindiff.text.write.mathml import name_mathml, whole
 
 SCROLL = '<div style="overflow-x: auto; padding: 0.2em 0">'
-FONT = "font: 1.12em 'STIX Two Math', 'Latin Modern Math', 'Cambria Math', 'DejaVu Math TeX Gyre', math"
+MATH_FONT = "font: 1.12em 'STIX Two Math', 'Latin Modern Math', 'Cambria Math', 'DejaVu Math TeX Gyre', math"
 SOFT = "opacity: 0.7; font-size: 0.9em"
 CELL = "text-align: left; padding: 0.25em 1.2em 0.25em 0; vertical-align: top"
 FIGURE = "text-align: right; padding: 0.25em 1.2em 0.25em 0; vertical-align: top; white-space: nowrap"
@@ -35,7 +35,7 @@ FIGURE = "text-align: right; padding: 0.25em 1.2em 0.25em 0; vertical-align: top
 
 def rich(value: Any) -> str:
     """The rich form of a value, with formulas in a font for mathematics."""
-    return html(value).replace("<math ", f'<math style="{FONT}" ')
+    return html(value).replace("<math ", f'<math style="{MATH_FONT}" ')
 
 
 @singledispatch
@@ -87,9 +87,6 @@ def of_reading(reading: Reading) -> str:
     rows = [(whole(name_mathml(own.name), display=False), escape(own.kind), HOW[own.how]) for own in reading.names]
     notes = "".join(f'<div style="{SOFT}">{escape(note)}</div>' for note in reading.notes)
     return _equation(reading.expression, "") + _table(["name", "read as", ""], rows) + notes
-
-
-HOW = {"declared": "declared", "use": "by its use", "name": "by its name"}
 
 
 @html.register

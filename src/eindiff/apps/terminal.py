@@ -14,13 +14,13 @@ from eindiff.core.nodes import Expr
 from eindiff.text import steps
 from eindiff.text.layouts import as_row, describe
 from eindiff.text.question import KIND_OF_ORDER, Answer, Block, Question, answer
+from eindiff.text.read.reading import HOW
 from eindiff.text.write.to_text import STYLES, kronecker, to_text
 from eindiff.text.write.wrap import wrapped
 from eindiff.version import __version__
 
 _MARGIN = 16  # columns that the heads of lines take
 
-HOW = {"declared": "declared", "use": "from its use", "name": "by its name"}
 SYMMETRIC = {
     "projected": "projected: the symmetric part of the derivative by independent entries",
     "free": "free: by the entries on and below the diagonal, each of which moves its mirror image too",
@@ -115,9 +115,14 @@ def _show_people(result: Answer, screen: Screen) -> None:
     rows += _lines("steps", steps.to_text(result.chapters, question.steps_notation, style)) if result.chapters else []
     rows += _lines("check", str(result.check)) if result.check is not None else []
     rows += [("graph", question.graph)] if question.graph else []
+    _print(rows, heads, screen)
+
+
+def _print(rows: list[tuple[str, str]], bold: list[str], screen: Screen) -> None:
+    """Rows below each other, each a head and a text; some heads are bold."""
     width = max(len(head) for head, _ in rows)
     for head, text in rows:
-        painted = screen.paint(head, "1;36" if head in heads else "36") if head else ""
+        painted = screen.paint(head, "1;36" if head in bold else "36") if head else ""
         print((painted + " " * (width - len(head) + 2) + text).rstrip(), file=screen.out)
 
 

@@ -15,6 +15,7 @@ from eindiff.core.index_relations import Lower
 from eindiff.core.leaves import TRIANGLES
 from eindiff.core.nesting import flatten, merge, nest_by_tensor_order, share
 from eindiff.core.nodes import Expr, Variable, expression, plain, topological
+from eindiff.core.remembered import remembering
 from eindiff.core.stages import stage
 
 Several = list[Any] | tuple[Any, ...]  # variables or their names
@@ -44,7 +45,7 @@ def _blocks(ys: Sequence[Expr], xs: Sequence[Variable], mode: str, symmetric: st
         raise EindiffError(f"mode {mode!r}: choose one of {', '.join(MODES)}", "options")
     if not xs:
         raise EindiffError("no variable to differentiate by is given", "options")
-    with stage("derive"):
+    with stage("derive"), remembering():
         found = finished([prime for y in share(ys) for prime in _swept(y, xs, mode, symmetric)], mode)
     found = [derived(result, ys[k // len(xs)], by=xs[k % len(xs)]) for k, result in enumerate(found)]
     return [found[start : start + len(xs)] for start in range(0, len(found), len(xs))]

@@ -28,6 +28,7 @@ from eindiff.core.nodes import (
     unlisted,
 )
 from eindiff.core.powers import known_power, power_parts
+from eindiff.core.remembered import made
 from eindiff.core.rewrite import rewrite
 from eindiff.core.sizes import Shape, Size
 
@@ -120,6 +121,20 @@ def einsum(
     `inline` says which contractions may be taken into a contraction that uses them: derivatives keep theirs apart,
     because they are shared.
     """
+    known = made() if isinstance(inline, bool) else None
+    if known is None:
+        return _einsum(coefficient, factors, output, sizes, inline)
+    shape = tuple([sizes[label] for label in output])
+    key = (coefficient, type(coefficient), tuple(factors), output, shape, inline)
+    found = known.get(key)
+    if found is None:
+        found = known[key] = _einsum(coefficient, factors, output, sizes, inline)
+    return found
+
+
+def _einsum(
+    coefficient: Number, factors: Sequence[Factor], output: Labels, sizes: Mapping[int, Size], inline: Inline
+) -> Expr:
     if len(factors) == 1 and (found := _relabelled(coefficient, *factors[0], output, sizes)) is not None:
         return found
     return Network(coefficient, factors, output, sizes, inline).build()

@@ -41,19 +41,25 @@ class _Turned(NamedTuple):
 def partial_sums(order: Sequence[Expr]) -> dict[Expr, Parts]:
     """For sums among some nodes those of the others that are parts of them, the largest first."""
     bare = {node: _bare(node.terms) for node in order if isinstance(node, Add) and not node.has_delta}
-    counts = Counter([term for terms in bare.values() for term in terms])
-    known: dict[Expr, list[_Turned]] = {}  # by the term that the fewest sums have, so that few are looked at
-    for one in (one for node, terms in bare.items() for one in _orientations(node, terms)):
-        if len(one.terms) == len(bare[one.node]) and all(counts[term] for term in one.terms):
-            rarest = min(one.terms, key=counts.__getitem__)
-            if counts[rarest] > 1 or one.axes == (1, 0):
-                known.setdefault(rarest, []).append(one)
+    known = _by_rarest_term(bare)
     found: dict[Expr, Parts] = {}
     for node, terms in bare.items():
         candidates = [one for term in terms for one in known.get(term, ()) if len(one.terms) < len(terms)]
         if candidates and (parts := _parts(node, terms, candidates)).sums:
             found[node] = parts
     return found
+
+
+def _by_rarest_term(bare: dict[Add, Terms]) -> dict[Expr, list[_Turned]]:
+    """Sums that may be parts of others, by the term that the fewest sums have, so that few are looked at."""
+    counts = Counter([term for terms in bare.values() for term in terms])
+    known: dict[Expr, list[_Turned]] = {}
+    for one in (one for node, terms in bare.items() for one in _orientations(node, terms)):
+        if len(one.terms) == len(bare[one.node]) and all(counts[term] for term in one.terms):
+            rarest = min(one.terms, key=counts.__getitem__)
+            if counts[rarest] > 1 or one.axes == (1, 0):
+                known.setdefault(rarest, []).append(one)
+    return known
 
 
 def _orientations(node: Add, terms: Terms) -> Iterator[_Turned]:

@@ -85,6 +85,11 @@ def record(rule: str, subject: str, before: tuple, after: Any) -> None:
         log.append(Applied(rule, subject, before, after))
 
 
+def is_logged() -> bool:
+    """Whether somebody reads which rules are applied."""
+    return _log.get() is not None
+
+
 @contextmanager
 def rewrite_log() -> Iterator[list[Applied]]:
     """Collect the rules applied inside a `with` block.

@@ -24,6 +24,7 @@ from eindiff.core.einsums import (
 from eindiff.core.labels import Labels, Symmetry, arrangements
 from eindiff.core.networks import Placed, fresh_in, opened, placed_factors
 from eindiff.core.nodes import Add, Einsum, Expr, depth, intern, is_sealed, plain
+from eindiff.core.remembered import made
 from eindiff.core.rewrite import rewrite
 from eindiff.core.sizes import Shape, Size
 
@@ -33,6 +34,16 @@ DEEP_SUM = 100  # terms times depth of a sum from which on they do not: nobody r
 
 def add(terms: Sequence[Expr]) -> Expr:
     """The sum of terms of one shape, in canonical form."""
+    known, key = made(), tuple(terms)
+    if known is None:
+        return _add(terms)
+    found = known.get(key)
+    if found is None:
+        found = known[key] = _add(terms)
+    return found
+
+
+def _add(terms: Sequence[Expr]) -> Expr:
     shape = terms[0].shape
     collected = _collect(terms)
     if (rewritten := rewrite("add", collected, shape)) is not None:

@@ -64,7 +64,7 @@ Mirror = dict[int, tuple[int, int]]  # σ: the image of a label, and its side: 1
 
 _TRIES = 200  # steps of the search for one mirror
 _QUERIES = 2000  # evaluations for one answer
-_MOST = 64  # operands of a product that is searched
+_MOST_OPERANDS = 64  # operands of a product that is searched
 _FLAT = 12  # operands of a contraction whose contractions are looked into
 _LARGEST_LITERAL = 256  # rows of a literal matrix that is examined
 _OF_MATRICES = frozenset({"inv", "pinv", "sqrtm", "expm"})
@@ -253,7 +253,7 @@ class _Evaluation:
 
     def _search(self, factors: list[Factor], mirror: Mirror, level: Level) -> Level:
         """The level of a product of factors and a number; most that have none show it before the search begins."""
-        if level is None or len(factors) > _MOST:
+        if level is None or len(factors) > _MOST_OPERANDS:
             return None
         for node, count in Counter(node for node, _ in factors).items():
             if count % 2 and self.sign(node) is None and not _possible(node):

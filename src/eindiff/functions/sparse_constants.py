@@ -30,19 +30,20 @@ def by_places(array: np.ndarray, hidden: Callable[[np.ndarray], Expr] = construc
         return None
     if array.ndim == 1:
         places = np.flatnonzero(array)
-        is_uniform = (array[places] == array[places[0]]).all()
-        return _at([places], array, hidden) if is_uniform and _are_steps(places) else None
+        return _at([places], array, hidden) if _is_slice(array, places) else None
     if array.ndim != 2 or array.size < LEAST or BANDED * count > array.size:
         return None
     rows, columns = np.nonzero(array)
     if _are_steps(rows) and _are_steps(columns):
         return _at([rows, columns], array, hidden)
-    offsets = columns - rows
-    known = np.unique(offsets)
-    if len(known) <= MOST_DIAGONALS and all(_are_steps(rows[offsets == k]) for k in known):
-        diagonals = ([rows[offsets == k], columns[offsets == k]] for k in known)
-        return construct.add([_at(places, array, hidden) for places in diagonals])
+    on = [columns - rows == offset for offset in np.unique(columns - rows)[: MOST_DIAGONALS + 1]]
+    if len(on) <= MOST_DIAGONALS and all(_are_steps(rows[here]) for here in on):
+        return construct.add([_at([rows[here], columns[here]], array, hidden) for here in on])
     return _at([rows, columns], array, hidden) if LISTED * count <= array.size else None
+
+
+def _is_slice(array: np.ndarray, places: np.ndarray) -> bool:
+    return _are_steps(places) and bool((array[places] == array[places[0]]).all())
 
 
 def _are_steps(places: np.ndarray) -> bool:

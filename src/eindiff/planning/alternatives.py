@@ -36,23 +36,26 @@ def alternatives(outputs: Sequence[Expr], evaluate: Evaluate) -> Iterator[tuple[
     """Nodes, and what may stand in their places; `evaluate` knows the sizes. It is about matrices and vectors, and sums
     of outer products of such."""
     for node in topological(outputs):
-        if node.ndim > 2:
-            continue
-        if any(child.ndim > 2 for child in node.children):
-            if is_contraction(node):
-                outer = [place for place, x in enumerate(node.operands) if is_sum_of_outer(x, node.operands)]
-                yield from ((node, _multiplied_out(node, place, node.operands[place].children)) for place in outer)
-            continue
-        if isinstance(node, Add):
-            yield from ((node, other) for other in _joined(node))
-        elif is_contraction(node):
-            for place, operand in enumerate(node.operands):
-                if isinstance(operand, Add):
-                    yield node, _multiplied_out(node, place, operand.terms)
-                elif _is_inverse_of_sum(operand):
-                    yield from ((node, other) for other in _around_inverse(node, place, evaluate))
-        elif _is_inverse_of_sum(node):
-            yield from ((node, construct.add(_woodbury(split))) for split in _splits(node, evaluate))
+        if node.ndim <= 2:
+            yield from ((node, other) for other in _others(node, evaluate))
+
+
+def _others(node: Expr, evaluate: Evaluate) -> Iterator[Expr]:
+    """What may stand in the place of a matrix or a vector."""
+    if any(child.ndim > 2 for child in node.children):
+        if is_contraction(node):
+            outer = [place for place, x in enumerate(node.operands) if is_sum_of_outer(x, node.operands)]
+            yield from (_multiplied_out(node, place, node.operands[place].children) for place in outer)
+    elif isinstance(node, Add):
+        yield from _joined(node)
+    elif is_contraction(node):
+        for place, operand in enumerate(node.operands):
+            if isinstance(operand, Add):
+                yield _multiplied_out(node, place, operand.terms)
+            elif _is_inverse_of_sum(operand):
+                yield from _around_inverse(node, place, evaluate)
+    elif _is_inverse_of_sum(node):
+        yield from (construct.add(_woodbury(split)) for split in _splits(node, evaluate))
 
 
 def replaced(outputs: Sequence[Expr], old: Expr, new: Expr) -> list[Expr]:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from eindiff.core import construct
-from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, topological
+from eindiff.core.networks import fresh_in, opened
+from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, number, topological
 from eindiff.core.rebuild import rebuild, with_children
+from eindiff.core.sizes import Size
 from eindiff.planning.tuning import FACTORINGS, TERMS_LIMIT, VARIED
 
 
@@ -53,36 +55,70 @@ def _is_plain_product(term: Einsum) -> bool:
 def distribute(outputs: Sequence[Expr]) -> list[Expr]:
     """Contractions with a sum of outer products as the sum of contractions with each: the outer products vanish.
 
+    Terms that are contractions are opened, so that what they are multiplied with is summed before they are formed.
     As many terms are made as there are nodes, since sums of sums of outer products would grow without end.
     """
     left = len(topological(outputs))
 
-    def change(node: Expr, children: list[Expr]) -> Expr:
+    def multiplied(node: Expr) -> Expr:
         nonlocal left
         if is_contraction(node):
-            for place, operand in enumerate(children):
-                if is_sum_of_outer(operand, children) and len(operand.children) <= left:
+            for place, operand in enumerate(node.operands):
+                if _is_sum_to_open(operand, node.operands) and len(operand.children) <= left:
                     left -= len(operand.children)
-                    return construct.add(multiplied_out(node, children, place))
-        return with_children(node, children)
+                    return construct.add(multiplied_out(node, node.operands, place, opens=True))
+        return node
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        made = with_children(node, children)
+        if not is_contraction(node) or is_contraction(made):
+            return multiplied(made) if is_contraction(node) else made
+        return with_children(made, [child if child in children else multiplied(child) for child in made.children])
 
     return rebuild(outputs, change)
+
+
+def _is_sum_to_open(factor: Expr, factors: Sequence[Expr]) -> bool:
+    """Whether one of some factors is a sum of outer products and contractions, and no square."""
+    rest = [term for term in factor.children if not is_outer(term)]
+    some = len(rest) < len(factor.children)
+    return _is_large_sum(factor, factors) and some and all(_contraction(term) is not None for term in rest)
+
+
+def _is_large_sum(factor: Expr, factors: Sequence[Expr]) -> bool:
+    return isinstance(factor, Add) and factor.ndim > 2 and list(factors).count(factor) == 1
+
+
+def _contraction(term: Expr) -> Einsum | None:
+    """The contraction of which a term is a multiple, maybe with its axes in another order."""
+    [*factors] = construct.parts(term)[1]
+    node = factors[0][0] if len(factors) == 1 else term
+    return node if is_contraction(node) and node.ndim == term.ndim else None
 
 
 def is_sum_of_outer(factor: Expr, factors: Sequence[Expr]) -> bool:
     """Whether one of some factors is a sum of outer products, and no square: `Σ (x - y)²` has no rounding errors of the
     size of x²."""
-    is_sum = isinstance(factor, Add) and factor.ndim > 2 and list(factors).count(factor) == 1
-    return is_sum and all(is_outer(term) for term in factor.children)
+    return _is_large_sum(factor, factors) and all(is_outer(term) for term in factor.children)
 
 
-def multiplied_out(node: Einsum, children: Sequence[Expr], place: int) -> list[Expr]:
-    """A product or contraction over a sum, at some place among its children, as one for each term of the sum."""
-    factors, sizes = list(zip(children, node.labels, strict=True)), dict(enumerate(node.sizes))
+def multiplied_out(node: Einsum, children: Sequence[Expr], place: int, opens: bool = False) -> list[Expr]:
+    """A product or contraction over a sum, at some place among its children, as one for each term of the sum.
+
+    If it `opens` terms that are contractions, their operands are factors.
+    """
+    factors, labels = list(zip(children, node.labels, strict=True)), node.labels[place]
+    before, after = factors[:place], factors[place + 1 :]
     terms = []
     for term in children[place].children:
-        factors[place] = (term, node.labels[place])
-        terms.append(construct.einsum(node.coefficient, factors, node.output, sizes, inline=False))
+        sizes: dict[int, Size] = dict(enumerate(node.sizes))
+        coefficient, inside = node.coefficient, [(term, labels)]
+        if opens and (contraction := _contraction(term)) is not None:
+            times, [(_, axes)], output, _ = construct.parts(term)
+            names = dict(zip(output, labels, strict=True))
+            coefficient = number(coefficient * times)
+            inside = opened(contraction, tuple([names[axis] for axis in axes]), fresh_in(sizes))
+        terms.append(construct.einsum(coefficient, [*before, *inside, *after], node.output, sizes, inline=False))
     return terms
 
 

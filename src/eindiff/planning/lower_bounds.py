@@ -81,20 +81,22 @@ def _of_product(term: Term, evaluate: Callable[[Size], int]) -> float | None:
     """What every order of multiplication takes of a product of variables and inverses of variables."""
     factors, output, sizes = term
     factors = [(node, labels) for node, labels in factors if labels]
-    if not all(_is_known(node) for node, _ in factors) or len(set(output)) < len(output):
+    own = [labels for _, labels in factors]
+    names = first_appearance(own)
+    is_plain = set(output) <= set(names) and all(len(set(labels)) == len(labels) for labels in (output, *own))
+    if len(factors) < 2 or not is_plain or not all(_is_known(node) for node, _ in factors):
         return None
-    if len(factors) < 2 or any(len(set(labels)) < len(labels) for _, labels in factors):
-        return None
-    names = first_appearance([labels for _, labels in factors])
-    if not set(output) <= set(names):
-        return None
-    inputs = [tuple([names[label] for label in labels]) for _, labels in factors]
+    inputs = [tuple([names[label] for label in labels]) for labels in own]
     known = {names[label]: evaluate(sizes[label]) for label in names}
     least = least_flops(inputs, tuple([names[label] for label in output]), known, [x.digest for x, _ in factors])
     halves = sum(bool(_variable(node).properties) for node, _ in factors)
-    inverted = {_variable(node) for node, _ in factors if not isinstance(node, Variable)}
-    factorized = sum(2 / 3 * evaluate(x.shape[0]) ** 3 for x in inverted if not x.properties)
-    return least / 2**halves + factorized if least else None
+    return least / 2**halves + _factorizations([node for node, _ in factors], evaluate) if least else None
+
+
+def _factorizations(nodes: Sequence[Expr], evaluate: Callable[[Size], int]) -> float:
+    """What the factorizations of general matrices take that are inverted."""
+    inverted = {_variable(node) for node in nodes if not isinstance(node, Variable)}
+    return sum(2 / 3 * evaluate(x.shape[0]) ** 3 for x in inverted if not x.properties)
 
 
 def _variable(node: Expr) -> Variable:

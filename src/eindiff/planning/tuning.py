@@ -20,11 +20,17 @@ SQUARE = 40
 HALVED = 1024
 # Entries of a result, and terms in each, from which `Σ x x' ⊗ M` is computed for i ≤ m and mirrored (`mirrored`): it is
 # a loop in Python over four rows at a time, and writes the result twice.
-MIRRORED = (2**20, 40)
+MIRRORED = (2**16, 30)
+# Terms from which it is computed for k ≤ l only, too: what is saved is worth a copy to all places.
+PACKED = 80
 # Rows from which triangular and tridiagonal matrices are treated as such: below it NumPy's own functions are as good.
 TRIANGLE = 64
 # Rows from which systems of equations share a factorization, and symmetric ones are solved by Cholesky's method.
 FACTORED = 48
+# Entries of right sides, and how often as many columns as rows they have, from which a system is solved by the inverse
+# of its matrix, since BLAS solves for a column in several times the time of a product; and rows from which Cholesky's
+# factors are as good.
+RIGHT_SIDES = (2**10, 4, 64)
 # Entries from which `x > 0` is faster than np.heaviside, and 1 / (1 + np.exp(-x)), which is vectorized, than SciPy's
 # expit: two calls more, against some nanoseconds an entry.
 MANY_ENTRIES = 512
@@ -73,10 +79,12 @@ ALTERNATIVES = 24  # of these
 REPAID = 1000  # calls that pay for the time that is spent on them
 REPAID_COMPILED = 125  # the same for libraries with a compiler, which finds some of them, and takes its own time first
 VARIED = 150  # nodes up to which the first few forms are tried whatever they save
+REPAID_LARGE = 100  # calls that pay for the time that is spent on other forms of more nodes: people wait for the first
 PLANNED = 1e-3  # seconds that it takes to plan a node in another form
 TRIED_NODES = 3000  # nodes of all other forms together
 SPLIT_LIMIT = 32  # ways to see a contraction as that of two equal parts
 CLEARLY = 0.95  # of the predicted time: what another form may take at most
+HOPELESS = 1.2  # of the predicted time: what another form may take before common parts are shared
 FACTORINGS = 4  # times that sums are gone through: each time two terms of each become one; large expressions once
 TERMS_LIMIT = 20  # products in a sum that are compared with each other
 

@@ -72,7 +72,7 @@ Op = Literal[
     "matmul", "outer", "inner",
     "einsum",  # (subscripts, whether the order of multiplication is left to NumPy)
     "gram",  # X' diag(d) X
-    "mirrored",  # the sum over s of A[i, m, s] B[s, k, l], where A[i, m] is A[m, i]
+    "mirrored",  # (whether M is symmetric in k and l): the sum over s of x[i, s] x[m, s] M[s, k, l]
     "solve",  # ("lower", "upper", "tridiagonal" or "")
     "structured_product",  # ("lower", "upper" or "tridiagonal", which the first of two matrices is)
     "triangular_inverse",  # ("lower" or "upper")
@@ -80,6 +80,7 @@ Op = Literal[
     "factors",  # (whether the matrix is symmetric)
     "solve_factored",  # (whether the matrix is transposed): of factors and right sides
     "of_factors",  # (name of a function of the matrix)
+    "solve_many",  # (whether it is symmetric): of a small matrix and many right sides
     "conjugate_inverse",  # X' inv(A) X, of factors of a symmetric A and X
     # Some rows at a time
     "tiles",  # (Loop, see `write.tiles`): operations on some rows of what is computed before
@@ -170,6 +171,7 @@ class Operations:
     functional: bool = False  # arrays are not changed in place, have one type, and no branch depends on values
     slices_backward: bool = True
     compiled: bool = False  # a compiler fuses the operations
+    conditions: bool = False  # they are factors of products as they are, in functional programs too
     fast_power: int = MOST_FACTORS  # of arrays: higher ones are products, see `power`
     shares_sums: bool = False  # sums are parts of larger ones
     sums: dict[Operation, list[_Sum]] = field(default_factory=dict)  # that were made, by the last of their terms

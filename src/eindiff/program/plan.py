@@ -119,7 +119,7 @@ class Plan(Shown):
 
     def _memory(self) -> list[tuple[str, int]]:
         """For each statement what it makes and the bytes in use while it runs."""
-        costs, rows = self._costs, []
+        costs, rows, total = self._costs, [], 0
         live: dict[str, int] = {}
         made: dict[Operation, str] = {}
         for statement in self._program.statements:
@@ -128,14 +128,11 @@ class Plan(Shown):
             others = [costs.size(x) for x in statement.operations if not (x.cheap or x.view or x in same)]
             others += [costs.itemsize * costs.entries([x.scratch]) for x in statement.operations if x.scratch]
             own = costs.size(result)
-            kept = {name: size for name, size in live.items() if name != statement.name}
-            if result.is_fresh:
-                kept.pop(made.get(result.operands[0], ""), None)
-            made[result] = statement.name
-            rows.append((statement.name, sum(kept.values()) + own + max(others, default=0)))
-            live = {**kept, statement.name: own}
-            for name in statement.forgotten:
-                live.pop(name, None)
+            gone = [statement.name, *([made.get(result.operands[0], "")] if result.is_fresh else [])]
+            total += own - sum(live.pop(name, 0) for name in gone)
+            live[statement.name], made[result] = own, statement.name
+            rows.append((statement.name, total + max(others, default=0)))
+            total -= sum(live.pop(name, 0) for name in statement.forgotten)
         return rows
 
     def statements(self) -> list[Cost]:

@@ -2,16 +2,18 @@
 
 A program of many small operations takes the time of starting them, one by one, from Python. A CUDA graph starts them
 all at once. What is recorded reads arrays of its own, into which arguments are copied, and results are copied out of
-it, so that nobody sees it; it is kept only if that is faster.
+it, so that nobody sees it, or computed beside it by the last operation; it is kept only if that is faster.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from eindiff.core.locks import lock
 
@@ -79,51 +81,147 @@ class Recorded:
 
 def recorded(function: Callable, tensors: Sequence[Any], sizes: dict[str, int]) -> Callable | None:
     """A function as a graph for tensors like these, if it can be recorded, is small enough, and is faster so."""
-    torch, pytree = import_module("torch"), import_module("torch.utils._pytree")
+    torch = import_module("torch")
     with torch.no_grad(), torch.cuda.device(tensors[0].device):
         own = [x.detach().clone() for x in tensors]
-        if not stays_on_device(lambda: function(*own, **sizes), tensors[0].device):
+        seen, results = watched(lambda: function(*own, **sizes))
+        if not stays_on_device(seen, tensors[0].device):
             return None
-        recording = _capture(lambda: function(*own, **sizes))
+        last = last_operations(seen, results)
+        if all(k in last or x.makes & x.reads for k, x in enumerate(seen)):
+            return None  # nothing is left to record
+        recording = _capture(lambda: Unfinished(lambda: function(*own, **sizes), last))
         if recording is None:
             return None
-        graph, results = recording
+        graph, unfinished = recording
 
         def replay(*given: Any) -> Any:
-            torch._foreach_copy_(own, [x.detach() for x in given])
+            torch._foreach_copy_(own, given)  # no derivative is asked for where nobody watches
             graph.replay()
-            return pytree.tree_map_only(torch.Tensor, torch.clone, results)
+            return unfinished.results()
 
         as_it_is = _seconds(lambda: function(*tensors, **sizes))
         return replay if _seconds(lambda: replay(*tensors)) < GAIN * as_it_is else None
 
 
-def stays_on_device(call: Callable[[], Any], device: Any) -> bool:
-    """Whether all operations of a call read and write arrays of a device alone, and Python sees no value of them.
+class Seen(NamedTuple):
+    """An operation of PyTorch that was run; storages are what views of one tensor have in common."""
+
+    function: Any
+    kinds: frozenset[tuple]  # devices and types of what it reads and writes
+    reads: frozenset[int]  # storages
+    makes: frozenset[int]
+    result: Any  # one tensor like the result, without memory; None if there are others
+
+
+def watched(call: Callable[[], Any]) -> tuple[list[Seen], frozenset[int]]:
+    """The operations of a call, and the storages of its results."""
+    reductions = import_module("torch.multiprocessing.reductions")
+    seen: list[Seen] = []
+    known = []  # so that no number of a storage is used again
+
+    def storages(tensors: list[Any]) -> frozenset[int]:
+        known.extend([reductions.StorageWeakRef(x.untyped_storage()) for x in tensors])
+        return frozenset(map(_storage, tensors))
+
+    def run(function: Any, args: tuple, kwargs: dict) -> Any:
+        result = function(*args, **kwargs)
+        given, made = _tensors((args, kwargs)), _tensors(result)
+        kinds = frozenset([(x.device, x.dtype) for x in (*given, *made)])
+        like = _without_memory(result) if made == [result] and result.storage_offset() == 0 else None
+        seen.append(Seen(function, kinds, storages(given), storages(made), like))
+        return result
+
+    with _each_operation(run):
+        return seen, storages(_tensors(call()))
+
+
+def stays_on_device(seen: Sequence[Seen], device: Any) -> bool:
+    """Whether operations read and write arrays of a device alone, and Python sees no value of them.
 
     Others cannot be recorded.
     """
-    torch, pytree = import_module("torch"), import_module("torch.utils._pytree")
-    modes = import_module("torch.utils._python_dispatch")
+    torch = import_module("torch")
     waiting = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
-    seen: list[bool] = []
 
-    class Watch(modes.TorchDispatchMode):  # type: ignore[name-defined]
+    def stays(x: Seen) -> bool:
+        name = str(x.function)
+        is_mask = "aten.index" in name and any(dtype == torch.bool for _, dtype in x.kinds)
+        waits = is_mask or not waiting.isdisjoint(x.function.tags) or any(word in name for word in WAITING)
+        return not waits and all(where == device for where, _ in x.kinds)
+
+    return all(map(stays, seen))
+
+
+def last_operations(seen: Sequence[Seen], results: frozenset[int]) -> dict[int, Any]:
+    """Tensors without memory for the operations that make results, by their numbers: others only look at these."""
+    found = {}
+    for storage in results:
+        users = [k for k, x in enumerate(seen) if storage in x.reads | x.makes]
+        if users and storage not in seen[users[0]].reads and seen[users[0]].result is not None:
+            views = [seen[k] for k in users[1:]]
+            if all(x.makes == {storage} and not x.function._schema.is_mutable for x in views):
+                found[users[0]] = seen[users[0]].result
+    return found
+
+
+class Unfinished:
+    """A call without some operations, which are run anew for each result: nothing is copied out of a recording."""
+
+    def __init__(self, call: Callable[[], Any], last: dict[int, Any]) -> None:
+        self._last: dict[int, Callable[[], Any]] = {}  # by the storage that stands for the result
+        count = itertools.count()
+
+        def run(function: Any, args: tuple, kwargs: dict) -> Any:
+            if (result := last.get(next(count))) is None:
+                return function(*args, **kwargs)
+            self._last[_storage(result)] = partial(function, *args, **kwargs)
+            return result
+
+        with _each_operation(run):
+            self._results = call()
+
+    def results(self) -> Any:
+        """New arrays with the results."""
+        torch, pytree = import_module("torch"), import_module("torch.utils._pytree")
+        made = {storage: run() for storage, run in self._last.items()}
+
+        def result(x: Any) -> Any:
+            if (whole := made.get(_storage(x))) is None:
+                return x.clone()
+            return whole.as_strided(x.shape, x.stride(), x.storage_offset())
+
+        return pytree.tree_map_only(torch.Tensor, result, self._results)
+
+
+def _without_memory(x: Any) -> Any:
+    torch = import_module("torch")
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
+
+
+def _tensors(tree: Any) -> list[Any]:
+    torch, pytree = import_module("torch"), import_module("torch.utils._pytree")
+    return [x for x in pytree.tree_leaves(tree) if isinstance(x, torch.Tensor)]
+
+
+def _storage(x: Any) -> int:
+    """What views of one tensor have in common."""
+    return x.untyped_storage()._cdata
+
+
+def _each_operation(run: Callable[[Any, tuple, dict], Any]) -> Any:
+    """A context in which operations are run by a function."""
+    modes = import_module("torch.utils._python_dispatch")
+
+    class Mode(modes.TorchDispatchMode):  # type: ignore[name-defined]
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
             return False  # else PyTorch's compiler is imported, which takes seconds
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            result = func(*args, **(kwargs or {}))
-            tensors = [x for x in pytree.tree_leaves((args, kwargs, result)) if isinstance(x, torch.Tensor)]
-            is_mask = "aten.index" in str(func) and any(x.dtype == torch.bool for x in tensors)
-            waits = is_mask or not waiting.isdisjoint(func.tags) or any(word in str(func) for word in WAITING)
-            seen.append(not waits and all(x.device == device for x in tensors))
-            return result
+            return run(func, args, kwargs or {})
 
-    with Watch():
-        call()
-    return all(seen)
+    return Mode()
 
 
 def _capture(call: Callable[[], Any]) -> tuple[Any, Any] | None:

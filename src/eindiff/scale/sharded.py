@@ -29,7 +29,7 @@ from eindiff.structure.patterns import Pattern
 from eindiff.structure.results import Factors, Results
 
 ENGINES = ("stream", "dask", "jax", "torch")
-MANY = 2**20  # rows that programs are made for where nobody knows how many there are
+MANY_ROWS = 2**20  # rows that programs are made for where nobody knows how many there are
 
 
 def compile(
@@ -172,7 +172,7 @@ class Sharded:
         sharded, whole = self._given(data, arrays)
         own = self._engine(engine, data, sharded, rows, workers, progress or Bar(), mesh, axis)
         sizes, dtype = self._sizes(own.example, whole)
-        planned = self._plan({**sizes, self.index: own.count or MANY}, sizes[self.index], dtype.name, own.library)
+        planned = self._plan({**sizes, self.index: own.count or MANY_ROWS}, sizes[self.index], dtype.name, own.library)
         del sizes[self.index]
         return self._results.assemble(planned.run(own, whole, sizes), dtype)
 
@@ -184,7 +184,7 @@ class Sharded:
         sharded, whole = self._given(data, arrays)
         blocks = blocks_of(data, sharded, {name: self._axes[name] for name in sharded or self._axes}, rows)
         sizes, _ = self._sizes(blocks.peek(), whole)
-        self._refuse_related({**sizes, self.index: MANY})
+        self._refuse_related({**sizes, self.index: MANY_ROWS})
         function = in_memory.compile(self._outputs, form=self.form)
         for number, block in enumerate(blocks.read()):
             try:

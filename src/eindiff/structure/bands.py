@@ -9,74 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations, product
+from itertools import permutations
 from math import prod
 
 import numpy as np
 
-from eindiff.core.labels import Labels
-from eindiff.structure.grid import Grid
-from eindiff.structure.places import Place, add_at, labels_of, strides_of
+from eindiff.structure.diagonals import EntryLine
+from eindiff.structure.grid import Grid, turned, turned_back
+from eindiff.structure.places import Place, add_at
 from eindiff.structure.sparse import coordinates
 from eindiff.structure.terms import Array, Term
 
-MOST_AXES = 5  # of which all orders are tried
+MOST_ORDERED_AXES = 5  # of which all orders are tried
 MOST_PARTS = 64  # diagonals of a term that are added one after the other
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """Where the entries of a term are: the row and the column, each a first one and steps along labels."""
+def _between(line: EntryLine, lower: int, upper: int) -> list[dict[int, int]]:
+    """The entries between some diagonals: all, none, or those at some indices of the labels that move across."""
+    low, high = line.offsets()
+    if low > upper or high < -lower:
+        return []
+    is_product = len(line.term.arrays) > 1 and line.count <= MOST_PARTS
+    if -lower <= low and high <= upper and not is_product:  # the entries of a product are more than its factors
+        return [{}]
+    return [at for offset, at in line.diagonals() if -lower <= offset <= upper]
 
-    labels: Labels
-    row: int
-    column: int
-    row_steps: dict[int, int]
-    column_steps: dict[int, int]
 
-    @classmethod
-    def of(cls, term: Term, dims: tuple[int, ...], order: Sequence[int]) -> Line:
-        """The entries of a term of a square operator, with its axes in some order."""
-        half = len(dims)
-        strides = [0] * half
-        for k, axis in enumerate(order):
-            strides[axis] = prod(dims[x] for x in order[k + 1 :])
-        axes = term.axes()
-        found = []
-        for part in (axes[:half], axes[half:]):
-            first = sum(x.offset * stride for x, stride in zip(part, strides, strict=True) if isinstance(x, Place))
-            found.append((first, strides_of(part, strides)))
-        (row, row_steps), (column, column_steps) = found
-        labels = labels_of(axes)
-        return cls(
-            labels, row, column,
-            {x: row_steps.get(x, 0) for x in labels}, {x: column_steps.get(x, 0) for x in labels},
-        )  # fmt: skip
-
-    def offsets(self, term: Term) -> tuple[int, int]:
-        """The least and the largest difference of column and row."""
-        low = high = self.column - self.row
-        for label in self.labels:
-            move = (self.column_steps[label] - self.row_steps[label]) * (term.sizes[label] - 1)
-            low, high = low + min(move, 0), high + max(move, 0)
-        return low, high
-
-    def parts(self, term: Term, lower: int, upper: int) -> list[dict[int, int]]:
-        """The entries between some diagonals: all, none, or those at some indices of the labels that move across."""
-        low, high = self.offsets(term)
-        if low > upper or high < -lower:
-            return []
-        moving = [x for x in self.labels if self.row_steps[x] != self.column_steps[x]]
-        is_product = len(term.arrays) > 1 and prod(term.sizes[x] for x in moving) <= MOST_PARTS
-        if -lower <= low and high <= upper and not is_product:  # the entries of a product are more than its factors
-            return [{}]
-        found = []
-        for index in product(*(range(term.sizes[x]) for x in moving)):
-            offset = self.column - self.row
-            offset += sum(k * (self.column_steps[x] - self.row_steps[x]) for x, k in zip(moving, index, strict=True))
-            if -lower <= offset <= upper:
-                found.append(dict(zip(moving, index, strict=True)))
-        return found
+def _line(term: Term, dims: tuple[int, ...], order: Sequence[int]) -> EntryLine:
+    """The entries of a term of a square operator, with its axes in some order."""
+    after = {axis: order[k + 1 :] for k, axis in enumerate(order)}
+    strides = [prod(dims[x] for x in after[axis]) for axis in range(len(dims))]
+    axes, half = term.axes(), len(dims)
+    return EntryLine.of(term, (axes[:half], strides), (axes[half:], strides))
 
 
 @dataclass(frozen=True)
@@ -109,11 +73,10 @@ class Band:
         flat = np.zeros(self.size * height, self.dtype)
         down, right = (1, height) if in_columns else (self.size, 1)
         for term in self.terms:
-            line = Line.of(term, self.dims, self.order)
-            moved = {x: line.row_steps[x] - line.column_steps[x] for x in line.labels}
-            steps = {x: moved[x] * down + line.column_steps[x] * right for x in line.labels}
+            line = _line(term, self.dims, self.order)
+            steps = {x: line.column_steps[x] * right - line.moved.get(x, 0) * down for x in line.labels}
             first = (more + upper + line.row - line.column) * down + line.column * right
-            for index in line.parts(term, lower, upper):
+            for index in _between(line, lower, upper):
                 start = first + sum(steps[x] * k for x, k in index.items())
                 labels = tuple([x for x in line.labels if x not in index])
                 place = Place(-1, labels, start, tuple([steps[x] for x in labels]))
@@ -122,17 +85,11 @@ class Band:
 
     def arranged(self, x: Array) -> Array:
         """Vectors, the columns of x, in the order of the band."""
-        if self.is_in_order:
-            return x
-        return x.reshape(*self.dims, x.shape[1]).transpose(*self.order, len(self.dims)).reshape(x.shape)
+        return turned(x, self.dims, self.order)
 
     def restored(self, x: Array) -> Array:
         """The reverse of `arranged`."""
-        if self.is_in_order:
-            return x
-        back = sorted(range(len(self.order)), key=self.order.__getitem__)
-        turned = x.reshape(*(self.dims[axis] for axis in self.order), x.shape[1])
-        return turned.transpose(*back, len(back)).reshape(x.shape)
+        return turned_back(x, self.dims, self.order)
 
 
 class RankedBand:
@@ -183,11 +140,11 @@ class RankedBand:
 def band_of(grid: Grid) -> Band | None:
     """An operator on one variable as a band, with its axes in the order in which it is narrowest."""
     [dims], [[terms]] = grid.rows, grid.terms
-    if len(dims) > MOST_AXES or any(place.table is not None for term in terms for place in term.places):
+    if len(dims) > MOST_ORDERED_AXES or any(term.has_tables for term in terms):
         return None
     found = []
     for order in permutations(range(len(dims))):
-        offsets = [Line.of(term, dims, order).offsets(term) for term in terms]
+        offsets = [_line(term, dims, order).offsets() for term in terms]
         lower, upper = max(-low for low, _ in offsets), max(high for _, high in offsets)
         found.append((max(lower, 0) + max(upper, 0), order, max(lower, 0), max(upper, 0)))
     _, best, lower, upper = min(found)

@@ -16,7 +16,7 @@ from eindiff.structure.quotients import Quotient
 from eindiff.structure.solvers import solver as limits
 from eindiff.structure.solvers.attempt import LARGE, Attempt
 from eindiff.structure.solvers.banded import Banded
-from eindiff.structure.solvers.blocks import Blocks, Diagonal, Matrices
+from eindiff.structure.solvers.blocks import DenseBlocks, Diagonal, Matrices
 from eindiff.structure.solvers.iterative import Iterative
 from eindiff.structure.solvers.kronecker_ways import kronecker
 from eindiff.structure.solvers.permuted import permuted
@@ -75,7 +75,7 @@ def _single(grid: Grid, facts: Known) -> list[Solver]:
     core = layout.core(terms, grid.dtype)
     if not layout.inner:
         return [Arranged(layout, Diagonal(core))]
-    found: list[Solver] = [Blocks(core, facts.symmetric)]
+    found: list[Solver] = [DenseBlocks(core, facts.symmetric)]
     if not core.stack and len(core.dims) > 1 and (product := kronecker(core) or permuted(core)) is not None:
         found.append(product)
     found += _with_low_rank(core)
@@ -117,7 +117,7 @@ class Arranged(Solver):
         self.word, self.formula = _names(layout, core)
         self.method = core.method
         self.uses_inverses = core.uses_inverses
-        self.is_dense = isinstance(core, Blocks) and not layout.identity and not layout.stacked
+        self.is_dense = isinstance(core, DenseBlocks) and not layout.identity and not layout.stacked
         self.flops = core.flops
         self.nbytes = core.nbytes
 
@@ -194,7 +194,7 @@ def _several(grid: Grid, facts: Known) -> list[Solver]:
         return [Separate(diagonal)]
     near = all(grid.terms[k][k] and not isinstance(one, Iterative) for k, one in enumerate(diagonal))
     iterative = Iterative(grid, facts, Separate(diagonal) if near else None)
-    return [Whole(grid, facts), *_schur_complements(grid, diagonal, facts), *_near_diagonal(grid, facts), iterative]
+    return [AsMatrix(grid, facts), *_schur_complements(grid, diagonal, facts), *_near_diagonal(grid, facts), iterative]
 
 
 def _schur_complements(grid: Grid, diagonal: Sequence[Solver], facts: Known) -> Iterator[Solver]:
@@ -238,7 +238,7 @@ def _nested(grid: Grid, easy: Sequence[int], facts: Known) -> Iterator[Solver]:
 
 def _has_small_blocks(one: Solver) -> bool:
     """Whether the inverse is in blocks, many and small."""
-    return isinstance(one, Arranged) and isinstance(one.core, Diagonal | Blocks) and one.block <= SMALL_BLOCK
+    return isinstance(one, Arranged) and isinstance(one.core, Diagonal | DenseBlocks) and one.block <= SMALL_BLOCK
 
 
 def _are_coupled(grid: Grid, variables: Sequence[int]) -> bool:
@@ -250,7 +250,7 @@ def is_structured(one: Solver) -> bool:
     return not one.is_dense and not isinstance(one, Iterative)
 
 
-class Whole(Matrices):
+class AsMatrix(Matrices):
     """The matrix of several variables."""
 
     word = "dense"

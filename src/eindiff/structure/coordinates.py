@@ -29,7 +29,7 @@ CLOSE = 2  # times the least size, which is not worth coordinates
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class TermNetwork:
     """`coefficient * product of factors`, summed over what is not in the output.
 
     `places` are index maps to labels of the output, which are in no factor, and once in the output.
@@ -49,13 +49,13 @@ class Network:
 
 
 def multiplied_out(
-    network: Network, lengths: Mapping[str, int], known: Related, most: int
-) -> list[Network] | None:
+    network: TermNetwork, lengths: Mapping[str, int], known: Related, most: int
+) -> list[TermNetwork] | None:
     """A network as several with places, in which no sum and no contraction hides how long axes are related.
 
     None if these are too many. Those that are zero are left out.
     """
-    done: list[Network] = []
+    done: list[TermNetwork] = []
     pending = [network]
     while pending:
         if len(done) + len(pending) > most:
@@ -77,28 +77,27 @@ def multiplied_out(
     return done
 
 
-def _on_the_way(network: Network, axes: Collection[int], known: Related) -> int | None:
+def _on_the_way(network: TermNetwork, axes: Collection[int], known: Related) -> int | None:
     """A factor that hides how an axis is related to another one, or a product with a map that reaches an axis."""
     sets = known.connected(network.factors)
-    ends = Counter(sets.find(x) for x in dict.fromkeys(network.output))
     long = {sets.find(x) for x in axes}
+    ends = Counter(root for x in dict.fromkeys(network.output) if (root := sets.find(x)) in long)
     for place, (node, labels) in enumerate(network.factors):
         if is_index_map(node):
             continue
         places = known.by_places(node)
-        if places is not None and not isinstance(places, Add) and any(sets.find(x) in long for x in labels):
+        if places is not None and not isinstance(places, Add) and not long.isdisjoint(map(sets.find, labels)):
             return place
         is_part = not isinstance(node, Add) or places is not None or known.is_scattered(node)
         if is_part and _is_hidden((node, labels), axes, known):
             return place
         for a, b in known.pairs(node):
-            root = sets.find(labels[a])
-            if labels[a] != labels[b] and root in long and ends[root] > 1:
+            if labels[a] != labels[b] and ends[sets.find(labels[a])] > 1:
                 return place
     return None
 
 
-def _alone(network: Network, axes: Collection[int], known: Related) -> set[int]:
+def _alone(network: TermNetwork, axes: Collection[int], known: Related) -> set[int]:
     """The axes that no map reaches, and that nothing relates to another one."""
     sets = known.connected(network.factors)
     ends = Counter(sets.find(x) for x in network.output)
@@ -106,20 +105,20 @@ def _alone(network: Network, axes: Collection[int], known: Related) -> set[int]:
     return {x for x in axes if ends[sets.find(x)] == 1 and x not in reached}
 
 
-def _is_short(network: Network, lengths: Mapping[str, int]) -> bool:
+def _is_short(network: TermNetwork, lengths: Mapping[str, int]) -> bool:
     """Whether a network has about as many values as there are rows or columns."""
     values = prod(sz.evaluate(network.sizes[x], lengths) for x in network.inner)
     return values <= CLOSE * _longer_side(network, lengths)
 
 
-def _longer_side(network: Network, lengths: Mapping[str, int]) -> int:
+def _longer_side(network: TermNetwork, lengths: Mapping[str, int]) -> int:
     """The number of rows or columns."""
     half = len(network.output) // 2
     sides = network.output[:half], network.output[half:]
     return max(prod(sz.evaluate(network.sizes[x], lengths) for x in part) for part in sides)
 
 
-def _long(network: Network, lengths: Mapping[str, int]) -> set[int]:
+def _long(network: TermNetwork, lengths: Mapping[str, int]) -> set[int]:
     """The labels of axes that coordinates pay for: not those that are short beside others."""
     sizes = {x: sz.evaluate(network.sizes[x], lengths) for x in network.output}
     longest = max(sizes.values(), default=0)
@@ -131,7 +130,7 @@ def _is_hidden(factor: Factor, output: Collection[int], known: Related) -> bool:
     return not is_index_map(node) and any(labels[axis] in output for axis in known.axes(node))
 
 
-def _opened(network: Network, place: int, known: Related) -> Iterator[Network]:
+def _opened(network: TermNetwork, place: int, known: Related) -> Iterator[TermNetwork]:
     """A network with one of its factors opened: a sum as several networks, a constant as its entries at places."""
     node, labels = network.factors[place]
     others = network.factors[:place] + network.factors[place + 1 :]
@@ -140,7 +139,7 @@ def _opened(network: Network, place: int, known: Related) -> Iterator[Network]:
         return
     if isinstance(node, Add):
         for term in node.terms:
-            yield Network(network.coefficient, (*others, (term, labels)), network.output, network.sizes)
+            yield TermNetwork(network.coefficient, (*others, (term, labels)), network.output, network.sizes)
         return
     assert isinstance(node, Einsum)
     sizes, sets = dict(network.sizes), UnionFind()
@@ -151,13 +150,13 @@ def _opened(network: Network, place: int, known: Related) -> Iterator[Network]:
     bound = {x for _, own in factors for x in own} | set(output)
     ones = [construct.size_number(sizes[x]) for x in sorted(before - bound)]  # summed over nothing but ones
     coefficient = times(network.coefficient, node.coefficient)
-    yield Network(coefficient, (*factors, *((one, ()) for one in ones)), output, sizes)
+    yield TermNetwork(coefficient, (*factors, *((one, ()) for one in ones)), output, sizes)
 
 
 # Which axes get coordinates
 
 
-def placed(network: Network, lengths: Mapping[str, int]) -> Network | None:
+def placed(network: TermNetwork, lengths: Mapping[str, int]) -> TermNetwork | None:
     """A network in which those index maps to axes are places that make the values smaller; None if it is zero.
 
     Maps that meet are composed or listed first, if that helps.
@@ -173,11 +172,11 @@ def placed(network: Network, lengths: Mapping[str, int]) -> Network | None:
     return best
 
 
-def _with(network: Network, found: Relations) -> Network:
+def _with(network: TermNetwork, found: Relations) -> TermNetwork:
     return replace(network, factors=tuple(found.factors), output=found.output, sizes=dict(found.sizes))
 
 
-def _placed(network: Network, lengths: Mapping[str, int]) -> Network:
+def _placed(network: TermNetwork, lengths: Mapping[str, int]) -> TermNetwork:
     network = _with_deltas(network)
     maps: dict[int, Labels] = {}  # the labels of index maps, by the axis that they reach
     axes = _long(network, lengths)
@@ -200,7 +199,7 @@ def _placed(network: Network, lengths: Mapping[str, int]) -> Network:
     return network
 
 
-def _with_deltas(network: Network) -> Network:
+def _with_deltas(network: TermNetwork) -> TermNetwork:
     """A network in which axes that the same map reaches from the same labels are one."""
     sets, seen = UnionFind(), dict[tuple, int]()
     for node, labels in network.factors:
@@ -212,10 +211,10 @@ def _with_deltas(network: Network) -> Network:
     kept = [x for x in factors if is_index_map(x[0])]
     others = [(node, tuple([sets.find(x) for x in own])) for node, own in network.factors if not is_index_map(node)]
     output = tuple([sets.find(x) for x in network.output])
-    return Network(network.coefficient, (*kept, *others), output, network.sizes)
+    return TermNetwork(network.coefficient, (*kept, *others), output, network.sizes)
 
 
-def _with_place(network: Network, label: int) -> Network:
+def _with_place(network: TermNetwork, label: int) -> TermNetwork:
     """A network with an axis, or two that are equal, as places.
 
     What else has the label gets one of its own: `F[k] R[k; e]` is `F[l] R[l; e] R[k; e]`, summed over l.
@@ -234,4 +233,4 @@ def _with_place(network: Network, label: int) -> Network:
         if x == label:
             places.append((node, (axis, *labels[1:])))
         output.append(axis)
-    return Network(network.coefficient, tuple(factors), tuple(output), sizes, tuple(places))
+    return TermNetwork(network.coefficient, tuple(factors), tuple(output), sizes, tuple(places))

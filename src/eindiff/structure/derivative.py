@@ -43,7 +43,8 @@ class Derivative(Shown):
     """
 
     def __init__(self, grid: Grid, facts: Known | Callable[[], Known], name: str = "Derivative") -> None:
-        self._given = grid.changed(lambda terms: [term for term in terms if term.coefficient])
+        is_whole = all(term.coefficient for row in grid.terms for terms in row for term in terms)
+        self._given = grid if is_whole else grid.changed(lambda terms: [term for term in terms if term.coefficient])
         self._known = facts
         self._solvers: dict[float, Careful] = {}
         self.name = name

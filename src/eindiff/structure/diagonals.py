@@ -6,6 +6,7 @@ order of its columns it is the matrix in compressed columns, with entries that a
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -14,16 +15,63 @@ from math import prod
 import numpy as np
 from scipy.sparse import dia_array
 
+from eindiff.core.labels import Labels
 from eindiff.structure.grid import Grid, starts
-from eindiff.structure.places import Axis, Place, add_at, labels_of, read, strides_of
+from eindiff.structure.places import Axis, Place, add_at, labels_of, offset_of, read, strides_of
 from eindiff.structure.terms import Array, Term
 
-MOST_DIAGONALS = 256  # that a term is along
+MOST_DIAGONALS_OF_TERM = 256  # that a term is along
 LARGER = 4  # times as many places on diagonals as entries may be looked at
 
 
+Strided = tuple[Sequence[Axis], Sequence[int]]  # axes, and by how much an index changes along each
+
+
 @dataclass(frozen=True)
-class Line:
+class EntryLine:
+    """Where the entries of a term with affine places are: row and column, each a first one and steps along labels."""
+
+    term: Term
+    labels: Labels
+    row: int
+    column: int
+    row_steps: dict[int, int]
+    column_steps: dict[int, int]
+
+    @classmethod
+    def of(cls, term: Term, rows: Strided, columns: Strided) -> EntryLine:
+        """The entries of a term, some of whose axes are rows, and some columns."""
+        labels = labels_of([*rows[0], *columns[0]])
+        row, column = (sum(offset_of(x) * stride for x, stride in zip(*half, strict=True)) for half in (rows, columns))
+        row_steps, column_steps = ({**dict.fromkeys(labels, 0), **strides_of(*half)} for half in (rows, columns))
+        return cls(term, labels, row, column, row_steps, column_steps)
+
+    @cached_property
+    def moved(self) -> dict[int, int]:
+        """The labels that move across diagonals, and by how many."""
+        steps = {x: self.column_steps[x] - self.row_steps[x] for x in self.labels}
+        return {x: step for x, step in steps.items() if step}
+
+    @property
+    def count(self) -> int:
+        """How many diagonals there are, some of which may be the same."""
+        return prod(self.term.sizes[x] for x in self.moved)
+
+    def offsets(self) -> tuple[int, int]:
+        """The least and the largest difference of column and row."""
+        moves = [step * (self.term.sizes[x] - 1) for x, step in self.moved.items()]
+        first = self.column - self.row
+        return first + sum(min(move, 0) for move in moves), first + sum(max(move, 0) for move in moves)
+
+    def diagonals(self) -> Iterator[tuple[int, dict[int, int]]]:
+        """The differences of column and row, each with the indices of the labels that move across diagonals."""
+        for index in product(*(range(self.term.sizes[x]) for x in self.moved)):
+            offset = sum(k * step for k, step in zip(index, self.moved.values(), strict=True))
+            yield self.column - self.row + offset, dict(zip(self.moved, index, strict=True))
+
+
+@dataclass(frozen=True)
+class TermDiagonal:
     """A diagonal of a term: the difference of column and row, the column, and which indices of labels are on it."""
 
     offset: int
@@ -36,7 +84,7 @@ class Diagonals:
     """The lines of all terms of a grid, and where they are in a table."""
 
     shape: tuple[int, int]
-    lines: list[list[Line]]  # of each term
+    lines: list[list[TermDiagonal]]  # of each term
     offsets: list[int]  # from above
 
     @classmethod
@@ -57,7 +105,7 @@ class Diagonals:
     def _starts(self) -> dict[int, int]:
         return {offset: k * self.shape[1] for k, offset in enumerate(self.offsets)}
 
-    def _place(self, line: Line) -> Place:
+    def _place(self, line: TermDiagonal) -> Place:
         """Where a line is in a flat table."""
         return Place(-1, line.column.sources, line.column.offset + self._starts[line.offset], line.column.strides)
 
@@ -106,30 +154,22 @@ class Diagonals:
         return found
 
 
-def _lines(grid: Grid, where: tuple[int, int], term: Term) -> list[Line] | None:
+def _lines(grid: Grid, where: tuple[int, int], term: Term) -> list[TermDiagonal] | None:
     """The diagonals that a term is along, one for each index of the labels that move across them, if these are few."""
-    if any(place.table is not None for place in term.places):
+    if term.has_tables:
         return None
-    axes, labels, split = term.axes(), labels_of(term.axes()), len(grid.rows[where[0]])
-    (row, rows), (column, columns) = (
-        (start + _first(part, term), strides_of(part, flat_strides(part, term)))
-        for start, part in ((starts(grid.rows)[where[0]], axes[:split]), (starts(grid.cols)[where[1]], axes[split:]))
-    )
-    moving = [x for x in labels if columns.get(x, 0) != rows.get(x, 0)]
-    if prod(term.sizes[x] for x in moving) > MOST_DIAGONALS:
+    axes, split = term.axes(), len(grid.rows[where[0]])
+    line = EntryLine.of(term, *[(half, flat_strides(half, term)) for half in (axes[:split], axes[split:])])
+    if line.count > MOST_DIAGONALS_OF_TERM:
         return None
-    rest, found = tuple([x for x in labels if x not in moving]), []
-    for index in product(*(range(term.sizes[x]) for x in moving)):
-        at = dict(zip(moving, index, strict=True))
-        i, j = (a + sum(k * b.get(x, 0) for x, k in at.items()) for a, b in ((row, rows), (column, columns)))
-        found.append(Line(j - i, Place(-1, rest, j, tuple([columns.get(x, 0) for x in rest])), at))
+    first_row, first_column = starts(grid.rows)[where[0]], starts(grid.cols)[where[1]]
+    rest, steps = tuple([x for x in line.labels if x not in line.moved]), line.column_steps
+    found = []
+    for offset, at in line.diagonals():
+        start = first_column + line.column + sum(k * steps[x] for x, k in at.items())
+        column = Place(-1, rest, start, tuple([steps[x] for x in rest]))
+        found.append(TermDiagonal(first_column - first_row + offset, column, at))
     return found
-
-
-def _first(axes: list[Axis], term: Term) -> int:
-    """The index in a flat array where all labels are 0."""
-    strides = zip(axes, flat_strides(axes, term), strict=True)
-    return sum(axis.offset * stride for axis, stride in strides if isinstance(axis, Place))
 
 
 def flat_strides(axes: list[Axis], term: Term) -> list[int]:

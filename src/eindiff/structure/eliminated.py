@@ -15,7 +15,7 @@ import numpy as np
 from eindiff.structure.derivative import Derivative, from_matrix
 from eindiff.structure.grid import Grid
 from eindiff.structure.solvers.dense import factorize
-from eindiff.structure.solvers.solver import COLUMNS, Known, Solver
+from eindiff.structure.solvers.solver import Known, Solver, diagonal_of
 from eindiff.structure.terms import Array, Term, identity
 
 MOST_FORMED = 1000  # rows of a matrix that is formed to see whether it is definite
@@ -115,13 +115,7 @@ class Eliminated(Derivative):
         return self._grid.apply(flat) - across.apply(self._corner._solver(0.0).solve(self._beside.apply(flat)))
 
     def _entries(self) -> Array:
-        size, found = self._grid.shape[0], []
-        for start in range(0, size, COLUMNS):
-            places = np.arange(start, min(start + COLUMNS, size))
-            unit = np.zeros((size, len(places)), self.dtype)
-            unit[places, places - start] = 1
-            found.append(self._apply(unit)[places, places - start])
-        return np.concatenate(found)
+        return diagonal_of(self._apply, self._grid.shape[0], self.dtype)
 
     @cached_property
     def _candidates(self) -> list[Solver]:

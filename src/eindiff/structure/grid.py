@@ -173,3 +173,15 @@ def split(x: Array, shapes: Sequence[Shape]) -> list[Array]:
     """Flat vectors, the columns of x, as tensors of each variable with one more axis."""
     places = starts(shapes)
     return [x[places[k] : places[k + 1]].reshape(*shape, x.shape[1]) for k, shape in enumerate(shapes)]
+
+
+def turned(x: Array, shape: Sequence[int], order: Sequence[int]) -> Array:
+    """Flat tensors of a shape, the columns of x, with their axes in another order."""
+    if list(order) == list(range(len(shape))):
+        return x
+    return x.reshape(*shape, x.shape[-1]).transpose(*order, len(shape)).reshape(x.shape)
+
+
+def turned_back(x: Array, shape: Sequence[int], order: Sequence[int]) -> Array:
+    """The reverse of `turned`."""
+    return turned(x, [shape[axis] for axis in order], sorted(range(len(order)), key=order.__getitem__))

@@ -24,7 +24,7 @@ from eindiff.core.nodes import Constant, Expr
 from eindiff.structure.places import Place, meeting
 
 MOST_LISTED = 2**20  # pairs of indices that meet
-MOST_STEPS = 32
+MOST_JOINS = 32
 
 
 def relation(node: Expr, lengths: Mapping[str, int] | None = None) -> IndexMap | None:
@@ -75,7 +75,7 @@ class Relations:
     def resolve(self) -> bool:
         """Compose and list until no more is found; whether anything was."""
         steps = 0
-        while steps < MOST_STEPS and not self._is_empty and (self._meet() or self._compose() or self._list()):
+        while steps < MOST_JOINS and not self._is_empty and (self._meet() or self._compose() or self._list()):
             steps += 1
         return steps > 0
 

@@ -22,7 +22,7 @@ from eindiff.core.sizes import Size
 from eindiff.planning import factoring, tuning
 from eindiff.planning.contraction_order import contraction_path, path_flops
 from eindiff.planning.factoring import is_outer
-from eindiff.structure.coordinates import MOST_TERMS, Network, multiplied_out
+from eindiff.structure.coordinates import MOST_TERMS, TermNetwork, multiplied_out
 from eindiff.structure.related import Related
 
 FORMED = 1024  # entries, of which a whole is formed only if it has fewer than its parts
@@ -90,11 +90,11 @@ def _whole(expr: Expr) -> Pattern:
 def _with_places(terms: Sequence[Expr], sizes: Mapping[str, int]) -> tuple[list[Pattern], list[Expr]]:
     """The parts of terms whose axes are reached through index maps, and the others; all if these are too many."""
     known = Related(sizes)
-    parts: dict[Expr, list[Network]] = {}
+    parts: dict[Expr, list[TermNetwork]] = {}
     for term in terms:
         if known.axes(term):
             axes = tuple(range(term.ndim))
-            network = Network(1, ((term, axes),), axes, dict(enumerate(term.shape)))
+            network = TermNetwork(1, ((term, axes),), axes, dict(enumerate(term.shape)))
             found = multiplied_out(network, sizes, known, MOST_TERMS - sum(map(len, parts.values())))
             if found is None:
                 return [], list(terms)
@@ -346,20 +346,25 @@ def _grouping(
     lengths = dict(enumerate(sizes))
     best = _use(groups, halves, lengths)
     while len(groups) > 1:
-        choices = {frozenset(pair) for pair in combinations(range(len(groups)), 2)}
-        for label in {x for group in groups for _, labels in group for x in labels}:
-            choices.add(frozenset(k for k, group in enumerate(groups) if any(label in labels for _, labels in group)))
-        candidates: list[tuple[float, int, list]] = []
-        for choice in sorted(choices, key=sorted):
-            if len(choice) > 1:
-                rest = [group for k, group in enumerate(groups) if k not in choice]
-                joined = [[factor for k in sorted(choice) for factor in groups[k]], *rest]
-                candidates.append((_use(joined, halves, lengths), len(candidates), joined))
-        cost, _, joined = min(candidates)
+        cost, joined = min(
+            [(_use(joined, halves, lengths), joined) for joined in _next_groupings(groups)], key=lambda one: one[0]
+        )
         if cost > best:
             break
         best, groups = cost, joined
     return [list(dict.fromkeys(k for k, _ in group)) for group in groups]
+
+
+def _next_groupings(groups: list[list]) -> Iterator[list[list]]:
+    """Groups of factors with two of them, or all that share a label, made one."""
+    having: dict[int, list[int]] = {}
+    for k, group in enumerate(groups):
+        for label in {x for _, labels in group for x in labels}:
+            having.setdefault(label, []).append(k)
+    for choice in sorted({*combinations(range(len(groups)), 2), *map(tuple, having.values())}):
+        if len(choice) > 1:
+            rest = [group for k, group in enumerate(groups) if k not in choice]
+            yield [[factor for k in choice for factor in groups[k]], *rest]
 
 
 def _cost(pattern: Pattern, sizes: Mapping[str, int]) -> float:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LARGE, SMALL = 64, 40  # more rows or columns than that are drawn smaller: with that many, if that can be
 AXIS_ENTRIES = 6  # along an axis that is drawn smaller
-MOST_DRAWN = 64  # entries of a term, along a label that is no axis
+MOST_DRAWN_ENTRIES = 64  # entries of a term, along a label that is no axis
 CHEAP = 2**16  # entries of arrays that are multiplied to see which products are zero
 
 
@@ -165,7 +165,7 @@ class Scheme:
         axes = term.axes()
         shapes = self.rows.shapes[i] + self.cols.shapes[j], self.rows.drawn[i] + self.cols.drawn[j]
         labels = labels_of(axes)
-        drawn = {x: self.sizes.get(term.sizes[x], min(term.sizes[x], MOST_DRAWN)) for x in labels}
+        drawn = {x: self.sizes.get(term.sizes[x], min(term.sizes[x], MOST_DRAWN_ENTRIES)) for x in labels}
         of = indices(labels, drawn)
         found = [self._drawn_index(axis, of, *sizes) for axis, *sizes in zip(axes, *shapes, strict=True)]
         everywhere = np.broadcast_arrays(*found)

@@ -93,10 +93,10 @@ def read(array: Array, axes: Sequence[Axis], sizes: Mapping[int, int]) -> tuple[
             array = array.reshape(*array.shape[:k], *axis.table.shape, *array.shape[k + 1 :])
             return read(array, [*axes[:k], *axis.sources, *axes[k + 1 :]], sizes)
     labels = labels_of(axes)
-    if all(isinstance(axis, int) or axis.table is None for axis in axes):
+    if not any(map(has_table, axes)):
         return _view(array, axes, labels, sizes), labels
     of = indices(labels, sizes)
-    return array[tuple([of[axis] if isinstance(axis, int) else axis.index(of) for axis in axes])], labels
+    return array[tuple([index_of(axis, of) for axis in axes])], labels
 
 
 def _is_alone(place: Place, axes: Sequence[Axis]) -> bool:
@@ -110,9 +110,19 @@ def _view(array: Array, axes: Sequence[Axis], labels: Labels, sizes: Mapping[int
     shape = [sizes[x] for x in labels]
     if not prod(shape):
         return np.empty(shape, array.dtype)
-    first = array[tuple([slice(0 if isinstance(axis, int) else axis.offset, None) for axis in axes])]
+    first = array[tuple([slice(offset_of(axis), None) for axis in axes])]
     steps = strides_of(axes, array.strides)
     return np.lib.stride_tricks.as_strided(first, shape, [steps[x] for x in labels])
+
+
+def has_table(axis: Axis) -> bool:
+    """Whether an axis is listed in a table, and not affine."""
+    return isinstance(axis, Place) and axis.table is not None
+
+
+def offset_of(axis: Axis) -> int:
+    """The index along an affine axis where all labels are 0."""
+    return axis.offset if isinstance(axis, Place) else 0
 
 
 def strides_of(axes: Sequence[Axis], strides: Sequence[int]) -> dict[int, int]:
@@ -142,22 +152,18 @@ def add_at(total: Array, axes: Sequence[Axis], values: Array, labels: Labels, si
             lengths = {**sizes, axis.target: total.shape[k]}
             add_at(total, [*axes[:k], axis.target, *axes[k + 1 :]], added, left, lengths)
             return
-    if any(isinstance(axis, Place) and axis.table is not None for axis in axes):
+    looped = None if any(map(has_table, axes)) else _overlapping(axes, total.shape, sizes)
+    if looped is None or prod(sizes[x] for x in looped) > LOOPS:
         of = indices(labels, sizes)
-        np.add.at(total, tuple([of[x] if isinstance(x, int) else x.index(of) for x in axes]), values)
-        return
-    _add_through_views(total, axes, values, labels, sizes)
+        np.add.at(total, tuple([index_of(axis, of) for axis in axes]), values)
+    else:
+        _add_through_views(total, axes, values, labels, sizes, looped)
 
 
 def _add_through_views(
-    total: Array, axes: Sequence[Axis], values: Array, labels: Labels, sizes: Mapping[int, int]
+    total: Array, axes: Sequence[Axis], values: Array, labels: Labels, sizes: Mapping[int, int], looped: Sequence[int]
 ) -> None:
-    """Add to affine places. A view that has an entry twice would lose one: some labels are looped over then."""
-    looped = _overlapping(axes, total.shape, sizes)
-    if prod(sizes[x] for x in looped) > LOOPS:
-        of = indices(labels, sizes)
-        np.add.at(total, tuple([of[x] if isinstance(x, int) else x.index(of) for x in axes]), values)
-        return
+    """Add to affine places. A view that has an entry twice would lose one: some labels are looped over."""
     turned = values.transpose([labels.index(x) for x in labels_of(axes)])
     view = _view(total, axes, labels_of(axes), sizes)
     for index in product(*(range(sizes[x]) for x in looped)):

@@ -14,15 +14,14 @@ from math import log2, prod
 
 import numpy as np
 from scipy.sparse import block_array, bsr_array, coo_array, csc_array, csr_array
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from eindiff.core.labels import Labels
-from eindiff.structure.grid import Grid, Shape, starts
+from eindiff.structure.grid import Grid, Shape, starts, turned, turned_back
 from eindiff.structure.places import Place, labels_of
-from eindiff.structure.sparse import coordinates, kind, places, remembered
+from eindiff.structure.sparse import coordinates, kind, places, ranks_of, remembered
 from eindiff.structure.terms import Array, Term
 
-SHORT = 16  # entries of an axis, or of a whole variable, that are no more than a block
+SHORT_AXIS = 16  # entries of an axis, or of a whole variable, that are no more than a block
 SEPARATORS = 12.0  # entries of factors for each pair of unknowns in a separator
 MOST_SORTED = 2**24  # entries that are looked at one by one
 HUB = 10.0  # times the root of all blocks that one may meet: more is a row that is ordered last
@@ -197,20 +196,15 @@ class Quotient:
 
     def arranged(self, x: Array, k: int) -> Array:
         """Vectors of a variable, the columns of x, block by block."""
-        shape, long = self.grid.rows[k], self.long[k]
-        short = [axis for axis in range(len(shape)) if axis not in long]
-        if [*long, *short] == list(range(len(shape))):
-            return x
-        return x.reshape(*shape, x.shape[1]).transpose(*long, *short, len(shape)).reshape(x.shape)
+        return turned(x, self.grid.rows[k], self._order(k))
 
     def restored(self, x: Array, k: int) -> Array:
         """The reverse of `arranged`."""
-        shape, long = self.grid.rows[k], self.long[k]
-        axes = [*long, *(axis for axis in range(len(shape)) if axis not in long)]
-        if axes == list(range(len(shape))):
-            return x
-        turned = x.reshape(*(shape[axis] for axis in axes), x.shape[1])
-        return turned.transpose(*np.argsort(axes), len(axes)).reshape(x.shape)
+        return turned_back(x, self.grid.rows[k], self._order(k))
+
+    def _order(self, k: int) -> list[int]:
+        """The axes of a variable, the long ones first."""
+        return [*self.long[k], *(axis for axis in range(len(self.grid.rows[k])) if axis not in self.long[k])]
 
 
 def to_csc(grid: Grid) -> csc_array:
@@ -230,7 +224,7 @@ class Graph:
         rows, columns = np.repeat(sizes, degrees), sizes[pattern.indices]
         self.nonzeros = int(np.dot(rows, columns))
         self.most_in_row = int(np.bincount(np.repeat(np.arange(len(sizes)), degrees), columns, 1).max())
-        is_hub = degrees > max(SHORT, HUB * np.sqrt(len(degrees)))
+        is_hub = degrees > max(SHORT_AXIS, HUB * np.sqrt(len(degrees)))
         self.hubs = int(sizes[is_hub].sum())  # rows of blocks that meet very many
         self.width = self._width(pattern if not self.hubs else pattern[~is_hub][:, ~is_hub]) * float(sizes.mean())
 
@@ -241,14 +235,12 @@ class Graph:
         That is so in an order in which those that meet are near to each other.
         """
         matrix = (pattern + pattern.T).tocsr()
-        order = reverse_cuthill_mckee(matrix, symmetric_mode=True)
-        ranks = np.empty(len(order), np.int64)
-        ranks[order] = np.arange(len(order))
+        ranks = ranks_of(matrix)
         rows = np.flatnonzero(np.diff(matrix.indptr))
         if not len(rows):
             return 0.0
         reach = np.maximum.reduceat(ranks[matrix.indices], matrix.indptr[rows]) - ranks[rows]
-        return float(np.maximum(reach, 0).sum()) / len(order) / 2
+        return float(np.maximum(reach, 0).sum()) / len(ranks) / 2
 
 
 def _levels(width: float, size: int) -> float:
@@ -323,9 +315,9 @@ def _long_axes(grid: Grid, k: int) -> tuple[int, ...]:
     reached = [(term, term.output[len(term.output) - count :]) for row in grid.terms for term in row[k]]
     reached += [(term, term.output[:count]) for block in grid.terms[k] for term in block]
     placed = {axis for term, own in reached for x in term.places for axis in range(count) if own[axis] == x.target}
-    if prod(shape) <= SHORT and not placed:
+    if prod(shape) <= SHORT_AXIS and not placed:
         return ()
-    found = tuple([axis for axis, size in enumerate(shape) if size > SHORT or axis in placed])
+    found = tuple([axis for axis, size in enumerate(shape) if size > SHORT_AXIS or axis in placed])
     return found or (int(np.argmax(shape)),)
 
 

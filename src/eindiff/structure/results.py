@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -16,7 +16,7 @@ from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Expr
 from eindiff.core.recent import Recent
-from eindiff.core.sizes import Shape, Size, evaluate
+from eindiff.core.sizes import Shape, evaluate
 from eindiff.facts.bounds import facts
 from eindiff.program.foreign_arrays import to_numpy
 from eindiff.program.interpreter import flatten
@@ -134,21 +134,11 @@ class Factors:
         place = {factor: k for k, factor in enumerate(computed)}
         known: dict[Expr, np.ndarray] = {}  # tables, by which patterns are known again
 
-        def shape(sizes_of_axes: Iterable[Size]) -> tuple[int, ...]:
-            return tuple([evaluate(size, sizes) for size in sizes_of_axes])
-
-        def planned(term: Pattern) -> _Planned:
-            factors = [factor for factor, _ in term.factors]
-            inverses = [inverted(factor) for factor in factors]
-            lengths = dict(zip(term.sizes, shape(term.sizes.values()), strict=True))
-            return _Planned(
-                float(term.coefficient), [place[x] for x in factors], tuple([labels for _, labels in term.factors]),
-                term.output, lengths, [None if x is None else place[x] for x in inverses],
-                tuple([_place(node, labels, sizes, place, known) for node, labels in term.places]),
-            )  # fmt: skip
-
         found: list[int | tuple[tuple[int, ...], list[_Planned]]] = [
-            (shape(expr.shape), [planned(term) for term in self._patterns[expr]])
+            (
+                tuple([evaluate(size, sizes) for size in expr.shape]),
+                [_Planned.of(term, sizes, place, known) for term in self._patterns[expr]],
+            )
             if expr in self._patterns else place[expr]
             for expr in self._outputs
         ]  # fmt: skip
@@ -168,6 +158,18 @@ class _Planned(NamedTuple):
     sizes: dict[int, int]
     inverses: list[int | None]
     places: tuple[Place | tuple[Labels, int], ...]  # or labels, and where the array of the table will be
+
+    @classmethod
+    def of(
+        cls, term: Pattern, sizes: Mapping[str, int], place: Mapping[Expr, int], known: dict[Expr, np.ndarray]
+    ) -> _Planned:  # fmt: skip
+        factors = [factor for factor, _ in term.factors]
+        return cls(
+            float(term.coefficient), [place[x] for x in factors], tuple([labels for _, labels in term.factors]),
+            term.output, {label: evaluate(size, sizes) for label, size in term.sizes.items()},
+            [None if (x := inverted(factor)) is None else place[x] for factor in factors],
+            tuple([_place(node, labels, sizes, place, known) for node, labels in term.places]),
+        )  # fmt: skip
 
     def made(self, arrays: Sequence[Any], is_numpy: bool) -> Term:
         found = tuple([np.asarray(arrays[k]) if is_numpy else arrays[k] for k in self.arrays])

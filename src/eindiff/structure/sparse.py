@@ -48,10 +48,7 @@ class Coordinates:
         """The place of each unknown in an order in which those that meet are near to each other."""
         ones = np.ones(len(self.indices), np.int8)
         matrix = csc_array((ones, self.indices, self.starts), shape=self.shape).tocsr()
-        order = reverse_cuthill_mckee((matrix + matrix.T).tocsr(), symmetric_mode=True)
-        ranks = np.empty(len(order), np.int64)
-        ranks[order] = np.arange(len(order))
-        return ranks
+        return ranks_of((matrix + matrix.T).tocsr())
 
     @cached_property
     def ranked(self) -> tuple[Array, Array]:
@@ -80,6 +77,14 @@ class Coordinates:
         return csc_array((data, self.indices, self.starts), shape=self.shape)
 
 
+def ranks_of(matrix: csr_array) -> Array:
+    """The place of each row of a symmetric matrix in an order in which those that meet are near to each other."""
+    order = reverse_cuthill_mckee(matrix, symmetric_mode=True)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks
+
+
 Pattern = tuple[Array, Array, list[Array]]  # rows of entries by columns, where columns start, and slots
 
 
@@ -93,7 +98,7 @@ def _sorted(grid: Grid, index: type) -> Pattern:
         parts[1].append(columns + index(first_columns[j]))
     row, column = (np.concatenate(part) if part else np.zeros(0, index) for part in parts)
     ends = np.cumsum([term.entry_count for _, term in grid.placed_terms])
-    has_tables = any(place.table is not None for term in grid.all_terms for place in term.places)
+    has_tables = any(term.has_tables for term in grid.all_terms)
     order = _order(row, column, grid.shape) if has_tables else _order_of_runs(row, column, grid.shape)
     row, column = row[order], column[order]
     is_first = np.ones(len(order), bool)  # of the entries that are added up in one place

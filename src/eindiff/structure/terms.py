@@ -17,7 +17,7 @@ from eindiff.core.labels import Labels, UnionFind, subscripts
 from eindiff.planning.contraction_order import contraction_path, path_flops
 from eindiff.program.foreign_arrays import to_numpy
 from eindiff.program.interpreter import expand
-from eindiff.structure.places import Axis, Place, add_at, index_of, labels_of, listed, meeting, read
+from eindiff.structure.places import Axis, Place, add_at, has_table, index_of, labels_of, listed, meeting, read
 
 Array = np.ndarray
 Operand = tuple[Array, Labels]
@@ -68,6 +68,11 @@ class Term:
     def shape(self) -> tuple[int, ...]:
         """The shape of the whole term."""
         return tuple([self.sizes[label] for label in self.output])
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether tables say where some of its entries go."""
+        return any(map(has_table, self.places))
 
     @property
     def entry_count(self) -> int:

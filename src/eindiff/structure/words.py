@@ -9,41 +9,31 @@ from math import prod
 
 import numpy as np
 
+from eindiff.structure.diagonals import EntryLine
 from eindiff.structure.grid import Grid
-from eindiff.structure.places import Array, Axis, Place, index_of, indices, labels_of, strides_of
+from eindiff.structure.places import Array, Axis, has_table, index_of, indices, labels_of, offset_of, strides_of
 from eindiff.structure.sparse import remembered
 from eindiff.structure.terms import Term
 
-NARROW = 2  # times the width of a band fit into its axis
+WIDTHS = 2  # times the width of a band fit into its axis
 MOST_OFFSETS = 512  # of one term along an axis
 MOST_LOOKED_AT = 2**24  # entries whose places are in tables
-FILLED = 2  # times the entries that tables have are as many as their diagonals have
+FILLED_DIAGONALS = 2  # times the entries that tables have are as many as their diagonals have
 APART, MOST_TURNS = 8, 16  # by which the lengths of axes that take turns differ, and entries that are too few for it
-NUMBERS = {3: "three", 5: "five", 7: "seven", 9: "nine"}
+NUMBER_WORDS = {3: "three", 5: "five", 7: "seven", 9: "nine"}
 
 Offsets = frozenset[int] | None  # None: row and column have nothing to do with each other
 
 
 def _offsets(row: Axis, column: Axis, term: Term, size: int) -> Offsets:
     """The differences of column and row along an axis that a term has."""
-    if _has_table(row) or _has_table(column):
+    if has_table(row) or has_table(column):
         return _offsets_by_table(row, column, term, size)
-    first = (column.offset if isinstance(column, Place) else 0) - (row.offset if isinstance(row, Place) else 0)
-    steps = strides_of([column], [1])
-    for label, step in strides_of([row], [1]).items():
-        steps[label] = steps.get(label, 0) - step
-    moving = {label: step for label, step in steps.items() if step and term.sizes[label] > 1}
-    if prod(term.sizes[x] for x in moving) > MOST_OFFSETS:
+    line = EntryLine.of(term, ([row], [1]), ([column], [1]))
+    if line.count > MOST_OFFSETS:
         return None
-    found = frozenset(
-        first + sum(k * step for k, step in zip(index, moving.values(), strict=True))
-        for index in product(*(range(term.sizes[x]) for x in moving))
-    )
+    found = frozenset(offset for offset, _ in line.diagonals())
     return None if len(found) >= size > 1 else found
-
-
-def _has_table(axis: Axis) -> bool:
-    return isinstance(axis, Place) and axis.table is not None
 
 
 def _offsets_by_table(row: Axis, column: Axis, term: Term, size: int) -> Offsets:
@@ -52,14 +42,14 @@ def _offsets_by_table(row: Axis, column: Axis, term: Term, size: int) -> Offsets
     if rows.size > MOST_LOOKED_AT:
         return None
     found = np.flatnonzero(np.bincount((columns - rows).reshape(-1) + size)) - size
-    is_band = len(found) < min(size, MOST_OFFSETS) and len(found) * size <= FILLED * rows.size
+    is_band = len(found) < min(size, MOST_OFFSETS) and len(found) * size <= FILLED_DIAGONALS * rows.size
     return frozenset(found.tolist()) if is_band else None
 
 
 def _points(term: Term, offsets: Sequence[Offsets], moving: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """The points along some axes by which columns lie beside rows: all pairs of offsets, or those that tables have."""
     pairs = {k: _pair(term, k, len(offsets)) for k in moving}
-    together = [k for k in moving if any(_has_table(axis) for axis in pairs[k])]
+    together = [k for k in moving if any(map(has_table, pairs[k]))]
     if len(together) < 2:
         yield from product(*(offsets[k] or () for k in moving))
         return
@@ -122,7 +112,7 @@ def words(grid: Grid) -> str | None:
         return f"block diagonal, blocks {block}×{block}"
     folded = found.folded()
     width = max(abs(x) for point in folded for x in point)
-    if width * NARROW >= min(found.dims[k] for k in found.moving):
+    if width * WIDTHS >= min(found.dims[k] for k in found.moving):
         return None
     word = _band(width, found.count(found.blocks)) if len(found.moving) == 1 else _stencil(found, len(folded))
     if folded != found.points:
@@ -142,7 +132,7 @@ def interleaved(grid: Grid) -> str | None:
         return None
     found = remembered(grid, "interleaved", lambda: _reach(grid, longest), lambda _: 8)
     block = sum(prod(dims) // length for dims, length in zip(grid.rows, lengths, strict=True))
-    if found is None or found * NARROW >= min(lengths):
+    if found is None or found * WIDTHS >= min(lengths):
         return None
     word = f"block diagonal, blocks {block}×{block}" if found == 0 else _band(found, block)
     return f"{word}, once variables are interleaved"
@@ -166,31 +156,35 @@ def _reach(grid: Grid, longest: Sequence[int]) -> int | None:
 def _stencil(found: _Offsets, count: int) -> str:
     """The word for points around each place of a grid."""
     rows = found.count(found.blocks)
-    word = f"{NUMBERS.get(count, count)}-point stencil on {'×'.join(str(found.dims[k]) for k in found.moving)}"
+    word = f"{NUMBER_WORDS.get(count, count)}-point stencil on {'×'.join(str(found.dims[k]) for k in found.moving)}"
     return word + (f", blocks {rows}×{rows}" if rows > 1 else "")
 
 
 def _block(grid: Grid) -> int | None:
     """The size of the blocks along the diagonal that all entries of an operator on vectors are in."""
     [[size]], [[terms]] = grid.rows, grid.terms
-    if any(_has_table(axis) for term in terms for axis in term.axes()):
+    if any(term.has_tables for term in terms):
         return _block_by_table(terms, size)
-    found = []
-    for term in terms:
-        row, column = term.axes()
-        rows, columns = strides_of([row], [1]), strides_of([column], [1])
-        if rows == columns and _first(row) == _first(column):
-            continue
-        shared = [step for label, step in rows.items() if columns.get(label) == step]
-        inside = [
-            _first(axis) + sum(step * (term.sizes[x] - 1) for x, step in steps.items() if step not in shared)
-            for axis, steps in ((row, rows), (column, columns))
-        ]
-        if not shared or max(inside) >= min(shared) or min(_first(row), _first(column), *rows.values()) < 0:
-            return None
-        found.append(min(shared))
-    block = found[0] if found else 1
-    return block if 1 < block < size and all(x == block for x in found) and size % block == 0 else None
+    found = {_block_of_term(term, size) for term in terms} - {0}
+    block = found.pop() if len(found) == 1 else 1
+    return block if 1 < block < size and size % block == 0 else None
+
+
+def _block_of_term(term: Term, size: int) -> int:
+    """The same of one term: 0 if all of it is on the diagonal, the whole size if it is in no blocks."""
+    row, column = term.axes()
+    rows, columns = strides_of([row], [1]), strides_of([column], [1])
+    firsts = [offset_of(row), offset_of(column)]
+    if rows == columns and firsts[0] == firsts[1]:
+        return 0
+    shared = [step for label, step in rows.items() if columns.get(label) == step]
+    inside = [
+        first + sum(step * (term.sizes[x] - 1) for x, step in steps.items() if step not in shared)
+        for first, steps in zip(firsts, (rows, columns), strict=True)
+    ]
+    if not shared or max(inside) >= min(shared) or min(*firsts, *rows.values()) < 0:
+        return size
+    return min(shared)
 
 
 def _block_by_table(terms: Sequence[Term], size: int) -> int | None:
@@ -203,10 +197,6 @@ def _block_by_table(terms: Sequence[Term], size: int) -> int | None:
     ends = np.flatnonzero(np.maximum.accumulate(reach) == np.arange(size))
     blocks = np.diff(ends, prepend=-1)
     return int(blocks[0]) if 1 < blocks[0] < size and (blocks == blocks[0]).all() else None
-
-
-def _first(axis: Axis) -> int:
-    return axis.offset if isinstance(axis, Place) else 0
 
 
 def _commutes_with_shifts(grid: Grid) -> bool:

@@ -13,7 +13,7 @@ from eindiff.text.read.syntax import ALIASES
 from eindiff.text.read.table import TABLE
 
 # name | meaning | example, under the name of a group
-_FUNCTIONS = """
+_FUNCTION_LINES = """
 Entry by entry
 abs | The absolute value of each entry; |x| says the same. | sum(abs(x))
 exp | The exponential of each entry; expm is that of a matrix. | sum(exp(A*x))
@@ -194,7 +194,7 @@ def reference() -> dict[str, Entry]:
         name: Entry(name, name, group, meaning, example, is_function=False)
         for name, group, meaning, example in _rows(_WRITING)
     }
-    for name, group, meaning, example in _rows(_FUNCTIONS):
+    for name, group, meaning, example in _rows(_FUNCTION_LINES):
         usage = _calls(name, TABLE[name].usage) if name in TABLE else name
         aliases = tuple(sorted(word for word, own in ALIASES.items() if own == name))
         found[name] = Entry(name, usage, group, meaning, example, aliases)

@@ -317,23 +317,7 @@ def _ending(after: Expr, x: Variable, symmetric: str, names: _Names, last: Expr 
 
 
 def to_text(chapters: Sequence[Chapter], notation: str = "matrix", style: str = "plain") -> str:
-    """Steps as text, numbered through. The style `latex` is that of `to_latex`.
-
-    >>> import eindiff as ed
-    >>> print(to_text(derivation(ed.sum(ed.vector("x", "n") ** 3), "x")))
-    Derivative of f by x, in reverse: vbar is the derivative of f by v
-      v1 = x.^3
-      f  = sum(v1)
-      1. Theorem 8, pullback of a multiplication
-         C = A *_(s1, s2, s3) B:  Abar = Cbar *_(s4 s3, s2, s4 s1) B
-         f adds up entries of v1: each of them counts once.
-         vbar1 = ones(n)
-      2. Theorem 10, pullback of an elementwise function
-         C = f(A), entry by entry:  Abar = Cbar *_(s2 s1, s1, s2 s1) f'(A)
-         v1 is the power of each entry of x: multiply by the derivative of the power, entry by entry.
-         df/dx = 3*vbar1 .* x.^2
-               = 3*x.^2
-    """
+    """Steps as text, numbered through, as `ed.steps` shows them. The style `latex` is that of `to_latex`."""
     if style == "latex":
         return to_latex(chapters, notation)
     lines: list[str] = []

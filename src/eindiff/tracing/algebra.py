@@ -66,10 +66,12 @@ def var(a: Operand, axis: Any = None, ddof: float = 0, keepdims: bool = False, c
     return kept(arrays.divide(total, count - (ddof if correction is None else correction)), axes, keepdims)
 
 
-@named("std")
-def std(a: Operand, axis: Any = None, ddof: float = 0, keepdims: bool = False, correction: float | None = None) -> Expr:
-    """The root of the variance."""
-    return functions.sqrt(var(a, axis, ddof, keepdims, correction))
+FUNCTIONS["std"] = lambda a, axis=None, ddof=0, keepdims=False, correction=None: functions.sqrt(
+    var(a, axis, ddof, keepdims, correction)
+)
+FUNCTIONS["count_nonzero"] = lambda a, axis=None, keepdims=False: FUNCTIONS["sum"](
+    functions.where(a, 1, 0), axis, keepdims
+)
 
 
 @named("average")
@@ -84,12 +86,6 @@ def average(a: Operand, axis: Any = None, weights: Any = None, keepdims: bool = 
         weights = weights[(slice(None),) + (None,) * (a.ndim - 1 - axes[0])]
     [weights, _] = arrays.broadcast("average", [weights, a])
     return kept(arrays.divide(arrays.sum(multiply(a, weights), axes), arrays.sum(weights, axes)), axes, keepdims)
-
-
-@named("count_nonzero")
-def count_nonzero(a: Operand, axis: Any = None, keepdims: bool = False) -> Expr:
-    """How many entries are not 0; locally constant."""
-    return FUNCTIONS["sum"](functions.where(a, 1, 0), axis, keepdims)
 
 
 @named("cumsum")
@@ -141,10 +137,7 @@ def vdot(a: Operand, b: Operand) -> Expr:
     return arrays.inner(a, b) if a.shape == b.shape else arrays.matmul(ravel(a), ravel(b))
 
 
-@named("outer", "linalg.outer")
-def outer(a: Operand, b: Operand) -> Expr:
-    """All products of an entry of `a` with one of `b`, as a matrix."""
-    return arrays.outer(ravel(a), ravel(b))
+FUNCTIONS["outer"] = FUNCTIONS["linalg.outer"] = lambda a, b: arrays.outer(ravel(a), ravel(b))
 
 
 @named("tensordot", "linalg.tensordot")
@@ -239,13 +232,10 @@ def sinc(x: Operand) -> Expr:
     return functions.where(x, functions.sin(nonzero) / nonzero, 1)
 
 
-@named("round", "around")
-def round(a: Operand, decimals: int = 0) -> Expr:
-    """The nearest number with so many decimals; locally constant."""
-    return multiply(10.0**-decimals, functions.rint(multiply(10.0**decimals, a)))
-
-
 FUNCTIONS["fix"] = functions.trunc
+FUNCTIONS["round"] = FUNCTIONS["around"] = lambda a, decimals=0: multiply(
+    10.0**-decimals, functions.rint(multiply(10.0**decimals, a))
+)
 
 
 @named("polyval")
@@ -314,6 +304,7 @@ FUNCTIONS["linalg.solve"] = matrix_functions.solve
 FUNCTIONS["linalg.eigvalsh"] = matrix_functions.eigvals
 FUNCTIONS["linalg.svdvals"] = matrix_functions.svdvals
 FUNCTIONS["linalg.pinv"] = matrix_functions.pinv
+FUNCTIONS["linalg.eigh"] = lambda a: EighResult(matrix_functions.eigvals(a), matrix_functions.eigvecs(a))
 FUNCTIONS["linalg.matrix_power"] = lambda a, n: matrix_functions.matrix_power(a, index(n))
 
 
@@ -329,12 +320,6 @@ def cholesky(a: Operand, upper: bool = False) -> Expr:
     """The Cholesky factor of a positive definite matrix."""
     factor = matrix_functions.chol(a)
     return swapaxes(factor, -1, -2) if upper else factor
-
-
-@named("linalg.eigh")
-def eigh(a: Operand) -> EighResult:
-    """Eigenvalues and eigenvectors of a symmetric matrix."""
-    return EighResult(matrix_functions.eigvals(a), matrix_functions.eigvecs(a))
 
 
 @named("linalg.svd")

@@ -30,10 +30,10 @@ from eindiff.core.recent import Same
 
 MOST_DEPTH = 6
 MOST_WRITTEN = 16  # entries up to which an array from outside is written into the expression
-PLAIN = (bool, int, float, complex, str, bytes, type(None), Enum, np.generic, np.dtype)
+PLAIN_TYPES = (bool, int, float, complex, str, bytes, type(None), Enum, np.generic, np.dtype)
 _PACKAGE = "eindiff."
 _BUILT_IN = sys.stdlib_module_names - {"__main__"}
-_OWN = str(Path(__file__).parent.parent)
+_FOLDER = str(Path(__file__).parent.parent)
 _INSTALLED = ("site-packages", "dist-packages", sysconfig.get_paths()["stdlib"])
 
 
@@ -54,7 +54,7 @@ class Surroundings:
     A front end says in a class of its own what arrays are, and which objects have more to them than attributes.
     """
 
-    plain: tuple[type, ...] = PLAIN
+    plain: tuple[type, ...] = PLAIN_TYPES
     rechecks = True  # whether arrays that are the same objects may have become others
 
     def __init__(self, function: Any) -> None:
@@ -239,7 +239,7 @@ def contents_of(cell: CellType) -> Any:
         return None
 
 
-_PIECE = 2**16
+_HASHED_PIECE = 2**16
 
 
 def contents(array: np.ndarray) -> int:
@@ -247,7 +247,7 @@ def contents(array: np.ndarray) -> int:
     if array.dtype.hasobject:
         return hash(array.tobytes())
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    pieces = [hash(flat[start : start + _PIECE].tobytes()) for start in range(0, flat.size, _PIECE)]
+    pieces = [hash(flat[start : start + _HASHED_PIECE].tobytes()) for start in range(0, flat.size, _HASHED_PIECE)]
     return hash((array.dtype.str, array.shape, *pieces))
 
 
@@ -265,7 +265,7 @@ def digest(array: np.ndarray) -> bytes:
 @lru_cache(maxsize=1024)
 def _is_installed(path: str) -> bool:
     """Whether a file belongs to Python, to a package, or to this one: it is taken as it is."""
-    return path.startswith(_OWN) or any(part in path for part in _INSTALLED)
+    return path.startswith(_FOLDER) or any(part in path for part in _INSTALLED)
 
 
 def _is_library(module: ModuleType | None) -> bool:

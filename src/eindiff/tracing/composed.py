@@ -32,16 +32,8 @@ def _not(a: Operand) -> Expr:
     return functions.where(a, 0, 1)
 
 
-def _hypot(a: Operand, b: Operand) -> Expr:
-    return functions.sqrt(add(functions.square(a), functions.square(b)))
-
-
 def _logaddexp(a: Operand, b: Operand) -> Expr:
     return add(a, functions.softplus(subtract(b, a)))
-
-
-def _heaviside(x: Operand, at_zero: Operand) -> Expr:
-    return add(functions.step(x), multiply(at_zero, functions.equal(x, 0)))
 
 
 def _xlogy(a: Operand, b: Operand) -> Expr:
@@ -83,7 +75,7 @@ COMPOSED: dict[str, Callable[..., Expr]] = {
     "sqrt": functions.sqrt,
     "reciprocal": functions.reciprocal,
     "conjugate": as_expr,
-    "hypot": _hypot,
+    "hypot": lambda a, b: functions.sqrt(add(functions.square(a), functions.square(b))),
     # products
     "matmul": arrays.matmul,
     "vecdot": vecdot,
@@ -102,7 +94,7 @@ COMPOSED: dict[str, Callable[..., Expr]] = {
     # choices; comparisons are 0 or 1
     "minimum": functions.minimum,
     "fmin": functions.minimum,
-    "heaviside": _heaviside,
+    "heaviside": lambda x, at_zero: add(functions.step(x), multiply(at_zero, functions.equal(x, 0))),
     "less": lambda a, b: functions.greater(b, a),
     "greater_equal": lambda a, b: 1 - functions.greater(b, a),
     "less_equal": lambda a, b: 1 - functions.greater(a, b),

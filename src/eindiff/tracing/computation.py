@@ -13,7 +13,7 @@ from eindiff.program.interpreter import flatten
 from eindiff.program.plan import Plan
 from eindiff.structure.compile import compile
 from eindiff.text.write.to_text import to_text
-from eindiff.tracing.derivatives import Kind, Options, Part, Selection, auxiliary, is_bare, nested, value
+from eindiff.tracing.derivatives import Kind, Options, ResultPart, Selection, auxiliary, is_bare, nested, value
 from eindiff.tracing.library import Library
 
 MOST_KNOWN = 2**16  # entries of results that depend on nothing and are computed by NumPy
@@ -62,19 +62,22 @@ class Computation:
         self.is_better_elsewhere: dict[bool, bool] = {}  # whether the library does, in a program of its own and alone
         self._programs: dict[str, Programs] = {}
         self._types: dict[str, list[Any]] = {}  # that values are given
-        for form in ("dense", "structured"):
-            parts = [part for part in self.parts if part.form == form]
-            exprs = [x for part in parts for x in part.exprs if not _is_plain(x)]
-            if exprs:
-                more = self._outside if form == "dense" else []
-                self._programs[form] = Programs([*exprs, *more], form, s.dtype)
-                self._types[form] = [x for part in parts for x in _types(part)] + [None] * len(more)
+        self._add_programs("dense", s.dtype, self._outside)
+        self._add_programs("structured", s.dtype, [])
         [first, *others] = self.parts
-        is_single = not others and not first.finish and len(first.exprs) == 1 and is_bare(first.structures)
+        are_arrays = not self._outside and not any(part.finish for part in self.parts)
+        is_single = are_arrays and not others and len(first.exprs) == 1 and is_bare(first.structures)
         self._type = first.types[0]
-        self._single = self._programs[first.form] if is_single and not self._outside else None
-        are_arrays = s.aux_structure is None and not self._outside and not any(part.finish for part in self.parts)
-        self._arrays = self._programs["dense"] if are_arrays and list(self._programs) == ["dense"] else None
+        self._single = self._programs[first.form] if is_single else None
+        self._arrays = self.dense if are_arrays and s.aux_structure is None else None
+
+    def _add_programs(self, form: str, dtype: Any, more: list[Any]) -> None:
+        """The programs of all parts in a form, and of more expressions, if there is anything to compute."""
+        parts = [part for part in self.parts if part.form == form]
+        exprs = [x for part in parts for x in part.exprs if not _is_plain(x)]
+        if exprs:
+            self._programs[form] = Programs([*exprs, *more], form, dtype)
+            self._types[form] = [x for part in parts for x in _types(part)] + [None] * len(more)
 
     def run(self, s: Selection, arrays: Mapping[str, Any]) -> Any:
         """The result for the arrays of all variables."""
@@ -101,7 +104,7 @@ class Computation:
         return tuple(results)
 
     def _assembled(
-        self, s: Selection, part: Part, values: Mapping[str, Any], arrays: Mapping[str, Any], outside: Any
+        self, s: Selection, part: ResultPart, values: Mapping[str, Any], arrays: Mapping[str, Any], outside: Any
     ) -> Any:
         is_aux = s.aux_structure is not None and part is self.parts[-1]
         exprs = s.aux if is_aux else part.exprs
@@ -135,12 +138,18 @@ class Computation:
         return self._programs["dense"] if list(self._programs) == ["dense"] else None
 
     @property
+    def gives_arrays(self) -> bool:
+        """Whether all that is given are arrays that are computed."""
+        parts = self.parts if self.dense is not None else []
+        return bool(parts) and not any(part.finish or any(map(_is_plain, part.exprs)) for part in parts)
+
+    @property
     def exprs(self) -> list[Expr]:
         """All that is computed."""
         return [x for programs in self._programs.values() for x in flatten(programs.exprs)]
 
 
-def _types(part: Part) -> list[Any]:
+def _types(part: ResultPart) -> list[Any]:
     """The types of the values that are computed for a part; None where something else is made of them."""
     types = part.types if part.finish is None else [None] * len(part.exprs)
     return [dtype for x, dtype in zip(part.exprs, types, strict=True) if not _is_plain(x)]

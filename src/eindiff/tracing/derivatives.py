@@ -112,7 +112,7 @@ def selection(function: Any, traced: Traced, arguments: Arguments) -> Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ResultPart:
     """Some values that are computed, and how they are put together: one structure inside the other."""
 
     exprs: list[Any]  # expressions; for structured values grids of them; or Newton steps
@@ -137,39 +137,39 @@ def is_bare(structures: Sequence[Any]) -> bool:
     return all(x.num_leaves == 1 and x.unflatten([marked]) is marked for x in structures)
 
 
-def value(s: Selection, options: Options) -> Part:
+def value(s: Selection, options: Options) -> ResultPart:
     """The function itself."""
-    return Part(s.stops.put_in(s.outputs), s.output_types, (s.output_structure,))
+    return ResultPart(s.stops.put_in(s.outputs), s.output_types, (s.output_structure,))
 
 
-def auxiliary(s: Selection) -> Part:
+def auxiliary(s: Selection) -> ResultPart:
     """What a function gives beside its value: arrays, and anything else as it is."""
-    return Part(s.aux, s.aux_types, (s.aux_structure,))
+    return ResultPart(s.aux, s.aux_types, (s.aux_structure,))
 
 
-def gradient(s: Selection, options: Options) -> Part:
+def gradient(s: Selection, options: Options) -> ResultPart:
     """The derivative of the one number that a function gives, or of each."""
     rows = [s.stops.put_in(derive.jacobian(y, s.variables, options.mode)) for y in s.numbers("the gradient")]
     lead = (s.output_structure,) if len(rows) > 1 else ()
-    return Part([x for row in rows for x in row], s.variable_types * len(rows), (*lead, s.variable_structure))
+    return ResultPart([x for row in rows for x in row], s.variable_types * len(rows), (*lead, s.variable_structure))
 
 
-def jacobian(s: Selection, options: Options, forward: bool = False) -> Part:
+def jacobian(s: Selection, options: Options, forward: bool = False) -> ResultPart:
     """The derivative of each output by each variable, in the type of the variable; in forward mode of the output."""
     outputs = Stops(in_reverse=s.stops.in_reverse).put_in(s.outputs) if forward else s.outputs
     blocks = [s.stops.put_in(derive.jacobian(y, s.variables, options.mode)) for y in outputs]
     if options.structured:
         return _structured(s, options, [[row] for row in blocks])
     types = [one if forward else x for one in s.output_types for x in s.variable_types]
-    return Part([x for row in blocks for x in row], types, (s.output_structure, s.variable_structure))
+    return ResultPart([x for row in blocks for x in row], types, (s.output_structure, s.variable_structure))
 
 
-def jacobian_forward(s: Selection, options: Options) -> Part:
+def jacobian_forward(s: Selection, options: Options) -> ResultPart:
     """The same in forward mode."""
     return jacobian(s, options, forward=True)
 
 
-def hessian(s: Selection, options: Options) -> Part:
+def hessian(s: Selection, options: Options) -> ResultPart:
     """The second derivative of each output by each pair of variables."""
     if options.structured and options.together:
         s.numbers("a structured Hessian")
@@ -180,14 +180,14 @@ def hessian(s: Selection, options: Options) -> Part:
         return _structured(s, options, grids)
     types = [one for _ in grids for one in s.variable_types for _ in s.variable_types]
     exprs = [x for grid in grids for row in grid for x in row]
-    return Part(exprs, types, (s.output_structure, s.variable_structure, s.variable_structure))
+    return ResultPart(exprs, types, (s.output_structure, s.variable_structure, s.variable_structure))
 
 
-def _eliminated(s: Selection, options: Options) -> Part:
+def _eliminated(s: Selection, options: Options) -> ResultPart:
     """That of a function of recurrences, as a Schur complement."""
     f, variables, stops = _lagrangian(s)
     grid = [stops.put_in(row) for row in derive.hessian(f, variables, options.mode)]
-    return Part([grid], [None], (), "structured", partial(Eliminated, kept=len(s.variables)))
+    return ResultPart([grid], [None], (), "structured", partial(Eliminated, kept=len(s.variables)))
 
 
 def _lagrangian(s: Selection) -> tuple[Expr, list[Variable], Stops]:
@@ -201,10 +201,10 @@ def _lagrangian(s: Selection) -> tuple[Expr, list[Variable], Stops]:
     return f, [*s.variables, *states, *multipliers], replace(s.stops, always=values)
 
 
-def _structured(s: Selection, options: Options, grids: list[list[list[Expr]]]) -> Part:
+def _structured(s: Selection, options: Options, grids: list[list[list[Expr]]]) -> ResultPart:
     if options.together:
-        return Part([[row for grid in grids for row in grid]], [None], (), "structured")
-    return Part(grids, s.output_types, (s.output_structure,), "structured")
+        return ResultPart([[row for grid in grids for row in grid]], [None], (), "structured")
+    return ResultPart(grids, s.output_types, (s.output_structure,), "structured")
 
 
 def _second(s: Selection, y: Expr, options: Options) -> list[list[Expr]]:
@@ -221,33 +221,33 @@ def _second(s: Selection, y: Expr, options: Options) -> list[list[Expr]]:
     return [derive.jacobian(row, s.variables) for row in s.stops.put_in(rows)]
 
 
-def diagonal(s: Selection, options: Options) -> Part:
+def diagonal(s: Selection, options: Options) -> ResultPart:
     """The diagonal of the Hessian of the one number, in the shapes of the variables."""
     [f] = s.numbers("the diagonal of the Hessian")
     found = s.stops.put_in([contracted.hessian_diagonal(f, x) for x in s.variables])
-    return Part(found, s.variable_types, (s.variable_structure,))
+    return ResultPart(found, s.variable_types, (s.variable_structure,))
 
 
-def product(s: Selection, options: Options) -> Part:
+def product(s: Selection, options: Options) -> ResultPart:
     """The Hessian times a direction: the derivative of the slope along it."""
     [f] = s.numbers("the Hessian-vector product")
     gradients = derive.gradient(f, s.variables)
     directions = [construct.variable(direction_name(x), x.shape) for x in s.variables]
     slope = arrays.add(*map(arrays.inner, gradients, directions))
-    return Part(s.stops.put_in(derive.gradient(slope, s.variables)), s.variable_types, (s.variable_structure,))
+    return ResultPart(s.stops.put_in(derive.gradient(slope, s.variables)), s.variable_types, (s.variable_structure,))
 
 
 def field(of: Callable[[Expr, Expr], Expr]) -> Kind:
     """A differential operator by the one variable, of each output."""
 
-    def part(s: Selection, options: Options) -> Part:
+    def part(s: Selection, options: Options) -> ResultPart:
         s.symmetric()
         if len(s.variables) != 1:
             raise EindiffError(
                 f"a differential operator is by one array, a point, not by {len(s.variables)}", "options"
             )
         found = s.stops.put_in([of(y, s.variables[0]) for y in s.outputs])
-        return Part(found, s.output_types, (s.output_structure,))
+        return ResultPart(found, s.output_types, (s.output_structure,))
 
     return Kind("operator", (part,))
 
@@ -285,7 +285,7 @@ class Newton:
     decrease: float  # of the quadratic model along the step
 
 
-def newton_step(s: Selection, options: Options) -> Part:
+def newton_step(s: Selection, options: Options) -> ResultPart:
     """The Newton step by all variables at once."""
     s.numbers("a Newton step")
     f, variables, stops = _lagrangian(s)
@@ -304,7 +304,7 @@ def newton_step(s: Selection, options: Options) -> Part:
         ]
         return Newton(shaped[0], step.damping, shaped[1], step.hessian, step.decrease)
 
-    return Part([found], [None], (), finish=finished)
+    return ResultPart([found], [None], (), finish=finished)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +312,7 @@ class Kind:
     """What is asked of a function: one derivative, or several that share their work."""
 
     name: str
-    parts: tuple[Callable[[Selection, Options], Part], ...]
+    parts: tuple[Callable[[Selection, Options], ResultPart], ...]
 
 
 GRADIENT, JACREV, JACFWD = Kind("grad", (gradient,)), Kind("jacrev", (jacobian,)), Kind("jacfwd", (jacobian_forward,))

@@ -31,6 +31,7 @@ class Arguments:
     key: Any  # what a trace depends on: shapes and types of arrays, and the values of all else
     may_be_left: bool = True  # whether the library's own derivative is an answer
     has_values: bool = True  # whether the leaves are more than shapes and types
+    is_inside: bool = False  # whether some belong to a program that the library is tracing
     own: Any = None  # the library's own derivative for them as a program, once that was asked for
 
 
@@ -98,6 +99,7 @@ class Traced:
     function: Callable | None = None  # that does the same in a better way, for the library to differentiate
     effort: Any = None  # what a plain call takes the library, where that is known
     ready: dict[Any, Any] = field(default_factory=dict)  # what was asked of it, and the programs for that
+    allowances: dict[Any, Any] = field(default_factory=dict)  # what the library may compute before a program is found
 
 
 class NeedsLeavesError(EindiffError):
@@ -233,10 +235,22 @@ class Library:
 
     # What the library does itself
 
+    def meanwhile(
+        self, function: Function, arguments: Arguments, traced: Traced
+    ) -> Callable[[Arguments, Any], Any] | None:
+        """The library's own program, for as long as it would take to find another one."""
+        return None
+
     def instead(
         self, function: Function, arguments: Arguments, around: Any, traced: Traced, found: Any
     ) -> Callable[[Arguments, Any], Any] | None:
         """The library's own program, of arguments and directions, if that is better than the one that was found."""
+        return None
+
+    def again(
+        self, function: Function, arguments: Arguments, traced: Traced, found: Any
+    ) -> Callable[[Arguments, Any], Any] | None:
+        """What takes less time than a program that has been called often, if it is worth the time to make it."""
         return None
 
     def own(self, function: Function) -> Callable | None:

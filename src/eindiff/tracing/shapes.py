@@ -22,17 +22,24 @@ from eindiff.functions import indexing as ix
 from eindiff.functions import multilinear as arrays
 from eindiff.functions.multilinear import Operand, as_expr, axes_of, multiply, short
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {}
+Rows = dict[str, Callable[..., Any]]
+FUNCTIONS: Rows = {}
 
 
-def named(*names: str) -> Callable[[Callable], Callable]:
-    """Add a function to the table, under its names in `numpy`."""
+def adding_to(table: Rows) -> Callable[..., Callable[[Callable], Callable]]:
+    """A decorator that adds functions to a table, under the names that it is given."""
 
-    def add(function: Callable) -> Callable:
-        FUNCTIONS.update(dict.fromkeys(names, function))
-        return function
+    def named(*names: str) -> Callable[[Callable], Callable]:
+        def add(function: Callable) -> Callable:
+            table.update(dict.fromkeys(names, function))
+            return function
 
-    return add
+        return add
+
+    return named
+
+
+named = adding_to(FUNCTIONS)
 
 
 def axis_list(operation: str, a: Expr, axis: Any) -> list[int]:
@@ -152,12 +159,6 @@ def broadcast_to(a: Operand, shape: Any) -> Expr:
     return result
 
 
-@named("broadcast_arrays")
-def broadcast_arrays(*operands: Operand) -> tuple[Expr, ...]:
-    """Operands repeated so that they have one shape."""
-    return tuple(arrays.broadcast("broadcast_arrays", [as_expr(a) for a in operands]))
-
-
 @named("atleast_1d")
 def atleast_1d(*operands: Operand) -> Any:
     """Scalars as vectors of one entry."""
@@ -196,22 +197,14 @@ def hstack(operands: Sequence[Operand]) -> Expr:
     return ix.concatenate(grown, 0 if grown[0].ndim == 1 else 1)
 
 
-@named("vstack")
-def vstack(operands: Sequence[Operand]) -> Expr:
-    """Arrays one below the other; vectors are rows."""
-    return ix.concatenate([atleast_2d(a) for a in operands], 0)
-
-
-@named("column_stack")
-def column_stack(operands: Sequence[Operand]) -> Expr:
-    """Vectors as columns, and matrices, side by side."""
-    return ix.concatenate([a if a.ndim > 1 else a[:, None] for a in map(atleast_1d, operands)], 1)
-
-
-@named("append")
-def append(a: Operand, values: Operand, axis: int | None = None) -> Expr:
-    """One array after the other."""
-    return concatenate([a, values], axis)
+FUNCTIONS |= {
+    "vstack": lambda operands: ix.concatenate([atleast_2d(a) for a in operands], 0),
+    "column_stack": lambda operands: ix.concatenate(
+        [a if a.ndim > 1 else a[:, None] for a in map(atleast_1d, operands)], 1
+    ),
+    "append": lambda a, values, axis=None: concatenate([a, values], axis),
+    "broadcast_arrays": lambda *operands: tuple(arrays.broadcast("broadcast_arrays", list(map(as_expr, operands)))),
+}
 
 
 @named("block")

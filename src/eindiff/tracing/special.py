@@ -35,10 +35,6 @@ def _huber(delta: Operand, r: Operand) -> Expr:
     return f.where(f.greater(size, delta), multiply(delta, size - as_expr(delta) / 2), f.square(r) / 2)
 
 
-def _pseudo_huber(delta: Operand, r: Operand) -> Expr:
-    return multiply(f.square(delta), f.sqrt(1 + f.square(divide(as_expr(r), delta))) - 1)
-
-
 def _boxcox(log: Callable[[Operand], Expr]) -> Callable[[Operand, Operand], Expr]:
     def transformed(x: Operand, power: Operand) -> Expr:
         power, is_log = as_expr(power), f.equal(power, 0)
@@ -52,10 +48,6 @@ def _exprel(x: Operand) -> Expr:
     x = as_expr(x)
     at_zero = f.equal(x, 0)
     return f.where(at_zero, 1, divide(f.expm1(x), x + at_zero))
-
-
-def _cosm1(x: Operand) -> Expr:
-    return -2 * f.square(f.sin(as_expr(x) / 2))
 
 
 def _fisher(dfn: Operand, dfd: Operand, x: Operand) -> Expr:
@@ -119,10 +111,11 @@ SPECIAL: dict[str, Callable[..., Expr]] = {
     "erfcx": s.erfcx, "erfi": s.erfi, "dawsn": s.dawsn, "erfcinv": s.erfcinv,
     "exp1": s.exp1, "expi": s.expi, "expn": s.expn, "spence": s.spence, "exprel": _exprel,
     "exp10": lambda x: f.power(10.0, x),
-    "cosm1": _cosm1,
+    "cosm1": lambda x: -2 * f.square(f.sin(as_expr(x) / 2)),
     "powm1": lambda x, y: f.expm1(multiply(y, f.log(x))),
     "boxcox": _boxcox(f.log), "boxcox1p": _boxcox(f.log1p),
-    "huber": _huber, "pseudo_huber": _pseudo_huber,
+    "huber": _huber,
+    "pseudo_huber": lambda d, r: multiply(f.square(d), f.sqrt(1 + f.square(divide(as_expr(r), d))) - 1),
     "sindg": _scaled(f.sin), "cosdg": _scaled(f.cos), "tandg": _scaled(f.tan),
     # Bessel functions
     **{name: getattr(s, name) for name in ("jv", "yv", "iv", "kv", "ive", "kve")},

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial, update_wrapper
+from itertools import repeat
 from typing import Any
 
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
 from eindiff.core.recent import Seen
+from eindiff.core.remembered import remembering
 from eindiff.core.stages import stage
 from eindiff.tracing.branches import Branches
 from eindiff.tracing.closures import HashedOnce, Surroundings
@@ -23,6 +25,7 @@ from eindiff.tracing.names import function_name
 from eindiff.tracing.verify import compare, interpreter
 
 MOST_CALLS = 16  # of one function that are found without a look at what else is remembered
+OFTEN = 50  # calls, after which the library is asked for what takes less time
 
 
 class TracedFunction:
@@ -99,20 +102,32 @@ class TracedFunction:
         if around is None or not around.holds() or self._epoch is not self.library.epoch:
             around, self._epoch = self.library.surroundings(self.function), self.library.epoch
             self._around = around
-        found = around.calls.get(arguments.key)
+        known = None if arguments.is_inside else around.calls.get(arguments.key)
+        found, turns = known or (None, repeat(0))
         if found is not None and found[0].holds() and (found[1] is not None or arguments.may_be_left):
-            return found
+            return found if next(turns, None) is not None else self._called_often(around, arguments, found)
         try:
             traced = self._traced(around, arguments)
         except LeftToLibraryError as left:
             found, lasts = (LEFT, None, left.program), left.lasts
         else:
-            found = (traced, *self._ready(around, traced, arguments))
-            lasts = traced.is_verified >= self.verify and self._memory.get((around.key, arguments.key)) is traced
-        if lasts and arguments.may_be_left:
+            with remembering():
+                found = (traced, *self._ready(around, traced, arguments))
+            is_done = self._wanted in traced.ready and traced.is_verified >= self.verify
+            lasts = is_done and self._memory.get((around.key, arguments.key)) is traced
+        if lasts and arguments.may_be_left and not arguments.is_inside:
             if len(around.calls) >= MOST_CALLS:
                 around.calls.clear()
-            around.calls[arguments.key] = found
+            around.calls[arguments.key] = found, iter(range(OFTEN))
+        return found
+
+    def _called_often(self, around: Surroundings, arguments: Arguments, found: tuple[Traced, Any, Any]) -> Any:
+        """What runs from now on."""
+        traced, selected, computation = found
+        if selected is not None and arguments.may_be_left:
+            own = self.library.again(self, arguments, traced, computation)
+            found = found if own is None else (LEFT, None, own)
+        around.calls[arguments.key] = found, repeat(0)
         return found
 
     def _ready(self, around: Surroundings, traced: Traced, arguments: Arguments) -> tuple[Any, Any]:
@@ -120,6 +135,8 @@ class TracedFunction:
         ready = traced.ready.get(self._wanted)
         if ready is None:
             selected = selection(self, traced, arguments)
+            if arguments.may_be_left and (own := self.library.meanwhile(self, arguments, traced)) is not None:
+                return None, own
             ready = traced.ready[self._wanted] = (selected, self._computation(traced, selected))
         if arguments.may_be_left:
             own = self.library.instead(self, arguments, around, traced, ready[1])

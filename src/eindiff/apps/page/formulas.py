@@ -13,7 +13,7 @@ from eindiff.text.layouts import as_row
 from eindiff.text.write.mathml import MathmlStyle, above, below, fenced, letters, name_mathml, token, whole
 from eindiff.text.write.mathml import row as row_of
 from eindiff.text.write.plain import PlainStyle
-from eindiff.text.write.to_text import Equations, Line, kronecker
+from eindiff.text.write.to_text import Equations, NamedPart, kronecker
 from eindiff.text.write.tree import Tree, walk
 
 AS_MATRIX = "the entries of each variable, row by row"
@@ -91,7 +91,7 @@ def labels(pairs: Sequence[tuple[str, Any]]) -> str:
     return letters([letter for letter, _ in pairs])
 
 
-def _definition(line: Line, style: MathmlStyle) -> dict[str, str]:
+def _definition(line: NamedPart, style: MathmlStyle) -> dict[str, str]:
     plain = PlainStyle()
     head = plain.heading(line.labels) + " " if line.labels else ""
     return {

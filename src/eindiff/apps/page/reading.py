@@ -21,7 +21,7 @@ from eindiff.text.question import KIND_OF_ORDER, Answer, Question
 from eindiff.text.read.conventions import canonical
 from eindiff.text.read.declarations import Declaration, by_name, declared
 from eindiff.text.read.parse import written
-from eindiff.text.read.shapes import Names
+from eindiff.text.read.shapes import KnownNames
 from eindiff.text.read.source import ParseError
 from eindiff.text.read.syntax import postorder, read
 from eindiff.text.read.table import TABLE, mark_literals
@@ -97,7 +97,7 @@ def reading(ask: Mapping[str, Any]) -> Answer:
 def unfitting(text: str, known: Mapping[str, Declaration]) -> list[dict[str, Any]]:
     """The variables of a text that means nothing, as they are declared or guessed; none if its syntax is wrong."""
     try:
-        bindings, result = read(written(text, Names(dict(known))), "program")
+        bindings, result = read(written(text, KnownNames(dict(known))), "program")
     except ParseError:
         return []
     names: set[str] = set()

@@ -365,14 +365,7 @@ class Workers:
             began = time.monotonic()
             found, goes_on = self._asked(worker, job)
         except (EOFError, OSError):
-            if worker is None:
-                self._idle.put(None)
-                self._log("worker missing")
-                return Reply.problem(503, BUSY)
-            self._replace(worker, job, "stopped" if job.is_stopped else "died")
-            if self._stopped or job.is_stopped:
-                return Reply.problem(503, BUSY)
-            return Reply.problem(422, "this is too much here: the process that worked on it ended")
+            return self._lost(worker, job)
         seconds = round(time.monotonic() - began, 3)
         if found is None:
             self._replace(worker, job, "killed" if goes_on else "interrupted", seconds=seconds)
@@ -387,10 +380,21 @@ class Workers:
             self._idle.put(worker)
         return Reply(status, body, lasting=status < 500 and not trouble)
 
+    def _lost(self, worker: Worker | None, job: Job) -> Reply:
+        """What is said where no worker could be started, or it ended before its reply."""
+        if worker is None:
+            self._idle.put(None)
+            self._log("worker missing")
+            return Reply.problem(503, BUSY)
+        self._replace(worker, job, "stopped" if job.is_stopped else "died")
+        if self._stopped or job.is_stopped:
+            return Reply.problem(503, BUSY)
+        return Reply.problem(422, "this is too much here: the process that worked on it ended")
+
     def _asked(self, worker: Worker, job: Job) -> tuple[tuple[int, bytes, str] | None, bool]:
         """The reply, and whether the request had all its time: a quick one that is slow may have to wait again."""
         worker.send(job.kind, job.ask)
-        first = self.seconds if job.is_slow else min(limits.QUICK, self.seconds)
+        first = self.seconds if job.is_slow else min(limits.QUICK_SECONDS, self.seconds)
         found = worker.receive(first)
         if found is not None or first == self.seconds:
             return found, True

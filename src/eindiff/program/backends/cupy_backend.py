@@ -3,7 +3,7 @@
 from eindiff.program.backends.backend import Backend
 from eindiff.program.backends.helpers import helpers_of
 from eindiff.program.backends.jax_backend import LOGSUMEXP
-from eindiff.program.backends.words import FUNCTIONS, words_of
+from eindiff.program.backends.words import FUNCTIONS, reduction, words_of
 from eindiff.program.operations import MOST_FACTORS
 
 _SHARED = helpers_of("cp")
@@ -22,7 +22,11 @@ BACKEND = Backend(
         "special.": "from cupyx.scipy import special",
     },
     words=words_of("cp."),
-    functions={**words_of("cp.", FUNCTIONS), "equal": "({0} == {1}).astype(DTYPE)"},
+    functions={
+        **words_of("cp.", FUNCTIONS),
+        "equal": "({0} == {1}).astype(DTYPE)",
+        "softmax": reduction("special.softmax"),
+    },
     copied="{0}.copy()",
     helpers={
         **_SHARED,

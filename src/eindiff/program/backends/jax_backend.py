@@ -1,8 +1,8 @@
 """JAX: jax.numpy has NumPy's words. Programs can be traced: no branch depends on values, nothing changes in place."""
 
-from eindiff.program.backends.backend import Backend
+from eindiff.program.backends.backend import Backend, slots
 from eindiff.program.backends.helpers import helpers_of
-from eindiff.program.backends.words import FUNCTIONS, NUMPY, inner_or_einsum, places, reshaped, slots, words_of
+from eindiff.program.backends.words import FUNCTIONS, NUMPY, inner_or_einsum, places, reduction, reshaped, words_of
 from eindiff.program.operations import MOST_FACTORS
 
 LOGSUMEXP = '''
@@ -15,6 +15,7 @@ BACKEND = Backend(
     "jax",
     "jnp.",
     compiled=True,
+    repeated=frozenset({"sin", "cos"}),
     fast_power=MOST_FACTORS,
     imports={
         "jnp.": "import jax.numpy as jnp",
@@ -22,6 +23,7 @@ BACKEND = Backend(
         "np.": "import numpy as np",
         "linalg.": "from jax.scipy import linalg",
         "special.": "from jax.scipy import special",
+        "nn.": "from jax import nn",
     },
     words={
         **words_of("jnp."),
@@ -32,7 +34,11 @@ BACKEND = Backend(
         "contiguous": "({0})",
         "integers": "{0}.astype(int)",
     },
-    functions={**words_of("jnp.", FUNCTIONS), "equal": "jnp.equal({0}, {1}).astype(DTYPE)"},
+    functions={
+        **words_of("jnp.", FUNCTIONS),
+        "equal": "jnp.equal({0}, {1}).astype(DTYPE)",
+        "softmax": reduction("nn.softmax"),
+    },
     names={"float64": "float", "int64": "int"},  # the widest types that are switched on
     helpers={
         **helpers_of("jnp"),
@@ -97,6 +103,11 @@ def put(shape, index, value, dtype, base=0):
     whole = jnp.broadcast_to(jnp.asarray(base, dtype), shape).reshape(-1).at[flat]
     value = lax.optimization_barrier(value) if value.ndim > 4 else value  # the same for axes in another order, in a row
     return done(whole.add(value.ravel(), mode="promise_in_bounds", unique_indices=once).reshape(sizes))
+''',
+        "once": '''
+def once(x):
+    """Values between -1 and 1 as they are. The compiler computes sines anew for each entry, but remainders once."""
+    return lax.rem(x, jnp.full_like(x, 2))
 ''',
         "logsumexp": LOGSUMEXP,
     },

@@ -80,16 +80,32 @@ def gram(X, d, out=None):
     return np.matmul(X.T, d[:, None] * X, out=out)
 ''',
     "mirrored": '''
-def mirrored(A, B, out=None, step=4):
-    """The sum over s of A[i, m, s] * B[s, k, l], in the order i, k, m, l, where A[i, m] is A[m, i]: half the work."""
-    (I, _, S), (_, K, L) = A.shape, B.shape
-    if out is None:
-        out = np.empty((I, K, I, L), A.dtype)
-    flat, buffer = B.reshape(S, K * L), np.empty((step * I, K * L), A.dtype)
+def mirrored(x, M, out=None, step=4):
+    """The sum over s of x[i, s] * x[m, s] * M[s, k, l], in the order i, k, m, l: half of it, the rest is mirrored."""
+    (I, _), (_, K, L) = x.shape, M.shape
+    out = np.empty((I, K, I, L), M.dtype) if out is None else out
+    x, slices = np.ascontiguousarray(x), np.ascontiguousarray(M.transpose(1, 0, 2))
+    for start in range(0, I, step):
+        end = min(start + step, I)
+        for i in range(start, end):
+            np.matmul(x[start:] * x[i], slices, out=out[i, :, start:])
+        out[end:, :, start:end] = out[start:end, :, end:].transpose(2, 1, 0, 3)
+    return out
+''',
+    "mirrored_twice": '''
+def mirrored_twice(x, M, out=None, step=4):
+    """The sum over s of x[i, s] * x[m, s] * M[s, k, l], in the order i, k, m, l: a quarter, as M[s] is symmetric."""
+    (I, S), K = x.shape, M.shape[1]
+    out = np.empty((I, K, I, K), M.dtype) if out is None else out
+    x, (rows, columns), places = np.ascontiguousarray(x), np.triu_indices(K), np.empty((K, K), int)
+    places[rows, columns] = places[columns, rows] = np.arange(len(rows))
+    triangles = np.ascontiguousarray(M[:, rows, columns])
+    part, whole = np.empty((step * I, len(rows)), M.dtype), np.empty((step * I, K, K), M.dtype)
     for i in range(0, I, step):
         end = min(i + step, I)
-        rows = A[i:end, i:].reshape(-1, S)
-        block = np.matmul(rows, flat, out=buffer[: len(rows)]).reshape(end - i, I - i, K, L)
+        pairs = (x[i:end, None] * x[i:]).reshape(-1, S)
+        found = np.matmul(pairs, triangles, out=part[: len(pairs)])
+        block = np.take(found, places, axis=1, out=whole[: len(pairs)], mode="clip").reshape(end - i, I - i, K, K)
         out[i:end, :, i:] = block.transpose(0, 2, 1, 3)
         out[end:, :, i:end] = block[:, end - i :].transpose(1, 2, 0, 3)
     return out

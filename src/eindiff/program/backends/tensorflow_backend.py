@@ -97,6 +97,7 @@ BACKEND = Backend(
         "max": words.reduction("tf.reduce_max"),
         "prod": words.reduction("tf.reduce_prod"),
         "svd": "svd({0})",
+        "softmax": words.reduction("tf.nn.softmax"),
     },
     names={"inf": 'float("inf")', "nan": 'float("nan")'},
     broadcasts=5,

@@ -190,7 +190,7 @@ EAGER: dict[Op, Word] = {
     "logistic": "1 / (1 + {0})",
     "positive": "({0} > 0.0)",
     "mask": lambda x, s: f"{{0}}.astype({s.dtype if s.created else 'float'})",
-    "mirrored": "mirrored({0}, {1})",
+    "mirrored": lambda x, s: f"mirrored{'_twice' if x.parameters[0] else ''}({{0}}, {{1}})",
     "structured_product": lambda x, s: (
         "tridiagonal_product({0}, {1})"
         if x.parameters[0] == "tridiagonal"
@@ -200,6 +200,7 @@ EAGER: dict[Op, Word] = {
     "factors": lambda x, s: f"factorize({{0}}{', symmetric=True' if x.parameters[0] else ''})",
     "solve_factored": lambda x, s: f"solve_factored({{0}}, {{1}}{', transposed=True' if x.parameters[0] else ''})",
     "of_factors": lambda x, s: f"{x.parameters[0]}_factored({{0}})",
+    "solve_many": lambda x, s: f"solve_many({{0}}, {{1}}{', symmetric=True' if x.parameters[0] else ''})",
     "conjugate_inverse": "conjugate_inverse({0}, {1})",
     "tiles": lambda x, s: f"for start in range(0, {s.size(x.parameters[0].length)}, {x.parameters[0].rows}): ...",
     "tiled": "{0}",
@@ -262,7 +263,7 @@ HELPED: dict[str, Word] = {
     "eigvalsh": "eigvalsh({0})",
     "power_derivative": lambda x, s: f"power_derivative({{0}}, {{1}}, {x.parameters[1]}, {x.parameters[2]})",
     "inverse_power": lambda x, s: f"inverse_power({{0}}, {x.parameters[1]})",
-    "softmax": lambda x, s: f"softmax({{0}}, {x.parameters[1]})",
+    "softmax": reduction("softmax"),
     "products_without": lambda x, s: f"products_without({{0}}, {x.parameters[1]})",
     "matrix_function": _matrix_function,
     "logsumexp": reduction("logsumexp"),

@@ -23,7 +23,7 @@ class Contractions(Tensors):
     def __init__(self, operations: Operations, costs: Costs | None) -> None:
         super().__init__(operations, costs)
         self.made: dict[tuple, tuple[Operation, Labels]] = {}
-        self.symmetric_axes: dict[Operation, tuple[int, int]] = {}  # axes in which an outer product x x' is symmetric
+        self.outer: set[int] = set()  # labels of stacks in what a product on the way is multiplied with
 
     def once(self, a: Tensor, b: Tensor, kept: Collection[int], make: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """The product of two tensors, made only once, whatever their labels are called and which comes first."""
@@ -59,6 +59,8 @@ class Contractions(Tensors):
         if not left and not right:
             return self._inner(a, b, stack)
         if order is None:
+            if right and self.outer.issuperset(right) and self.outer.isdisjoint(left):
+                a, b, left, right = b, a, right, left
             return self._stacked(a, b, summed, stack, left, right)
         return self._in_order(a, b, summed, stack, tuple([x for x in order if x in (*stack, *left, *right)]))
 
@@ -80,48 +82,9 @@ class Contractions(Tensors):
             direct += sum(map(self.costs.copy, copied))
         else:
             turned += self.costs.copy(self._sizes(a, b, wanted))
-        if not stack and (found := self._mirrored(rows_of, columns_of, summed, others, rows, columns)) is not None:
-            return found
         if others == stack or direct < turned:
             return self._stacked(rows_of, columns_of, summed, others, rows, columns)
         return self._stacked(a, b, summed, stack, left, right)
-
-    def _mirrored(
-        self, a: Tensor, b: Tensor, summed: Labels, others: Labels, rows: Labels, columns: Labels
-    ) -> Tensor | None:
-        """`R[i, k, m, l] = Σ A[i, m, s] B[s, k, l]`, where A is symmetric: half of it, if that is much."""
-        if self.operations.functional:
-            return None
-        first, second = others[:1], others[1:]
-        order = (*others, *rows, *columns)
-        shape = self._sizes(a, b, order)
-        axes = self.symmetric_axes.get(self._source(a.operation))
-        if axes is None or {a.labels[axis] for axis in self._turned(a, axes)} != {*first, *rows} or len(rows) != 1:
-            return None
-        if not second or not set(second) <= set(b.labels) or self.entries(shape) < tuning.MIRRORED[0]:
-            return None
-        if self.entries(self._sizes(a, b, summed)) < tuning.MIRRORED[1]:
-            return None
-        left, right = self._grouped(a, first, rows, summed), self._grouped(b, summed, second, columns)
-        work = sz.product((*shape, *self._sizes(a, b, summed)))
-        split = (left.shape[0], right.shape[1], left.shape[1], right.shape[2])
-        made = self.operations.make("mirrored", [left, right], shape=split, work=work, speed=BLAS)
-        return Tensor(self.reshape(made, shape), order)
-
-    def _grouped(self, x: Tensor, *groups: Labels) -> Operation:
-        """A tensor with an axis for each group of labels."""
-        turned = self.permute(x, tuple([label for group in groups for label in group]))
-        return self.reshape(turned, [self._length(x, group) for group in groups])
-
-    @staticmethod
-    def _source(x: Operation) -> Operation:
-        return x.operands[0] if x.op == "permute" else x
-
-    @staticmethod
-    def _turned(x: Tensor, axes: tuple[int, int]) -> tuple[int, ...]:
-        """Where axes of what a tensor is a view of are in the tensor."""
-        turned = x.operation.parameters if x.operation.op == "permute" else None
-        return axes if turned is None else tuple([turned.index(axis) for axis in axes])
 
     @staticmethod
     def _own(x: Tensor, shared: Collection[int]) -> Labels:

@@ -2,7 +2,8 @@
 
 A symmetric matrix is factorized by Cholesky's method, which takes half the work, or by LU where it turns out not to be
 positive definite; any other one by LU, if that is needed more than once. A single system without symmetry stays as it
-is, and so do small ones, for which the library's own functions are as good.
+is, and so do small ones, for which the library's own functions are as good; one with many right sides is solved by the
+inverse, if its matrix is far from singular.
 """
 
 from __future__ import annotations
@@ -32,21 +33,49 @@ OF_FACTORS = ("inv", "logdet", "logabsdet", "signdet")  # functions that a facto
 def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
     """The outputs, with factorizations where they save work."""
     order = reachable(outputs)
+    uses = count_uses(order, outputs)
+    conjugated = {x: system for x in order if (system := _conjugated(operations, x, uses)) is not None}
+    small = {x for x in order if _has_many_right_sides(operations, x, costs)}.difference(conjugated.values())
     users: dict[Operation, list[Operation]] = {}
     for x in order:
-        if _needs_factors(x) and costs.evaluate(x.operands[0].shape[0]) >= tuning.FACTORED:
+        if _needs_factors(x) and x not in small and costs.evaluate(x.operands[0].shape[0]) >= tuning.FACTORED:
             users.setdefault(_base(x.operands[0]), []).append(x)
     halves = {matrix for matrix in users if half(operations, matrix) in TRIANGLES}
     shared = {matrix for matrix, own in users.items() if matrix in operations.symmetric or len(own) > 1} - halves
-    if not shared and not halves:
+    if not shared and not halves and not small:
         return [*outputs]
-    return _Factorizations(operations, shared, halves, count_uses(order, outputs)).run(order, outputs)
+    return _Factorizations(operations, shared, halves, small, conjugated).run(order, outputs)
 
 
 def _needs_factors(x: Operation) -> bool:
     if x.op == "solve":
         return not x.parameters[0]
     return x.op == "call" and x.parameters[0] in OF_FACTORS and len(x.operands[0].shape) == 2
+
+
+def _has_many_right_sides(operations: Operations, x: Operation, costs: Costs) -> bool:
+    """Whether a system is small beside what it is solved for; Cholesky's factors are as good for larger ones."""
+    if x.op != "solve" or x.parameters[0] or len(x.shape) != 2:
+        return False
+    rows, columns = map(costs.evaluate, x.shape)
+    least, times, most = tuning.RIGHT_SIDES
+    is_small = rows < most or _base(x.operands[0]) not in operations.symmetric
+    return is_small and rows * columns >= least and columns >= times * rows
+
+
+def _conjugated(operations: Operations, x: Operation, uses: Mapping[Operation, int]) -> Operation | None:
+    """The system `inv(A) X` whose solution is only needed for `X' inv(A) X`, which this is, for a symmetric A."""
+    if x.op != "matmul" or len(x.shape) != 2:
+        return None
+    for one, other in (x.operands, x.operands[::-1]):
+        system = _base(one)
+        known = system.op == "solve" and not system.parameters[0] and system.operands[0] in operations.symmetric
+        if known and uses[system] == 1:
+            mirrored = other if one.op == "transpose" else operations.transpose(other)
+            is_left = (one.op == "transpose") == (one is x.operands[0])
+            if mirrored is system.operands[1] and is_left:
+                return system
+    return None
 
 
 def _base(matrix: Operation) -> Operation:
@@ -57,19 +86,24 @@ class _Factorizations:
     """Operations in terms of the factors of some matrices."""
 
     def __init__(
-        self, operations: Operations, shared: set[Operation], halves: set[Operation], uses: Mapping[Operation, int]
-    ) -> None:
+        self, operations: Operations, shared: set[Operation], halves: set[Operation], small: set[Operation],
+        conjugated: Mapping[Operation, Operation],
+    ) -> None:  # fmt: skip
         self.operations = operations
         self.shared = shared
         self.halves = halves
-        self.uses = uses
+        self.small = small
+        self.conjugated = conjugated
 
     def run(self, order: Sequence[Operation], outputs: Sequence[Operation]) -> list[Operation]:
         """The outputs, made anew."""
         done: dict[Operation, Operation] = {}
         for x in order:
             operands = [done[y] for y in x.operands]
-            if (system := self._conjugated(x)) is not None:
+            if x in self.small:
+                known = (_base(x.operands[0]) in self.operations.symmetric,)
+                done[x] = self.operations.make("solve_many", operands, known, shape=x.shape, work=x.work, speed=x.speed)
+            elif (system := self.conjugated.get(x)) is not None and self._is_shared(system):
                 done[x] = self._conjugate(*[done[y] for y in system.operands])
             elif self._is_shared(x):
                 done[x] = self._factored(x, operands)
@@ -80,21 +114,7 @@ class _Factorizations:
         return [done[x] for x in outputs]
 
     def _is_shared(self, x: Operation) -> bool:
-        return _needs_factors(x) and _base(x.operands[0]) in self.shared
-
-    def _conjugated(self, x: Operation) -> Operation | None:
-        """The system `inv(A) X` whose solution is only needed for `X' inv(A) X`, which this is, for a symmetric A."""
-        if x.op != "matmul" or len(x.shape) != 2:
-            return None
-        for one, other in (x.operands, x.operands[::-1]):
-            system = _base(one)
-            known = system.op == "solve" and self._is_shared(system) and system.operands[0] in self.operations.symmetric
-            if known and self.uses[system] == 1:
-                mirrored = other if one.op == "transpose" else self.operations.transpose(other)
-                is_left = (one.op == "transpose") == (one is x.operands[0])
-                if mirrored is system.operands[1] and is_left:
-                    return system
-        return None
+        return _needs_factors(x) and x not in self.small and _base(x.operands[0]) in self.shared
 
     def _triangular_inverse(self, matrix: Operation) -> Operation:
         n = matrix.shape[0]

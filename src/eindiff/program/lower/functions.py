@@ -35,6 +35,8 @@ _DETERMINANTS = ("det", "logdet", "logabsdet", "signdet")
 def elementwise(operations: Operations, node: Map, args: Sequence[Operation], costs: Costs | None) -> Operation:
     """An elementwise function of arrays that broadcast against each other."""
     name, parameter = node.function.name, node.function.parameter
+    if operations.conditions and name == "step" and args[0].shape:
+        return _condition(operations, args[0])
     if operations.functional:
         args = _with_an_array(operations, args, first=1 if name == "where" else 0)
     elif costs is not None and costs.entries(args[0].shape) >= tuning.MANY_ENTRIES and name in OF_MANY:
@@ -78,18 +80,23 @@ def softmax(operations: Operations, x: Operation, axis: int) -> Operation:
     return operations.make("call", [x], ("softmax", axis), shape=x.shape, speed=FUNCTION)
 
 
+def _condition(operations: Operations, x: Operation) -> Operation:
+    """1 where x > 0, else 0."""
+    return operations.make("mask", [operations.make("positive", [x])])
+
+
 def _of_many(operations: Operations, name: str, x: Operation) -> Operation:
     """A function of many entries by quicker ones: comparing instead of heaviside, exp instead of SciPy's sigmoid, and
     exp and log1p, which take several numbers at a time, instead of logaddexp."""
     if name == "step":
-        return operations.make("mask", [operations.make("positive", [x])])
+        return _condition(operations, x)
 
     def call(function: str, *args: Operation) -> Operation:
         return operations.make("call", args, (function,), speed=FUNCTION)
 
     if name == "softplus":
         small = call("log1p", call("exp", operations.scale(-1, call("abs", x))))
-        return operations.make("add", [call("relu", x), small], (1, 1))
+        return operations.plus([(1, call("relu", x)), (1, small)])
     return operations.make("logistic", [call("exp", operations.scale(-1, x))])
 
 
@@ -165,7 +172,7 @@ def _of_diagonal(operations: Operations, name: str, entries: Operation) -> Opera
     total = operations.make("sum", [logarithms], shape=(), work=sz.product(entries.shape))
     if name == "logabsdet":
         return total
-    return operations.make("add", [total, operations.scale(0, call("log", sign))], (1, 1))
+    return operations.plus([(1, total), (1, operations.scale(0, call("log", sign)))])
 
 
 def _work(node: Apply) -> Work:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import inf, prod
 
@@ -35,12 +35,15 @@ from eindiff.facts.definiteness import is_symmetric
 from eindiff.functions.indexing import index_range
 from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
+from eindiff.planning.stacks import Stack
 from eindiff.program.costs import Costs, missing
 from eindiff.program.lower import functions
 from eindiff.program.lower.indexing import Indexing
 from eindiff.program.lower.networks import Maps, Networks
+from eindiff.program.lower.orientations import orientations
 from eindiff.program.lower.places import Index
 from eindiff.program.lower.products import Products
+from eindiff.program.lower.samples import sum_over_samples
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.values import Arrays, Term, Value
 from eindiff.program.norms import Squared, is_one_in_other, is_root, power_of_root, squares, units
@@ -68,8 +71,8 @@ class Lowering:
         self.parts: dict[Expr, Parts] = {}  # sums that are parts of others
         self.done: set[Operation] = set()  # what values are made of, however they are used
 
-    def run(self, outputs: Sequence[Expr]) -> list[Operation]:
-        """The outputs as arrays of their full shapes."""
+    def run(self, outputs: Sequence[Expr], stacks: Sequence[Stack] = ()) -> list[Operation]:
+        """The outputs as arrays of their full shapes; where some stand for one, as `stacks` say, that one."""
         order = topological(outputs)
         vectors = ("eigvecs", "svdleft", "svdright")
         self.factored = {node.args[0] for node in order if isinstance(node, Apply) and node.function.name in vectors}
@@ -84,8 +87,17 @@ class Lowering:
             self.values[node] = self._lower(node)
             if self.costs is not None:
                 self.done.update(missing([term.core.operation for term in self.values[node].terms], self.done))
-        found = [self.arrays.array(self.values[output]) for output in outputs]
+        found = [self.arrays.array(self._joined(group, symmetric)) for group, symmetric in _groups(outputs, stacks)]
         return [self.operations.array(x) if self.operations.functional and is_number(x) else x for x in found]
+
+    def _joined(self, exprs: Sequence[Expr], is_symmetric: bool) -> Value:
+        """The value of an output, or the sum over samples that several stand for."""
+        if len(exprs) == 1:
+            return self.values[exprs[0]]
+        x, matrices = (self.arrays.array(self.values[expr]) for expr in exprs[:2])
+        value = sum_over_samples(self.arrays, x, matrices, is_symmetric)
+        values = [value, *(self.values[rest] for rest in exprs[2:])]
+        return self.arrays.add(values, value.shape, tuple(range(len(value.shape))))
 
     def _pushed(self, outputs: Sequence[Expr]) -> dict[Expr, Number]:
         """Coefficients of outputs, where they are cheaper inside a contraction that is used only there."""
@@ -104,14 +116,14 @@ class Lowering:
                 operation = self.operations.make("input", parameters=(node.name,), shape=node.shape)
                 if found := node.properties & {"lower", "upper", "tridiagonal"}:
                     self.operations.halves[operation] = min(found)
-                return self._marked(node, self._whole(operation, node))
+                return self._marked(node, self._whole(operation, node.shape))
             case Constant() if isinstance(node.value, IndexMap):
                 labels = tuple(range(node.ndim))
                 maps = [(0, self._index(node.value, labels[1:]))]
                 term = self.networks.term(1, [], maps, labels, dict(enumerate(node.shape)), labels)
                 return Value((term,), node.shape)
             case Constant():
-                return self._marked(node, self._whole(self._constant(node), node))
+                return self._marked(node, self._whole(self._constant(node), node.shape))
             case Einsum():
                 return self._marked(node, self._einsum(node))
             case Add():
@@ -133,8 +145,8 @@ class Lowering:
             array = self.operations.make("integers", [array])
         return self.indexing.index_of(index_map, inputs, array)
 
-    def _whole(self, operation: Operation, node: Expr) -> Value:
-        return self.arrays.value(Tensor(operation, tuple(range(node.ndim))), node.shape)
+    def _whole(self, operation: Operation, shape: Shape) -> Value:
+        return self.arrays.value(Tensor(operation, tuple(range(len(shape)))), shape)
 
     def _marked(self, node: Expr, value: Value) -> Value:
         """Remember which matrices need no transpose."""
@@ -183,7 +195,7 @@ class Lowering:
 
     def _softmax(self, node: Map) -> Value | None:
         """The value of `exp(z - logsumexp(z))`, if nothing else needs the sum."""
-        if self.costs is None or self.operations.functional or not node.ndim or node.function.name != "exp":
+        if self.costs is None or not node.ndim or node.function.name != "exp":
             return None
         found = functions.softmax_argument(node)
         if found is None or any(self.uses[x] > 1 for x in (found[0], node.args[0])):
@@ -252,7 +264,7 @@ class Lowering:
         if self.costs is not None and node.function.factorization == "lu" and _is_symmetric(node.args[0]):
             self.operations.symmetric.add(args[0])
         result = functions.whole(self.operations, node, args, node.args[0] in self.factored)
-        return self._whole(result, node)
+        return self._whole(result, node.shape)
 
     def _reduction(self, node: Apply) -> Value:
         """A function of vectors along the axis that it has in the array as it is."""
@@ -392,6 +404,7 @@ class Lowering:
                 result.append((operand, labels))
             else:
                 result += opened(operand, labels, fresh_in(sizes))
+                self.products.opened.update(self._cores([operand]))
         return result, sizes
 
     def _is_inlined(self, operand: Einsum, labels: Labels, node: Einsum) -> bool:
@@ -399,7 +412,25 @@ class Lowering:
             return False
         if _is_placing(operand):
             return True
-        return operand.ndim > 2 and self.uses[operand] == 1 and len(node.operands) > 1
+        if self.uses[operand] > 1 or len(node.operands) == 1:
+            return False
+        return operand.ndim > 2 or (operand.ndim == 2 and self._is_scaled_before(operand, labels, node))
+
+    def _is_scaled_before(self, product: Einsum, labels: Labels, node: Einsum) -> bool:
+        """Whether a factor of rows or columns of a product of two matrices is cheaper in one of these."""
+        if self.costs is None or not is_contraction(product) or len(set(product.operands)) < 2:
+            return False
+        for label in {own[0] for own in node.labels if len(own) == 1}.intersection(labels):
+            axis = product.output[labels.index(label)]
+            homes = [x for x, own in zip(product.operands, product.labels, strict=True) if axis in own]
+            plain_homes = [x for x in homes if not isinstance(x, Apply) and not is_index_map(x)]
+            if len(plain_homes) == len(homes) == 1 and self._entries(homes[0]) < self._entries(product):
+                return True
+        return False
+
+    def _entries(self, node: Expr) -> int:
+        assert self.costs is not None
+        return self.costs.entries(node.shape)
 
 
 def _with_parts_first(outputs: Sequence[Expr], parts: Mapping[Expr, Parts]) -> list[Expr]:
@@ -429,40 +460,16 @@ def _renamed(term: Term, labels: Labels, sizes: dict[int, Size]) -> tuple[Tensor
     return Tensor(term.core.operation, tuple([names[x] for x in term.core.labels])), maps
 
 
-def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, Labels]:
-    """For each node the order of its axes that suits where it is used, and in the end the outputs.
-
-    Sums of products of entries (`ijk,ijk->ij`) run over any order, so that of matrix products counts before theirs.
-    """
-    hints: dict[Expr, Labels] = {output: tuple(range(output.ndim)) for output in outputs}
-    weak: dict[Expr, Labels] = {}
-    for node in reversed(order):
-        own = hints.setdefault(node, _natural(node, weak.get(node, ())))
-        if isinstance(node, Add | Map):
-            for child in node.children:
-                hints.setdefault(child, own)
-        elif isinstance(node, Einsum):
-            wanted = [node.output[axis] for axis in own]
-            inner = len(node.operands) > 1 and len({frozenset(labels) for labels in node.labels}) == 1
-            for child, labels in zip(node.operands, node.labels, strict=True):
-                place = [wanted.index(x) if x in wanted else len(wanted) for x in labels]
-                (weak if inner else hints).setdefault(child, tuple(sorted(range(child.ndim), key=place.__getitem__)))
-        else:
-            for child in node.children:
-                hints.setdefault(child, tuple(range(child.ndim)))
-    return hints
+def _groups(outputs: Sequence[Expr], stacks: Sequence[Stack]) -> Iterator[tuple[Sequence[Expr], bool]]:
+    """The expressions that stand for each output, and what is known of their sum."""
+    start = 0
+    for stack in stacks or [Stack((output,)) for output in outputs]:
+        yield outputs[start : start + len(stack.exprs)], stack.is_symmetric
+        start += len(stack.exprs)
 
 
 def _is_symmetric(matrix: Expr) -> bool:
     return matrix.ndim == 2 and is_symmetric(matrix)
-
-
-def _natural(node: Expr, axes: Labels) -> Labels:
-    """Axes in the order in which a matrix product leaves them, if that of the largest operand with the others is it."""
-    if not isinstance(node, Einsum) or node.is_product:
-        return axes
-    largest = max(node.labels, key=len)
-    return tuple(sorted(axes, key=lambda axis: node.output[axis] not in largest))
 
 
 def _is_placing(node: Einsum) -> bool:

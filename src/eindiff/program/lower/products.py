@@ -43,6 +43,7 @@ class Products(Contractions):
         self.strategy = strategy
         self.exact = exact
         self.elementwise: dict[Operation, list[_Made]] = {}  # products that were made, by their last factor
+        self.opened: set[Operation] = set()  # products that are only part of larger ones
         self._numbers = count()
 
     # Elementwise products
@@ -168,6 +169,8 @@ class Products(Contractions):
             result = [label for label in {*terms[i].labels, *terms[j].labels} if label in needed]
             if self.costs is None and rest and len(result) > max(2, len(terms[i].labels), len(terms[j].labels)):
                 return coefficient, self.einsum(terms, kept)
+            eager = () if self.operations.functional else rest  # compilers choose where axes lie themselves
+            self.outer = {label for x in eager for label in x.labels if label in kept}
             terms = [*rest, self.pair(terms[i], terms[j], needed, kept, last=not rest)]
         return coefficient, _exchanged(terms[0], factors, kept)
 
@@ -181,7 +184,8 @@ class Products(Contractions):
         for i, j in combinations(products, 2):
             rest = [x for k, x in enumerate(terms) if k not in (i, j)]
             needed = set(kept).union(*(x.labels for x in rest))
-            if (found := self.known(terms[i], terms[j], needed)) is not None:
+            found = self.known(terms[i], terms[j], needed)
+            if found is not None and found.operation not in self.opened:
                 other = [*rest, found]
                 if (flops := self._flops(other, kept, sizes)) < least:
                     best, least = other, flops
@@ -322,7 +326,8 @@ class Products(Contractions):
         summed = shared - set(kept)
         if not summed:
             final = last or self.costs is None
-            return self.product([a, b], _extended(hint, a.labels + b.labels)) if final else self._outer(a, b, hint)
+            order = _extended(hint, a.labels + b.labels) if final else _inner_order(a.labels, b.labels, hint)
+            return self.product([a, b], order)
         if len(summed) == 1 and shared == summed:
             if (found := self._solve(a, b, *summed) or self._solve(b, a, *summed)) is not None:
                 return found
@@ -334,15 +339,6 @@ class Products(Contractions):
         if shared == set(a.labels) == set(b.labels):
             return self.reduce(self.product([a, b], hint), kept)
         return self.einsum([a, b], tuple([x for x in _extended(hint, a.labels + b.labels) if x in kept]))
-
-    def _outer(self, a: Tensor, b: Tensor, hint: Labels) -> Tensor:
-        """A product on the way; of equal tensors it is symmetric in the two axes that are not shared."""
-        result = self.product([a, b], _inner_order(a.labels, b.labels, hint))
-        apart = [(x, y) for x, y in zip(a.labels, b.labels, strict=False) if x != y]
-        if a.operation is b.operation and len(apart) == 1 and set(apart[0]) <= set(result.labels):
-            x, y = apart[0]
-            self.symmetric_axes[result.operation] = (result.labels.index(x), result.labels.index(y))
-        return result
 
     def einsum(self, terms: Sequence[Tensor], kept: Labels) -> Tensor:
         """np.einsum of all terms at once."""

@@ -20,6 +20,7 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.nesting import share
 from eindiff.core.nodes import Expr, Variable, plain, size_names, topological, variables
 from eindiff.core.ranges import Condition, Ranges
+from eindiff.core.remembered import remembering
 from eindiff.core.sizes import Size
 from eindiff.core.stages import stage
 from eindiff.functions import series
@@ -28,6 +29,7 @@ from eindiff.planning import tuning
 from eindiff.planning.alternatives import alternatives, replaced
 from eindiff.planning.factoring import distribute, factor
 from eindiff.planning.halves import with_halves
+from eindiff.planning.stacks import Stack, stacked
 from eindiff.program.backends import Backend, backend
 from eindiff.program.backends.backend import Spelling
 from eindiff.program.backends.numpy_factors import FACTOR_HELPERS
@@ -183,7 +185,7 @@ class Module:
         self.ranges.check(known)
         target = backend(library)
         costs = Costs(known, np.dtype(dtype).itemsize)
-        with stage("order"):
+        with stage("order"), remembering():
             best = self._best(costs, target, strategy, exact, dtype == "float32")
         spelling = Spelling(target, self.names.variables, self.names.size, dtype)
         with stage("compile"):
@@ -199,9 +201,9 @@ class Module:
         def lowered(exprs: tuple[Expr, ...]) -> tuple[float, list[Operation]]:
             operations = Operations(
                 single=single, functional=target.functional, slices_backward=target.slices_backward,
-                compiled=target.compiled, fast_power=target.fast_power, shares_sums=True,
+                compiled=target.compiled, conditions=target.conditions, fast_power=target.fast_power, shares_sums=True,
             )  # fmt: skip
-            found = tidy(operations, Lowering(operations, costs, strategy, exact).run(exprs))
+            found = tidy(operations, Lowering(operations, costs, strategy, exact).run(exprs, stacks))
             found = found if target.functional else factorize(operations, found, costs)
             return costs.total(found), found
 
@@ -212,15 +214,23 @@ class Module:
         def best_of(variants: Iterable[Sequence[Expr]]) -> tuple[float, list[Operation]]:
             return min([lowered(factored(tuple(variant))) for variant in variants], key=lambda found: found[0])
 
-        exprs: Sequence[Expr] = self.exprs
+        def attempt(form: Sequence[Expr], limit: float) -> tuple[float, list[Operation]]:
+            """The best of a form, with common parts shared only where that might take less time than the limit."""
+            found = best_of([form])
+            return found if found[0] > limit else best_of([form, share(form), share(form, deep=True)])
+
+        named = self.named.values()
+        stacks = [Stack((plain(x),)) if target.functional else stacked(x, costs.evaluate) for x in named]
+        exprs: Sequence[Expr] = [expr for stack in stacks for expr in stack.exprs]
         nodes = len(topological(exprs))
         best = best_of([exprs, share(exprs)])
-        repaid = tuning.REPAID_COMPILED if target.compiled else tuning.REPAID
+        patient = tuning.REPAID if nodes <= tuning.VARIED else tuning.REPAID_LARGE
+        repaid = min(tuning.REPAID_COMPILED, patient) if target.compiled else patient
         if nodes <= tuning.VARIED or repaid * costs.work(best[1]) > tuning.PLANNED * nodes:
             best = min(best, best_of([share(exprs, deep=True), share(distribute(exprs))]), key=lambda found: found[0])
         multiplies = any(x.speed in (BLAS, LAPACK) for x in reachable(best[1]))  # else there is nothing to reorder
         if multiplies and repaid * costs.work(best[1]) > tuning.PLANNED * nodes:
-            for form in self._forms(costs.evaluate):
+            for form in self._forms(exprs, costs.evaluate):
                 if (found := best_of([form, share(form)]))[0] < tuning.CLEARLY * best[0]:
                     exprs, best = form, found
         tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), nodes, repaid) if multiplies else 0
@@ -229,24 +239,24 @@ class Module:
             changed = (tuple(replaced(exprs, *pair)) for pair in pairs)
             others = list(islice(_unseen(changed, tried), left))
             left -= len(others) or left
-            scored = [(best_of([x, share(x), share(x, deep=True)]), x) for x in others]
+            scored = [(attempt(x, tuning.HOPELESS * best[0]), x) for x in others]
             found, other = min(scored, key=lambda x: x[0][0], default=(best, exprs))
             if found[0] > tuning.CLEARLY * best[0]:
                 break
             exprs, best = other, found
         return best[1]
 
-    def _forms(self, evaluate: Callable[[Size], int]) -> Iterator[list[Expr]]:
-        """The outputs in other forms: with products of equal parts, and second derivatives as sums of curvatures."""
-        forms = [self.exprs]
+    def _forms(self, exprs: Sequence[Expr], evaluate: Callable[[Size], int]) -> Iterator[list[Expr]]:
+        """Expressions in other forms: with products of equal parts, and second derivatives as sums of curvatures."""
+        forms = [list(exprs)]
         found: list[Expr | None] = []
-        for known in map(derivation, self.named.values()):
+        for known in map(derivation, self.named.values() if len(exprs) == len(self.named) else ()):
             f, by = plain(known.function), known.by
             is_second = len(by) == 2 and not f.ndim and {*variables(f)} <= {*self.inputs}
             pays = is_second and size_names(f) <= self.size_names and is_through_matrices(f, by, evaluate)
             found.append(curvatures(f, *by) if pays else None)
         if any(x is not None for x in found):
-            forms.append([expr if x is None else x for x, expr in zip(found, self.exprs, strict=True)])
+            forms.append([expr if x is None else x for x, expr in zip(found, exprs, strict=True)])
             yield forms[-1]
         halves = [with_halves(form, evaluate) for form in forms]
         yield from (half for half, form in zip(halves, forms, strict=True) if half != form)
@@ -391,9 +401,13 @@ def _known_text(x: Operation, spelling: Spelling, names: Mapping[Operation, Writ
 
 
 def _helpers(target: Backend, text: str) -> list[str]:
-    """The helper functions that are called."""
+    """The helper functions that are called, by others too."""
     words = _words(text)
-    found = [source.strip() for name, source in target.helpers.items() if f"{name}(" in words]
+    called: dict[str, str] = {}
+    while new := {x: s for x, s in target.helpers.items() if x not in called and f"{x}(" in words}:
+        called |= new
+        words |= _words("\n".join(new.values()))
+    found = [source.strip() for name, source in target.helpers.items() if name in called]
     divided = [word[len("divided_") : -1] for word in words if word.startswith("divided_") and word.endswith("(")]
     return found + [_translated(target, series.source(TABLE[name]).strip()) for name in divided]
 

@@ -29,40 +29,9 @@ class Rows:
     def sources(self, x: Operation, axis: int) -> Axes | None:
         """The axis of each operand whose rows give those of the result, None for operands that are used as they are;
         None if the rows do not come from rows."""
-        shape = x.shape
         if self.is_elementwise(x):
-            places = [axis - len(shape) + len(y.shape) for y in x.operands]
-            return [b if b >= 0 and y.shape[b] != 1 else None for y, b in zip(x.operands, places, strict=True)]
-        match x.op:
-            case "call" if x.parameters[0] == "softmax":
-                return [axis] if axis != x.parameters[1] else None
-            case "expand":
-                kept = [*x.parameters, *[True] * (len(shape) - len(x.parameters))]  # the last ones need not be said
-                return [sum(kept[:axis])] if kept[axis] else None
-            case "only":
-                return [[k for k, gone in enumerate(x.parameters) if not gone][axis]]
-            case "transpose":
-                return [1 - axis]
-            case "swap":
-                last = len(shape) - 1
-                return [{last: last - 1, last - 1: last}.get(axis, axis)]
-            case "permute":
-                return [x.parameters[axis]]
-            case "sum":
-                return [[k for k in range(len(x.operands[0].shape)) if k not in x.parameters][axis]]
-            case "reduce" if isinstance(along := x.parameters[1], int):
-                left = [k for k in range(len(x.operands[0].shape)) if k != along % len(x.operands[0].shape)]
-                return [left[axis]]
-            case "einsum":
-                inputs, _, output = x.parameters[0].partition("->")
-                return _places(inputs.split(","), output[axis])
-            case "matmul":
-                return _of_product(x, axis)
-            case "reshape":
-                return _reshaped(x, axis)
-            case "fill":
-                return _of_filling(x, axis)
-        return None
+            return _repeated(x, axis)
+        return _SOURCES[x.op](x, axis) if x.op in _SOURCES else None
 
     def summed(self, x: Operation) -> list[Axes]:
         """For each index that a sum is over, the axes of operands that have it."""
@@ -83,6 +52,42 @@ class Rows:
         return []
 
 
+def _repeated(x: Operation, axis: int) -> Axes:
+    """The same axis of all operands, counted from the last one, but for those that are repeated along it."""
+    places = [axis - len(x.shape) + len(y.shape) for y in x.operands]
+    return [k if k >= 0 and y.shape[k] != 1 else None for y, k in zip(x.operands, places, strict=True)]
+
+
+def _without(x: Operation, gone: Sequence[int], axis: int) -> Axes:
+    """An axis of the operand, some of whose axes are gone."""
+    return [[k for k in range(len(x.operands[0].shape)) if k not in gone][axis]]
+
+
+def _expanded(x: Operation, axis: int) -> Axes | None:
+    kept = [*x.parameters, *[True] * (len(x.shape) - len(x.parameters))]  # the last ones need not be said
+    return [sum(kept[:axis])] if kept[axis] else None
+
+
+def _swapped(x: Operation, axis: int) -> Axes:
+    last = len(x.shape) - 1
+    return [{last: last - 1, last - 1: last}.get(axis, axis)]
+
+
+def _along_another(x: Operation, axis: int) -> Axes | None:
+    """A function along an axis, of which the rows along another one are apart."""
+    return [axis] if x.parameters[0] == "softmax" and axis != x.parameters[1] else None
+
+
+def _reduced(x: Operation, axis: int) -> Axes | None:
+    along = x.parameters[1]
+    return _without(x, [along % len(x.operands[0].shape)], axis) if isinstance(along, int) else None
+
+
+def _contracted(x: Operation, axis: int) -> Axes | None:
+    inputs, _, output = x.parameters[0].partition("->")
+    return _places(inputs.split(","), output[axis])
+
+
 def _of_product(x: Operation, axis: int) -> Axes | None:
     """Rows or columns of a matrix product, or the matrices of a stack."""
     a, b = x.operands
@@ -94,8 +99,7 @@ def _of_product(x: Operation, axis: int) -> Axes | None:
         return [None, len(b.shape) - 1]
     if axis == len(x.shape) - 2:
         return [len(a.shape) - 2, None]
-    places = [axis - len(x.shape) + len(y.shape) for y in x.operands]
-    return [k if k >= 0 and y.shape[k] != 1 else None for y, k in zip(x.operands, places, strict=True)]
+    return _repeated(x, axis)
 
 
 def _places(operands: Sequence[str], label: str) -> Axes | None:
@@ -156,3 +160,19 @@ def _of_filling(x: Operation, axis: int) -> Axes | None:
             return None
         found.append(place)
     return found
+
+
+_SOURCES: dict[str, Callable[[Operation, int], Axes | None]] = {
+    "call": _along_another,
+    "expand": _expanded,
+    "only": lambda x, axis: [[k for k, gone in enumerate(x.parameters) if not gone][axis]],
+    "transpose": lambda x, axis: [1 - axis],
+    "swap": _swapped,
+    "permute": lambda x, axis: [x.parameters[axis]],
+    "sum": lambda x, axis: _without(x, x.parameters, axis),
+    "reduce": _reduced,
+    "einsum": _contracted,
+    "matmul": _of_product,
+    "reshape": _reshaped,
+    "fill": _of_filling,
+}

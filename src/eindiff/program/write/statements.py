@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,12 @@ _IN_PLACE = {
     "reciprocal": ["np.divide(1, {0}, out={0})"],
     "logistic": ["{0} += 1", "np.divide(1, {0}, out={0})"],
 }
+# What is no part of a loop over entries with others: sums of products, and functions of whole tensors.
+_AFRESH = frozenset({
+    "sum", "trace", "matmul", "inner", "einsum", "gram", "mirrored", "solve", "structured_product", "reduce",
+    "triangular_inverse", "opaque", "norm", "norm_of_several",
+})  # fmt: skip
+SPREAD = (2**12, 8)  # entries, and times as many as a function has, which it is not computed for one by one
 _OPERATORS = {"multiply": "*", "divide": "/"}
 _UFUNCS = {"*": "multiply", "/": "divide", "+": "add", "-": "subtract"}
 
@@ -60,6 +67,10 @@ def is_universal(x: Operation, template: str) -> bool:
     name, _, rest = template.partition("(")
     is_one_call = name.startswith("np.") and rest.find(")") == len(rest) - 1 and "(" not in rest
     return x.op == "call" and is_one_call and isinstance(getattr(np, name.removeprefix("np."), None), np.ufunc)
+
+
+def _is_known(x: Operation) -> bool:
+    return all(isinstance(size, int) for size in x.shape)
 
 
 def _operators(x: Operation) -> list[str]:
@@ -148,7 +159,9 @@ class Printer:
         elif name in self.buffers:
             self._write_output(x, name)
         elif not (name is None and (self._write_in_place(x) or self._write_in_old_memory(x))):
-            text = self._fitted(x, self.spelling.template(x), len(name or "t00") + 3)
+            template = self.spelling.template(x)
+            template = f"once({template})" if self._is_spread(x) else template
+            text = self._fitted(x, template, len(name or "t00") + 3)
             self.pieces[x] = Written(text, kind_of(x, text), self._names_in(x))
             if name or (self.uses[x] > 1 and not x.cheap):
                 self._assign(x, name)
@@ -171,6 +184,9 @@ class Printer:
         assert name is not None
         buffer = self.buffers[name]
         template = self.spelling.template(x)
+        if x not in self.pieces and (lines := self._in_steps(x, buffer)):
+            self._state(self._filled(x, lines, name, anywhere=True), name, x)
+            return
         if x in self.pieces:  # a literal
             text = f"stored({self.pieces[x].text}, {buffer}, copy=True)"
         elif x.shape and not x.view and (into := _into(x, template, buffer)):
@@ -231,6 +247,20 @@ class Printer:
             self.count += 1
         self.count += 1
         return name
+
+    def _is_spread(self, x: Operation) -> bool:
+        """Whether a compiler would compute a function anew for each of the many entries that it is used for."""
+        if x.op != "call" or x.parameters[0] not in self.spelling.backend.repeated or not _is_known(x):
+            return False
+        least = max(SPREAD[0], SPREAD[1] * prod(map(int, x.shape)))
+        stack, seen = [x], {x}
+        while stack:
+            users = [y for y in self.users.get(stack.pop(), ()) if y not in seen and y.op not in _AFRESH]
+            if any(_is_known(y) and prod(map(int, y.shape)) >= least for y in users):
+                return True
+            seen.update(users)
+            stack += users
+        return False
 
     # Tiles
 
@@ -303,6 +333,34 @@ class Printer:
                 self._state(self._filled(x, lines, name, anywhere=True), name, x)
                 return True
         return False
+
+    def _in_steps(self, x: Operation, buffer: str) -> list[str]:
+        """A large elementwise output as statements that make no other arrays, in the memory of an operand that nothing
+        else needs if no array is given."""
+        if self.costs is None or x.cheap or x.view or self.costs.size(x) < tuning.IN_PLACE_BYTES:
+            return []
+        signs = ["*" if x.op in _OPERATORS else "+", *_operators(x)]
+        whole = [k for k, y in enumerate(x.operands) if signs[k : k + 1] != ["-"] and self._is_whole(y, x)]
+        free = [k for k in whole if self._is_free(x.operands[k], x)]
+        [first] = (free or whole)[:1] or [0]
+        target = f"{{{first}}} if {buffer} is None else {buffer}" if free else buffer
+        into = _into(x, self.spelling.template(x), target) if free and x.op not in ("matmul", "einsum") else None
+        lines = [f"{{out}} = {into}"] if into else []
+        if whole and len(signs) > 2 and x.op != "divide":
+            (sign, second), *rest = [(signs[k], f"{{{k}}}") for k in range(len(signs)) if k != first]
+            lines = [f"{{out}} = np.{_UFUNCS[sign]}({{{first}}}, {second}, out={target})"]
+            lines += [f"{{out}} {sign}= {text}" for sign, text in rest]
+        if free and lines:
+            if not self.pieces[x.operands[first]].text.isidentifier():
+                self._assign(x.operands[first], None)
+            self.memory.take_over(x.operands[first], x)
+        return lines
+
+    def _is_whole(self, y: Operation, x: Operation) -> bool:
+        """Whether an operand is as large as the result, and as what it lies in, and has numbers."""
+        assert self.costs is not None
+        root = root_of(y)
+        return y.shape == x.shape and self.costs.size(root) == self.costs.size(x) and root.op != "positive"
 
     def _write_in_old_memory(self, x: Operation) -> bool:
         """A large operation into an array of its shape that nothing needs any more, if there is one."""

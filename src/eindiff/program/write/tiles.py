@@ -197,7 +197,7 @@ class Tiling:
         return self.costs.evaluate(self._length(region)) / self._count(region)
 
     def _saved(self, region: _Region, order: Sequence[Operation], outputs: Sequence[Operation]) -> float:
-        """The predicted time that tiles save: bytes of arrays that are not formed, less the calls and the sums."""
+        """The predicted time that tiles save: arrays that are not formed, less calls, sums and copies of results."""
         results = set(self._results(region, order, outputs))
         inside = [x for x in region.axes if not (x.view or x.cheap)]
         tiles = self._tiles(region)
@@ -206,7 +206,7 @@ class Tiling:
         formed = sum(self.costs.size(x) for x in inside if x not in results)
         given = {root_of(y) for x in region.axes for y in x.operands if y not in region.axes}
         formed -= sum(self.costs.size(y) for y in given & self.near)  # else they may be changed in place
-        moved = sum(self.costs.size(x) for x in region.sums) * tiles
+        moved = sum(self.costs.size(x) * (tiles if x in region.sums else 1) for x in results)
         calls = tuning.CALL * tiles * (len(region.axes) + len(region.sums))
         return 2 * tuning.BYTE[False] * formed - 2 * tuning.BYTE[True] * moved - calls
 

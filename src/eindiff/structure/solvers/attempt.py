@@ -6,14 +6,14 @@ import numpy as np
 
 from eindiff.structure.grid import Grid
 from eindiff.structure.solvers.iterative import ENTRY_COST, Iterative
-from eindiff.structure.solvers.iterative import SHARE as COARSE
+from eindiff.structure.solvers.iterative import LEAST_SHARE as COARSE
 from eindiff.structure.solvers.solver import Known, Solver, UnreliableError
 from eindiff.structure.terms import Array
 
 PART = 0.25  # of a factorization, for the first system
 FEWEST = 20.0  # steps that are worth a try
 LARGE = 1e9  # operations of a factorization that something else is tried before
-CLEAR = 1e3  # rounding errors in each entry of a random side
+ROUNDINGS = 1e3  # rounding errors in each entry of a random side
 
 
 class Attempt(Iterative):
@@ -30,7 +30,7 @@ class Attempt(Iterative):
         self.method = f"preconditioned conjugate gradients, for at most {PART * self._steps:.0f} steps"
         self.flops = PART * instead.flops
         self.first_residual = 0.0
-        self.share = min(COARSE, CLEAR * float(np.finfo(grid.dtype).eps * np.sqrt(self.size)))
+        self.share = min(COARSE, ROUNDINGS * float(np.finfo(grid.dtype).eps * np.sqrt(self.size)))
         self._taken = self._each = 0
         self._allowed = PART * self._steps
 

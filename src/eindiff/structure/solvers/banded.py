@@ -12,6 +12,7 @@ from scipy.linalg import eigvals_banded, get_blas_funcs, get_lapack_funcs
 from eindiff.core.errors import EindiffError
 from eindiff.structure.bands import Band, RankedBand
 from eindiff.structure.places import Place
+from eindiff.structure.solvers.blocks import CANCELLED
 from eindiff.structure.solvers.dense import nonzero
 from eindiff.structure.solvers.solver import LIMIT, Known, Solver, logdet_of
 from eindiff.structure.terms import Array, Term
@@ -19,10 +20,9 @@ from eindiff.structure.terms import Array, Term
 DOUBTFUL = 1e-3  # the condition times the precision, from which on it is looked at twice
 STEPS, SAFETY = 4, 4.0  # of the power method, and by how much it may be too low
 ROWS = 2**15  # of diagonals that are looked at together, so that they stay in the cache
-CANCELLED = 8.0  # times the norm of a band that the norms of its terms may add up to
 
 
-class Factorization(ABC):
+class BandFactorization(ABC):
     """A band, ready to solve with: the factors are written over the diagonals."""
 
     is_definite = False
@@ -45,7 +45,7 @@ class Factorization(ABC):
         """Sign and logarithm of the determinant."""
 
 
-class Tridiagonal(Factorization):
+class Tridiagonal(BandFactorization):
     """`A = L D L'` of a positive definite matrix with one diagonal on each side."""
 
     is_definite = True
@@ -70,7 +70,7 @@ class Tridiagonal(Factorization):
         return 1.0, float(np.log(self._diagonal).sum())
 
 
-class BandCholesky(Factorization):
+class BandCholesky(BandFactorization):
     """`A = L L'` of a positive definite band."""
 
     is_definite = True
@@ -96,7 +96,7 @@ class BandCholesky(Factorization):
         return 1.0, 2 * float(np.log(self.factor[0]).sum())
 
 
-class BandLU(Factorization):
+class BandLU(BandFactorization):
     """`P A = L U` of any band; pivots that are zero become as large as rounding errors."""
 
     def __init__(self, band: Array, lower: int, upper: int) -> None:
@@ -136,7 +136,7 @@ class Banded(Solver):
         self.nbytes = 3 * self.size * height * band.dtype.itemsize
 
     @cached_property
-    def _work(self) -> tuple[float, float, Factorization]:
+    def _work(self) -> tuple[float, float, BandFactorization]:
         """The norm of the matrix, or more; how much larger its terms are, where they cancel; and the factors."""
         if self._is_symmetric:
             try:
@@ -161,7 +161,7 @@ class Banded(Solver):
         return times * len(diagonals) * most, max(1.0, cancelled)
 
     @property
-    def _factorization(self) -> Factorization:
+    def _factorization(self) -> BandFactorization:
         return self._work[2]
 
     @cached_property

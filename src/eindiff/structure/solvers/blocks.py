@@ -73,7 +73,7 @@ class Matrices(Solver):
         return np.linalg.eigvals(self._blocks).ravel()
 
 
-class Blocks(Matrices):
+class DenseBlocks(Matrices):
     """Each operator of a core as a matrix."""
 
     word = "core"

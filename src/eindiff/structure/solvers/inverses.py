@@ -14,7 +14,7 @@ from eindiff.structure.axes import Core, norms
 from eindiff.structure.solvers.dense import Factorization, factorize, is_symmetric, symmetrized
 from eindiff.structure.terms import Array, Term
 
-FORMED = 8.0  # rounding errors of the sum that the error of an inverse may be worth, if it is added all the same
+MOST_ERRORS = 8.0  # rounding errors of the sum that the error of an inverse may be worth, if it is added all the same
 WELL_CONDITIONED = 100.0  # a condition that needs no refinement
 CORRECTIONS = 3
 
@@ -102,7 +102,7 @@ def with_inverse(core: Core, blocks: Array) -> Factorization | None:
     if len(core.terms) == 1:
         return Inverse(blocks, A, term.coefficient)
     error = norms(A) * norms(_dense(core, term)) ** 2 / abs(term.coefficient)
-    if (error <= FORMED * norms(blocks)).all():
+    if (error <= MOST_ERRORS * norms(blocks)).all():
         return None
     rest = [_dense(core, other) for other in core.terms if other is not term]
     return InverseSum(A, term.coefficient, np.sum(rest, axis=0))

@@ -19,9 +19,9 @@ from eindiff.structure.terms import Array
 
 FIRST_RESIDUAL = 1e-12  # of the first residual, relative to the right-hand side
 ALLOWED = 50.0  # the residual of a solution, in units of rounding errors
-SHARE = 0.00002  # less than about the least part that a random vector has in any direction, in units of ALLOWED
+LEAST_SHARE = 0.00002  # less than about the least part that a random vector has in any direction, in units of ALLOWED
 MINRES = 1e-2
-MOST_STEPS = 2000
+MOST_ITERATIONS = 2000
 EXPECTED_STEPS, ENTRY_COST = 500, 40.0  # and operations for an entry in each, in units of those of dense products
 FASTER = 4.0  # times as many operations in a product with a sparse matrix that is formed take as long as with terms
 ROUNDS = 4  # what is left is solved for again, since the methods only estimate their residual
@@ -32,7 +32,7 @@ class Iterative(Solver):
 
     word = formula = "sum"
     method = "preconditioned conjugate gradients, MINRES or GMRES, on products with vectors"
-    first_residual, share = FIRST_RESIDUAL, SHARE
+    first_residual, share = FIRST_RESIDUAL, LEAST_SHARE
 
     def __init__(self, grid: Grid, facts: Known, near: Solver | None = None) -> None:
         self.size, _ = grid.shape
@@ -41,7 +41,7 @@ class Iterative(Solver):
         self._facts = facts
         self._near = near  # solves with a simpler operator
         self.has_places = any(term.places for term in grid.all_terms)
-        self.flops = grid.flops * MOST_STEPS
+        self.flops = grid.flops * MOST_ITERATIONS
         if self.has_places:
             self.flops = EXPECTED_STEPS * ENTRY_COST * grid.entry_count
             self.nbytes += min(LIMIT, grid.entry_count * grid.dtype.itemsize)
@@ -124,7 +124,7 @@ class Iterative(Solver):
             rtol = max(rtol * MINRES, float(np.finfo(dtype).eps))
         if self._method is cg:
             return conjugate_gradients(self._apply, self._precondition, b, tolerance)[0]
-        return self._method(matrix, b, rtol=rtol, maxiter=MOST_STEPS, M=preconditioner)[0]
+        return self._method(matrix, b, rtol=rtol, maxiter=MOST_ITERATIONS, M=preconditioner)[0]
 
     @cached_property
     def _magnitude(self) -> float:
@@ -177,7 +177,7 @@ def conjugate_gradients(
     """What is found for a residual of some norm, and whether the operator was positive along all directions."""
     x, residual = np.zeros_like(b), b.copy()
     direction, square = np.zeros_like(b), 1.0
-    for _ in range(MOST_STEPS):
+    for _ in range(MOST_ITERATIONS):
         if np.linalg.norm(residual) <= tolerance:
             break
         turned = precondition(residual)

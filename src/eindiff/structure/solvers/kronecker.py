@@ -10,6 +10,7 @@ eigenvectors, `Y' M Z = diag(α)` and `Y' N Z = diag(β)`, and then the whole op
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,7 @@ from scipy import linalg
 from eindiff.core.errors import EindiffError
 from eindiff.core.labels import UnionFind, components, first_appearance
 from eindiff.structure.axes import Core, has_delta
+from eindiff.structure.grid import turned, turned_back
 from eindiff.structure.solvers.blocks import CANCELLED
 from eindiff.structure.solvers.dense import Factorization, Triangular, factorize, is_symmetric, nonzero, symmetrized
 from eindiff.structure.solvers.inverses import Inverse
@@ -89,25 +91,36 @@ def products_with(
     products: Sequence[Product], sizes: tuple[int, int], dtype: np.dtype
 ) -> Callable[[Array], Array]:
     """The function of a flat vector X that is `Σ c A X B'`: all that is multiplied from one side at once."""
-    matrices: list[tuple[float, Array | None, Array | None]] = []
-    for p in products:
-        first, second = (f.dense(n, dtype)[0] if f.key else None for f, n in zip(p.factors, sizes, strict=True))
-        matrices.append((p.coefficient, first, second))
-    left = [(c * A, B) for c, A, B in matrices if A is not None]
-    right = [c * B for c, A, B in matrices if A is None and B is not None]
-    number = sum(c for c, A, B in matrices if A is None and B is None)
-    by_left = np.concatenate([A for A, _ in left]) if left else np.zeros((0, sizes[0]), dtype)
-    sides = [B.T for _, B in left if B is not None] + [B.T for B in right]
-    by_right = np.concatenate(sides) if sides else np.zeros((0, sizes[1]), dtype)
+    found = by_sides(products)
+
+    def matrices(sides: tuple[bool, bool], which: int) -> list[Array]:
+        return [p.factors[which].dense(sizes[which], dtype)[0] for p in found[sides]]
+
+    def scaled(sides: tuple[bool, bool], which: int) -> list[Array]:
+        return [p.coefficient * A for p, A in zip(found[sides], matrices(sides, which), strict=True)]
+
+    number = sum(p.coefficient for p in found[False, False])
+    alone, left, right = scaled((True, False), 0), scaled((True, True), 0), scaled((False, True), 1)
+    by_left = np.concatenate([np.zeros((0, sizes[0]), dtype), *alone, *left])
+    by_right = np.concatenate([np.zeros((0, sizes[1]), dtype), *(B.T for B in matrices((True, True), 1) + right)])
 
     def apply(x: Array) -> Array:
         X = x.reshape(sizes)
         parts = (by_left @ X).reshape(-1, *sizes)
-        total = number * X + sum(part for part, (_, B) in zip(parts, left, strict=True) if B is None)
-        both = [part for part, (_, B) in zip(parts, left, strict=True) if B is not None] + [X] * len(right)
+        total = number * X + sum(parts[: len(alone)])
+        both = [*parts[len(alone) :], *[X] * len(right)]
         return (total + np.concatenate(both, axis=1) @ by_right if both else total).reshape(-1)
 
     return apply
+
+
+def by_sides(products: Sequence[Product]) -> dict[tuple[bool, bool], list[Product]]:
+    """Products of two factors by which of them are no identities."""
+    found: dict[tuple[bool, bool], list[Product]] = defaultdict(list)
+    for one in products:
+        first, second = one.factors
+        found[bool(first.key), bool(second.key)].append(one)
+    return found
 
 
 def added_up(products: list[Product]) -> list[Product]:
@@ -185,20 +198,17 @@ class Kronecker(Solver):
         self.size = core.size
         self._core = core
         self._groups = groups
+        self._order = [axis for group in groups for axis in group]
         self._sizes = [prod(core.dims[axis] for axis in group) for group in groups]
         self._products = products
         self.nbytes = 4 * sum(size**2 for size in self._sizes) * core.dtype.itemsize
 
     def _grouped(self, x: Array) -> Array:
         """Right-hand sides with one axis for each group."""
-        order = [axis for group in self._groups for axis in group]
-        turned = x.reshape(*self._core.dims, x.shape[-1]).transpose([*order, len(order)])
-        return turned.reshape(*self._sizes, x.shape[-1])
+        return turned(x, self._core.dims, self._order).reshape(*self._sizes, x.shape[-1])
 
     def _ungrouped(self, x: Array) -> Array:
-        order = [axis for group in self._groups for axis in group]
-        turned = x.reshape([self._core.dims[axis] for axis in order] + [x.shape[-1]])
-        return turned.transpose([*np.argsort(order), len(order)]).reshape(1, self._core.size, x.shape[-1])
+        return turned_back(x.reshape(1, self._core.size, x.shape[-1]), self._core.dims, self._order)
 
     def _matrix(self, factor: Factor, group: int) -> tuple[Array, float]:
         return factor.dense(self._sizes[group], self._core.dtype)

@@ -13,6 +13,7 @@ import numpy as np
 from eindiff.core.errors import EindiffError
 from eindiff.core.labels import components
 from eindiff.structure.axes import Core
+from eindiff.structure.grid import turned
 from eindiff.structure.solvers.kronecker import Kronecker, KroneckerProduct
 from eindiff.structure.solvers.kronecker_ways import kronecker
 from eindiff.structure.solvers.solver import Solver, UnreliableError
@@ -74,9 +75,7 @@ class Permuted(Solver):
         return self._product.condition()
 
     def solve(self, b: Array) -> Array:
-        x = self._product.solve(b)
-        turned = x.reshape(*self._dims, x.shape[-1]).transpose([*self._back, len(self._dims)])
-        return turned.reshape(x.shape)
+        return turned(self._product.solve(b), self._dims, self._back)
 
     def logdet(self) -> tuple[float, float]:
         """To exchange two axes of size n is to exchange `n (n - 1) / 2` pairs of entries, for all indices of others."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -118,17 +120,22 @@ class Solver(ABC):
         """The diagonal of the inverse, flat."""
         if self.size > MOST_COLUMNS:
             raise NoAnswerError(f"the structure ({self.word}) does not give the diagonal of so large an inverse")
-        found = []
-        for start in range(0, self.size, COLUMNS):
-            columns = np.arange(start, min(start + COLUMNS, self.size))
-            unit = np.zeros((self.size, len(columns)))
-            unit[columns, columns - start] = 1
-            found.append(self.solve(unit)[columns, columns - start])
-        return np.concatenate(found)
+        return diagonal_of(self.solve, self.size)
 
     def cholesky(self) -> list[Term]:
         """A factor L with `L L' = H`, as terms."""
         raise NoAnswerError(f"the structure ({self.word}) has no Cholesky factor of its own: take that of as_matrix()")
+
+
+def diagonal_of(apply: Callable[[Array], Array], size: int, dtype: Any = float) -> Array:
+    """The diagonal of a linear map, from its products with some columns of the identity at a time."""
+    found = []
+    for start in range(0, size, COLUMNS):
+        columns = np.arange(start, min(start + COLUMNS, size))
+        unit = np.zeros((size, len(columns)), dtype)
+        unit[columns, columns - start] = 1
+        found.append(apply(unit)[columns, columns - start])
+    return np.concatenate(found)
 
 
 def singular(what: str) -> SingularError:

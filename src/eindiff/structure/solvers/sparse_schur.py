@@ -30,7 +30,7 @@ MOST_PAIRS = 2**24  # of blocks that meet a block, for which the pattern of the 
 Choose = Callable[[Grid, Known], Solver]
 
 
-class Plan(NamedTuple):
+class ComplementPlan(NamedTuple):
     """What is known of a complement before it is computed."""
 
     is_dense: bool
@@ -61,7 +61,7 @@ class SparseSchur(Solver):
         self.flops = solver.flops + plan.flops
         self.nbytes = solver.nbytes + plan.nbytes
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> ComplementPlan:
         """How the complement will be solved with, and what that takes."""
         quotient = self._quotient
         degrees = quotient.degrees(self._first, self._rest).astype(float)
@@ -74,7 +74,7 @@ class SparseSchur(Solver):
         kept = 3 * block * float(rows.sum()) + min(float(len(self._outside)) ** 2, 2 * float(np.dot(rows, rows)))
         nbytes = small.nbytes + kept * self._grid.dtype.itemsize
         formula = f"core({small.size}×{small.size})" if small.is_dense else small.formula
-        return Plan(self._is_dense, formula, small.method, flops, nbytes)
+        return ComplementPlan(self._is_dense, formula, small.method, flops, nbytes)
 
     def _expected(self) -> Grid:
         """A grid with entries where the complement will have them."""

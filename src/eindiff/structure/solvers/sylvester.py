@@ -17,7 +17,7 @@ from scipy.linalg import get_lapack_funcs, schur
 
 from eindiff.structure.axes import Core
 from eindiff.structure.solvers.banded import random_signs
-from eindiff.structure.solvers.kronecker import Kronecker, Product
+from eindiff.structure.solvers.kronecker import Kronecker, Product, by_sides
 from eindiff.structure.solvers.solver import singular
 from eindiff.structure.terms import Array
 
@@ -84,9 +84,8 @@ def sylvester_square(
     """The solver for a sum of products that is such a square; `matrices` are those of each group, by key."""
     if len(groups) != 2 or len(products) != 4:
         return None
-    first = [p for p in products if p.factors[0].key and not p.factors[1].key]
-    last = [p for p in products if p.factors[1].key and not p.factors[0].key]
-    mixed = [p for p in products if p.factors[0].key and p.factors[1].key]
+    sides = by_sides(products)
+    first, last, mixed = sides[True, False], sides[False, True], sides[True, True]
     if (len(first), len(last), len(mixed)) != (1, 1, 2):
         return None
     P, Q = (p.coefficient * matrices[g][p.factors[g].key] for g, p in ((0, first[0]), (1, last[0])))

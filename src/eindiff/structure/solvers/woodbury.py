@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
+from typing import NoReturn
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from eindiff.core.labels import Labels
 from eindiff.structure.axes import Core
 from eindiff.structure.grid import Grid
 from eindiff.structure.solvers.dense import Factorization, factorize, is_symmetric, symmetrized
-from eindiff.structure.solvers.solver import SingularError, Solver, UnreliableError, singular
+from eindiff.structure.solvers.solver import Solver, UnreliableError, singular
 from eindiff.structure.terms import Array, Term
 
 
@@ -87,26 +88,16 @@ class LowRank(Solver):
         self.nbytes = 2 * self.size * self.rank * core.dtype.itemsize
         self._core = core
 
-    def _refuse(self) -> SingularError:
-        return singular(f"the system is singular: it is of rank {self.rank} at most, and has {self._core.size} rows")
+    def _refuse(self) -> NoReturn:
+        raise singular(f"the system is singular: it is of rank {self.rank} at most, and has {self._core.size} rows")
 
-    def norms(self) -> tuple[float, float]:
-        raise self._refuse()
+    norms = logdet = inverse = cholesky = _refuse
 
     def solve(self, b: Array) -> Array:
-        raise self._refuse()
-
-    def logdet(self) -> tuple[float, float]:
-        raise self._refuse()
+        self._refuse()
 
     def is_definite(self) -> bool:
         return False
-
-    def inverse(self) -> list[Term]:
-        raise self._refuse()
-
-    def cholesky(self) -> list[Term]:
-        raise self._refuse()
 
     def eigvals(self) -> Array:
         return np.concatenate(

@@ -72,7 +72,7 @@ def hint(name: str) -> Hint:
     found = _STEM.match(plain)
     stem = found[1] if found else plain
     first = plain[0]
-    if plain in SCALARS or stem in SCALARS:
+    if {plain, stem} & SCALARS:
         return Hint((0, 2, 12), True)
     if stem in _VECTORS:
         return Hint((6, 0, 12))
@@ -80,7 +80,7 @@ def hint(name: str) -> Hint:
         return Hint((0, 8, 3))
     if first.isupper():
         return Hint((3 if stem in _FACTORS or len(stem) > 1 else 10, 8, 0))
-    if stem == "t" or "α" <= first <= "ω" or not "a" <= first <= "z":
+    if stem == "t" or not "a" <= first <= "z":
         return Hint((0, 4, 12))
     if plain[1:] in ("_i", "_j"):  # an entry
         return Hint((0, 3, 12))

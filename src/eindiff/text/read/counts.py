@@ -17,23 +17,18 @@ from eindiff.text.read.table import TABLE
 from eindiff.text.read.unify import Term, Type, Unknown, resolve
 
 _REDUCTIONS = frozenset(("sum", "norm", "norm1", "norm2", "inner", "dot", "logsumexp", "prod", "sum_squares", "sumsq"))
-_LARGEST = 400  # nodes of a text that people have typed
+_MOST_NODES = 400  # nodes of a text that people have typed
 _SCALES_NUMBERS = ("n", "N")  # m*log(2) may be a mass times a number
 
 
 def name_counts(inference: Inference, nodes: list[Node]) -> None:
     """Make the names that count sizes of the text."""
     nodes = [node for node in nodes if not node.literal]
-    counts = {
-        name for name, use in inference.used.items()
-        if is_count(name) and use.declaration.guessed and use.type.order == 0
-    }  # fmt: skip
-    if not counts or len(nodes) > _LARGEST:
+    if len(nodes) > _MOST_NODES:
         return
-    counts -= {leaf.value for node in nodes if node.kind == "power" for leaf in _names(node.args[1])}
     inner = {id(arg) for node in nodes if node.kind in ("product", "negative") for arg in node.args}
     products = [node for node in nodes if node.kind == "product" and id(node) not in inner]
-    for name in counts:
+    for name in _counts(inference, nodes):
         size = _size(inference, name, products)
         if size is not None:
             inference.sizes.unite(size, name, inference.used[name].node)
@@ -44,25 +39,32 @@ def name_counts(inference: Inference, nodes: list[Node]) -> None:
                     node.plan = "number"
 
 
+def _counts(inference: Inference, nodes: list[Node]) -> set[str]:
+    """The undeclared scalars whose names count, and that are no exponents."""
+    exponents = {leaf.value for node in nodes if node.kind == "power" for leaf in _names(node.args[1])}
+    return {
+        name for name, use in inference.used.items()
+        if is_count(name) and use.declaration.guessed and use.type.order == 0 and name not in exponents
+    }  # fmt: skip
+
+
 def _size(inference: Inference, name: str, products: list[Node]) -> Unknown | None:
     """The size that a name counts: the same in all products that it divides, or the only one of all."""
-    found: set[Term] | None = None
-    scales = False
-    for product in products:
-        factors = list(_factors(product, False))
-        mine = [under for factor, under in factors if any(leaf.value == name for leaf in _names(factor))]
-        if not mine:
-            continue
-        scales = True
-        summed = _summed(inference, product)
-        if summed is None or (summed and not all(mine)):
-            return None
-        if summed:
-            found = summed if found is None else found & summed
-    if found is None:
-        found = _only_size(inference) if scales and name in _SCALES_NUMBERS else set()
-    size = found.pop() if len(found) == 1 else None
+    uses = [(_summed(inference, product), under) for product in products if (under := _places(product, name))]
+    if any(summed is None or (summed and not all(under)) for summed, under in uses):
+        return None
+    found = [summed for summed, _ in uses if summed]
+    if found:
+        sizes = set.intersection(*found)
+    else:
+        sizes = _only_size(inference) if uses and name in _SCALES_NUMBERS else set()
+    size = sizes.pop() if len(sizes) == 1 else None
     return size if isinstance(size, Unknown) and not size.derived else None
+
+
+def _places(product: Node, name: str) -> list[bool]:
+    """Whether each factor of a product that has a name in it stands under the fraction line."""
+    return [under for factor, under in _factors(product, False) if any(leaf.value == name for leaf in _names(factor))]
 
 
 def _only_size(inference: Inference) -> set[Term]:
@@ -100,18 +102,17 @@ def _factors(node: Node, under: bool) -> Iterator[tuple[Node, bool]]:
 
 def _summed(inference: Inference, node: Node) -> set[Term] | None:
     """The sizes that are summed over in a factor; None if it has entries, or is a number of which that is not known."""
-    if node.kind == "number" or (node.kind == "name" and typed(node).order == 0):
-        return set()
     if node.kind == "over":
         return _sizes(Type((inference.names.ranges[node.args[1].plan].size,)))
     if node.kind == "call" and node.value in _REDUCTIONS and not any(arg.literal for arg in node.args):
         return _sizes(typed(node.args[0]))
-    if node.kind in ("negative", "power", "sum", "product") or (node.kind == "call" and typed(node.args[0]).order == 0):
-        contracted: set[Term] = _contracted(node) if node.kind == "product" else set()
-        below = [_summed(inference, arg) for arg in node.args if not (contracted and typed(arg).order)]
-        known = [sizes for sizes in below if sizes is not None]
-        return contracted.union(*known) if len(known) == len(below) else None
-    return None
+    is_of_number = node.kind in ("name", "call") and typed((*node.args, node)[0]).order == 0
+    if node.kind not in ("number", "negative", "power", "sum", "product") and not is_of_number:
+        return None
+    contracted: set[Term] = _contracted(node) if node.kind == "product" else set()
+    below = [_summed(inference, arg) for arg in node.args if not (contracted and typed(arg).order)]
+    known = [sizes for sizes in below if sizes is not None]
+    return contracted.union(*known) if len(known) == len(below) else None
 
 
 def _contracted(node: Node) -> set[Term]:

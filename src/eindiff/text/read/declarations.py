@@ -21,7 +21,7 @@ from eindiff.text.read.unify import Type, Unknown
 
 _ORDERS = {"scalar": 0, "vector": 1, "matrix": 2}
 _MATRICES = PROPERTIES - {"positive", "diagonal"}
-_WORDS = [*_ORDERS, *sorted(PROPERTIES)]
+_DECLARED = [*_ORDERS, *sorted(PROPERTIES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +162,9 @@ def _shape(source: Source, name: Any, sizes: list | None, words: list) -> tuple[
 
 def _refuse_unknown(source: Source, words: list) -> None:
     for word in words:
-        if word not in _WORDS:
-            near = get_close_matches(word, _WORDS, 1)
-            known = f"did you mean {near[0]}?" if near else f"known are {', '.join(_WORDS)}"
+        if word not in _DECLARED:
+            near = get_close_matches(word, _DECLARED, 1)
+            known = f"did you mean {near[0]}?" if near else f"known are {', '.join(_DECLARED)}"
             raise source.error(f"unknown property {word[:50]}; {known}", word.start_pos, word.end_pos)
 
 

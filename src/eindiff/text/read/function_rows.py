@@ -52,7 +52,7 @@ class FunctionRow:
         return self.infer(shapes, node)
 
 
-class Rows(dict[str, FunctionRow]):
+class FunctionRows(dict[str, FunctionRow]):
     """Functions by their names."""
 
     def add(self, usage: str, infer: Infer, build: Build, least: int = 1, most: int = 0, **options: Any) -> None:

@@ -46,7 +46,7 @@ from eindiff.text.read.labelled import (
     unstacked,
 )  # fmt: skip
 
-_TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([^\W\d]\w*)|(\"[^\"]*\")|(\S))")
+_INDEX_TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([^\W\d]\w*)|(\"[^\"]*\")|(\S))")
 
 _NUMBER = re.compile(r"\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?")
 
@@ -67,7 +67,7 @@ class _Reader:
     def __init__(self, text: str, known: dict[str, Expr]) -> None:
         self.text = text
         self.known = known
-        self.tokens = [(m.group().strip(), m.start(m.lastindex or 0)) for m in _TOKEN.finditer(text)]
+        self.tokens = [(m.group().strip(), m.start(m.lastindex or 0)) for m in _INDEX_TOKEN.finditer(text)]
         self.at = 0
         self.scope: dict[str, Size | None] = {}
         self.written: frozenset[str] = frozenset()  # labels with a written size: they run over a part of a larger axis
@@ -153,11 +153,15 @@ class _Reader:
 
     def size(self, until: str = ",]") -> Size:
         """A size: names and numbers with + - * and brackets."""
-        pieces, depth = [], 0
+        return size_of(self.syntax(self.pieces(until)))
+
+    def pieces(self, until: str = ",]") -> str:
+        """The text up to one of some tokens outside of brackets."""
+        found, depth = "", 0
         while self.token and (depth or self.token not in until):
             depth += (self.token in "([") - (self.token in ")]")
-            pieces.append(self.take())
-        return size_of(self.syntax("".join(pieces)))
+            found += self.take()
+        return found
 
     def sum(self) -> Labelled:
         sign = -1 if self.accept("-") else 1
@@ -219,27 +223,11 @@ class _Reader:
     def atom(self) -> Labelled:
         token = self.take()
         if token == "(":
-            if (size := self.size_in_brackets()) is not None:
-                return Labelled(construct.size_number(size))
-            inside = self.sum()
-            if self.accept(">"):
-                pair = aligned([inside, self.sum()])
-                inside = Labelled(construct.map_(TABLE["greater"], [x.expr for x in pair]), pair[0].labels)
-            self.take(")")
-            return inside
+            return self.bracket()
         if _NUMBER.fullmatch(token):
             return Labelled(construct.filled(number_of(token), ()))
         if token in ("delta", "δ") and token not in self.known:
-            self.take("[")
-            a = self.take()
-            self.take(",")
-            one, other = self.scope.get(a), self.scope.get(self.token)
-            if self.token not in self.scope or self.ahead(1) != "]" or (None not in (one, other) and one != other):
-                return self.chosen(a)
-            b = self.take()
-            self.take("]")
-            size = self.known_size(a, self.scope.get(a) or self.scope.get(b))
-            return Labelled(construct.einsum(1, [], (0, 0), {0: size}), (a, b))
+            return self.delta()
         if token == "[":
             self.at -= 1
             return self.entry(construct.constant(self.array()))
@@ -250,6 +238,17 @@ class _Reader:
         if token not in self.known:
             raise self.error(f"there is no variable {token}")
         return self.entry(self.known[token])
+
+    def bracket(self) -> Labelled:
+        """`a + b)`, `a > b)`, or a size."""
+        if (size := self.size_in_brackets()) is not None:
+            return Labelled(construct.size_number(size))
+        inside = self.sum()
+        if self.accept(">"):
+            pair = aligned([inside, self.sum()])
+            inside = Labelled(construct.map_(TABLE["greater"], [x.expr for x in pair]), pair[0].labels)
+        self.take(")")
+        return inside
 
     def size_in_brackets(self) -> Size | None:
         """`n - 1)` as a size, if all of it is one."""
@@ -262,14 +261,21 @@ class _Reader:
         self.at += len(words) + 1
         return size_of(self.syntax(" ".join(words)))
 
-    def chosen(self, label: str) -> Labelled:
-        """`delta[i, j + 1]`: the index map that has i at j + 1."""
+    def delta(self) -> Labelled:
+        """`[i, j]`: the unit matrix, or `[i, j + 1]`: the index map that has i at j + 1."""
+        self.take("[")
+        a = self.take()
+        self.take(",")
+        one, other = self.scope.get(a), self.scope.get(self.token)
+        if self.token in self.scope and self.ahead(1) == "]" and (None in (one, other) or one == other):
+            b = self.take()
+            self.take("]")
+            return Labelled(construct.einsum(1, [], (0, 0), {0: self.known_size(a, one or other)}), (a, b))
         factors: list[tuple[Expr, tuple]] = []
-        size = self.known_size(label, self.scope.get(label))
-        self.index(construct.filled(0, (size,)), 0, size, factors)
+        self.index(0, self.known_size(a, one), factors)
         self.take("]")
         [(chosen, (_, *labels))] = factors
-        return self._contracted([(chosen, (label, *labels))], chosen)
+        return self._contracted([(chosen, (a, *labels))])
 
     # Functions
 
@@ -362,14 +368,14 @@ class _Reader:
         factors: list[tuple[Expr, tuple]] = []
         labels: list[str] = []
         for axis, size in enumerate(tensor.shape):
-            label = self.index(tensor, axis, size, factors)
-            labels.append(label)
+            labels.append(self.index(axis, size, factors))
             if axis < tensor.ndim - 1:
                 self.take(",")
         self.take("]")
-        return self._contracted([(tensor, tuple(labels)), *factors], tensor)
+        return self._contracted([(tensor, tuple(labels)), *factors])
 
-    def index(self, tensor: Expr, axis: int, size: Size, factors: list[tuple[Expr, tuple]]) -> str:
+    def index(self, axis: int, size: Size, factors: list[tuple[Expr, tuple]]) -> str:
+        """The label of an axis; of one that is indexed by more than a label, with the index map as one more factor."""
         is_part = self.token in self.written and self.scope[self.token] != size
         if self.token in self.scope and self.ahead(1) in (",", "]") and not is_part:
             label = self.take()
@@ -378,35 +384,32 @@ class _Reader:
             if self.scope[label] != size:
                 raise self.error(f"{label} has size {self.scope[label]}, but the axis {axis} has size {size}")
             return label
-        begin, depth = self.at, 0
-        while self.token and (depth or self.token not in ",]"):
-            depth += (self.token in "([") - (self.token in ")]")
-            self.take()
-        pieces = "".join(token for token, _ in self.tokens[begin : self.at])
+        chosen, labels = self._map(self.pieces(), size)
+        factors.append((construct.constant(chosen), (f"#{axis}", *labels)))
+        return f"#{axis}"
+
+    def _map(self, pieces: str, size: Size) -> tuple[IndexMap, list[str]]:
+        """The index map that an index of more than a label stands for, and the labels that it maps."""
         if pieces.startswith("["):
-            return self._listed(pieces, axis, size, factors)
+            return self._listed(pieces, size)
         if (name := pieces.partition("[")[0]) != pieces and name not in self.known:
             raise self.error(f"there is no variable {name}")
         if name in self.known:
-            return self._looked_up(pieces, axis, size, factors)
+            return self._looked_up(pieces, size)
         offset, strides = self._affine(self.syntax(pieces))
         inputs = [self.scope[label] for label, _ in strides]
         if None in inputs:
             raise self.error("an index is computed from labels whose sizes are written, [i:n]")
         chosen = IndexMap(size, tuple(inputs), offset, tuple(s for _, s in strides))  # type: ignore[arg-type]
-        label = f"#{axis}"
-        factors.append((construct.constant(chosen), (label, *(x for x, _ in strides))))
-        return label
+        return chosen, [label for label, _ in strides]
 
-    def _listed(self, pieces: str, axis: int, size: Size, factors: list[tuple[Expr, tuple]]) -> str:
+    def _listed(self, pieces: str, size: Size) -> tuple[IndexMap, list[str]]:
         """`[0, 2, 1][i]`: the places of a list."""
         listed, _, inside = pieces.rpartition("[")
         labels = inside.rstrip("]").split(",") if inside != "]" else []
         shape, flat = flat_list(self.literal(listed))
         self.run_over(labels, shape)
-        chosen = IndexMap(size, shape, indices=Table(flat))
-        factors.append((construct.constant(chosen), (f"#{axis}", *labels)))
-        return f"#{axis}"
+        return IndexMap(size, shape, indices=Table(flat)), labels
 
     def literal(self, text: str) -> Any:
         """Nested lists of places."""
@@ -422,15 +425,13 @@ class _Reader:
         for label, count in zip(labels, shape, strict=True):
             self.scope[label] = self.scope.get(label) or count
 
-    def _looked_up(self, pieces: str, axis: int, size: Size, factors: list[tuple[Expr, tuple]]) -> str:
+    def _looked_up(self, pieces: str, size: Size) -> tuple[IndexMap, list[str]]:
         """`g[i]`: indices that come at run time, or some of them, as in `g[h][i]`."""
         name, _, inside = pieces.rpartition("[") if pieces.endswith("]") else (pieces, "", "]")
         places = self._some(self.syntax(name))
         labels = inside[:-1].split(",") if inside != "]" else []
         self.run_over(labels, places.shape)
-        chosen = IndexMap(size, places.shape, indices=Given(places))
-        factors.append((construct.constant(chosen), (f"#{axis}", *labels)))
-        return f"#{axis}"
+        return IndexMap(size, places.shape, indices=Given(places)), labels
 
     def _some(self, node: ast.expr) -> Expr:
         """Indices by their name, or some of them: `g`, `g[h]`, `g[1:]`."""
@@ -464,7 +465,7 @@ class _Reader:
             raise self.error(f"{min(unknown)} is no label here: it is neither an axis nor summed over")
         return offset, []
 
-    def _contracted(self, factors: Sequence[tuple[Expr, tuple]], tensor: Expr) -> Labelled:
+    def _contracted(self, factors: Sequence[tuple[Expr, tuple]]) -> Labelled:
         kept = tuple(dict.fromkeys(x for _, labels in factors for x in labels if not x.startswith("#")))
         names = {label: k for k, label in enumerate(dict.fromkeys(x for _, labels in factors for x in labels))}
         sizes: dict[int, Size] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from math import pi
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from eindiff.core import sizes as sz
 from eindiff.core.errors import EindiffError
@@ -37,10 +37,11 @@ _THIN_PRODUCTS: dict[tuple[str, str], tuple[str, bool, tuple[int, int], str]] = 
     ("column", "matrix"): ("i,jk->ik", False, (1, 0), "a column times a matrix; did you mean {a}'*{b}?"),
     ("matrix", "row"): ("ij,k->ik", False, (0, 1), "vectors are columns, so {a}*{b} needs no transpose"),
 }  # fmt: skip
-
+# How a product with a number is built, where one of the sides is a number.
+_SCALES = {"*": "scale", "/": "scale", NUMPY_TIMES: "multiply", NUMPY_OVER: "multiply"}
 
 CONSTANTS = {"pi": pi, "π": pi}
-WORDS = frozenset(("step", "power", "size", "mean"))  # functions that may be names as well
+ALSO_NAMES = frozenset(("step", "power", "size", "mean"))  # functions that may be names as well
 
 _WRITTEN_OUT = {  # functions that people know, in the words of the language
     "var": "mean((x - mean(x)).^2)", "std": "sqrt(mean((x - mean(x)).^2))", "log2": "log(x)/log(2)",
@@ -95,7 +96,7 @@ class Inference(Shapes):
         if node.value in CONSTANTS or node.value in self.names.sizes:
             node.plan = "number"
             return SCALAR
-        if node.value in TABLE and node.value not in WORDS:
+        if node.value in TABLE and node.value not in ALSO_NAMES:
             self.fail(node, f"{node.value} is a function: {TABLE[node.value].usage}")
         if not node.value.isidentifier():
             self.fail(node, f"the name {node.value!r}: use letters, digits and underscores; powers are written with ^")
@@ -164,32 +165,30 @@ class Inference(Shapes):
             if operator == "·":  # the inner product of vectors, and a row times a matrix, as @
                 is_row = left.kind == "column" and right.kind in ("column", "matrix")
                 operator = "@" if is_row else "*"
-            if operator in ("*", "/") and right.order == 0:
-                node.plan.append("scale")
-            elif operator == "*" and left.order == 0:
-                node.plan.append("scale")
-                left = right
-            elif operator in (NUMPY_TIMES, NUMPY_OVER) and 0 in (left.order, right.order):
-                node.plan.append("multiply")
+            if operator in _SCALES and (right.order == 0 or (left.order == 0 and operator != "/")):
+                node.plan.append(_SCALES[operator])
                 left = left if left.order else right
             elif operator == "⊗":
                 node.plan.append("kron")
                 left = self.kron(node, left, right)
             else:
-                part = self._part(node, count, left)
-                whole = Node("product", part.start, arg.end)
-                if operator == "@":
-                    left = self._matrix_product(node, whole, part, arg)
-                elif operator == "*":
-                    left = self._times(node, whole, part, arg)
-                elif operator == "/" and (left.kind == "matrix" or left.kind != right.kind):
-                    self._no_quotient(node, whole, part, arg)
-                elif operator.startswith("*_"):
-                    left = self._paper_product(node, operator, part, arg)
-                else:
-                    left = self.equal_shapes(node, [part, arg], operator)
-                    node.plan.append("multiply")
+                left = self._multiplied(node, operator, self._part(node, count, left), arg)
         return left
+
+    def _multiplied(self, node: Node, operator: str, part: Node, arg: Node) -> Type:
+        """One step of a product whose operands have axes."""
+        left, right = typed(part), typed(arg)
+        whole = Node("product", part.start, arg.end)
+        if operator == "@":
+            return self._matrix_product(node, whole, part, arg)
+        if operator == "*":
+            return self._times(node, whole, part, arg)
+        if operator == "/" and (left.kind == "matrix" or left.kind != right.kind):
+            self._no_quotient(whole, part, arg)
+        if operator.startswith("*_"):
+            return self._paper_product(node, whole, operator, part, arg)
+        node.plan.append("multiply")
+        return self.equal_shapes(node, [part, arg], operator)
 
     def _times(self, node: Node, whole: Node, part: Node, arg: Node) -> Type:
         left, right = typed(part), typed(arg)
@@ -236,16 +235,15 @@ class Inference(Shapes):
         """A row's text without the transpose that made it one."""
         return self.text(arg.args[0]) if arg.kind == "transpose" else f"{self.text(arg)}'"
 
-    def _no_quotient(self, node: Node, whole: Node, part: Node, arg: Node) -> NoReturn:
+    def _no_quotient(self, whole: Node, part: Node, arg: Node) -> NoReturn:
         a, b = self.text(part), self.text(arg)
         inverse = f"{a}*inv({b}) or, entry by entry, {a}./{b}"
         hint = inverse if typed(arg).kind == "matrix" else f"{a}./{b} to divide entry by entry"
         self.fail_together(whole, [part, arg], f"/ divides by a scalar; write {hint}")
 
-    def _paper_product(self, node: Node, operator: str, part: Node, arg: Node) -> Type:
+    def _paper_product(self, node: Node, whole: Node, operator: str, part: Node, arg: Node) -> Type:
         """The paper's `A *_(s1,s2,s3) B`."""
         labels = ["".join(part.split()) for part in operator.strip("*_({)} \t").split(",")]
-        whole = Node("product", part.start, arg.end)
         if len(labels) != 3:
             self.fail(whole, f"`{operator}` needs three groups of labels, like *_(ij,jk,ik)")
         spec = f"{labels[0]},{labels[1]}->{labels[2]}"
@@ -290,15 +288,10 @@ class Inference(Shapes):
         base, entries = node.args[0], [arg.plan for arg in node.args[1:]]
         shape = typed(base)
         self._refuse_indices(node, entries, shape.order)
-        places = list(zip(entries, node.args[1:], strict=True))
-        if ... not in entries:
-            places.append((..., node))
-        at = next(k for k, (entry, _) in enumerate(places) if entry is ...)
-        places[at : at + 1] = [(slice(None), node)] * (shape.order - _named(entries))
         axes: list[Term] = []
         left = list(shape.axes)
         together: Type | None = None
-        for entry, place in places:
+        for entry, place in _written_out(node, entries, shape.order):
             if self._is_index_array(entry):
                 found = self._index_array(node, place, entry, left.pop(0))
                 axes.extend(() if together is not None else found.axes)
@@ -394,6 +387,14 @@ class Inference(Shapes):
         if isinstance(known, int) and not -known <= entry < known:
             self.fail(place, f"`{self.text(node)}`: the index {entry} is out of range, the axis has size {known}")
         return []
+
+
+def _written_out(node: Node, entries: list, order: int) -> list[tuple[Any, Node]]:
+    """The entries of an index, each with its place, and with slices for `...`, which may be left out at the end."""
+    places = [*zip(entries, node.args[1:], strict=True), (..., node)]
+    at = entries.index(...) if ... in entries else len(entries)
+    slices = [(slice(None), node)] * (order - _named(entries))
+    return places[:at] + slices + places[at + 1 : len(entries)]
 
 
 def _named(entries: list) -> int:

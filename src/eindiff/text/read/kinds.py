@@ -23,7 +23,7 @@ from eindiff.text.read.function_rows import values
 from eindiff.text.read.infer import CONSTANTS, Inference
 from eindiff.text.read.notation import NUMPY_OVER
 from eindiff.text.read.offsets import AMPLITUDE, BOLD, INTERCEPT, RATE, VECTOR, offsets
-from eindiff.text.read.shapes import Names
+from eindiff.text.read.shapes import KnownNames
 from eindiff.text.read.source import ParseError, Source
 from eindiff.text.read.syntax import Node
 from eindiff.text.read.table import TABLE
@@ -54,7 +54,7 @@ def order_of(kind: int) -> int:
     return 0 if kind < ROW else 1 if kind == ROW else kind
 
 
-class Choice:
+class Way:
     """The best way to an entry of a table: its cost, and what was chosen; `other` is a way that is as good."""
 
     __slots__ = ("cost", "made", "other")
@@ -75,34 +75,34 @@ class Choice:
         return found
 
 
-class Table:
+class KindCosts:
     """The least costs of a node by its kind and the names that are still open; how often each was met below."""
 
-    def __init__(self, entries: dict[Key, Choice], met: Counter[str]) -> None:
+    def __init__(self, entries: dict[Key, Way], met: Counter[str]) -> None:
         self.entries, self.met = entries, met
 
-    def __setitem__(self, key: Key, choice: Choice) -> None:
+    def __setitem__(self, key: Key, choice: Way) -> None:
         known = self.entries.get(key)
         if known is None or choice.cost < known.cost:
             self.entries[key] = choice
         elif choice.cost == known.cost and known.other is None:
             known.other = choice.made
 
-    def mapped(self, change: Callable[[Any], Iterable[tuple[Any, int]]]) -> Table:
+    def mapped(self, change: Callable[[Any], Iterable[tuple[Any, int]]]) -> KindCosts:
         """The table of a node with this one below."""
-        result = Table({}, self.met)
+        result = KindCosts({}, self.met)
         for (kind, names), choice in self.entries.items():
             for found, cost in change(kind):
-                result[found, names] = Choice(choice.cost + cost, choice.made, choice.other)
+                result[found, names] = Way(choice.cost + cost, choice.made, choice.other)
         return result
 
-    def joined(self, other: Table, combine: Combine) -> Table:
+    def joined(self, other: KindCosts, combine: Combine) -> KindCosts:
         """The table of a node with these two below: entries that agree on the names they share."""
         shared = self.met.keys() & other.met.keys()
-        groups: dict[tuple, list[tuple[Key, Choice]]] = {}
+        groups: dict[tuple, list[tuple[Key, Way]]] = {}
         for key, choice in other.entries.items():
             groups.setdefault(_part(key, shared), []).append((key, choice))
-        result = Table({}, self.met + other.met)
+        result = KindCosts({}, self.met + other.met)
         for (kind, names), left in self.entries.items():
             for (right_kind, more), right in groups.get(_part((kind, names), shared), ()):
                 found = list(combine(kind, right_kind))
@@ -113,19 +113,19 @@ class Table:
                 if left.other is not None or right.other is not None:
                     rest = (left.other or left.made, right.other or right.made)
                 for result_kind, cost in found:
-                    result[result_kind, union] = Choice(left.cost + right.cost + cost, made, rest)
+                    result[result_kind, union] = Way(left.cost + right.cost + cost, made, rest)
         return result
 
-    def settled(self, total: Counter[str]) -> Table:
+    def settled(self, total: Counter[str]) -> KindCosts:
         """The same with the names closed that occur nowhere else; only the best entries are kept."""
         closed = {name for name, count in self.met.items() if total[name] == count}
-        result = Table({}, Counter({name: count for name, count in self.met.items() if name not in closed}))
+        result = KindCosts({}, Counter({name: count for name, count in self.met.items() if name not in closed}))
         for (kind, names), choice in self.entries.items():
             known = tuple(pair for pair in names if pair[0] in closed)
             rest = tuple(pair for pair in names if pair[0] not in closed) if known else names
             made = (*known, choice.made) if known else choice.made
             other = (*known, choice.other) if choice.other is not None else None
-            result[kind, rest] = Choice(choice.cost, made, other)
+            result[kind, rest] = Way(choice.cost, made, other)
         if len(result.entries) > _WIDEST:
             best = sorted(result.entries.items(), key=lambda item: item[1].cost)[:_WIDEST]
             result.entries = dict(best)
@@ -139,15 +139,15 @@ def _part(key: Key, shared: set[str]) -> tuple:
 class Kinds:
     """One text whose names get their orders."""
 
-    def __init__(self, source: Source, names: Names) -> None:
+    def __init__(self, source: Source, names: KnownNames) -> None:
         self.names = names
         self.declared, self.bound, self.sizes = names.declared, names.bound, names.sizes
         self.identities = names.identities
-        self.scratch = Inference(source, Names(names.declared, ranges=names.ranges, lengths=names.lengths))
+        self.scratch = Inference(source, KnownNames(names.declared, ranges=names.ranges, lengths=names.lengths))
         self.total: Counter[str] = Counter()
         self.offsets: dict[str, int] = {}
 
-    def read(self, statements: list[tuple[str | None, list[Node]]]) -> Choice | None:
+    def read(self, statements: list[tuple[str | None, list[Node]]]) -> Way | None:
         """The best choice of orders for statements, each the name that it binds and its nodes; None if none fits."""
         nodes = [node for _, below in statements for node in below]
         names = [str(node.value) for node in nodes if node.kind == "name" and not node.literal]
@@ -156,13 +156,9 @@ class Kinds:
             return None
         self.offsets = dict.fromkeys(self.names.bold, BOLD) | offsets(nodes)
         self.total.update(str(name) for name, _ in statements if name is not None)
-        joined = Table({(LITERAL, ()): Choice(0)}, Counter())
+        joined = KindCosts({(LITERAL, ()): Way(0)}, Counter())
         for name, below in statements:
-            tables: dict[int, Table] = {}
-            for node in below:
-                if not node.literal:
-                    tables[id(node)] = self._table(node, tables).settled(self.total)
-            root = tables[id(below[-1])]
+            root = self._root(below)
             if name is not None:
                 root = self._binding(str(name), root)
             joined = joined.joined(root, lambda _, kind: [(kind, 0)]).settled(self.total)
@@ -176,35 +172,40 @@ class Kinds:
         known = name in self.declared or name in self.sizes or name in self.identities
         return name in self.bound or not (known or name in CONSTANTS)
 
-    def _binding(self, name: str, root: Table) -> Table:
+    def _binding(self, name: str, root: KindCosts) -> KindCosts:
         """A statement that binds a name: the name has the kind of what it is bound to."""
-        result = Table({}, root.met + Counter([name]))
+        result = KindCosts({}, root.met + Counter([name]))
         for (kind, names), choice in root.entries.items():
             simple = REDUCED if UNUSUAL < kind < ROW else PLAIN if kind < ROW else kind
             result[LITERAL, tuple(sorted({*names, (name, simple)}))] = choice
         return result
 
-    def _table(self, node: Node, tables: dict[int, Table]) -> Table:
-        below = [tables[id(arg)] for arg in values(node)]
-        return getattr(self, f"_{node.kind}")(node, below)
+    def _root(self, nodes: list[Node]) -> KindCosts:
+        """The table of a statement, from those of all its nodes, the last of which is the whole."""
+        tables: dict[int, KindCosts] = {}
+        for node in nodes:
+            if not node.literal:
+                table = getattr(self, f"_{node.kind}")(node, [tables[id(arg)] for arg in values(node)])
+                tables[id(node)] = table.settled(self.total)
+        return tables[id(nodes[-1])]
 
     # Leaves
 
-    def _number(self, node: Node, below: list[Table]) -> Table:
+    def _number(self, node: Node, below: list[KindCosts]) -> KindCosts:
         return _single(LITERAL)
 
-    def _text(self, node: Node, below: list[Table]) -> Table:
+    def _text(self, node: Node, below: list[KindCosts]) -> KindCosts:
         return _single(LITERAL)
 
     _ellipsis = _slice = _keyword = _text
 
-    def _array(self, node: Node, below: list[Table]) -> Table:
+    def _array(self, node: Node, below: list[KindCosts]) -> KindCosts:
         return _single(_kind(self._type(node, ())))
 
-    def _name(self, node: Node, below: list[Table]) -> Table:
+    def _name(self, node: Node, below: list[KindCosts]) -> KindCosts:
         name = str(node.value)
         if name in self.bound:
-            return Table({(kind, ((name, kind),)): Choice(0) for kind in _ALL}, Counter([name]))
+            return KindCosts({(kind, ((name, kind),)): Way(0) for kind in _ALL}, Counter([name]))
         own = _AS_OFFSET[self.offsets[name]] if name in self.offsets else hint(name)
         if name in self.declared:
             return _single(_kind(self.declared[name].type(), _flavour(name, own)))
@@ -222,29 +223,29 @@ class Kinds:
             costs[1] += _FORCED
             costs[0] += _FORCED * (own.costs[0] > 4)
         kinds = (scalar, COLUMN, MATRIX)
-        return Table({(kinds[k], ((name, k),)): Choice(cost) for k, cost in enumerate(costs)}, Counter([name]))
+        return KindCosts({(kinds[k], ((name, k),)): Way(cost) for k, cost in enumerate(costs)}, Counter([name]))
 
-    def _indexed_name(self, name: str, count: int) -> Table:
+    def _indexed_name(self, name: str, count: int) -> KindCosts:
         """A name with indices of sums: its entries are numbers, or the rows of a matrix that has one index only."""
         usual = count + ((hint(name).order == 2 or name in self.names.bold) and count == 1)
         costs = {order: 3 * abs(order - usual) * _LETTER for order in range(count, count + 3)}
-        return Table({(_order_kind(k), ((name, k),)): Choice(cost) for k, cost in costs.items()}, Counter([name]))
+        return KindCosts({(_order_kind(k), ((name, k),)): Way(cost) for k, cost in costs.items()}, Counter([name]))
 
-    def _over(self, node: Node, below: list[Table]) -> Table:
+    def _over(self, node: Node, below: list[KindCosts]) -> KindCosts:
         return below[0].mapped(lambda kind: [(max(kind, REDUCED), 0)])
 
     # Operators
 
-    def _negative(self, node: Node, below: list[Table]) -> Table:
+    def _negative(self, node: Node, below: list[KindCosts]) -> KindCosts:
         return below[0]
 
-    def _transpose(self, node: Node, below: list[Table]) -> Table:
+    def _transpose(self, node: Node, below: list[KindCosts]) -> KindCosts:
         turned = {LITERAL: LITERAL, ROW: COLUMN, COLUMN: ROW, MATRIX: MATRIX}
         return below[0].mapped(
             lambda kind: [(turned[kind], 0)] if kind in turned else [(kind, 4 * _FORCED)] if kind < ROW else []
         )
 
-    def _sum(self, node: Node, below: list[Table]) -> Table:
+    def _sum(self, node: Node, below: list[KindCosts]) -> KindCosts:
         """Entry by entry; the state counts the scalars that have met no vector yet."""
         tables = [table.mapped(lambda kind: [((kind, WORD < kind < ROW), 0)]) for table in below]
         result = tables[0]
@@ -254,7 +255,7 @@ class Kinds:
 
     _compare = _sum
 
-    def _product(self, node: Node, below: list[Table]) -> Table:
+    def _product(self, node: Node, below: list[KindCosts]) -> KindCosts:
         """From left to right; the state says too whether only names are no scalars, and whether a number is scaled."""
         result = self._factor(node.args[0], below[0], "*")
         if node.args[0].kind == "name" and may_be_number(str(node.args[0].value)) and {"*", "·"} & {*node.value}:
@@ -264,7 +265,7 @@ class Kinds:
             result = result.joined(self._factor(arg, table, operator), step).settled(self.total)
         return result.mapped(lambda state: [(state[0], max(state[2], 0) * (state[0] >= ROW and state[1]))])
 
-    def _factor(self, arg: Node, table: Table, operator: str) -> Table:
+    def _factor(self, arg: Node, table: KindCosts, operator: str) -> KindCosts:
         """A factor as a state, with what it costs if names alone make a vector or matrix of the number that it is."""
         bare = _is_one_name(arg)
         scaled = {POWERED: _SCALED} if operator == "/" else {POWERED: _SCALED, REDUCED: _SCALED}
@@ -272,18 +273,18 @@ class Kinds:
             scaled |= {PLAIN: _EXPONENT, WORD: _EXPONENT}  # m*c^2, N*exp(-t)
         return table.mapped(lambda kind: [((kind, kind < ROW or bare, 0 if bare else scaled.get(kind, 0)), 0)])
 
-    def _power(self, node: Node, below: list[Table]) -> Table:
+    def _power(self, node: Node, below: list[KindCosts]) -> KindCosts:
         if node.value != "^":
             return below[0].joined(below[1], _raised_by_entry)
         cost = 8 * _LETTER if node.args[1].kind == "number" else 0  # matrices have inverses, and few other powers
         return below[0].joined(below[1], lambda base, exponent: _raised(base, exponent, cost))
 
-    def _index(self, node: Node, below: list[Table]) -> Table:
+    def _index(self, node: Node, below: list[KindCosts]) -> KindCosts:
         return below[0].mapped(lambda kind: self._called(node, (kind,)))
 
     # Calls
 
-    def _call(self, node: Node, below: list[Table]) -> Table:
+    def _call(self, node: Node, below: list[KindCosts]) -> KindCosts:
         if node.value not in TABLE:
             return _single(PLAIN) if not below else _merged(below)
         if not below:
@@ -339,26 +340,25 @@ def _unlikely(orders: dict[str, int]) -> int:
 
     Where x is a number, so is the whole; where p and n are, V, R and T are no matrices in p*V - n*R*T.
     """
-    of_order = {order: [name for name, k in orders.items() if k == order] for order in (0, 1, 2)}
-    odd = [name for name in of_order[0] if hint(name).costs[0] == 6]
-    numbers = [name for name in of_order[0] if name == "I" or not is_usual_scalar(name)]
-    vectors = [name for name in of_order[1] if not is_usual_scalar(name)]
-    matrices = of_order[2]
-    capitals = sum(name[0].isupper() for name in orders)
-    if numbers and matrices and not vectors and capitals > 1 and all(map(may_be_number, matrices)):
-        return _FORCED
-    if odd and matrices and not vectors:
-        return 2 * _FORCED
-    alike = bool(vectors) and all(hint(name).costs[0] < 6 for name in vectors)
-    scaled = 1 in orders.values() and any(name.isupper() for name in numbers)
-    return _SCALED * bool(odd or scaled or (numbers and alike))
+    scalars, columns, matrices = ([name for name, k in orders.items() if k == order] for order in range(3))
+    numbers = [name for name in scalars if name == "I" or not is_usual_scalar(name)]
+    vectors = [name for name in columns if not is_usual_scalar(name)]
+    costs = [hint(name).costs[0] for name in vectors]  # of numbers in their places
+    is_odd = 6 in [hint(name).costs[0] for name in scalars]
+    if numbers and matrices and not vectors:
+        if sum(name[0].isupper() for name in orders) > 1 and all(map(may_be_number, matrices)):
+            return _FORCED
+        if is_odd:
+            return 2 * _FORCED
+    is_scaled = bool(columns) and any(map(str.isupper, numbers))
+    return _SCALED * bool(is_odd or is_scaled or (numbers and max(costs, default=6) < 6))
 
 
-def _single(kind: int) -> Table:
-    return Table({(kind, ()): Choice(0)}, Counter())
+def _single(kind: int) -> KindCosts:
+    return KindCosts({(kind, ()): Way(0)}, Counter())
 
 
-def _merged(tables: list[Table]) -> Table:
+def _merged(tables: list[KindCosts]) -> KindCosts:
     """Tables without names as one, by the highest kind."""
     result = tables[0]
     for table in tables[1:]:
@@ -454,7 +454,7 @@ def _product(operator: str, left: int, right: int) -> int | None:
     for arg, kind in zip(node.args, (left, right), strict=True):
         arg.type = Type(tuple(Unknown() for _ in range(order_of(kind))), kind == ROW)
     try:
-        found = Inference(Source(""), Names())._product(node)
+        found = Inference(Source(""), KnownNames())._product(node)
     except ParseError:
         return None
     return _kind(found, REDUCED if left >= ROW else max(left, right))

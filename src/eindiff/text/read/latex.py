@@ -17,19 +17,19 @@ from eindiff.text.read.latex_words import (
     BAR_OPENS,
     BOLD,
     CLOSES,
+    COMMANDS,
     FONTS,
-    FUNCTIONS,
     GOALS,
-    LETTERS,
+    LETTER_COMMANDS,
     NORM_OPENS,
     OPERATORS,
-    REFUSED,
-    WORDS,
+    REFUSED_COMMANDS,
+    SPELLED,
 )
 from eindiff.text.read.notation import Token, refuse_quotient
 from eindiff.text.read.source import Source
 
-_GOAL = re.compile(r"(arg\s*)?(min|max)(imi[sz]e)?")
+_GOAL_WORD = re.compile(r"(arg\s*)?(min|max)(imi[sz]e)?")
 _CONSTRAINED = re.compile(r"(?<=\{)(?:s\.?t\.?|subjectto|suchthat):?(?=\})")
 _SIGNS = ("+", "-", "−", "–", "—")
 _FRACTIONS = (r"\frac", r"\tfrac", r"\dfrac", r"\cfrac")
@@ -75,8 +75,8 @@ class _Reader(Scripts):
 
     def unexpected(self) -> NoReturn:
         text = self.peek()
-        if text in REFUSED:
-            self.fail(f"{text} cannot be read: {REFUSED[text]}")
+        if text in REFUSED_COMMANDS:
+            self.fail(f"{text} cannot be read: {REFUSED_COMMANDS[text]}")
         if _CONSTRAINED.search(f"{{{self.word()}}}"):
             self.fail("constraints cannot be read: type the objective alone")
         if text in ("=", r"\leq", r"\le", r"\geq", "<", ">"):
@@ -104,7 +104,7 @@ class _Reader(Scripts):
                 self.next()
                 self.group()
                 self.group()
-            elif text in FONTS and _GOAL.fullmatch(self.word().replace("~", "")):
+            elif text in FONTS and _GOAL_WORD.fullmatch(self.word().replace("~", "")):
                 self.next()
                 self.group()
             elif text in GOALS and self.peek(1) not in ("(", r"\{", r"\left(", "["):
@@ -158,14 +158,14 @@ class _Reader(Scripts):
             return False
         if text in NORM_OPENS.values() or text in BAR_OPENS.values():
             return text in self.openable
-        known = text in LETTERS or text in FUNCTIONS or text in FONTS or text in ACCENTS or text in CLOSES
+        known = text in LETTER_COMMANDS or text in COMMANDS or text in FONTS or text in ACCENTS or text in CLOSES
         more = text in (*_FRACTIONS, *_OVER, r"\langle", "{", r"\lVert", r"\lvert")
         return bool(text) and (known or more or text[0].isalnum() or text in (r"\sqrt", r"\mathbb"))
 
     openable: frozenset[str] = frozenset(NORM_OPENS) | frozenset(BAR_OPENS)
 
     def is_function(self) -> bool:
-        return self.peek() in FUNCTIONS or self.peek() in _OVER or self.written_out() or self.word() in WORDS
+        return self.peek() in COMMANDS or self.peek() in _OVER or self.written_out() or self.word() in SPELLED
 
     def written_out(self) -> bool:
         """Whether a function stands here that is no command: log(x)."""
@@ -191,14 +191,14 @@ class _Reader(Scripts):
             return self.over()
         if self.written_out():
             self.next()
-            return self.function(WORDS.get(text, text), begin)
-        if text in FUNCTIONS and text != r"\sqrt":
+            return self.function(SPELLED.get(text, text), begin)
+        if text in COMMANDS and text != r"\sqrt":
             self.next()
-            return self.function(FUNCTIONS[text], begin)
-        if (word := self.word()) in WORDS:
+            return self.function(COMMANDS[text], begin)
+        if (word := self.word()) in SPELLED:
             self.next()
             self.group()
-            return self.function(WORDS[word], begin)
+            return self.function(SPELLED[word], begin)
         if text == r"\sigma" and self.opens_bracket(1):
             self.next()
             return self.function("sigmoid", begin)
@@ -242,8 +242,8 @@ class _Reader(Scripts):
         """A letter, or a word in a font; with a hat or bar it is another name."""
         token = self.next()
         text = token.text
-        if text in LETTERS:
-            return LETTERS[text]
+        if text in LETTER_COMMANDS:
+            return LETTER_COMMANDS[text]
         if text in ACCENTS:
             content = self.group()
             mark = next((k for k, t in enumerate(content) if t.text == "_"), len(content))
@@ -264,7 +264,7 @@ class _Reader(Scripts):
 
     def sub_name(self, tokens: list[Token]) -> str:
         """A name from the tokens inside of a font or an accent."""
-        parts = [LETTERS.get(t.text, t.text) for t in tokens if t.text not in FONTS and t.text not in "{}_"]
+        parts = [LETTER_COMMANDS.get(t.text, t.text) for t in tokens if t.text not in FONTS and t.text not in "{}_"]
         name = "".join(parts)
         if not name.isidentifier():
             self.fail(f"`{name}` is no name", tokens[0] if tokens else None)

@@ -6,9 +6,11 @@ import re
 from abc import ABC, abstractmethod
 from typing import NoReturn
 
-from eindiff.text.read.latex_words import FONTS, LETTERS, NORMS, TRANSPOSES
-from eindiff.text.read.notation import Token
+from eindiff.text.read.latex_words import FONTS, LETTER_COMMANDS, TRANSPOSES
+from eindiff.text.read.notation import NORMS, Token, norm_name
 from eindiff.text.read.source import Source
+
+_SILENT = FONTS | {"{", "}"}
 
 
 class Cursor:
@@ -112,11 +114,9 @@ class Scripts(Cursor, ABC):
         return self.between("(", ")") if self.peek() == "(" else self.group()
 
     def subscripted(self, base: list[Token], kind: str, index: list[Token] | None) -> list[Token]:
-        text = "".join(t.text for t in index or () if t.text not in FONTS and t.text not in ("{", "}"))
+        text = "".join(t.text for t in index or () if t.text not in _SILENT)
         if kind in ("norm", "bars"):
-            name = NORMS.get(text) if kind == "norm" else "bars"
-            if name is None:
-                self.fail(f"there is no norm {text} here; known are 1, 2, F, \\infty and *", (index or base)[0])
+            name = self.norm(text, (index or base)[0]) if kind == "norm" else "bars"
             return [self.made(f"{name}(", base[0]), *base[1:]]
         if index is None:
             return base
@@ -125,9 +125,7 @@ class Scripts(Cursor, ABC):
         if text == "+" and kind == "bracket":
             return [self.made("relu", base[0]), *base]
         if any(token.text in self.indices for token in index):
-            if base[0].text == "pi" and len(base) == 1:  # weights of a mixture, and not the number
-                base = [self.made("pi_", base[0])]
-            return [*base, self.made(f"[{self.running(base[0].text, index)}]", index[0])]
+            return self.summed_over(base, index)
         if kind != "name":
             self.fail("an index stands at a name, or is that of a sum", index[0])
         if base[0].text in ("I", "vector(1)", "vector(0)"):
@@ -135,6 +133,18 @@ class Scripts(Cursor, ABC):
         made = Token(base[0].kind, base[0].text, base[0].start, base[0].end)
         self.entries.append((made, index))
         return [made]
+
+    def norm(self, text: str, place: Token) -> str:
+        """The norm with an index."""
+        if norm_name(text) not in NORMS:
+            self.fail(f"there is no norm {text} here; known are 1, 2, F, \\infty and *", place)
+        return NORMS[norm_name(text)]
+
+    def summed_over(self, base: list[Token], index: list[Token]) -> list[Token]:
+        """What has indices of sums in its index."""
+        if base[0].text == "pi" and len(base) == 1:  # weights of a mixture, and not the number
+            base = [self.made("pi_", base[0])]
+        return [*base, self.made(f"[{self.running(base[0].text, index)}]", index[0])]
 
     def running(self, name: str, index: list[Token]) -> str:
         """The entries of an index that has indices of sums in it: `i,j` of x_{ij}, `i + 1` of x_{i+1}."""
@@ -164,7 +174,7 @@ class Scripts(Cursor, ABC):
     def name_entries(self) -> None:
         """Names with indices that are none of a sum: x_1 is an entry of x where a sum runs over those, else a name."""
         for token, index in self.entries:
-            text = "".join(LETTERS.get(t.text, t.text.lstrip("\\")) for t in index if t.text not in FONTS)
+            text = "".join(LETTER_COMMANDS.get(t.text, t.text.lstrip("\\")) for t in index if t.text not in FONTS)
             if text in self.ended:
                 out = f"{token.text}_{text} stands outside of the sum over {text}"
                 self.fail(f"{out}; put all that is summed in brackets, or give the sum another index", index[0])

@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection, Container, Iterator
 
 from eindiff.text.read.conventions import GREEK, SCALARS
-from eindiff.text.read.latex_words import ALWAYS, SILENT, SWITCHES, WORDS
-from eindiff.text.read.notation import FRACTIONS, SUPERSCRIPTS, Token
+from eindiff.text.read.latex_words import ALWAYS, SILENT, SPELLED, SWITCHES
+from eindiff.text.read.notation import FRACTIONS, SUPERSCRIPT_DIGITS, Token
 from eindiff.text.read.source import Source
 
 _COMMAND = re.compile(r"\\[a-zA-Z|{,;!]|^\s*\$")
@@ -24,7 +24,7 @@ _JUXTAPOSED = re.compile(
     re.VERBOSE,
 )
 _LONGEST = 4_000  # characters of a formula without commands
-_OTHERS = re.compile(r'[;"@#]|\*_|\*\*|\.T\b|\b(?:np|jnp|torch|numpy)\.|\n.*=|=.*\n', re.DOTALL)
+_NO_FORMULA = re.compile(r'[;"@#]|\*_|\*\*|\.T\b|\b(?:np|jnp|torch|numpy)\.|\n.*=|=.*\n', re.DOTALL)
 _PIECE = re.compile(
     r"""\\(?:[a-zA-Z]+\*?|.)|[0-9]+(?:\.[0-9]+)?|\.[0-9]+|\s+|%[^\n]*|\.[*/^]|:=|\|\|
     |(?:sum|prod)(?=_)|Σ(?=_(?:[ij][\s(]|\{[^{}]*=))|[A-Za-z]+(?:_[A-Za-z]{3,}|_?[0-9]+)*|.""",
@@ -43,7 +43,7 @@ def is_formula(text: str, declared: Container[str] = ()) -> bool:
     """Whether letters of a text stand for themselves."""
     if _COMMAND.search(text) is not None:
         return '"' not in text
-    if "T" in declared or len(text) > _LONGEST or _OTHERS.search(text) is not None:
+    if "T" in declared or len(text) > _LONGEST or _NO_FORMULA.search(text) is not None:
         return False
     return _JUXTAPOSED.search(text) is not None
 
@@ -74,7 +74,7 @@ def _spelled_out(token: Token) -> list[Token]:
     if token.text in FRACTIONS:
         return [Token("", part, token.start, token.end) for part in f"({FRACTIONS[token.text]})"]
     if token.text in "⁰¹²³⁴⁵⁶⁷⁸⁹" and token.text:
-        return [Token("", part, token.start, token.end) for part in ("^", token.text.translate(SUPERSCRIPTS))]
+        return [Token("", part, token.start, token.end) for part in ("^", token.text.translate(SUPERSCRIPT_DIGITS))]
     return [token]
 
 
@@ -110,7 +110,7 @@ def _kind(
     declared, functions = known
     if piece in declared:
         return "name"
-    if len(piece) > 1 and (piece in ALWAYS or ((piece in WORDS or piece in functions) and _OPENS.match(text, end))):
+    if len(piece) > 1 and (piece in ALWAYS or ((piece in SPELLED or piece in functions) and _OPENS.match(text, end))):
         return "function"
     if piece in GREEK or piece == "pi":
         return "greek"

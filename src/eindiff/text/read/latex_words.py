@@ -17,15 +17,15 @@ ACCENTS = {
     r"\hat": "hat", r"\widehat": "hat", r"\bar": "bar", r"\overline": "bar", r"\tilde": "tilde",
     r"\widetilde": "tilde", r"\dot": "dot",
 }  # fmt: skip
-LETTERS = {rf"\{word}": word for word in GREEK} | {
+LETTER_COMMANDS = {rf"\{word}": word for word in GREEK} | {
     r"\varepsilon": "epsilon", r"\vartheta": "theta", r"\varphi": "phi", r"\varrho": "rho", r"\ell": "ell",
     r"\pi": "pi", r"\varsigma": "sigma",
 }  # fmt: skip
-_OWN = "log exp sin cos tan sinh cosh tanh arcsin arccos arctan det max min sqrt tr diag sign softmax relu logdet"
-FUNCTIONS = {rf"\{name}": name for name in _OWN.split()} | {
+_SAME = "log exp sin cos tan sinh cosh tanh arcsin arccos arctan det max min sqrt tr diag sign softmax relu logdet"
+COMMANDS = {rf"\{name}": name for name in _SAME.split()} | {
     r"\ln": "log", r"\Tr": "tr", r"\trace": "tr", r"\sgn": "sign", r"\vect": "vec"
 }  # fmt: skip
-WORDS = {
+SPELLED = {
     "tr": "tr", "Tr": "tr", "trace": "tr", "diag": "diag", "Diag": "diag", "vec": "vec", "log": "log", "exp": "exp",
     "det": "det", "logdet": "logdet", "softmax": "softmax", "relu": "relu", "ReLU": "relu", "sigmoid": "sigmoid",
     "sign": "sign", "sgn": "sign", "max": "max", "min": "min", "tanh": "tanh", "sum": "sum", "ln": "log", "erf": "erf",
@@ -42,20 +42,11 @@ OPERATORS = {
 CLOSES = {"(": ")", "[": "]", r"\{": r"\}", r"\lbrack": r"\rbrack", r"\lbrace": r"\rbrace"}
 NORM_OPENS = {r"\|": r"\|", r"\lVert": r"\rVert", r"\Vert": r"\Vert", "‖": "‖", "||": "||", "∥": "∥"}
 BAR_OPENS = {"|": "|", r"\lvert": r"\rvert", r"\vert": r"\vert"}
-NORMS = {
-    "": "norm2",
-    "2": "norm2",
-    "F": "norm2",
-    "1": "norm1",
-    r"\infty": "norminf",
-    "*": "normnuc",
-    r"\ast": "normnuc",
-}
 _TRANSPOSED = r"\top T \intercal \prime \mathsf{T} \mathrm{T} \mathbf{T} \text{T} \mathsfT \mathrmT ⊤ \mathsf{\top}"
 TRANSPOSES = frozenset(_TRANSPOSED.split())
 _GOAL_WORDS = ("min", "max", "argmin", "argmax", "minimize", "maximize")
 GOALS = frozenset((*_GOAL_WORDS, *(rf"\{word}" for word in _GOAL_WORDS), r"\arg", r"\inf", r"\sup"))
-REFUSED = {
+REFUSED_COMMANDS = {
     r"\partial": "type the function itself: its derivatives are found here",
     r"\nabla": "type the function itself: its derivatives are found here",
     "∇": "type the function itself: its derivatives are found here",

@@ -5,6 +5,7 @@ The same syntax means something else there: in `ones(m*n)` the names are sizes, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
@@ -18,7 +19,7 @@ from eindiff.text.read.source import Source
 from eindiff.text.read.syntax import Node
 
 LARGEST_ORDER = 32
-_LARGEST = 2**63
+_LARGEST_SIZE = 2**63
 
 
 class Quoted(str):
@@ -46,7 +47,7 @@ def fold(source: Source, node: Node) -> Any:
         value = _folded(source, node, args)
     except (EindiffError, ArithmeticError, TypeError):
         raise _no_literal(source, node) from None
-    if (isinstance(value, int) and abs(value) >= _LARGEST) or (isinstance(value, str) and len(value) > 2000):
+    if (isinstance(value, int) and abs(value) >= _LARGEST_SIZE) or (isinstance(value, str) and len(value) > 2000):
         raise source.error("this size is too large", node.start, node.end)
     return value
 
@@ -65,18 +66,14 @@ def _folded(source: Source, node: Node, args: list) -> Any:
             return args if node.kind == "array" else args[0]
         case "slice":
             return slice(*map(dict(zip(node.value, args, strict=True)).get, range(3)))
-        case "call" if node.value == "arange" and len(args) == 1:
-            return Places(0, (1,), (_size(args[0]),))
-        case "negative" if isinstance(args[0], Places):
-            return args[0].scaled(-1)
+        case "call" if (node.value, len(args)) in _CALLS:
+            return _CALLS[node.value, len(args)](*map(_size, args))
         case "negative":
             return sz.multiply(-1, _size(args[0])) if isinstance(args[0], str) else -args[0]
         case "sum":
             return _sum(node.value, args)
         case "product":
             return _product(node.value, args)
-        case "call" if node.value in ("min", "minimum") and len(args) == 2:
-            return sz.minimum(_size(args[0]), _size(args[1]))
     raise _no_literal(source, node)
 
 
@@ -94,6 +91,9 @@ class Places:
     offset: sz.Size
     strides: tuple[sz.Size, ...]
     sizes: tuple[sz.Size, ...]
+
+    def __neg__(self) -> Places:
+        return self.scaled(-1)
 
     def scaled(self, factor: sz.Size) -> Places:
         strides = tuple([sz.multiply(factor, stride) for stride in self.strides])
@@ -119,11 +119,18 @@ class Places:
         return IndexMap(size, self.sizes, self.offset, self.strides)
 
 
+_CALLS: dict[tuple[str, int], Callable[..., sz.Size | Places]] = {
+    ("arange", 1): lambda size: Places(0, (1,), (size,)),
+    ("min", 2): sz.minimum,
+    ("minimum", 2): sz.minimum,
+}  # by name and number of arguments
+
+
 def _sum_of_places(signs: list[str], args: list) -> Places:
     total = Places(0, (), ())
     for sign, arg in zip(["PLUS", *signs], args, strict=True):
         part = arg if isinstance(arg, Places) else Places(_size(arg), (), ())
-        total = total.plus(part if sign == "PLUS" else part.scaled(-1))
+        total = total.plus(part if sign == "PLUS" else -part)
     return total
 
 

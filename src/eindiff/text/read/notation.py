@@ -15,14 +15,14 @@ from eindiff.text.read.source import Source
 
 NUMPY_TIMES, NUMPY_OVER = "\ue001", "\ue002"  # * and / of NumPy, which work entry by entry
 FRACTIONS = {"½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4"}
-SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
+SUPERSCRIPT_DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
-_LIBRARIES = r"(?:np|numpy|jnp|jax|torch|tf|math|scipy|sp|nn|functional|special|linalg|anp|cp|F(?=\.[a-z]))"
+_LIBRARY_NAMES = r"(?:np|numpy|jnp|jax|torch|tf|math|scipy|sp|nn|functional|special|linalg|anp|cp|F(?=\.[a-z]))"
 _TOKEN = re.compile(
     rf"""(?P<text>"[^"\n]*"|(?<=[(,=])'[^'\n]*'|(?<=[(,=]\ )'[^'\n]*')
     |(?P<comment>\#[^\n]*)|(?P<blank>[^\S\n]+)|(?P<line>\n)
     |(?P<number>(?:[0-9]+(?:\.(?![*/^'’′a-zA-Z])[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
-    |(?P<library>{_LIBRARIES}\.(?=[a-zA-Z]))
+    |(?P<library>{_LIBRARY_NAMES}\.(?=[a-zA-Z]))
     |(?P<transpose>\.T(?!\w)|\^\s*(?:T(?!\w)|⊤|\{{\s*(?:T|⊤)\s*\}})|⊤)
     |(?P<method>\.[a-z]\w*(?=\s*\())
     |(?P<fraction>[½⅓⅔¼¾])
@@ -36,15 +36,15 @@ _TOKEN = re.compile(
 )
 _FOREIGN = re.compile(
     rf"""\|\||‖|∥|\||\*\*|@|[⁰¹²³⁴⁵⁶⁷⁸⁹⊤{{}}½⅓⅔¼¾]|\^\s*T(?!\w)|\.T(?!\w)|\.[a-z]\w*\s*\(|(?<![\w.])[0-9.]+\s*[^\W\d]|(?<![\w.])[0-9.]+\s*\(|\)\s*[(\w]
-    |(?<!\w){_LIBRARIES}\.[a-zA-Z]|\b[A-RT-Z][uvwxyz]\b|(?<!\w)(?:max|min)\s*\(|(?<![<>=])=(?!=)|^\s*(?:arg\s*)?(?:min|max)""",
+    |(?<!\w){_LIBRARY_NAMES}\.[a-zA-Z]|\b[A-RT-Z][uvwxyz]\b|(?<!\w)(?:max|min)\s*\(|(?<![<>=])=(?!=)|^\s*(?:arg\s*)?(?:min|max)""",
     re.VERBOSE,
 )
 _HEAD = re.compile(r"\s*(?:[^\W\d]\w*(?:\s*\(\s*[^\W\d]\w*(?:\s*[,;]\s*[^\W\d]\w*)*\s*\))?)\s*:?=(?!=)")
 _GOAL = re.compile(
     r"\s*(?:arg\s*)?(?:min|max)(?:imi[sz]e)?(?:_(?:\w+|\{[^{}]*\}))?(?:\s+over\s+\w+)?\s*:?(?=\s+[^\s()=+*/,;-]|\s*[|‖∥]|\s*\((?<=\s\())"
 )
-_NORMS = {"": "norm2", "2": "norm2", "1": "norm1", "F": "norm2", "fro": "norm2", "*": "normnuc", "inf": "norminf"}
-_LETTERS = re.compile(r"[A-Z]{2,3}|[A-Z]{1,3}[a-z]")  # of products between bars
+NORMS = {"": "norm2", "2": "norm2", "1": "norm1", "F": "norm2", "fro": "norm2", "*": "normnuc", "inf": "norminf"}
+_JOINED_LETTERS = re.compile(r"[A-Z]{2,3}|[A-Z]{1,3}[a-z]")  # of products between bars
 _MATRIX_AND_VECTOR = re.compile(r"[A-RT-Z][uvwxyz]")
 _COEFFICIENT = re.compile(r"[a-ce-z][a-z]|xyz")  # 2xy, but 2dx
 _NORM_INDEX = re.compile(r"\s*_\s*(\{\s*[^{}]*\s*\}|\w|\*|∞)|[₁₂∞]")
@@ -79,7 +79,7 @@ def normalized(
         if match.lastgroup is not None
     ]
     tokens = _without_libraries(tokens)
-    letters = _LETTERS if any(token.text in ("‖", "||", "∥", "|") for token in tokens) else _MATRIX_AND_VECTOR
+    letters = _JOINED_LETTERS if any(token.text in ("‖", "||", "∥", "|") for token in tokens) else _MATRIX_AND_VECTOR
     tokens = [
         part
         for before, token in zip([None, *tokens], tokens, strict=False)
@@ -176,11 +176,11 @@ def _close_bar(
     """Write the function that a pair of bars stands for, with its index and power; gives where the text goes on."""
     index = _NORM_INDEX.match(source.text, token.end) if bar == "‖" else None
     power = _SQUARED_NORM.match(source.text, token.end) if bar == "‖" and index is None else None
-    name = _norm_name(index[0] if index else power[3] if power else "")
-    if bar == "‖" and name not in _NORMS:
+    name = norm_name(index[0] if index else power[3] if power else "")
+    if bar == "‖" and name not in NORMS:
         raise source.error(f"norms are ‖x‖, ‖x‖₁, ‖x‖_F and ‖x‖_*; there is no ‖x‖_{name}", token.start, token.end)
     called = place > 0 and result[place - 1].kind == "name" and result[place - 1].text in functions
-    result[place].text = f"{'(' * called}{'bars' if bar == '|' else _NORMS[name]}("
+    result[place].text = f"{'(' * called}{'bars' if bar == '|' else NORMS[name]}("
     end = index.end() if index else token.end
     result.append(Token("close", "))" if called else ")", token.start, end))
     if power:
@@ -189,13 +189,13 @@ def _close_bar(
     return end
 
 
-def _norm_name(written: str) -> str:
+def norm_name(written: str) -> str:
     """The index of a norm without what surrounds it."""
     name = written.strip().lstrip("_").strip("{} ").translate(_SUBSCRIPTS)
-    return {"∞": "inf", "infty": "inf"}.get(name, name)
+    return {"∞": "inf", "infty": "inf", r"\infty": "inf", r"\ast": "*"}.get(name, name)
 
 
-_OPERATORS = {"**": ".^", "{": "(", "}": ")"}  # in the words of the grammar
+_IN_GRAMMAR = {"**": ".^", "{": "(", "}": ")"}  # in the words of the grammar
 
 
 def _translated(tokens: list[Token], declared: Collection[str]) -> list[Token]:
@@ -208,25 +208,30 @@ def _translated(tokens: list[Token], declared: Collection[str]) -> list[Token]:
         if token.kind == "transpose" and not (is_name and token.text.lstrip("^ ") == "T"):
             token.text = "'"
         elif token.kind == "superscript":
-            token.text = f"^({token.text.translate(SUPERSCRIPTS)})"
+            token.text = f"^({token.text.translate(SUPERSCRIPT_DIGITS)})"
         elif token.kind == "fraction":
             token.kind, token.text = "number", f"({FRACTIONS[token.text]})"
-        elif token.text in _OPERATORS:
-            token.text = _OPERATORS[token.text]
+        elif token.text in _IN_GRAMMAR:
+            token.text = _IN_GRAMMAR[token.text]
         elif token.kind == "name" and token.text in ("max", "min") and _has_two_arguments(tokens, at):
             token.text += "imum"
-        elif token.kind == "method":  # H.dot(P) is dot(H, P), x.sum() is sum(x)
-            begin = _operand(result)
-            result.insert(begin, Token("name", f"{token.text[1:]}(", result[begin].start, result[begin].start))
-            at = next(k for k in range(at + 1, len(tokens)) if tokens[k].kind != "blank")
-            following = next((t for t in tokens[at + 1 :] if t.kind != "blank"), token)
-            token = Token("open", ", ", token.start, token.end)
-            if following.text == ")":
-                at += 1
-                continue
+        elif token.kind == "method":
+            at = _call_method(tokens, at, result)
+            continue
         result.append(token)
         at += 1
     return result
+
+
+def _call_method(tokens: list[Token], at: int, result: list[Token]) -> int:
+    """`H.dot(P)` is `dot(H, P)`, `x.sum()` is `sum(x)`: writes what comes before `P)`, and gives where that begins."""
+    method, begin = tokens[at], _operand(result)
+    result.insert(begin, Token("name", f"{method.text[1:]}(", result[begin].start, result[begin].start))
+    opening = next(k for k in range(at + 1, len(tokens)) if tokens[k].kind != "blank")
+    following = next((token for token in tokens[opening + 1 :] if token.kind != "blank"), method)
+    if following.text != ")":
+        result.append(Token("open", ", ", method.start, method.end))
+    return opening + 1
 
 
 def _operand(tokens: list[Token]) -> int:

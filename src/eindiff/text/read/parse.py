@@ -35,12 +35,12 @@ from eindiff.text.read.counts import name_counts
 from eindiff.text.read.declarations import Declaration, declared
 from eindiff.text.read.index_notation import parse_index
 from eindiff.text.read.infer import Inference
-from eindiff.text.read.kinds import Choice, Kinds
+from eindiff.text.read.kinds import Kinds, Way
 from eindiff.text.read.latex_tokens import is_formula
 from eindiff.text.read.literals import fold, is_size
 from eindiff.text.read.notation import joined, normalized
 from eindiff.text.read.reading import NameReading, Reading
-from eindiff.text.read.shapes import Names, Range, typed
+from eindiff.text.read.shapes import KnownNames, Range, typed
 from eindiff.text.read.source import ParseError, Source
 from eindiff.text.read.syntax import Node, postorder, read
 from eindiff.text.read.table import TABLE, mark_literals
@@ -100,7 +100,7 @@ def reading(text: str, declarations: str | Mapping[str, Any] | None = None) -> R
     """
     if not isinstance(text, str):
         raise EindiffError(f"parse takes text, not {type(text).__name__}", "options")
-    names = Names(declared(declarations))
+    names = KnownNames(declared(declarations))
     source = written(text, names)
     statements = _statements(source, names)
     choice = Kinds(source, names).read(statements)
@@ -133,7 +133,7 @@ def _notes(nodes: list[Node]) -> tuple[str, ...]:
     return tuple(words.format(name) for name in dict.fromkeys(matrices))
 
 
-def written(text: str, names: Names) -> Source:
+def written(text: str, names: KnownNames) -> Source:
     """A text in the words of the grammar: formulas, and other notations that people bring, are translated."""
     source = Source(text)
     if is_formula(text, names.declared):
@@ -147,7 +147,7 @@ def written(text: str, names: Names) -> Source:
     return source if places is None else Source(made, places, text)
 
 
-def _statements(source: Source, names: Names) -> Statements:
+def _statements(source: Source, names: KnownNames) -> Statements:
     """The statements of a text, and what its syntax alone says about names."""
     bindings, result = read(source, "program")
     if "e" not in names.declared and re.search(r"\be\s*\.?\^", source.text):
@@ -182,7 +182,7 @@ def _read_euler(roots: list[Node]) -> None:
             node.kind, node.value, node.args = "call", "exp", node.args[1:]
 
 
-def _find_names(source: Source, names: Names, nodes: list[Node], places: list[Node]) -> None:
+def _find_names(source: Source, names: KnownNames, nodes: list[Node], places: list[Node]) -> None:
     """Which names are sizes, indices and identities."""
     shapes = [size for declaration in names.declared.values() for size in declaration.shape]
     names.sizes = {name for size in shapes if isinstance(size, str) for name in sz.names(size)}
@@ -196,12 +196,17 @@ def _find_names(source: Source, names: Names, nodes: list[Node], places: list[No
 
 def _currents(nodes: list[Node]) -> set[str]:
     """Names like I that are no identity: I^2*R and V*I, as nobody multiplies R or V by the identity."""
-    found = {node.args[0].value for node in nodes if node.kind == "power" and node.args[0].kind == "name"}
+    found = _bases(nodes)
     for node in nodes:
         names = {arg.value for arg in node.args if arg.kind == "name"} if node.kind == "product" else set()
         if names - {"I"} and "⊗" not in (node.value or "") and any(map(may_be_number, names - {"I"})):
             found |= names & {"I"}
     return found
+
+
+def _bases(nodes: list[Node]) -> set[str]:
+    """The names that are raised to powers."""
+    return {node.args[0].value for node in nodes if node.kind == "power" and node.args[0].kind == "name"}
 
 
 def _name_indices(nodes: list[Node]) -> None:
@@ -214,7 +219,7 @@ def _name_indices(nodes: list[Node]) -> None:
                     below.value = f"{index}__{count}"
 
 
-def _run_indices(source: Source, names: Names, nodes: list[Node]) -> None:
+def _run_indices(source: Source, names: KnownNames, nodes: list[Node]) -> None:
     """The ranges of the indices of sums, and what they say about the tensors that have them."""
     for node in nodes:
         if node.kind == "over":
@@ -230,7 +235,7 @@ def _run_indices(source: Source, names: Names, nodes: list[Node]) -> None:
             _run_entries(inference, names, node)
 
 
-def _run_entries(inference: Inference, names: Names, node: Node) -> None:
+def _run_entries(inference: Inference, names: KnownNames, node: Node) -> None:
     """How long the axes of a tensor are at least, whose entries indices of sums run through."""
     name, running = str(node.args[0].value), 0
     for axis, entry in enumerate(arg.plan for arg in node.args[1:]):
@@ -244,7 +249,7 @@ def _run_entries(inference: Inference, names: Names, node: Node) -> None:
         names.indexed[name] = max(running, names.indexed.get(name, 0))
 
 
-def _find_index_arrays(names: Names, nodes: list[Node]) -> None:
+def _find_index_arrays(names: KnownNames, nodes: list[Node]) -> None:
     """g in u[g] is an array of indices, i in x[i] one index, unless they are declared, or sizes."""
     known = {size for found in names.declared.values() for size in found.shape if isinstance(size, str)}
     known |= names.declared.keys() | names.bound | names.ranges.keys()
@@ -262,7 +267,7 @@ def _is_more(one: sz.Size, other: sz.Size) -> bool:
     return isinstance(more, int) and more > 0
 
 
-def _typed(source: Source, names: Names, statements: Statements) -> Inference:
+def _typed(source: Source, names: KnownNames, statements: Statements) -> Inference:
     """The types of all nodes."""
     inference = Inference(source, names)
     for name, below in statements:
@@ -280,7 +285,7 @@ def _bind(inference: Inference, source: Source, name: Any, root: Node) -> None:
     inference.bound[str(name)] = root
 
 
-def _refuse_two_readings(source: Source, names: Names, statements: Statements, choice: Choice) -> None:
+def _refuse_two_readings(source: Source, names: KnownNames, statements: Statements, choice: Way) -> None:
     """Two readings are equally good: say what is wrong if all names are what they mean by themselves, and the cure."""
     one, other = choice.orders(), choice.orders(other=True)
     differ = sorted(name for name in one if one[name] != other.get(name, one[name]) and name not in names.bound)
@@ -295,10 +300,10 @@ def _refuse_two_readings(source: Source, names: Names, statements: Statements, c
     raise source.error(problem, place.start, place.end)
 
 
-def _refuse_doubtful(source: Source, names: Names, statements: Statements) -> None:
+def _refuse_doubtful(source: Source, names: KnownNames, statements: Statements) -> None:
     """x*y fits as a product of numbers, and so does x' of a number x, which is hardly meant."""
     nodes = [node for _, below in statements for node in below]
-    powers = {node.args[0].value for node in nodes if node.kind == "power" and node.args[0].kind == "name"}
+    powers = _bases(nodes)
     for node in nodes:
         args = [arg.value if arg.kind == "name" else "" for arg in node.args]
         if node.kind == "transpose" and names.orders.get(args[0]) == 0:
@@ -340,7 +345,7 @@ def _refuse_row(inference: Inference, node: Node, arg: Node) -> None:
         inference.fail(node, f"`{inference.text(node)}`: what is {name}, added to a matrix? {row}")
 
 
-def _is_odd_scalar(names: Names, name: str) -> bool:
+def _is_odd_scalar(names: KnownNames, name: str) -> bool:
     """Whether a name is read as a scalar that is surely a vector, or a matrix, by itself."""
     if names.orders.get(name) != 0:
         return False
@@ -348,7 +353,7 @@ def _is_odd_scalar(names: Names, name: str) -> bool:
     return costs == (6, 0, 12) or (costs[2] == 0 and costs[0] > 4)
 
 
-def _refuse_as_named(source: Source, names: Names, statements: Statements, cure: str) -> None:
+def _refuse_as_named(source: Source, names: KnownNames, statements: Statements, cure: str) -> None:
     """Say what is wrong with a text if all names are what they mean by themselves."""
     orders, names.orders = names.orders, {}
     try:

@@ -9,6 +9,8 @@ from eindiff.core.nodes import Expr
 from eindiff.core.shown import Shown
 from eindiff.core.sizes import Shape, Size
 
+HOW = {"declared": "declared", "use": "by its use", "name": "by its name"}  # it is known what a name stands for
+
 
 @dataclass(frozen=True, slots=True)
 class NameReading:

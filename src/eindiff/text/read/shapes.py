@@ -44,7 +44,7 @@ class Range:
 
 
 @dataclass(slots=True)
-class Names:
+class KnownNames:
     """What is known of the names of a text before its types: which are declared, bound, or names of sizes.
 
     `identities` are names like I that stand for the identity, `orders` how many axes the undeclared ones have.
@@ -65,7 +65,7 @@ class Names:
 class Shapes:
     """The variables of one text with their sizes, as far as they are found."""
 
-    def __init__(self, source: Source, names: Names) -> None:
+    def __init__(self, source: Source, names: KnownNames) -> None:
         self.source = source
         self.names = names
         self.declared = names.declared

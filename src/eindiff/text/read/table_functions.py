@@ -15,7 +15,16 @@ from eindiff.functions import elementwise as functions
 from eindiff.functions import frechet, reductions
 from eindiff.functions import matrices as matrix_functions
 from eindiff.functions import multilinear as arrays
-from eindiff.text.read.function_rows import Build, FunctionRow, Infer, Rows, named, positional, size_value, values
+from eindiff.text.read.function_rows import (
+    Build,
+    FunctionRow,
+    FunctionRows,
+    Infer,
+    named,
+    positional,
+    size_value,
+    values,
+)
 from eindiff.text.read.literals import LARGEST_ORDER, Quoted
 from eindiff.text.read.shapes import Shapes, typed
 from eindiff.text.read.syntax import Node
@@ -48,7 +57,7 @@ def by_row(function: Function) -> FunctionRow | None:
     return _by_entry(f"{name}({', '.join('xyz'[:count])})", build, count)
 
 
-FUNCTIONS = Rows(
+FUNCTIONS = FunctionRows(
     sqrt=_by_entry("sqrt(x)", functions.sqrt),
     square=_by_entry("square(x)", functions.square),
     reciprocal=_by_entry("reciprocal(x)", functions.reciprocal),

@@ -12,13 +12,13 @@ from eindiff.core.nodes import Expr
 from eindiff.core.sizes import Shape, Size
 from eindiff.functions import indexing
 from eindiff.functions import multilinear as arrays
-from eindiff.text.read.function_rows import Infer, Rows, named, positional, size_value
+from eindiff.text.read.function_rows import FunctionRows, Infer, named, positional, size_value
 from eindiff.text.read.literals import LARGEST_ORDER, is_size
 from eindiff.text.read.shapes import Shapes, typed
 from eindiff.text.read.syntax import Node
 from eindiff.text.read.unify import SCALAR, Term, Type, Unknown, known
 
-SHAPES = Rows()
+SHAPES = FunctionRows()
 
 # Constants
 

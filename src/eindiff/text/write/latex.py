@@ -11,7 +11,7 @@ from typing import Any
 from eindiff.core.nodes import Number
 from eindiff.functions.elementwise import TABLE
 from eindiff.text.write import plain
-from eindiff.text.write.names import GREEK, split_name
+from eindiff.text.write.names import GREEK_SIGNS, split_name
 from eindiff.text.write.plain import ATOM, POSTFIX, POWER, PRODUCT, SUMMED, Piece, PlainStyle
 from eindiff.text.write.tree import Tree
 
@@ -30,7 +30,7 @@ def name_latex(text: str) -> str:
     stem, below = split_name(text)
     if not stem:
         return rf"\mathit{{{text}}}".replace("_", r"\_")
-    made = rf"\{stem}" if stem in GREEK else stem if len(stem) == 1 else rf"\mathit{{{stem}}}"
+    made = rf"\{stem}" if stem in GREEK_SIGNS else stem if len(stem) == 1 else rf"\mathit{{{stem}}}"
     if not below:
         return made
     below = below.replace("_", r"\_")

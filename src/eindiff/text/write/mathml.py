@@ -15,7 +15,7 @@ from typing import Any
 from eindiff.core.nodes import Number
 from eindiff.functions.table import TABLE
 from eindiff.text.write.latex import LatexStyle
-from eindiff.text.write.names import GREEK, split_name
+from eindiff.text.write.names import GREEK_SIGNS, split_name
 from eindiff.text.write.plain import ATOM, POSTFIX, POWER, PRODUCT, SUM, SUMMED, Piece, short_array
 from eindiff.text.write.tree import Tree
 
@@ -24,7 +24,7 @@ TIMES = '<mo lspace="0" rspace="0.17em">&#x2062;</mo>'  # invisible, with a thin
 APPLY = "<mo>&#x2061;</mo>"
 MINUS = '<mo form="prefix">−</mo>'  # before one term; between two there is more space
 _SIZE = re.compile(r"[^\W\d]\w*|\d+|\S")
-_COMMANDS = re.compile(r"(\\[a-zA-Z]+)+")  # of LaTeX, without arguments
+_LATEX_COMMANDS = re.compile(r"(\\[a-zA-Z]+)+")  # of LaTeX, without arguments
 _RAISED = {"inv": f"{MINUS}<mn>1</mn>", "pinv": "<mo>+</mo>"}
 _TALL = ("<mfrac", "<munder", "<mtable", "<msqrt")
 _LOWERED = {"norm1": ("norm", "1"), "norm2": ("norm", "2"), "at_max": ("𝟏", "arg max"), "prod_except": ("∏", "≠")}
@@ -79,7 +79,7 @@ def name_mathml(text: str) -> str:
     stem, index = split_name(text)
     if not stem:
         return token("mi", text)
-    made = token("mi", GREEK.get(stem, stem))
+    made = token("mi", GREEK_SIGNS.get(stem, stem))
     return below(made, token("mn" if index.isdigit() else "mi", index)) if index else made
 
 
@@ -230,8 +230,10 @@ class MathmlStyle(LatexStyle):
             stem, index = _LOWERED[function]
             return below(token("mi", stem), token("mn", index))
         form = TABLE[function].latex if function in TABLE else ""
-        words = form.split("\\")[1:] if _COMMANDS.fullmatch(form) else [function]
-        return token("mi", " ".join([GREEK.get(word, word) for word in words])) if form != r"\prod" else "<mo>∏</mo>"
+        if form == r"\prod":
+            return "<mo>∏</mo>"
+        words = form.split("\\")[1:] if _LATEX_COMMANDS.fullmatch(form) else [function]
+        return token("mi", " ".join([GREEK_SIGNS.get(word, word) for word in words]))
 
     def einsum(self, tree: Tree) -> Piece:
         return self._labelled(tree) if self.as_einsum else LatexStyle.einsum(self, tree)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 
-_GREEK = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi "
-    "omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
-)
-GREEK = dict(zip(_GREEK.split(), "αβγδϵζηθικλμνξπρστυϕχψωΓΔΘΛΞΠΣΥΦΨΩ", strict=True))
+from eindiff.text.read.conventions import GREEK
+
+GREEK_SIGNS = GREEK | {"epsilon": "ϵ", "phi": "ϕ", "pi": "π", "Pi": "Π", "Upsilon": "Υ"}
 
 
 def split_name(text: str) -> tuple[str, str]:

@@ -38,14 +38,14 @@ Factor = tuple[Expr, Labels]
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class NodeReference:
     """A reference to a node: as it is, transposed (`flipped`), or with the other sign."""
 
     node: Expr
     flipped: bool = False
     sign: int = 1
 
-    def turned(self) -> Reference:
+    def turned(self) -> NodeReference:
         """The reference to the transpose."""
         return replace(self, flipped=not self.flipped and not is_symmetric(self.node))
 
@@ -78,10 +78,10 @@ class EinsumNotation:
             return transposed(leaf) if flipped else leaf
         if construct.is_number(node) and node.ndim == 0:
             return literal(node.coefficient)
-        key = Reference(node, False, sign)
+        key = NodeReference(node, False, sign)
         return Tree("ref", (), key.turned() if flipped else key, node.ndim)
 
-    def tree(self, key: Reference) -> Tree:
+    def tree(self, key: NodeReference) -> Tree:
         """The tree of a reference."""
         match key.node:
             case Add():
@@ -98,17 +98,17 @@ class EinsumNotation:
                 made = self.reference(key.node)
         return self._signed(key, transposed(made) if key.flipped else made)
 
-    def inlined(self, key: Reference, tree: Tree) -> Tree:
+    def inlined(self, key: NodeReference, tree: Tree) -> Tree:
         return tree
 
-    def named(self, key: Reference, definition: Reference, name_: str) -> Tree:
+    def named(self, key: NodeReference, definition: NodeReference, name_: str) -> Tree:
         """The name, with what makes up for how the definition is written."""
         made = Tree("given", (), name_, key.node.ndim, is_symmetric(key.node))
         made = transposed(made) if key.flipped != definition.flipped else made
         return made if key.sign == definition.sign else product([literal(-1), made])
 
     @staticmethod
-    def _signed(key: Reference, tree: Tree) -> Tree:
+    def _signed(key: NodeReference, tree: Tree) -> Tree:
         return tree if key.sign == 1 else product([literal(-1), tree])
 
     # The order in which people write things

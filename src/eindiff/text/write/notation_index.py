@@ -55,7 +55,7 @@ class Affine:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EntryReference:
     """A reference to the entries of a node at some labels, which make no difference to what has to be written."""
 
     node: Expr
@@ -88,7 +88,7 @@ class IndexNotation(EinsumNotation):
             return _at(name(node.name), labels)
         if construct.is_number(node):
             return literal(node.coefficient)
-        return Tree("ref", (), Entry(node, sign, tuple(labels)))
+        return Tree("ref", (), EntryReference(node, sign, tuple(labels)))
 
     def tree(self, key: Any) -> Tree:
         node, axes = key.node, tuple(range(key.node.ndim))
@@ -265,7 +265,7 @@ def relabelled(tree: Tree, places: Mapping[int, Any]) -> Tree:
         case "entry" | "delta" | "bigsum" | "tensor":
             data = tuple(_affine(x, places) if isinstance(x, Affine) else places.get(x, x) for x in data)
         case "ref":
-            data = Entry(data.node, data.sign, tuple(places.get(x, x) for x in data.labels))
+            data = EntryReference(data.node, data.sign, tuple(places.get(x, x) for x in data.labels))
     if tree.kind == "delta" and data[0] == data[1]:
         return literal(1)
     return rebuild(Tree(tree.kind, children, data, tree.order), children)

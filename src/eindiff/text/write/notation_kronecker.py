@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from eindiff.core import construct
 from eindiff.core.nodes import Add, Einsum, Expr
-from eindiff.text.write.notation_einsum import Reference
+from eindiff.text.write.notation_einsum import NodeReference
 from eindiff.text.write.notation_matrix import MatrixNotation
 from eindiff.text.write.notation_network import FactorNetwork
 from eindiff.text.write.tree import Tree, call, literal, product, transposed
@@ -21,7 +21,7 @@ class NoKroneckerFormError(Exception):
 class KroneckerNotation(MatrixNotation):
     """Tensors of order four as matrices; all others as in matrix notation."""
 
-    def tree(self, key: Reference) -> Tree:
+    def tree(self, key: NodeReference) -> Tree:
         """The tree of a reference; of a tensor of order four only if it is a sum or a product."""
         if key.node.ndim > 2 and not (key.node.ndim == 4 and isinstance(key.node, Add | Einsum)):
             raise NoKroneckerFormError

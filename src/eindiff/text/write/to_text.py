@@ -62,7 +62,7 @@ def to_text(expr: Expr, notation: str = "matrix", style: str = "plain", names: b
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class NamedPart:
     """A named part, or the expression itself (then without a name): its labels in index notation, and its tree."""
 
     name: str
@@ -74,7 +74,7 @@ class Line:
 class Equations:
     """An expression in a notation: the named parts, each before its use, and the expression itself as the last."""
 
-    lines: list[Line]
+    lines: list[NamedPart]
     notation: str
     taken: frozenset[str]  # names of variables and sizes
 
@@ -92,7 +92,7 @@ class Equations:
         else:
             made = document(expr, MatrixNotation(expr) if notation == "matrix" else EinsumNotation(expr), names, taken)
             lines = [*((name, (), tree) for name, _, tree in made.definitions), ("", (), made.body)]
-        return Equations([Line(*line) for line in lines], notation, taken)
+        return Equations([NamedPart(*line) for line in lines], notation, taken)
 
     def text(self, style: str) -> str:
         """All of it in a style."""
@@ -117,7 +117,7 @@ def kronecker(expr: Expr, names: bool = True) -> Equations | None:
     except NoKroneckerFormError:
         return None
     lines = [*((name, (), tree) for name, _, tree in made.definitions), ("", (), made.body)]
-    return Equations([Line(*line) for line in lines], KRONECKER, taken)
+    return Equations([NamedPart(*line) for line in lines], KRONECKER, taken)
 
 
 def _taken(expr: Expr) -> Iterable[str]:

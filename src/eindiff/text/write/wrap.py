@@ -9,7 +9,7 @@ _BREAKS = re.compile(
     |(?P<comma>[,;]\ )|(?P<open>[(\[{])|(?P<close>[)\]}])""",
     re.VERBOSE,
 )
-_KINDS = ("sum", "factor", "comma")
+_BREAK_KINDS = ("sum", "factor", "comma")
 _INDENT = 2
 _SHORT = 8
 
@@ -47,8 +47,8 @@ def _pieces(text: str) -> list[str]:
     for match in _BREAKS.finditer(text):
         kind = match.lastgroup
         depth += (kind == "open") - (kind == "close")
-        if kind in _KINDS and match.end() < len(text):
-            found.append((depth, _KINDS.index(kind), match.end()))
+        if kind in _BREAK_KINDS and match.end() < len(text):
+            found.append((depth, _BREAK_KINDS.index(kind), match.end()))
     if not found:
         return [text]
     lowest = min(found)[:2]

@@ -17,10 +17,10 @@ from eindiff.core.nodes import Expr, Variable
 from eindiff.core.recent import Seen
 from eindiff.tracing.jax.constants import computed, is_steady, numbers_in
 from eindiff.tracing.jax.jaxpr import Trace
+from eindiff.tracing.jax.kernels import compiling
 from eindiff.tracing.jax.numbers import NoNumbersError, numbers
-from eindiff.tracing.jax.predicted import compiling
 from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError
-from eindiff.tracing.jax.rerolled import rerolled
+from eindiff.tracing.jax.rerolled import FEW_TURNS, rerolled
 from eindiff.tracing.jax.tables import TABLES
 from eindiff.tracing.library import Arguments, NeedsLeavesError, Stops, Traced
 from eindiff.tracing.names import VariableNames, identifier, leaf_paths
@@ -32,6 +32,9 @@ CONCRETE = (
     jax.errors.TracerArrayConversionError,
     jax.errors.NonConcreteBooleanIndexError,
 )
+
+LEAST_SAVED = 0.05  # seconds of the compiler, as predicted for a function itself, for which a short loop is one again
+
 
 def leaf_names(f: Callable, arguments: Arguments) -> list[str]:
     """Names for leaves: that of the argument, or the last key of the path if no other leaf has it."""
@@ -145,13 +148,25 @@ class Program:
         )
         self.precision = _least_precision(self.closed.jaxpr)
         self._moving = moving
-        self.function: Callable | None = None  # that does the same and is not the user's, if there is one
+        self._own, self._is_rerolled = self.closed, False
 
     def reroll(self) -> None:
-        """Find loops again that Python has written out."""
-        found = rerolled(self.closed)
-        if found is not self.closed:
-            self.closed, self.function = found, self._run
+        """Find loops again that Python has written out; short ones only for JAX, if its compiler takes less time."""
+        given, self.closed = self.closed, rerolled(self.closed)
+        shorter = rerolled(self.closed, FEW_TURNS)
+        is_sooner = compiling(self.closed.jaxpr) - compiling(shorter.jaxpr) > LEAST_SAVED
+        self._own = shorter if is_sooner else self.closed
+        self._is_rerolled = self._own is not given
+
+    @property
+    def own(self) -> Any:
+        """The program that JAX differentiates."""
+        return self._own.jaxpr
+
+    @property
+    def function(self) -> Callable | None:
+        """What does the same as the user's function, where it is better for JAX."""
+        return self._run if self._is_rerolled else None
 
     def trim(self) -> None:
         """Leave out what is not used, also of loops."""
@@ -160,7 +175,7 @@ class Program:
 
     def _run(self, *args: Any, **keywords: Any) -> Any:
         leaves = jax.tree_util.tree_leaves((args, keywords))
-        results = jax.core.eval_jaxpr(self.closed.jaxpr, self.closed.consts, *(leaves[k] for k in self._moving))
+        results = jax.core.eval_jaxpr(self._own.jaxpr, self._own.consts, *(leaves[k] for k in self._moving))
         return self.structure.unflatten(self.filled(results)[0])
 
     def filled(self, results: Sequence[Any]) -> tuple[list[Any], list[Any]]:

@@ -11,8 +11,8 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 
 from eindiff.tracing.jax.loops import is_long
-from eindiff.tracing.jax.parallel import opened, scan_counts
-from eindiff.tracing.jax.refusals import REFUSED
+from eindiff.tracing.jax.parallel import is_parallel, opened, scan_counts
+from eindiff.tracing.jax.refusals import REFUSED, equations
 
 SHARE = 0.2  # of a program that is left, from which on all of it is
 EACH = 16.0  # what an equation takes whatever it computes, in numbers
@@ -27,6 +27,13 @@ def left(closed: Any, free: Sequence[bool]) -> list[Any]:
     return found.equations if is_better else []
 
 
+def recurrent(jaxpr: Any, free: Sequence[bool]) -> float:
+    """How many equations there are in all turns of loops whose turns need each other, by some inputs of a program."""
+    found = _Shares()
+    found.run(jaxpr, list(free), 1.0)
+    return found.recurrent
+
+
 def runs_forward_only(jaxpr: jex.Jaxpr) -> bool:
     """Whether a program has a loop that JAX can differentiate in forward mode only."""
     own = any(eqn.primitive.name == "while" for eqn in jaxpr.eqns)
@@ -39,6 +46,7 @@ class _Shares:
 
     total: float = 0.0
     left: float = 0.0
+    recurrent: float = 0.0  # equations, in all turns of loops
     equations: list[Any] = field(default_factory=list)  # those that have none
     is_complex: bool = False
     is_refused: bool = False
@@ -87,6 +95,7 @@ class _Shares:
         first, last = given[:constants], given[constants + count :]
         carry = self.settled(body, first, given[constants : constants + count], last)
         is_lost = is_long(eqn, given)
+        self.recurrent += 0 if is_parallel(eqn, given) else length * turns * equations(body)
         self.note(eqn, is_lost, is_left)
         return self.run(body, [*first, *carry, *last], length * turns, is_left or is_lost)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from math import prod
@@ -15,7 +15,7 @@ import numpy as np
 from jax.extend.backend import backends
 
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Expr, topological, variables
+from eindiff.core.nodes import Apply, Expr, topological, variables
 from eindiff.core.recent import Recent, Same, Seen
 from eindiff.planning.tuning import CALL
 from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
@@ -23,10 +23,11 @@ from eindiff.tracing.computation import Computation
 from eindiff.tracing.derivatives import is_eliminated
 from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_array, leaf_names, plain_call, trace
 from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
-from eindiff.tracing.jax.left import left, runs_forward_only
+from eindiff.tracing.jax.kernels import START, compiling, is_plain
+from eindiff.tracing.jax.left import left, recurrent, runs_forward_only
 from eindiff.tracing.jax.memory import peak
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
-from eindiff.tracing.jax.predicted import START, compiling, compiling_of, is_plain, planning, seconds, writing
+from eindiff.tracing.jax.predicted import compiling_of, planning, seconds, writing
 from eindiff.tracing.jax.refusals import RefusedError
 from eindiff.tracing.jax.whole import Whole, Written, transform, with_plain, without_plain
 from eindiff.tracing.library import Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
@@ -36,18 +37,21 @@ if TYPE_CHECKING:
     from eindiff.tracing.traced_function import TracedFunction
 
 NUMPY = frozenset({np.ndarray, np.float64, np.float32})
-MOST_GIVEN = 2**14  # entries of values that are given together
+MOST_GIVEN, MOST_TOGETHER = 2**14, 16  # entries of values that are given together, and of these: each is compiled
 REMEMBERED = 1024
 MOST_SLOWER = 1.5  # than JAX's own derivative, as predicted
 LEAST_BYTES, MOST_MEMORY = 2**14, 3.0  # that are worth a look; and times as many as JAX's own derivative stores
-MOST_LONGER = 1.2  # that its compiler may take, and more if so many calls make up for it:
+MOST_LONGER = 1.1  # that its compiler may take, and more if so many calls make up for it:
 CALLS = 50
-LONG = 0.08  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
+LONG = 0.1  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
 LEAST_AHEAD = 0.5  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
 LEAST_STEPS = 12  # of a program inside of `jax.jit` that is worth a look at how long it takes to compile
-TIMES_LARGER = {"hessian": 4, "value_grad_hessian": 4, "hvp": 5}  # JAX's own derivatives, than the function; others 2
+TIMES_LARGER = {"hessian": 2.5, "value_grad_hessian": 2.5, "hvp": 3}  # JAX's own derivatives, at least; others 1.5
+DERIVING = {"grad": 8e-4, "value_and_grad": 8e-4, "hvp": 2.5e-3, "hessian": 12e-3, "value_grad_hessian": 12e-3}
+MOST_DERIVING = 0.5  # seconds for a loop that is written out, by those for each equation; JAX compiles its own sooner
 SMALL = 1e-4  # seconds of JAX's own derivative, inside of `jax.jit`, of a function with opaque parts that is left to it
 LEAST_INSIDE, LEAST_ALONE = 1e-5, 1e-3  # seconds of a program, in `jax.jit` and alone, that are worth a look at JAX's
+SHORT, MOST_COMPILING = 3e-4, 0.5  # seconds of a program of NumPy, and to compile it instead if it is called often
 PRODUCTS = frozenset({"grad", "value_and_grad", "hvp"})  # in which JAX shares the value of a part with its derivatives
 MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
 
@@ -76,10 +80,21 @@ def _concrete() -> type:
 
 
 @lru_cache(maxsize=1)
+def _concrete_types() -> frozenset[type]:
+    """Types of values that belong to no program that is being traced."""
+    return NUMPY | {float, int, bool, str, _concrete()}
+
+
+@lru_cache(maxsize=1)
 def _local_types() -> frozenset[type]:
     """Types of values that are in main memory, whatever their devices are, which take long to ask for."""
     has_others = set(backends()) != {"cpu"}
     return NUMPY | {float} if has_others else NUMPY | {float, _concrete()}
+
+
+def _are_traced(values: Collection[Any]) -> bool:
+    """Whether some values belong to a program that is being traced."""
+    return not _concrete_types().issuperset(map(type, values)) and any(isinstance(x, jax.core.Tracer) for x in values)
 
 
 def _leaf_key(value: Any) -> Any:
@@ -121,7 +136,8 @@ class JaxLibrary(Library):
     def read(self, function: TracedFunction, args: tuple, keywords: dict[str, Any]) -> Arguments:
         leaves, structure = jax.tree_util.tree_flatten((args, keywords))
         settings = (function.argnums, function.has_aux, jax.config.jax_enable_x64, is_eliminated(function))
-        return Arguments(args, keywords, leaves, structure, (settings, structure, tuple(map(_leaf_key, leaves))))
+        key = (settings, structure, tuple(map(_leaf_key, leaves)))
+        return Arguments(args, keywords, leaves, structure, key, is_inside=_are_traced(leaves))
 
     def contents(self, function: TracedFunction, arguments: Arguments, k: int) -> Any:
         check_known(lambda: leaf_names(function.function, arguments)[k], arguments.leaves[k])
@@ -154,8 +170,7 @@ class JaxLibrary(Library):
     def _small(self, function: TracedFunction, arguments: Arguments, traced: Traced) -> Written | None:
         """JAX's own derivative of a function with opaque parts, inside of `jax.jit`, if it takes no time to speak of:
         then nothing makes up for the time to find another one."""
-        is_inside = any(isinstance(x, jax.core.Tracer) for x in arguments.leaves)
-        if not is_inside or "while" in traced.opaque:
+        if not arguments.is_inside or "while" in traced.opaque:
             return None
         own = self._written(function, arguments, list(traced.inputs), traced.function)
         return own if own is not None and seconds(own.jaxpr) < SMALL else None
@@ -164,7 +179,7 @@ class JaxLibrary(Library):
         return plain_call(function.function, arguments, traced)
 
     def are_numbers(self, arrays: Mapping[str, Any]) -> bool:
-        return not any(isinstance(x, jax.core.Tracer) for x in arrays.values())
+        return not _are_traced(arrays.values())
 
     def is_accelerated(self, arrays: Mapping[str, Any]) -> bool:
         return not _are_local(arrays)
@@ -179,14 +194,15 @@ class JaxLibrary(Library):
         return value if dtype is None else jnp.asarray(value, dtype)
 
     def all_typed(self, values: Sequence[Any], types: Sequence[Any], arrays: Mapping[str, Any]) -> list[Any]:
-        """Small values of NumPy are given to JAX together, which takes it a third of the time, from the second time
-        on: what does it has to be compiled."""
+        """Values of NumPy are given to JAX together, small ones as one, which takes it a third of the time, from the
+        second time on: what does it has to be compiled."""
         if NUMPY.issuperset(map(type, values)) and [x.dtype for x in values] == types and len(set(types)) == 1:
             key = (types[0], *[x.shape for x in values])
             if (give := self._givers.get(key)) is not None:
-                return give(np.concatenate([x.ravel() for x in values]))
-            if sum(x.size for x in values) <= MOST_GIVEN:
-                self._givers[key] = _giver(key[1:])
+                return give(values)
+            is_many = len(values) > MOST_TOGETHER
+            if is_many or sum(x.size for x in values) <= MOST_GIVEN:
+                self._givers[key] = _given if is_many else _giver(key[1:])
                 if len(self._givers) > REMEMBERED:
                     del self._givers[next(iter(self._givers))]
         return super().all_typed(values, types, arrays)
@@ -219,7 +235,9 @@ class JaxLibrary(Library):
             return
         reasons = left(program.closed, [k in free for k in moving]) if equation is None else [equation]
         if not reasons and not self._is_as_good(function, arguments, program):
-            return
+            written_out = recurrent(program.own, [k in free for k in moving])
+            if DERIVING.get(function.kind.name, 0.0) * written_out < MOST_DERIVING:
+                return
         is_forward = runs_forward_only(program.closed.jaxpr)
         own = self._whole(function, arguments, around, moving, is_forward, program.function)
         if own is None:
@@ -233,7 +251,7 @@ class JaxLibrary(Library):
     def _is_as_good(self, function: TracedFunction, arguments: Arguments, program: Program) -> bool:
         """Whether JAX's own derivative has the same work inside of `jax.jit`, without the time to find another one."""
         is_gradient = function.kind.name in ("grad", "value_and_grad", "hvp")
-        if not is_gradient or not any(isinstance(x, jax.core.Tracer) for x in arguments.leaves):
+        if not is_gradient or not arguments.is_inside:
             return False
         return compiling(program.closed.jaxpr) > LONG and is_plain(program.closed.jaxpr)
 
@@ -243,7 +261,7 @@ class JaxLibrary(Library):
     ) -> Callable[[Arguments, Any], Any] | None:  # fmt: skip
         """By JAX, compiled, where opaque functions have large Jacobians, which it does not form, and where its own
         derivative is predicted to take less time."""
-        is_inside = any(isinstance(x, jax.core.Tracer) for x in arguments.leaves)
+        is_inside = arguments.is_inside
         if is_inside not in found.is_better_elsewhere:
             is_product = function.kind.name in PRODUCTS
             is_large = bool(traced.opaque) and (is_product or _has_large_jacobian(found))
@@ -261,6 +279,7 @@ class JaxLibrary(Library):
     ) -> bool:
         """Whether a program is predicted to take much longer than JAX's own derivative, compiled."""
         has_none = function.options.structured or transform(function.kind.name) is None
+        has_none = has_none or bool(traced.outside)  # JAX's own are numbers where the function is none
         if has_none or found.dense is None or "while" in traced.opaque or not variables(*found.exprs):
             return False
 
@@ -269,7 +288,7 @@ class JaxLibrary(Library):
             assert written is not None
             return written.jaxpr
 
-        ahead = planning(found.exprs) + is_inside * compiling_of(found.exprs) / 2
+        ahead = planning(found.exprs, is_inside) + is_inside * compiling_of(found.exprs) / 2
         if ahead > LEAST_AHEAD and ahead > MOST_LONGER * compiling(theirs()) + CALLS * seconds(theirs()):
             return True  # even if our program took no time at all
         program = found.dense.compiled("jax" if is_inside else "numpy")
@@ -277,19 +296,45 @@ class JaxLibrary(Library):
         least += 2 * MOST_SLOWER * writing(found.exprs)  # which JAX has to do as well
         plan = program.plan()
         is_slow = plan.seconds - CALL * len(plan.steps) >= least
-        if not is_inside:
-            return is_slow and plan.seconds > max(least, MOST_SLOWER * seconds(theirs()))
+        if not is_inside:  # JAX's compiler is still to come
+            is_slow = is_slow and plan.seconds > max(least, MOST_SLOWER * seconds(theirs()))
+            return is_slow and CALLS * (plan.seconds - seconds(theirs())) > compiling(theirs())
         if not is_slow and len(plan.steps) < LEAST_STEPS:
             return False
         known = {x.name: _abstract(arguments.leaves[k]) for k, x in traced.inputs.items()}
         given = {x.name: known.get(x.name, jax.ShapeDtypeStruct(x.shape, float)) for x in variables(*found.exprs)}
         ours = jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
-        guess = START + TIMES_LARGER.get(function.kind.name, 2) * (traced.compiling - START)
+        guess = START + TIMES_LARGER.get(function.kind.name, 1.5) * (traced.compiling - START)
         written = sum(x.aval.size * x.aval.dtype.itemsize for x in ours.outvars)  # which JAX stores as well
         is_light = seconds(ours) <= least and peak(ours) <= max(LEAST_BYTES, MOST_MEMORY * written)
         if (is_light or not is_slow) and compiling(ours) < guess:
             return False
         return _is_worse(ours, theirs(), least)
+
+    def again(
+        self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation
+    ) -> Callable[[Arguments, Any], Any] | None:
+        """The same as a program that JAX has compiled, where calls of NumPy take longer than what they compute.
+
+        Not where NumPy finds that a matrix is singular, and JAX does not.
+        """
+        is_own = set(backends()) == {"cpu"} and jax.local_device_count() == 1
+        if not is_own or not found.gives_arrays or not variables(*found.exprs):
+            return None
+        has_matrices = any(isinstance(x, Apply) and max(x.function.core) > 1 for x in topological(found.exprs))
+        if has_matrices or compiling_of(found.exprs) > MOST_COMPILING:
+            return None
+        assert found.dense is not None
+        if found.dense.compiled("numpy").plan().seconds > SHORT:
+            return None
+        program = Whole(function, arguments, list(traced.inputs), False)
+
+        def run(given: Arguments, directions: Any) -> Any:
+            if jax.config.jax_disable_jit:
+                return function.values(given, traced, directions)
+            return program(given, directions)
+
+        return run
 
     def _written(
         self, function: TracedFunction, arguments: Arguments, places: Sequence[int], f: Callable | None
@@ -317,7 +362,7 @@ class JaxLibrary(Library):
         if own is None:
             return None
         seen = [x for _, x in around.arrays.values()]
-        if any(isinstance(x, jax.core.Tracer) for x in (*arguments.leaves, *seen)):
+        if arguments.is_inside or _are_traced(seen):
             return lambda given, directions: without_plain(_called(own, given, directions))
         known = [x for k, x in enumerate(arguments.leaves) if is_array(x) and k not in places]
         key = (around.key, arguments.key, *(digest(np.asarray(x)) for x in known), function.kind, function.options)
@@ -378,10 +423,22 @@ def _has_large_jacobian(found: Computation) -> bool:
     return any(prod(map(int, x.shape)) > MOST_IN_JACOBIAN for x in topological(found.exprs) if is_opaque_derivative(x))
 
 
-def _giver(shapes: Sequence[tuple[int, ...]]) -> Callable[[np.ndarray], list[Any]]:
-    """What makes arrays of JAX from one of NumPy that holds all their entries, one array after the other."""
+@jax.jit
+def _given(values: Sequence[Any]) -> list[Any]:
+    """Arrays of JAX; where nothing is compiled the values are NumPy's."""
+    return [jnp.asarray(x) for x in values]
+
+
+def _giver(shapes: Sequence[tuple[int, ...]]) -> Callable[[Sequence[np.ndarray]], list[Any]]:
+    """What makes arrays of JAX from those of NumPy by one that holds all their entries, one array after the other."""
     places = list(pairwise(accumulate(map(prod, shapes), initial=0)))
-    return jax.jit(lambda flat: [flat[a:b].reshape(shape) for (a, b), shape in zip(places, shapes, strict=True)])
+
+    @jax.jit
+    def give(flat: Any) -> list[Any]:
+        whole = jnp.asarray(flat)  # where nothing is compiled it is NumPy's
+        return [whole[a:b].reshape(shape) for (a, b), shape in zip(places, shapes, strict=True)]
+
+    return lambda values: give(np.concatenate([x.ravel() for x in values]))
 
 
 def _abstract(x: Any) -> jax.ShapeDtypeStruct:

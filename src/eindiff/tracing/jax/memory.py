@@ -12,16 +12,10 @@ from typing import Any
 
 import jax.extend.core as jex
 
+from eindiff.tracing.jax.kernels import ENTRYWISE
 from eindiff.tracing.jax.numbers import INSIDE
-from eindiff.tracing.jax.predicted import FREE, FUNCTIONS
 
-ENTRYWISE = FREE | FUNCTIONS | frozenset({
-    "add", "sub", "mul", "div", "neg", "abs", "max", "min", "sign", "sqrt", "rsqrt", "square", "integer_pow",
-    "select_n",
-    "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "xor", "floor", "ceil", "round", "rem", "clamp", "add_any",
-    "is_finite", "real", "imag", "complex", "conj", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "pad",
-    "concatenate", "split", "reduce_and", "reduce_or", "reduce_precision",
-})  # fmt: skip
+JOINED = ENTRYWISE | {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or"}
 
 
 def peak(jaxpr: Any) -> int:
@@ -59,7 +53,7 @@ def _is_entrywise(eqn: Any) -> bool:
     name = eqn.primitive.name
     if name in INSIDE:
         return all(_is_entrywise(x) for one in jex.jaxprs_in_params(eqn.params) for x in one.eqns)
-    return name in ENTRYWISE
+    return name in JOINED
 
 
 def _bytes(x: Any) -> int:

@@ -1,9 +1,7 @@
-"""How long a program of JAX will take, and its compiler before: good enough to choose between two programs that
-compute the same.
+"""How long a program of JAX will take: good enough to choose between two programs that compute the same.
 
 The compiler makes one loop of what works entry by entry, so that only numbers count there; all else has a price of its
-own. The prices are those of `planning.tuning`. What the compiler itself takes was measured: it depends on the number
-of operations, and not on their sizes.
+own. The prices are those of `planning.tuning`.
 """
 
 from __future__ import annotations
@@ -16,48 +14,12 @@ import jax.extend.core as jex
 
 from eindiff.core.nodes import Einsum, Expr, topological
 from eindiff.planning.tuning import CALL, EACH, OPERATION, READ, SCATTER, THIN
+from eindiff.tracing.jax.kernels import FREE, FUNCTIONS, MATRICES, START
 
 TURNS = 50  # of a loop whose length is not known
-FREE = frozenset({
-    "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "convert_element_type", "slice", "transpose", "iota",
-    "copy", "stop_gradient", "rev",
-})  # fmt: skip
-FUNCTIONS = frozenset({
-    "exp", "log", "log1p", "expm1", "sin", "cos", "tan", "tanh", "logistic", "pow", "erf", "erfc", "erf_inv", "lgamma",
-    "digamma", "atan2", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "cbrt", "polygamma",
-    "igamma", "igammac", "regularized_incomplete_beta", "bessel_i0e", "bessel_i1e", "exp2",
-})  # fmt: skip
-MATRICES = frozenset({
-    "cholesky", "lu", "triangular_solve", "eigh", "eig", "svd", "geqrf", "householder_product", "qr", "schur",
-    "tridiagonal", "hessenberg", "lu_solve",
-})  # fmt: skip
-
-START = 0.036  # seconds that the compiler takes for any program, and for each operation:
-COMPILING = {"dot_general": 6e-3, "conv_general_dilated": 16e-3, "scan": 5e-3, "while": 5e-3, "cond": 5e-3,
-             "gather": 5e-3, "dynamic_slice": 5e-3, "dynamic_update_slice": 5e-3, "pad": 0.0,
-             **dict.fromkeys(MATRICES, 12e-3), **dict.fromkeys(FREE, 0.0)}  # fmt: skip
-COMPILING_LIKE = {"scatter": 15e-3, "select_and": 12e-3, "sort": 5e-3, "top_k": 5e-3, "cum": 12e-3,
-                  "reduce_window": 12e-3, "reduce": 2e-3, "arg": 2e-3}  # fmt: skip
-COMPILING_OTHERS = 6e-4
-PLANNING = 3e-3  # seconds for each node of an expression
+PRODUCT, OTHERS = 6e-3, 6e-4  # seconds of the compiler for each product and each operation of an expression
+PLANNING, TRACED = 3e-4, 2.7e-3  # seconds for each node of an expression, and for JAX to read what is found
 CHOICES = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "select_n", "pad"})  # at a low price
-PLAIN = FREE | {"dot_general", "pad", "scan"}
-
-
-def compiling(jaxpr: Any) -> float:
-    """The predicted time of the compiler."""
-    return START + sum(map(_compiling, jaxpr.eqns))
-
-
-def _compiling(eqn: Any) -> float:
-    name = eqn.primitive.name
-    for start, price in COMPILING_LIKE.items():
-        if name.startswith(start):
-            return price
-    inner = [compiling(x) - START for x in jex.jaxprs_in_params(eqn.params)]
-    if inner and name not in COMPILING:
-        return sum(inner)
-    return COMPILING.get(name, COMPILING_OTHERS) + sum(inner)
 
 
 def writing(exprs: Sequence[Expr]) -> float:
@@ -65,9 +27,9 @@ def writing(exprs: Sequence[Expr]) -> float:
     return sum(prod(map(int, x.shape)) for x in exprs) * OPERATION["arithmetic"]
 
 
-def planning(exprs: Sequence[Expr]) -> float:
-    """The predicted time to find a program for expressions."""
-    return PLANNING * len(topological(exprs))
+def planning(exprs: Sequence[Expr], is_inside: bool) -> float:
+    """The predicted time to find a program for expressions, one of NumPy or, inside of `jax.jit`, of JAX."""
+    return (PLANNING + TRACED * is_inside) * len(topological(exprs))
 
 
 def compiling_of(exprs: Sequence[Expr]) -> float:
@@ -77,21 +39,8 @@ def compiling_of(exprs: Sequence[Expr]) -> float:
 
 def _compiling_node(node: Expr) -> float:
     if isinstance(node, Einsum) and not node.is_product:
-        return COMPILING["dot_general"] * max(1, len(node.operands) - 1)
-    return COMPILING_OTHERS * len(node.children)
-
-
-def is_plain(jaxpr: Any) -> bool:
-    """Whether a program has nothing but what works entry by entry, sums and products of matrices, in loops or not."""
-    return all(map(_is_plain, jaxpr.eqns))
-
-
-def _is_plain(eqn: Any) -> bool:
-    name = eqn.primitive.name
-    if name.startswith("reduce_") and not name.startswith("reduce_window"):
-        return True
-    is_known = name in PLAIN or (name not in COMPILING and not name.startswith(tuple(COMPILING_LIKE)))
-    return is_known and all(map(is_plain, jex.jaxprs_in_params(eqn.params)))
+        return PRODUCT * max(1, len(node.operands) - 1)
+    return OTHERS * len(node.children)
 
 
 def seconds(jaxpr: Any) -> float:

@@ -21,21 +21,22 @@ from eindiff.tracing.jax.constants import as_function
 from eindiff.tracing.jax.repeats import Atoms, Inner, Outside, Repeat, repeats
 
 LEAST_TURNS = 21  # of what is made a loop
+FEW_TURNS = 4  # of one in a program that JAX differentiates, and its compiler takes long for as it is written
 MOVES = frozenset({"slice", "squeeze", "reshape", "broadcast_in_dim", "convert_element_type"})  # no arithmetic
 CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
 
 
-def rerolled(closed: Any) -> Any:
-    """A program with loops in the place of equations that repeat; itself if there are none."""
-    if not _has_repeats(closed.jaxpr):
+def rerolled(closed: Any, least: int = LEAST_TURNS) -> Any:
+    """A program with loops in the place of equations that repeat at least so often; itself if there are none."""
+    if not _has_repeats(closed.jaxpr, least):
         return closed
     given = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype, weak_type=x.aval.weak_type) for x in closed.jaxpr.invars]
-    return jax.make_jaxpr(lambda *args: _Values(closed.jaxpr, closed.consts, args).run())(*given)
+    return jax.make_jaxpr(lambda *args: _Values(closed.jaxpr, closed.consts, args, least).run())(*given)
 
 
-def _has_repeats(jaxpr: Any) -> bool:
+def _has_repeats(jaxpr: Any, least: int) -> bool:
     inside = [eqn.params[CALLS[eqn.primitive.name]] for eqn in jaxpr.eqns if eqn.primitive.name in CALLS]
-    return any(map(_computes, repeats(jaxpr.eqns, LEAST_TURNS))) or any(_has_repeats(x.jaxpr) for x in inside)
+    return any(map(_computes, repeats(jaxpr.eqns, least))) or any(_has_repeats(x.jaxpr, least) for x in inside)
 
 
 def _computes(repeat: Repeat) -> bool:
@@ -73,14 +74,14 @@ Spread = tuple[Any, int | None]  # a value for all turns, and the axis of the tu
 class _Values:
     """The values of a program, whose repeated equations are computed as loops."""
 
-    def __init__(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> None:
-        self._jaxpr = jaxpr
+    def __init__(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], least: int) -> None:
+        self._jaxpr, self._least = jaxpr, least
         self._values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
 
     def run(self) -> list[Any]:
         """The results."""
         done = 0
-        for repeat in repeats(self._jaxpr.eqns, LEAST_TURNS):
+        for repeat in repeats(self._jaxpr.eqns, self._least):
             self._steps(done, repeat.start)
             done = repeat.start
             if _pays(repeat, self):
@@ -101,9 +102,9 @@ class _Values:
         if name == "stack":
             return [jnp.moveaxis(self.stacked(eqn.invars), 0, eqn.params["axis"])]
         values = [self.read(x) for x in eqn.invars]
-        if name in CALLS and _has_repeats(eqn.params[CALLS[name]].jaxpr):
+        if name in CALLS and _has_repeats(eqn.params[CALLS[name]].jaxpr, self._least):
             inside = eqn.params[CALLS[name]]
-            return _Values(inside.jaxpr, inside.consts, values).run()
+            return _Values(inside.jaxpr, inside.consts, values, self._least).run()
         return _bound(eqn, values)
 
     def _joined(self, atoms: Sequence[Any], axis: int) -> Any:

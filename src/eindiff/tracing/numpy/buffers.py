@@ -34,14 +34,14 @@ from eindiff.tracing.storage import Storage
 
 # Functions that write into their first argument
 WRITES = frozenset({"copyto", "fill_diagonal", "put", "putmask", "place", "put_along_axis"})
-_OWN = frozenset({"_settled", "_traced", "_written", "_with_traced"})
+_OWN_METHODS = frozenset({"_settled", "_traced", "_written", "_with_traced"})
 _CAPTURED = (
     "a symbolic value is written into an array from outside of the function, which outlives the call: "
     "let the function change a copy, as np.array(a) makes one"
 )
 
 
-class Memory:
+class SymbolicMemory:
     """The memory that has become symbolic while a function is traced, and the arrays that it got from outside."""
 
     def __init__(self) -> None:
@@ -67,13 +67,13 @@ class Memory:
             _in_order(_plain(root))[...] = answers.value(expr) if answers is not None and is_known else before
 
 
-_MEMORY: ContextVar[Memory | None] = ContextVar("memory", default=None)
+_MEMORY: ContextVar[SymbolicMemory | None] = ContextVar("memory", default=None)
 
 
 @contextmanager
-def new_memory() -> Iterator[Memory]:
+def new_memory() -> Iterator[SymbolicMemory]:
     """Let buffers become symbolic."""
-    memory = Memory()
+    memory = SymbolicMemory()
     token = _MEMORY.set(memory)
     try:
         yield memory
@@ -127,7 +127,7 @@ class Buffer(np.ndarray):
         return asking(bool, (self._settled(),)).args[0]
 
     def __getattribute__(self, name: str) -> Any:
-        if name.startswith("__") or name in _OWN or _MEMORY.get() is None:
+        if name.startswith("__") or name in _OWN_METHODS or _MEMORY.get() is None:
             return super().__getattribute__(name)
         traced = self._traced()
         return super().__getattribute__(name) if traced is None else getattr(traced, name)

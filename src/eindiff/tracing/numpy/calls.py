@@ -35,13 +35,14 @@ VIEWS = frozenset({
     "squeeze", "expand_dims", "broadcast_to", "broadcast_arrays", "atleast_1d", "atleast_2d", "split", "array_split",
     "flip", "flipud", "fliplr", "diagonal", "linalg.diagonal", "diag", "real",
 })  # fmt: skip
-# Functions that give an array where others give a number
 # Functions that ask for shapes and types only
 OF_SHAPES = frozenset({
     "diag_indices_from", "tril_indices_from", "triu_indices_from", "iscomplex", "isreal", "common_type", "can_cast",
     "min_scalar_type", "isfortran",
 })  # fmt: skip
+# Functions that give an array where others give a number
 ARRAYS = frozenset({"copy", "zeros_like", "ones_like", "empty_like", "full_like", "where", "imag"})
+_SIGN_OF_SECOND = {np.add: 1, np.subtract: -1}
 
 
 # Ufuncs
@@ -71,32 +72,39 @@ def _method(ufunc: np.ufunc, method: str, inputs: Any, target: TracedArray | Non
         return accumulated(ufunc, *inputs, **keywords)
     if any(map(is_complex, inputs)):
         return complex_ufunc(ufunc, method, inputs, keywords)
-    if method == "at" and ufunc in (np.add, np.subtract):
+    if method == "at" and ufunc in _SIGN_OF_SECOND:
         return inputs[0].add_at(inputs[1], inputs[2] if ufunc is np.add else -inputs[2])
     return _general(ufunc, method, inputs, target, keywords)
 
 
 def _particular(ufunc: np.ufunc, inputs: Any, target: TracedArray | None, keywords: dict[str, Any]) -> Any:
     """What needs no expression of its own, or one of another kind; NotImplemented for all others."""
-    if ufunc in (np.add, np.subtract) and not keywords and (target is None or target._is_number):
-        total = _added(inputs[0], inputs[1], 1 if ufunc is np.add else -1)
+    if ufunc in _SIGN_OF_SECOND and not keywords and (target is None or target._is_number):
+        total = _added(inputs[0], inputs[1], _SIGN_OF_SECOND[ufunc])
         if total is not None:
             return total
-    if any(isinstance(x, np.ndarray) and not x.size for x in inputs):
+    if any(map(_is_empty, inputs)):
         return np.empty(np.broadcast_shapes(*map(np.shape, inputs)), ufunc_type(ufunc, "__call__", inputs))
     if any(map(is_complex, inputs)):
         return complex_ufunc(ufunc, "__call__", inputs, keywords)
-    if ufunc in (np.divmod, np.modf) and not keywords:
-        return (inputs[0] // inputs[1], inputs[0] % inputs[1]) if ufunc is np.divmod else _modf(inputs[0])
+    if ufunc in _PAIRS and not keywords:
+        return _PAIRS[ufunc](*inputs)
     if ufunc.__name__ in ONLY_ASKED and not keywords:
         answer = ask(ufunc, inputs)
         return answer if answer is NotImplemented or target is None else into(target, answer)
     return NotImplemented
 
 
+def _is_empty(x: Any) -> bool:
+    return isinstance(x, np.ndarray) and not x.size
+
+
 def _modf(x: TracedArray) -> tuple[Any, Any]:
     whole = np.trunc(x)
     return x - whole, whole
+
+
+_PAIRS: dict[np.ufunc, Callable[..., tuple[Any, Any]]] = {np.divmod: lambda x, y: (x // y, x % y), np.modf: _modf}
 
 
 def _general(ufunc: np.ufunc, method: str, inputs: Any, target: TracedArray | None, keywords: dict[str, Any]) -> Any:

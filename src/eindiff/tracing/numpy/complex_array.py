@@ -144,10 +144,6 @@ def _quotient(a: Pair, b: Pair) -> Pair:
     return real / square, imag / square
 
 
-def _absolute(a: Pair) -> Any:
-    return np.sqrt(a[0] * a[0] + a[1] * a[1])
-
-
 def _exp(a: Pair) -> Pair:
     size = np.exp(a[0])
     return size * np.cos(a[1]), size * np.sin(a[1])
@@ -187,7 +183,7 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "reciprocal": lambda a: _quotient((1.0, 0.0), a),
     "square": lambda a: _product(a, a),
     "power": _power,
-    "absolute": _absolute,
+    "absolute": lambda a: np.sqrt(a[0] * a[0] + a[1] * a[1]),
     "exp": _exp,
     "log": _log,
     "sqrt": lambda a: _exp(_product((0.5, 0.0), _log(a))),

@@ -14,22 +14,13 @@ from eindiff.core.errors import EindiffError
 from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.numpy.given_arguments import are_given
 from eindiff.tracing.numpy.values import ask
-from eindiff.tracing.shapes import FUNCTIONS
+from eindiff.tracing.shapes import FUNCTIONS, Rows, adding_to
 
-COMPOSITE: dict[str, Callable[..., Any]] = {}
-
-
-def named(*names: str) -> Callable[[Callable], Callable]:
-    """Add a function to the table, under its names in `numpy`."""
-
-    def add(function: Callable) -> Callable:
-        COMPOSITE.update(dict.fromkeys(names, function))
-        return function
-
-    return add
+COMPOSITE: Rows = {}
+named = adding_to(COMPOSITE)
 
 
-def _flat(a: Any, axis: Any) -> tuple[Any, int]:
+def flat(a: Any, axis: Any) -> tuple[Any, int]:
     """An array and one of its axes from 0 on; all entries in order if no axis is given."""
     return (np.ravel(a), 0) if axis is None else (a, range(np.ndim(a))[axis])
 
@@ -72,28 +63,28 @@ def _along(a: Any, indices: np.ndarray, axis: int) -> tuple[Any, ...]:
 @named("take_along_axis")
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     """Entries at places along an axis."""
-    arr, axis = _flat(arr, axis)
+    arr, axis = flat(arr, axis)
     return arr[_along(arr, indices if are_given(indices) else np.asarray(indices), axis)]
 
 
 @named("put_along_axis")
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     """Write entries at places along an axis."""
-    arr, axis = _flat(arr, axis)
+    arr, axis = flat(arr, axis)
     arr[_along(arr, np.asarray(indices), axis)] = values
 
 
 @named("sort")
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: None = None, *, stable: Any = None) -> Any:
     """Entries in ascending order along an axis."""
-    a, axis = _flat(a, axis)
+    a, axis = flat(a, axis)
     return take_along_axis(a, np.argsort(a, axis, kind=kind, stable=stable), axis)
 
 
 @named("partition")
 def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: None = None) -> Any:
     """Entries with those of some ranks at their places, and smaller ones before them."""
-    a, axis = _flat(a, axis)
+    a, axis = flat(a, axis)
     return take_along_axis(a, np.argpartition(a, kth, axis, kind), axis)
 
 
@@ -203,14 +194,11 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 @named("compress")
 def compress(condition: Any, a: Any, axis: Any = None) -> Any:
     """Entries along an axis for which a condition holds."""
-    a, axis = _flat(a, axis)
+    a, axis = flat(a, axis)
     return np.take(a, np.nonzero(condition)[0], axis)
 
 
-@named("extract")
-def extract(condition: Any, arr: Any) -> Any:
-    """Entries for which a condition holds."""
-    return compress(np.ravel(condition), np.ravel(arr))
+COMPOSITE["extract"] = lambda condition, arr: compress(np.ravel(condition), np.ravel(arr))
 
 
 @named("where")
@@ -280,10 +268,12 @@ def concatenate(arrays: Sequence[Any], axis: Any = 0, **keywords: Any) -> Any:
     return FUNCTIONS["concatenate"]([as_expr(part) for part in parts], axis)
 
 
-@named("hstack")
-def hstack(tup: Sequence[Any], **keywords: Any) -> Any:
-    """Arrays side by side; those without entries add nothing."""
-    return FUNCTIONS["hstack"]([as_expr(part) for part in tup if np.size(part)])
+COMPOSITE["hstack"] = lambda tup, **_: FUNCTIONS["hstack"]([as_expr(part) for part in tup if np.size(part)])
+COMPOSITE["dstack"] = lambda tup: np.concatenate(
+    [np.atleast_2d(a)[..., None] if np.ndim(a) < 3 else a for a in tup], 2
+)
+COMPOSITE["hsplit"] = lambda ary, indices_or_sections: np.split(ary, indices_or_sections, min(1, np.ndim(ary) - 1))
+COMPOSITE["vsplit"] = lambda ary, indices_or_sections: np.split(ary, indices_or_sections, 0)
 
 
 @named("append")
@@ -294,30 +284,12 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
     return concatenate([np.ravel(arr), np.ravel(values)] if axis is None else [arr, values], axis or 0)
 
 
-@named("dstack")
-def dstack(tup: Sequence[Any]) -> Any:
-    """Arrays joined along the third axis."""
-    return np.concatenate([np.atleast_2d(a)[..., None] if np.ndim(a) < 3 else a for a in tup], 2)
-
-
 @named("rot90")
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     """A matrix turned by right angles."""
     for _ in range(k % 4):
         m = np.flip(np.swapaxes(m, *axes), axes[0])
     return m
-
-
-@named("hsplit")
-def hsplit(ary: Any, indices_or_sections: Any) -> Any:
-    """Parts along the second axis, or the only one."""
-    return np.split(ary, indices_or_sections, min(1, np.ndim(ary) - 1))
-
-
-@named("vsplit")
-def vsplit(ary: Any, indices_or_sections: Any) -> Any:
-    """Parts along the first axis."""
-    return np.split(ary, indices_or_sections, 0)
 
 
 @named("einsum")
@@ -387,14 +359,14 @@ def resize(a: Any, new_shape: Any) -> Any:
 @named("delete")
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     """An array without entries at some places along an axis."""
-    arr, axis = _flat(arr, axis)
+    arr, axis = flat(arr, axis)
     return np.take(arr, np.delete(np.arange(np.shape(arr)[axis]), obj), axis)
 
 
 @named("insert")
 def insert(arr: Any, obj: int, values: Any, axis: Any = None) -> Any:
     """An array with entries before one place along an axis."""
-    arr, axis = _flat(arr, axis)
+    arr, axis = flat(arr, axis)
     before, after = np.split(arr, [obj], axis)
     shape = [n for k, n in enumerate(np.shape(arr)) if k != axis]
     new = np.expand_dims(np.broadcast_to(values, shape), axis) if np.ndim(values) < np.ndim(arr) and axis else values

@@ -12,7 +12,7 @@ from eindiff.tracing.numpy.complex_array import FUNCTIONS, ComplexArray
 from eindiff.tracing.numpy.numeric import COMPOSITE as COMPOSITE
 from eindiff.tracing.numpy.numeric import named
 
-MOST = 1024  # entries along an axis: the matrices have the square of that
+MOST_TRANSFORMED = 1024  # entries along an axis: the matrices have the square of that
 
 
 def _parts(a: Any, n: int | None, axis: int) -> tuple[Any, Any]:
@@ -22,8 +22,8 @@ def _parts(a: Any, n: int | None, axis: int) -> tuple[Any, Any]:
         moved = np.moveaxis(np.broadcast_to(part, np.shape(a)), axis, -1)
         size = np.shape(moved)[-1]
         count = size if n is None else n
-        if count > MOST:
-            raise EindiffError(f"a Fourier transform of {count} symbolic entries: {MOST} at most", "large")
+        if count > MOST_TRANSFORMED:
+            raise EindiffError(f"a Fourier transform of {count} symbolic entries: {MOST_TRANSFORMED} at most", "large")
         widths = [(0, 0)] * (np.ndim(moved) - 1) + [(0, max(count - size, 0))]
         found.append(np.pad(moved, widths) if count > size else moved[..., :count])
     return found[0], found[1]
@@ -35,7 +35,7 @@ def _scale(norm: str | None, n: int, is_inverse: bool) -> float:
     return 1 / n if ((norm or "backward") == "backward") == is_inverse else 1.0
 
 
-def _transformed(a: Any, n: int | None, axis: int, norm: str | None, sign: int, half: bool = False) -> ComplexArray:
+def _transformed(a: Any, n: int | None, axis: int, norm: str | None, sign: int, half: bool) -> ComplexArray:
     real, imag = _parts(a, n, axis)
     size = np.shape(real)[-1]
     angle = 2 * np.pi / size * np.outer(np.arange(size), np.arange(size // 2 + 1 if half else size))
@@ -45,22 +45,12 @@ def _transformed(a: Any, n: int | None, axis: int, norm: str | None, sign: int, 
     return ComplexArray(*[np.moveaxis(part, -1, axis) for part in parts])
 
 
-@named("fft.fft")
-def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> ComplexArray:
-    """The discrete Fourier transform."""
-    return _transformed(a, n, axis, norm, -1)
+def _transform(sign: int, half: bool = False) -> Callable[..., ComplexArray]:
+    return lambda a, n=None, axis=-1, norm=None: _transformed(a, n, axis, norm, sign, half)
 
 
-@named("fft.ifft")
-def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> ComplexArray:
-    """Its inverse."""
-    return _transformed(a, n, axis, norm, 1)
-
-
-@named("fft.rfft")
-def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> ComplexArray:
-    """The half of the transform of real numbers that says the other one."""
-    return _transformed(a, n, axis, norm, -1, half=True)
+fft, ifft = _transform(-1), _transform(1)
+COMPOSITE |= {"fft.fft": fft, "fft.ifft": ifft, "fft.rfft": _transform(-1, half=True)}
 
 
 @named("fft.irfft")

@@ -133,6 +133,12 @@ def _seen(arrays: Sequence[tuple[np.ndarray, int]], constants: Mapping[str, np.n
         yield _SeenArray(ref(array), array.shape, array.dtype, before, kept)
 
 
+def _holding(arrays: Sequence[tuple[np.ndarray, int]], constants: Mapping[str, np.ndarray]) -> Callable[[], bool]:
+    """Whether arrays still have what was in them, as a function."""
+    seen = list(_seen(arrays, constants))
+    return partial(_all_hold, seen) if seen else always
+
+
 def _all_hold(seen: Sequence[_SeenArray]) -> bool:
     return all(map(_SeenArray.holds, seen))
 
@@ -167,9 +173,9 @@ class NumPyLibrary(Library):
     ) -> Traced:  # fmt: skip
         names, inputs, f = VariableNames(), dict[int, Variable](), function.function
         by, _ = self.chosen(function, arguments)
-        suffix = "" if current() is None else f"_{next(_NESTED)}"  # no variable is one of the function around it
-        seen_around = [array for _, array in around.arrays.values() if type(array) is not TracedArray]
-        arrays = [(array, contents(array)) for array in seen_around]
+        outer = current()  # no variable is one of the function around it
+        suffix, known_there = ("", {}) if outer is None else (f"_{next(_NESTED)}", dict(outer.arrays))
+        arrays = [(array, contents(array)) for _, array in around.arrays.values() if type(array) is not TracedArray]
 
         def symbol(place: int, value: Any, array: Any, name: str, is_variable: bool) -> Any:
             if place in known:
@@ -181,13 +187,10 @@ class NumPyLibrary(Library):
 
         args, named = _replaced(function, arguments, symbol)
         try:
-            outer = current()
-            known_there = {} if outer is None else dict(outer.arrays)
             with answering(known_there | {x: arguments.leaves[k] for k, x in inputs.items()}) as answers:
                 result = run(f, args, named)
         except NeedsValueError as error:
-            wanted = variables(*error.expressions)
-            leaves = frozenset(k for k, x in inputs.items() if x in wanted)
+            leaves = _needed(error, inputs)
             if not leaves or not leaves.isdisjoint(by):
                 raise
             raise NeedsLeavesError(leaves) from None
@@ -198,11 +201,10 @@ class NumPyLibrary(Library):
         exprs, large = lifted(f, [x for x in outputs if isinstance(x, Expr)], names)
         replaced, dtype = iter(exprs), _dtype(arguments, inputs)
         constants = {name: np.asarray(value, dtype) for name, value in large.items()}
-        seen = list(_seen(arrays, constants))
         return Traced(
             [next(replaced) if isinstance(x, Expr) else x for x in outputs], [None] * len(outputs), structure, inputs,
             constants, dtype=dtype, answers=answers.given, nbytes=sum(x.nbytes for x in constants.values()),
-            holds=partial(_all_hold, seen) if seen else always,
+            holds=_holding(arrays, constants),
         )  # fmt: skip
 
     def plain_call(self, function: DerivativeOfFunction, arguments: Arguments, traced: Traced) -> Call:
@@ -237,6 +239,12 @@ class _Number:
     """The number of a leaf, in its place."""
 
     k: int
+
+
+def _needed(error: NeedsValueError, inputs: Mapping[int, Variable]) -> frozenset[int]:
+    """The places of the arguments whose values a function asked for."""
+    wanted = variables(*error.expressions)
+    return frozenset(k for k, x in inputs.items() if x in wanted)
 
 
 def _dtype(arguments: Arguments, inputs: Mapping[int, Variable]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from eindiff.core.errors import EindiffError
 from eindiff.functions import scipy_functions
 from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.numpy.composite import COMPOSITE as COMPOSITE
-from eindiff.tracing.numpy.composite import _flat, discrete, named
+from eindiff.tracing.numpy.composite import discrete, flat, named
 from eindiff.tracing.numpy.given_arguments import are_given, chosen_entries
 from eindiff.tracing.numpy.values import ask
 from eindiff.tracing.places import Place, scattered
@@ -23,52 +24,41 @@ def _numbers(a: Any, instead: float) -> Any:
     return np.where(np.isnan(a), instead, a)
 
 
-def _kept(a: Any, axis: Any, keepdims: Any) -> dict[str, Any]:
-    return {"axis": axis, "keepdims": keepdims is True}
+def _of_numbers(reduce: Callable[..., Any], instead: float) -> Callable[..., Any]:
+    """A reduction of all that is a number: another one that changes nothing is in the place of what is none."""
+    return lambda a, axis=None, dtype=None, out=None, keepdims=False: reduce(
+        _numbers(a, instead), axis=axis, keepdims=keepdims is True
+    )
 
 
-@named("nansum")
-def nansum(a: Any, axis: Any = None, dtype: None = None, out: None = None, keepdims: Any = False) -> Any:
-    """The sum of all numbers."""
-    return np.sum(_numbers(a, 0.0), **_kept(a, axis, keepdims))
+def _count(a: Any, axis: Any, keepdims: Any) -> Any:
+    """How many numbers there are."""
+    return np.sum(1 - 1.0 * np.isnan(a), axis=axis, keepdims=keepdims is True)
 
 
-@named("nanprod")
-def nanprod(a: Any, axis: Any = None, dtype: None = None, out: None = None, keepdims: Any = False) -> Any:
-    """The product of all numbers."""
-    return np.prod(_numbers(a, 1.0), **_kept(a, axis, keepdims))
+nansum = _of_numbers(np.sum, 0.0)
 
 
 @named("nanmean")
 def nanmean(a: Any, axis: Any = None, dtype: None = None, out: None = None, keepdims: Any = False) -> Any:
     """The mean of all numbers."""
-    return nansum(a, axis, keepdims=keepdims) / np.sum(1 - 1.0 * np.isnan(a), **_kept(a, axis, keepdims))
+    return nansum(a, axis, keepdims=keepdims) / _count(a, axis, keepdims)
 
 
 @named("nanvar")
 def nanvar(a: Any, axis: Any = None, dtype: None = None, *, ddof: float = 0, keepdims: Any = False) -> Any:
     """The variance of all numbers."""
     away = np.where(np.isnan(a), 0.0, a - nanmean(a, axis, keepdims=True))
-    count = np.sum(1 - 1.0 * np.isnan(a), **_kept(a, axis, keepdims))
-    return np.sum(away * away, **_kept(a, axis, keepdims)) / (count - ddof)
+    return np.sum(away * away, axis=axis, keepdims=keepdims is True) / (_count(a, axis, keepdims) - ddof)
 
 
-@named("nanstd")
-def nanstd(a: Any, axis: Any = None, dtype: None = None, *, ddof: float = 0, keepdims: Any = False) -> Any:
-    """The standard deviation of all numbers."""
-    return np.sqrt(nanvar(a, axis, ddof=ddof, keepdims=keepdims))
-
-
-@named("nanmax")
-def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: Any = False) -> Any:
-    """The largest number."""
-    return np.max(_numbers(a, -np.inf), **_kept(a, axis, keepdims))
-
-
-@named("nanmin")
-def nanmin(a: Any, axis: Any = None, out: None = None, keepdims: Any = False) -> Any:
-    """The smallest number."""
-    return np.min(_numbers(a, np.inf), **_kept(a, axis, keepdims))
+COMPOSITE |= {
+    "nansum": nansum,
+    "nanprod": _of_numbers(np.prod, 1.0),
+    "nanmax": _of_numbers(np.max, -np.inf),
+    "nanmin": _of_numbers(np.min, np.inf),
+    "nanstd": lambda a, axis=None, dtype=None, **keywords: np.sqrt(nanvar(a, axis, **keywords)),
+}
 
 
 @named("nan_to_num")
@@ -79,11 +69,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
     return np.where(np.less(x, -most), -most if neginf is None else neginf, found)
 
 
-@named("i0")
-def i0(x: Any) -> Any:
-    """The modified Bessel function of order 0."""
-    return scipy_functions.iv(0, x)
-
+COMPOSITE["i0"] = lambda x: scipy_functions.iv(0, x)
 
 # Statistics
 
@@ -237,10 +223,7 @@ def histogram2d(
     return found, edges[0], edges[1]
 
 
-@named("cumprod")
-def cumprod(a: Any, axis: Any = None) -> Any:
-    """Running products along an axis; of all entries in order if none is given."""
-    return accumulated(np.multiply, *_flat(a, axis))
+COMPOSITE["cumprod"] = lambda a, axis=None: accumulated(np.multiply, *flat(a, axis))
 
 
 @named("cumulative_sum")
@@ -290,11 +273,7 @@ def _end(f0: Any, f1: Any, f2: Any, a: Any, b: Any) -> Any:
     return -(2 * a + b) / (a * (a + b)) * f0 + (a + b) / (a * b) * f1 - a / (b * (a + b)) * f2
 
 
-@named("correlate")
-def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
-    """The correlation of two vectors."""
-    return np.convolve(a, v[::-1], mode)
-
+COMPOSITE["correlate"] = lambda a, v, mode="valid": np.convolve(a, v[::-1], mode)
 
 # Polynomials and systems
 
@@ -307,10 +286,8 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     return np.stack(columns if increasing else columns[::-1], -1)
 
 
-@named("polyfit")
-def polyfit(x: Any, y: Any, deg: int) -> Any:
-    """The coefficients of the polynomial that is nearest to points."""
-    return np.linalg.lstsq(np.vander(x, deg + 1), y)[0]
+COMPOSITE["polyfit"] = lambda x, y, deg: np.linalg.lstsq(np.vander(x, deg + 1), y)[0]
+COMPOSITE["polymul"] = lambda a1, a2: np.convolve(a1, a2)
 
 
 @named("polyder")
@@ -327,12 +304,6 @@ def polyint(p: Any, m: int = 1, k: None = None) -> Any:
     for _ in range(m):
         p = np.concatenate([p / np.arange(len(p), 0, -1), np.zeros(1)])
     return p
-
-
-@named("polymul")
-def polymul(a1: Any, a2: Any) -> Any:
-    """The product of two polynomials."""
-    return np.convolve(a1, a2)
 
 
 @named("polyadd")

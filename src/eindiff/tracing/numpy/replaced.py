@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from abc import ABCMeta
 from collections.abc import Callable
 from functools import partial, wraps
 from types import ModuleType
@@ -22,44 +23,44 @@ from eindiff.tracing.numpy.values import ask
 # Python's numbers
 
 
-class _Standing(type):
-    """The type of a class that stands in the place of one of Python's, its `kind`."""
+class Standing(ABCMeta):
+    """The type of a class that stands in the place of another one: objects of that are objects of this too."""
 
-    kind: type
+    _stands_for: type
 
     def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, cls.kind)
+        return isinstance(value, cls._stands_for)
 
     def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, cls.kind)
+        return type.__subclasscheck__(cls._stands_for, kind)  # an abstract class would ask its subclasses: this one
 
     def __eq__(cls, other: object) -> bool:
-        return other is cls or other is cls.kind
+        return other is cls or other is cls._stands_for
 
     def __hash__(cls) -> int:
-        return hash(cls.kind)
+        return hash(cls._stands_for)
 
 
-class _FloatType(_Standing):
+class _FloatType(Standing):
     """The type of numbers of one kind, which makes a traced number of a traced array."""
 
     def __call__(cls, value: Any = 0.0) -> Any:
-        return value.item() if type(value) is TracedArray else cls.kind(value)
+        return value.item() if type(value) is TracedArray else cls._stands_for(value)
 
 
 class Float(builtins.float, metaclass=_FloatType):
     """Python's `float`, for traced numbers too; NumPy takes it for the same type."""
 
-    kind, dtype = builtins.float, np.dtype(builtins.float)
+    _stands_for, dtype = builtins.float, np.dtype(builtins.float)
 
 
 class Float64(np.float64, metaclass=_FloatType):
     """NumPy's `float64`, for traced numbers too."""
 
-    kind, dtype = np.float64, np.dtype(np.float64)  # type: ignore[assignment]
+    _stands_for, dtype = np.float64, np.dtype(np.float64)  # type: ignore[assignment]
 
 
-class _TypeType(_Standing):
+class _TypeType(Standing):
     """The type of `Type`."""
 
     def __call__(cls, *args: Any, **keywords: Any) -> Any:
@@ -73,7 +74,7 @@ class _TypeType(_Standing):
 class Type(builtins.type, metaclass=_TypeType):
     """Python's `type`, which says what NumPy's arrays and numbers are that traced ones stand for."""
 
-    kind = builtins.type
+    _stands_for = builtins.type
 
 
 _SEEN = {float: Float, np.float64: Float64, Buffer: np.ndarray}  # as `is` compares types with their names
@@ -121,9 +122,9 @@ def special(name: str) -> Callable:
     return called
 
 
-def _whole(x: Any) -> Any:
+def whole(x: Any) -> Any:
     """Numbers as one array."""
-    return x if type(x) is TracedArray else stacked(list(x))
+    return x if type(x) is TracedArray or isinstance(x, np.ndarray) else stacked(list(x))
 
 
 _MATH: dict[str, Callable] = {
@@ -137,7 +138,7 @@ _MATH: dict[str, Callable] = {
     "log": lambda x, base=math.e: np.log(x) if base == math.e else np.log(x) / np.log(base),
     "fsum": lambda values: np.sum(stacked(list(values))),
     "prod": lambda values, start=1: start * np.prod(stacked(list(values))),
-    "dist": lambda p, q: np.sqrt(np.sum((_whole(p) - _whole(q)) ** 2)),
+    "dist": lambda p, q: np.sqrt(np.sum((whole(p) - whole(q)) ** 2)),
 }
 MATH = {name: _of_numpy(getattr(math, name), function) for name, function in _MATH.items() if hasattr(math, name)}
 

@@ -10,37 +10,32 @@ from typing import Any
 import numpy as np
 
 from eindiff.tracing.numpy.buffers import settled
-from eindiff.tracing.numpy.replaced import special
-from eindiff.tracing.numpy.traced_array import TracedArray, has_traced, is_traced, stacked
-
-
-def _whole(data: Any) -> Any:
-    """Numbers as one array."""
-    return data if is_traced(data) or isinstance(data, np.ndarray) else stacked(list(data))
+from eindiff.tracing.numpy.replaced import special, whole
+from eindiff.tracing.numpy.traced_array import TracedArray, has_traced
 
 
 def _variance(data: Any, mean: Any, ddof: int) -> Any:
-    x = _whole(data)
+    x = whole(data)
     return np.sum((x - (np.mean(x) if mean is None else mean)) ** 2) / (len(x) - ddof)
 
 
 def _average(data: Any, weights: Any = None) -> Any:
-    return np.mean(_whole(data)) if weights is None else np.average(_whole(data), weights=_whole(weights))
+    return np.mean(whole(data)) if weights is None else np.average(whole(data), weights=whole(weights))
 
 
 def _middle(data: Any, step: int) -> Any:
     """The lower (0) or upper (1) of the two numbers in the middle; the only one if their count is odd."""
-    x = np.sort(_whole(data))
+    x = np.sort(whole(data))
     return x[(len(x) - 1 + step) // 2]
 
 
 def _covariance(x: Any, y: Any) -> Any:
-    x, y = _whole(x), _whole(y)
+    x, y = whole(x), whole(y)
     return np.sum((x - np.mean(x)) * (y - np.mean(y))) / (len(x) - 1)
 
 
 def _line(x: Any, y: Any, *, proportional: bool = False) -> Any:
-    x, y = _whole(x), _whole(y)
+    x, y = whole(x), whole(y)
     slope = np.sum(x * y) / np.sum(x * x) if proportional else _covariance(x, y) / _covariance(x, x)
     start = 0.0 if proportional else np.mean(y) - slope * np.mean(x)
     return statistics.LinearRegression(slope=slope, intercept=start)
@@ -49,15 +44,15 @@ def _line(x: Any, y: Any, *, proportional: bool = False) -> Any:
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "mean": _average,
     "fmean": _average,
-    "median": lambda data: np.median(_whole(data)),
+    "median": lambda data: np.median(whole(data)),
     "median_low": lambda data: _middle(data, 0),
     "median_high": lambda data: _middle(data, 1),
     "variance": lambda data, xbar=None: _variance(data, xbar, 1),
     "pvariance": lambda data, mu=None: _variance(data, mu, 0),
     "stdev": lambda data, xbar=None: np.sqrt(_variance(data, xbar, 1)),
     "pstdev": lambda data, mu=None: np.sqrt(_variance(data, mu, 0)),
-    "geometric_mean": lambda data: np.exp(np.mean(np.log(_whole(data)))),
-    "harmonic_mean": lambda data, weights=None: 1 / _average(1 / _whole(data), weights),
+    "geometric_mean": lambda data: np.exp(np.mean(np.log(whole(data)))),
+    "harmonic_mean": lambda data, weights=None: 1 / _average(1 / whole(data), weights),
     "covariance": _covariance,
     "correlation": lambda x, y: _covariance(x, y) / np.sqrt(_covariance(x, x) * _covariance(y, y)),
     "linear_regression": _line,

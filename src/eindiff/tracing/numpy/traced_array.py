@@ -25,7 +25,7 @@ from eindiff.tracing.numpy import protocol
 from eindiff.tracing.numpy.given_arguments import chosen_entries
 from eindiff.tracing.numpy.methods import Flat, Methods
 from eindiff.tracing.numpy.types import FLOAT, result_type
-from eindiff.tracing.numpy.values import Values, ask
+from eindiff.tracing.numpy.values import Conversions, ask
 from eindiff.tracing.places import placed, scattered
 from eindiff.tracing.questions import Question
 from eindiff.tracing.shapes import broadcast_to
@@ -43,7 +43,7 @@ def _identity(expr: Expr) -> Expr:
     return expr
 
 
-class TracedArray(Methods, Values):
+class TracedArray(Methods, Conversions):
     """An array of a traced function."""
 
     __slots__ = ("_is_number", "_places", "_storage", "_view", "shape")

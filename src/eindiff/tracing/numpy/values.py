@@ -77,7 +77,7 @@ def _of_type(value: np.ndarray, dtype: str) -> np.ndarray:
     return value.astype(dtype)
 
 
-class Values:
+class Conversions:
     """The conversions of a traced array to arrays and numbers of NumPy and Python."""
 
     __slots__ = ()

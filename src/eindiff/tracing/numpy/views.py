@@ -23,8 +23,8 @@ import numpy as np
 
 from eindiff.core.errors import EindiffError
 from eindiff.tracing.closures import contents_of, names_of
-from eindiff.tracing.numpy.buffers import Memory, buffer, owner
-from eindiff.tracing.numpy.replaced import ARRAYS, BUILTINS, LINALG, MATH, STRIDES
+from eindiff.tracing.numpy.buffers import SymbolicMemory, buffer, owner
+from eindiff.tracing.numpy.replaced import ARRAYS, BUILTINS, LINALG, MATH, STRIDES, Standing
 from eindiff.tracing.numpy.statistics_functions import STATISTICS
 from eindiff.tracing.numpy.traced_array import has_traced, unwrapped, wrapped
 from eindiff.tracing.unsupported import RANDOM
@@ -32,7 +32,7 @@ from eindiff.tracing.unsupported import RANDOM
 _SOURCES = (np.random.Generator, np.random.RandomState, random.Random)
 _SEEDED = ("default_rng", "RandomState", "Generator", "SeedSequence", "PCG64", "Philox", "MT19937", "SFC64", "Random")
 _CACHED = type(lru_cache(len))  # what functions are that remember their results
-MOST_PARTS = 64  # of a container that is looked at
+MOST_SEEN_PARTS = 64  # of a container that is looked at
 _LIBRARIES = ("eindiff", "numpy", "scipy", "torch", "jax")
 
 # What is put in the place of functions
@@ -55,7 +55,7 @@ class _Random:
     """A source of random numbers, which none are drawn from; new ones need a seed."""
 
     def __init__(self, name: str, source: Any) -> None:
-        self._name, self._source = name, source
+        self._name, self._source = name or type(source).__name__, source
 
     def __getattr__(self, name: str) -> Any:
         found, text = getattr(self._source, name), f"{self._name}.{name}"
@@ -103,11 +103,11 @@ def _remembering(f: Callable) -> Callable:
 _SHOWN: dict[ModuleType, Mapping[str, Any]] = {
     np: ARRAYS, np.linalg: LINALG, np.lib.stride_tricks: STRIDES, math: MATH, statistics: STATISTICS,
 }  # fmt: skip
-_MODULES = {module: _Module(module, others, lambda value: value) for module, others in _SHOWN.items()}
+_SHOWN_MODULES = {module: _Module(module, others, lambda value: value) for module, others in _SHOWN.items()}
 _REPLACED = {id(getattr(module, name)): other for module, others in _SHOWN.items() for name, other in others.items()}
-_LIB = _Module(np.lib, {"stride_tricks": _MODULES[np.lib.stride_tricks]}, lambda value: value)
-_INSIDE = {"linalg": _MODULES[np.linalg], "random": _Random("np.random", np.random), "lib": _LIB}
-_MODULES[np] = _Module(np, {**ARRAYS, **_INSIDE}, lambda value: value)
+_LIB = _Module(np.lib, {"stride_tricks": _SHOWN_MODULES[np.lib.stride_tricks]}, lambda value: value)
+_INSIDE = {"linalg": _SHOWN_MODULES[np.linalg], "random": _Random("np.random", np.random), "lib": _LIB}
+_SHOWN_MODULES[np] = _Module(np, {**ARRAYS, **_INSIDE}, lambda value: value)
 # What shows other functions, also where it is imported inside
 _NAMED = {"numpy", "random", "eindiff", "math", "statistics", *BUILTINS}
 
@@ -141,28 +141,10 @@ class _Globals(dict):
 _MODULE_NAMES = ("__name__", "__package__", "__spec__", "__loader__", "__file__", "__builtins__")
 
 
-class _Shown(ABCMeta):
-    """The type of classes that are shown in the places of others: objects of those are objects of these too."""
-
-    shown: type
-
-    def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, cls.shown)
-
-    def __subclasscheck__(cls, kind: type) -> bool:
-        return type.__subclasscheck__(cls.shown, kind)  # an abstract class would ask its subclasses: this one
-
-    def __eq__(cls, other: object) -> bool:
-        return other is cls or other is cls.shown
-
-    def __hash__(cls) -> int:
-        return hash(cls.shown)
-
-
 class View:
     """What the functions of one traced call see."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: SymbolicMemory) -> None:
         self._memory = memory
         self._seen: dict[FunctionType, FunctionType] = {}  # functions, and what is in their places
         self._globals: dict[int, _Globals] = {}  # by the globals that they show
@@ -176,15 +158,10 @@ class View:
         match value:
             case FunctionType():
                 return self._function(value)
-            case MethodType() | BuiltinMethodType() if isinstance(value.__self__, _SOURCES):
-                return _random(value.__name__)
-            case MethodType() if _is_of_scipy(value.__self__):
-                return getattr(self.of(value.__self__), value.__name__)
-            case MethodType() if isinstance(value.__func__, FunctionType):
-                return MethodType(self._function(value.__func__), self.of(value.__self__))
+            case MethodType() | BuiltinMethodType():
+                return self._bound_method(value)
             case partial():
-                args, keywords = map(self.of, value.args), {k: self.of(x) for k, x in value.keywords.items()}
-                return partial(self.of(value.func), *args, **keywords)
+                return self._partial(value)
             case _ if isinstance(value, _CACHED) and isinstance(value.__wrapped__, FunctionType):
                 return self._once(value, lambda: _remembering(self.of(value.__wrapped__)))
             case ModuleType():
@@ -197,12 +174,26 @@ class View:
             case statistics.NormalDist():
                 return STATISTICS["NormalDist"](value.mean, value.stdev)
             case _ if isinstance(value, _SOURCES):
-                return _Random(name or type(value).__name__, value)
+                return _Random(name, value)
             case type() if _is_own(value):
                 return self._class(value)
             case _ if _is_own(type(value)) and _is_plain_object(value):
                 return self._object(value)
         return _REPLACED.get(id(value), value)
+
+    def _bound_method(self, method: Any) -> Any:
+        of = method.__self__
+        if isinstance(of, _SOURCES):
+            return _random(method.__name__)
+        if isinstance(method, MethodType) and _is_of_scipy(of):
+            return getattr(self.of(of), method.__name__)
+        if isinstance(method, MethodType) and isinstance(method.__func__, FunctionType):
+            return MethodType(self._function(method.__func__), self.of(of))
+        return _REPLACED.get(id(method), method)
+
+    def _partial(self, value: partial) -> partial:
+        keywords = {name: self.of(x) for name, x in value.keywords.items()}
+        return partial(self.of(value.func), *map(self.of, value.args), **keywords)
 
     def _of_scipy(self, value: Any) -> Any:
         from eindiff.tracing.numpy.scipy.replaced import replaced, shows_others  # for start-up time: it needs SciPy
@@ -226,8 +217,8 @@ class View:
             own: dict[str, Any] = {name: self._method(part) for name, part in vars(kind).items() if _is_method(part)}
             own |= {"__getattribute__": lambda this, name: self._attribute(this, name), "__module__": kind.__module__}
             bases = (kind, *[self._class(base) for base in kind.__bases__ if _is_own(base)])  # `super()` finds them
-            self._classes[kind] = shown = _Shown(kind.__name__, bases, own)
-            shown.shown = kind
+            self._classes[kind] = shown = Standing(kind.__name__, bases, own)
+            shown._stands_for = kind
         return self._classes[kind]
 
     def _method(self, part: Any) -> Any:
@@ -274,8 +265,8 @@ class View:
 
     def _module(self, module: ModuleType) -> Any:
         name = module.__name__
-        if module in _MODULES:
-            return _MODULES[module]
+        if module in _SHOWN_MODULES:
+            return _SHOWN_MODULES[module]
         if name in ("numpy.random", "random"):
             return _Random(name, module)
         if name == "eindiff":
@@ -366,7 +357,7 @@ def is_library(module: ModuleType) -> bool:
 
 def _parts(value: Any) -> list[Any]:
     """The values in a list, tuple or dictionary, if they are few: none for data."""
-    if type(value) not in (list, tuple, dict) or len(value) > MOST_PARTS:
+    if type(value) not in (list, tuple, dict) or len(value) > MOST_SEEN_PARTS:
         return []
     return list(value.values() if isinstance(value, dict) else value)
 
@@ -422,7 +413,7 @@ def _is_of_scipy(value: Any) -> bool:
 def _has_other(value: Any) -> bool:
     if isinstance(value, ModuleType):
         named = value.__name__ in ("numpy.random", "random", "eindiff")
-        return named or value in _MODULES or _is_of_scipy(value)
+        return named or value in _SHOWN_MODULES or _is_of_scipy(value)
     if type(value) is np.ndarray or _is_own(value if isinstance(value, type) else type(value)):
         return True
     if isinstance(value, _CACHED) or _is_of_scipy(value):

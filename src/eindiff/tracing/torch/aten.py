@@ -136,18 +136,7 @@ def between(x: Expr, low: float, high: float) -> Expr:
 # Arithmetic
 
 
-@op("add")
-def _add(a: Any, b: Any, alpha: Any = 1) -> Expr:
-    return arrays.add(a, b if alpha == 1 else arrays.multiply(alpha, b))
-
-
-@op("sub", "subtract")
-def _sub(a: Any, b: Any, alpha: Any = 1) -> Expr:
-    return arrays.subtract(a, b if alpha == 1 else arrays.multiply(alpha, b))
-
-
-@op("div", "true_divide", "divide")
-def _div(a: Any, b: Any, rounding_mode: str | None = None) -> Expr:
+def _divided(a: Any, b: Any, rounding_mode: str | None = None) -> Expr:
     if rounding_mode is not None:
         raise Unsupported
     return arrays.divide(as_expr(a), b)
@@ -163,7 +152,10 @@ def _clamp(x: Expr, low: Any = None, high: Any = None, **names: Any) -> Expr:
 
 
 ops({
-    "rsub": lambda a, b, alpha=1: _sub(b, a, alpha),
+    "add": lambda a, b, alpha=1: arrays.add(a, b if alpha == 1 else arrays.multiply(alpha, b)),
+    "sub subtract": lambda a, b, alpha=1: arrays.subtract(a, b if alpha == 1 else arrays.multiply(alpha, b)),
+    "rsub": lambda a, b, alpha=1: arrays.subtract(b, a if alpha == 1 else arrays.multiply(alpha, a)),
+    "div true_divide divide": _divided,
     "addcmul": lambda x, a, b, value=1: arrays.add(x, arrays.multiply(value, a, b)),
     "addcdiv": lambda x, a, b, value=1: arrays.add(x, arrays.multiply(value, arrays.divide(a, b))),
     "lerp": lambda a, b, weight: arrays.add(a, arrays.multiply(weight, arrays.subtract(b, a))),
@@ -172,23 +164,8 @@ ops({
     "logical_or bitwise_or": lambda a, b: 1 - arrays.multiply(equal(a, 0), equal(b, 0)),
     "fmod": fmod,
     "round": lambda x, decimals=0: functions.rint(x * 10**decimals) / 10**decimals,
+    "masked_fill": lambda x, mask, value: broadcast_to(functions.where(mask, value, x), x.shape),
 })
-
-
-@op("any")
-def _any(x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
-    return greater(_sum(not_equal(x, 0), dim, keepdim), 0)
-
-
-@op("all")
-def _all(x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
-    return 1 - greater(_sum(equal(x, 0), dim, keepdim), 0)
-
-
-@op("masked_fill")
-def _masked_fill(x: Expr, mask: Any, value: Any) -> Expr:
-    return broadcast_to(functions.where(mask, value, x), x.shape)
-
 
 # Reductions
 
@@ -219,14 +196,15 @@ def _var(x: Expr, dim: Axes = None, correction: Any = 1, keepdim: bool = False, 
     return var(x, axes_of(x, dim), 1 if correction is None else correction, keepdim)
 
 
-@op("var_mean")
-def _var_mean(x: Expr, dim: Axes = None, correction: Any = 1, keepdim: bool = False) -> tuple[Expr, Expr]:
-    return _var(x, dim, correction, keepdim), _mean(x, dim, keepdim)
-
-
-@op("std")
-def _std(x: Expr, dim: Axes = None, correction: Any = 1, keepdim: bool = False) -> Expr:
-    return functions.sqrt(_var(x, dim, correction, keepdim))
+ops({
+    "var_mean": lambda x, dim=None, correction=1, keepdim=False: (
+        _var(x, dim, correction, keepdim), _mean(x, dim, keepdim)
+    ),
+    "std": lambda x, dim=None, correction=1, keepdim=False: functions.sqrt(_var(x, dim, correction, keepdim)),
+    "any": lambda x, dim=None, keepdim=False: greater(_sum(not_equal(x, 0), dim, keepdim), 0),
+    "all": lambda x, dim=None, keepdim=False: 1 - greater(_sum(equal(x, 0), dim, keepdim), 0),
+    "cumsum": lambda x, dim, **_: arrays.cumsum(x, dim) if x.ndim else x,
+})  # fmt: skip
 
 
 @op("linalg_vector_norm", "norm")
@@ -241,11 +219,6 @@ def _vector_norm(x: Expr, ord: Any = 2, dim: Axes = None, keepdim: bool = False,
         return _sum(not_equal(x, 0), dim, keepdim)
     total = _sum(size if ord == 1 else functions.power(size, ord), dim, keepdim)
     return total if ord == 1 else functions.power(total, 1 / ord)
-
-
-@op("cumsum")
-def _cumsum(x: Expr, dim: int, **_: Any) -> Expr:
-    return arrays.cumsum(x, dim) if x.ndim else x
 
 
 def _running(function: Callable[[Expr, int], Expr]) -> Callable:
@@ -295,11 +268,6 @@ def _trilinear(
 # Tensors whose values are known from the shape of another
 
 
-@op("full_like", "fill", "copy")
-def _full_like(x: Expr, value: Any, *_: Any, **__: Any) -> Expr:
-    return broadcast_to(value, x.shape)
-
-
 def _filled(value: int) -> Callable[..., Expr]:
     """A tensor of one number, in the shape of another one or in a given shape."""
     return lambda x, shape=None, *_, **__: construct.filled(value, x.shape if shape is None else tuple(shape))
@@ -307,4 +275,7 @@ def _filled(value: int) -> Callable[..., Expr]:
 
 op("zeros_like", "empty_like", "new_zeros", "new_empty", "new_empty_strided")(_filled(0))
 op("ones_like", "new_ones")(_filled(1))
-ops({"new_full": lambda x, shape, value, **_: construct.filled(value, tuple(shape))})
+ops({
+    "full_like fill copy": lambda x, value, *_, **__: broadcast_to(value, x.shape),
+    "new_full": lambda x, shape, value, **_: construct.filled(value, tuple(shape)),
+})

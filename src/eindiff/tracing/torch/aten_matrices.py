@@ -47,40 +47,43 @@ def _solve_ex(a: Expr, b: Expr, left: bool = True, **_: Any) -> tuple:
     return solved, None, None, None
 
 
+def _triangle(a: Expr, upper: bool = False, is_unit: bool = False) -> Expr:
+    """A triangle, perhaps with ones on its diagonal; a Cholesky factor is the lower one as it is."""
+    is_factor = getattr(getattr(a, "function", None), "name", "") == "chol"
+    found = triu(a) if upper else a if is_factor else tril(a)
+    unit = arrays.eye(int(a.shape[-1]))
+    return found * (1 - unit) + unit if is_unit else found
+
+
 @op("linalg_solve_triangular")
 def _solve_triangular(a: Expr, b: Expr, upper: bool = False, left: bool = True, unitriangular: bool = False) -> Expr:
-    a = triu(a) if upper else _triangle(a)
-    if unitriangular:
-        side = int(a.shape[-1])
-        a = a * (1 - arrays.eye(side)) + arrays.eye(side)
-    inverse = matrix_functions.inv(a)
+    inverse = matrix_functions.inv(_triangle(a, upper, unitriangular))
     return arrays.matmul(inverse, b) if left else arrays.matmul(b, inverse)
-
-
-def _triangle(a: Expr) -> Expr:
-    """The lower triangle; a Cholesky factor is one as it is."""
-    return a if getattr(getattr(a, "function", None), "name", "") == "chol" else tril(a)
 
 
 @op("triangular_solve")
 def _triangular_solve(
     b: Expr, a: Expr, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> tuple:
-    factor = triu(a) if upper else _triangle(a)
+    factor = _triangle(a, upper, unitriangular)
     return arrays.matmul(matrix_functions.inv(matrix_transpose(factor) if transpose else factor), b), None
 
 
-@op("cholesky_solve")
-def _cholesky_solve(b: Expr, factor: Expr, upper: bool = False) -> Expr:
-    lower = matrix_transpose(triu(factor)) if upper else _triangle(factor)
-    inverse = matrix_functions.inv(lower)
-    return arrays.matmul(matrix_transpose(inverse), arrays.matmul(inverse, b))
+def _inverse_factor(factor: Expr, upper: bool) -> Expr:
+    """The inverse of a lower Cholesky factor, from either."""
+    return matrix_functions.inv(matrix_transpose(triu(factor)) if upper else _triangle(factor))
 
 
 @op("cholesky_inverse")
 def _cholesky_inverse(factor: Expr, upper: bool = False) -> Expr:
-    inverse = matrix_functions.inv(matrix_transpose(triu(factor)) if upper else _triangle(factor))
+    inverse = _inverse_factor(factor, upper)
     return arrays.matmul(matrix_transpose(inverse), inverse)
+
+
+@op("cholesky_solve")
+def _cholesky_solve(b: Expr, factor: Expr, upper: bool = False) -> Expr:
+    inverse = _inverse_factor(factor, upper)
+    return arrays.matmul(matrix_transpose(inverse), arrays.matmul(inverse, b))
 
 
 @op("_linalg_svd")
@@ -102,10 +105,6 @@ def safe_root(square: Expr) -> Expr:
     return functions.where(positive, functions.sqrt(functions.where(positive, square, 1)), 0)
 
 
-def _difference(a: Expr, b: Expr) -> Expr:
-    return a[..., :, None, :] - b[..., None, :, :]
-
-
 def _length(change: Expr, p: float) -> Expr:
     """The p-norm along the last axis; that of no change has the derivative 0."""
     size = functions.abs(change)
@@ -123,9 +122,11 @@ def _length(change: Expr, p: float) -> Expr:
     return functions.where(some, functions.where(some, total, 1) ** (1 / p), 0)
 
 
-@op("_cdist_forward", "_euclidean_dist", "cdist")
-def _cdist(a: Expr, b: Expr, p: float = 2.0, *_: Any) -> Expr:
-    return _length(_difference(a, b), p)
+ops({
+    "_cdist_forward _euclidean_dist cdist": lambda a, b, p=2.0, *_: _length(
+        a[..., :, None, :] - b[..., None, :, :], p
+    ),
+})
 
 
 @op("_pdist_forward")

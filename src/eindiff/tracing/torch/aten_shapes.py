@@ -38,11 +38,6 @@ def _flatten(x: Expr, start: int = 0, end: int = -1) -> Expr:
     return indexing.reshape(x, (*x.shape[:start], prod(map(int, x.shape[start : end + 1])), *x.shape[end + 1 :]))
 
 
-@op("t", "numpy_T", "mT", "adjoint")
-def _t(x: Expr) -> Expr:
-    return shapes.matrix_transpose(x) if x.ndim > 1 else x
-
-
 @op("expand", "broadcast_to")
 def _expand(x: Expr, shape: Sequence[int], **_: Any) -> Expr:
     new = len(shape) - x.ndim
@@ -81,16 +76,6 @@ def _split(x: Expr, size: Any, dim: int = 0) -> list[Expr]:
     return shapes.pieces(x, sizes, dim)
 
 
-@op("roll")
-def _roll(x: Expr, shifts: Sequence[int], dims: Sequence[int] = ()) -> Expr:
-    return shapes.roll(x, shifts if dims else shifts[0], dims or None)
-
-
-@op("index", "_unsafe_index", known=(1,), takes_given=True)
-def _index(x: Expr, indices: Sequence[Any]) -> Expr:
-    return chosen_at(x, entries(x, indices))
-
-
 def chosen_at(x: Expr, index: Sequence[Any]) -> Expr:
     """Entries at places, of which some may be expressions."""
     if not any(isinstance(part, Expr) for part in index):
@@ -105,7 +90,7 @@ def _given(x: Expr, index: Sequence[Any]) -> Entries:
     return found
 
 
-def entries(x: Expr, indices: Sequence[Any]) -> tuple:
+def entries(indices: Sequence[Any]) -> tuple:
     """PyTorch's list of index tensors, None for all of an axis, as an index of NumPy; masks as lists of places."""
     found: list[Any] = []
     for index in indices:
@@ -122,11 +107,6 @@ def entries(x: Expr, indices: Sequence[Any]) -> tuple:
     if any(np.size(index) == 0 for index in found if isinstance(index, np.ndarray)):
         raise Unsupported
     return tuple(found)
-
-
-@op("gather", known=(2,), takes_given=True)
-def _gather(x: Expr, dim: int, index: Any, **_: Any) -> Expr:
-    return chosen_at(x, _places(index, dim % x.ndim)) if x.ndim else x
 
 
 def _places(index: Any, dim: int) -> tuple[Any, ...]:
@@ -187,6 +167,8 @@ ops({
 })  # fmt: skip
 
 ops({
+    "t numpy_T mT adjoint": lambda x: shapes.matrix_transpose(x) if x.ndim > 1 else x,
+    "roll": lambda x, shifts, dims=(): shapes.roll(x, shifts if dims else shifts[0], dims or None),
     "expand_as": lambda x, other: _expand(x, other.shape),
     "select": along,
     "slice": lambda x, dim=0, start=None, end=None, step=1: along(x, dim, slice(start, end, step)),
@@ -195,6 +177,10 @@ ops({
     "unbind": lambda x, dim=0: [along(x, dim, k) for k in range(int(x.shape[dim]))],
     "unfold": lambda x, dim, size, step: windows(x, [dim % x.ndim], [size], [step], [1]),
 })
+op("index", "_unsafe_index", known=(1,), takes_given=True)(lambda x, indices: chosen_at(x, entries(indices)))
+op("gather", known=(2,), takes_given=True)(
+    lambda x, dim, index, **_: chosen_at(x, _places(index, dim % x.ndim)) if x.ndim else x
+)
 op("index_select", known=(2,), takes_given=True)(lambda x, dim, index: _selected(x, dim, index) if x.ndim else x)
 op("take", known=(1,))(lambda x, index: indexing.reshape(x, (-1,))[index.numpy()])
 op("embedding", known=(1,), takes_given=True)(lambda weight, index, *_: chosen_at(weight, [_known(index)]))
@@ -225,9 +211,12 @@ def _at_places(x: Expr, places: np.ndarray, values: Any, accumulate: bool = Fals
     return x + added if accumulate else replaced(x, added, is_new.astype(bool).reshape(shape))
 
 
-@op("select_scatter")
-def _select_scatter(x: Expr, source: Any, dim: int, index: int) -> Expr:
-    return _at_places(x, _numbers(x).take(index, dim), source)
+ops({
+    "select_scatter": lambda x, source, dim, index: _at_places(x, _numbers(x).take(index, dim), source),
+    "diagonal_scatter": lambda x, source, offset=0, dim1=0, dim2=1: _at_places(
+        x, _numbers(x).diagonal(offset, dim1, dim2), source
+    ),
+})
 
 
 @op("slice_scatter")
@@ -238,17 +227,12 @@ def _slice_scatter(
     return _at_places(x, _numbers(x)[chosen], source)
 
 
-@op("diagonal_scatter")
-def _diagonal_scatter(x: Expr, source: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
-    return _at_places(x, _numbers(x).diagonal(offset, dim1, dim2), source)
-
-
 @op("index_put", "_unsafe_index_put", known=(1,), takes_given=True)
 def _index_put(x: Expr, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Expr:
     """Entries at places given by index tensors."""
     if any(isinstance(index, Expr) for index in indices):
-        return _added(x, entries(x, indices), values, accumulate)
-    return _at_places(x, _numbers(x)[entries(x, indices)], values, accumulate)
+        return _added(x, entries(indices), values, accumulate)
+    return _at_places(x, _numbers(x)[entries(indices)], values, accumulate)
 
 
 def _added(x: Expr, index: Sequence[Any], values: Any, accumulate: bool) -> Expr:
@@ -259,9 +243,12 @@ def _added(x: Expr, index: Sequence[Any], values: Any, accumulate: bool) -> Expr
     return x + found.added(shapes.broadcast_to(as_expr(values), found.shape), [int(size) for size in x.shape])
 
 
-@op("scatter_add", known=(2,), takes_given=True)
-def _scatter_add(x: Expr, dim: int, index: Any, source: Any) -> Expr:
-    return _scattered(x, dim, index, source, accumulate=True)
+op("scatter_add", known=(2,), takes_given=True)(
+    lambda x, dim, index, source: _scattered(x, dim, index, source, accumulate=True)
+)
+op("index_copy", known=(2,))(
+    lambda x, dim, index, source: _at_places(x, _numbers(x).take(index.reshape(-1).numpy(), dim), source)
+)
 
 
 @op("scatter", known=(2,))
@@ -278,11 +265,6 @@ def _scattered(x: Expr, dim: int, index: Any, source: Any, accumulate: bool) -> 
     if isinstance(index, Expr):
         return _added(x, _places(index, dim % x.ndim), new, accumulate)
     return _at_places(x, _numbers(x)[_places(index, dim % x.ndim)], new, accumulate)
-
-
-@op("index_copy", known=(2,))
-def _index_copy(x: Expr, dim: int, index: Any, source: Any) -> Expr:
-    return _at_places(x, _numbers(x).take(index.reshape(-1).numpy(), dim), source)
 
 
 @op("index_add", known=(2,), takes_given=True)

@@ -46,7 +46,7 @@ _capturing = reentrant_lock()  # make_fx keeps what it does in globals of PyTorc
 # Tensors that are made of sizes and numbers.
 _MADE = ("arange", "zeros", "ones", "full", "eye", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones",
          "new_full", "tril_indices", "triu_indices", "tensor", "as_tensor")  # fmt: skip
-_IN_PLACE = {f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "pow", "mod", "and", "or", "xor")}
+_CHANGING = {f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "pow", "mod", "and", "or", "xor")}
 _LEAVING = ("numpy", "tolist", "__array__", "data_ptr", "storage", "untyped_storage", "__dlpack__", "share_memory_")
 
 # Exceptions that say that a value is needed which a fake tensor does not have.
@@ -100,8 +100,7 @@ class _Watch(TorchFunctionMode):
             return found
         if func in (torch.Tensor.detach, torch.detach):
             return self._stopped(func(*args, **kwargs))
-        is_known = all(is_discrete(x) or id(x) in self._made for x in tensors) if not is_traced else False
-        if tensors and is_known and name != "requires_grad_":
+        if not is_traced and name != "requires_grad_" and self._are_known(tensors):
             return self._computed(func, name, tensors, args, kwargs)
         func, args = self._with_places(func, name, args)
         func = self._spelled_out(func, [x for x in tensors if is_discrete(x)])
@@ -131,6 +130,10 @@ class _Watch(TorchFunctionMode):
         if name in _LEAVING and is_traced:
             refuse(f"{name}: the values of a tensor leave PyTorch, where nothing can be traced", self.line)
         return is_traced
+
+    def _are_known(self, tensors: list[Any]) -> bool:
+        """Whether a call has tensors, and all of them are discrete or filled by the function itself."""
+        return bool(tensors) and all(is_discrete(x) or id(x) in self._made for x in tensors)
 
     def _with_places(self, func: Callable, name: str, args: tuple) -> tuple[Callable, tuple]:
         """A call with places for known masks."""
@@ -240,7 +243,7 @@ def _entry_at(x: Tensor, index: Any) -> Tensor:
 
 def _changes(name: str) -> bool:
     """Whether a function changes its first argument in place."""
-    return (name.endswith("_") and not name.startswith("_")) or name == "__setitem__" or name in _IN_PLACE
+    return (name.endswith("_") and not name.startswith("_")) or name == "__setitem__" or name in _CHANGING
 
 
 def user_line(frame: Any) -> str:

@@ -18,13 +18,14 @@ from torch.utils._python_dispatch import _disable_current_modes
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr
 from eindiff.core.recent import Same, Seen
-from eindiff.tracing.closures import MOST_DEPTH, PLAIN, Surroundings, digest
+from eindiff.tracing.closures import MOST_DEPTH, PLAIN_TYPES, Surroundings, digest
 from eindiff.tracing.computation import Computation, Programs
 from eindiff.tracing.given_indices import MANY
 from eindiff.tracing.library import Arguments, Library, Traced
 from eindiff.tracing.names import function_name, leaf_paths
 from eindiff.tracing.torch.capture import is_discrete, is_real
 from eindiff.tracing.torch.fx import trace
+from eindiff.tracing.torch.meanwhile import DERIVING, Allowance, is_right, seconds_ahead
 from eindiff.tracing.torch.predicted import CALLS, CLEAR, DOUBTFUL, is_worth_a_look, timed, times_longer
 from eindiff.tracing.torch.whole import check_tangents, transform
 from eindiff.tracing.verify import Call
@@ -34,14 +35,14 @@ if TYPE_CHECKING:
 
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16)
-TOLERANCE = 1e-3  # within which PyTorch's derivative is the same: what it leaves out is more, single precision is less
-PRODUCTS = frozenset({"grad", "grad_and_value", "hvp"})  # kinds that take a few calls of the function, whatever it is
+SAME_WITHIN = 1e-3  # in which PyTorch's derivative is the same: what it leaves out is more, single precision is less
+FEW_CALLS = frozenset({"grad", "grad_and_value", "hvp"})  # kinds that take a few calls of the function, whatever it is
 
 
 class TorchSurroundings(Surroundings):
     """The key of a function of tensors, which are known by identity: a trace reads their values anew at each call."""
 
-    plain = (*PLAIN, torch.dtype, torch.device)
+    plain = (*PLAIN_TYPES, torch.dtype, torch.device)
 
     def array_key(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -213,6 +214,36 @@ class TorchLibrary(Library):
                 f"the function has to return one scalar tensor, not tensors of shapes {shapes}", "scalars"
             )
 
+    def meanwhile(
+        self, function: TracedFunction, arguments: Arguments, traced: Traced
+    ) -> Callable[[Arguments, Any], Any] | None:
+        """By PyTorch, where a program takes long to find, until all its calls have taken as long."""
+        kind, places, form = function.kind.name, *self.chosen(function, arguments)
+        is_plain = not (function.has_aux or function.options.structured) and kind in DERIVING
+        if not is_plain or self.inputs(function.arrays(arguments, traced), "dense")[0] == "torch":
+            return None
+        run = self._own_run(function, arguments)
+        key = (function.kind, function.options, function.argnums)
+        if key not in traced.allowances:
+            seconds = seconds_ahead(kind, traced, sum(arguments.leaves[k].numel() for k in places))
+            gradient = torch.func.grad(function.function, function.argnums)
+            is_used = seconds > 0 and is_right(run, gradient, arguments, places, form, kind == "hvp")
+            traced.allowances[key] = Allowance(seconds if is_used else 0.0)
+        allowance: Allowance = traced.allowances[key]
+        return allowance.watched(run) if allowance.seconds > 0 else None
+
+    def _own_run(self, function: TracedFunction, arguments: Arguments) -> Callable[[Arguments, Any], Any]:
+        """PyTorch's own derivative, of arguments and directions."""
+        own, (places, form) = self.own(function), self.chosen(function, arguments)
+
+        def run(arguments: Arguments, directions: Any) -> Any:
+            if directions is None:
+                return own(*arguments.args, **arguments.keywords)
+            check_tangents([arguments.leaves[k] for k in places], form, directions)
+            return own(*arguments.args, **arguments.keywords, tangents=directions)
+
+        return run
+
     def instead(
         self, function: TracedFunction, arguments: Arguments, around: TorchSurroundings, traced: Traced,
         found: Computation,
@@ -222,16 +253,9 @@ class TorchLibrary(Library):
         kind = function.kind.name
         if function.has_aux or function.options.structured or not (kind == "hessian" or transform(kind)):
             return None
-        own, (places, form) = self.own(function), self.chosen(function, arguments)
-
-        def run(arguments: Arguments, directions: Any) -> Any:
-            if directions is None:
-                return own(*arguments.args, **arguments.keywords)
-            check_tangents([arguments.leaves[k] for k in places], form, directions)
-            return own(*arguments.args, **arguments.keywords, tangents=directions)
-
+        run = self._own_run(function, arguments)
         is_scaled = traced.effort.is_scaled and kind in ("hvp", "hessian_diagonal")
-        if is_scaled or (traced.opaque and (kind in PRODUCTS or traced.effort.is_complex)):
+        if is_scaled or (traced.opaque and (kind in FEW_CALLS or traced.effort.is_complex)):
             return run
         is_own = self.inputs(function.arrays(arguments, traced), "dense")[0] == "torch"
         if is_own not in found.is_better_elsewhere:
@@ -273,7 +297,7 @@ class TorchLibrary(Library):
         seconds, ours = timed(lambda: function.values(arguments, traced, directions), calls)
         pairs = zip(pytree.tree_leaves(ours), pytree.tree_leaves(own), strict=True)
         return (is_faster or own_seconds < seconds) and all(
-            torch.allclose(x, y, rtol=TOLERANCE, atol=TOLERANCE * float(y.abs().max()), equal_nan=True)
+            torch.allclose(x, y, rtol=SAME_WITHIN, atol=SAME_WITHIN * float(y.abs().max()), equal_nan=True)
             for x, y in [(x.detach(), y.detach()) for x, y in pairs]
         )
 

@@ -76,11 +76,21 @@ def is_worth_a_look(kind: str, plan: Plan, is_own: bool) -> bool:
 def times_longer(kind: str, plan: Plan, is_own: bool, own: Effort, directions: int) -> float:
     """How many times as long as PyTorch's derivative a program takes, infinite if it takes clearly more memory;
     `is_own`: it calls PyTorch too."""
-    way = _WAYS[kind]
-    repeated = way.first + way.directions * directions
-    seconds, size = way.start + way.each * own.calls + repeated * own.seconds, max(1.0, repeated / 2) * own.bytes
+    size = own_memory(kind, own, directions)
     is_larger = plan.peak > max(LEAST_BYTES, MOST_MEMORY * (size + plan.result_bytes))
-    return inf if is_larger else _time(plan, is_own) / seconds
+    return inf if is_larger else _time(plan, is_own) / own_seconds(kind, own, directions)
+
+
+def own_seconds(kind: str, own: Effort, directions: int) -> float:
+    """The time of PyTorch's derivative."""
+    way = _WAYS[kind]
+    return way.start + way.each * own.calls + (way.first + way.directions * directions) * own.seconds
+
+
+def own_memory(kind: str, own: Effort, directions: int) -> float:
+    """The bytes that PyTorch's derivative takes."""
+    way = _WAYS[kind]
+    return max(1.0, (way.first + way.directions * directions) / 2) * own.bytes
 
 
 def timed(call: Callable[[], Any], calls: int) -> tuple[float, Any]:

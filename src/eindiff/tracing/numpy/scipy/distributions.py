@@ -44,22 +44,9 @@ def _normal(z: Any) -> Any:
     return -(z**2) / 2 - _LOG_ROOT
 
 
-def _skewed(z: Any, K: Any) -> Any:
-    """A normal variable plus an exponential one."""
-    return -np.log(K) + 0.5 / K**2 - z / K + sp.log_ndtr(z - 1 / K)
-
-
 def _inverse_gauss_cdf(z: Any, mu: Any) -> Any:
     root = 1 / np.sqrt(z)
     return sp.ndtr(root * (z / mu - 1)) + np.exp(2 / mu + sp.log_ndtr(-root * (z / mu + 1)))
-
-
-def _truncated(z: Any, a: Any, b: Any) -> Any:
-    return _normal(z) - np.log(sp.ndtr(b) - sp.ndtr(a))
-
-
-def _triangle(z: Any, c: Any) -> Any:
-    return np.log(np.where(z < c, 2 * z / c, 2 * (1 - z) / (1 - c)))
 
 
 def _extreme(z: Any, c: Any) -> Any:
@@ -191,14 +178,6 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         support=_positive,
         ppf=lambda q, a: sp.gammaincinv(a, q),
     ),
-    "erlang": Distribution(
-        "a",
-        lambda z, a: sp.xlogy(a - 1, z) - z - sp.gammaln(a),
-        lambda z, a: sp.gammainc(a, z),
-        lambda z, a: sp.gammaincc(a, z),
-        support=_positive,
-        ppf=lambda q, a: sp.gammaincinv(a, q),
-    ),
     "invgamma": Distribution(
         "a",
         lambda z, a: -(a + 1) * np.log(z) - sp.gammaln(a) - 1 / z,
@@ -322,14 +301,16 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     ),
     "triang": Distribution(
         "c",
-        _triangle,
+        lambda z, c: np.log(np.where(z < c, 2 * z / c, 2 * (1 - z) / (1 - c))),
         lambda z, c: np.where(z < c, z**2 / c, (z**2 - 2 * z + c) / (c - 1)),
         support=_unit,
         ppf=lambda q, c: np.where(q < c, np.sqrt(c * q), 1 - np.sqrt((1 - c) * (1 - q))),
     ),
     "skewnorm": Distribution("a", lambda z, a: log(2) + _normal(z) + sp.log_ndtr(a * z)),
-    "exponnorm": Distribution(
-        "K", _skewed, lambda z, K: sp.ndtr(z) - np.exp(0.5 / K**2 - z / K + sp.log_ndtr(z - 1 / K))
+    "exponnorm": Distribution(  # a normal variable plus an exponential one
+        "K",
+        lambda z, K: -np.log(K) + 0.5 / K**2 - z / K + sp.log_ndtr(z - 1 / K),
+        lambda z, K: sp.ndtr(z) - np.exp(0.5 / K**2 - z / K + sp.log_ndtr(z - 1 / K)),
     ),
     "gennorm": Distribution(
         "beta",
@@ -351,7 +332,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     ),
     "truncnorm": Distribution(
         "a, b",
-        _truncated,
+        lambda z, a, b: _normal(z) - np.log(sp.ndtr(b) - sp.ndtr(a)),
         lambda z, a, b: (sp.ndtr(z) - sp.ndtr(a)) / (sp.ndtr(b) - sp.ndtr(a)),
         support=lambda a, b: (a, b),
         ppf=lambda q, a, b: sp.ndtri(sp.ndtr(a) + q * (sp.ndtr(b) - sp.ndtr(a))),
@@ -417,3 +398,4 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         is_discrete=True,
     ),
 }
+DISTRIBUTIONS["erlang"] = DISTRIBUTIONS["gamma"]

@@ -15,18 +15,10 @@ from eindiff.functions.multilinear import as_expr
 from eindiff.functions.special_functions import polygamma
 from eindiff.tracing.numpy.scipy.stats import multivariate_normal_logpdf
 from eindiff.tracing.numpy.traced_array import made
+from eindiff.tracing.shapes import Rows, adding_to
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {}
-
-
-def named(*names: str) -> Callable[[Callable], Callable]:
-    """Add a function to the table."""
-
-    def add(function: Callable) -> Callable:
-        FUNCTIONS.update(dict.fromkeys(names, function))
-        return function
-
-    return add
+FUNCTIONS: Rows = {}
+named = adding_to(FUNCTIONS)
 
 
 def _array(x: Any) -> Any:
@@ -46,32 +38,23 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     return np.log(np.sum(terms, axis=axis, keepdims=keepdims))
 
 
-@named("special.softmax")
-def softmax(x: Any, axis: Any = None) -> Any:
-    """Exponentials that add up to 1."""
-    return np.exp(log_softmax(x, axis))
-
-
 @named("special.log_softmax")
 def log_softmax(x: Any, axis: Any = None) -> Any:
     """The logarithm of exponentials that add up to 1."""
     return x - logsumexp(x, axis, keepdims=True)
 
 
-FUNCTIONS["special.polygamma"] = lambda n, x: made(polygamma(n, as_expr(x)))
-FUNCTIONS["special.zeta"] = lambda x, q=1.0: made(scipy_functions.zeta(x, as_expr(q)))
-FUNCTIONS["special.softplus"] = lambda x: np.logaddexp(0, x)
-FUNCTIONS["special.sinc"] = np.sinc
-FUNCTIONS["special.factorial"] = lambda n, exact=False: sp.gamma(n + 1)
-FUNCTIONS["special.comb"] = lambda N, k, exact=False, repetition=False: sp.binom(N, k)
-FUNCTIONS["special.perm"] = lambda N, k, exact=False: sp.poch(N - k + 1, k)
-
-
-@named("special.multigammaln")
-def multigammaln(a: Any, d: int) -> Any:
-    """The logarithm of the multivariate gamma function."""
-    return d * (d - 1) / 4 * log(pi) + sum(sp.gammaln(a - j / 2) for j in range(d))
-
+FUNCTIONS |= {
+    "special.softmax": lambda x, axis=None: np.exp(log_softmax(x, axis)),
+    "special.polygamma": lambda n, x: made(polygamma(n, as_expr(x))),
+    "special.multigammaln": lambda a, d: d * (d - 1) / 4 * log(pi) + sum(sp.gammaln(a - j / 2) for j in range(d)),
+    "special.zeta": lambda x, q=1.0: made(scipy_functions.zeta(x, as_expr(q))),
+    "special.softplus": lambda x: np.logaddexp(0, x),
+    "special.sinc": np.sinc,
+    "special.factorial": lambda n, exact=False: sp.gamma(n + 1),
+    "special.comb": lambda N, k, exact=False, repetition=False: sp.binom(N, k),
+    "special.perm": lambda N, k, exact=False: sp.poch(N - k + 1, k),
+}
 
 # scipy.linalg
 
@@ -81,12 +64,6 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
     """A = L L', or U' U."""
     found = np.linalg.cholesky(a)
     return found if lower else found.T
-
-
-@named("linalg.cho_factor")
-def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """A Cholesky factor, and which one it is."""
-    return cholesky(a, lower), lower
 
 
 @named("linalg.cho_solve")
@@ -108,27 +85,22 @@ def solve_triangular(
     return np.linalg.solve(triangle.T if trans in (1, 2, "T", "C") else triangle, b)
 
 
-@named("linalg.solve")
-def solve(a: Any, b: Any, *_: Any, transposed: bool = False, **__: Any) -> Any:
-    """The solution of a system."""
-    return np.linalg.solve(np.transpose(a) if transposed else a, b)
-
-
-class Factors(tuple):
+class LUFactors(tuple):
     """What stands for an LU decomposition: the matrix itself."""
 
 
-@named("linalg.lu_factor")
-def lu_factor(a: Any, *_: Any, **__: Any) -> Any:
-    """What `lu_solve` takes."""
-    return Factors((a, None))
+FUNCTIONS |= {
+    "linalg.solve": lambda a, b, *_, transposed=False, **__: np.linalg.solve(np.transpose(a) if transposed else a, b),
+    "linalg.cho_factor": lambda a, lower=False, **_: (cholesky(a, lower), lower),
+    "linalg.lu_factor": lambda a, *_, **__: LUFactors((a, None)),
+}
 
 
 @named("linalg.lu_solve")
 def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0, **_: Any) -> Any:
     """The solution of a system from an LU decomposition."""
     a, pivots = lu_and_piv
-    if not isinstance(lu_and_piv, Factors):
+    if not isinstance(lu_and_piv, LUFactors):
         a = _product(np.asarray(a), np.asarray(pivots))
     return np.linalg.solve(np.transpose(a) if trans else a, b)
 
@@ -177,10 +149,9 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     return np.concatenate([c[::-1], r[1:]])[len(c) - 1 - places]
 
 
-@named("linalg.circulant")
-def circulant(c: Any) -> Any:
-    """A matrix whose columns are moved on by one."""
-    return _array(c)[np.subtract.outer(np.arange(len(c)), np.arange(len(c))) % len(c)]
+FUNCTIONS["linalg.circulant"] = lambda c: _array(c)[
+    np.subtract.outer(np.arange(len(c)), np.arange(len(c))) % len(c)
+]
 
 
 @named("linalg.hankel")
@@ -200,30 +171,33 @@ def _root(square: Any) -> Any:
     return np.where(at_zero, 0.0, np.sqrt(square + 1.0 * at_zero))
 
 
+def _cosine(u: Any, v: Any) -> Any:
+    return 1 - np.sum(u * v, axis=-1) / np.sqrt(np.sum(u**2, axis=-1) * np.sum(v**2, axis=-1))
+
+
+# The distance of vectors along the last axis
+_DISTANCES: Rows = {
+    "euclidean": lambda u, v: _root(np.sum((u - v) ** 2, axis=-1)),
+    "sqeuclidean": lambda u, v: np.sum((u - v) ** 2, axis=-1),
+    "cityblock": lambda u, v: np.sum(np.abs(u - v), axis=-1),
+    "manhattan": lambda u, v: np.sum(np.abs(u - v), axis=-1),
+    "chebyshev": lambda u, v: np.max(np.abs(u - v), axis=-1),
+    "minkowski": lambda u, v, p=2.0: np.sum(np.abs(u - v) ** p, axis=-1) ** (1 / p),
+    "mahalanobis": lambda u, v, VI: _root(np.sum(((u - v) @ VI) * (u - v), axis=-1)),
+    "cosine": _cosine,
+}
+
+
 def _distance(metric: str, u: Any, v: Any, keywords: dict[str, Any]) -> Any:
-    """The distance of vectors along the last axis."""
-    away = u - v
-    if metric in ("euclidean", "sqeuclidean"):
-        square = np.sum(away**2, axis=-1)
-        return square if metric == "sqeuclidean" else _root(square)
-    if metric in ("cityblock", "manhattan"):
-        return np.sum(np.abs(away), axis=-1)
-    if metric == "chebyshev":
-        return np.max(np.abs(away), axis=-1)
-    if metric == "minkowski":
-        p = keywords.get("p", 2.0)
-        return np.sum(np.abs(away) ** p, axis=-1) ** (1 / p)
-    if metric == "cosine":
-        return 1 - np.sum(u * v, axis=-1) / np.sqrt(np.sum(u**2, axis=-1) * np.sum(v**2, axis=-1))
-    if metric == "mahalanobis":
-        return _root(np.sum((away @ keywords["VI"]) * away, axis=-1))
-    raise EindiffError(f"scipy.spatial.distance with metric={metric!r}: write the distance out with NumPy", "tracing")
+    if metric not in _DISTANCES:
+        way = "write the distance out with NumPy"
+        raise EindiffError(f"scipy.spatial.distance with metric={metric!r}: {way}", "tracing")
+    return _DISTANCES[metric](u, v, **keywords)
 
 
-@named("spatial.distance.cdist")
-def cdist(XA: Any, XB: Any, metric: str = "euclidean", **keywords: Any) -> Any:
-    """The distances of all rows of one matrix to those of another."""
-    return _distance(metric, _array(XA)[:, None], _array(XB)[None], keywords)
+FUNCTIONS["spatial.distance.cdist"] = lambda XA, XB, metric="euclidean", **keywords: _distance(
+    metric, _array(XA)[:, None], _array(XB)[None], keywords
+)
 
 
 @named("spatial.distance.pdist")
@@ -249,13 +223,9 @@ for _metric in ("euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine"):
 
 # scipy.stats
 
-
-@named("stats.zscore")
-def zscore(a: Any, axis: Any = 0, ddof: int = 0) -> Any:
-    """Numbers of standard deviations from the mean."""
-    return (a - np.mean(a, axis=axis, keepdims=True)) / np.std(a, axis=axis, ddof=ddof, keepdims=True)
-
-
+FUNCTIONS["stats.zscore"] = lambda a, axis=0, ddof=0: (a - np.mean(a, axis=axis, keepdims=True)) / np.std(
+    a, axis=axis, ddof=ddof, keepdims=True
+)
 FUNCTIONS["stats.multivariate_normal.logpdf"] = multivariate_normal_logpdf
 FUNCTIONS["stats.multivariate_normal.pdf"] = lambda *args, **keywords: np.exp(
     multivariate_normal_logpdf(*args, **keywords)
@@ -263,12 +233,7 @@ FUNCTIONS["stats.multivariate_normal.pdf"] = lambda *args, **keywords: np.exp(
 
 # scipy.integrate
 
-
-@named("integrate.trapezoid")
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """The integral along an axis by trapezoids."""
-    return np.trapezoid(y, x, dx, axis)
-
+FUNCTIONS["integrate.trapezoid"] = np.trapezoid
 
 @named("integrate.cumulative_trapezoid")
 def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:

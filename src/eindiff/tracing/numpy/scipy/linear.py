@@ -17,7 +17,7 @@ from eindiff.core.errors import EindiffError
 from eindiff.tracing.numpy.traced_array import has_traced
 from eindiff.tracing.numpy.values import ask
 
-MOST_ENTRIES = 4096  # of an argument: its matrix has at least as many rows
+MOST_SYMBOLS = 4096  # of an argument: its matrix has at least as many rows
 _CONVOLUTIONS = ("convolve", "fftconvolve", "oaconvolve", "convolve2d", "correlate", "correlate2d")
 _FILTERS = (
     "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d", "uniform_filter",
@@ -66,8 +66,8 @@ def linear(name: str, original: Callable, parameter: str) -> Callable:
 def by_columns(name: str, value: Callable[[np.ndarray], np.ndarray], x: Any) -> Any:
     """A linear function, with a constant added to it, from its values at unit vectors."""
     size, shape = np.size(x), np.shape(x)
-    if size > MOST_ENTRIES:
-        raise EindiffError(f"scipy.{name} of {size} symbolic entries: its matrix has at most {MOST_ENTRIES}", "tracing")
+    if size > MOST_SYMBOLS:
+        raise EindiffError(f"scipy.{name} of {size} symbolic entries: its matrix has at most {MOST_SYMBOLS}", "tracing")
     start = value(np.zeros(shape))
     columns = np.stack([value(unit.reshape(shape)) - start for unit in np.eye(size)])
     return np.tensordot(np.ravel(x), columns, 1) + start

@@ -79,7 +79,7 @@ def _known(loaded: frozenset[str]) -> dict[int, Any]:
     return found | {key: _Methods(*pair) for key, pair in methods.items()}
 
 
-_MODULES = (
+_SCIPY_MODULES = (
     "scipy.special", "scipy.linalg", "scipy.stats", "scipy.spatial.distance", "scipy.integrate", "scipy.interpolate",
     "scipy.signal", "scipy.ndimage", "scipy.optimize", "scipy.fft",
 )  # fmt: skip
@@ -101,9 +101,9 @@ def replaced(value: Any) -> Any:
         return as_sparse(value)
     if isinstance(value, FunctionType | type) and value.__module__.startswith(("scipy.sparse.", "scipy._lib._sparse")):
         return Making(value)
-    return _known(frozenset(name for name in _MODULES if name in sys.modules)).get(id(value), value)
+    return _known(frozenset(name for name in _SCIPY_MODULES if name in sys.modules)).get(id(value), value)
 
 
 def shows_others(module: ModuleType) -> bool:
     """Whether a module of SciPy has functions that others stand for, or has such modules."""
-    return module.__name__ in ("scipy", "scipy.spatial", "scipy.sparse", *_MODULES)
+    return module.__name__ in ("scipy", "scipy.spatial", "scipy.sparse", *_SCIPY_MODULES)

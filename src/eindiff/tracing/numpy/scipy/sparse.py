@@ -16,13 +16,13 @@ from eindiff.tracing.places import Place, gathered, scattered
 
 def as_sparse(value: Any) -> Any:
     """A sparse matrix as one that is multiplied with traced arrays too; all else as it is."""
-    return Sparse(value) if hasattr(value, "tocoo") and type(value) is not Sparse else value
+    return SparseArray(value) if hasattr(value, "tocoo") and type(value) is not SparseArray else value
 
 
 def _plain(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)([_plain(part) for part in value])
-    return value._matrix if type(value) is Sparse else settled(value)
+    return value._matrix if type(value) is SparseArray else settled(value)
 
 
 class Making:
@@ -41,7 +41,7 @@ class Making:
         return isinstance(_plain(value), self._original)
 
 
-class Sparse:
+class SparseArray:
     """A sparse matrix that is multiplied with traced arrays too; all else is the matrix itself."""
 
     __array_ufunc__ = None  # products with it on the right are its own
@@ -60,7 +60,7 @@ class Sparse:
 
     def __rmatmul__(self, other: Any) -> Any:
         other = _plain(other)
-        return Sparse(self._matrix.T)._product(other.T).T if has_traced(other) else as_sparse(other @ self._matrix)
+        return SparseArray(self._matrix.T)._product(other.T).T if has_traced(other) else as_sparse(other @ self._matrix)
 
     def dot(self, other: Any) -> Any:
         """The product with an array."""
@@ -72,7 +72,7 @@ class Sparse:
         return self._matrix.toarray() * other if has_traced(other) else as_sparse(self._matrix.multiply(other))
 
     def __mul__(self, other: Any) -> Any:
-        is_number = np.ndim(_plain(other)) == 0 and type(other) is not Sparse
+        is_number = np.ndim(_plain(other)) == 0 and type(other) is not SparseArray
         return self.multiply(other) if self._is_array or is_number else self @ other
 
     def __rmul__(self, other: Any) -> Any:
@@ -100,8 +100,8 @@ class Sparse:
     def __truediv__(self, other: Any) -> Any:
         return self._combined(operator.truediv, other)
 
-    def __neg__(self) -> Sparse:
-        return Sparse(-self._matrix)
+    def __neg__(self) -> SparseArray:
+        return SparseArray(-self._matrix)
 
     def __pow__(self, power: int) -> Any:
         return as_sparse(self._matrix**power)

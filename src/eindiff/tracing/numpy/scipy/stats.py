@@ -14,7 +14,7 @@ from eindiff.tracing.numpy.scipy.distributions import DISTRIBUTIONS, Distributio
 from eindiff.tracing.numpy.traced_array import TracedArray, has_traced
 from eindiff.tracing.unsupported import RANDOM
 
-METHODS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "median", "interval")
+KNOWN = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "median", "interval")
 
 
 class Traceable:
@@ -35,8 +35,8 @@ class Traceable:
             args, keywords = (*args, *self._args), {**(self._keywords or {}), **keywords}
             if not has_traced([*args, *keywords.values()]):
                 return getattr(self._original, name)(*args, **keywords)
-            if name.lstrip("_") not in METHODS:
-                known = f"only {', '.join(METHODS)} have a symbolic form"
+            if name.lstrip("_") not in KNOWN:
+                known = f"only {', '.join(KNOWN)} have a symbolic form"
                 raise EindiffError(f"scipy.stats.{self._name}.{name} of symbolic arrays: {known}", "tracing")
             if DISTRIBUTIONS[self._name].is_discrete and name in ("ppf", "isf", "median"):
                 return discrete(getattr(self._original, name), *args, **keywords)

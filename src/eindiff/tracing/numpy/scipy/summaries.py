@@ -9,29 +9,26 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr
 
+from eindiff.tracing.numpy.composite import flat
 from eindiff.tracing.numpy.scipy.functions import FUNCTIONS as FUNCTIONS
-
-
-def _flat(a: Any, axis: Any) -> tuple[Any, int]:
-    return (np.ravel(a), 0) if axis is None else (a, axis)
 
 
 def moment(a: Any, order: int = 1, axis: Any = 0, *, center: Any = None) -> Any:
     """The mean of powers of what entries are away from their mean, or from a center."""
-    a, axis = _flat(a, axis)
+    a, axis = flat(a, axis)
     return np.mean((a - (np.mean(a, axis=axis, keepdims=True) if center is None else center)) ** order, axis=axis)
 
 
 def skew(a: Any, axis: Any = 0, bias: bool = True) -> Any:
     """The third moment in units of the deviation."""
-    a, axis = _flat(a, axis)
+    a, axis = flat(a, axis)
     n, found = np.shape(a)[axis], moment(a, 3, axis) / moment(a, 2, axis) ** 1.5
     return found if bias else found * np.sqrt((n - 1.0) * n) / (n - 2.0)
 
 
 def kurtosis(a: Any, axis: Any = 0, fisher: bool = True, bias: bool = True) -> Any:
     """The fourth moment in units of the deviation; by Fisher's definition 0 for a normal distribution."""
-    a, axis = _flat(a, axis)
+    a, axis = flat(a, axis)
     n, found = np.shape(a)[axis], moment(a, 4, axis) / moment(a, 2, axis) ** 2
     found = found if bias else ((n * n - 1.0) * found - 3 * (n - 1.0) ** 2) / ((n - 2.0) * (n - 3.0)) + 3
     return found - 3 if fisher else found
@@ -46,13 +43,13 @@ def entropy(pk: Any, qk: Any = None, base: Any = None, axis: Any = 0) -> Any:
 
 def sem(a: Any, axis: Any = 0, ddof: int = 1) -> Any:
     """The deviation of the mean."""
-    a, axis = _flat(a, axis)
+    a, axis = flat(a, axis)
     return np.std(a, axis=axis, ddof=ddof) / np.sqrt(np.shape(a)[axis])
 
 
 def trim_mean(a: Any, proportiontocut: float, axis: Any = 0) -> Any:
     """The mean without a share of the smallest and largest entries."""
-    a, axis = _flat(a, axis)
+    a, axis = flat(a, axis)
     lines = np.moveaxis(np.sort(a, axis), axis, 0)
     cut = int(proportiontocut * len(lines))
     return np.mean(lines[cut : len(lines) - cut], axis=0)
@@ -60,7 +57,7 @@ def trim_mean(a: Any, proportiontocut: float, axis: Any = 0) -> Any:
 
 def median_abs_deviation(x: Any, axis: Any = 0, center: Callable = np.median, scale: float = 1.0) -> Any:
     """The median of what entries are away from their median."""
-    x, axis = _flat(x, axis)
+    x, axis = flat(x, axis)
     return np.median(np.abs(x - np.expand_dims(center(x, axis=axis), axis)), axis=axis) / scale
 
 

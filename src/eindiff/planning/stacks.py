@@ -1,0 +1,93 @@
+"""Second derivatives as sums over samples: `H[i, k, m, l] = Σ_s x[s, i] x[s, m] M[s, k, l]`, with M as an expression.
+
+That is what the Hessian of a loss of `x_s' W` by W is. It is symmetric in i and m, so half of it is enough, and a
+quarter where it is known to be symmetric in k and l too; and the terms of M, diagonal ones among them, are one array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import NamedTuple
+
+from eindiff.core import construct
+from eindiff.core.derivation import derivation
+from eindiff.core.nodes import Add, Expr, is_index_map, plain
+from eindiff.core.sizes import Size
+from eindiff.planning import tuning
+from eindiff.planning.simplify import flat
+
+Evaluate = Callable[[Size], int]
+
+
+class Stack(NamedTuple):
+    """Expressions in the place of one: it alone, or x, M, and what else is in the sum, if anything is."""
+
+    exprs: tuple[Expr, ...]
+    is_symmetric: bool = False  # whether `M[s, k, l]` may be taken for `M[s, l, k]`
+
+
+class _Term(NamedTuple):
+    """A term of the sum: x, with its axis i first; what M has of it; and whether that is as large as M on its way."""
+
+    x: Expr
+    matrices: Expr
+    is_dense: bool
+    is_formed: bool
+
+
+def stacked(expr: Expr, evaluate: Evaluate) -> Stack:
+    """An expression as such a sum, if it is a large one, and M is no larger."""
+    node = plain(expr)
+    half, entries = node.ndim // 2, prod(map(evaluate, node.shape))
+    if half < 2 or node.shape[:half] != node.shape[half:] or entries < tuning.MIRRORED[0]:
+        return Stack((node,))
+    terms = _terms(node)
+    split = [_split(term) for term in terms]
+    dense = [one for one in split if one is not None and one.is_dense]
+    if not dense:
+        return Stack((node,))
+    x, matrices = dense[0].x, dense[0].matrices
+    if not dense[0].is_formed and prod(map(evaluate, matrices.shape)) > entries:
+        return Stack((node,))
+    own = [one for one in split if one is not None and one.x is x]
+    rest = [term for term, one in zip(terms, split, strict=True) if one not in own]
+    known, swap = derivation(expr), (*range(half, node.ndim), *range(half))
+    is_hessian = len(known.by) == 2 and known.by[0] is known.by[1] and not known.function.ndim
+    is_symmetric = is_hessian and all(construct.transpose(term, swap) is term for term in rest)
+    exprs = (x, construct.add([one.matrices for one in own]))
+    return Stack((*exprs, construct.add(rest)) if rest else exprs, is_symmetric)
+
+
+def _terms(node: Expr) -> list[Expr]:
+    """The terms of a sum, or of a multiple of one."""
+    coefficient, factors, output, sizes = construct.parts(node)
+    total, labels = factors[0] if len(factors) == 1 else (node, ())
+    if not isinstance(total, Add) or not labels:
+        return [node]
+    return [construct.einsum(coefficient, [(term, labels)], output, sizes) for term in total.terms]
+
+
+def _split(term: Expr) -> _Term | None:
+    """What is left of a contraction without two equal factors that have, besides what is summed, one label each: the
+    first of each half of the axes. None if there are no such."""
+    if len([labels for _, labels in construct.parts(term)[1] if labels]) != 1:
+        return None  # what else there is need not be multiplied with each sample
+    coefficient, factors, output, sizes = flat(term)
+    half = len(output) // 2
+    i, m = output[0], output[half]
+    first, second = ([k for k, (_, labels) in enumerate(factors) if label in labels] for label in (i, m))
+    if output.count(i) > 1 or output.count(m) > 1 or not len(first) == len(second) == 1:
+        return None
+    (x, labels), (y, others) = factors[first[0]], factors[second[0]]
+    summed = tuple([label for label in labels if label != i])
+    is_twice = x is y and labels.count(i) == 1 and tuple([m if label == i else label for label in labels]) == others
+    rest = [factor for k, factor in enumerate(factors) if k not in (*first, *second)]
+    bound = {label for _, own in rest for label in own}
+    if not is_twice or is_index_map(x) or not summed or set(summed) & set(output) or not bound >= set(summed):
+        return None
+    kept = (*summed, *output[1:half], *output[half + 1 :])
+    rows = construct.einsum(1, [(x, labels)], (i, *summed), sizes)
+    matrices = construct.einsum(coefficient, rest, kept, sizes, inline=False)
+    is_dense = len(set(kept)) == len(kept) and bound >= set(kept)
+    return _Term(rows, matrices, is_dense, any(set(own) == set(kept) for _, own in rest))

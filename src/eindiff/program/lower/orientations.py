@@ -1,0 +1,40 @@
+"""The order of the axes in which arrays are made, so that few are copied into another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eindiff.core.labels import Labels
+from eindiff.core.nodes import Add, Einsum, Expr, Map
+
+
+def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, Labels]:
+    """For each node the order of its axes that suits where it is used, and in the end the outputs.
+
+    Sums of products of entries (`ijk,ijk->ij`) run over any order, so that of matrix products counts before theirs.
+    """
+    hints: dict[Expr, Labels] = {output: tuple(range(output.ndim)) for output in outputs}
+    weak: dict[Expr, Labels] = {}
+    for node in reversed(order):
+        own = hints.setdefault(node, _natural(node, weak.get(node, ())))
+        if isinstance(node, Add | Map):
+            for child in node.children:
+                hints.setdefault(child, own)
+        elif isinstance(node, Einsum):
+            wanted = [node.output[axis] for axis in own]
+            inner = len(node.operands) > 1 and len({frozenset(labels) for labels in node.labels}) == 1
+            for child, labels in zip(node.operands, node.labels, strict=True):
+                place = [wanted.index(x) if x in wanted else len(wanted) for x in labels]
+                (weak if inner else hints).setdefault(child, tuple(sorted(range(child.ndim), key=place.__getitem__)))
+        else:
+            for child in node.children:
+                hints.setdefault(child, tuple(range(child.ndim)))
+    return hints
+
+
+def _natural(node: Expr, axes: Labels) -> Labels:
+    """Axes in the order in which a matrix product leaves them, if that of the largest operand with the others is it."""
+    if not isinstance(node, Einsum) or node.is_product:
+        return axes
+    largest = max(node.labels, key=len)
+    return tuple(sorted(axes, key=lambda axis: node.output[axis] not in largest))
