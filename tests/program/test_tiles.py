@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import numpy as np
 import pytest
 
 import eindiff as ed
+from eindiff.planning import tuning
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.interpreter import evaluate
 
@@ -22,6 +24,23 @@ PAIRS = {
 }
 
 
+@pytest.fixture(params=["one thread", "three threads"])
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Threads that the rows of tiles are divided among."""
+    if request.param == "one thread":
+        return 1
+    several_threads(monkeypatch)
+    return 3
+
+
+def several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on three cores, whatever tests are told to use, and worth it for whatever is computed."""
+    monkeypatch.setattr(tuning, "THREAD", 1e-12)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2}, raising=False)
+    for library in ("OMP", "OPENBLAS", "MKL"):
+        monkeypatch.delenv(f"{library}_NUM_THREADS", raising=False)
+
+
 def problem(name: str) -> tuple[ed.Expr, ed.Expr]:
     return PAIRS[name], X
 
@@ -34,20 +53,21 @@ def arrays_of(n: int, d: int) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", PAIRS)
-def test_pairs(tiny_is_large, name, dtype, order):
+def test_pairs(tiny_is_large, threads, name, dtype, order):
     f, x = problem(name)
     outputs = [f, ed.gradient(f, x), ed.hessian(f, x)]
     given = {key: np.asarray(y, dtype, order=order) for key, y in arrays_of(7, 2).items()}
     compiled = ed.compile(outputs)
     found = compiled(**given)
     assert "for tile_start" in compiled.source or name == "soft"
+    assert ("in_threads(" in compiled.source) == ("for tile_start" in compiled.source and threads > 1)
     for value, right in zip(found, evaluate(outputs, {k: y.astype(float) for k, y in given.items()}), strict=True):
         assert value.dtype == dtype
         scale = np.abs(right).max() * (1e-12 if dtype == "float64" else 1e-5)
         np.testing.assert_allclose(value, right, rtol=0, atol=scale)
 
 
-def test_results_go_into_given_arrays(tiny_is_large):
+def test_results_go_into_given_arrays(tiny_is_large, threads):
     f, x = problem("energy")
     hessian, given = ed.hessian(f, x), arrays_of(6, 2)
     out = np.full((6, 2, 6, 2), np.nan)
@@ -55,13 +75,41 @@ def test_results_go_into_given_arrays(tiny_is_large):
     np.testing.assert_allclose(out, evaluate(hessian, {"X": given["X"]}), rtol=1e-12, atol=1e-12)
 
 
-def test_one_program_serves_sizes_of_one_kind(tiny_is_large):
+def test_one_program_serves_sizes_of_one_kind(tiny_is_large, threads):
     f, x = problem("energy")
     compiled = ed.compile([f, ed.hessian(f, x)])
     for n in (4, 5, 6, 7):
         given = {"X": arrays_of(n, 2)["X"]}
         for value, right in zip(compiled(**given), evaluate([f, ed.hessian(f, x)], given), strict=True):
             np.testing.assert_allclose(value, right, rtol=1e-11, atol=1e-11)
+
+
+def test_threads_know_of_the_state_around_them(monkeypatch):
+    """Overflow in one part of the rows is no warning where the others' is none, and an error where theirs is."""
+    several_threads(monkeypatch)
+    f = ed.compile(ed.exp(X) * ed.exp(2 * X), sizes={"n": 1000, "d": 300})
+    assert "in_threads(" in f.source
+    point = np.zeros((1000, 300))
+    point[-1] = 1e4
+    assert np.isinf(f(X=point)[-1]).all()
+    work: dict = {}
+    exec("import os\nfrom concurrent.futures import ThreadPoolExecutor\nimport numpy as np", work)
+    exec(NUMPY_HELPERS["core_count"] + NUMPY_HELPERS["in_threads"], work)
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        work["in_threads"](lambda first, last: [np.exp(point[first:last]).sum()], 1000, 3)
+    parts = work["in_threads"](lambda first, last: [last - first, np.full(2, 1.0)], 1000, 64)
+    assert parts[0] == 1000 and (parts[1] == 3).all()
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert (work["in_threads"](lambda first, last: [np.full(2, 1.0)], 1000, 64)[0] == 1).all()
+
+
+def test_threads_are_started_where_they_pay():
+    """Products use all cores by themselves, and what takes less than a millisecond is done before a thread has begun."""
+    Y = ed.tensor("Y", ("n", "n"))
+    entries = ed.sum(ed.exp(ed.sin(Y)))
+    assert "in_threads(" in ed.plan(entries, {"n": 2000}).source
+    assert "in_threads(" not in ed.plan(entries, {"n": 300}).source
+    assert "in_threads(" not in ed.plan(Y @ Y @ Y, {"n": 1000}).source
 
 
 @pytest.mark.parametrize("name", ["energy", "kernel", "repulsion"])
@@ -179,7 +227,7 @@ def random_stack(rng: np.random.Generator) -> ed.Expr:
     return J
 
 
-def test_random_stacks_of_matrices(tiny_is_large):
+def test_random_stacks_of_matrices(tiny_is_large, threads):
     rng, merged = np.random.default_rng(3), 0
     for _ in range(20):
         J = random_stack(rng)

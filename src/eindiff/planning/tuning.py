@@ -46,6 +46,9 @@ REUSED_BYTES = 2**16
 TILED_BYTES = 2**21
 TILE_BYTES = 2**21
 TILED_SEEDS = 6  # arrays around which such operations are looked for
+# Predicted seconds of such operations for which it is worth to start a thread: it takes 0.1 ms, and gets in the way of
+# others while Python runs.
+THREAD = 2e-3
 # Entries of a last axis that is short: NumPy's loops along it take longer than what they compute.
 SHORT = 16
 

@@ -20,6 +20,8 @@ BACKEND = Backend(
         "np.": "import numpy as np",
         "linalg.": "from scipy import linalg",
         "special.": "from scipy import special",
+        "os.": "import os",
+        "ThreadPoolExecutor(": "from concurrent.futures import ThreadPoolExecutor",
     },
     words={**NUMPY, **EAGER, "solve": _solve},
     functions=FUNCTIONS,

@@ -161,6 +161,31 @@ def store_columns(value, out):
         for k in range(out.shape[-1]):
             out[..., k] = value[..., k]
 ''',
+    "core_count": '''
+def core_count():
+    """The cores that this process may use: fewer than it has where threads of libraries are limited."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limits = [os.environ.get(f"{library}_NUM_THREADS", "") for library in ("OMP", "OPENBLAS", "MKL")]
+    return min([cores, *(int(limit) for limit in limits if limit.isdigit() and int(limit) > 0)])
+''',
+    "in_threads": '''
+def in_threads(work, length, most):
+    """The sums of what `work(first, last)` gives for parts of a length, each in a thread of its own."""
+    count = max(1, min(core_count(), length, most))
+    if count == 1:
+        return work(0, length)
+    ends = [length * k // count for k in range(count + 1)]
+    state = np.geterr()
+
+    def run(first, last):
+        with np.errstate(**state):  # a thread does not know of what is around it
+            return work(first, last)
+
+    with ThreadPoolExecutor(count - 1) as pool:
+        others = [pool.submit(run, *part) for part in zip(ends[1:], ends[2:])]
+        parts = [work(0, ends[1]), *(other.result() for other in others)]
+    return [sum(part) for part in zip(*parts)]
+''',
     "inverse_or_zero": '''
 def inverse_or_zero(x):
     """1 / x, and 0 at 0."""

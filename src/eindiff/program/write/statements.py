@@ -22,7 +22,7 @@ from eindiff.program.costs import Costs
 from eindiff.program.operations import Operation, count_uses
 from eindiff.program.write.grammar import ATOM, kind_of, places_of
 from eindiff.program.write.memory import Memory, root_of
-from eindiff.program.write.tiles import ROWS, START, STOP, Loop
+from eindiff.program.write.tiles import FIRST, LAST, ROWS, START, STOP, WORK, Loop
 
 LINE = 96  # columns of a line of source, without its indentation
 
@@ -288,7 +288,7 @@ class Printer:
         name = self._fresh_name() if own is None or (buffer and is_sum) else own
         given = f"{self.spelling.shape(y.shape)}{f', {buffer}' if buffer else ''}{self.spelling.created}"
         new = "0" if is_sum else f"empty({given})" if buffer else f"np.empty({given})"
-        self._state([f"{name} = {new}"], name, y)
+        self._state([f"{name} = {new}"] if loop.threads == 1 or not is_sum else [], name, y)
         return name
 
     def _loop(self, x: Operation, loop: Loop, names: Mapping[int, str]) -> list[str]:
@@ -307,8 +307,21 @@ class Printer:
         length = self.spelling.size(loop.length)
         if any(ROWS in line for line in body):
             body.insert(0, f"{ROWS} = {STOP} - {START}")
-        body.insert(0, f"{STOP} = min({START} + {loop.rows}, {length})")
-        return [f"for {START} in range(0, {length}, {loop.rows}):", *(f"    {line}" for line in body)]
+        if loop.threads == 1:
+            return self._over_tiles(loop, "0", length, body)
+        sums = [names[k] for k, axis in enumerate(loop.axes) if axis is None]
+        lines = [*(f"{name} = 0" for name in sums), *self._over_tiles(loop, FIRST, LAST, body)]
+        call, given = f"in_threads({WORK}, {length}, {loop.threads})", f"[{', '.join(sums)}]"
+        return [
+            f"def {WORK}({FIRST}, {LAST}):", *(f"    {line}" for line in [*lines, f"return {given}"]),
+            f"{given} = {call}" if sums else call,
+        ]  # fmt: skip
+
+    @staticmethod
+    def _over_tiles(loop: Loop, first: str, last: str, body: Sequence[str]) -> list[str]:
+        """A loop over the tiles of some rows."""
+        body = [f"{STOP} = min({START} + {loop.rows}, {last})", *body]
+        return [f"for {START} in range({first}, {last}, {loop.rows}):", *(f"    {line}" for line in body)]
 
     def _collected(self, loop: Loop, k: int, name: str, text: str, is_short: bool) -> str:
         """The statement that puts a tile, whose last axis may be short, into its result, or adds it."""

@@ -2,7 +2,8 @@
 
 Operations entry by entry on large arrays take as long as memory takes to move them, and more where it is new. If many
 of them follow each other, and each gives the rows of its result from the same rows of its operands, they run in a loop
-over tiles of rows: only what is used elsewhere is written as a whole, and sums over rows are added up.
+over tiles of rows: only what is used elsewhere is written as a whole, and sums over rows are added up. Where that
+takes long enough, parts of the rows run in threads, which NumPy lets run side by side.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from eindiff.program.write.memory import root_of
 from eindiff.program.write.rows import Axes, Rows, above, below
 
 ROWS, START, STOP = "tile_rows", "tile_start", "tile_stop"
+WORK, FIRST, LAST = "in_tiles", "tile_first", "tile_last"  # a thread's part
 _TURNS = frozenset({"transpose", "swap", "permute"})
 
 
@@ -31,6 +33,7 @@ class Loop(NamedTuple):
     times: tuple[Size, ...]  # entries along that axis for each row
     length: Size
     rows: int  # of a tile
+    threads: int  # that it is worth
 
 
 @dataclass
@@ -61,7 +64,7 @@ class Tiling:
         """The program with one part that runs in tiles, if there is one that pays."""
         order = reachable(outputs)
         large = {x: None for x in order if not (x.view or x.cheap) and self.costs.size(x) >= tuning.TILED_BYTES}
-        if len(large) < 2:
+        if not large:
             return list(outputs)
         self.near = set[Operation]()  # arrays that are not small beside the large ones, and what is computed from them
         for x in order:
@@ -200,15 +203,27 @@ class Tiling:
         """The predicted time that tiles save: arrays that are not formed, less calls, sums and copies of results."""
         results = set(self._results(region, order, outputs))
         inside = [x for x in region.axes if not (x.view or x.cheap)]
-        tiles = self._tiles(region)
-        if any(isinstance(size, str) and size in (ROWS, START, STOP) for x in inside for size in x.shape) or tiles < 2:
+        tiles, threads = self._tiles(region), self._threads(region)
+        if tiles < 2 and threads < 2:
+            return 0.0
+        if any(isinstance(size, str) and size in (ROWS, START, STOP) for x in inside for size in x.shape):
             return 0.0
         formed = sum(self.costs.size(x) for x in inside if x not in results)
         given = {root_of(y) for x in region.axes for y in x.operands if y not in region.axes}
         formed -= sum(self.costs.size(y) for y in given & self.near)  # else they may be changed in place
         moved = sum(self.costs.size(x) * (tiles if x in region.sums else 1) for x in results)
         calls = tuning.CALL * tiles * (len(region.axes) + len(region.sums))
-        return 2 * tuning.BYTE[False] * formed - 2 * tuning.BYTE[True] * moved - calls
+        beside = threads > 1 and self._seconds(region) / 2  # what a second thread does; there may be more
+        return beside + 2 * tuning.BYTE[False] * formed - 2 * tuning.BYTE[True] * moved - calls
+
+    def _seconds(self, region: _Region) -> float:
+        """The predicted time of what NumPy does entry by entry, on one core; products use all of them anyway."""
+        inside = [x for x in region.axes if x.speed in (ARITHMETIC, FUNCTION)]
+        return sum(self.costs.flops(x) * tuning.OPERATION[x.speed] for x in inside)
+
+    def _threads(self, region: _Region) -> int:
+        """The threads among which it is worth to divide the rows."""
+        return max(1, int(self._seconds(region) / tuning.THREAD))
 
     # The loop
 
@@ -244,6 +259,7 @@ class Tiling:
         loop = Loop(
             tuple([made[x] for x in results]), tuple([region.axes.get(x) for x in results]),
             tuple([region.times.get(x, 1) for x in results]), self._length(region), self._count(region),
+            self._threads(region),
         )  # fmt: skip
         return self._with_loop(loop, members, results, list(outside), outputs)
 
