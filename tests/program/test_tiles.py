@@ -104,7 +104,7 @@ def test_threads_know_of_the_state_around_them(monkeypatch):
 
 
 def test_threads_are_started_where_they_pay():
-    """Products use all cores by themselves, and what takes less than a millisecond is done before a thread has begun."""
+    """Products use all cores by themselves, and what takes little time is done before a thread has begun."""
     Y = ed.tensor("Y", ("n", "n"))
     entries = ed.sum(ed.exp(ed.sin(Y)))
     assert "in_threads(" in ed.plan(entries, {"n": 2000}).source
