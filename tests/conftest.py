@@ -74,6 +74,7 @@ def tiny_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "SHORT": 3,
         "CALL": 0.0,
         "GRAM": 2,
+        "THIN_PRODUCT": (2, 2, 8),
         "SQUARE": 2,
         "MIRRORED": (1, 1),
         "MANY_ENTRIES": 2,

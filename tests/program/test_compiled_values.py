@@ -287,3 +287,30 @@ def test_sums_that_stand_for_functions_of_many_entries_have_signs(expr: ed.Expr)
     arrays = {"T": np.tril(np.ones((70, 70))), "z": np.linspace(-800, 800, 2001)}
     given = {v.name: arrays[v.name] for v in ed.variables(expr)}
     np.testing.assert_allclose(ed.compile(expr)(**given), ed.evaluate(expr, given), rtol=1e-12, atol=1e-300)
+
+
+def thin_products() -> list[Expr]:
+    """Products with few columns."""
+    A, B, Y = (ed.tensor(name, tuple(shape)) for name, shape in {"A": "mn", "B": "nk", "Y": "mk"}.items())
+    return [A @ B, A.T @ (Y * ed.exp(A @ B)), ed.sum(ed.tanh(A @ B) * Y)]
+
+
+def test_few_columns_of_large_products_are_computed_as_rows():
+    assert "(B.T @ A.T).T" in ed.plan(thin_products(), {"m": 2000, "n": 500, "k": 9}).source
+    for sizes in ({"m": 200, "n": 500, "k": 9}, {"m": 2000, "n": 500, "k": 90}, {"m": 50000, "n": 20, "k": 9}):
+        assert "(B.T @ A.T).T" not in ed.plan(thin_products(), sizes).source
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_few_columns_computed_as_rows(tiny_is_large, order, dtype):
+    """They have the same values, and lie in memory as others do."""
+    rng = np.random.default_rng(3)
+    shapes = {"A": (7, 5), "B": (5, 3), "Y": (7, 3)}
+    given = {name: np.asarray(rng.normal(size=shape), dtype, order=order) for name, shape in shapes.items()}
+    compiled = ed.compile(thin_products())
+    right = evaluate(thin_products(), {name: array.astype(float) for name, array in given.items()})
+    for value, wanted in zip(compiled(**given), right, strict=True):
+        assert value.dtype == dtype and value.flags.c_contiguous
+        np.testing.assert_allclose(value, wanted, rtol=1e-12 if dtype == "float64" else 1e-4)
+    assert "(B.T @ A.T).T" in compiled.source

@@ -112,6 +112,16 @@ def test_threads_are_started_where_they_pay():
     assert "in_threads(" not in ed.plan(Y @ Y @ Y, {"n": 1000}).source
 
 
+def test_what_joins_a_tile_brings_its_other_operands():
+    """`M**2` is needed by rows, though nothing that it is made of is computed in the loop."""
+    M, T = ed.tensor("M", ("m", "n")), ed.tensor("T", ("m", "n"))
+    U, V = ed.tensor("U", ("m", "k")), ed.tensor("V", ("n", "k"))
+    R = M * (T - U @ V.T)
+    f = ed.sum(ed.sqrt(1 + R * R))
+    plan = ed.plan([f, ed.gradient(f, U)], {"m": 1500, "n": 1000, "k": 4})
+    assert plan.peak < 8 * 1500 * 1000
+
+
 @pytest.mark.parametrize("name", ["energy", "kernel", "repulsion"])
 def test_sums_over_pairs_form_no_large_array(name):
     n, d = 3000, 3

@@ -52,6 +52,7 @@ from eindiff.program.operations import (
 from eindiff.program.write.grammar import kind_of, places_of
 from eindiff.program.write.rows import Rows
 from eindiff.program.write.statements import Printer, Statement, Written, is_universal
+from eindiff.program.write.thin import turned
 from eindiff.program.write.tiles import Tiling
 
 Outputs = Expr | Mapping[str, Expr]
@@ -266,7 +267,7 @@ class Module:
     ) -> Program:
         target = spelling.backend
         if costs is not None and not target.functional:
-            found = self._tiled(found, spelling, costs)
+            found = turned(self._tiled(found, spelling, costs), costs)
         literals = self._literals(found, spelling)
         outputs = list(zip(self.names.outputs.values(), found, strict=True))
         taken = self.names.taken | {piece.text for piece in literals.values()}

@@ -95,7 +95,19 @@ class Tiling:
 
     def _region(self, order: Sequence[Operation], seed: Operation, axis: int) -> _Region | None:
         """All that can be tiled together with an array along one of its axes."""
-        region, stack = _Region(), list[tuple[Operation, int, Size]]([(seed, axis, 1)])
+        found: _Region | None = None
+        region = self._below([(seed, axis, 1)])
+        while region is not None and (grown := self._grown(region, order)) is not None:
+            found = grown
+            wider = self._below([(x, along, grown.times[x]) for x, along in grown.axes.items()])
+            region = wider if wider is not None and len(wider.axes) > len(grown.axes) else None
+        return found
+
+    def _below(self, tops: Sequence[tuple[Operation, int, Size]]) -> _Region | None:
+        """Operations along some axes, with so many entries a row, and what their rows come from; None if one would be
+        tiled in two ways, or one of these cannot be."""
+        region, stack = _Region(), list(tops)
+        needed = {x for x, _, _ in tops}
         while stack:
             x, along, times = stack.pop()
             if x in region.axes:
@@ -104,14 +116,14 @@ class Tiling:
                 continue
             sources = self._sources(x, along)
             pairs = zip(x.operands, sources or (), strict=False)
-            needed = [(y, b, below(x, along, b, times)) for y, b in pairs if b is not None]
-            if sources is None or any(own is None for _, _, own in needed):
-                if x is seed:
+            rows = [(y, b, below(x, along, b, times)) for y, b in pairs if b is not None]
+            if sources is None or any(own is None for _, _, own in rows):
+                if x in needed:
                     return None
                 continue
             region.axes[x], region.times[x] = along, times
-            stack += [(y, b, own) for y, b, own in needed if y in self.near and own is not None]
-        return self._grown(region, order)
+            stack += [(y, b, own) for y, b, own in rows if y in self.near and own is not None]
+        return region
 
     def _sources(self, x: Operation, axis: int) -> Axes | None:
         """The axes of operands, unless a large one would be read for each tile."""
