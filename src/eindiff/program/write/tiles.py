@@ -200,8 +200,8 @@ class Tiling:
         return [x for x in region.axes if x in needed] + list(region.sums)
 
     def _length(self, region: _Region) -> Size:
-        x, axis = next(iter(region.axes.items()))
-        return x.shape[axis]
+        """The rows: entries along an axis that is not merged with others."""
+        return next(x.shape[axis] for x, axis in region.axes.items() if region.times[x] == 1)
 
     def _count(self, region: _Region) -> int:
         """Rows of a tile, so that its arrays fit into the cache together."""
