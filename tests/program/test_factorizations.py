@@ -158,3 +158,45 @@ def test_many_right_sides_of_a_matrix_that_is_nearly_singular(Q: ed.Expr, dtype:
     residual = np.abs(hilbert @ found - right).max() / (np.abs(hilbert).max() * np.abs(found).max())
     assert residual < 4 * np.finfo(dtype).eps
     assert np.abs(hilbert @ (np.linalg.inv(hilbert) @ right) - right).max() > 20 * np.abs(hilbert @ found - right).max()
+
+
+SLICED = {  # with the operations of the best way, in n^3
+    "row": (ed.inv(A)[3], 2 / 3),
+    "column": (ed.inv(A)[:, 3], 2 / 3),
+    "entry": (ed.inv(A)[3, 4], 2 / 3),
+    "rows at places": (ed.inv(A)[[1, 5, 2]], 2 / 3),
+    "symmetric": (ed.inv(P)[:5, :5], 1 / 3),
+    "row of a product": ((ed.inv(A) @ P)[3], 2 / 3),
+    "column of a chain": ((P @ ed.inv(P + A @ A.T) @ ed.inv(A).T)[:, 3], 2 / 3 + 1 / 3 + 2),
+    "many entries of a solution": ((ed.inv(A) @ b)[:40], 2 / 3),
+    "rows of solutions": ((ed.inv(A) @ X)[:40], 2 / 3),
+    "differences": ((ed.inv(A) @ b)[1:] - (ed.inv(A) @ b)[:-1], 2 / 3),
+    "inverse and row": (ed.inv(A) + ed.inv(A)[3], 2),
+    "gradient": (ed.gradient(ed.inv(A)[3, 4], A), 2 / 3),
+}
+
+
+@pytest.mark.parametrize("name", SLICED)
+def test_what_is_read_of_an_inverse_is_solved_for(name: str) -> None:
+    expr, most = SLICED[name]
+    arrays = {v.name: x for v in ed.variables(expr) for x in [_arrays(np.random.default_rng(5))[v.name]]}
+    expected = ed.evaluate(expr, arrays)
+    for backend in ("numpy", "torch"):
+        got = np.asarray(ed.compile(expr, backend=backend)(**arrays))
+        np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
+    assert ed.plan(expr, {"n": N, "k": 7}).flops <= (most + 30 / N) * N**3
+
+
+@pytest.mark.parametrize("word", ["lower", "upper", "tridiagonal"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 20])
+def test_small_triangles_are_not_factorized(word: str, rows: int) -> None:
+    T = ed.matrix("T", "n", "n", word)
+    rng = np.random.default_rng(rows)
+    keep = {"lower": np.tril, "upper": np.triu, "tridiagonal": lambda x: np.triu(np.tril(x, 1), -1)}[word]
+    arrays = {"T": keep(rng.normal(size=(rows, rows))) + 3 * np.eye(rows), "b": rng.normal(size=rows)}
+    arrays |= {"X": rng.normal(size=(rows, 4))}
+    exprs = [ed.inv(T) @ b, ed.inv(T).T @ X, ed.inv(T), b @ ed.inv(T) @ X]
+    f = ed.compile(exprs)
+    for got, expr in zip(f(**arrays), exprs, strict=True):
+        np.testing.assert_allclose(got, ed.evaluate(expr, arrays), rtol=1e-10, atol=1e-12)
+    assert rows == 1 or "np.linalg.solve" not in f.source

@@ -28,7 +28,7 @@ def remembering() -> Iterator[None]:
     collects = gc.isenabled()
     try:  # whoever stops the collector starts it again, whatever other threads do meanwhile and wherever Ctrl-C comes
         if collects:
-            gc.disable()  # nodes have no cycles, and are as many as all else in a process: to look for some takes a tenth
+            gc.disable()  # nodes have no cycles, and are as many as all else in a process: to look takes a tenth
         _made.set({})
         yield
     finally:

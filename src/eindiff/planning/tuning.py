@@ -23,7 +23,8 @@ HALVED = 1024
 MIRRORED = (2**16, 30)
 # Terms from which it is computed for k ≤ l only, too: what is saved is worth a copy to all places.
 PACKED = 80
-# Rows from which triangular and tridiagonal matrices are treated as such: below it NumPy's own functions are as good.
+# Rows from which products with triangular and tridiagonal matrices are treated as such, and the root of the entries to
+# the right of a triangle: below it NumPy's own product is as good. Systems of equations are from two rows on.
 TRIANGLE = 64
 # Rows from which systems of equations share a factorization, and symmetric ones are solved by Cholesky's method.
 FACTORED = 48
