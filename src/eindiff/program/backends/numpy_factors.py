@@ -87,11 +87,12 @@ def solve_factored(factors, b, transposed=False):
     return getattr(linalg.lapack, kind + "getrs")(matrix, pivots, b, trans=int(turned != transposed))[0]
 ''',
     "solve_many": '''
-def solve_many(A, b, symmetric=False):
-    """The solution for many right sides: by the inverse of a small matrix that is far from singular, in less time."""
-    inverse = inv_factored(factorize(A))
-    squared = np.vdot(A, A) * np.vdot(inverse, inverse)  # the square of a bound on its condition
-    return inverse @ b if squared < np.finfo(A.dtype).eps ** -0.4 else solve_factored(factorize(A, symmetric), b)
+def solve_many(A, b):
+    """The solution for many right sides: by the inverse of a matrix that is far from singular, in less time."""
+    factors = factorize(A)
+    gecon = linalg.lapack.sgecon if A.dtype == np.float32 else linalg.lapack.dgecon
+    condition = 1 / max(gecon(factors[0], np.abs(A).sum(int(factors[2])).max())[0], np.finfo(A.dtype).tiny)
+    return inv_factored(factors) @ b if condition < np.finfo(A.dtype).eps ** -0.25 else solve_factored(factors, b)
 ''',
     "conjugate_inverse": '''
 def conjugate_inverse(factors, X):
