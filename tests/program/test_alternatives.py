@@ -73,3 +73,19 @@ def test_nothing_is_inverted_that_was_not(text: str) -> None:
 
 def test_small_programs_are_not_looked_at_again() -> None:
     assert "eye" in ed.plan(ed.parse("inv(H'*H + c*eye(n))*x", DECLARED), {"n": 5, "m": 2}).source
+
+
+def test_conditions_are_not_multiplied() -> None:
+    """`inv(c I + X' inv(K) inv(K) X)` takes factors of K, and not of its square."""
+    K, X, v = ed.symmetric("K", "m", "psd"), ed.matrix("X", "m", "n"), ed.vector("v", "n")
+    expr = ed.inv(X.T @ ed.inv(K) @ ed.inv(K) @ X + ed.scalar("c", "positive") * ed.eye("n")) @ v
+    rng = np.random.default_rng(3)
+    Q = np.linalg.qr(rng.normal(size=(60, 60)))[0]
+    arrays = {"K": (Q * np.geomspace(1, 1e6, 60)) @ Q.T, "X": rng.normal(size=(60, 400)), "c": np.array(2.0)}
+    arrays |= {"v": rng.normal(size=400)}
+    arrays["K"] = (arrays["K"] + arrays["K"].T) / 2
+    Z = np.linalg.solve(arrays["K"], arrays["X"])
+    expected = np.linalg.solve(Z.T @ Z + 2 * np.eye(400), arrays["v"])
+    f = ed.compile(expr)
+    np.testing.assert_allclose(f(**arrays), expected, rtol=1e-10, atol=1e-11 * np.abs(expected).max())
+    assert "eye(n)" not in f.source

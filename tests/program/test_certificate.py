@@ -155,3 +155,11 @@ def test_a_plan_says_how_far_it_can_be_from_the_best() -> None:
     text = ed.plan(A @ B @ x, {"m": 10, "n": 20, "k": 30}).explain()
     assert "every order of multiplication takes at least 1.6 k: this is at most 1.00 × the best" in text
     assert "at most" not in ed.plan(ed.exp(A), {"m": 10, "n": 20}).explain().partition("in use at most")[2]
+
+
+def test_sums_of_products_along_rows_are_counted() -> None:
+    """The diagonal of D X X' D is `d^2 .* sum(X.^2, 1)`."""
+    X, d = ed.matrix("X", "n", "k"), ed.vector("d", "n")
+    plan = ed.plan(ed.diag(ed.diag(d) @ X @ X.T @ ed.diag(d)), {"n": 100, "k": 50})
+    assert plan.least_flops is not None and plan.least_flops <= plan.flops
+    assert 2 * 100 * 50 <= plan.flops <= 2 * 100 * 50 + 300

@@ -432,3 +432,12 @@ def test_numbers_of_python_are_bound_once(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(ed.EindiffError, match="real numbers"):
         function(c=10**30, x=np.ones(2))
     assert float(function(c=[1.0][0], x=[1.0, 2.0])) == 3.0
+
+
+def test_outputs_without_inputs_are_bound_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no array is needed for is found again by the arrays that are given."""
+    x = ed.vector("x", "n")
+    f, arrays = ed.compile(x - x, sizes={"n": 3}), {"x": np.ones(3)}
+    f(**arrays)
+    monkeypatch.setattr(f, "_bind", None)
+    np.testing.assert_array_equal(f(**arrays), np.zeros(3))

@@ -137,7 +137,7 @@ def test_systems_with_many_right_sides(name: str, rows: int, order: Literal["C",
     given = {v.name: np.array(arrays[v.name], order=order) for v in ed.variables(expr)}
     f = ed.compile(expr)
     got = f(**given)
-    assert "solve_many(" in f.source or name == "projection"
+    assert ("solve_many(" if "L" in given else "symmetric=True") in f.source
     expected = ed.evaluate(expr, given)
     np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
     assert all((x == arrays[name]).all() for name, x in given.items())
@@ -154,7 +154,52 @@ def test_many_right_sides_of_a_matrix_that_is_nearly_singular(Q: ed.Expr, dtype:
     right = hilbert @ np.random.default_rng(0).normal(size=(rows, 300)).astype(dtype)
     f = ed.compile(ed.inv(Q) @ F)
     found = f(L=hilbert, F=right)
-    assert "solve_many(" in f.source and found.dtype == dtype
+    assert ("solve_many(" if Q is L else "factorize(L, symmetric=True)") in f.source and found.dtype == dtype
     residual = np.abs(hilbert @ found - right).max() / (np.abs(hilbert).max() * np.abs(found).max())
     assert residual < 4 * np.finfo(dtype).eps
     assert np.abs(hilbert @ (np.linalg.inv(hilbert) @ right) - right).max() > 20 * np.abs(hilbert @ found - right).max()
+
+
+SLICED = {  # with the operations of the best way, in n^3
+    "row": (ed.inv(A)[3], 2 / 3),
+    "column": (ed.inv(A)[:, 3], 2 / 3),
+    "entry": (ed.inv(A)[3, 4], 2 / 3),
+    "rows at places": (ed.inv(A)[[1, 5, 2]], 2 / 3),
+    "symmetric": (ed.inv(P)[:5, :5], 1 / 3),
+    "row of a product": ((ed.inv(A) @ P)[3], 2 / 3),
+    "column of a chain": ((P @ ed.inv(P + A @ A.T) @ ed.inv(A).T)[:, 3], 2 / 3 + 1 / 3 + 2),
+    "many entries of a solution": ((ed.inv(A) @ b)[:40], 2 / 3),
+    "rows of solutions": ((ed.inv(A) @ X)[:40], 2 / 3),
+    "differences": ((ed.inv(A) @ b)[1:] - (ed.inv(A) @ b)[:-1], 2 / 3),
+    "inverse and row": (ed.inv(A) + ed.inv(A)[3], 2),
+    "gradient": (ed.gradient(ed.inv(A)[3, 4], A), 2 / 3),
+    "sum of a solution": (ed.sum(ed.inv(A) @ b), 2 / 3),
+    "sums of solutions": (ed.sum(ed.inv(A) @ X, axis=0), 2 / 3),
+    "sum of an inverse": (ed.sum(ed.inv(P)), 1 / 3),
+}
+
+
+@pytest.mark.parametrize("name", SLICED)
+def test_what_is_read_of_an_inverse_is_solved_for(name: str) -> None:
+    expr, most = SLICED[name]
+    arrays = {v.name: x for v in ed.variables(expr) for x in [_arrays(np.random.default_rng(5))[v.name]]}
+    expected = ed.evaluate(expr, arrays)
+    for backend in ("numpy", "torch"):
+        got = np.asarray(ed.compile(expr, backend=backend)(**arrays))
+        np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
+    assert ed.plan(expr, {"n": N, "k": 7}).flops <= (most + 30 / N) * N**3
+
+
+@pytest.mark.parametrize("word", ["lower", "upper", "tridiagonal"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 20])
+def test_small_triangles_are_not_factorized(word: str, rows: int) -> None:
+    T = ed.matrix("T", "n", "n", word)
+    rng = np.random.default_rng(rows)
+    keep = {"lower": np.tril, "upper": np.triu, "tridiagonal": lambda x: np.triu(np.tril(x, 1), -1)}[word]
+    arrays = {"T": keep(rng.normal(size=(rows, rows))) + 3 * np.eye(rows), "b": rng.normal(size=rows)}
+    arrays |= {"X": rng.normal(size=(rows, 4))}
+    exprs = [ed.inv(T) @ b, ed.inv(T).T @ X, ed.inv(T), b @ ed.inv(T) @ X]
+    f = ed.compile(exprs)
+    for got, expr in zip(f(**arrays), exprs, strict=True):
+        np.testing.assert_allclose(got, ed.evaluate(expr, arrays), rtol=1e-10, atol=1e-12)
+    assert rows == 1 or "np.linalg.solve" not in f.source

@@ -102,3 +102,12 @@ def test_arrays_are_forgotten_by_name_not_by_text() -> None:
     found = namespace["f"](t=other, reshape=one)
     np.testing.assert_allclose(found[0], np.exp(other @ one) @ np.sin(one @ other))
     np.testing.assert_allclose(found[1], other @ other @ other)
+
+
+def test_a_product_of_a_difference_is_not_negated() -> None:
+    """Sums have a canonical sign, which a program takes back where the difference is made."""
+    A, B = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n")
+    for expr in ((A - B) @ A, (B - A) @ A, A @ (A - B), (A + B) @ (A - B)):
+        assert {x.op for x in ed.plan(expr, {"n": 100})._program.operations} <= {"add", "matmul"}
+        arrays = {"A": np.arange(9.0).reshape(3, 3), "B": np.arange(9.0).reshape(3, 3).T ** 2}
+        np.testing.assert_allclose(ed.compile(expr)(**arrays), ed.evaluate(expr, arrays), rtol=1e-14)

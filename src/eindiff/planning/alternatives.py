@@ -121,6 +121,8 @@ def _splits(inverse: Expr, evaluate: Evaluate) -> Iterator[Split]:
             continue
         first, last = inner.index(least) + 1, len(inner) - inner[::-1].index(least)
         last = last if all(_is_inverse(x) for x in chain[first:last]) else first
+        while last - first > 1:  # a product of what is inverted would have the product of their conditions
+            first, last = first + 1, last - 1
         left, right = _product(chain[:first]), _product(chain[last:])
         middle = inv(_product(chain[first:last])) if last > first else eye(left.shape[1])
         middle = construct.scale(coefficient, middle)

@@ -51,14 +51,18 @@ class Order:
 
 @lru_cache(maxsize=2048)
 def relation_order(
-    operands: tuple[Labels, ...], relations: tuple[Relation, ...], output: Labels, sizes: tuple[tuple[int, int], ...]
-) -> Order | None:
-    """The cheapest way to use relations in a contraction; None where none is known."""
+    operands: tuple[Labels, ...], relations: tuple[Relation, ...], output: Labels, sizes: tuple[tuple[int, int], ...],
+    inverses: frozenset[int] = frozenset(),
+) -> Order | None:  # fmt: skip
+    """The cheapest way to use relations in a contraction; None where none is known.
+
+    Some operands, by their numbers, are inverses: to read one at places takes systems of equations.
+    """
     best, least = None, inf
     entries = _Entries(sizes)
     for late in _candidates(operands, relations):
         early = tuple([k for k in range(len(relations)) if k not in late])
-        search = _Search(operands, relations, output, entries, early, late)
+        search = _Search(operands, relations, output, entries, early, late, inverses)
         if (found := search.cost(least)) < least:
             best, least = search, found
     return best.order() if best is not None else None
@@ -120,9 +124,9 @@ class _Search:
 
     def __init__(
         self, operands: Sequence[Labels], relations: Sequence[Relation], output: Labels, entries: _Entries,
-        early: tuple[int, ...], late: tuple[int, ...],
+        early: tuple[int, ...], late: tuple[int, ...], inverses: frozenset[int],
     ) -> None:  # fmt: skip
-        self.entries, self.early, self.late = entries, early, late
+        self.entries, self.early, self.late, self.inverses = entries, early, late, {1 << k for k in inverses}
         self.relations = [_Map(entries.mask([x.target]), entries.mask(x.inputs), x.table) for x in relations]
         self.start = 0.0  # what reading and writing early takes
         self.masks = [entries.mask(labels) for labels in operands]
@@ -141,6 +145,7 @@ class _Search:
         """Put the inputs of a relation in the place of its target; 1 if results are written by it, 2 if by a table."""
         for k, labels in enumerate(self.masks):
             if relation.target & labels:
+                self.start += self._solutions(1 << k, labels, relation.inputs)
                 self.masks[k] = labels & ~relation.target | relation.inputs
                 self.start += READ * self.entries[self.masks[k]] if relation.table else 0
         for k, other in enumerate(self.relations):
@@ -221,9 +226,14 @@ class _Search:
         core, cost = before, 0.0
         if before & targets:
             core = before & ~targets | inputs
+            cost += self._solutions(first, before, inputs)
             cost += (READ if any(x.table for x in chosen if x.target & before) else 1.0) * self.entries[core]
         written = [x for x in chosen if x.target & result]
         return cost + self._written(written, core | inputs, result) + WRITE * self.entries[result]
+
+    def _solutions(self, subset: int, labels: int, inputs: int) -> float:
+        """What it takes to read a set of operands at places, if it is an inverse: a system of equations for each."""
+        return 2 * self.entries[labels] * self.entries[inputs] if subset in self.inverses else 0.0
 
     def _relations(self, subset: int) -> tuple[int, ...]:
         """The relations, by their numbers, that are in a set of operands."""

@@ -25,14 +25,14 @@ MIRRORED = (2**16, 30)
 PACKED = 80
 # Entries of A, terms of a sum, and columns of B up to which `A B` is computed as `(B' A')'`: up to twice as fast.
 THIN_PRODUCT = (2**19, 256, 32)
-# Rows from which triangular and tridiagonal matrices are treated as such: below it NumPy's own functions are as good.
+# Rows from which products with triangular and tridiagonal matrices are treated as such, and the root of the entries to
+# the right of a triangle: below it NumPy's own product is as good. Systems of equations are from two rows on.
 TRIANGLE = 64
 # Rows from which systems of equations share a factorization, and symmetric ones are solved by Cholesky's method.
 FACTORED = 48
 # Entries of right sides, and how often as many columns as rows they have, from which a system is solved by the inverse
-# of its matrix, since BLAS solves for a column in several times the time of a product; and rows from which Cholesky's
-# factors are as good.
-RIGHT_SIDES = (2**10, 4, 64)
+# of its matrix, since BLAS solves for a column in several times the time of a product; or by Cholesky's factors.
+RIGHT_SIDES = (2**10, 2)
 # Entries from which `x > 0` is faster than np.heaviside, and 1 / (1 + np.exp(-x)), which is vectorized, than SciPy's
 # expit: two calls more, against some nanoseconds an entry.
 MANY_ENTRIES = 512

@@ -214,7 +214,9 @@ class Compiled:
 
     def _find(self, key: tuple | None, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None) -> _Call:
         """What runs where arrays that are not needed show sizes, or sizes are given."""
-        return self._bind(arrays, sizes) if sizes else self._calls[key and (*key, *self._shown(arrays))]
+        if sizes:
+            return self._bind(arrays, sizes)
+        return self._calls[None if key is None else (*key, *self._shown(arrays))]
 
     @staticmethod
     def _shown(arrays: Mapping[str, Any]) -> list[tuple]:

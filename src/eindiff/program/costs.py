@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
 from eindiff.core import sizes as sz
+from eindiff.core.leaves import TRIANGLES
 from eindiff.core.sizes import Size
 from eindiff.core.traverse import post_order
-from eindiff.planning.tuning import BYTE, CACHE_BYTES, CALL, EACH, OPERATION, THIN, VIEW
+from eindiff.planning.tuning import BYTE, CACHE_BYTES, CALL, EACH, OPERATION, THIN, TRIANGLE, VIEW
 from eindiff.program.operations import BLAS, Operation
 
 
@@ -74,9 +75,11 @@ class Costs:
         moved = self.moved(x)
         if moved == 0:
             return VIEW
-        if x.op == "matmul" and len(x.shape) >= 2:
+        is_half = x.op == "structured_product" and x.parameters[0] in TRIANGLES
+        if is_half or (x.op == "matmul" and len(x.shape) >= 2):
             m, n, k = map(self.evaluate, (*x.shape[-2:], x.operands[0].shape[-1]))
             time = self.products(self.entries(x.shape[:-2]), m, n, k)
+            time /= 2 if is_half and n * k >= TRIANGLE**2 else 1
         else:
             time = self.flops(x) * OPERATION[x.speed]
         return CALL * x.calls + time + moved * BYTE[moved < CACHE_BYTES]

@@ -211,7 +211,8 @@ def _check_entries(variable: Variable, matrix: Array) -> None:
 def _check_orthogonal(variable: Variable, matrix: Array, image: Array, probe: Array) -> None:
     allowed = max(ORTHOGONAL, ROUNDING * ROUNDING * np.finfo(matrix.dtype).eps) * np.sqrt(len(matrix))
     if not np.abs(matrix.T.dot(image) - probe).max() <= allowed:
-        _refuse(variable, "orthogonal", f"is not: {variable.name}'{variable.name} is not the identity")
+        what = "permutation" if "permutation" in variable.properties else "orthogonal"
+        _refuse(variable, what, f"is not: {variable.name}'{variable.name} is not the identity")
 
 
 def _refuse(variable: Variable, what: str, why: str) -> None:

@@ -80,7 +80,7 @@ Op = Literal[
     "factors",  # (whether the matrix is symmetric)
     "solve_factored",  # (whether the matrix is transposed): of factors and right sides
     "of_factors",  # (name of a function of the matrix)
-    "solve_many",  # (whether it is symmetric): of a small matrix and many right sides
+    "solve_many",  # of a small matrix and many right sides
     "conjugate_inverse",  # X' inv(A) X, of factors of a symmetric A and X
     # Some rows at a time
     "tiles",  # (Loop, see `write.tiles`): operations on some rows of what is computed before
@@ -394,13 +394,16 @@ def count_uses(order: Sequence[Operation], outputs: Iterable[Operation]) -> Coun
 
 
 def tidy(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
-    """`(A @ B.T).T` is `B @ A.T` and `-(a - b)` is `b - a`, where what is inside is not needed as it is."""
+    """`(A @ B.T).T` is `B @ A.T`, `-(a - b)` is `b - a`, in products too, where what is inside is not needed itself."""
     order = reachable(outputs)
     uses = count_uses(order, outputs)
     done: dict[Operation, Operation] = {}
     for x in order:
         operands = [done[y] for y in x.operands]
-        better = _turned(operations, x, operands[0]) if len(operands) == 1 and uses[x.operands[0]] == 1 else None
+        better = None
+        if len(operands) == 1 and uses[x.operands[0]] == 1:
+            alone = [uses[y] == 1 for y in x.operands[0].operands]
+            better = _turned(operations, x, operands[0]) or _negated(operations, x, operands[0], alone)
         done[x] = with_operands(operations, x, operands) if better is None else better
     return [done[x] for x in outputs]
 
@@ -411,10 +414,25 @@ def _turned(operations: Operations, x: Operation, inner: Operation) -> Operation
         a, b = inner.operands
         if any(y.op == "transpose" or y in operations.symmetric for y in (a, b)):
             return operations.matmul(operations.transpose(b), operations.transpose(a))
-    if x.op == "negate" and inner.op == "add":
-        terms = operations.terms[inner]
-        if min(coefficient for coefficient, _ in terms) < 0:
-            return operations.plus([(-coefficient, term) for coefficient, term in terms])
+    return _difference(operations, inner) if x.op == "negate" else None
+
+
+def _negated(operations: Operations, x: Operation, inner: Operation, alone: Sequence[bool]) -> Operation | None:
+    """A negated product of a difference, which is not needed as it is, as the product of the opposite one."""
+    if x.op == "negate" and inner.op == "matmul":
+        a, b = inner.operands
+        if alone[0] and (found := _difference(operations, a)) is not None:
+            return operations.matmul(found, b)
+        if alone[1] and (found := _difference(operations, b)) is not None:
+            return operations.matmul(a, found)
+    return None
+
+
+def _difference(operations: Operations, x: Operation) -> Operation | None:
+    """The negative of a sum with a term that is subtracted, which takes no more work; None of anything else."""
+    terms = operations.terms[x] if x.op == "add" else []
+    if min([coefficient for coefficient, _ in terms], default=0) < 0:
+        return operations.plus([(-coefficient, term) for coefficient, term in terms])
     return None
 
 

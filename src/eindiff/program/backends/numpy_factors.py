@@ -7,8 +7,8 @@ which lies in memory as LAPACK wants it.
 FACTOR_HELPERS = {
     "triangular_product": '''
 def triangular_product(A, B, lower):
-    """A @ B for a triangular A, whose other half is not read."""
-    if A.shape[0] != A.shape[1] or not B.size:
+    """A @ B for a triangular A; what is right of few entries is multiplied in less time by all of it."""
+    if A.shape[0] != A.shape[1] or B.size < 4096:
         return A @ B
     trmm = linalg.blas.strmm if A.dtype == np.float32 else linalg.blas.dtrmm
     if A.flags.c_contiguous:
@@ -43,7 +43,9 @@ def triangular_inverse(A, lower):
 ''',
     "tridiagonal_product": '''
 def tridiagonal_product(A, B):
-    """A @ B for a tridiagonal A."""
+    """A @ B for a tridiagonal A, as the sum of three products of entries, unless these take more time than all."""
+    if len(A) * B.size < 2**18:
+        return A @ B
     result = A.diagonal()[:, None] * B
     result[1:] += A.diagonal(-1)[:, None] * B[:-1]
     result[:-1] += A.diagonal(1)[:, None] * B[1:]
@@ -85,11 +87,12 @@ def solve_factored(factors, b, transposed=False):
     return getattr(linalg.lapack, kind + "getrs")(matrix, pivots, b, trans=int(turned != transposed))[0]
 ''',
     "solve_many": '''
-def solve_many(A, b, symmetric=False):
-    """The solution for many right sides: by the inverse of a small matrix that is far from singular, in less time."""
-    inverse = np.linalg.inv(A)
-    squared = np.vdot(A, A) * np.vdot(inverse, inverse)  # the square of a bound on its condition
-    return inverse @ b if squared < np.finfo(A.dtype).eps ** -0.4 else solve_factored(factorize(A, symmetric), b)
+def solve_many(A, b):
+    """The solution for many right sides: by the inverse of a matrix that is far from singular, in less time."""
+    factors = factorize(A)
+    gecon = linalg.lapack.sgecon if A.dtype == np.float32 else linalg.lapack.dgecon
+    condition = 1 / max(gecon(factors[0], np.abs(A).sum(int(factors[2])).max())[0], np.finfo(A.dtype).tiny)
+    return inv_factored(factors) @ b if condition < np.finfo(A.dtype).eps ** -0.25 else solve_factored(factors, b)
 ''',
     "conjugate_inverse": '''
 def conjugate_inverse(factors, X):

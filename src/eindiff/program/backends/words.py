@@ -200,7 +200,7 @@ EAGER: dict[Op, Word] = {
     "factors": lambda x, s: f"factorize({{0}}{', symmetric=True' if x.parameters[0] else ''})",
     "solve_factored": lambda x, s: f"solve_factored({{0}}, {{1}}{', transposed=True' if x.parameters[0] else ''})",
     "of_factors": lambda x, s: f"{x.parameters[0]}_factored({{0}})",
-    "solve_many": lambda x, s: f"solve_many({{0}}, {{1}}{', symmetric=True' if x.parameters[0] else ''})",
+    "solve_many": "solve_many({0}, {1})",
     "conjugate_inverse": "conjugate_inverse({0}, {1})",
     "tiles": lambda x, s: f"for start in range(0, {s.size(x.parameters[0].length)}, {x.parameters[0].rows}): ...",
     "tiled": "{0}",

@@ -119,7 +119,8 @@ class Contractions(Tensors):
             return Tensor(self.operations.make("inner", [x, y], shape=(), work=work, speed=BLAS), ())
         shape = tuple([a.size(label) for label in stack])
         parameters = (subscripts([a.labels, b.labels], stack), False)
-        return Tensor(self.operations.make("einsum", [a.operation, b.operation], parameters, shape=shape), stack)
+        operands, work = [a.operation, b.operation], sz.multiply(2, sz.product(a.operation.shape))
+        return Tensor(self.operations.make("einsum", operands, parameters, shape=shape, work=work), stack)
 
     def _flat(self, x: Operation) -> Operation:
         return self.reshape(x, [sz.product(x.shape)])

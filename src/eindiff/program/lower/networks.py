@@ -22,7 +22,7 @@ from eindiff.program.lower.places import Axis, Index, known_table, labels_of
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.values import Arrays, Term, Value
-from eindiff.program.operations import Operations
+from eindiff.program.operations import Operations, is_call
 
 Sizes = dict[int, Size]
 Maps = list[tuple[int, Index]]  # labels, and what each of them is a function of
@@ -221,10 +221,13 @@ class Networks:
         values = {label: costs.evaluate(network.sizes[label]) for label in network.labels}
         if prod(values.values()) < tuning.RELATED_ENTRIES:
             return None
-        operands = tuple([tuple(sorted(labels)) for labels in _groups(network.factors)])
+        groups = _groups(network.factors)
+        operands = tuple([tuple(sorted(labels)) for labels in groups])
+        solved = [any(is_call(network.factors[k].operation, "inv") for k in group) for group in groups.values()]
+        inverses = frozenset(k for k, labels in enumerate(operands) if solved[k] and len(labels) == 2)
         relations = tuple([Relation(target, x.labels, x.table is not None) for target, x in network.maps])
         kept = tuple(dict.fromkeys([x for axis in network.axes for x in labels_of(axis)]))
-        order = relation_order(operands, relations, kept, tuple(sorted(values.items())))
+        order = relation_order(operands, relations, kept, tuple(sorted(values.items())), inverses)
         return order if order is not None and order.steps else None
 
     def _follow(self, network: Network, order: Order) -> None:

@@ -287,7 +287,16 @@ class Products(Contractions):
     def _reduced(self, terms: list[Tensor], kept: Labels) -> list[Tensor]:
         """What only one tensor has is summed first."""
         uses = Counter(label for x in terms for label in set(x.labels))
-        return [self.reduce(x, [label for label in x.labels if uses[label] > 1 or label in kept]) for x in terms]
+        return [self._summed(x, [label for label in x.labels if uses[label] > 1 or label in kept]) for x in terms]
+
+    def _summed(self, x: Tensor, kept: Labels | list[int]) -> Tensor:
+        """A sum over what is not kept; that of an inverse is the solution for ones, which takes a third of the work."""
+        gone = [label for label in x.labels if label not in kept]
+        if gone and self.costs is not None and is_call(x.operation, "inv") and len({*x.labels}) == len(x.labels) == 2:
+            size = x.size(gone[0])
+            ones = Tensor(self.operations.make("ones", parameters=(size,), shape=(size,)), (gone[0],))
+            x = self.solve(x, ones, gone[0]) or x
+        return self.reduce(x, kept)
 
     def _merged(self, terms: list[Tensor], kept: Labels) -> list[Tensor]:
         """Tensors over the same labels are multiplied first; the last of a sum of vectors stays apart, for `@`."""
@@ -329,7 +338,7 @@ class Products(Contractions):
             order = _extended(hint, a.labels + b.labels) if final else _inner_order(a.labels, b.labels, hint)
             return self.product([a, b], order)
         if len(summed) == 1 and shared == summed:
-            if (found := self._solve(a, b, *summed) or self._solve(b, a, *summed)) is not None:
+            if (found := self.solve(a, b, *summed) or self.solve(b, a, *summed)) is not None:
                 return found
             if len(a.labels) <= 2 and len(b.labels) <= 2:
                 [label] = summed
@@ -353,7 +362,7 @@ class Products(Contractions):
         operands = [x.operation for x in terms]
         return Tensor(self.operations.make("einsum", operands, parameters, shape=shape, work=work), output)
 
-    def _solve(self, inverse: Tensor, other: Tensor, summed: int) -> Tensor | None:
+    def solve(self, inverse: Tensor, other: Tensor, summed: int) -> Tensor | None:
         """`inv(A) @ b` is a solve, which is faster and more accurate."""
         if not is_call(inverse.operation, "inv") or len(inverse.labels) != 2 or not 1 <= len(other.labels) <= 2:
             return None
@@ -363,7 +372,7 @@ class Products(Contractions):
         [free] = [label for label in inverse.labels if label != summed]
         rest = tuple([label for label in other.labels if label != summed])
         right = self.permute(other, (summed, *rest))
-        n, half = matrix.shape[0], self._half(matrix)
+        n, half = matrix.shape[0], self._half(matrix, 2)
 
         def work(evaluate: Callable[[Size], int]) -> float:
             size, entries = evaluate(n), evaluate(sz.product(right.shape))
@@ -374,9 +383,9 @@ class Products(Contractions):
         solved = self.operations.make("solve", [matrix, right], (half,), shape=right.shape, work=work, speed=LAPACK)
         return Tensor(solved, (free, *rest))
 
-    def _half(self, matrix: Operation) -> str:
-        """Which half of a matrix its entries are in for certain; small ones of NumPy are not worth knowing it."""
-        if self.costs is None or (not self.operations.functional and self.entries(matrix.shape[:1]) < tuning.TRIANGLE):
+    def _half(self, matrix: Operation, least: int) -> str:
+        """Which half of a matrix its entries are in for certain, if it has so many rows that NumPy is worth telling."""
+        if self.costs is None or (not self.operations.functional and self.entries(matrix.shape[:1]) < least):
             return ""
         found = halves.half(self.operations, matrix)
         return "" if found == "tridiagonal" and self.operations.functional else found
@@ -396,9 +405,9 @@ class Products(Contractions):
             candidates.append((turned, not liked, len(candidates), left, right, order))
         _, _, _, left, right, order = min(candidates, key=lambda c: c[:3])
         if len(order) == 2 and self.costs is not None and not self.operations.functional:
-            if found := self._half(left):
+            if found := self._half(left, tuning.TRIANGLE):
                 return Tensor(self._structured_product(left, right, found), order)
-            if found := self._half(self.operations.transpose(right)):
+            if found := self._half(self.operations.transpose(right), tuning.TRIANGLE):
                 left, right = self.operations.transpose(right), self.operations.transpose(left)
                 return Tensor(self._structured_product(left, right, found), order[::-1])
         return Tensor(self.operations.matmul(left, right), order)
