@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
 from itertools import permutations
 from pathlib import Path
 from timeit import repeat
@@ -32,9 +33,11 @@ from compiling import (
     x,
     y,
 )
+from eindiff.core import construct
 from eindiff.core.nodes import Expr
 from eindiff.program.interpreter import evaluate
 from eindiff.program.write.module import Module
+from eindiff.tracing.opaque import opaque_function
 from models import MODELS, factorization
 
 # Types
@@ -407,6 +410,47 @@ def test_equal_sizes_give_equal_source() -> None:
     function.plan({"n": 100})
     again = fresh(ed.sum(x) * table + table)
     assert function.plan({"n": 3}).source == again.plan({"n": 3}).source
+
+
+# How it is called
+
+
+def test_arrays_of_other_sizes_and_types_in_turn() -> None:
+    """What ran for the last arrays runs again for those like them, and for no others."""
+    function = fresh(ed.exp(x) * 2)
+    given = [np.ones(2), np.ones(3), [1.0, 1.0], np.ones(2, np.float32), np.ones(2)]
+    for value in [*given, *given[::-1]]:
+        result = function(x=value)
+        assert result.shape == np.shape(value) and result.dtype == getattr(value, "dtype", np.float64)
+        assert_close(result, 2 * np.exp(np.asarray(value)), rtol=1e-6)
+
+
+def test_nobody_is_warned_and_the_settings_of_numpy_stay() -> None:
+    function = fresh(ed.log(x) / x)
+    before = np.geterr()
+    with np.errstate(all="raise"):
+        assert np.isnan(function(x=np.array([-1.0, 0.0]))[0])
+        assert np.isnan(function(x=np.array([-1.0, 0.0]), out=np.empty(2))[0])
+        with pytest.raises(FloatingPointError):
+            np.log(np.array([0.0]))
+    assert np.geterr() == before
+
+
+def test_functions_of_users_see_what_is_set_around_a_call() -> None:
+    """Contexts are those of the call, not of the time when the package was imported."""
+    unit = ContextVar("unit", default=1.0)
+    function = opaque_function("in_units", lambda value: value * unit.get(), [1], (2,), [None])
+    compiled = fresh(construct.apply(function, (ed.exp(ed.vector("x", 2)),)))
+    unit.set(3.0)
+    assert_close(compiled(x=np.zeros(2)), np.full(2, 3.0))
+
+
+def test_programs_are_as_short_as_by_hand() -> None:
+    """No array is given for the result, no size is needed, and products of matrices are methods, which start sooner."""
+    source = fresh(2 * (A @ B) @ x).plan({"n": 3}).source
+    assert re.search(r"def f\(A, B, x\):\n    return 2.0 \* A.dot\(B.dot\(x\)\)\n", source)
+    stack = ed.tensor("S", ("m", "n", "n"))
+    assert " @ " in fresh(stack @ stack).plan({"n": 3, "m": 2}).source
 
 
 # Time

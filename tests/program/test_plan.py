@@ -180,7 +180,7 @@ def test_text() -> None:
         == plan.explain(modes=False)
         == """\
 operations      moved     in use
-       4 M      16 MB       8 kB  result = np.matmul(A, x, out=out)
+       4 M      16 MB       8 kB  result = A.dot(x)
 4 M operations, 16 MB moved, 8 kB in use at most, 8 kB of it results"""
     )
 

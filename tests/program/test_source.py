@@ -391,8 +391,8 @@ def test_literals() -> None:
 def test_typical_sizes_choose_the_order() -> None:
     B, C, D = ed.matrix("B", "m", "n"), ed.matrix("C", "n", "k"), ed.matrix("D", "k", "l")
     sizes = {"m": 1, "n": 100, "k": 100, "l": 100}
-    assert "np.matmul(B @ C, D, out=out)" in to_source(B @ C @ D, sizes=sizes)
-    assert "np.matmul(B, C @ D, out=out)" in to_source(B @ C @ D, sizes={**sizes, "m": 100, "l": 1})
+    assert "B.dot(C).dot(D)" in to_source(B @ C @ D, sizes=sizes)
+    assert "B.dot(C.dot(D))" in to_source(B @ C @ D, sizes={**sizes, "m": 100, "l": 1})
     with pytest.raises(ed.EindiffError, match="l is missing"):
         to_source(B @ C @ D, sizes={"m": 1, "n": 2, "k": 3})
 

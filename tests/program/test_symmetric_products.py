@@ -28,7 +28,7 @@ def test_a_coefficient_keeps_both_sides_equal(coefficient, order):
     expected = coefficient * np.einsum(f"bi,bj,bk,bl->{order}", *(arrays[x] for x in "XPXP"))
     np.testing.assert_allclose(compiled(**arrays), expected, rtol=1e-12, atol=1e-12)
     if order != "iljk":
-        assert ".T @ " in compiled.source
+        assert ".T.dot(" in compiled.source
 
 
 def test_the_hessian_of_a_softmax_is_a_quarter_of_one_product_and_forms_nothing_else():

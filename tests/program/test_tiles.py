@@ -216,7 +216,7 @@ def test_layers_of_nets_form_no_array_of_all_samples():
     outputs, _ = net(6)
     plan = ed.plan(outputs, {"b": 90, "n": 90})
     body = plan.source.split("for tile_start")[1]
-    assert len(re.findall(r"\*tile_rows, n\)(?: @|,) W", body)) >= 6
+    assert len(re.findall(r"\*tile_rows, n\)(?: @ |, |\.dot\()W", body)) >= 6
 
 
 def random_stack(rng: np.random.Generator) -> ed.Expr:

@@ -35,7 +35,7 @@ FACTORED = 48
 RIGHT_SIDES = (2**10, 2)
 # Entries from which `x > 0` is faster than np.heaviside, and 1 / (1 + np.exp(-x)), which is vectorized, than SciPy's
 # expit: two calls more, against some nanoseconds an entry.
-MANY_ENTRIES = 512
+MANY_ENTRIES = 256
 # Bytes of an array that is worth being changed in place: new memory of that size is not in the cache yet.
 IN_PLACE_BYTES = 2**14
 # Bytes of an array that is worth a `del`: memory that is used again need not be mapped again.

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import Context, copy_context
+from functools import cache
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +27,34 @@ from eindiff.program.write.module import Module, Program
 
 RESERVED = ("out", "sizes")  # keywords of a call
 NUMBERS = (float, int, bool)  # of Python, which stand for arrays
+
+
+class _Ignoring:
+    """Runs functions in which NumPy does not warn of infinite values."""
+
+    def copy(self) -> _Ignoring:
+        """Itself: it has no state."""
+        return self
+
+    def run(self, function: Callable[..., Any], *values: Any, **keywords: Any) -> Any:
+        """What the function gives."""
+        with np.errstate(all="ignore"):
+            return function(*values, **keywords)
+
+
+def _quiet() -> Context | _Ignoring:
+    """What runs programs that may divide by zero: a context, in a third of the time of `np.errstate`.
+
+    Before NumPy 2 contexts do not have the state, and functions of the user may look for what is in theirs.
+    """
+    if np.lib.NumpyVersion(np.__version__) < "2.0.0":
+        return _Ignoring()
+    context = copy_context()
+    context.run(np.seterr, all="ignore")
+    return context
+
+
+_QUIET = _quiet()
 
 
 class Parts(Protocol):
@@ -84,6 +115,8 @@ class Compiled:
         self._declared = [v for v in declared(self.exprs) if validate or v.into is not None]
         self._is_typed = all(x.shape or variables(x) for x in self.exprs)  # numbers alone are those of Python
         self._calls: dict[tuple | None, _Call] = {}  # by the shapes and types of arrays
+        self._last: tuple[tuple | None, Any] = ((), None)  # of these
+        self._read, self._key = _reader(self._names), _key_function(len(self._names))
         self._built: dict[tuple, _Built] = {  # by type and kind of sizes
             kind: _Built(self._parts_module(parts), known, type_, library, parts, stored)
             for kind, (known, type_, library, parts, stored) in (made or {}).items()
@@ -98,23 +131,30 @@ class Compiled:
     def __call__(self, /, *, out: Any = None, sizes: Mapping[str, int] | None = None, **arrays: Any) -> Any:
         """The outputs. `out` is an array (or a list of arrays) that takes them; `sizes` are those no array shows."""
         try:
-            values = [arrays[name] for name in self._names]
-            key = _key(values)
-            call = self._calls[key] if sizes is None and not self._needs_all else self._find(key, arrays, sizes)
+            values = self._read(arrays)
+            if sizes is None and not self._needs_all:
+                key, (last, call) = self._key(values), self._last
+                if key != last:  # most arrays are like those of the last call
+                    call = self._calls[key]
+                    self._last = key, call
+            else:
+                call = self._find(arrays, sizes)
         except KeyError:
             call = self._bind(arrays, sizes or {})
         if self._declared:
             self._check(arrays, call.sizes)
-        if call.convert is not None:
-            values = [call.convert(name, arrays[name]) for name in call.names]
-        elif len(call.names) < len(values):  # some are in no factor of a structured output
-            values = [arrays[name] for name in call.names]
-        keywords = call.keywords if out is None else call.keywords | call.buffers(out, arrays)
+        if call.is_converted:
+            values = call.converted(arrays)
         try:
-            results = call.function(*values, **keywords) if call.is_placed else call.beside(arrays, keywords)
+            if out is not None:
+                results = call.stored(values, out, arrays)
+            elif call.is_quiet:
+                results = call.function(*values, **call.keywords) if call.is_placed else call.beside(arrays)
+            else:
+                results = call.quiet.copy().run(call.function, *values, **call.keywords)
         except np.linalg.LinAlgError as error:
             raise EindiffError(f"a matrix that is inverted or factored here cannot be: {error}", "systems") from None
-        if self._outputs.is_array and call.is_finished:
+        if call.is_finished and self._outputs.is_array:
             return results
         return self._outputs.assemble(call.finished(results), call.dtype)
 
@@ -188,8 +228,8 @@ class Compiled:
         dtype = np.dtype(self.dtype) if self.dtype else common_type(self._names, arrays)
         built = self._build(bindings, dtype.name, library)
         convert, exprs = self._conversion(library, dtype, arrays, found), [plain(x) for x in self.exprs]
-        call = _Call(built, exprs, dtype, convert, bindings, library, self._is_typed)
-        if not sizes and (key := _key([arrays[name] for name in self._names])) is not None:
+        call = _Call(built, exprs, dtype, convert, bindings, library, self._is_typed, self._names)
+        if not sizes and (key := self._key(self._read(arrays))) is not None:
             self._calls[(*key, *self._shown(arrays)) if self._needs_all else key] = call
         return call
 
@@ -212,10 +252,11 @@ class Compiled:
 
         return convert
 
-    def _find(self, key: tuple | None, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None) -> _Call:
+    def _find(self, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None) -> _Call:
         """What runs where arrays that are not needed show sizes, or sizes are given."""
         if sizes:
             return self._bind(arrays, sizes)
+        key = self._key(self._read(arrays))
         return self._calls[None if key is None else (*key, *self._shown(arrays))]
 
     @staticmethod
@@ -238,10 +279,11 @@ class _Built:
         self.program = once(lambda: module.program(known, dtype, exact=True, library=library))
         self.source, self.is_quiet, tables = stored or _written(self.program())
         self.stored = known, dtype, library, parts, (self.source, self.is_quiet, tables)
-        namespace: dict[str, Any] = {**REGISTRY, **tables}
-        exec(self.source, namespace)
         keywords = [module.names.sizes[name] for name in module.unseen]
-        self.function = prepared(library, namespace["f"], keywords, bool(module.inputs))
+        function = _defined(self.source, tables)
+        self.is_opaque = any(name in REGISTRY for name in function.__code__.co_names)  # it calls what users wrote
+        self.function = prepared(library, function, keywords, bool(module.inputs))
+        self.storing = once(lambda: _defined(module.storing(self.program()), tables))  # with `out`, if that is given
 
 
 def _written(program: Program) -> tuple[str, bool, dict[str, np.ndarray]]:
@@ -249,25 +291,36 @@ def _written(program: Program) -> tuple[str, bool, dict[str, np.ndarray]]:
     return program.source, program.is_quiet, program.tables
 
 
+def _defined(source: str, tables: Mapping[str, np.ndarray]) -> Callable[..., Any]:
+    """The function that some source defines."""
+    namespace: dict[str, Any] = {**REGISTRY, **tables}
+    exec(source, namespace)
+    return namespace["f"]
+
+
 class _Call:
     """What runs for arrays of certain shapes and types."""
 
     def __init__(
         self, built: _Built, exprs: Sequence[Expr], dtype: np.dtype, convert: Callable[[str, Any], Any] | None,
-        sizes: Mapping[str, int], library: str, is_typed: bool,
+        sizes: Mapping[str, int], library: str, is_typed: bool, names: Sequence[str],
     ) -> None:  # fmt: skip
         def shape(sizes_of_axes: Iterable[sz.Size]) -> tuple[int, ...]:
             return tuple([sz.evaluate(size, sizes) for size in sizes_of_axes])
 
         module = built.module
-        self.function = built.function if built.is_quiet or library != "numpy" else _ignoring_floats(built.function)
+        self.is_quiet = built.is_quiet or library != "numpy"
+        self.quiet = _Ignoring() if built.is_opaque else _QUIET  # else it runs in a copy of this
+        self.function = built.function
+        self._storing = built.storing
         self.dtype = dtype
         self.sizes = sizes
-        self.convert = convert  # what arrays need first
         self.library = library
         self.is_numpy = library == "numpy"
         self.is_typed = not self.is_numpy or (dtype == np.float64 and is_typed)
-        self.names = [v.name for v in module.inputs]
+        self.names = [v.name for v in module.inputs]  # some of all may be in no factor of a structured output
+        self._convert = convert  # what arrays need first
+        self.is_converted = convert is not None or len(self.names) < len(names)
         self.is_placed = self.is_numpy or bool(self.names)
         self.keywords = {module.names.sizes[name]: sizes[name] for name in module.unseen}
         self.shapes = [shape(x.shape) for x in exprs]
@@ -277,10 +330,20 @@ class _Call:
         self._buffers = list(module.names.buffers.values())
         self._collect = built.parts.collect(module.exprs, sizes) if built.parts else None
 
-    def beside(self, arrays: Mapping[str, Any], keywords: Mapping[str, Any]) -> Any:
+    def converted(self, arrays: Mapping[str, Any]) -> list[Any]:
+        """The arrays that the program takes, as it takes them."""
+        convert = self._convert
+        return [arrays[name] if convert is None else convert(name, arrays[name]) for name in self.names]
+
+    def beside(self, arrays: Mapping[str, Any]) -> Any:
         """Run what takes nothing, and goes where `arrays` are."""
         with device_of(self.library, arrays.values()):
-            return self.function(**keywords)
+            return self.function(**self.keywords)
+
+    def stored(self, values: Sequence[Any], out: Any, arrays: Mapping[str, Any]) -> Any:
+        """Run with the arrays that take the outputs."""
+        buffers = self._buffers_of(out, arrays)
+        return self.quiet.copy().run(self._storing(), *values, **self.keywords, **buffers)
 
     def finished(self, results: Any) -> list[Any]:
         """The outputs from what the program gives."""
@@ -289,7 +352,7 @@ class _Call:
             found = [x if k else np.asarray(x, self.dtype)[()] for x, k in zip(found, self._are_indices, strict=True)]
         return self._collect(found, self.is_numpy) if self._collect else list(found)
 
-    def buffers(self, out: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def _buffers_of(self, out: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The arrays that take the outputs, as keywords. They may not be inputs."""
         if self._collect or not self.is_numpy:
             raise EindiffError("out is for dense results in NumPy: structured ones have arrays of their own", "options")
@@ -311,31 +374,34 @@ class _Call:
         return dict(zip(self._buffers, given, strict=True))
 
 
-def _ignoring_floats(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that does not warn of infinite values."""
-    if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
-        return np.errstate(all="ignore")(function)  # half the time of `with`; before, threads shared its state
-
-    def run(*values: Any, **keywords: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return function(*values, **keywords)
-
-    return run
+def _reader(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+    """What takes the arrays with some names from all, in order."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return (lambda arrays: (arrays[names[0]],)) if names else lambda arrays: ()
 
 
-def _key(arrays: Sequence[Any]) -> tuple | None:
-    """Arrays, and numbers of Python, with the same key run in the same way; lists and others have none."""
-    key: list[Any] = []
-    try:
-        for x in arrays:  # faster than a comprehension of tuples
-            key += (x.shape, x.dtype, type(x))
-        return tuple(key)
-    except AttributeError:
-        own = [type(x) in NUMBERS for x in arrays]
-    if not all(is_number or hasattr(x, "dtype") for x, is_number in zip(arrays, own, strict=True)):
+@cache
+def _key_function(count: int) -> Callable[[Sequence[Any]], tuple | None]:
+    """What gives so many arrays a key; those with the same one run in the same way. It is written out: a loop takes
+    twice as long.
+    """
+    names = [f"x{k}" for k in range(count)]
+    entries = "".join(f"{x}.shape, {x}.dtype, {x}.__class__, " for x in names)
+    lines = [f"[{', '.join(names)}] = values", "try:", f" return ({entries})", "except AttributeError:"]
+    body = "\n".join(f" {line}" for line in [*lines, " return key_of_others(values)"])
+    namespace: dict[str, Any] = {"key_of_others": _key_of_others}
+    exec(f"def key(values):\n{body}", namespace)
+    return namespace["key"]
+
+
+def _key_of_others(values: Sequence[Any]) -> tuple | None:
+    """The key where some are numbers of Python; lists and others have none."""
+    own = [type(x) in NUMBERS for x in values]
+    if not all(is_number or hasattr(x, "dtype") for x, is_number in zip(values, own, strict=True)):
         return None
-    shown = [None if is_number else (x.shape, x.dtype) for x, is_number in zip(arrays, own, strict=True)]
-    return (*shown, *(type(x) for x in arrays))
+    shown = [None if is_number else (x.shape, x.dtype) for x, is_number in zip(values, own, strict=True)]
+    return (*shown, *(type(x) for x in values))
 
 
 def _arrays(out: Any) -> list[np.ndarray]:

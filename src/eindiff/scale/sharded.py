@@ -67,8 +67,7 @@ def compile(
     import numpy as np
     <BLANKLINE>
     <BLANKLINE>
-    def f(A, x, out=None):
-        m, n = A.shape
+    def f(A, x):
         return ...
     >>> sharded = ed.compile(ed.gradient(ed.norm2(A @ x) ** 2, x), shard="m")
     >>> sharded(A=[np.eye(2), np.ones((1, 2))], x=np.array([3.0, 4.0]))

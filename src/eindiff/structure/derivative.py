@@ -15,7 +15,7 @@ from eindiff.core.shown import Shown, Text
 from eindiff.planning import tuning
 from eindiff.structure.choose import Arranged, is_structured, ways
 from eindiff.structure.given import finite_number, joined, real_array, shapes_text
-from eindiff.structure.grid import Grid, Shape, split, starts
+from eindiff.structure.grid import Grid, Shape, split
 from eindiff.structure.solvers import solver as limits
 from eindiff.structure.solvers.iterative import probably_symmetric
 from eindiff.structure.solvers.solver import Known, SingularError, Solver, singular
@@ -26,6 +26,9 @@ from eindiff.structure.words import interleaved
 if TYPE_CHECKING:
     from scipy.sparse import coo_array, csc_array
     from scipy.sparse.linalg import LinearOperator
+
+
+_Later = Callable[[], Grid]
 
 
 class Derivative(Shown):
@@ -42,9 +45,8 @@ class Derivative(Shown):
     See also: `structured`, `newton_step`, `Term`.
     """
 
-    def __init__(self, grid: Grid, facts: Known | Callable[[], Known], name: str = "Derivative") -> None:
-        is_whole = all(term.coefficient for row in grid.terms for terms in row for term in terms)
-        self._given = grid if is_whole else grid.changed(lambda terms: [term for term in terms if term.coefficient])
+    def __init__(self, grid: Grid | _Later, facts: Known | Callable[[], Known], name: str = "Derivative") -> None:
+        self._terms = grid
         self._known = facts
         self._solvers: dict[float, Careful] = {}
         self.name = name
@@ -57,6 +59,12 @@ class Derivative(Shown):
         if not isinstance(self._known, Known):
             self._known = self._known()
         return self._known
+
+    @cached_property
+    def _given(self) -> Grid:
+        """The terms as they were given, but for those that are zero; made when they are first asked for."""
+        self._terms = self._terms if isinstance(self._terms, Grid) else self._terms()
+        return self._terms.without_zeros()
 
     @cached_property
     def _grid(self) -> Grid:
@@ -487,13 +495,4 @@ class Derivative(Shown):
 
 def from_matrix(matrix: Array, grid: Grid, facts: Known, name: str) -> Derivative:
     """A matrix as a derivative with the variables of another one."""
-    rows, cols = starts(grid.rows), starts(grid.cols)
-    terms = []
-    for i, row_shape in enumerate(grid.rows):
-        line = []
-        for j, col_shape in enumerate(grid.cols):
-            array = matrix[rows[i] : rows[i + 1], cols[j] : cols[j + 1]].reshape(row_shape + col_shape)
-            axes = tuple(range(array.ndim))
-            line.append((Term(1.0, (array,), (axes,), axes, dict(enumerate(array.shape))),))
-        terms.append(tuple(line))
-    return Derivative(replace(grid, terms=tuple(terms)), facts, name)
+    return Derivative(grid.with_matrix(matrix), facts, name)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
 
@@ -31,6 +31,25 @@ class Grid:
     def all_terms(self) -> list[Term]:
         """The terms of all blocks."""
         return [term for row in self.terms for block in row for term in block]
+
+    def with_matrix(self, matrix: Array) -> Grid:
+        """A matrix in the place of the terms: one for each block."""
+        rows, cols = starts(self.rows), starts(self.cols)
+        terms = []
+        for i, row_shape in enumerate(self.rows):
+            line = []
+            for j, col_shape in enumerate(self.cols):
+                array = matrix[rows[i] : rows[i + 1], cols[j] : cols[j + 1]].reshape(row_shape + col_shape)
+                axes = tuple(range(array.ndim))
+                line.append((Term(1.0, (array,), (axes,), axes, dict(enumerate(array.shape))),))
+            terms.append(tuple(line))
+        return replace(self, terms=tuple(terms))
+
+    def without_zeros(self) -> Grid:
+        """The terms that are not zero by their coefficient."""
+        if all(term.coefficient for term in self.all_terms):
+            return self
+        return self.changed(lambda terms: [term for term in terms if term.coefficient])
 
     @property
     def placed_terms(self) -> list[tuple[tuple[int, int], Term]]:

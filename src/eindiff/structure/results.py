@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -46,6 +46,9 @@ class Frame:
         return self._facts
 
 
+_Maker = Callable[[Sequence[Any], np.dtype], Any]  # makes an output from all values, and their type
+
+
 class Composite:
     """An output that is made of the values of others, each dense or structured."""
 
@@ -77,6 +80,7 @@ class Results:
         self.frames: list[Frame] = []  # for each structured output
         self._collect(outputs, form)
         self.is_array = isinstance(outputs, Expr) and form == "dense"
+        self._made = self._maker(outputs, form, iter(range(len(self.exprs))), iter(self.frames))
         self._is_list = form == "dense" and isinstance(outputs, tuple) and all(isinstance(x, Expr) for x in outputs)
 
     def _collect(self, output: Any, form: str) -> None:
@@ -100,19 +104,28 @@ class Results:
         return Factors(exprs, self.structured, sizes) if any(self.structured) else None
 
     def assemble(self, values: Sequence[Any], dtype: np.dtype) -> Any:
-        """The outputs from the values of all expressions: arrays, or shapes and terms."""
-        if self._is_list:
-            return list(values)
-        return self._assembled(self._outputs, self._form, iter(values), iter(self.frames), dtype)
+        """The outputs from the values of all expressions: arrays, or blocks."""
+        return list(values) if self._is_list else self._made(values, dtype)
 
-    def _assembled(self, output: Any, form: str, values: Iterator, frames: Iterator[Frame], dtype: np.dtype) -> Any:
+    def _maker(self, output: Any, form: str, places: Iterator[int], frames: Iterator[Frame]) -> _Maker:
+        """What makes an output from the values at the next places."""
         if isinstance(output, Composite):
-            return output.combined(*[self._assembled(x, of, values, frames, dtype) for x, of in output.parts])
+            parts = [self._maker(x, of, places, frames) for x, of in output.parts]
+            return lambda values, dtype: output.combined(*[make(values, dtype) for make in parts])
         if form == "structured" and (isinstance(output, Expr) or _is_grid(output)):
-            return _derivative([[next(values) for _ in row] for row in _grid(output)], next(frames), dtype)
+            where, frame = [[next(places) for _ in row] for row in _grid(output)], next(frames)
+            rows, facts, name = frame.rows, frame.facts, frame.name
+            return lambda values, dtype: Derivative(
+                partial(_grid_of, [[values[k] for k in row] for row in where], rows, dtype), facts, name
+            )
         if isinstance(output, list | tuple):
-            return [self._assembled(part, form, values, frames, dtype) for part in output]
-        return next(values)
+            makers = [self._maker(part, form, places, frames) for part in output]
+            return lambda values, dtype: [make(values, dtype) for make in makers]
+        place = next(places)
+        return lambda values, dtype: values[place]
+
+    def __reduce__(self) -> tuple:
+        return Results, (self._outputs, self._form)
 
 
 class Factors:
@@ -130,11 +143,11 @@ class Factors:
         self.exprs = list(dict.fromkeys(factors)) or [construct.filled(1, ())]
 
     def collect(self, computed: Sequence[Expr], sizes: Mapping[str, int]) -> Callable[[Sequence[Any], bool], list[Any]]:
-        """What makes dense outputs, and shapes and terms of structured ones, from arrays of the factors."""
+        """What makes dense outputs, and blocks of structured ones, from arrays of the factors."""
         place = {factor: k for k, factor in enumerate(computed)}
         known: dict[Expr, np.ndarray] = {}  # tables, by which patterns are known again
 
-        found: list[int | tuple[tuple[int, ...], list[_Planned]]] = [
+        found: list[int | tuple[Shape, list[_Planned]]] = [
             (
                 tuple([evaluate(size, sizes) for size in expr.shape]),
                 [_Planned.of(term, sizes, place, known) for term in self._patterns[expr]],
@@ -143,8 +156,7 @@ class Factors:
             for expr in self._outputs
         ]  # fmt: skip
         return lambda arrays, is_numpy: [
-            arrays[one] if isinstance(one, int) else (one[0], [term.made(arrays, is_numpy) for term in one[1]])
-            for one in found
+            arrays[one] if isinstance(one, int) else (*one, arrays, is_numpy) for one in found
         ]
 
 
@@ -213,12 +225,19 @@ def _grid(output: Any) -> Sequence[Sequence[Expr]]:
     return [[output]] if isinstance(output, Expr) else output
 
 
-def _derivative(grid: Sequence[Sequence[Any]], frame: Frame, dtype: np.dtype) -> Derivative:
-    """A derivative from the shapes and terms of its blocks."""
-    rows = tuple([row[0][0][:count] for row, count in zip(grid, frame.rows, strict=True)])
-    cols = tuple([shape[frame.rows[0] :] for shape, _ in grid[0]])
-    terms = tuple([tuple([tuple(found) for _, found in row]) for row in grid])
-    return Derivative(Grid(rows, cols, terms, dtype), frame.facts, frame.name)
+# The shape of a block, its terms, the arrays that have theirs among them, and whether these are NumPy's.
+_Block = tuple[Shape, list[_Planned], Sequence[Any], bool]
+
+
+def _grid_of(blocks: Sequence[Sequence[_Block]], counts: tuple[int, ...], dtype: np.dtype) -> Grid:
+    """The terms of all blocks, whose rows are the first axes, so many in each row."""
+    rows = tuple([row[0][0][:count] for row, count in zip(blocks, counts, strict=True)])
+    cols = tuple([shape[counts[0] :] for shape, *_ in blocks[0]])
+    terms = tuple([
+        tuple([tuple([term.made(arrays, is_numpy) for term in planned]) for _, planned, arrays, is_numpy in row])
+        for row in blocks
+    ])  # fmt: skip
+    return Grid(rows, cols, terms, dtype)
 
 
 def _frame(exprs: Sequence[Sequence[Expr]]) -> Frame:

@@ -41,26 +41,31 @@ _FORMS: dict[str, tuple[str, Kinds, Kinds]] = {
     "where": (ATOM, FIRST_TERM, FIRST_TERM),
     "winner": (ATOM, FIRST_TERM, FIRST_TERM),
 }
+_METHOD = (ATOM, ATOMS, ANY)
 _OTHERS = (ATOM, ANY, ANY)
 
 
-def kind_of(x: Operation, text: str) -> str:
-    """What is outermost in the text of an operation."""
+def kind_of(x: Operation, template: str) -> str:
+    """What is outermost in an operation that is written by a template."""
     if x.op == "number":
-        return NEGATIVE if text.startswith("-") else TIMES if "/" in text else ATOM
+        return NEGATIVE if template.startswith("-") else TIMES if "/" in template else ATOM
     if x.op == "size":
-        return PLUS if " " in text.replace(", ", "") else TIMES if "*" in text else ATOM
-    return _FORMS.get(x.op, _OTHERS)[0]
+        return PLUS if " " in template.replace(", ", "") else TIMES if "*" in template else ATOM
+    return (_METHOD if _is_method(template) else _FORMS.get(x.op, _OTHERS))[0]
 
 
-def places_of(x: Operation, reading: bool) -> tuple[Kinds, ...]:
-    """What each operand may be without parentheses; a sum that is for reading is a function, else a method."""
-    if x.op == "sum":
-        return (ANY if reading else ATOMS,)
+def places_of(x: Operation, template: str) -> tuple[Kinds, ...]:
+    """What each operand may be without parentheses."""
     if x.op == "negate" and _begins_with_condition(x.operands[0]):
         return (ATOMS,)
-    _, first, others = _FORMS.get(x.parameters[0] if x.op == "call" else x.op, _OTHERS)
+    form = _METHOD if _is_method(template) else _FORMS.get(x.parameters[0] if x.op == "call" else x.op, _OTHERS)
+    _, first, others = form
     return (first, *[others] * (len(x.operands) - 1)) if x.operands else ()
+
+
+def _is_method(template: str) -> bool:
+    """Whether an operation is written as a method of its first operand, and nothing else."""
+    return template.startswith("{0}.") and template.endswith(")")
 
 
 def _begins_with_condition(x: Operation) -> bool:

@@ -190,8 +190,14 @@ class Module:
             best = self._best(costs, target, strategy, exact, dtype == "float32")
         spelling = Spelling(target, self.names.variables, self.names.size, dtype)
         with stage("compile"):
-            made = self._program(best, self.checks(checked=False), spelling, costs)
+            found = best if target.functional else turned(self._tiled(best, spelling, costs), costs)
+            made = self._program(found, self.checks(checked=False), spelling, costs)
         return replace(made, request=(self.named, dict(known), dtype, exact, strategy, library))
+
+    def storing(self, program: Program) -> str:
+        """The source of a program whose results go to arrays that are given for them, by keyword."""
+        first, buffers = self.checks(checked=False), self.names.buffers
+        return self._program(program.outputs, first, program.spelling, program.costs, buffers).source
 
     def _best(
         self, costs: Costs, target: Backend, strategy: str, exact: bool, single: bool
@@ -263,27 +269,28 @@ class Module:
         yield from (half for half, form in zip(halves, forms, strict=True) if half != form)
 
     def _program(
-        self, found: Sequence[Operation], first: Sequence[str], spelling: Spelling, costs: Costs | None = None
-    ) -> Program:
+        self, found: Sequence[Operation], first: Sequence[str], spelling: Spelling, costs: Costs | None = None,
+        buffers: Mapping[str, str] | None = None,
+    ) -> Program:  # fmt: skip
+        """Operations as a module. Its results lie in memory of their own, or in `buffers`, if it is to run."""
         target = spelling.backend
-        if costs is not None and not target.functional:
-            found = turned(self._tiled(found, spelling, costs), costs)
         literals = self._literals(found, spelling)
         outputs = list(zip(self.names.outputs.values(), found, strict=True))
         taken = self.names.taken | {piece.text for piece in literals.values()}
         in_place = costs is not None and not target.functional
-        buffers = self.names.buffers if in_place else {}
-        printer = Printer(outputs, taken, spelling, costs if in_place else None, buffers)
+        own = (buffers or dict.fromkeys(self.names.buffers, "")) if in_place else {}
+        printer = Printer(outputs, taken, spelling, costs if in_place else None, own)
         printer.pieces.update(literals)
         printer.memory.places = {v.name for v in self.inputs if v.into is not None}
         statements = printer.run()
-        body = [*first, *(line for statement in statements for line in statement.lines)]
+        body = [line for statement in statements for line in statement.lines]
         results = ", ".join(printer.results[name] for name, _ in outputs)
+        body[:0] = first if costs is None else _needed(first, "\n".join([*body, results]))
         if body and body[-1].startswith(f"{results} = "):
             body[-1] = body[-1].replace(f"{results} =", "return", 1)
         else:
             body.append(f"return {results}")
-        signature = ", ".join([*self.signature(), *(f"{buffer}=None" for buffer in printer.buffers.values())])
+        signature = ", ".join([*self.signature(), *(f"{buffer}=None" for buffer in (buffers or {}).values())])
         text = "\n".join([f"def {self.name}({signature}):", *(f"    {line}" for line in body)])
         return Program(self._assembled(target, text), statements, list(found), spelling, costs)
 
@@ -393,12 +400,17 @@ def _known_text(x: Operation, spelling: Spelling, names: Mapping[Operation, Writ
     """An operation on integers that are known, as one expression."""
     if x in names:
         return names[x].text
-    places = places_of(x, spelling.reading)
-    texts = []
-    for y, place in zip(x.operands, places, strict=True):
+    template, texts = spelling.template(x), []
+    for y, place in zip(x.operands, places_of(x, template), strict=True):
         text = _known_text(y, spelling, names)
-        texts.append(text if y in names or kind_of(y, text) in place else f"({text})")
-    return spelling.template(x).format(*texts)
+        texts.append(text if y in names or kind_of(y, spelling.template(y)) in place else f"({text})")
+    return template.format(*texts)
+
+
+def _needed(lines: Sequence[str], text: str) -> list[str]:
+    """Those lines of assignments that give something a value which stands in a text."""
+    used = _words(text).keys()
+    return [line for line in lines if _words(line.partition(" = ")[0]).keys() & used]
 
 
 def _helpers(target: Backend, text: str) -> list[str]:

@@ -108,7 +108,7 @@ class Printer:
         self.spelling = spelling
         self.taken = taken | {name for name, _ in outputs}
         self.costs = costs
-        self.buffers = dict(buffers or {})  # names of arrays that take outputs
+        self.buffers = dict(buffers or {})  # of outputs that lie in memory of their own: arrays that take them, or ""
         self.statements: list[Statement] = []
         self.pieces: dict[Operation, Written] = {}
         self.given: set[Operation] = set()  # constants and arrays of others, which are not changed
@@ -138,8 +138,7 @@ class Printer:
         for name, x in self.outputs:
             if name in self.buffers and self.names[x] != name:  # the same as another output
                 piece = self.pieces[x]
-                text = f"{name} = stored({piece.text}, {self.buffers[name]}, copy=True)"
-                self.statements.append(Statement([text], name, x, piece.names))
+                self.statements.append(Statement([f"{name} = {self._copied(piece.text, name)}"], name, x, piece.names))
                 self.results[name] = name
             else:
                 copied = self.spelling.backend.copied if self._is_part(x) else ""
@@ -162,7 +161,7 @@ class Printer:
             template = self.spelling.template(x)
             template = f"once({template})" if self._is_spread(x) else template
             text = self._fitted(x, template, len(name or "t00") + 3)
-            self.pieces[x] = Written(text, kind_of(x, text), self._names_in(x))
+            self.pieces[x] = Written(text, kind_of(x, template), self._names_in(x))
             if name or (self.uses[x] > 1 and not x.cheap):
                 self._assign(x, name)
 
@@ -188,14 +187,19 @@ class Printer:
             self._state(self._filled(x, lines, name, anywhere=True), name, x)
             return
         if x in self.pieces:  # a literal
-            text = f"stored({self.pieces[x].text}, {buffer}, copy=True)"
-        elif x.shape and not x.view and (into := _into(x, template, buffer)):
+            text = self._copied(self.pieces[x].text, name)
+        elif buffer and x.shape and not x.view and (into := _into(x, template, buffer)):
             text = self._fitted(x, into, len(name) + 3, anywhere=True)
         else:
-            copy = ", copy=True" if self._is_part(x) else ""
-            text = f"stored({self._fitted(x, template, len(name) + 20)}, {buffer}{copy})"
+            text = self._fitted(x, template, len(name) + 20)
+            text = self._copied(text, name) if self._is_part(x) else f"stored({text}, {buffer})" if buffer else text
         self.pieces[x] = Written(text, ATOM, self._names_in(x))
         self._assign(x, name)
+
+    def _copied(self, text: str, name: str) -> str:
+        """A copy of what is part of something else, as an output."""
+        buffer = self.buffers[name]
+        return f"stored({text}, {buffer}, copy=True)" if buffer else f"np.array({text})"
 
     def _names_in(self, x: Operation) -> frozenset[str]:
         """The names of arrays in the text of an operation."""
@@ -203,7 +207,7 @@ class Printer:
 
     def _fitted(self, x: Operation, template: str, margin: int, out: str = "", anywhere: bool = False) -> str:
         """The template filled in, with the longest operands given names until the line is short enough."""
-        places = places_of(x, self.spelling.reading)
+        places = places_of(x, template)
         while True:
             texts = []
             for y, place in zip(x.operands, places, strict=True):
@@ -356,12 +360,13 @@ class Printer:
         whole = [k for k, y in enumerate(x.operands) if signs[k : k + 1] != ["-"] and self._is_whole(y, x)]
         free = [k for k in whole if self._is_free(x.operands[k], x)]
         [first] = (free or whole)[:1] or [0]
-        target = f"{{{first}}} if {buffer} is None else {buffer}" if free else buffer
-        into = _into(x, self.spelling.template(x), target) if free and x.op not in ("matmul", "einsum") else None
+        given = f"{{{first}}} if {buffer} is None else {buffer}" if buffer else f"{{{first}}}"
+        target = given if free else buffer
+        into = _into(x, self.spelling.template(x), given) if free and x.op not in ("matmul", "einsum") else None
         lines = [f"{{out}} = {into}"] if into else []
         if whole and len(signs) > 2 and x.op != "divide":
             (sign, second), *rest = [(signs[k], f"{{{k}}}") for k in range(len(signs)) if k != first]
-            lines = [f"{{out}} = np.{_UFUNCS[sign]}({{{first}}}, {second}, out={target})"]
+            lines = [f"{{out}} = np.{_UFUNCS[sign]}({{{first}}}, {second}{f', out={target}' if target else ''})"]
             lines += [f"{{out}} {sign}= {text}" for sign, text in rest]
         if free and lines:
             if not self.pieces[x.operands[first]].text.isidentifier():
