@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import eindiff.torch as et
+from eindiff.program.write.module import Module
 from eindiff.tracing.torch import meanwhile
 from torch_functions import assert_same, randn
 
@@ -246,3 +247,21 @@ def test_derivatives_in_compiled_functions() -> None:
     compiled = torch.compile(lambda v: gradient(v) * 2, backend="eager")
     v = randn(3, seed=6)
     assert_same(compiled(v), torch.func.grad(normed_by_hand)(v) * 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_programs_are_made_for_the_type_that_is_given(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is predicted before the first call is the program that runs: to make another one takes as long again."""
+    made: list[str] = []
+    program = Module.program
+
+    def noted(self: Module, known: Any, dtype: str = "float64", *args: Any, **keywords: Any) -> Any:
+        made.append(dtype)
+        return program(self, known, dtype, *args, **keywords)
+
+    monkeypatch.setattr(Module, "program", noted)
+    et.clear_cache()
+    v = randn(3, seed=7).to(dtype)
+    found = et.hessian(lambda v: torch.tanh(v.outer(v) + 0.12345).pow(2).sum())(v)
+    assert found.dtype == dtype
+    assert made and {f"torch.{one}" for one in made} == {str(dtype)}
