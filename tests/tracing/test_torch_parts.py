@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import eindiff.torch as et
+from eindiff.program.write.module import Module
 from eindiff.tracing.torch import meanwhile
 from torch_functions import assert_same, randn
 
@@ -163,6 +164,36 @@ def test_what_takes_long_to_find_is_computed_by_pytorch_meanwhile(
         torch.testing.assert_close(a, b, rtol=1e-4 if dtype is torch.float32 else 1e-10, atol=1e-5)
 
 
+WEIGHTS = randn(12, 4, seed=9)
+LAYERS: dict[str, tuple[Callable, Tensor]] = {
+    "layer norm": (lambda v: functional.layer_norm(v, (3,), weight=v[0]).pow(3).sum(), randn(2, 3)),
+    "batch norm": (
+        lambda v: functional.batch_norm(v, None, None, weight=v[0], training=True).pow(3).sum(), randn(4, 3)
+    ),
+    "instance norm": (lambda v: functional.instance_norm(v, weight=v[0, :, 0]).pow(3).sum(), randn(2, 3, 4)),
+    "attention": (lambda v: functional.scaled_dot_product_attention(v, v.sin(), v).pow(3).sum(), randn(2, 3, 4)),
+    "heads": (
+        lambda v: functional.multi_head_attention_forward(
+            v, v, v, 4, 2, WEIGHTS, None, None, None, False, 0.0, WEIGHTS[:4], None, need_weights=False
+        )[0].pow(3).sum(), randn(3, 4),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_meanwhile_no_part_is_lost(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the scale of a norm depends on what it is a norm of, and where PyTorch's kernels have no derivatives."""
+    f, v = LAYERS[name]
+    monkeypatch.setitem(meanwhile.DERIVING, "hessian", 100.0)
+    ours = et.hessian(f)
+    first = ours(v)
+    traced = ours._traced(ours._around, et.TORCH.read(ours, (v,), {}))
+    allowance = traced.allowances[ours.kind, ours.options, ours.argnums]
+    assert allowance.seconds > 0
+    allowance.seconds = 0.0
+    assert_same(first, ours(v))
+
+
 def test_meanwhile_pytorch_has_to_be_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part that it loses shows in central differences of its gradient."""
     monkeypatch.setitem(meanwhile.DERIVING, "hessian", 100.0)
@@ -246,3 +277,21 @@ def test_derivatives_in_compiled_functions() -> None:
     compiled = torch.compile(lambda v: gradient(v) * 2, backend="eager")
     v = randn(3, seed=6)
     assert_same(compiled(v), torch.func.grad(normed_by_hand)(v) * 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_programs_are_made_for_the_type_that_is_given(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is predicted before the first call is the program that runs: to make another one takes as long again."""
+    made: list[str] = []
+    program = Module.program
+
+    def noted(self: Module, known: Any, dtype: str = "float64", *args: Any, **keywords: Any) -> Any:
+        made.append(dtype)
+        return program(self, known, dtype, *args, **keywords)
+
+    monkeypatch.setattr(Module, "program", noted)
+    et.clear_cache()
+    v = randn(3, seed=7).to(dtype)
+    found = et.hessian(lambda v: torch.tanh(v.outer(v) + 0.12345).pow(2).sum())(v)
+    assert found.dtype == dtype
+    assert made and {f"torch.{one}" for one in made} == {str(dtype)}

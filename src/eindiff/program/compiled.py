@@ -99,7 +99,7 @@ class Compiled:
 
     def __init__(
         self, outputs: Outputs, dtype: str | None, sizes: Mapping[str, int], form: str, backend: str | None,
-        made: Mapping[tuple, tuple] | None = None, validate: bool = True,
+        made: Mapping[tuple, tuple] | None = None, validate: bool = True, likely: str = "float64",
     ) -> None:  # fmt: skip
         self._outputs = outputs
         self.exprs = self._outputs.exprs
@@ -126,7 +126,7 @@ class Compiled:
             if name in self._names:
                 raise EindiffError(f"a variable of a compiled expression cannot be named {name}: rename it", "names")
         if self._module.size_names <= set(self._given):
-            self._build(self._given, dtype or "float64", backend or "numpy")
+            self._build(self._given, dtype or likely, backend or "numpy")
 
     def __call__(self, /, *, out: Any = None, sizes: Mapping[str, int] | None = None, **arrays: Any) -> Any:
         """The outputs. `out` is an array (or a list of arrays) that takes them; `sizes` are those no array shows."""

@@ -81,6 +81,13 @@ def common_type(names: Collection[str], arrays: Mapping[str, Any]) -> np.dtype:
     return found
 
 
+def likely_type(arrays: Mapping[str, Any]) -> str:
+    """The type of results from arrays by name, as far as it can be told before it is known which are needed."""
+    types = [type_of(x) for x in arrays.values() if type(x) is not float]
+    floats = {dtype for dtype in types if dtype is not None and dtype.kind == "f"}
+    return "float32" if floats == {np.dtype(np.float32)} else "float64"
+
+
 def check(variable: Variable, array: Array, sizes: Mapping[str, int]) -> None:
     """Refuse an array that has not the properties which its variable is declared to have.
 

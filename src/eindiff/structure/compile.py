@@ -22,9 +22,12 @@ DTYPES = ("float32", "float64")
 
 def compile(
     outputs: Any, backend: str | None = None, dtype: Any = None, sizes: Mapping[str, int] | None = None,
-    form: str = "dense", validate: bool = True,
+    form: str = "dense", validate: bool = True, likely: str = "float64",
 ) -> Compiled:  # fmt: skip
-    """A fast function for an expression, or for a list of them. See `scale/sharded.py`, which adds data in blocks."""
+    """A fast function for an expression, or for a list of them. See `scale/sharded.py`, which adds data in blocks.
+
+    What is made before the first call is for arrays of the `likely` type, if none is said.
+    """
     if backend is not None and backend not in NAMES:
         raise EindiffError(f"backend {backend!r}: choose one of {', '.join(NAMES)}", "options")
     if form not in FORMS:
@@ -37,7 +40,7 @@ def compile(
         raise EindiffError(f"dtype {name}: choose one of {', '.join(DTYPES)}", "options")
     key = (_request(outputs), name, tuple(sorted((sizes or {}).items())), form, backend, validate)
     found = _compiled.get(key)
-    return found if found is not None else _function(key, outputs)
+    return found if found is not None else _function(key, outputs, likely)
 
 
 def structured(outputs: Any, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None = None) -> Any:
@@ -83,10 +86,10 @@ def _request(output: Any) -> Any:
     return flatten(output)  # refuses anything that is no expression
 
 
-def _function(key: tuple, outputs: Any) -> Compiled:
+def _function(key: tuple, outputs: Any, likely: str) -> Compiled:
     """A function for a request. It is kept with the literal arrays in it, which its source spells out, too."""
     _, dtype, sizes, form, backend, validate = key
-    made = Compiled(Results(as_tuples(outputs), form), dtype, dict(sizes), form, backend, validate=validate)
+    made = Compiled(Results(as_tuples(outputs), form), dtype, dict(sizes), form, backend, None, validate, likely)
     literals = [x.value for x in topological(made.exprs) if isinstance(x, Constant)]
     size = 10 * sum(value.nbytes for value in literals if isinstance(value, np.ndarray))
     with _compiling:  # equal requests of several threads give the same function

@@ -9,6 +9,7 @@ from typing import Any
 
 from eindiff.core.nodes import Expr, variables
 from eindiff.program.compiled import Compiled
+from eindiff.program.inputs import likely_type
 from eindiff.program.interpreter import flatten
 from eindiff.program.plan import Plan
 from eindiff.structure.compile import compile
@@ -24,6 +25,7 @@ class Programs:
 
     def __init__(self, exprs: list[Any], form: str = "dense", dtype: Any = None) -> None:
         self.exprs, self._form, self._dtype = exprs, form, dtype
+        self.likely = "float64"  # type of the arrays that are given
         self._made: dict[str, Compiled] = {}
         shapes = [x.shape for x in exprs if isinstance(x, Expr)] if form == "dense" else []
         is_small = len(shapes) == len(exprs) and sum(prod(map(int, x)) for x in shapes) <= MOST_KNOWN
@@ -39,6 +41,8 @@ class Programs:
         if self._needed is not None and library.folds:
             arrays = {name: x for name, x in arrays.items() if name in self._needed}
         backend, given = library.inputs(arrays, self._form)
+        if backend not in self._made:
+            self.likely = likely_type(given)
         return (self._made.get(backend) or self.compiled(backend))(**given)
 
     def compiled(self, backend: str | None = None) -> Compiled:
@@ -46,7 +50,7 @@ class Programs:
         backend = backend or next(reversed(self._made), "numpy")
         if backend not in self._made:
             exprs = self.exprs if len(self.exprs) > 1 else self.exprs[0]
-            self._made[backend] = compile(exprs, backend=backend, dtype=self._dtype, form=self._form)
+            self._made[backend] = compile(exprs, backend, self._dtype, form=self._form, likely=self.likely)
         return self._made[backend]
 
 
@@ -126,6 +130,11 @@ class Computation:
         program = self._programs[part.form].compiled()
         expression = nested(iter(part.exprs), part.structures)
         return Lowered(whole, expression, dict(opaque), part.exprs, program, s.library.formula)
+
+    def expect(self, arrays: Mapping[str, Any]) -> None:
+        """Programs are for arrays like these, where they are made before any are given."""
+        for programs in self._programs.values():
+            programs.likely = likely_type(arrays)
 
     def prepare(self, backend: str) -> None:
         """Compile all programs for the arrays of a library."""

@@ -138,6 +138,7 @@ class TracedFunction:
             if arguments.may_be_left and (own := self.library.meanwhile(self, arguments, traced)) is not None:
                 return None, own
             ready = traced.ready[self._wanted] = (selected, self._computation(traced, selected))
+            ready[1].expect(self.arrays(arguments, traced))
         if arguments.may_be_left:
             own = self.library.instead(self, arguments, around, traced, ready[1])
             return ready if own is None else (None, own)

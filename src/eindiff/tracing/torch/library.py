@@ -25,7 +25,7 @@ from eindiff.tracing.library import Arguments, Library, Traced
 from eindiff.tracing.names import function_name, leaf_paths
 from eindiff.tracing.torch.capture import is_discrete, is_real
 from eindiff.tracing.torch.fx import trace
-from eindiff.tracing.torch.meanwhile import DERIVING, Allowance, is_right, seconds_ahead
+from eindiff.tracing.torch.meanwhile import DERIVING, REVERSE, Allowance, is_right, seconds_ahead, spelled_out_attention
 from eindiff.tracing.torch.predicted import CALLS, CLEAR, DOUBTFUL, is_worth_a_look, timed, times_longer
 from eindiff.tracing.torch.whole import check_tangents, transform
 from eindiff.tracing.verify import Call
@@ -222,7 +222,8 @@ class TorchLibrary(Library):
         is_plain = not (function.has_aux or function.options.structured) and kind in DERIVING
         if not is_plain or self.inputs(function.arrays(arguments, traced), "dense")[0] == "torch":
             return None
-        run = self._own_run(function, arguments)
+        is_reverse = kind == "hessian" and traced.effort.is_doubtful
+        run = spelled_out_attention(self._own_run(function, arguments, REVERSE if is_reverse else None))
         key = (function.kind, function.options, function.argnums)
         if key not in traced.allowances:
             seconds = seconds_ahead(kind, traced, sum(arguments.leaves[k].numel() for k in places))
@@ -232,9 +233,11 @@ class TorchLibrary(Library):
         allowance: Allowance = traced.allowances[key]
         return allowance.watched(run) if allowance.seconds > 0 else None
 
-    def _own_run(self, function: TracedFunction, arguments: Arguments) -> Callable[[Arguments, Any], Any]:
-        """PyTorch's own derivative, of arguments and directions."""
-        own, (places, form) = self.own(function), self.chosen(function, arguments)
+    def _own_run(
+        self, function: TracedFunction, arguments: Arguments, modes: tuple[str, str] | None = None
+    ) -> Callable[[Arguments, Any], Any]:
+        """PyTorch's own derivative, of arguments and directions; a Hessian in some modes."""
+        own, (places, form) = self.own(function, modes), self.chosen(function, arguments)
 
         def run(arguments: Arguments, directions: Any) -> Any:
             if directions is None:
@@ -332,10 +335,10 @@ class TorchLibrary(Library):
         function.prepare(traced, "torch")
         return traced
 
-    def own(self, function: TracedFunction) -> Callable:
+    def own(self, function: TracedFunction, modes: tuple[str, str] | None = None) -> Callable:
         options, f, argnums, has_aux = function.options, function.function, function.argnums, function.has_aux
         kind = function.kind.name
-        for one in options.modes if kind == "hessian" else [kind]:
+        for one in (modes or options.modes) if kind == "hessian" else [kind]:
             found = transform(one)
             if found is None or options.structured:
                 raise EindiffError(

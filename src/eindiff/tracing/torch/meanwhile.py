@@ -10,10 +10,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from time import perf_counter
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from eindiff.core.nodes import Expr, topological
@@ -24,7 +26,8 @@ DERIVING = {"hvp": 2.5e-3, "hessian": 12e-3}  # seconds to find a program, for e
 LEAST_AHEAD = 0.5  # seconds that are worth it
 MOST_BYTES = 2**28  # that PyTorch may take
 TIMES_SOONER = 4  # at least
-TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-2}  # relative to the largest entry, of central differences
+REVERSE = ("grad", "jacrev")  # modes of a Hessian in which no part of it is lost
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-3}  # relative to the largest entry, of central differences
 
 
 @dataclass(slots=True)
@@ -48,12 +51,45 @@ class Allowance:
 def seconds_ahead(kind: str, traced: Traced, directions: int) -> float:
     """The predicted time to find a program, if PyTorch may compute the same meanwhile, and is sooner done; else 0."""
     effort: Effort = traced.effort
-    is_unsure = traced.opaque or effort.is_doubtful or effort.is_complex or effort.is_scaled or traced.stops.in_reverse
+    is_unsure = traced.opaque or effort.is_complex or effort.is_scaled or traced.stops.in_reverse
+    is_unsure = is_unsure or (effort.is_doubtful and kind != "hessian")  # which is taken in reverse mode twice
     if kind not in DERIVING or is_unsure:
         return 0.0
     ahead = DERIVING[kind] * len(topological([x for x in traced.outputs if isinstance(x, Expr)]))
     is_sooner = TIMES_SOONER * own_seconds(kind, effort, directions) < ahead
     return ahead if ahead > LEAST_AHEAD and is_sooner and own_memory(kind, effort, directions) < MOST_BYTES else 0.0
+
+
+class _Attention(TorchFunctionMode):
+    """Attention by its definition: kernels that do all of it at once have no second derivative."""
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            return _attention(*args, **kwargs)
+        if func is torch.nn.functional.multi_head_attention_forward and not kwargs.get("need_weights", True):
+            return func(*args, **(kwargs | {"need_weights": True}))[0], None  # which it has from the definition
+        return func(*args, **kwargs)
+
+
+def _attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    options = {"scale": scale, "enable_gqa": enable_gqa}
+    return torch._scaled_dot_product_attention_math(
+        query, key, value, attn_mask, dropout_p, is_causal, None, **options
+    )[0]
+
+
+def spelled_out_attention(run: Callable[[Arguments, Any], Any]) -> Callable[[Arguments, Any], Any]:
+    """A derivative of PyTorch's, with attention by its definition."""
+
+    def spelled_out(arguments: Arguments, directions: Any) -> Any:
+        with _Attention():
+            return run(arguments, directions)
+
+    return spelled_out
 
 
 def is_right(
@@ -64,7 +100,9 @@ def is_right(
     point = [arguments.leaves[k].detach() for k in places]
     if {x.dtype for x in point} - set(TOLERANCE):
         return False
-    along = [torch.cos(torch.arange(1, x.numel() + 1, device=x.device, dtype=x.dtype)).reshape(x.shape) for x in point]
+    size = sqrt(sum(x.numel() for x in point))  # so that a step is short, however many entries move
+    along = [torch.cos(torch.arange(1, x.numel() + 1, device=x.device, dtype=x.dtype)).reshape(x.shape) / size
+             for x in point]  # fmt: skip
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
