@@ -287,3 +287,35 @@ def test_sums_that_stand_for_functions_of_many_entries_have_signs(expr: ed.Expr)
     arrays = {"T": np.tril(np.ones((70, 70))), "z": np.linspace(-800, 800, 2001)}
     given = {v.name: arrays[v.name] for v in ed.variables(expr)}
     np.testing.assert_allclose(ed.compile(expr)(**given), ed.evaluate(expr, given), rtol=1e-12, atol=1e-300)
+
+
+def test_a_sigmoid_and_its_mirror_image_share_the_exponential() -> None:
+    """Both are right to the last digits where they are small, which 1 less the other is not."""
+    compiled = ed.compile([ed.sigmoid(x), ed.gradient(ed.sum(ed.sigmoid(x)), x)])
+    point = np.concatenate([[-1e4, -800, -700, -40, -0.0, 40, 700, 800, 1e4, np.inf, -np.inf], np.linspace(-9, 9, 999)])
+    value, slope = compiled(x=point)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(value, 1 / (1 + np.exp(-point)), rtol=1e-15)
+        np.testing.assert_allclose(slope, value / (1 + np.exp(point)), rtol=1e-14)
+    assert compiled.source.count("exp(") == 1
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (200, 4), (200, 50)])
+def test_infinite_entries_along_rows_of_any_length(shape: tuple[int, int]) -> None:
+    """Short rows take another way to their largest entries."""
+    scores = np.random.default_rng(0).normal(size=shape)
+    scores[0] = np.inf
+    scores[1, 1:], scores[2] = np.inf, -np.inf
+    scores[2, 1] = 0
+    compiled = ed.compile([ed.logsumexp(X, 1), ed.softmax(X)], sizes={"n": shape[1]})
+    value, weights = compiled(X=scores)
+    np.testing.assert_array_equal(value[:3], [np.inf, np.inf, 0])
+    np.testing.assert_allclose(value[3:], np.log(np.exp(scores[3:]).sum(1)), rtol=1e-13)
+    np.testing.assert_allclose(weights[2:].sum(1), 1, rtol=1e-13)
+
+
+def test_a_sign_before_a_product_goes_into_a_difference() -> None:
+    for sign in (1, -1):
+        loss = sign * (ed.sum(ed.exp(X @ x)) - w @ X @ x)
+        source = ed.compile(ed.gradient(loss, x), sizes={"m": 8, "n": 3}).source
+        assert "return X.T.dot(" in source and " - " in source
