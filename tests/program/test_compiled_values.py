@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import combinations
 
@@ -16,6 +17,7 @@ from compiling import (
     X,
     assert_close,
     derivatives,
+    fresh,
     leaves,
     point_of,
     small,
@@ -319,3 +321,14 @@ def test_a_sign_before_a_product_goes_into_a_difference() -> None:
         loss = sign * (ed.sum(ed.exp(X @ x)) - w @ X @ x)
         source = ed.compile(ed.gradient(loss, x), sizes={"m": 8, "n": 3}).source
         assert "return X.T.dot(" in source and " - " in source
+
+
+def test_products_that_are_there_are_parts_of_others() -> None:
+    """Also where a product is used before it is an output; large ones are made in the memory of factors."""
+    a, b, c = ed.exp(x), ed.sin(x), ed.cos(x)
+    outputs = [a * b * c * x, a * b, b * c * a - x]
+    for n, count in ((5, 3), (5000, 5)):
+        compiled, given = fresh(outputs), point_of(outputs, {"n": n})
+        for value, right in zip(compiled(**given), evaluate(outputs, given), strict=True):
+            assert_close(value, right, context=compiled.source)
+        assert len(re.findall(r" \*=? |multiply", compiled.source)) == count, compiled.source
