@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import combinations
 
@@ -16,6 +17,7 @@ from compiling import (
     X,
     assert_close,
     derivatives,
+    fresh,
     leaves,
     point_of,
     small,
@@ -297,9 +299,9 @@ def thin_products() -> list[Expr]:
 
 
 def test_few_columns_of_large_products_are_computed_as_rows():
-    assert "(B.T @ A.T).T" in ed.plan(thin_products(), {"m": 2000, "n": 500, "k": 9}).source
+    assert "B.T.dot(A.T).T" in ed.plan(thin_products(), {"m": 2000, "n": 500, "k": 9}).source
     for sizes in ({"m": 200, "n": 500, "k": 9}, {"m": 2000, "n": 500, "k": 90}, {"m": 50000, "n": 20, "k": 9}):
-        assert "(B.T @ A.T).T" not in ed.plan(thin_products(), sizes).source
+        assert "B.T.dot(A.T).T" not in ed.plan(thin_products(), sizes).source
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -315,4 +317,47 @@ def test_few_columns_computed_as_rows(tiny_is_large, monkeypatch, order, dtype):
     for value, wanted in zip(compiled(**given), right, strict=True):
         assert value.dtype == dtype and value.flags.c_contiguous
         np.testing.assert_allclose(value, wanted, rtol=1e-12 if dtype == "float64" else 1e-4)
-    assert "(B.T @ A.T).T" in compiled.source
+    assert "B.T.dot(A.T).T" in compiled.source
+
+
+def test_a_sigmoid_and_its_mirror_image_share_the_exponential() -> None:
+    """Both are right to the last digits where they are small, which 1 less the other is not."""
+    compiled = ed.compile([ed.sigmoid(x), ed.gradient(ed.sum(ed.sigmoid(x)), x)])
+    point = np.concatenate([[-1e4, -800, -700, -40, -0.0, 40, 700, 800, 1e4, np.inf, -np.inf], np.linspace(-9, 9, 999)])
+    value, slope = compiled(x=point)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(value, 1 / (1 + np.exp(-point)), rtol=1e-15)
+        np.testing.assert_allclose(slope, value / (1 + np.exp(point)), rtol=1e-14)
+    assert compiled.source.count("exp(") == 1
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (200, 4), (200, 50)])
+def test_infinite_entries_along_rows_of_any_length(shape: tuple[int, int]) -> None:
+    """Short rows take another way to their largest entries."""
+    scores = np.random.default_rng(0).normal(size=shape)
+    scores[0] = np.inf
+    scores[1, 1:], scores[2] = np.inf, -np.inf
+    scores[2, 1] = 0
+    compiled = ed.compile([ed.logsumexp(X, 1), ed.softmax(X)], sizes={"n": shape[1]})
+    value, weights = compiled(X=scores)
+    np.testing.assert_array_equal(value[:3], [np.inf, np.inf, 0])
+    np.testing.assert_allclose(value[3:], np.log(np.exp(scores[3:]).sum(1)), rtol=1e-13)
+    np.testing.assert_allclose(weights[2:].sum(1), 1, rtol=1e-13)
+
+
+def test_a_sign_before_a_product_goes_into_a_difference() -> None:
+    for sign in (1, -1):
+        loss = sign * (ed.sum(ed.exp(X @ x)) - w @ X @ x)
+        source = ed.compile(ed.gradient(loss, x), sizes={"m": 8, "n": 3}).source
+        assert "return X.T.dot(" in source and " - " in source
+
+
+def test_products_that_are_there_are_parts_of_others() -> None:
+    """Also where a product is used before it is an output; large ones are made in the memory of factors."""
+    a, b, c = ed.exp(x), ed.sin(x), ed.cos(x)
+    outputs = [a * b * c * x, a * b, b * c * a - x]
+    for n, count in ((5, 3), (5000, 5)):
+        compiled, given = fresh(outputs), point_of(outputs, {"n": n})
+        for value, right in zip(compiled(**given), evaluate(outputs, given), strict=True):
+            assert_close(value, right, context=compiled.source)
+        assert len(re.findall(r" \*=? |multiply", compiled.source)) == count, compiled.source

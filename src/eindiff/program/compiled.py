@@ -325,7 +325,7 @@ class _Call:
         self.keywords = {module.names.sizes[name]: sizes[name] for name in module.unseen}
         self.shapes = [shape(x.shape) for x in exprs]
         self.is_finished = built.parts is None and self.is_typed
-        self._outputs = list(module.names.outputs.values())
+        self._is_single = len(module.names.outputs) == 1
         self._are_indices = [index_range(x) is not None for x in module.exprs]
         self._buffers = list(module.names.buffers.values())
         self._collect = built.parts.collect(module.exprs, sizes) if built.parts else None
@@ -347,7 +347,7 @@ class _Call:
 
     def finished(self, results: Any) -> list[Any]:
         """The outputs from what the program gives."""
-        found = [results] if len(self._outputs) == 1 else results
+        found = [results] if self._is_single else results
         if not self.is_typed:  # some functions give float64 for float32
             found = [x if k else np.asarray(x, self.dtype)[()] for x, k in zip(found, self._are_indices, strict=True)]
         return self._collect(found, self.is_numpy) if self._collect else list(found)

@@ -7,7 +7,7 @@ what is used twice is seen to be used twice. How it is written is the matter of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, get_args
@@ -167,6 +167,7 @@ class Operations:
     symmetric: set[Operation] = field(default_factory=set)  # matrices that equal their transposes
     halves: dict[Operation, str] = field(default_factory=dict)  # where entries of matrices are, see `lower.halves`
     terms: dict[Operation, list[tuple[Number, Operation]]] = field(default_factory=dict)  # what sums are made of
+    exponentials: dict[Operation, Operation] = field(default_factory=dict)  # in sigmoids, by what they are those of
     single: bool = False  # numbers have half the precision
     functional: bool = False  # arrays are not changed in place, have one type, and no branch depends on values
     slices_backward: bool = True
@@ -398,41 +399,35 @@ def tidy(operations: Operations, outputs: Sequence[Operation]) -> list[Operation
     order = reachable(outputs)
     uses = count_uses(order, outputs)
     done: dict[Operation, Operation] = {}
+    once: set[Operation] = set()  # results that stand where they are used
     for x in order:
         operands = [done[y] for y in x.operands]
-        better = None
-        if len(operands) == 1 and uses[x.operands[0]] == 1:
-            alone = [uses[y] == 1 for y in x.operands[0].operands]
-            better = _turned(operations, x, operands[0]) or _negated(operations, x, operands[0], alone)
+        better = _turned(operations, x, operands[0], once) if len(operands) == 1 and operands[0] in once else None
         done[x] = with_operands(operations, x, operands) if better is None else better
+        if uses[x] == 1:
+            once.add(done[x])
     return [done[x] for x in outputs]
 
 
-def _turned(operations: Operations, x: Operation, inner: Operation) -> Operation | None:
+def _turned(operations: Operations, x: Operation, inner: Operation, once: Collection[Operation]) -> Operation | None:
     """A transposed product or a negated difference in another way, if that is simpler."""
     if x.op == "transpose" and inner.op == "matmul":
         a, b = inner.operands
         if any(y.op == "transpose" or y in operations.symmetric for y in (a, b)):
             return operations.matmul(operations.transpose(b), operations.transpose(a))
-    return _difference(operations, inner) if x.op == "negate" else None
+    return _negated(operations, inner, once) if x.op == "negate" else None
 
 
-def _negated(operations: Operations, x: Operation, inner: Operation, alone: Sequence[bool]) -> Operation | None:
-    """A negated product of a difference, which is not needed as it is, as the product of the opposite one."""
-    if x.op == "negate" and inner.op == "matmul":
-        a, b = inner.operands
-        if alone[0] and (found := _difference(operations, a)) is not None:
-            return operations.matmul(found, b)
-        if alone[1] and (found := _difference(operations, b)) is not None:
-            return operations.matmul(a, found)
-    return None
-
-
-def _difference(operations: Operations, x: Operation) -> Operation | None:
-    """The negative of a sum with a term that is subtracted, which takes no more work; None of anything else."""
-    terms = operations.terms[x] if x.op == "add" else []
-    if min([coefficient for coefficient, _ in terms], default=0) < 0:
-        return operations.plus([(-coefficient, term) for coefficient, term in terms])
+def _negated(operations: Operations, x: Operation, once: Collection[Operation]) -> Operation | None:
+    """The negative of a result that nothing else needs, if it takes no operation more: of a difference in it."""
+    if x.op == "add":
+        terms = operations.terms[x]
+        is_difference = min(coefficient for coefficient, _ in terms) < 0
+        return operations.plus([(-coefficient, term) for coefficient, term in terms]) if is_difference else None
+    if x.op == "matmul":
+        for k, y in enumerate(x.operands):
+            if y in once and (better := _negated(operations, y, once)) is not None:
+                return with_operands(operations, x, [*x.operands[:k], better, *x.operands[k + 1 :]])
     return None
 
 

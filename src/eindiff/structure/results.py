@@ -115,9 +115,7 @@ class Results:
         if form == "structured" and (isinstance(output, Expr) or _is_grid(output)):
             where, frame = [[next(places) for _ in row] for row in _grid(output)], next(frames)
             rows, facts, name = frame.rows, frame.facts, frame.name
-            return lambda values, dtype: Derivative(
-                partial(_grid_of, [[values[k] for k in row] for row in where], rows, dtype), facts, name
-            )
+            return lambda values, dtype: Derivative(partial(_grid_of, where, values, rows, dtype), facts, name)
         if isinstance(output, list | tuple):
             makers = [self._maker(part, form, places, frames) for part in output]
             return lambda values, dtype: [make(values, dtype) for make in makers]
@@ -229,8 +227,11 @@ def _grid(output: Any) -> Sequence[Sequence[Expr]]:
 _Block = tuple[Shape, list[_Planned], Sequence[Any], bool]
 
 
-def _grid_of(blocks: Sequence[Sequence[_Block]], counts: tuple[int, ...], dtype: np.dtype) -> Grid:
-    """The terms of all blocks, whose rows are the first axes, so many in each row."""
+def _grid_of(
+    where: Sequence[Sequence[int]], values: Sequence[Any], counts: tuple[int, ...], dtype: np.dtype
+) -> Grid:  # fmt: skip
+    """The terms of blocks that are at some places, whose rows are the first axes, so many in each row."""
+    blocks: list[list[_Block]] = [[values[k] for k in row] for row in where]
     rows = tuple([row[0][0][:count] for row, count in zip(blocks, counts, strict=True)])
     cols = tuple([shape[counts[0] :] for shape, *_ in blocks[0]])
     terms = tuple([

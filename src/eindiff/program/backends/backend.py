@@ -82,14 +82,17 @@ class Spelling:
 
     def template(self, x: Operation) -> str:
         """An operation with places for its operands."""
-        word = self.backend.words[x.op]
-        text = word if isinstance(word, str) else word(x, self)
+        text = self.word(self.backend.words[x.op], x)
         if len(x.shape) <= self.backend.broadcasts or len({y.shape for y in x.operands if y.shape}) < 2:
             return text
         if x.op not in _BROADCAST and not (x.op == "call" and x.parameters[0] in _BROADCAST_CALLS):
             return text
         names = [f"x{k}" for k in range(len(x.operands))]
         return f"spread(lambda {', '.join(names)}: {text.format(*names)}, {slots(x)})"
+
+    def word(self, word: Word, x: Operation) -> str:
+        """A word for an operation."""
+        return word if isinstance(word, str) else word(x, self)
 
     def number(self, value: Number) -> str:
         """A number: short decimals as such, other fractions as quotients."""

@@ -1,10 +1,10 @@
 """NumPy, with SciPy for special functions. Large arrays are changed in place."""
 
-from eindiff.program.backends.backend import Backend, Spelling
+from eindiff.program.backends.backend import Backend, Spelling, Word
 from eindiff.program.backends.numpy_factors import FACTOR_HELPERS
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
-from eindiff.program.backends.words import EAGER, FUNCTIONS, NUMPY, solve
-from eindiff.program.operations import ARITHMETIC, Operation
+from eindiff.program.backends.words import EAGER, FUNCTIONS, NUMPY, diagonal, solve
+from eindiff.program.operations import ARITHMETIC, Op, Operation
 
 
 def _solve(x: Operation, s: Spelling) -> str:
@@ -20,10 +20,27 @@ def _matmul(x: Operation, s: Spelling) -> str:
 
 
 def _scale(x: Operation, s: Spelling) -> str:
-    """A multiple; of what is no integer by a float, since NumPy is slower to find a type for a whole number."""
+    """A multiple; of what is no integer by a float."""
     text = s.number(x.parameters[0])
     is_whole = text.lstrip("-").isdigit() and not s.reading and x.operands[0].speed != ARITHMETIC
     return f"{text}.0 * {{0}}" if is_whole else f"{text} * {{0}}"
+
+
+_WORDS: dict[Op, Word] = {**NUMPY, **EAGER, "solve": _solve, "matmul": _matmul, "scale": _scale}
+# What starts sooner than the functions that people know.
+_QUICK: dict[Op, Word] = {
+    "outer": "{0}[:, None] * {1}",
+    "logistic": "1.0 / (1.0 + {0})",  # NumPy finds a type for a float sooner than for a whole number
+    "reciprocal": "1.0 / {0}",
+    "swap": "{0}.swapaxes(-1, -2)",
+    "contiguous": "{0}.copy()",  # never a view, which would change with what it is one of
+    "diagonal": lambda x, s: diagonal(x, s, "{0}.diagonal()"),
+    "trace": lambda x, s: diagonal(x, s, "{0}.trace()"),
+}
+
+
+def _quick(op: Op) -> Word:
+    return lambda x, s: s.word((_WORDS if s.reading else _QUICK)[op], x)
 
 
 BACKEND = Backend(
@@ -36,7 +53,7 @@ BACKEND = Backend(
         "os.": "import os",
         "ThreadPoolExecutor(": "from concurrent.futures import ThreadPoolExecutor",
     },
-    words={**NUMPY, **EAGER, "solve": _solve, "matmul": _matmul, "scale": _scale},
+    words={**_WORDS, **{op: _quick(op) for op in _QUICK}},
     functions=FUNCTIONS,
     helpers={**NUMPY_HELPERS, **FACTOR_HELPERS},
     functional=False,

@@ -159,7 +159,9 @@ SHARED: dict[Op, Word] = {
     "cut": lambda x, s: f"{{0}}[{':, ' * x.parameters[0]}{s.cut(x.parameters[1])}]",
     "flip": lambda x, s: f"{{0}}[{':, ' * x.parameters[0]}::-1]",
     "reshape": lambda x, s: f"{{0}}.reshape({s.sizes(x.parameters)})",
-    "part": lambda x, s: str(s.backend.words["swap"] if x.parameters[1] else "{0}").format(f"{{0}}[{x.parameters[0]}]"),
+    "part": lambda x, s: s.word(s.backend.words["swap"] if x.parameters[1] else "{0}", x).format(
+        f"{{0}}[{x.parameters[0]}]"
+    ),
     "take": lambda x, s: f"{{0}}[{':, ' * x.parameters[0]}{slots(x, 1)}]",
     "put": _put,
     "negate": "-{0}",

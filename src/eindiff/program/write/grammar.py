@@ -42,6 +42,7 @@ _FORMS: dict[str, tuple[str, Kinds, Kinds]] = {
     "winner": (ATOM, FIRST_TERM, FIRST_TERM),
 }
 _METHOD = (ATOM, ATOMS, ANY)
+_OUTER = (TIMES, ATOMS, FACTORS)
 _OTHERS = (ATOM, ANY, ANY)
 
 
@@ -51,21 +52,22 @@ def kind_of(x: Operation, template: str) -> str:
         return NEGATIVE if template.startswith("-") else TIMES if "/" in template else ATOM
     if x.op == "size":
         return PLUS if " " in template.replace(", ", "") else TIMES if "*" in template else ATOM
-    return (_METHOD if _is_method(template) else _FORMS.get(x.op, _OTHERS))[0]
+    return _form(x.op, template)[0]
 
 
 def places_of(x: Operation, template: str) -> tuple[Kinds, ...]:
     """What each operand may be without parentheses."""
     if x.op == "negate" and _begins_with_condition(x.operands[0]):
         return (ATOMS,)
-    form = _METHOD if _is_method(template) else _FORMS.get(x.parameters[0] if x.op == "call" else x.op, _OTHERS)
-    _, first, others = form
+    _, first, others = _form(x.parameters[0] if x.op == "call" else x.op, template)
     return (first, *[others] * (len(x.operands) - 1)) if x.operands else ()
 
 
-def _is_method(template: str) -> bool:
-    """Whether an operation is written as a method of its first operand, and nothing else."""
-    return template.startswith("{0}.") and template.endswith(")")
+def _form(name: str, template: str) -> tuple[str, Kinds, Kinds]:
+    """What is outermost in a template, and its places: it may be a method of the first operand, or a product."""
+    if template.startswith("{0}.") and template.endswith(")"):
+        return _METHOD
+    return _OUTER if template == "{0}[:, None] * {1}" else _FORMS.get(name, _OTHERS)
 
 
 def _begins_with_condition(x: Operation) -> bool:

@@ -36,6 +36,7 @@ from eindiff.program.backends.numpy_factors import FACTOR_HELPERS
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.backends.words import table_name
 from eindiff.program.costs import Costs
+from eindiff.program.lower.common_products import share_products
 from eindiff.program.lower.factorizations import factorize
 from eindiff.program.lower.lowering import Lowering
 from eindiff.program.operations import (
@@ -211,7 +212,8 @@ class Module:
                 compiled=target.compiled, conditions=target.conditions, fast_power=target.fast_power, shares_sums=True,
             )  # fmt: skip
             found = tidy(operations, Lowering(operations, costs, strategy, exact).run(exprs, stacks))
-            found = found if target.functional else factorize(operations, found, costs)
+            if not target.functional:
+                found = factorize(operations, share_products(operations, found, costs), costs)
             return costs.total(found), found
 
         @cache
