@@ -76,6 +76,62 @@ def test_sines_are_computed_once() -> None:
         np.testing.assert_allclose(found(x), jax.hessian(function)(x), rtol=1e-12, atol=1e-15)
 
 
+def test_diagonals_are_choices() -> None:
+    """Of which the compiler computes what is chosen: nothing is stored besides, and no zero is a product."""
+    T = jnp.linspace(0.1, 1, 5 * 6 * 7).reshape(5, 6, 7)
+    cases: list[tuple[Callable, Callable, Any]] = [
+        (ej.hessian, lambda x: jnp.sum(jnp.sin(x) * jnp.arange(100)), jnp.linspace(0, 1, 100)),
+        (ej.hessian, lambda T: jnp.sum(jnp.sin(T.transpose(2, 0, 1)) ** 3), T),
+        (ej.jacfwd, lambda x: jnp.stack([x * x, jnp.sin(x), x**3]), jnp.linspace(0, 1, 100)),
+        (ej.jacfwd, lambda T: jnp.sin(T).transpose(1, 0, 2), T),
+    ]
+    for ours, function, x in cases:
+        program = jax.jit(ours(function)).lower(x).compile()
+        assert program.memory_analysis().temp_size_in_bytes == 0
+        theirs = jax.hessian if ours is ej.hessian else jax.jacfwd
+        np.testing.assert_allclose(program(x), theirs(function)(x), rtol=1e-12, atol=1e-15)
+    slopes = jax.jit(ej.jacfwd(lambda x: jnp.stack([x, jnp.log(x)])))(jnp.array([0.0, 1.0]))
+    assert slopes[1].tolist() == [[np.inf, 0.0], [0.0, 1.0]]
+
+
+def test_quotients_are_products_with_reciprocals() -> None:
+    """The compiler makes a loop for each quotient that is used twice, but none for a product."""
+
+    def function(x: Any, y: Any) -> Any:
+        return jnp.sum(jnp.arctan2(x, y) * jnp.hypot(x, y))
+
+    x, y = jnp.linspace(0.5, 1, 20), jnp.linspace(1, 2, 20)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library.JaxLibrary, "_is_slower", lambda *_: False)
+        ours, theirs = (jax.jit(one.hessian(function, (0, 1))).lower(x, y).compile() for one in (ej, jax))
+    assert ours.as_text().count(" fusion(") <= theirs.as_text().count(" fusion(")
+    for found, expected in zip(jax.tree.leaves(ours(x, y)), jax.tree.leaves(theirs(x, y)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
+
+
+def test_long_running_sums_form_no_triangle() -> None:
+    x = jnp.linspace(0.1, 1, 600)
+
+    def function(x: Any) -> Any:
+        return jnp.sum(jnp.sin(jnp.cumsum(x)) * jnp.cumsum(x[::-1])[::-1])
+
+    program = jax.jit(ej.grad(function)).lower(x).compile()
+    assert program.memory_analysis().temp_size_in_bytes < 600 * 600 * 8
+    np.testing.assert_allclose(program(x), jax.grad(function)(x), rtol=1e-11)
+
+
+def test_what_many_nodes_are_computed_for_is_known() -> None:
+    """The Hessian of a quadratic form of many terms depends on nothing, and is a constant of the program."""
+
+    def roughness(u: Any) -> Any:
+        return jnp.sum((u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]) ** 2)
+
+    u = jnp.zeros((18, 18))
+    program = jax.jit(ej.hessian(roughness)).lower(u).compile()
+    assert _operations(program) <= 3
+    np.testing.assert_allclose(program(u), jax.hessian(roughness)(u), atol=1e-12)
+
+
 def test_steps_along_axes_are_parts_of_loops() -> None:
     """Also where arrays are larger than those that are written as tables."""
 
@@ -171,7 +227,8 @@ def test_jax_does_what_would_take_longer_to_compile(monkeypatch: pytest.MonkeyPa
     x = jnp.array([1.0, -0.5, 2.0])
     theirs = str(jax.make_jaxpr(jax.hessian(function))(x))
     assert str(jax.make_jaxpr(ej.hessian(function))(x)) == theirs
-    monkeypatch.setattr(library, "MOST_LONGER", 100.0)
+    for limit in ("MOST_LONGER", "MOST_FIRST"):
+        monkeypatch.setattr(library, limit, 100.0)
     library.JAX.clear()
     assert str(jax.make_jaxpr(ej.hessian(function))(x)) != theirs
 

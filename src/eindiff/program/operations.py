@@ -240,8 +240,8 @@ class Operations:
     def quotient(self, coefficient: Number, above: Sequence[Operation], below: Sequence[Operation]) -> Operation:
         """`coefficient * above / below`, each a product of operations of one shape."""
         bottom = self.times(below) if below else None
-        if bottom is not None and self.compiled and above and not any(x.shape for x in (*above, bottom)):
-            # a quotient of numbers takes a compiler a function of its own, a product does not
+        if bottom is not None and self.compiled and above:
+            # compilers do not compute quotients twice, and make a loop of their own for each that is used twice
             above, bottom = [*above, self.make("reciprocal", [bottom])], None
         top = self.scale(coefficient, self.times(above)) if above else self.number(coefficient)
         return top if bottom is None else self.make("divide", [top, bottom])
@@ -352,6 +352,11 @@ def is_reciprocal(x: Operation) -> bool:
 def is_call(x: Operation, name: str) -> bool:
     """Whether an operation is a call of a function."""
     return x.op == "call" and x.parameters[0] == name
+
+
+def is_unit(x: Operation) -> bool:
+    """Whether an operation is a unit matrix, with new axes or without, or a product of such."""
+    return x.op == "identity" or (x.op in ("expand", "multiply") and all(map(is_unit, x.operands)))
 
 
 def is_number(x: Operation) -> bool:

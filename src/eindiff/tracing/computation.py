@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from eindiff.core.nodes import Expr, variables
+from eindiff.core.nodes import Expr, topological, variables
 from eindiff.program.compiled import Compiled
 from eindiff.program.inputs import likely_type
 from eindiff.program.interpreter import flatten
@@ -17,7 +17,8 @@ from eindiff.text.write.to_text import to_text
 from eindiff.tracing.derivatives import Kind, Options, ResultPart, Selection, auxiliary, is_bare, nested, value
 from eindiff.tracing.library import Library
 
-MOST_KNOWN = 2**16  # entries of results that depend on nothing and are computed by NumPy
+MOST_KNOWN = 2**16  # entries of results that depend on nothing and are computed by NumPy,
+MOST_OF_MANY, MANY = 2**18, 8  # and of those that so many nodes are computed for: others are written as fast as copied
 
 
 class Programs:
@@ -28,7 +29,8 @@ class Programs:
         self.likely = "float64"  # type of the arrays that are given
         self._made: dict[str, Compiled] = {}
         shapes = [x.shape for x in exprs if isinstance(x, Expr)] if form == "dense" else []
-        is_small = len(shapes) == len(exprs) and sum(prod(map(int, x)) for x in shapes) <= MOST_KNOWN
+        most = MOST_OF_MANY if form == "dense" and len(topological(exprs)) > MANY else MOST_KNOWN
+        is_small = len(shapes) == len(exprs) and sum(prod(map(int, x)) for x in shapes) <= most
         self._needed = {x.name for x in variables(*exprs)} if is_small else None  # where all may be known
 
     def __call__(self, library: Library, arrays: Mapping[str, Any]) -> list[Any]:

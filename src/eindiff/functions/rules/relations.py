@@ -11,7 +11,7 @@ import numpy as np
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.construct import Factor
-from eindiff.core.index_relations import Given, IndexMap, Table
+from eindiff.core.index_relations import Given, IndexMap, Lower, Table
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, plain
 from eindiff.core.rewrite import rule
@@ -74,6 +74,33 @@ def _places(term: Expr, axis: int, depth: int = 2) -> Iterator[IndexMap]:
                 yield operand.value
         elif label in labels:
             yield from _places(operand, labels.index(label), depth - 1)
+
+
+@rule("einsum", among=(Constant,))
+def triangles_backwards(network: Network) -> bool | None:
+    """A triangle of ones with both axes reversed is its transpose: running sums from the end. Two factors less."""
+    turned = {label: one for one in _maps(network) if _is_reversal(one.map) for label in (one.target, *one.inputs)}
+    if len(turned) < 4:
+        return None
+    uses = network.occurrences()
+    for place, (node, labels) in enumerate(network.factors):
+        if isinstance(node, Constant) and isinstance(node.value, Lower) and set(labels) <= set(turned):
+            maps = [turned[label] for label in labels]
+            is_free = all(label in network.summed and uses[label] == 2 for label in labels)
+            if is_free and maps[0] is not maps[1]:
+                row, column = (_other(one, label) for one, label in zip(maps, labels, strict=True))
+                return network.exchange({place: (node, (column, row)), **{one.place: None for one in maps}}, labels)
+    return None
+
+
+def _is_reversal(chosen: IndexMap) -> bool:
+    """Whether a map is k = n - 1 - i, which is its own inverse."""
+    is_whole = chosen.indices is None and chosen.inputs == (chosen.size,) and chosen.strides == (-1,)
+    return is_whole and chosen.offset == sz.add(chosen.size, -1)
+
+
+def _other(one: _Placed, label: int) -> int:
+    return one.inputs[0] if label == one.target else one.target
 
 
 @rule("einsum", among=(Constant,))

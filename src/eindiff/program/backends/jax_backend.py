@@ -1,15 +1,41 @@
 """JAX: jax.numpy has NumPy's words. Programs can be traced: no branch depends on values, nothing changes in place."""
 
-from eindiff.program.backends.backend import Backend, slots
+from eindiff.program.backends.backend import Backend, Spelling, slots
 from eindiff.program.backends.helpers import helpers_of
 from eindiff.program.backends.words import FUNCTIONS, NUMPY, inner_or_einsum, places, reduction, reshaped, words_of
-from eindiff.program.operations import MOST_FACTORS
+from eindiff.program.operations import MOST_FACTORS, Operation, is_unit
+
+RUNNING = 512  # rows of a triangle of ones from which running sums take less time than a product with it
+
+
+def _product(x: Operation, s: Spelling) -> str:
+    """A product of matrices; with a large triangle of ones, running sums."""
+    first, second = x.operands
+    triangle = first.operands[0] if first.op == "transpose" else first
+    size = triangle.shape[0] if triangle.op == "triangle" else 0
+    if not isinstance(size, int) or size < RUNNING or not second.shape:
+        return "{0} @ {1}"
+    axis = max(0, len(second.shape) - 2)
+    return f"lax.cumsum({{1}}, axis={axis}{', reverse=True' if triangle is not first else ''})"
+
 
 LOGSUMEXP = '''
 def logsumexp(x, axis=-1):
     """log(sum(exp(x))) along an axis, without overflow."""
     return special.logsumexp(x, axis=axis)
 '''
+
+
+
+def _times(x: Operation, s: Spelling) -> str:
+    """Factors; with unit matrices a choice, of which the compiler computes only what is chosen."""
+    slots = [f"{{{k}}}" for k in range(len(x.operands))]
+    units = [slot for slot, y in zip(slots, x.operands, strict=True) if is_unit(y)]
+    others = [slot for slot in slots if slot not in units]
+    if not units or not any(y.shape and not is_unit(y) for y in x.operands):  # of numbers it would have their type
+        return " * ".join(slots)
+    return f"jnp.where({' * '.join(units)} > 0, {' * '.join(others)}, 0)"
+
 
 BACKEND = Backend(
     "jax",
@@ -28,6 +54,8 @@ BACKEND = Backend(
     words={
         **words_of("jnp."),
         "einsum": lambda x, s: inner_or_einsum(x, s, f'jnp.einsum("{x.parameters[0]}", {slots(x)})'),
+        "matmul": _product,
+        "multiply": _times,
         "table": lambda x, s: f"np.asarray({places(x, s)}){reshaped(x)}",
         "range": lambda x, s: f"np.arange({s.size(x.parameters[0])}{s.integers})",  # known while a program is traced
         "repeat": NUMPY["broadcast"],

@@ -23,6 +23,7 @@ from eindiff.program.costs import Costs
 from eindiff.program.lower import halves
 from eindiff.program.lower.contractions import Contractions
 from eindiff.program.lower.tensors import Tensor
+from eindiff.program.lower.triangles import between
 from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, broadcast, is_call, is_reciprocal
 
 
@@ -132,6 +133,8 @@ class Products(Contractions):
         if all(_is_part_of(x.labels, kept) for x in factors):
             coefficient, factors = self._scaled(coefficient, factors, kept, sizes)
             return coefficient, self.product(factors, kept)
+        if self.costs is not None and (both := between(self, coefficient, factors, kept, sizes)) is not None:
+            return both
         if (found := self._gram(factors, kept)) is not None:
             return coefficient, found
         parts = components([x.labels for x in factors]) if self.costs is not None else []

@@ -251,6 +251,13 @@ class Arrays:
         return result
 
     def _with_units(self, term: Term, shape: Shape) -> Operation:
+        """A term without its coefficient, whose deltas are unit matrices: as few as there are runs of equal axes."""
+        joined = self._joined(term)
+        if joined.axes != term.axes:
+            sizes = tuple([joined.sizes[label] for label in joined.axes if isinstance(label, int)])
+            diagonal = self._diagonal(replace(joined, coefficient=1), sizes)
+            plain = self.array(Value((diagonal,), sizes)) if diagonal.is_plain else self._with_units(joined, sizes)
+            return self._reshaped(plain, shape)
         first: dict[int, int] = {}
         factors = []
         for place, label in enumerate(term.axes):
@@ -261,6 +268,25 @@ class Arrays:
         core = Tensor(term.core.operation, tuple([first[label] for label in term.core.labels]))
         whole = self.products.product([core, *factors], tuple(range(len(shape))))
         return self.full(1, whole, shape)
+
+    def _joined(self, term: Term) -> Term:
+        """A term with those axes as one that follow each other wherever they are: (i, j, i, j) is (k, k)."""
+        places: dict[int, list[int]] = {}
+        for place, label in enumerate(labels := [x for x in term.axes if isinstance(x, int)]):
+            places.setdefault(label, []).append(place)
+        runs: list[list[int]] = []
+        for label, found in places.items():
+            last = runs[-1][-1] if runs else -1
+            follows = len(found) > 1 and places.get(last) == [place - 1 for place in found]
+            if follows and (last in term.core.labels) == (label in term.core.labels):
+                runs[-1].append(label)
+            else:
+                runs.append([label])
+        sizes = {run[0]: sz.product([term.sizes[label] for label in run]) for run in runs}
+        own = tuple([label for label in places if label in term.core.labels])
+        kept = tuple([label for label in own if label in sizes])
+        core = self._reshaped(self.products.permute(term.core, own), tuple([sizes[label] for label in kept]))
+        return replace(term, core=Tensor(core, kept), axes=tuple([x for x in labels if x in sizes]), sizes=sizes)
 
     def _put(self, term: Term, shape: Shape, base: Operation | None) -> Operation:
         """A term at places that are slices or arrays of indices, added to what is there."""

@@ -242,7 +242,8 @@ class Module:
             for form in self._forms(exprs, costs.evaluate):
                 if (found := best_of([form, share(form)]))[0] < tuning.CLEARLY * best[0]:
                     exprs, best = form, found
-        tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), nodes, repaid) if multiplies else 0
+        few = min(repaid, tuning.REPAID_FEW) if target.compiled else repaid
+        tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), nodes, few) if multiplies else 0
         while left > 0:
             pairs = islice(alternatives(exprs, costs.evaluate), tuning.ALTERNATIVES)
             changed = (tuple(replaced(exprs, *pair)) for pair in pairs)

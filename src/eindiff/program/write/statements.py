@@ -19,7 +19,7 @@ from eindiff.core.traverse import post_order
 from eindiff.planning import tuning
 from eindiff.program.backends.backend import Spelling
 from eindiff.program.costs import Costs
-from eindiff.program.operations import Operation, count_uses
+from eindiff.program.operations import Operation, count_uses, is_unit
 from eindiff.program.write.grammar import ATOM, kind_of, places_of
 from eindiff.program.write.memory import Memory, root_of
 from eindiff.program.write.tiles import FIRST, LAST, ROWS, START, STOP, WORK, Loop
@@ -32,10 +32,11 @@ _IN_PLACE = {
     "reciprocal": ["np.divide(1, {0}, out={0})"],
     "logistic": ["{0} += 1", "np.divide(1, {0}, out={0})"],
 }
-# What is no part of a loop over entries with others: sums of products, and functions of whole tensors.
+# What is no part of a loop over entries with others: sums of products, functions of whole tensors, and what has entries
+# at some places only, as compilers compute a choice for those places alone.
 _AFRESH = frozenset({
     "sum", "trace", "matmul", "inner", "einsum", "gram", "mirrored", "solve", "structured_product", "reduce",
-    "triangular_inverse", "opaque", "norm", "norm_of_several",
+    "triangular_inverse", "opaque", "norm", "norm_of_several", "diagonal_matrix", "put",
 })  # fmt: skip
 SPREAD = (2**12, 8)  # entries, and times as many as a function has, which it is not computed for one by one
 _OPERATORS = {"multiply": "*", "divide": "/"}
@@ -71,6 +72,10 @@ def is_universal(x: Operation, template: str) -> bool:
 
 def _is_known(x: Operation) -> bool:
     return all(isinstance(size, int) for size in x.shape)
+
+
+def _is_afresh(x: Operation) -> bool:
+    return x.op in _AFRESH or (x.op == "multiply" and any(map(is_unit, x.operands)))
 
 
 def _operators(x: Operation) -> list[str]:
@@ -259,7 +264,7 @@ class Printer:
         least = max(SPREAD[0], SPREAD[1] * prod(map(int, x.shape)))
         stack, seen = [x], {x}
         while stack:
-            users = [y for y in self.users.get(stack.pop(), ()) if y not in seen and y.op not in _AFRESH]
+            users = [y for y in self.users.get(stack.pop(), ()) if y not in seen and not _is_afresh(y)]
             if any(_is_known(y) and prod(map(int, y.shape)) >= least for y in users):
                 return True
             seen.update(users)

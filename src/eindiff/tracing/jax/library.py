@@ -43,8 +43,9 @@ MOST_SLOWER = 1.5  # than JAX's own derivative, as predicted
 LEAST_BYTES, MOST_MEMORY = 2**14, 3.0  # that are worth a look; and times as many as JAX's own derivative stores
 MOST_LONGER = 1.1  # that its compiler may take, and more if so many calls make up for it:
 CALLS = 50
+MOST_FIRST, FEW = 1.3, 5  # times as long that it may take whatever calls save, unless so few make up for it
 LONG = 0.1  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
-LEAST_AHEAD = 0.5  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
+LEAST_AHEAD = 0.45  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
 LEAST_STEPS = 12  # of a program inside of `jax.jit` that is worth a look at how long it takes to compile
 TIMES_LARGER = {"hessian": 2.5, "value_grad_hessian": 2.5, "hvp": 3}  # JAX's own derivatives, at least; others 1.5
 DERIVING = {"grad": 8e-4, "value_and_grad": 8e-4, "hvp": 2.5e-3, "hessian": 12e-3, "value_grad_hessian": 12e-3}
@@ -289,7 +290,7 @@ class JaxLibrary(Library):
             return written.jaxpr
 
         ahead = planning(found.exprs, is_inside) + is_inside * compiling_of(found.exprs) / 2
-        if ahead > LEAST_AHEAD and ahead > MOST_LONGER * compiling(theirs()) + CALLS * seconds(theirs()):
+        if ahead > LEAST_AHEAD and _takes_longer(ahead, compiling(theirs()), seconds(theirs())):
             return True  # even if our program took no time at all
         program = found.dense.compiled("jax" if is_inside else "numpy")
         least = LEAST_INSIDE if is_inside else LEAST_ALONE
@@ -411,7 +412,12 @@ def _is_worse(ours: Any, theirs: Any, least: float) -> bool:
     is_quicker = seconds(ours) * MOST_SLOWER < seconds(theirs)
     if not is_quicker and peak(ours) > max(LEAST_BYTES, MOST_MEMORY * peak(theirs)):
         return True
-    return compiling(ours) - MOST_LONGER * compiling(theirs) > CALLS * (seconds(theirs) - seconds(ours))
+    return _takes_longer(compiling(ours), compiling(theirs), seconds(theirs) - seconds(ours))
+
+
+def _takes_longer(ours: float, theirs: float, saved: float) -> bool:
+    """Whether a first call takes longer than another one by more than calls save."""
+    return ours - MOST_LONGER * theirs > CALLS * saved or ours - MOST_FIRST * theirs > max(0.0, FEW * saved)
 
 
 def _called(own: Callable, arguments: Arguments, directions: Any) -> Any:

@@ -38,7 +38,7 @@ def compiling_of(exprs: Sequence[Expr]) -> float:
 
 
 def _compiling_node(node: Expr) -> float:
-    if isinstance(node, Einsum) and not node.is_product:
+    if isinstance(node, Einsum) and not {label for own in node.labels for label in own} <= set(node.output):
         return PRODUCT * max(1, len(node.operands) - 1)
     return OTHERS * len(node.children)
 

@@ -1,0 +1,55 @@
+"""Running sums: triangles of ones in products, from the end, and with each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+
+L = np.tri(6)
+RNG = np.random.default_rng(0)
+ARRAYS = {"d": RNG.normal(size=6), "x": RNG.normal(size=6), "A": RNG.normal(size=(6, 6)), "u": RNG.normal(size=6)}
+VARIABLES = {"d": ed.vector("d", 6), "x": ed.vector("x", 6), "A": ed.matrix("A", 6, 6), "u": ed.vector("u", 6)}
+ONES = ed.derivative(ed.cumsum(VARIABLES["x"]), VARIABLES["x"])
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "names"),
+    [
+        ("ki,kj,k->ij", "LLd"),  # after both
+        ("ik,jk,k->ij", "LLd"),  # before both
+        ("ki,kj,k->ji", "LLd"),
+        ("ki,kj,km,m->ij", "LLLx"),  # with running sums between
+        ("ki,kj,k,i->ij", "LLdu"),
+        ("ki,kj,km->ijm", "LLA"),
+        ("ki,kj,k,ij->ij", "LLdA"),
+        ("ki,jk,k->ij", "LLd"),  # between two others: not this
+        ("ki,kj,kj->ij", "LLA"),  # with a factor of all three: not this
+    ],
+)
+def test_products_of_two_triangles(subscripts: str, names: str) -> None:
+    expr = ed.einsum(subscripts, *(ONES if name == "L" else VARIABLES[name] for name in names))
+    expected = np.einsum(subscripts, *(L if name == "L" else ARRAYS[name] for name in names))
+    used = {v.name for v in ed.variables(expr)}
+    found = ed.compile(expr)(**{name: ARRAYS[name] for name in used})
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_the_second_derivative_of_a_running_sum_takes_no_product_of_matrices() -> None:
+    """Its entries are sums of all that comes after two places, of which there are n."""
+    x = ed.vector("x", "n")
+    hessian = ed.hessian(ed.sum(ed.exp(ed.cumsum(x))), x)
+    assert ed.plan(hessian, {"n": 300}).flops < 12 * 300**2
+    at = RNG.normal(size=7)
+    d = np.exp(np.cumsum(at))
+    np.testing.assert_allclose(ed.evaluate(hessian, {"x": at}), np.tri(7).T @ np.diag(d) @ np.tri(7), rtol=1e-12)
+
+
+def test_running_sums_from_the_end_are_a_product_with_the_transpose() -> None:
+    x = ed.vector("x", "n")
+    backwards = ed.cumsum(x[::-1])[::-1]
+    assert ed.to_text(backwards) == "tril(ones(n, n))'*x"
+    assert ed.evaluate(backwards, {"x": [1.0, 2.0, 4.0]}).tolist() == [7.0, 6.0, 4.0]
+    half = ed.cumsum(x[::-1])  # reversed once it is none
+    assert ed.evaluate(half, {"x": [1.0, 2.0, 4.0]}).tolist() == [4.0, 6.0, 7.0]
