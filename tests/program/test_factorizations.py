@@ -132,12 +132,13 @@ SMALL = {
 def test_systems_with_many_right_sides(name: str, rows: int, order: Literal["C", "F"]) -> None:
     rng = np.random.default_rng(rows)
     square = rng.normal(size=(rows, rows)) / rows
-    arrays = {"L": square + np.eye(rows), "F": rng.normal(size=(rows, 5 * N)), "Q": square @ square.T + np.eye(rows)}
+    arrays = {"L": square + np.eye(rows), "F": rng.normal(size=(rows, 10 * N)), "Q": square @ square.T + np.eye(rows)}
     expr = SMALL[name]
     given = {v.name: np.array(arrays[v.name], order=order) for v in ed.variables(expr)}
     f = ed.compile(expr)
     got = f(**given)
-    assert ("solve_many(" if "L" in given else "symmetric=True") in f.source
+    is_definite = "L" not in given and (rows == 5 or name == "projection")  # there Cholesky's factors are as good
+    assert ("symmetric=True" if is_definite else "solve_many(") in f.source
     expected = ed.evaluate(expr, given)
     np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
     assert all((x == arrays[name]).all() for name, x in given.items())
@@ -151,10 +152,10 @@ def test_many_right_sides_of_a_matrix_that_is_nearly_singular(Q: ed.Expr, dtype:
     """Its inverse would leave residuals that are larger by the condition of the matrix."""
     rows = 8 if dtype == "float64" else 4
     hilbert = (1 / (1 + np.add.outer(np.arange(rows), np.arange(rows)))).astype(dtype)
-    right = hilbert @ np.random.default_rng(0).normal(size=(rows, 300)).astype(dtype)
+    right = hilbert @ np.random.default_rng(0).normal(size=(rows, 2000)).astype(dtype)
     f = ed.compile(ed.inv(Q) @ F)
     found = f(L=hilbert, F=right)
-    assert ("solve_many(" if Q is L else "factorize(L, symmetric=True)") in f.source and found.dtype == dtype
+    assert "solve_many(" in f.source and found.dtype == dtype
     residual = np.abs(hilbert @ found - right).max() / (np.abs(hilbert).max() * np.abs(found).max())
     assert residual < 4 * np.finfo(dtype).eps
     assert np.abs(hilbert @ (np.linalg.inv(hilbert) @ right) - right).max() > 20 * np.abs(hilbert @ found - right).max()

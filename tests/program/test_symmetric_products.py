@@ -97,6 +97,18 @@ def test_what_is_not_known_to_be_symmetric_is_not_taken_for_it(monkeypatch, tiny
     assert "mirrored(" in compiled.source and "mirrored_twice" not in compiled.source
 
 
+def test_hessians_at_kinks_are_not_taken_for_symmetric_ones(monkeypatch, tiny_is_large):
+    """Where several absolute values are 0 the derivatives of the gradient along entries are what they are."""
+    monkeypatch.setattr(tuning, "PACKED", 1)
+    monkeypatch.setattr(tuning, "MIRRORED", (1, 1))
+    hessian = ed.hessian(ed.sum(ed.sum(ed.abs(X @ W @ B), 1) ** 2), W)
+    rng = np.random.default_rng(0)
+    arrays = {"X": rng.normal(size=(7, 6)), "B": rng.normal(size=(3, 3)), "W": np.zeros((6, 3))}
+    expected = evaluate(hessian, arrays)
+    assert np.abs(expected - expected.transpose(2, 3, 0, 1)).max() > 0.1
+    np.testing.assert_allclose(ed.compile(hessian)(**arrays), expected, rtol=1e-12, atol=1e-12)
+
+
 def test_compressed_terms_with_common_factors_are_one_where_a_sum_would_be_formed():
     hessian = softmax_regression()
     rng = np.random.default_rng(0)

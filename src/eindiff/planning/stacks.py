@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from eindiff.core import construct
 from eindiff.core.derivation import derivation
-from eindiff.core.nodes import Add, Expr, is_index_map, plain
+from eindiff.core.nodes import Add, Apply, Expr, Map, is_index_map, plain, topological
 from eindiff.core.sizes import Size
+from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
 from eindiff.planning.simplify import flat
 
@@ -55,8 +56,16 @@ def stacked(expr: Expr, evaluate: Evaluate) -> Stack:
     known, swap = derivation(expr), (*range(half, node.ndim), *range(half))
     is_hessian = len(known.by) == 2 and known.by[0] is known.by[1] and not known.function.ndim
     is_symmetric = is_hessian and all(construct.transpose(term, swap) is term for term in rest)
+    is_symmetric = is_symmetric and _has_symmetric_derivatives(plain(known.function))
     exprs = (x, construct.add([one.matrices for one in own]))
     return Stack((*exprs, construct.add(rest)) if rest else exprs, is_symmetric)
+
+
+def _has_symmetric_derivatives(function: Expr) -> bool:
+    """Whether the second derivatives of a function are symmetric at all points: not where absolute values have a kink
+    (see `calculus.kinks`), and nobody knows of what has a rule of its own."""
+    maps = [node.function.name for node in topological([function]) if isinstance(node, Map | Apply)]
+    return all(name in TABLE and name not in ("abs", "sign") for name in maps)
 
 
 def _terms(node: Expr) -> list[Expr]:

@@ -36,8 +36,11 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     order = reachable(outputs)
     uses = count_uses(order, outputs)
     conjugated = {x: system for x in order if (system := _conjugated(operations, x, uses)) is not None}
-    many = {x for x in order if _has_many_right_sides(x, costs)}
-    small = {x for x in many if _base(x.operands[0]) not in operations.symmetric}
+    least, general, symmetric = tuning.RIGHT_SIDES
+    many = {x for x in order if _has_right_sides(x, costs, least, general)}
+    definite = {x for x in many if _base(x.operands[0]) in operations.symmetric}
+    very_many = {x for x in definite if _has_right_sides(x, costs, 2 * least, symmetric)}
+    small = (many - definite) | very_many.difference(conjugated.values())
     users: dict[Operation, list[Operation]] = {}
     for x in order:
         if _needs_factors(x) and x not in small and costs.evaluate(x.operands[0].shape[0]) > 1:
@@ -61,12 +64,11 @@ def _needs_factors(x: Operation) -> bool:
     return x.op == "call" and x.parameters[0] in OF_FACTORS and len(x.operands[0].shape) == 2
 
 
-def _has_many_right_sides(x: Operation, costs: Costs) -> bool:
-    """Whether a system is small beside what it is solved for."""
+def _has_right_sides(x: Operation, costs: Costs, least: int, times: int) -> bool:
+    """Whether a system is small beside what it is solved for: at least some entries, and so many columns for a row."""
     if x.op != "solve" or x.parameters[0] or len(x.shape) != 2:
         return False
     rows, columns = map(costs.evaluate, x.shape)
-    least, times = tuning.RIGHT_SIDES
     return rows * columns >= least and columns >= times * rows
 
 
