@@ -451,6 +451,7 @@ def test_programs_are_as_short_as_by_hand() -> None:
     assert re.search(r"def f\(A, B, x\):\n    return 2.0 \* A.dot\(B.dot\(x\)\)\n", source)
     stack = ed.tensor("S", ("m", "n", "n"))
     assert " @ " in fresh(stack @ stack).plan({"n": 3, "m": 2}).source
+    assert "A @ B" in fresh(A @ B).plan({"n": 200}).source  # methods fill large results with zeros first
 
 
 # Time

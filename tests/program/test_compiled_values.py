@@ -361,3 +361,20 @@ def test_products_that_are_there_are_parts_of_others() -> None:
         for value, right in zip(compiled(**given), evaluate(outputs, given), strict=True):
             assert_close(value, right, context=compiled.source)
         assert len(re.findall(r" \*=? |multiply", compiled.source)) == count, compiled.source
+
+
+def test_what_differs_in_its_sign_is_computed_once() -> None:
+    scaled = X * ed.exp(x)
+    apart = scaled[:, None, :] - scaled[None, :, :]
+    source = fresh(ed.sum(ed.exp(apart), 2)).plan({"m": 6, "n": 3}).source
+    assert source.count(" * ") == 1, source
+
+
+@pytest.mark.parametrize("n, first", [(4, False), (16, True)])
+def test_arrays_of_all_pairs_have_short_axes_first(n: int, first: bool) -> None:
+    """From some entries on, since NumPy's loops run along the last axis."""
+    apart = X[:, None, :] - X[None, :, :]
+    compiled = fresh(ed.sum(ed.exp(apart), 2))
+    given = {"X": np.random.default_rng(0).normal(size=(n, 3))}
+    assert_close(compiled(**given), np.exp(given["X"][:, None] - given["X"]).sum(2))
+    assert ("X.T.copy()" in compiled.source) == first, compiled.source

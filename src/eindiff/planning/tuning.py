@@ -54,6 +54,8 @@ TILED_SEEDS = 6  # arrays around which such operations are looked for
 THREAD = 2e-3
 # Entries of a last axis that is short: NumPy's loops along it take longer than what they compute.
 SHORT = 16
+# Bytes of an array from which it is made with its short axes first.
+SPREAD_BYTES = 2**12
 
 # The model of time (`program.costs`), in seconds
 

@@ -9,7 +9,7 @@ from eindiff.core import sizes as sz
 from eindiff.core.leaves import TRIANGLES
 from eindiff.core.sizes import Size
 from eindiff.core.traverse import post_order
-from eindiff.planning.tuning import BYTE, CACHE_BYTES, CALL, EACH, OPERATION, THIN, TRIANGLE, VIEW
+from eindiff.planning.tuning import BYTE, CACHE_BYTES, CALL, EACH, OPERATION, REUSED_BYTES, THIN, TRIANGLE, VIEW
 from eindiff.program.operations import BLAS, Operation
 
 
@@ -58,6 +58,11 @@ class Costs:
     def size(self, x: Operation) -> int:
         """The bytes of a result."""
         return self.itemsize * self.entries(x.shape)
+
+    def is_small(self, x: Operation) -> bool:
+        """Whether an array takes less time than a call on it, as far as its sizes are known."""
+        known = all(isinstance(size, int) or sz.names(size) <= self.known.keys() for size in x.shape)
+        return known and self.size(x) < REUSED_BYTES
 
     def moved(self, x: Operation) -> int:
         """The bytes that are read and written, those of arrays in between as well."""

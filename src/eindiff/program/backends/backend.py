@@ -67,12 +67,13 @@ class Spelling:
 
     def __init__(
         self, backend: Backend, names: Mapping[str, str], size: Callable[[Size], str], dtype: str = "float64",
-        reading: bool = False,
+        reading: bool = False, is_small: Callable[[Operation], bool] = lambda x: False,
     ) -> None:  # fmt: skip
         self.backend = backend
         self.names = names
         self.size = size
         self.reading = reading  # it is for people to read, not to be fast
+        self.is_small = is_small  # whether a result is small: to start takes long
         self.np = backend.module
         self.dtype = backend.named(dtype)
         placed = "".join(backend.placed.format(like=name) for name in list(names.values())[:1])

@@ -14,9 +14,10 @@ def _solve(x: Operation, s: Spelling) -> str:
 
 
 def _matmul(x: Operation, s: Spelling) -> str:
-    """A product. Of vectors and matrices the method takes half a microsecond less than the operator."""
-    small = all(len(y.shape) <= 2 for y in x.operands)
-    return "{0}.dot({1})" if small and not s.reading else "{0} @ {1}"
+    """A product. Of vectors and matrices the method takes half a microsecond less than the operator, but it fills the
+    result with zeros first."""
+    is_plain = all(len(y.shape) <= 2 for y in x.operands)
+    return "{0}.dot({1})" if is_plain and s.is_small(x) else "{0} @ {1}"
 
 
 def _scale(x: Operation, s: Spelling) -> str:

@@ -229,12 +229,21 @@ class Products(Contractions):
     def _scaled(
         self, coefficient: Number, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]
     ) -> tuple[Number, list[Tensor]]:
-        """A coefficient is multiplied into the smallest factor, if that is smaller than the result."""
+        """A coefficient is multiplied into the smallest factor, if that is smaller than the result.
+
+        The sign of a small result stays: sums take it for nothing, and what has another sign may be there.
+        """
         terms = list(factors)
-        if coefficient == 1 or (smallest := self._smallest(terms, kept, sizes)) is None:
+        if coefficient == 1 or (coefficient == -1 and self._is_small([sizes[label] for label in kept])):
+            return coefficient, terms
+        if (smallest := self._smallest(terms, kept, sizes)) is None:
             return coefficient, terms
         terms[smallest] = Tensor(self.operations.scale(coefficient, terms[smallest].operation), terms[smallest].labels)
         return 1, terms
+
+    def _is_small(self, shape: Sequence[Size]) -> bool:
+        """Whether a call takes longer than what it does with all entries."""
+        return self.costs is not None and self.costs.itemsize * self.entries(shape) < tuning.IN_PLACE_BYTES
 
     def _smallest(self, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> int | None:
         """The factor that numbers are multiplied into; None if none is smaller than the result.

@@ -184,7 +184,7 @@ class Arrays:
             return False
         entries = prod(self._length(tensors, label) for label in labels)
         largest = max(costs.entries(x.operation.shape) for x in tensors)
-        return costs.itemsize * entries >= tuning.IN_PLACE_BYTES and tuning.SHORT * largest <= entries
+        return costs.itemsize * entries >= tuning.SPREAD_BYTES and tuning.SHORT * largest <= entries
 
     def _length(self, tensors: Sequence[Tensor], label: int) -> int:
         assert self.products.costs is not None

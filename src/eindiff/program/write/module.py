@@ -189,7 +189,7 @@ class Module:
         costs = Costs(known, np.dtype(dtype).itemsize)
         with stage("order"), remembering():
             best = self._best(costs, target, strategy, exact, dtype == "float32")
-        spelling = Spelling(target, self.names.variables, self.names.size, dtype)
+        spelling = Spelling(target, self.names.variables, self.names.size, dtype, is_small=costs.is_small)
         with stage("compile"):
             found = best if target.functional else turned(self._tiled(best, spelling, costs), costs)
             made = self._program(found, self.checks(checked=False), spelling, costs)
