@@ -109,6 +109,30 @@ def test_quotients_are_products_with_reciprocals() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
 
 
+def test_quotients_that_are_rounded_or_compared_are_exact() -> None:
+    """49 * (1 / 49) is less than 1."""
+
+    def function(x: Any, y: Any) -> Any:
+        return jnp.sum(x**2 * jnp.floor(x / y) + jnp.where(x / y >= 1, x**3, 0.0) / y)
+
+    y = jnp.arange(1.0, 60.0)
+    np.testing.assert_allclose(jax.jit(ej.grad(function))(y, y), jax.grad(function)(y, y), rtol=1e-12)
+
+
+def test_large_diagonals_are_not_copied() -> None:
+    """Both mixed blocks are the same matrix: a copy takes longer than to write it again."""
+
+    def function(x: Any, y: Any) -> Any:
+        return jnp.sum(jnp.logaddexp(x, y))
+
+    x = jnp.linspace(0, 1, 300)
+    program = jax.jit(ej.hessian(function, (0, 1))).lower(x, x + 1).compile()
+    assert " copy(" not in program.as_text()
+    found, expected = (jax.tree.leaves(one(x, x + 1)) for one in (program, jax.hessian(function, (0, 1))))
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-15)
+
+
 def test_long_running_sums_form_no_triangle() -> None:
     x = jnp.linspace(0.1, 1, 600)
 

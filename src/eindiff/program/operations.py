@@ -50,7 +50,7 @@ Op = Literal[
     "full",  # (*shape): the operand everywhere
     "repeat",  # (*shape): `broadcast`, copied
     "contiguous",  # in the order of its axes in memory
-    "diagonal_matrix",
+    "diagonal_matrix",  # (whether there is an equal one, which is not to be copied)
     "take",  # (axis): entries at places, which are the other operands
     "concatenate",  # (axis)
     "put",  # (shape, cuts or None, whether there is a base): entries at places, added to zeros or a base
@@ -240,8 +240,8 @@ class Operations:
     def quotient(self, coefficient: Number, above: Sequence[Operation], below: Sequence[Operation]) -> Operation:
         """`coefficient * above / below`, each a product of operations of one shape."""
         bottom = self.times(below) if below else None
-        if bottom is not None and self.compiled and above:
-            # compilers do not compute quotients twice, and make a loop of their own for each that is used twice
+        if bottom is not None and self.compiled and above and not any(x.shape for x in (*above, bottom)):
+            # a quotient of numbers takes a compiler a function of its own, a product does not
             above, bottom = [*above, self.make("reciprocal", [bottom])], None
         top = self.scale(coefficient, self.times(above)) if above else self.number(coefficient)
         return top if bottom is None else self.make("divide", [top, bottom])

@@ -34,7 +34,7 @@ def _times(x: Operation, s: Spelling) -> str:
     others = [slot for slot in slots if slot not in units]
     if not units or not any(y.shape and not is_unit(y) for y in x.operands):  # of numbers it would have their type
         return " * ".join(slots)
-    return f"jnp.where({' * '.join(units)} > 0, {' * '.join(others)}, 0)"
+    return f"jnp.where({' * '.join(units)} > 0, {' * '.join(others)}, 0.0)"
 
 
 BACKEND = Backend(
@@ -56,6 +56,7 @@ BACKEND = Backend(
         "einsum": lambda x, s: inner_or_einsum(x, s, f'jnp.einsum("{x.parameters[0]}", {slots(x)})'),
         "matmul": _product,
         "multiply": _times,
+        "diagonal_matrix": lambda x, s: "diagonal_again({0})" if x.parameters else "jnp.diag({0})",
         "table": lambda x, s: f"np.asarray({places(x, s)}){reshaped(x)}",
         "range": lambda x, s: f"np.arange({s.size(x.parameters[0])}{s.integers})",  # known while a program is traced
         "repeat": NUMPY["broadcast"],
@@ -83,6 +84,8 @@ def put(shape, index, value, dtype, base=0):
     if all(isinstance(i, (int, slice)) for i in index):
         cuts = [range(n)[i] if isinstance(i, slice) else range(n)[i:][:1] for n, i in zip(sizes, index)]
         counts = [len(cut) for cut, i in zip(cuts, index) if isinstance(i, slice)]
+        if np.prod(sizes) > max(2**20, 2**6 * np.prod([len(cut) for cut in cuts])) and jnp.shape(base) == sizes:
+            return done(jnp.asarray(base, dtype).at[index].add(value))  # in place, without a loop over all of it
         if jnp.shape(value) != (*map(len, cuts),):
             value = jnp.broadcast_to(value, counts).reshape([len(cut) for cut in cuts])
         value = jnp.asarray(value, dtype)
@@ -131,6 +134,12 @@ def put(shape, index, value, dtype, base=0):
     whole = jnp.broadcast_to(jnp.asarray(base, dtype), shape).reshape(-1).at[flat]
     value = lax.optimization_barrier(value) if value.ndim > 4 else value  # the same for axes in another order, in a row
     return done(whole.add(value.ravel(), mode="promise_in_bounds", unique_indices=once).reshape(sizes))
+''',
+        "diagonal_again": '''
+def diagonal_again(x):
+    """A diagonal matrix; the compiler does not see that it is the same as another, which it would copy."""
+    rows, columns = (lax.broadcasted_iota(np.int32, (len(x), len(x)), axis) for axis in (0, 1))
+    return jnp.where(columns == rows, x, 0)
 ''',
         "once": '''
 def once(x):

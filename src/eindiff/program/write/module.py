@@ -38,6 +38,7 @@ from eindiff.program.backends.words import table_name
 from eindiff.program.costs import Costs
 from eindiff.program.lower.common_products import share_products
 from eindiff.program.lower.factorizations import factorize
+from eindiff.program.lower.for_compilers import for_compilers
 from eindiff.program.lower.lowering import Lowering
 from eindiff.program.operations import (
     ARITHMETIC,
@@ -62,7 +63,7 @@ Outputs = Expr | Mapping[str, Expr]
 RESERVED = ("np", "lax", "linalg", "special", "min", "jnp", "cp", "cupyx", "torch", "tf", "put", "shape", "filled",
             "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "diagonals", "solved",
             "solve_triangular", "spread", "repeated", "svd", "svdvals", "pinv", "cholesky", "tile_start", "tile_stop",
-            "tile_rows", "tile_first", "tile_last", "in_tiles", "os", "ThreadPoolExecutor",
+            "tile_rows", "tile_first", "tile_last", "in_tiles", "os", "ThreadPoolExecutor", "diagonal_again",
             *(name for name in TABLE if name.startswith("divided_")))  # fmt: skip
 
 
@@ -254,7 +255,7 @@ class Module:
             if found[0] > tuning.CLEARLY * best[0]:
                 break
             exprs, best = other, found
-        return best[1]
+        return for_compilers(Operations(functional=True, compiled=True), best[1]) if target.compiled else best[1]
 
     def _forms(self, exprs: Sequence[Expr], evaluate: Callable[[Size], int]) -> Iterator[list[Expr]]:
         """Expressions in other forms: with products of equal parts, and second derivatives as sums of curvatures."""

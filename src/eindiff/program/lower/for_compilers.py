@@ -1,0 +1,68 @@
+"""Operations in a form that compilers make few loops of, and no copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eindiff.program.operations import VIEW_OPS, Operation, Operations, is_reciprocal, reachable, with_operands
+
+# What keeps small differences small: others may jump, and are given quotients as they are.
+_STEADY_OPS = VIEW_OPS | {
+    "array", "full", "repeat", "contiguous", "diagonal_matrix", "concatenate", "put", "negate", "multiply", "divide",
+    "scale", "power", "reciprocal", "raise", "add", "mean", "logistic", "sum", "trace", "matmul", "outer", "inner",
+    "einsum", "gram",
+}  # fmt: skip
+_STEADY_CALLS = frozenset({
+    "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arctan", "arctan2", "arcsinh", "sqrt",
+    "cbrt", "erf", "erfc", "sigmoid", "softplus", "abs", "relu", "maximum", "gammaln", "digamma", "polygamma",
+})  # fmt: skip
+WORTH_COMPUTING = 2**16  # entries of a diagonal matrix that is computed again: compilers copy in one thread
+
+
+def for_compilers(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
+    """The same outputs, which a compiler takes less time for."""
+    return _computed_apart(operations, _with_reciprocals(operations, outputs))
+
+
+def _with_reciprocals(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
+    """Quotients as products with reciprocals: a quotient that is used twice takes a loop of its own, a product none.
+
+    The last bits may differ, so that whatever is rounded or compared is computed as it was written.
+    """
+    order = reachable(outputs)
+    exact: set[Operation] = set()
+    for x in reversed(order):
+        if x in exact or not _is_steady(x):
+            exact.update(x.operands)
+    done: dict[Operation, Operation] = {}
+    for x in order:
+        operands = [done[y] for y in x.operands]
+        if x.op == "divide" and x.shape and x not in exact and not is_reciprocal(x):
+            below = operations.make("reciprocal", operands[1:])
+            done[x] = operations.make("multiply", [operands[0], below], shape=x.shape)
+        else:
+            done[x] = with_operands(operations, x, operands)
+    return [done[x] for x in outputs]
+
+
+def _is_steady(x: Operation) -> bool:
+    return x.op in _STEADY_OPS or (x.op == "call" and x.parameters[0] in _STEADY_CALLS)
+
+
+def _computed_apart(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
+    """Outputs of which equal ones are computed again where that takes less time than a copy."""
+    result: list[Operation] = []
+    for x in outputs:
+        result.append((_again(operations, x) or x) if x in result else x)
+    return result
+
+
+def _again(operations: Operations, x: Operation) -> Operation | None:
+    """A multiple of a large diagonal matrix, with its own."""
+    if x.op in ("negate", "scale", "reshape"):
+        inner = _again(operations, x.operands[0])
+        return inner and with_operands(operations, x, [inner])
+    sizes = [size for size in x.shape if isinstance(size, int)]
+    if x.op != "diagonal_matrix" or x.parameters or len(sizes) < 2 or sizes[0] * sizes[1] < WORTH_COMPUTING:
+        return None
+    return operations.make("diagonal_matrix", x.operands, (True,), shape=x.shape)
