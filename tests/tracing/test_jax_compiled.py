@@ -47,6 +47,12 @@ def _compiled(library: Any, case: Case) -> Any:
     return jax.jit(bound).lower(*(case.args[k] for k in moving)).compile()
 
 
+def _inner(derivative: Callable, x: Any) -> str:
+    """The program that a derivative calls."""
+    [call] = jax.make_jaxpr(derivative)(x).eqns
+    return str(call.params["jaxpr"])
+
+
 def _operations(compiled: Any) -> int:
     return len(re.findall(r"^\s+(?:ROOT )?%?\S+ = ", compiled.as_text(), re.MULTILINE))
 
@@ -189,7 +195,7 @@ def test_small_functions_with_opaque_parts_are_left_to_jax_before_anything_is_pl
     def function(x: Any) -> Any:
         return jnp.sum(jnp.sort(x) ** 3 * jnp.arange(3.0))
 
-    assert str(jax.make_jaxpr(ej.hessian(function))(x)) == str(jax.make_jaxpr(jax.hessian(function))(x))
+    assert _inner(ej.hessian(function), x) == str(jax.make_jaxpr(jax.hessian(function))(x))
 
 
 @pytest.mark.parametrize(
@@ -234,7 +240,7 @@ def test_long_gradients_inside_of_jit_are_those_of_jax() -> None:
         return jnp.sum(u**2)
 
     u = jnp.cos(jnp.arange(16.0)).reshape(4, 4)
-    found, short = (str(jax.make_jaxpr(ej.grad(f))(u)) for f in (sweeps, lambda u: jnp.sum(u**3)))
+    found, short = (str(jax.make_jaxpr(ej.grad(f))(u)) for f in (sweeps, lambda u: jnp.sum(jnp.tile(u, (50, 50)) ** 3)))
     assert found.count("scan[") == 2
     assert "name=f" not in found
     assert "name=f" in short  # our program
@@ -250,11 +256,11 @@ def test_jax_does_what_would_take_longer_to_compile(monkeypatch: pytest.MonkeyPa
 
     x = jnp.array([1.0, -0.5, 2.0])
     theirs = str(jax.make_jaxpr(jax.hessian(function))(x))
-    assert str(jax.make_jaxpr(ej.hessian(function))(x)) == theirs
+    assert _inner(ej.hessian(function), x) == theirs
     for limit in ("MOST_LONGER", "MOST_FIRST"):
         monkeypatch.setattr(library, limit, 100.0)
     library.JAX.clear()
-    assert str(jax.make_jaxpr(ej.hessian(function))(x)) != theirs
+    assert _inner(ej.hessian(function), x) != theirs
 
 
 def test_the_compiler_takes_its_time_for_loops() -> None:

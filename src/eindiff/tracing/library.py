@@ -33,6 +33,7 @@ class Arguments:
     has_values: bool = True  # whether the leaves are more than shapes and types
     is_inside: bool = False  # whether some belong to a program that the library is tracing
     own: Any = None  # the library's own derivative for them as a program, once that was asked for
+    function: Callable | None = None  # the function as it was read for them, which the library differentiates sooner
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +91,7 @@ class Traced:
     dtype: Any = None  # of the program; None: that of the arrays
     precision: float = 0.0  # the least of all numbers that are computed
     compiling: float = 0.0  # seconds that the library is predicted to take to compile the function
+    equations: int = 0  # of the function, as the library reads it
     nbytes: int = 0  # of what is kept alive by this, and not by the function
     holds: Callable[[], bool] = always  # whether what was read while it was traced is as it was
     moved: Callable[[], Sequence[Any]] = _nothing  # arrays that were written as constants and have changed

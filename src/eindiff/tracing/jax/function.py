@@ -19,7 +19,7 @@ from eindiff.tracing.jax.constants import computed, is_steady, numbers_in
 from eindiff.tracing.jax.jaxpr import Trace
 from eindiff.tracing.jax.kernels import compiling
 from eindiff.tracing.jax.numbers import NoNumbersError, numbers
-from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError
+from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError, equations
 from eindiff.tracing.jax.rerolled import FEW_TURNS, rerolled
 from eindiff.tracing.jax.tables import TABLES
 from eindiff.tracing.library import Arguments, NeedsLeavesError, Stops, Traced
@@ -123,6 +123,7 @@ def _traced(found: Trace, program: Program, inputs: dict[int, Variable], results
         program.structure, inputs, found.hidden, found.opaque, Stops(found.stopped), found.outside,
         found.recurrences,
         precision=program.precision, compiling=compiling(program.closed.jaxpr),
+        equations=equations(program.closed.jaxpr),
         nbytes=sum(x.nbytes for x in found.hidden.values() if isinstance(x, np.ndarray)),
         is_lasting=not any(isinstance(x, jax.core.Tracer) for x in program.closed.consts), function=program.function,
     )  # fmt: skip
@@ -151,11 +152,19 @@ class Program:
         self._own, self._is_rerolled = self.closed, False
 
     def reroll(self) -> None:
-        """Find loops again that Python has written out; short ones only for JAX, if its compiler takes less time."""
-        given, self.closed = self.closed, rerolled(self.closed)
+        """Find loops again that Python has written out, if the compiler takes less time.
+
+        Short ones are only for JAX, unless nothing is left in them that has to be done turn by turn.
+        """
+        given, again = self.closed, rerolled(self.closed)
+        if again is not given and compiling(again.jaxpr) < compiling(given.jaxpr):
+            self.closed = again
         shorter = rerolled(self.closed, FEW_TURNS)
-        is_sooner = compiling(self.closed.jaxpr) - compiling(shorter.jaxpr) > LEAST_SAVED
+        is_same = shorter is self.closed
+        is_sooner = not is_same and compiling(self.closed.jaxpr) - compiling(shorter.jaxpr) > LEAST_SAVED
         self._own = shorter if is_sooner else self.closed
+        if _loops(self._own.jaxpr) == _loops(self.closed.jaxpr):
+            self.closed = self._own
         self._is_rerolled = self._own is not given
 
     @property
@@ -166,14 +175,15 @@ class Program:
     @property
     def function(self) -> Callable | None:
         """What does the same as the user's function, where it is better for JAX."""
-        return self._run if self._is_rerolled else None
+        return self.run if self._is_rerolled else None
 
     def trim(self) -> None:
         """Leave out what is not used, also of loops."""
         jaxpr, _ = partial_eval.dce_jaxpr(self.closed.jaxpr, [True] * len(self.closed.jaxpr.outvars), instantiate=True)
         self.closed = jex.ClosedJaxpr(jaxpr, self.closed.consts)
 
-    def _run(self, *args: Any, **keywords: Any) -> Any:
+    def run(self, *args: Any, **keywords: Any) -> Any:
+        """What the function gives, by its program: JAX reads that sooner than what the user wrote."""
         leaves = jax.tree_util.tree_leaves((args, keywords))
         results = jax.core.eval_jaxpr(self._own.jaxpr, self._own.consts, *(leaves[k] for k in self._moving))
         return self.structure.unflatten(self.filled(results)[0])
@@ -188,6 +198,11 @@ class Program:
     def count(self, has_aux: bool) -> int:
         """How many of the leaves are no auxiliary results."""
         return self.halves[0] if has_aux and self.halves else self.structure.num_leaves
+
+
+def _loops(jaxpr: jex.Jaxpr) -> int:
+    """How many loops a program has."""
+    return sum(eqn.primitive.name == "scan" for eqn in jaxpr.eqns) + sum(map(_loops, jex.subjaxprs(jaxpr)))
 
 
 def _is_pair(result: Any) -> bool:

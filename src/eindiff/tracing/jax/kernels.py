@@ -37,6 +37,10 @@ ENTRYWISE = FREE | FUNCTIONS | {
 }  # fmt: skip
 SLOW = (FUNCTIONS - {"sin", "cos"}) | {"div", "sqrt", "rsqrt", "rem"}  # in the eyes of the compiler: not done twice
 
+KINKED = frozenset({
+    "abs", "sign", "max", "min", "clamp", "sqrt", "rsqrt", "pow", "cbrt", "reduce_max", "reduce_min", "atan2",
+})  # fmt: skip
+
 START = 0.017  # seconds for any program, and more for each loop, each operation in it, and those that are slow:
 LOOP, OPERATION, FUNCTION = 4.5e-3, 9e-4, 2e-3
 PRICES = {"dot_general": 11e-3, "conv_general_dilated": 35e-3, "gather": 13e-3, "custom_linear_solve": 38e-3,
@@ -159,3 +163,9 @@ def _is_plain(eqn: Any) -> bool:
     is_other = name in PRICES or name.startswith(tuple(PRICES_LIKE)) or name in ("while", "cond")
     is_known = name == "dot_general" or not (is_other or name.startswith("dynamic_"))
     return is_known and all(map(is_plain, jex.jaxprs_in_params(eqn.params)))
+
+
+def has_kinks(jaxpr: Any) -> bool:
+    """Whether a program has functions without a derivative at some points, where closed forms may have one all the
+    same: the square root of a square."""
+    return any(eqn.primitive.name in KINKED for eqn in jaxpr.eqns) or any(map(has_kinks, jex.subjaxprs(jaxpr)))

@@ -11,7 +11,7 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 
 from eindiff.tracing.jax.loops import is_long
-from eindiff.tracing.jax.parallel import is_parallel, opened, scan_counts
+from eindiff.tracing.jax.parallel import carried, opened, scan_counts
 from eindiff.tracing.jax.refusals import REFUSED, equations
 
 SHARE = 0.2  # of a program that is left, from which on all of it is
@@ -28,7 +28,7 @@ def left(closed: Any, free: Sequence[bool]) -> list[Any]:
 
 
 def recurrent(jaxpr: Any, free: Sequence[bool]) -> float:
-    """How many equations there are in all turns of loops whose turns need each other, by some inputs of a program."""
+    """How many equations need turns before, in all turns of loops, by some inputs of a program."""
     found = _Shares()
     found.run(jaxpr, list(free), 1.0)
     return found.recurrent
@@ -95,7 +95,7 @@ class _Shares:
         first, last = given[:constants], given[constants + count :]
         carry = self.settled(body, first, given[constants : constants + count], last)
         is_lost = is_long(eqn, given)
-        self.recurrent += 0 if is_parallel(eqn, given) else length * turns * equations(body)
+        self.recurrent += length * turns * _after(body, [constants + k for k in carried(eqn, given).states])
         self.note(eqn, is_lost, is_left)
         return self.run(body, [*first, *carry, *last], length * turns, is_left or is_lost)
 
@@ -115,6 +115,17 @@ class _Shares:
 
     def trial(self, jaxpr: Any, depends: list[bool]) -> list[bool]:
         return _Shares().run(jaxpr, depends, 1.0)
+
+
+def _after(body: Any, states: Sequence[int]) -> int:
+    """How many equations of a turn need what turns before have left in some inputs; a row that is stored is one."""
+    moving = {body.invars[k] for k in states}
+    count = 0
+    for eqn in body.eqns:
+        if not moving.isdisjoint(x for x in eqn.invars if not isinstance(x, jex.Literal)):
+            moving.update(eqn.outvars)
+            count += 1 + sum(map(equations, jex.jaxprs_in_params(eqn.params)))
+    return count
 
 
 def _work(eqn: Any) -> float:

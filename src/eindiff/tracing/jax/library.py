@@ -23,7 +23,7 @@ from eindiff.tracing.computation import Computation
 from eindiff.tracing.derivatives import is_eliminated
 from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_array, leaf_names, plain_call, trace
 from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
-from eindiff.tracing.jax.kernels import START, compiling, is_plain
+from eindiff.tracing.jax.kernels import START, compiling, has_kinks, is_plain
 from eindiff.tracing.jax.left import left, recurrent, runs_forward_only
 from eindiff.tracing.jax.memory import peak
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
@@ -45,9 +45,11 @@ MOST_LONGER = 1.1  # that its compiler may take, and more if so many calls make 
 CALLS = 50
 MOST_FIRST, FEW = 1.3, 5  # times as long that it may take whatever calls save, unless so few make up for it
 LONG = 0.1  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
+BRIEF = 1e-6  # seconds of a function in whose gradient there is no time to save, so that none is spent to find another
 LEAST_AHEAD = 0.45  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
 LEAST_STEPS = 12  # of a program inside of `jax.jit` that is worth a look at how long it takes to compile
 TIMES_LARGER = {"hessian": 2.5, "value_grad_hessian": 2.5, "hvp": 3}  # JAX's own derivatives, at least; others 1.5
+READING, MANY = 7e-4, 12  # seconds for JAX to read its derivative of each equation of a function from so many on
 DERIVING = {"grad": 8e-4, "value_and_grad": 8e-4, "hvp": 2.5e-3, "hessian": 12e-3, "value_grad_hessian": 12e-3}
 MOST_DERIVING = 0.5  # seconds for a loop that is written out, by those for each equation; JAX compiles its own sooner
 SMALL = 1e-4  # seconds of JAX's own derivative, inside of `jax.jit`, of a function with opaque parts that is left to it
@@ -234,13 +236,14 @@ class JaxLibrary(Library):
         """Raise an error with JAX's own program if much of a function would be left to it."""
         if not arguments.may_be_left:
             return
+        arguments.function = program.run
         reasons = left(program.closed, [k in free for k in moving]) if equation is None else [equation]
         if not reasons and not self._is_as_good(function, arguments, program):
             written_out = recurrent(program.own, [k in free for k in moving])
             if DERIVING.get(function.kind.name, 0.0) * written_out < MOST_DERIVING:
                 return
         is_forward = runs_forward_only(program.closed.jaxpr)
-        own = self._whole(function, arguments, around, moving, is_forward, program.function)
+        own = self._whole(function, arguments, around, moving, is_forward)
         if own is None:
             return
         for name, place in {eqn.primitive.name: place_of(eqn) for eqn in reversed(reasons)}.items():
@@ -254,7 +257,9 @@ class JaxLibrary(Library):
         is_gradient = function.kind.name in ("grad", "value_and_grad", "hvp")
         if not is_gradient or not arguments.is_inside:
             return False
-        return compiling(program.closed.jaxpr) > LONG and is_plain(program.closed.jaxpr)
+        jaxpr, is_product = program.closed.jaxpr, function.kind.name == "hvp"
+        is_brief = not is_product and seconds(jaxpr) < BRIEF and not has_kinks(jaxpr)
+        return is_plain(jaxpr) and (is_brief or compiling(jaxpr) > LONG)
 
     def instead(
         self, function: TracedFunction, arguments: Arguments, around: JaxSurroundings, traced: Traced,
@@ -306,6 +311,7 @@ class JaxLibrary(Library):
         given = {x.name: known.get(x.name, jax.ShapeDtypeStruct(x.shape, float)) for x in variables(*found.exprs)}
         ours = jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
         guess = START + TIMES_LARGER.get(function.kind.name, 1.5) * (traced.compiling - START)
+        guess += READING * max(0, traced.equations - MANY)
         written = sum(x.aval.size * x.aval.dtype.itemsize for x in ours.outvars)  # which JAX stores as well
         is_light = seconds(ours) <= least and peak(ours) <= max(LEAST_BYTES, MOST_MEMORY * written)
         if (is_light or not is_slow) and compiling(ours) < guess:
@@ -342,7 +348,7 @@ class JaxLibrary(Library):
     ) -> Written | None:
         """JAX's own derivative as a program, made once in a call."""
         if arguments.own is None:
-            own = self._own(function, False, function.has_aux, f)
+            own = self._own(function, False, function.has_aux, arguments.function or f)
             if own is None:
                 return None
             free, form = self.chosen(function, arguments)
@@ -359,7 +365,7 @@ class JaxLibrary(Library):
 
         `f` does the same as the function, in a way that is better for JAX.
         """
-        own = self._own(function, forward, function.has_aux, f)
+        own = self._own(function, forward, function.has_aux, arguments.function or f)
         if own is None:
             return None
         seen = [x for _, x in around.arrays.values()]

@@ -21,7 +21,7 @@ JOINED = ENTRYWISE | {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "
 def peak(jaxpr: Any) -> int:
     """The most bytes that are stored at a time, without the inputs."""
     made = {x: k for k, eqn in enumerate(jaxpr.eqns) for x in eqn.outvars}
-    stored = {x for eqn in jaxpr.eqns if not _is_entrywise(eqn) for x in _variables((*eqn.outvars, *eqn.invars))}
+    stored = {x for eqn in jaxpr.eqns if not is_entrywise(eqn) for x in _variables((*eqn.outvars, *eqn.invars))}
     stored.update(_variables(jaxpr.outvars))
     last = {x: k for k, eqn in enumerate(jaxpr.eqns) for x in _variables(eqn.invars) if x in made}
     last |= {x: len(jaxpr.eqns) for x in _variables(jaxpr.outvars) if x in made}
@@ -39,7 +39,7 @@ def peak(jaxpr: Any) -> int:
 
 def _inside(eqn: Any) -> int:
     """The most bytes that are stored inside of an equation, apart from its results if it is a call."""
-    if _is_entrywise(eqn):
+    if is_entrywise(eqn):
         return 0
     own = sum(map(_bytes, eqn.outvars)) if eqn.primitive.name in INSIDE else 0
     return max([0, *[peak(one) - own for one in jex.jaxprs_in_params(eqn.params)]])
@@ -49,10 +49,11 @@ def _variables(found: Sequence[Any]) -> list[Any]:
     return [x for x in found if not isinstance(x, jex.Literal)]
 
 
-def _is_entrywise(eqn: Any) -> bool:
+def is_entrywise(eqn: Any) -> bool:
+    """Whether an equation, or all that it calls, is part of a loop over entries."""
     name = eqn.primitive.name
     if name in INSIDE:
-        return all(_is_entrywise(x) for one in jex.jaxprs_in_params(eqn.params) for x in one.eqns)
+        return all(is_entrywise(x) for one in jex.jaxprs_in_params(eqn.params) for x in one.eqns)
     return name in JOINED
 
 

@@ -2,13 +2,16 @@
 
 So a recurrence over 500 rows is compiled as fast as one over 5, and a sum over rows can be seen to need no loop at all
 (`parallel.py`). Rows that turns read are read for all of them at once, and what is the same in all turns is computed
-once; all else stays in the loop, as tangents of many directions would take more memory outside.
+once, as are few numbers of all turns, and their sums; all else stays in the loop, as tangents of many directions would
+take more memory outside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from math import prod
 from typing import Any, TypeGuard
 
 import jax
@@ -18,11 +21,14 @@ import numpy as np
 from jax import lax
 
 from eindiff.tracing.jax.constants import as_function
+from eindiff.tracing.jax.memory import is_entrywise
 from eindiff.tracing.jax.repeats import Atoms, Inner, Outside, Repeat, repeats
 
 LEAST_TURNS = 21  # of what is made a loop
 FEW_TURNS = 4  # of one in a program that JAX differentiates, and its compiler takes long for as it is written
+SHARE = 0.3  # of the equations of a program, from which on short loops are worth it
 MOVES = frozenset({"slice", "squeeze", "reshape", "broadcast_in_dim", "convert_element_type"})  # no arithmetic
+MOST_AT_ONCE = 2**10  # numbers of all turns that are computed at once, entry by entry
 CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
 
 
@@ -36,7 +42,9 @@ def rerolled(closed: Any, least: int = LEAST_TURNS) -> Any:
 
 def _has_repeats(jaxpr: Any, least: int) -> bool:
     inside = [eqn.params[CALLS[eqn.primitive.name]] for eqn in jaxpr.eqns if eqn.primitive.name in CALLS]
-    return any(map(_computes, repeats(jaxpr.eqns, least))) or any(_has_repeats(x.jaxpr, least) for x in inside)
+    found = sum(x.turns * len(x.equations) for x in repeats(jaxpr.eqns, least) if _computes(x))
+    share = SHARE if least < LEAST_TURNS else 0.0  # short loops that are a small part do not change much
+    return found > share * len(jaxpr.eqns) or any(_has_repeats(x.jaxpr, least) for x in inside)
 
 
 def _computes(repeat: Repeat) -> bool:
@@ -183,6 +191,9 @@ class _Loop:
                 for j, x in enumerate(self._values.results(self._repeat.start + t * period + k)):
                     if x in needed:
                         wanted.setdefault((k, j), []).append((t, x))
+        for k in tuple(rest):
+            done = self._summed(k, rest, wanted)
+            rest = [j for j in rest if j not in done]
         last, rows = self._scanned(rest, wanted) if rest else ({}, {})
         for (k, j), uses in wanted.items():
             for t, x in uses:
@@ -208,7 +219,7 @@ class _Loop:
         if all(axis is None for axis in axes):
             self._at_once[k] = [(x, None) for x in _bound(eqn, [x for x, _ in known])]
             return True
-        if eqn.primitive.name not in MOVES:
+        if eqn.primitive.name not in MOVES and not (is_entrywise(eqn) and self._is_small(eqn)):
             return False
         if starts is not None and axes[0] is None and (rows := _rows_of(eqn, known[0][0], starts)) is not None:
             self._at_once[k] = [(rows, 0)]
@@ -216,6 +227,42 @@ class _Loop:
         found = jax.vmap(lambda *args: _bound(eqn, args), axes)(*(x for x, _ in known))
         self._at_once[k] = [(x, 0) for x in found]
         return True
+
+    def _is_small(self, eqn: Any) -> bool:
+        return self._turns * sum(prod(x.aval.shape) for x in eqn.outvars) <= MOST_AT_ONCE
+
+    def _summed(self, k: int, rest: Sequence[int], wanted: dict[tuple[int, int], list]) -> list[int]:
+        """Compute the total of values that are known for all turns, if nothing else is asked of it.
+
+        It gives the equations that add the values of a turn, the last of them first.
+        """
+        if [t for t, _ in wanted.get((k, 0), [])] != [self._turns - 1]:
+            return []
+        chain, terms = [k], []
+        while self._repeat.equations[chain[-1]].primitive.name == "add":
+            operands = self._repeat.operands[chain[-1]]
+            spread = {i: x for i, operand in enumerate(operands) if (x := self._spread(operand)) is not None}
+            link = operands[0 in spread]
+            if len(spread) != 1 or not isinstance(link, Inner):
+                break
+            terms += spread.values()
+            if link.equation == k and len(link.first) == 1:
+                others = [x for j in rest if j not in chain for x in self._repeat.operands[j]]
+                is_used = any(isinstance(x, Inner) and x.equation in chain for x in others)
+                if is_used or any((j, 0) in wanted for j in chain[1:]):
+                    break
+                self._add_up(chain, self._values.read(link.first.all[0]), terms)
+                return chain
+            if link.first:
+                break
+            chain.append(link.equation)
+        return []
+
+    def _add_up(self, chain: Sequence[int], first: Any, terms: Sequence[Spread]) -> None:
+        rows = [value * self._turns if axis is None else jnp.sum(value, 0, dtype=value.dtype) for value, axis in terms]
+        total = reduce(lax.add, rows)
+        total = lax.add(jnp.asarray(first, total.dtype), total)
+        self._at_once |= {j: [(total, None)] for j in chain}
 
     def _spread(self, operand: Inner | Outside) -> Spread | None:
         """An argument for all turns; None if it has to wait for turns before."""

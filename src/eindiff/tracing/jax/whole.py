@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
@@ -61,16 +62,21 @@ class Whole:
 
 
 class Written:
-    """A derivative that JAX makes, as a program for the arguments of one call, which runs inside of another one."""
+    """A derivative that JAX makes, as a program for the arguments of one call, which runs inside of another one.
+
+    There it is one call, so that its equations are not read again.
+    """
 
     def __init__(self, run: Callable, arguments: Arguments, places: Sequence[int], directions: Any) -> None:
         self._arguments: Arguments | None = arguments
         self._places, self._run = places, run
         given = [[arguments.leaves[k] for k in places], _more(directions)]
-        self._closed, shapes = jax.make_jaxpr(_of_leaves(run, arguments, places), return_shape=True)(
+        self._closed, shapes = jax.make_jaxpr(jax.jit(_of_leaves(run, arguments, places)), return_shape=True)(
             *jax.tree_util.tree_map(_abstract, given)
         )
-        self.jaxpr, self._structure = self._closed.jaxpr, jax.tree_util.tree_structure(shapes)
+        self._structure = jax.tree_util.tree_structure(shapes)
+        inner = [x for eqn in self._closed.jaxpr.eqns for x in jex.jaxprs_in_params(eqn.params)]
+        self.jaxpr = inner[0] if len(inner) == len(self._closed.jaxpr.eqns) == 1 else self._closed.jaxpr
 
     def __call__(self, arguments: Arguments, directions: Any = None) -> Any:
         """What is written, which takes a part of the time to write it again; other arguments may need others."""
@@ -78,7 +84,7 @@ class Written:
         if arguments is not self._arguments or [jax.typeof(x) for x in given] != self._closed.in_avals:
             return without_plain(self._run(*arguments.args, **arguments.keywords, **_more(directions)))
         self._arguments = None  # it is not remembered with what belongs to the program around it
-        found = jax.core.eval_jaxpr(self.jaxpr, self._closed.consts, *given)
+        found = jax.core.eval_jaxpr(self._closed.jaxpr, self._closed.consts, *given)
         return without_plain(self._structure.unflatten(found))
 
 
