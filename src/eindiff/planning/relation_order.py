@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import combinations
-from math import inf
+from math import inf, sqrt
 from operator import or_
 
 from eindiff.core.labels import Labels
-from eindiff.planning.tuning import LATE_LIMIT, READ, SCATTER, STACKED, WRITE
+from eindiff.planning.tuning import FEW, LATE_LIMIT, READ, SCATTER, STACKED, WRITE
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,10 @@ class _Search:
 
     def _solutions(self, subset: int, labels: int, inputs: int) -> float:
         """What it takes to read a set of operands at places, if it is an inverse: a system of equations for each."""
-        return 2 * self.entries[labels] * self.entries[inputs] if subset in self.inverses else 0.0
+        if subset not in self.inverses:
+            return 0.0
+        rows, count = sqrt(self.entries[labels]), self.entries[inputs]
+        return 2 * self.entries[labels] * (count if FEW * count <= rows else rows)  # all of it, if these are many
 
     def _relations(self, subset: int) -> tuple[int, ...]:
         """The relations, by their numbers, that are in a set of operands."""

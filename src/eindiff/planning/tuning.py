@@ -29,7 +29,9 @@ THIN_PRODUCT = (2**19, 256, 32)
 # the right of a triangle: below it NumPy's own product is as good. Systems of equations are from two rows on.
 TRIANGLE = 64
 # Rows from which systems of equations share a factorization, and symmetric ones are solved by Cholesky's method.
-FACTORED = 48
+FACTORED = 24
+# How often as many rows as those that are read of an inverse it has, for which these are solved for.
+FEW = 4
 # Entries of right sides, and how often as many columns as rows they have, from which a system is solved by the inverse
 # of its matrix, since BLAS solves for a column in several times the time of a product; and how often if the matrix is
 # symmetric, below which Cholesky's factors are as good.

@@ -136,7 +136,7 @@ class Indexing:
         if not is_inverse or len(index.labels) > 1 or self.products.costs is None:
             return None
         rows, count = (self.products.entries([sizes[name] for name in names]) for names in ((label,), index.labels))
-        if rows < max(tuning.FACTORED, 4 * count):
+        if rows < max(tuning.FACTORED, tuning.FEW * count):
             return None
         size = sizes[label]
         units = Tensor(self.operations.make("identity", parameters=(size,), shape=(size, size)), (label, -1))

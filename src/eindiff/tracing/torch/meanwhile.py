@@ -51,8 +51,8 @@ class Allowance:
 def seconds_ahead(kind: str, traced: Traced, directions: int) -> float:
     """The predicted time to find a program, if PyTorch may compute the same meanwhile, and is sooner done; else 0."""
     effort: Effort = traced.effort
-    is_unsure = traced.opaque or effort.is_complex or effort.is_scaled or traced.stops.in_reverse
-    is_unsure = is_unsure or (effort.is_doubtful and kind != "hessian")  # which is taken in reverse mode twice
+    is_lost = effort.is_doubtful and kind != "hessian"  # which is taken in reverse mode twice
+    is_unsure = traced.opaque or effort.is_complex or effort.is_scaled or traced.stops.in_reverse or is_lost
     if kind not in DERIVING or is_unsure:
         return 0.0
     ahead = DERIVING[kind] * len(topological([x for x in traced.outputs if isinstance(x, Expr)]))
