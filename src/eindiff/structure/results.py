@@ -145,7 +145,7 @@ class Factors:
         place = {factor: k for k, factor in enumerate(computed)}
         known: dict[Expr, np.ndarray] = {}  # tables, by which patterns are known again
 
-        found: list[int | tuple[Shape, list[_Planned]]] = [
+        found: list[int | tuple[tuple[int, ...], list[_Planned]]] = [
             (
                 tuple([evaluate(size, sizes) for size in expr.shape]),
                 [_Planned.of(term, sizes, place, known) for term in self._patterns[expr]],
@@ -224,7 +224,7 @@ def _grid(output: Any) -> Sequence[Sequence[Expr]]:
 
 
 # The shape of a block, its terms, the arrays that have theirs among them, and whether these are NumPy's.
-_Block = tuple[Shape, list[_Planned], Sequence[Any], bool]
+_Block = tuple[tuple[int, ...], list[_Planned], Sequence[Any], bool]
 
 
 def _grid_of(
