@@ -151,15 +151,19 @@ def test_long_running_sums_form_no_triangle() -> None:
 
 
 def test_what_many_nodes_are_computed_for_is_known() -> None:
-    """The Hessian of a quadratic form of many terms depends on nothing, and is a constant of the program."""
+    """The Hessian of a quadratic form of many terms, or of data, depends on no argument: it is a constant."""
 
     def roughness(u: Any) -> Any:
         return jnp.sum((u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]) ** 2)
 
-    u = jnp.zeros((18, 18))
-    program = jax.jit(ej.hessian(roughness)).lower(u).compile()
-    assert _operations(program) <= 3
-    np.testing.assert_allclose(program(u), jax.hessian(roughness)(u), atol=1e-12)
+    def fit(c: Any) -> Any:
+        return jnp.sum((jnp.polyval(c, data) - jnp.sin(data)) ** 2)
+
+    data = jnp.linspace(-1, 1, 2000)
+    for function, x in ((roughness, jnp.zeros((18, 18))), (fit, jnp.ones(4))):
+        program = jax.jit(ej.hessian(function)).lower(x).compile()
+        assert _operations(program) <= 3
+        np.testing.assert_allclose(program(x), jax.hessian(function)(x), rtol=1e-12, atol=1e-12)
 
 
 def test_steps_along_axes_are_parts_of_loops() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -37,6 +37,10 @@ class Programs:
         """The values, in the library of their choice."""
         results = self.results(library, arrays)
         return results if len(self.exprs) > 1 else [results]
+
+    def is_known(self, names: Collection[str]) -> bool:
+        """Whether nothing is needed but the arrays of these names, so that a library that folds has NumPy compute it."""
+        return self._needed is not None and self._needed <= set(names)
 
     def results(self, library: Library, arrays: Mapping[str, Any]) -> Any:
         """The values, or the only one."""

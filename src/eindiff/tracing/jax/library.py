@@ -288,6 +288,8 @@ class JaxLibrary(Library):
         has_none = has_none or bool(traced.outside)  # JAX's own are numbers where the function is none
         if has_none or found.dense is None or "while" in traced.opaque or not variables(*found.exprs):
             return False
+        if is_inside and found.dense.is_known(traced.captured):
+            return False
 
         def theirs() -> Any:
             written = self._written(function, arguments, list(traced.inputs), traced.function)
