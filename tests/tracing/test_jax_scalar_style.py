@@ -52,7 +52,8 @@ def few(x: Any) -> Any:
 
 
 FUNCTIONS = [valley, waves, stored, few]
-MOST_OPERATIONS = {valley: 0.25, waves: 0.15, stored: 0.05, few: 1.1}  # after optimization, of those of JAX's own Hessian
+# Operations after optimization, as a multiple of those of JAX's own Hessian.
+MOST_OPERATIONS = {valley: 0.25, waves: 0.15, stored: 0.05, few: 1.1}
 
 
 @pytest.mark.parametrize("f", FUNCTIONS)

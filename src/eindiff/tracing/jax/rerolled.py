@@ -238,7 +238,7 @@ class _Loop:
         """
         if [t for t, _ in wanted.get((k, 0), [])] != [self._turns - 1]:
             return []
-        chain, terms = [k], []
+        chain, terms = [k], list[Spread]()
         while self._repeat.equations[chain[-1]].primitive.name == "add":
             operands = self._repeat.operands[chain[-1]]
             spread = {i: x for i, operand in enumerate(operands) if (x := self._spread(operand)) is not None}
