@@ -39,7 +39,7 @@ class Programs:
         return results if len(self.exprs) > 1 else [results]
 
     def is_known(self, names: Collection[str]) -> bool:
-        """Whether nothing is needed but the arrays of these names, so that NumPy computes it for a library that folds."""
+        """Whether nothing is needed but the arrays of these names, so that NumPy may compute it where values fold."""
         return self._needed is not None and self._needed <= set(names)
 
     def results(self, library: Library, arrays: Mapping[str, Any]) -> Any:
