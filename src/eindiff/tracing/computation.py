@@ -28,9 +28,9 @@ class Programs:
         self.exprs, self._form, self._dtype = exprs, form, dtype
         self.likely = "float64"  # type of the arrays that are given
         self._made: dict[str, Compiled] = {}
-        shapes = [x.shape for x in exprs if isinstance(x, Expr)] if form == "dense" else []
-        most = MOST_OF_MANY if form == "dense" and len(topological(exprs)) > MANY else MOST_KNOWN
-        is_small = len(shapes) == len(exprs) and sum(prod(map(int, x)) for x in shapes) <= most
+        plain = [x for x in exprs if isinstance(x, Expr)] if form == "dense" else []
+        most = MOST_OF_MANY if len(topological(plain)) > MANY else MOST_KNOWN
+        is_small = len(plain) == len(exprs) and sum(prod(map(int, x.shape)) for x in plain) <= most
         self._needed = {x.name for x in variables(*exprs)} if is_small else None  # where all may be known
 
     def __call__(self, library: Library, arrays: Mapping[str, Any]) -> list[Any]:
@@ -39,7 +39,7 @@ class Programs:
         return results if len(self.exprs) > 1 else [results]
 
     def is_known(self, names: Collection[str]) -> bool:
-        """Whether nothing is needed but the arrays of these names, so that NumPy may compute it where values fold."""
+        """Whether nothing is needed but the arrays of these names: in a library that folds NumPy computes it."""
         return self._needed is not None and self._needed <= set(names)
 
     def results(self, library: Library, arrays: Mapping[str, Any]) -> Any:

@@ -139,7 +139,7 @@ def put(shape, index, value, dtype, base=0):
 def diagonal_again(x):
     """A diagonal matrix; the compiler does not see that it is the same as another, which it would copy."""
     rows, columns = (lax.broadcasted_iota(np.int32, (len(x), len(x)), axis) for axis in (0, 1))
-    return jnp.where(columns == rows, x, 0)
+    return jnp.where(columns == rows, x[:, None], 0)
 ''',
         "once": '''
 def once(x):

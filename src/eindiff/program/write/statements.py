@@ -32,11 +32,11 @@ _IN_PLACE = {
     "reciprocal": ["np.divide(1, {0}, out={0})"],
     "logistic": ["{0} += 1", "np.divide(1, {0}, out={0})"],
 }
-# What is no part of a loop over entries with others: sums of products, functions of whole tensors, and what has entries
-# at some places only, as compilers compute a choice for those places alone.
+# What is no part of a loop over entries with others: sums of products, functions of whole tensors, and diagonals, whose
+# entries are computed once a row.
 _AFRESH = frozenset({
     "sum", "trace", "matmul", "inner", "einsum", "gram", "mirrored", "solve", "structured_product", "reduce",
-    "triangular_inverse", "opaque", "norm", "norm_of_several", "diagonal_matrix", "put",
+    "triangular_inverse", "opaque", "norm", "norm_of_several", "diagonal_matrix",
 })  # fmt: skip
 SPREAD = (2**12, 8)  # entries, and times as many as a function has, which it is not computed for one by one
 _OPERATORS = {"multiply": "*", "divide": "/"}
@@ -75,7 +75,9 @@ def _is_known(x: Operation) -> bool:
 
 
 def _is_afresh(x: Operation) -> bool:
-    return x.op in _AFRESH or (x.op == "multiply" and any(map(is_unit, x.operands)))
+    """Whether what is given to an operation is not computed for each of its entries: a choice does that along rows."""
+    chosen = [y for y in x.operands if not is_unit(y)] if x.op == "multiply" else []
+    return x.op in _AFRESH or (0 < len(chosen) < len(x.operands) and all(y.shape[-1:] in ((), (1,)) for y in chosen))
 
 
 def _operators(x: Operation) -> list[str]:
