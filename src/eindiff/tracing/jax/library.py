@@ -43,7 +43,8 @@ MOST_SLOWER = 1.5  # than JAX's own derivative, as predicted
 LEAST_BYTES, MOST_MEMORY = 2**14, 3.0  # that are worth a look; and times as many as JAX's own derivative stores
 MOST_LONGER = 1.1  # that its compiler may take, and more if so many calls make up for it:
 CALLS = 50
-MOST_FIRST, FEW = 1.3, 5  # times as long that it may take whatever calls save, unless so few make up for it
+MOST_FIRST, FEW = 1.3, 5  # times as long that it may take whatever calls save, unless so few make up for it,
+FAR_QUICKER = 3  # or each takes a third of the time
 LONG = 0.1  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
 BRIEF = 1e-6  # seconds of a function in whose gradient there is no time to save, so that none is spent to find another
 LEAST_AHEAD = 0.45  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
@@ -297,7 +298,7 @@ class JaxLibrary(Library):
             return written.jaxpr
 
         ahead = planning(found.exprs, is_inside) + is_inside * compiling_of(found.exprs) / 2
-        if ahead > LEAST_AHEAD and _takes_longer(ahead, compiling(theirs()), seconds(theirs())):
+        if ahead > LEAST_AHEAD and _takes_longer(ahead, compiling(theirs()), 0.0, seconds(theirs())):
             return True  # even if our program took no time at all
         program = found.dense.compiled("jax" if is_inside else "numpy")
         least = LEAST_INSIDE if is_inside else LEAST_ALONE
@@ -420,12 +421,15 @@ def _is_worse(ours: Any, theirs: Any, least: float) -> bool:
     is_quicker = seconds(ours) * MOST_SLOWER < seconds(theirs)
     if not is_quicker and peak(ours) > max(LEAST_BYTES, MOST_MEMORY * peak(theirs)):
         return True
-    return _takes_longer(compiling(ours), compiling(theirs), seconds(theirs) - seconds(ours))
+    return _takes_longer(compiling(ours), compiling(theirs), seconds(ours), seconds(theirs))
 
 
-def _takes_longer(ours: float, theirs: float, saved: float) -> bool:
+def _takes_longer(ours: float, theirs: float, call: float, their_call: float) -> bool:
     """Whether a first call takes longer than another one by more than calls save."""
-    return ours - MOST_LONGER * theirs > CALLS * saved or ours - MOST_FIRST * theirs > max(0.0, FEW * saved)
+    saved = their_call - call
+    if ours - MOST_LONGER * theirs > CALLS * saved:
+        return True
+    return call * FAR_QUICKER > their_call and ours - MOST_FIRST * theirs > max(0.0, FEW * saved)
 
 
 def _called(own: Callable, arguments: Arguments, directions: Any) -> Any:
