@@ -27,8 +27,11 @@ def for_compilers(operations: Operations, outputs: Sequence[Operation]) -> list[
 def _with_reciprocals(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
     """Quotients as products with reciprocals: a quotient that is used twice takes a loop of its own, a product none.
 
-    The last bits may differ, so that whatever is rounded or compared is computed as it was written.
+    The last bits may differ, so that whatever is rounded or compared is computed as it was written. In single precision
+    reciprocals of numbers that are not rare (`exp(88)`) are below the smallest one that compilers keep.
     """
+    if operations.single:
+        return list(outputs)
     order = reachable(outputs)
     exact: set[Operation] = set()
     for x in reversed(order):

@@ -255,7 +255,8 @@ class Module:
             if found[0] > tuning.CLEARLY * best[0]:
                 break
             exprs, best = other, found
-        return for_compilers(Operations(functional=True, compiled=True), best[1]) if target.compiled else best[1]
+        own = Operations(single=single, functional=True, compiled=True)
+        return for_compilers(own, best[1]) if target.compiled else best[1]
 
     def _forms(self, exprs: Sequence[Expr], evaluate: Callable[[Size], int]) -> Iterator[list[Expr]]:
         """Expressions in other forms: with products of equal parts, and second derivatives as sums of curvatures."""
