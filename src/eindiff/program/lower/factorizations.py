@@ -36,11 +36,8 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     order = reachable(outputs)
     uses = count_uses(order, outputs)
     conjugated = {x: system for x in order if (system := _conjugated(operations, x, uses)) is not None}
-    least, general, symmetric = tuning.RIGHT_SIDES
-    many = {x for x in order if _has_right_sides(x, costs, least, general)}
-    definite = {x for x in many if _base(x.operands[0]) in operations.symmetric}
-    very_many = {x for x in definite if _has_right_sides(x, costs, 2 * least, symmetric)}
-    small = (many - definite) | very_many.difference(conjugated.values())
+    many, small = _with_many_sides(operations, order, costs)
+    small -= {*conjugated.values()}
     users: dict[Operation, list[Operation]] = {}
     for x in order:
         if _needs_factors(x) and x not in small and costs.evaluate(x.operands[0].shape[0]) > 1:
@@ -56,6 +53,16 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     if not shared and not halves and not small:
         return [*outputs]
     return _Factorizations(operations, shared, halves, small, conjugated).run(order, outputs)
+
+
+def _with_many_sides(
+    operations: Operations, order: Sequence[Operation], costs: Costs
+) -> tuple[set[Operation], set[Operation]]:
+    """Systems that are small beside what they are solved for, and those of them that an inverse is quicker for."""
+    least, general, symmetric = tuning.RIGHT_SIDES
+    many = {x for x in order if _has_right_sides(x, costs, least, general)}
+    definite = {x for x in many if _base(x.operands[0]) in operations.symmetric}
+    return many, (many - definite) | {x for x in definite if _has_right_sides(x, costs, 2 * least, symmetric)}
 
 
 def _needs_factors(x: Operation) -> bool:

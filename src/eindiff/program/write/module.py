@@ -282,9 +282,9 @@ class Module:
         literals = self._literals(found, spelling)
         outputs = list(zip(self.names.outputs.values(), found, strict=True))
         taken = self.names.taken | {piece.text for piece in literals.values()}
-        in_place = costs is not None and not target.functional
+        in_place = None if target.functional else costs
         own = (buffers or dict.fromkeys(self.names.buffers, "")) if in_place else {}
-        printer = Printer(outputs, taken, spelling, costs if in_place else None, own)
+        printer = Printer(outputs, taken, spelling, in_place, own)
         printer.pieces.update(literals)
         printer.memory.places = {v.name for v in self.inputs if v.into is not None}
         statements = printer.run()

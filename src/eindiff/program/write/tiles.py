@@ -216,9 +216,7 @@ class Tiling:
         results = set(self._results(region, order, outputs))
         inside = [x for x in region.axes if not (x.view or x.cheap)]
         tiles, threads = self._tiles(region), self._threads(region)
-        if tiles < 2 and threads < 2:
-            return 0.0
-        if any(isinstance(size, str) and size in (ROWS, START, STOP) for x in inside for size in x.shape):
+        if max(tiles, threads) < 2 or any(_is_of_tile(x) for x in inside):
             return 0.0
         formed = sum(self.costs.size(x) for x in inside if x not in results)
         given = {root_of(y) for x in region.axes for y in x.operands if y not in region.axes}
@@ -293,6 +291,11 @@ class Tiling:
                 operands = [done.get(y, y) for y in x.operands]
                 done[x] = x if operands == list(x.operands) else with_operands(own, x, operands)
         return [done[x] for x in outputs]
+
+
+def _is_of_tile(x: Operation) -> bool:
+    """Whether an array has a size that only a tile has."""
+    return any(isinstance(size, str) and size in (ROWS, START, STOP) for size in x.shape)
 
 
 def _is_free(x: Operation) -> bool:
