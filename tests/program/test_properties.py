@@ -13,6 +13,7 @@ L, U = ed.matrix("L", "n", "n", "lower"), ed.matrix("U", "n", "n", "upper")
 V, T = ed.matrix("V", "n", "n", "unit", "lower"), ed.matrix("T", "n", "n", "tridiagonal")
 R, P = ed.matrix("R", "k", "n", "upper"), ed.matrix("P", "n", "n", "permutation")
 A, B, b = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "m"), ed.vector("b", "n")
+K = ed.matrix("K", "n", "n", "banded")
 n, m = SIZES["n"], SIZES["m"]
 
 CASES = {  # with the operations of the best way, if that is counted
@@ -33,6 +34,10 @@ CASES = {  # with the operations of the best way, if that is counted
     "tridiagonal system": (ed.inv(T) @ B, 9 * n * m),
     "transposed tridiagonal system": (b @ ed.inv(T), 9 * n),
     "tridiagonal, squared": (T @ T, 5 * n * n),
+    "banded": (K @ A, 13 * n * n),
+    "banded from the right": (B.T @ K.T, 13 * n * m),
+    "banded system": (ed.inv(K) @ B, 49 * n * m),
+    "system of a sum of bands": (ed.inv(K + T.T) @ b, n * n + 49 * n),
     "permutation": (P @ ed.inv(P) @ A + ed.inv(P), None),
     "determinant": (ed.logdet(L @ L.T) + ed.sum(ed.inv(L @ L.T) @ b), None),
     "sums": ((L + 2 * V) @ A - (L - L) @ A, n**3 + 2 * n**2),
@@ -43,7 +48,7 @@ CASES = {  # with the operations of the best way, if that is counted
 def _point(outputs: list[ed.Expr]) -> dict[str, np.ndarray]:
     """Random arrays, with triangles far from singular ones."""
     point = random_point([ed.sum(x) for x in {v for y in outputs for v in ed.variables(y)}], SIZES)
-    near = {name: np.where(np.eye(*x.shape) == 1, x, x / n) for name, x in point.items() if name in "LUVRT"}
+    near = {name: np.where(np.eye(*x.shape) == 1, x, x / n) for name, x in point.items() if name in "LUVRTK"}
     return {**point, **near}
 
 
@@ -136,3 +141,25 @@ def test_the_inverse_of_a_number() -> None:
     assert ed.inv(c) is 1 / c
     assert ed.parse("inv(c - 1)*x", "c; x(n)").shape == ("n",)
     assert ed.parse("inv(a)*b").shape == ("n",)  # what is not declared is a matrix
+
+
+@pytest.mark.parametrize(("below", "above"), [(0, 0), (2, 3), (0, 5), (7, 0), (39, 39)])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_bands_of_any_width(below: int, above: int, dtype: str) -> None:
+    """How wide a band is shows in the array: none at all is right too, and a row of zeros."""
+    rng = np.random.default_rng(below + above)
+    band = np.triu(np.tril(rng.normal(size=(40, 40)), above), -below) + 4 * (below + above + 1) * np.eye(40)
+    given = {"K": band.astype(dtype), "B": rng.normal(size=(40, 3)).astype(dtype)}
+    exprs = [ed.inv(K) @ B, ed.inv(K.T) @ B, K @ B, B.T @ K, ed.inv(K @ K) @ B]
+    exact = {name: array.astype(float) for name, array in given.items()}
+    for found, expr in zip(ed.compile(exprs)(**given), exprs, strict=True):
+        right = ed.evaluate(expr, exact)
+        assert found.dtype == dtype
+        rounding = 1e-13 if dtype == "float64" else 1e-5
+        np.testing.assert_allclose(found, right, rtol=0, atol=rounding * np.abs(right).max())
+    given["K"][:3] = 0
+    np.testing.assert_allclose(ed.compile(K @ B)(**given), given["K"] @ given["B"], rtol=1e-5, atol=1e-4)
+    with pytest.raises(ed.EindiffError, match="cannot be"):
+        ed.compile(ed.inv(K) @ B)(**given)
+    given["K"][0, 39] = np.nan
+    assert np.isnan(ed.compile(K @ B)(**given)[0]).all()

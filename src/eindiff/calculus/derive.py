@@ -111,7 +111,7 @@ def find_variable(y: Expr, x: Expr | str) -> Variable:
     """The variable that was asked for, by itself or by name."""
     y, x = expression(y), plain(x) if isinstance(x, Expr) else x
     if isinstance(x, Variable):
-        if fixed := x.properties & {"orthogonal", "tridiagonal", "diagonal"}:
+        if fixed := x.properties & {"orthogonal", "banded", "tridiagonal", "diagonal"}:
             raise EindiffError(
                 f"{x} is declared {min(fixed)}, so its entries cannot move freely: declare it without that",
                 "names",

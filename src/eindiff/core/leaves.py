@@ -14,7 +14,8 @@ from eindiff.core.nodes import INDICES, Constant, Expr, Variable, intern
 from eindiff.core.sizes import Shape
 
 # What only square matrices are
-SQUARE = frozenset({"symmetric", "psd", "orthogonal", "permutation", "tridiagonal", "diagonal"})
+SQUARE = frozenset({"symmetric", "psd", "orthogonal", "permutation", "banded", "tridiagonal", "diagonal"})
+BANDS = frozenset({"tridiagonal", "banded"})  # where entries are near the diagonal
 TRIANGLES = frozenset({"lower", "upper"})  # where entries may be other than 0: also of matrices that are not square
 PROPERTIES = SQUARE | TRIANGLES | {"positive", "unit"}
 
@@ -23,7 +24,8 @@ def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Varia
     """An input of the given shape. A `symmetric` or `psd` matrix is its transpose, `Q'Q = I` if `orthogonal`.
 
     Entries of a matrix that is `lower`, `upper` (triangular), `tridiagonal` or `diagonal` are 0 elsewhere; a triangular
-    one that is `unit` has ones on its diagonal. A `permutation` is orthogonal.
+    one that is `unit` has ones on its diagonal. A `permutation` is orthogonal. Those of a `banded` one are near its
+    diagonal: how near is seen in the array.
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise EindiffError(f"variable name {name!r}: use letters, digits and underscores", "names")
@@ -57,6 +59,8 @@ def _misfit(shape: Shape, declared: Collection[str]) -> str | None:
         return f"only a square matrix can be {sorted(properties & SQUARE)[0]}"
     if properties & TRIANGLES and len(shape) != 2:
         return f"only a matrix can be {sorted(properties & TRIANGLES)[0]}"
+    if properties & TRIANGLES and properties & BANDS:
+        return f"a matrix can be {min(properties & TRIANGLES)} or {min(properties & BANDS)}: declare one of them"
     if properties & TRIANGLES and len(properties - {"unit", "positive"}) > 1:
         return f"what is {' and '.join(sorted(properties - {'unit', 'positive'}))} is diagonal: declare that"
     if {"diagonal", "positive"} <= properties:

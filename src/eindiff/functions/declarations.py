@@ -50,8 +50,8 @@ def matrix(name: str, m: Size, n: Size, *properties: str) -> Variable:
         name: what it is called in formulas, texts and programs
         m, n: its sizes: names or numbers
         *properties: words that hold of its entries or of it: `positive`, `symmetric`, `psd`, `orthogonal`,
-            `permutation`, `diagonal`, `tridiagonal`, `lower` or `upper` (triangular), and `unit` besides (ones on the
-            diagonal)
+            `permutation`, `diagonal`, `tridiagonal`, `banded`, `lower` or `upper` (triangular), and `unit` besides
+            (ones on the diagonal)
 
     >>> ed.matrix("A", "m", 3).shape
     ('m', 3)

@@ -201,8 +201,8 @@ def _placed(array: np.ndarray, properties: Collection[str]) -> np.ndarray:
     """An array with zeros, and ones, where they have to be."""
     if "diagonal" in properties:
         return np.diag(np.diag(array))
-    if "tridiagonal" in properties:
-        return np.triu(np.tril(array, 1), -1)
+    if width := 1 if "tridiagonal" in properties else 2 if "banded" in properties else 0:
+        return np.triu(np.tril(array, width), -width)
     array = np.tril(array) if "lower" in properties else np.triu(array) if "upper" in properties else array
     if "unit" in properties:
         np.fill_diagonal(array, 1)

@@ -73,8 +73,8 @@ Op = Literal[
     "einsum",  # (subscripts, whether the order of multiplication is left to NumPy)
     "gram",  # X' diag(d) X
     "mirrored",  # (whether M is symmetric in k and l): the sum over s of x[i, s] x[m, s] M[s, k, l]
-    "solve",  # ("lower", "upper", "tridiagonal" or "")
-    "structured_product",  # ("lower", "upper" or "tridiagonal", which the first of two matrices is)
+    "solve",  # ("lower", "upper", "tridiagonal", "banded" or "")
+    "structured_product",  # (where the entries of the first of two matrices are, the same words)
     "triangular_inverse",  # ("lower" or "upper")
     # Factorizations
     "factors",  # (whether the matrix is symmetric)

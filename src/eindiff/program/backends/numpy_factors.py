@@ -60,6 +60,38 @@ def tridiagonal_solve(A, b):
         raise np.linalg.LinAlgError("Singular matrix")
     return x
 ''',
+    "band_of": '''
+def band_of(A):
+    """The diagonals below and above its own that a matrix has entries on."""
+    entries, last = A != 0, len(A) - 1
+    rows = np.flatnonzero(entries.any(1))
+    below, above = rows - entries.argmax(1)[rows], last - entries[:, ::-1].argmax(1)[rows] - rows
+    return int(below.max(initial=0)), int(above.max(initial=0))
+''',
+    "banded_product": '''
+def banded_product(A, B):
+    """A @ B for a matrix with entries near its diagonal, as a sum over diagonals if these are few."""
+    (below, above), n = band_of(A), len(A)
+    if 16 * (below + above + 1) > n:
+        return A @ B
+    result = A.diagonal()[:, None] * B
+    for k in range(1, above + 1):
+        result[:-k] += A.diagonal(k)[:, None] * B[k:]
+    for k in range(1, below + 1):
+        result[k:] += A.diagonal(-k)[:, None] * B[:-k]
+    return result
+''',
+    "banded_solve": '''
+def banded_solve(A, b):
+    """The solution of a system of equations with a matrix whose entries are near its diagonal."""
+    (below, above), n = band_of(A), len(A)
+    if 4 * (below + above + 1) > n:
+        return np.linalg.solve(A, b)
+    diagonals = np.zeros((below + above + 1, n), A.dtype)
+    for k in range(-below, above + 1):
+        diagonals[above - k, max(k, 0) : n + min(k, 0)] = A.diagonal(k)
+    return linalg.solve_banded((below, above), diagonals, b, check_finite=False)
+''',
     "factorize": '''
 def factorize(A, symmetric=False):
     """Cholesky's factors of a symmetric matrix that is positive definite, or else those of Gauss."""

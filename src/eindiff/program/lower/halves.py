@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from eindiff.core.leaves import BANDS
 from eindiff.program.operations import Operation, Operations, is_call
 
-_TURNED = {"lower": "upper", "upper": "lower", "tridiagonal": "tridiagonal", "": ""}
+_TURNED = {"lower": "upper", "upper": "lower", **{band: band for band in BANDS}, "": ""}
 
 
 def half(operations: Operations, x: Operation) -> str:
-    """The part of a matrix that its entries are in: `lower`, `upper`, `tridiagonal`, or nothing if it is not known.
+    """The part of a matrix that its entries are in: `lower`, `upper`, `tridiagonal`, `banded`; nothing if not known.
 
-    Halves are kept by products, sums of several and inverses; next to the diagonal entries stay in sums only.
+    Halves are kept by products, sums of several and inverses; near the diagonal entries stay in sums, and in products
+    less near.
     """
     if x not in operations.halves:
         operations.halves[x] = _found(operations, x) if len(x.shape) == 2 else ""
@@ -31,13 +33,13 @@ def _found(operations: Operations, x: Operation) -> str:
             return _common(operations, x.operands)
         case "matmul" | "structured_product" | "solve":
             found = _common(operations, x.operands)
-            return found if found != "tridiagonal" else ""
+            return found if found not in BANDS else "banded" if x.op != "solve" else ""
     if is_call(x, "chol"):
         return "lower"
     inverse = half(operations, x.operands[0]) if is_call(x, "inv") else ""
-    return inverse if inverse != "tridiagonal" else ""
+    return inverse if inverse not in BANDS else ""
 
 
 def _common(operations: Operations, matrices: tuple[Operation, ...]) -> str:
     found = {half(operations, y) for y in matrices}
-    return found.pop() if len(found) == 1 else ""
+    return "banded" if found == BANDS else found.pop() if len(found) == 1 else ""

@@ -12,6 +12,7 @@ import numpy as np
 from eindiff.core.construct import is_number as is_filled
 from eindiff.core.index_relations import Given, IndexMap, Lower, SizeOf
 from eindiff.core.labels import Labels
+from eindiff.core.leaves import BANDS
 from eindiff.core.networks import fresh_in, new_label, opened
 from eindiff.core.nodes import (
     Add,
@@ -114,7 +115,7 @@ class Lowering:
         match node:
             case Variable():
                 operation = self.operations.make("input", parameters=(node.name,), shape=node.shape)
-                if found := node.properties & {"lower", "upper", "tridiagonal"}:
+                if found := node.properties & {"lower", "upper", *BANDS}:
                     self.operations.halves[operation] = min(found)
                 return self._marked(node, self._whole(operation, node.shape))
             case Constant() if isinstance(node.value, IndexMap):

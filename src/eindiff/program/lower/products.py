@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from eindiff.core import sizes as sz
 from eindiff.core.labels import Labels, components, subscripts
+from eindiff.core.leaves import BANDS
 from eindiff.core.nodes import Number
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import Path, tensor_order_path
@@ -25,6 +26,8 @@ from eindiff.program.lower.contractions import Contractions
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.triangles import between
 from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, broadcast, is_call, is_reciprocal
+
+NEAR = {"tridiagonal": 3, "banded": 7}  # diagonals of a band, as a guess where only its array shows them
 
 
 class _Made(NamedTuple):
@@ -388,8 +391,8 @@ class Products(Contractions):
 
         def work(evaluate: Callable[[Size], int]) -> float:
             size, entries = evaluate(n), evaluate(sz.product(right.shape))
-            if half == "tridiagonal":
-                return 9 * entries
+            if half in NEAR:
+                return NEAR[half] ** 2 * entries
             return (0 if half else 2 / 3 * size**3) + (1 if half else 2) * size * entries
 
         solved = self.operations.make("solve", [matrix, right], (half,), shape=right.shape, work=work, speed=LAPACK)
@@ -400,7 +403,7 @@ class Products(Contractions):
         if self.costs is None or (not self.operations.functional and self.entries(matrix.shape[:1]) < least):
             return ""
         found = halves.half(self.operations, matrix)
-        return "" if found == "tridiagonal" and self.operations.functional else found
+        return "" if found in BANDS and self.operations.functional else found
 
     def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels) -> Tensor:
         """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference."""
@@ -425,9 +428,9 @@ class Products(Contractions):
         return Tensor(self.operations.matmul(left, right), order)
 
     def _structured_product(self, matrix: Operation, right: Operation, half: str) -> Operation:
-        """A product with a triangular or tridiagonal matrix from the left."""
+        """A product with a triangular or banded matrix from the left."""
         rows, inner = matrix.shape
-        times = 5 if half == "tridiagonal" else inner
+        times = 2 * NEAR[half] - 1 if half in NEAR else inner
         return self.operations.make(
             "structured_product", [matrix, right], (half,), shape=(rows, right.shape[1]), speed=BLAS,
             work=sz.product((rows, right.shape[1], times)),

@@ -181,6 +181,7 @@ _PLACED = {
     "upper": "{0} = np.triu({0})",
     "diagonal": "{0} = np.diag(np.diag({0}))",
     "tridiagonal": "{0} = np.triu(np.tril({0}, 1), -1)",
+    "banded": "{0} = np.triu(np.tril({0}, 2), -2)",
     "unit": "np.fill_diagonal({0}, 1)",
 }
 

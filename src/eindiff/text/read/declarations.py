@@ -63,8 +63,8 @@ def parse_declarations(text: str) -> dict[str, Expr | str]:
     """Declarations in text as the dictionary that `parse` takes.
 
     Declarations are separated by `;`, `,` or line breaks. A name may have sizes (names or numbers; none: a scalar)
-    and properties: symmetric, psd, positive, orthogonal, permutation, tridiagonal, lower or upper (triangular), unit
-    besides, or diagonal, which makes it `diag` of a vector of that name.
+    and properties: symmetric, psd, positive, orthogonal, permutation, tridiagonal, banded, lower or upper
+    (triangular), unit besides, or diagonal, which makes it `diag` of a vector of that name.
     `g(m) into n` is an array of indices of an axis of size n, for `x[g]`.
     Words without sizes (`x vector`, `S symmetric`) leave the sizes to be found from use; they stay text.
 
