@@ -217,6 +217,10 @@ CASES: dict[str, list[Case]] = {
     "triangles_once": [
         (lambda: ones_above() * (ones_above() * A), lambda A, **_: np.triu(A)),
     ],
+    "triangles_backwards": [
+        (lambda: ed.cumsum(x[::-1])[::-1], lambda x, **_: np.cumsum(x[::-1])[::-1]),
+        (lambda: ed.cumsum(A[:, ::-1], 1)[:, ::-1] @ y, lambda A, y, **_: np.cumsum(A[:, ::-1], 1)[:, ::-1] @ y),
+    ],
     "cholesky_products": [
         (lambda: L @ L.T, lambda A, **_: A @ A.T + np.eye(4)),
         (lambda: ed.inv(L).T @ ed.inv(L) @ x, lambda A, x, **_: np.linalg.solve(A @ A.T + np.eye(4), x)),

@@ -299,9 +299,10 @@ def thin_products() -> list[Expr]:
 
 
 def test_few_columns_of_large_products_are_computed_as_rows():
-    assert "B.T.dot(A.T).T" in ed.plan(thin_products(), {"m": 2000, "n": 500, "k": 9}).source
+    turned = re.compile(r"\(B\.T @ A\.T\)\.T|B\.T\.dot\(A\.T\)\.T")
+    assert turned.search(ed.plan(thin_products(), {"m": 2000, "n": 500, "k": 9}).source)
     for sizes in ({"m": 200, "n": 500, "k": 9}, {"m": 2000, "n": 500, "k": 90}, {"m": 50000, "n": 20, "k": 9}):
-        assert "B.T.dot(A.T).T" not in ed.plan(thin_products(), sizes).source
+        assert not turned.search(ed.plan(thin_products(), sizes).source)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

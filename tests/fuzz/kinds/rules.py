@@ -133,6 +133,7 @@ PROGRAMS = (
     "ed.max(ed.eigvals(M))", "ed.max(-ed.eigvals(M))", "ed.max(-2 * ed.svdvals(M))", "ed.max(ed.svdvals(M))",
     "ed.sum(ed.eigvals(M) * V)", "ed.where(V, W, W)", "ed.where(ed.ones(N), V, W)",
     "ed.concatenate([V[:1], W])[:1]",
+    "ed.cumsum(V[::-1])[::-1] * W", "ed.cumsum(M[::-1], 0)[::-1] @ V", "ed.sum(ed.exp(ed.cumsum(V[::-1])[::-1]))",
     "ed.cumsum(ed.eye(N), 0) * ed.cumsum(ed.eye(N), 0) * M", "ed.cumsum(ed.eye(N), 0) * ed.cumsum(ed.eye(N), 1) * M",
     "ed.eigvecs(M + M.T).T @ ed.eigvecs(M + M.T)", "ed.eigvecs(M) @ ed.diag(ed.eigvals(M)) @ ed.eigvecs(M).T",
     "ed.einsum('ij,ij->ij', ed.eigvecs(M), ed.eigvecs(M)) @ ed.eigvals(M)",
