@@ -172,7 +172,7 @@ class Operations:
     functional: bool = False  # arrays are not changed in place, have one type, and no branch depends on values
     slices_backward: bool = True
     compiled: bool = False  # a compiler fuses the operations
-    conditions: bool = False  # they are factors of products as they are, in functional programs too
+    conditions: bool = False  # there is a word for what is chosen where they hold, in functional programs too
     fast_power: int = MOST_FACTORS  # of arrays: higher ones are products, see `power`
     shares_sums: bool = False  # sums are parts of larger ones
     sums: dict[Operation, list[_Sum]] = field(default_factory=dict)  # that were made, by the last of their terms
@@ -251,6 +251,9 @@ class Operations:
         masks = [x for x in dict.fromkeys(factors) if x.op == "mask"]
         powers = [self.power(x, count) for x, count in Counter(factors).items() if x not in masks]
         numbers = any(x.shape for x in powers)  # next to arrays of numbers a condition is one
+        if masks and numbers and self.conditions:  # in one pass, without an array of truth values
+            [condition] = masks[0].operands
+            return self.make("call", [self.times([*masks[1:], *powers]), *condition.operands], ("chosen",))
         powers = [*(x.operands[0] if numbers else x for x in masks), *powers]
         while len(powers) > CHUNK:
             powers = [self.times(powers[:CHUNK]), *powers[CHUNK:]]

@@ -39,7 +39,7 @@ class Backend:
     functional: bool = True  # arrays are not changed in place
     slices_backward: bool = True  # x[::-1] is allowed
     compiled: bool = False  # programs are compiled, and operations fused
-    conditions: bool = False  # they are factors of products as they are, without a copy as numbers
+    conditions: bool = False  # there is a word for what is chosen where they hold
     repeated: frozenset[str] = frozenset()  # functions between -1 and 1 that a compiler takes to be cheap: see `once`
     fast_power: int = 2  # the highest whole power that takes no longer than products
     broadcasts: int = 64  # axes along which arrays are repeated to fit others, at most: beyond it `spread` does that
