@@ -7,7 +7,16 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 import eindiff as ed
-from eindiff.program.recorded import CALLS, KINDS, Recorded, Unfinished, last_operations, stays_on_device, watched
+from eindiff.program.recorded import (
+    CALLS,
+    KINDS,
+    Recorded,
+    Replay,
+    Unfinished,
+    last_operations,
+    stays_on_device,
+    watched,
+)
 
 CPU = torch.device("cpu")
 
@@ -17,12 +26,15 @@ def made(monkeypatch):
     """A function that is recorded as on a GPU, and the calls of what was recorded."""
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
-    replays: list[tuple] = []
+    replays: list[list[int]] = []
 
-    def record(function, tensors, sizes):
-        return lambda *given: replays.append(given) or function(*given, **sizes)
+    def record(function, tensors, sizes, staying):
+        own = {k: x.clone() for k, x in enumerate(tensors) if k not in staying}
+        read = [own.get(k, x.detach()) for k, x in enumerate(tensors)]
+        graph = SimpleNamespace(replay=lambda: replays.append(list(own)))
+        return Replay(graph, SimpleNamespace(results=lambda: function(*read, **sizes)), tensors, own)
 
-    return Recorded(lambda x, n=0: torch.sin(x).sum() + n, record, "cpu"), replays
+    return Recorded(lambda *x, n=0: torch.sin(sum(x)).sum() + n, record, "cpu"), replays
 
 
 def test_it_is_recorded_after_some_calls(made):
@@ -35,6 +47,21 @@ def test_it_is_recorded_after_some_calls(made):
     run(torch.ones(4))
     run(x, n=1)
     assert len(replays) == 1
+
+
+def test_tensors_are_read_where_they_stay(made):
+    """Others are copied; one that moves later is copied from then on."""
+    run, replays = made
+    still, once = torch.ones(3), torch.ones(3)
+    for k in range(CALLS + 1):
+        run(still, once, torch.full((3,), k / 8))
+    assert replays == [[2]]
+    still.add_(1)
+    assert run(still, once, 2 * once) == torch.sin(still + 3).sum() and replays[-1] == [2]
+    once = torch.full((3,), 7.0)
+    for value in (0.5, 0.75):
+        again = torch.full((3,), value)
+        assert run(still, again, once) == torch.sin(still + value + 7).sum() and replays[-1] == [1, 2]
 
 
 def test_what_watches_sees_the_operations(made):
@@ -111,7 +138,7 @@ def test_results_are_new_arrays_made_by_the_last_operations(call, beside):
 
 
 def test_a_net_takes_few_operations():
-    """Conditions are factors as they are, and a softmax is one operation: each is started by itself on a GPU."""
+    """What a condition leaves is one operation, and so is a softmax: each is started by itself on a GPU."""
     X, Y, V, W = ed.matrix("X", "b", "n"), ed.matrix("Y", "b", "n"), ed.matrix("V", "n", "n"), ed.matrix("W", "n", "n")
     logits = ed.relu(X @ W) @ V
     gradient = ed.compile(ed.gradient(ed.sum(ed.logsumexp(logits, 1)) - ed.sum(Y * logits), W), backend="torch")
@@ -119,4 +146,4 @@ def test_a_net_takes_few_operations():
     gradient(**arrays)
     seen, _ = watched(lambda: gradient(**arrays))
     kernels = [x.function for x in seen if not x.makes & x.reads]  # views start nothing
-    assert len(kernels) <= 10  # four products, relu, comparison, softmax, difference, product by entries, sign
+    assert len(kernels) <= 9  # four products, relu, what it leaves, softmax, difference, sign

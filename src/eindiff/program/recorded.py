@@ -1,8 +1,9 @@
 """Programs of PyTorch on a GPU: recorded once, and started as a whole from then on.
 
 A program of many small operations takes the time of starting them, one by one, from Python. A CUDA graph starts them
-all at once. What is recorded reads arrays of its own, into which arguments are copied, and results are copied out of
-it, so that nobody sees it, or computed beside it by the last operation; it is kept only if that is faster.
+all at once. What is recorded reads arguments that stay in one place there, and others from arrays of its own, into
+which they are copied. Results are copied out of it, so that nobody sees it, or computed beside it by the last
+operation; it is kept only if that is faster.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -32,13 +33,14 @@ class Recorded:
     """
 
     def __init__(
-        self, function: Callable, record: Callable[..., Callable | None] | None = None, device: str = "cuda"
+        self, function: Callable, record: Callable[..., Replay | None] | None = None, device: str = "cuda"
     ) -> None:
         self.function = function
         self._record = record or recorded
         self._device = device
         self._torch = import_module("torch")
-        self._found: OrderedDict[tuple, int | Callable] = OrderedDict()  # calls so far, then what runs instead
+        self._found: OrderedDict[tuple, int | Replay] = OrderedDict()  # calls so far, then what runs instead
+        self._places: list[int] = []  # of the tensors of the last call that was counted
         self._is_plain = False  # it was tried in vain
         self._lock = lock()
 
@@ -47,7 +49,7 @@ class Recorded:
             return self.function(*tensors, **sizes)
         with self._lock:  # two threads may not fill the same arrays
             replay = self._replay(tensors, sizes)
-            return self.function(*tensors, **sizes) if replay is None else replay(*tensors)
+            return self.function(*tensors, **sizes) if replay is None else replay(tensors)
 
     def _is_watched(self, tensors: Sequence[Any]) -> bool:
         torch = self._torch
@@ -62,7 +64,7 @@ class Recorded:
             or torch.cuda.is_current_stream_capturing()
         )
 
-    def _replay(self, tensors: Sequence[Any], sizes: dict[str, int]) -> Callable | None:
+    def _replay(self, tensors: Sequence[Any], sizes: dict[str, int]) -> Replay | None:
         """What runs instead for tensors like these, if anything."""
         torch = self._torch
         kinds = [(x.shape, x.stride(), x.dtype, x.device) for x in tensors]
@@ -71,37 +73,80 @@ class Recorded:
         key = (*kinds, *sizes.items(), stream.cuda_stream, *precision)
         found = self._found.get(key, 0)
         if isinstance(found, int):
-            replay = self._record(self.function, tensors, sizes) if found == CALLS else None
-            self._is_plain = found == CALLS and replay is None
-            self._found[key] = found = replay or found + 1
-            if len(self._found) > KINDS:
-                self._found.popitem(last=False)
-        return None if isinstance(found, int) else found
+            return self._counted(key, found, tensors, sizes)
+        if moved := found.moved(tensors):
+            return self._again(key, [k for k in found.places if k not in moved], tensors, sizes)
+        return found
+
+    def _counted(self, key: tuple, calls: int, tensors: Sequence[Any], sizes: dict[str, int]) -> Replay | None:
+        """What runs from this call on, if there were enough with tensors like these."""
+        places = [x.data_ptr() for x in tensors]
+        before, self._places = self._places, places
+        if calls == CALLS:
+            staying = [k for k, (x, y) in enumerate(zip(places, before, strict=False)) if x == y]
+            return self._again(key, staying, tensors, sizes)
+        self._found[key] = calls + 1
+        if len(self._found) > KINDS:
+            self._found.popitem(last=False)
+        return None
+
+    def _again(
+        self, key: tuple, staying: Sequence[int], tensors: Sequence[Any], sizes: dict[str, int]
+    ) -> Replay | None:
+        """What is recorded with some tensors where they are."""
+        replay = self._record(self.function, tensors, sizes, staying)
+        self._is_plain = replay is None
+        if replay is not None:
+            self._found[key] = replay
+        return replay
 
 
-def recorded(function: Callable, tensors: Sequence[Any], sizes: dict[str, int]) -> Callable | None:
-    """A function as a graph for tensors like these, if it can be recorded, is small enough, and is faster so."""
+class Replay:
+    """A recording: what stands in for a function of tensors that are like those that it was recorded with."""
+
+    def __init__(self, graph: Any, unfinished: Unfinished, tensors: Sequence[Any], own: Mapping[int, Any]) -> None:
+        self._graph, self._unfinished = graph, unfinished
+        self.places = {k: x.data_ptr() for k, x in enumerate(tensors) if k not in own}  # that it reads
+        self._copied, self._own = list(own), list(own.values())
+        self._copy = import_module("torch")._foreach_copy_  # no derivative is asked for where nobody watches
+
+    def moved(self, tensors: Sequence[Any]) -> list[int]:
+        """The tensors that are elsewhere now: it was not recorded with these."""
+        return [k for k, place in self.places.items() if tensors[k].data_ptr() != place]
+
+    def __call__(self, tensors: Sequence[Any]) -> Any:
+        if self._own:
+            self._copy(self._own, [tensors[k] for k in self._copied])
+        self._graph.replay()
+        return self._unfinished.results()
+
+
+def recorded(
+    function: Callable, tensors: Sequence[Any], sizes: dict[str, int], staying: Sequence[int] = ()
+) -> Replay | None:
+    """A function as a graph for tensors like these, if it can be recorded, is small enough, and is faster so.
+
+    Some of them stay where they are, and are read there. Not those that the last operations need, nor results: these
+    would be kept for longer than the user wants them.
+    """
     torch = import_module("torch")
     with torch.no_grad(), torch.cuda.device(tensors[0].device):
-        own = [x.detach().clone() for x in tensors]
-        seen, results = watched(lambda: function(*own, **sizes))
+        given = [x.detach() for x in tensors]
+        seen, results = watched(lambda: function(*given, **sizes))
         if not stays_on_device(seen, tensors[0].device):
             return None
         last = last_operations(seen, results)
         if all(k in last or x.makes & x.reads for k, x in enumerate(seen)):
             return None  # nothing is left to record
-        recording = _capture(lambda: Unfinished(lambda: function(*own, **sizes), last))
+        kept = results.union(*[seen[k].reads for k in last])
+        own = {k: x.clone() for k, x in enumerate(given) if k not in staying or _storage(x) in kept}
+        given = [own.get(k, x) for k, x in enumerate(given)]
+        recording = _capture(lambda: Unfinished(lambda: function(*given, **sizes), last))
         if recording is None:
             return None
-        graph, unfinished = recording
-
-        def replay(*given: Any) -> Any:
-            torch._foreach_copy_(own, given)  # no derivative is asked for where nobody watches
-            graph.replay()
-            return unfinished.results()
-
+        replay = Replay(*recording, tensors, own)
         as_it_is = _seconds(lambda: function(*tensors, **sizes))
-        return replay if _seconds(lambda: replay(*tensors)) < GAIN * as_it_is else None
+        return replay if _seconds(lambda: replay(tensors)) < GAIN * as_it_is else None
 
 
 class Seen(NamedTuple):
@@ -179,19 +224,21 @@ class Unfinished:
             return result
 
         with _each_operation(run):
-            self._results = call()
+            leaves, self._structure = import_module("torch.utils._pytree").tree_flatten(call())
+        tensor = import_module("torch").Tensor
+        self._leaves = [
+            (x, _storage(x), (x.shape, x.stride(), x.storage_offset())) if isinstance(x, tensor) else (x, None, ())
+            for x in leaves
+        ]
 
     def results(self) -> Any:
         """New arrays with the results."""
-        torch, pytree = import_module("torch"), import_module("torch.utils._pytree")
         made = {storage: run() for storage, run in self._last.items()}
-
-        def result(x: Any) -> Any:
-            if (whole := made.get(_storage(x))) is None:
-                return x.clone()
-            return whole.as_strided(x.shape, x.stride(), x.storage_offset())
-
-        return pytree.tree_map_only(torch.Tensor, result, self._results)
+        leaves = [
+            made[storage].as_strided(*form) if storage in made else x.clone() if form else x
+            for x, storage, form in self._leaves
+        ]
+        return leaves[0] if self._structure.is_leaf() else self._structure.unflatten(leaves)
 
 
 def _without_memory(x: Any) -> Any:
