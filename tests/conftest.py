@@ -75,6 +75,8 @@ def tiny_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "CALL": 0.0,
         "GRAM": 2,
         "THIN_PRODUCT": (2, 2, 8),
+        "THIN_TRANSPOSED": 2,
+        "SMALL_PRODUCT": (1, 1, 60),
         "SQUARE": 2,
         "MIRRORED": (1, 1),
         "MANY_ENTRIES": 2,

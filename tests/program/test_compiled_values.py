@@ -303,6 +303,22 @@ def test_few_columns_of_large_products_are_computed_as_rows():
     assert turned.search(ed.plan(thin_products(), {"m": 2000, "n": 500, "k": 9}).source)
     for sizes in ({"m": 200, "n": 500, "k": 9}, {"m": 2000, "n": 500, "k": 90}, {"m": 50000, "n": 20, "k": 9}):
         assert not turned.search(ed.plan(thin_products(), sizes).source)
+    source = ed.plan(thin_products()[1], {"m": 1000, "n": 200, "k": 9}).source  # with a transposed one sooner
+    assert not turned.search(source) and re.search(r"t\d\.T\.dot\(A\)\.T|\(t\d\.T @ A\)\.T", source)
+
+
+def test_small_products_read_along_rows():
+    """A transposed second matrix is copied where that takes less time than reading along its columns; not in A A'."""
+    A, B = ed.matrix("A", "m", "n"), ed.matrix("B", "k", "n")
+    products = [A @ B.T, A @ A.T]
+    assert ed.plan(products, {"m": 90, "n": 90, "k": 90}).source.count(".T.copy()") == 1
+    for sizes in ({"m": 9, "n": 90, "k": 90}, {"m": 50, "n": 9, "k": 9}, {"m": 200, "n": 200, "k": 200}):
+        assert ".copy()" not in ed.plan(products, sizes).source
+    rng = np.random.default_rng(4)
+    for order in "CF":
+        a, b = (np.asarray(rng.normal(size=(90, 90)), order=order) for _ in range(2))
+        for value, wanted in zip(ed.compile(products)(A=a, B=b), (a @ b.T, a @ a.T), strict=True):
+            np.testing.assert_allclose(value, wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -25,6 +25,9 @@ MIRRORED = (2**16, 30)
 PACKED = 80
 # Entries of A, terms of a sum, and columns of B up to which `A B` is computed as `(B' A')'`: up to twice as fast.
 THIN_PRODUCT = (2**19, 256, 32)
+THIN_TRANSPOSED = 2**17  # entries of A' from which `A' B` is, unless it is a small product
+# Rows of A, and products of entries of A and B from and up to which `A B'` is computed with a copy of B'.
+SMALL_PRODUCT = (40, 10**5, 10**6)
 # Rows from which products with triangular and tridiagonal matrices are treated as such, and the root of the entries to
 # the right of a triangle: below it NumPy's own product is as good. Systems of equations are from two rows on.
 TRIANGLE = 64
