@@ -105,6 +105,7 @@ STRUCTURE_BONUS = 4  # a structure is used rather than the matrix, unless it tak
 FORMED_ENTRIES = 2**20  # entries of a matrix that may be formed for a more accurate result
 VARIABLES_LIMIT = 6  # variables of a Schur complement; of more, only one is eliminated at a time
 EXACT_LIMIT = 6  # factors of a pattern that are multiplied in the best order; more are in a good one
+USES = 10  # products with a derivative, against which the time is held that it takes to make it
 JOINED_LIMIT = 6  # patterns of a derivative of which two may become one whose factors are products
 PATTERNS_LIMIT = 30  # patterns of a derivative that are compared with each other
 # Rows up to which a single matrix is treated like a stack: by products, and with the threads of one library only.
