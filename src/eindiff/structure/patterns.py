@@ -208,7 +208,9 @@ def _added_up(patterns: list[Pattern]) -> list[Pattern]:
 
 def _joined(patterns: list[Pattern], sizes: Mapping[str, int]) -> list[Pattern]:
     """Patterns of which one has a sum that would be formed, and that differ in a few factors, are one with these
-    multiplied, if it is cheaper to make and use: `Σ_b x_b x_b' ⊗ diag(p_b) - Σ_b x_b x_b' ⊗ p_b p_b'` is `Σ_b x_b x_b' ⊗ M_b`.
+    multiplied, if it is cheaper to make and use.
+
+    `Σ_b x_b x_b' ⊗ diag(p_b) - Σ_b x_b x_b' ⊗ p_b p_b'` is `Σ_b x_b x_b' ⊗ M_b`.
     """
     if len(patterns) > tuning.JOINED_LIMIT:
         return patterns
