@@ -50,6 +50,9 @@ REUSED_BYTES = 2**16
 # Bytes of an array from which operations on it run over some rows at a time, and those that a tile has in use at most.
 TILED_BYTES = 2**21
 TILE_BYTES = 2**21
+# Multiplications up to which BLAS has kernels for small matrices, which take less time where these have few columns;
+# the rows of a tile, and the columns, with which it is worth having no more.
+SMALL_PRODUCT = (9 * 10**5, 24, 32)
 TILED_SEEDS = 6  # arrays around which such operations are looked for
 # Predicted seconds of such operations for which it is worth to start a thread: it takes 0.1 ms, and gets in the way of
 # others while Python runs.
