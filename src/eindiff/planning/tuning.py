@@ -28,7 +28,7 @@ THIN_PRODUCT = (2**19, 256, 32)
 # Rows from which products with triangular and tridiagonal matrices are treated as such, and the root of the entries to
 # the right of a triangle: below it NumPy's own product is as good. Systems of equations are from two rows on.
 TRIANGLE = 64
-# Rows from which systems of equations share a factorization, and symmetric ones are solved by Cholesky's method.
+# Rows from which a single inverse is made of factors, and rows of one are solved for.
 FACTORED = 24
 # How often as many rows as those that are read of an inverse it has, for which these are solved for.
 FEW = 4
