@@ -66,10 +66,18 @@ def test_a_single_system_stays_as_it_is() -> None:
     assert "np.linalg.solve(A, b)" in f.source
 
 
-def test_small_systems_stay_as_they_are() -> None:
-    f = ed.compile(ed.inv(P) @ b + ed.inv(P) @ c * ed.logdet(P))
-    f(P=np.eye(9), b=np.ones(9), c=np.ones(9))
+def test_a_small_inverse_stays_as_it_is_and_small_systems_share_factors() -> None:
+    f = ed.compile(ed.inv(A))
+    np.testing.assert_array_equal(f(A=2 * np.eye(9)), np.eye(9) / 2)
     assert "factorize" not in f.source
+    g = ed.compile([ed.inv(P) @ b, ed.inv(P), ed.logdet(P)])
+    matrix = np.eye(9) + np.random.default_rng(0).random((9, 9))
+    matrix @= matrix.T
+    x, inverse, logdet = g(P=matrix, b=np.ones(9))
+    np.testing.assert_allclose(matrix @ x, np.ones(9), atol=1e-9)
+    np.testing.assert_allclose(inverse, np.linalg.inv(matrix), atol=1e-9)
+    np.testing.assert_allclose(logdet, np.linalg.slogdet(matrix)[1])
+    assert g.source.partition("def f(")[2].count("factorize(") == 1
 
 
 def test_symmetric_systems_take_half_the_work() -> None:

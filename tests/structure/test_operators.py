@@ -70,7 +70,7 @@ STRUCTURES = {
     "autoencoder by first layer": "dense",
     "relu net with one sample": "Kronecker product",
     "sigmoid net with one sample": "Kronecker product",
-    "sigmoid net": "dense",
+    "sigmoid net": "sum of products",
     "attention": "sum of products",
     "separable": "diagonal",
     "cubes": "diagonal",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import combinations
 
 from eindiff.core import construct
@@ -17,13 +18,14 @@ def factor(outputs: Sequence[Expr]) -> list[Expr]:
     """In sums, products with common factors as these factors times a sum of the rest, if the rest is smaller."""
 
     kept: set[Expr] = set()  # what stays as it is, if what it is made of does
+    sums = {node for node in topological(outputs) if isinstance(node, Add)}
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         if node in kept and children == list(node.children):
             return node
         result = with_children(node, children)
         for _ in range(FACTORINGS):  # at once, as what is above is made anew for each change below
-            result, before = _factored(result) if isinstance(result, Add) else result, result
+            result, before = _factored(result, sums) if isinstance(result, Add) else result, result
             if result is before:
                 break
         if result is node:
@@ -37,15 +39,42 @@ def factor(outputs: Sequence[Expr]) -> list[Expr]:
     return list(outputs)
 
 
-def _factored(node: Add) -> Expr:
-    """A sum with two of its terms as one, if they have factors in common."""
+def _factored(node: Add, sums: AbstractSet[Expr]) -> Expr:
+    """A sum with two of its terms as one, if they have factors in common; or all, if the sum of the rest is there."""
     products = [term for term in node.terms if isinstance(term, Einsum) and _is_plain_product(term)]
     if len(products) > TERMS_LIMIT:
         return node
+    if (merged := _merged(node)) is not None:
+        return merged
+    if len(products) == len(node.terms):
+        joined = construct.factored(dict.fromkeys(products, 1), inline=False)
+        if joined is not None and any(child in sums for child in joined.children):
+            return joined
     for pair in combinations(products, 2):
         if (joined := construct.factored(dict.fromkeys(pair, 1), node.ndim - 1, inline=False)) is not None:
             return construct.add([*(term for term in node.terms if term not in pair), joined])
     return node
+
+
+def _merged(node: Add) -> Expr | None:
+    """A sum with a term multiplied out whose parts are among the other terms, up to their coefficients."""
+    for term in node.terms:
+        children = [term] if is_contraction(term) else list(term.children) if isinstance(term, Einsum) else []
+        others = [x for x in node.terms if x is not term]
+        for at, child in enumerate(children):
+            for opened in _sums_of_outer_opened(child):
+                parts = [*children[:at], opened, *children[at + 1 :]]
+                made = construct.add([*others, opened if child is term else with_children(term, parts)])
+                if not isinstance(made, Add) or len(made.terms) < len(node.terms):
+                    return made
+    return None
+
+
+def _sums_of_outer_opened(node: Expr) -> Iterator[Expr]:
+    """A contraction with one of its operands that is a sum of outer products multiplied out."""
+    for place, operand in enumerate(node.operands if is_contraction(node) else ()):
+        if is_sum_of_outer(operand, node.operands):
+            yield construct.add(multiplied_out(node, node.operands, place))
 
 
 def _is_plain_product(term: Einsum) -> bool:

@@ -31,7 +31,7 @@ SMALL_PRODUCT = (40, 10**5, 10**6)
 # Rows from which products with triangular and tridiagonal matrices are treated as such, and the root of the entries to
 # the right of a triangle: below it NumPy's own product is as good. Systems of equations are from two rows on.
 TRIANGLE = 64
-# Rows from which systems of equations share a factorization, and symmetric ones are solved by Cholesky's method.
+# Rows from which a single inverse is made of factors, and rows of one are solved for.
 FACTORED = 24
 # How often as many rows as those that are read of an inverse it has, for which these are solved for.
 FEW = 4
@@ -53,6 +53,9 @@ REUSED_BYTES = 2**16
 # Bytes of an array from which operations on it run over some rows at a time, and those that a tile has in use at most.
 TILED_BYTES = 2**21
 TILE_BYTES = 2**21
+# Multiplications up to which BLAS has kernels for small matrices, which take less time where these have few columns;
+# the rows of a tile, and the columns, with which it is worth having no more.
+SMALL_PRODUCT = (9 * 10**5, 24, 32)
 TILED_SEEDS = 6  # arrays around which such operations are looked for
 # Predicted seconds of such operations for which it is worth to start a thread: it takes 0.1 ms, and gets in the way of
 # others while Python runs.
@@ -108,6 +111,7 @@ STRUCTURE_BONUS = 4  # a structure is used rather than the matrix, unless it tak
 FORMED_ENTRIES = 2**20  # entries of a matrix that may be formed for a more accurate result
 VARIABLES_LIMIT = 6  # variables of a Schur complement; of more, only one is eliminated at a time
 EXACT_LIMIT = 6  # factors of a pattern that are multiplied in the best order; more are in a good one
+USES = 10  # products with a derivative, against which the time is held that it takes to make it
 JOINED_LIMIT = 6  # patterns of a derivative of which two may become one whose factors are products
 PATTERNS_LIMIT = 30  # patterns of a derivative that are compared with each other
 # Rows up to which a single matrix is treated like a stack: by products, and with the threads of one library only.

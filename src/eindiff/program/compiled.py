@@ -62,10 +62,6 @@ class Parts(Protocol):
 
     exprs: list[Expr]
 
-    def collect(self, computed: Sequence[Expr], sizes: Mapping[str, int]) -> Callable[[Sequence[Any], bool], list[Any]]:
-        """What makes values of outputs from those of parts, for some sizes. It is told whether these are NumPy's."""
-        ...
-
 
 class Outputs(Protocol):
     """What a compiled function gives: expressions, in some form."""
@@ -77,8 +73,10 @@ class Outputs(Protocol):
         """What is computed for sizes of this kind, if not the expressions themselves."""
         ...
 
-    def assemble(self, values: Sequence[Any], dtype: np.dtype) -> Any:
-        """The result from the values of the expressions."""
+    def assembler(
+        self, parts: Any, computed: Sequence[Expr], sizes: Mapping[str, int], dtype: np.dtype, is_numpy: bool
+    ) -> Callable[[Sequence[Any]], Any]:
+        """What makes the result from the arrays of the expressions, or of parts; they may be those of NumPy."""
         ...
 
 
@@ -154,9 +152,7 @@ class Compiled:
                 results = call.quiet.copy().run(call.function, *values, **call.keywords)
         except np.linalg.LinAlgError as error:
             raise EindiffError(f"a matrix that is inverted or factored here cannot be: {error}", "systems") from None
-        if call.is_finished and self._outputs.is_array:
-            return results
-        return self._outputs.assemble(call.finished(results), call.dtype)
+        return results if call.is_finished else call.finished(results)
 
     def _check(self, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
         """Hold arrays against what their variables are declared to be."""
@@ -228,7 +224,7 @@ class Compiled:
         dtype = np.dtype(self.dtype) if self.dtype else common_type(self._names, arrays)
         built = self._build(bindings, dtype.name, library)
         convert, exprs = self._conversion(library, dtype, arrays, found), [plain(x) for x in self.exprs]
-        call = _Call(built, exprs, dtype, convert, bindings, library, self._is_typed, self._names)
+        call = _Call(built, exprs, dtype, convert, bindings, library, self._is_typed, self._names, self._outputs)
         if not sizes and (key := self._key(self._read(arrays))) is not None:
             self._calls[(*key, *self._shown(arrays)) if self._needs_all else key] = call
         return call
@@ -303,7 +299,7 @@ class _Call:
 
     def __init__(
         self, built: _Built, exprs: Sequence[Expr], dtype: np.dtype, convert: Callable[[str, Any], Any] | None,
-        sizes: Mapping[str, int], library: str, is_typed: bool, names: Sequence[str],
+        sizes: Mapping[str, int], library: str, is_typed: bool, names: Sequence[str], outputs: Outputs,
     ) -> None:  # fmt: skip
         def shape(sizes_of_axes: Iterable[sz.Size]) -> tuple[int, ...]:
             return tuple([sz.evaluate(size, sizes) for size in sizes_of_axes])
@@ -324,11 +320,12 @@ class _Call:
         self.is_placed = self.is_numpy or bool(self.names)
         self.keywords = {module.names.sizes[name]: sizes[name] for name in module.unseen}
         self.shapes = [shape(x.shape) for x in exprs]
-        self.is_finished = built.parts is None and self.is_typed
+        self.is_finished = outputs.is_array and self.is_typed
         self._is_single = len(module.names.outputs) == 1
         self._are_indices = [index_range(x) is not None for x in module.exprs]
         self._buffers = list(module.names.buffers.values())
-        self._collect = built.parts.collect(module.exprs, sizes) if built.parts else None
+        self._has_parts = built.parts is not None
+        self._assemble = outputs.assembler(built.parts, module.exprs, sizes, dtype, self.is_numpy)
 
     def converted(self, arrays: Mapping[str, Any]) -> list[Any]:
         """The arrays that the program takes, as it takes them."""
@@ -345,16 +342,16 @@ class _Call:
         buffers = self._buffers_of(out, arrays)
         return self.quiet.copy().run(self._storing(), *values, **self.keywords, **buffers)
 
-    def finished(self, results: Any) -> list[Any]:
+    def finished(self, results: Any) -> Any:
         """The outputs from what the program gives."""
         found = [results] if self._is_single else results
         if not self.is_typed:  # some functions give float64 for float32
             found = [x if k else np.asarray(x, self.dtype)[()] for x, k in zip(found, self._are_indices, strict=True)]
-        return self._collect(found, self.is_numpy) if self._collect else list(found)
+        return self._assemble(found)
 
     def _buffers_of(self, out: Any, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The arrays that take the outputs, as keywords. They may not be inputs."""
-        if self._collect or not self.is_numpy:
+        if self._has_parts or not self.is_numpy:
             raise EindiffError("out is for dense results in NumPy: structured ones have arrays of their own", "options")
         given = _arrays(out)
         if len(given) != len(self.shapes):

@@ -12,7 +12,6 @@ from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, plain, variables
 from eindiff.core.recent import Recent
 from eindiff.core.sizes import evaluate
-from eindiff.program.compiled import Parts
 from eindiff.program.inputs import common_type
 from eindiff.program.interpreter import as_tuples, bind_from_unneeded, bind_sizes, read_inputs
 from eindiff.scale.blocks import blocks_of
@@ -173,7 +172,7 @@ class Sharded:
         sizes, dtype = self._sizes(own.example, whole)
         planned = self._plan({**sizes, self.index: own.count or MANY_ROWS}, sizes[self.index], dtype.name, own.library)
         del sizes[self.index]
-        return self._results.assemble(planned.run(own, whole, sizes), dtype)
+        return planned.run(own, whole, sizes, dtype)
 
     def blocks(self, data: Any = None, /, *, rows: int | None = None, **arrays: Any) -> Iterator[Any]:
         """The outputs of one block after the other, where no row needs another: memory for a few blocks is enough.
@@ -261,8 +260,9 @@ class _Planned:
 
     def __init__(self, function: Sharded, sizes: Mapping[str, int], count: int, dtype: str, library: str) -> None:
         self.index = function.index
+        self.results = function._results
         outputs = [plain(expr) for expr in function.exprs]
-        self.parts: Parts | None = function._results.parts(outputs, sizes)
+        self.parts = self.results.parts(outputs, sizes)
         self.exprs: Sequence[Expr] = self.parts.exprs if self.parts else outputs
         self.passes = Passes(self.exprs, self.index)
         block = {**sizes, self.index: max(count, 2)}
@@ -276,8 +276,8 @@ class _Planned:
         reductions = tuple([total.reduction for total in one.totals])
         return BlockWork(Work(one.exprs, sizes, dtype, library), reductions, self.index, own)
 
-    def run(self, engine: Engine, whole: Arrays, sizes: Mapping[str, int]) -> list[Any]:
-        """The values of all outputs, or the shapes and terms of structured ones."""
+    def run(self, engine: Engine, whole: Arrays, sizes: Mapping[str, int], dtype: np.dtype) -> Any:
+        """The outputs."""
         rows = self.passes.rows.name
         known = dict(whole)
         values: dict[int, Any] = {}
@@ -297,7 +297,9 @@ class _Planned:
         if self.final is not None:
             final = self.final({name: known[name] for name in self.final.names}, {**sizes, self.index: count})
             values |= dict(zip(self.passes.final, final, strict=True))
-        return self._collected([values[k] for k in range(len(self.exprs))], {**sizes, self.index: count}, engine)
+        is_numpy, sizes = engine.library == "numpy", {**sizes, self.index: count}
+        assemble = self.results.assembler(self.parts, self.exprs, sizes, dtype, is_numpy)
+        return assemble(self._joined([values[k] for k in range(len(self.exprs))], is_numpy))
 
     def _of_nothing(self, work: BlockWork, known: Arrays, sizes: Mapping[str, int]) -> list[np.ndarray]:
         """The totals where no block has rows."""
@@ -306,16 +308,16 @@ class _Planned:
         empty = {x.name: np.zeros([evaluate(size, given) for size in x.shape]) for x in inputs}
         return work.work({**known, **empty}, given)[: len(work.reductions)]
 
-    def _collected(self, values: list[Any], sizes: Mapping[str, int], engine: Engine) -> list[Any]:
-        if engine.library != "numpy":  # it keeps what has rows in one array
+    def _joined(self, values: list[Any], is_numpy: bool) -> list[Any]:
+        """Values in one array, where that is what outputs are made of."""
+        if not is_numpy:  # it keeps what has rows in one array
             values = [value[0] if isinstance(value, list) else value for value in values]
         if self.parts is None:
             return values
-        joined = [
+        return [
             np.concatenate(value, axis=expr.shape.index(self.index)) if isinstance(value, list) else value
             for expr, value in zip(self.exprs, values, strict=True)
         ]
-        return self.parts.collect(self.exprs, sizes)(joined, engine.library == "numpy")
 
 
 def _engine_for(arrays: Arrays, mesh: Any) -> str:

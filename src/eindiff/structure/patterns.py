@@ -208,37 +208,41 @@ def _added_up(patterns: list[Pattern]) -> list[Pattern]:
 
 def _joined(patterns: list[Pattern], sizes: Mapping[str, int]) -> list[Pattern]:
     """Patterns of which one has a sum that would be formed, and that differ in a few factors, are one with these
-    multiplied, if it is cheaper to use: `Σ_b x_b x_b' ⊗ diag(p_b) - Σ_b x_b x_b' ⊗ p_b p_b'` is `Σ_b x_b x_b' ⊗ M_b`.
+    multiplied, if it is cheaper to make and use.
+
+    `Σ_b x_b x_b' ⊗ diag(p_b) - Σ_b x_b x_b' ⊗ p_b p_b'` is `Σ_b x_b x_b' ⊗ M_b`.
     """
     if len(patterns) > tuning.JOINED_LIMIT:
         return patterns
-    alone = {id(x): _multiplied(x, sizes) for x in patterns}
+    alone = {id(x): _groups(x, sizes) for x in patterns}
     for one, other in permutations(patterns, 2):
-        parts = [alone[id(one)], alone[id(other)]]
-        if not any(_forms_sum(whole, made) for whole, made in zip((one, other), parts, strict=True)):
+        parts = [(x, alone[id(x)]) for x in (one, other)]
+        if not any(_forms_sum(pattern, groups) for pattern, groups in parts):
             continue
-        apart = sum(_cost(x, sizes) for x in parts)
-        for factors in _with_two_multiplied(one):
-            total = _sum(replace(one, factors=factors), other)
-            if total is not None and _cost(_multiplied(total, sizes), sizes) < apart:
+        apart = sum(_cost_of_all(pattern, groups, sizes) for pattern, groups in parts)
+        for groups in _with_some_multiplied(one, alone[id(one)]):
+            total = _sum(_grouped(one, groups), other)
+            if total is None:
+                continue
+            cost = _making(one, groups, sizes) + _cost_of_all(total, _groups(total, sizes), sizes)
+            if cost < apart:
                 return _joined([*(x for x in patterns if x is not one and x is not other), total], sizes)
     return patterns
 
 
-def _forms_sum(pattern: Pattern, multiplied: Pattern) -> bool:
-    """Whether something is summed over when factors of a pattern are multiplied."""
-    labels = [{label for _, own in x.factors for label in own} for x in (pattern, multiplied)]
-    return labels[0] != labels[1] and not pattern.places
+def _forms_sum(pattern: Pattern, groups: Sequence[Sequence[Factor]]) -> bool:
+    """Whether something is summed over when groups of factors of a pattern are multiplied."""
+    before, after = [{label for _, own in x.factors for label in own} for x in (pattern, _grouped(pattern, groups))]
+    return before != after and not pattern.places
 
 
-def _with_two_multiplied(pattern: Pattern) -> Iterator[tuple[Factor, ...]]:
-    """The factors of a pattern with two of them as one."""
+def _with_some_multiplied(pattern: Pattern, groups: list[list[Factor]]) -> Iterator[list[list[Factor]]]:
+    """The factors of a pattern in groups, of which one has two factors; and those that are multiplied anyway."""
     if any(is_index_map(node) for node, _ in pattern.factors):
         return
-    for i, j in combinations(range(len(pattern.factors)), 2):
-        groups = [[x] for k, x in enumerate(pattern.factors) if k not in (i, j)]
-        groups.append([pattern.factors[i], pattern.factors[j]])
-        yield tuple([_product(group, groups, pattern.output, pattern.sizes) for group in groups])
+    for pair in combinations(range(len(pattern.factors)), 2):
+        yield [*([x] for k, x in enumerate(pattern.factors) if k not in pair), [pattern.factors[k] for k in pair]]
+    yield groups
 
 
 def _sum(one: Pattern, other: Pattern) -> Pattern | None:
@@ -290,13 +294,21 @@ def _has_labels(labels: Labels, output: Labels, left: list[Factor], names: dict[
 
 def _multiplied(pattern: Pattern, sizes: Mapping[str, int]) -> Pattern:
     """A pattern with those factors multiplied that are cheaper to use so."""
+    return _grouped(pattern, _groups(pattern, sizes))
+
+
+def _groups(pattern: Pattern, sizes: Mapping[str, int]) -> list[list[Factor]]:
+    """The factors of a pattern, those together that are cheaper to use as one."""
     groups = [[factor] for factor in pattern.factors]
     if any(is_index_map(node) for node, _ in pattern.factors):
         groups = _gathered(pattern) if pattern.places else [list(pattern.factors)]
-    groups = _merged(groups, pattern.halves, _lengths(pattern, sizes))
+    return _merged(groups, pattern.halves, _lengths(pattern, sizes))
+
+
+def _grouped(pattern: Pattern, groups: Sequence[Sequence[Factor]]) -> Pattern:
+    """A pattern with each group of factors as one."""
     output = pattern.inner(pattern.output)
-    factors = tuple([_product(group, groups, output, pattern.sizes) for group in groups])
-    return replace(pattern, factors=factors)
+    return replace(pattern, factors=tuple([_product(group, groups, output, pattern.sizes) for group in groups]))
 
 
 def _gathered(pattern: Pattern) -> list[list[Factor]]:
@@ -367,6 +379,27 @@ def _next_groupings(groups: list[list]) -> Iterator[list[list]]:
             yield [[factor for k in choice for factor in groups[k]], *rest]
 
 
+def _cost_of_all(pattern: Pattern, groups: Sequence[Sequence[Factor]], sizes: Mapping[str, int]) -> float:
+    """Operations of multiplying groups of factors, and of using the pattern some times."""
+    return _making(pattern, groups, sizes) + tuning.USES * _cost(_grouped(pattern, groups), sizes)
+
+
+def _making(pattern: Pattern, groups: Sequence[Sequence[Factor]], sizes: Mapping[str, int]) -> float:
+    """Operations of multiplying groups of factors."""
+    lengths, output = _lengths(pattern, sizes), pattern.inner(pattern.output)
+    return sum(
+        _flops([labels for _, labels in group], _kept(group, groups, output), lengths)
+        for group in groups
+        if len(group) > 1
+    )
+
+
+def _flops(inputs: list[Labels], result: Labels, sizes: Mapping[int, int]) -> float:
+    """Operations of a contraction."""
+    path = contraction_path(inputs, result, sizes, "auto" if len(inputs) <= tuning.EXACT_LIMIT else "tensor_order")
+    return path_flops(inputs, result, sizes, path)
+
+
 def _cost(pattern: Pattern, sizes: Mapping[str, int]) -> float:
     return _use([[factor] for factor in pattern.factors], pattern.halves, _lengths(pattern, sizes))
 
@@ -382,7 +415,5 @@ def _use(
     rows, columns = halves
     kept = [_kept(group, groups, rows + columns) for group in groups]
     bound = {label for labels in kept for label in labels}
-    inputs = [*kept, columns]
     result = tuple([label for label in dict.fromkeys(rows) if label in bound | set(columns)])
-    path = contraction_path(inputs, result, sizes, "auto" if len(inputs) <= tuning.EXACT_LIMIT else "tensor_order")
-    return path_flops(inputs, result, sizes, path) + sum(float(prod(sizes[x] for x in labels)) for labels in kept)
+    return _flops([*kept, columns], result, sizes) + sum(float(prod(sizes[x] for x in labels)) for labels in kept)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ class Frame:
         return self._facts
 
 
-_Maker = Callable[[Sequence[Any], np.dtype], Any]  # makes an output from all values, and their type
+_Maker = Callable[[Sequence[Any]], Any]  # makes an output from all arrays
 
 
 class Composite:
@@ -80,8 +81,6 @@ class Results:
         self.frames: list[Frame] = []  # for each structured output
         self._collect(outputs, form)
         self.is_array = isinstance(outputs, Expr) and form == "dense"
-        self._made = self._maker(outputs, form, iter(range(len(self.exprs))), iter(self.frames))
-        self._is_list = form == "dense" and isinstance(outputs, tuple) and all(isinstance(x, Expr) for x in outputs)
 
     def _collect(self, output: Any, form: str) -> None:
         if isinstance(output, Composite):
@@ -103,27 +102,36 @@ class Results:
         """The factors of structured outputs, and the dense ones."""
         return Factors(exprs, self.structured, sizes) if any(self.structured) else None
 
-    def assemble(self, values: Sequence[Any], dtype: np.dtype) -> Any:
-        """The outputs from the values of all expressions: arrays, or blocks."""
-        return list(values) if self._is_list else self._made(values, dtype)
-
-    def _maker(self, output: Any, form: str, places: Iterator[int], frames: Iterator[Frame]) -> _Maker:
-        """What makes an output from the values at the next places."""
-        if isinstance(output, Composite):
-            parts = [self._maker(x, of, places, frames) for x, of in output.parts]
-            return lambda values, dtype: output.combined(*[make(values, dtype) for make in parts])
-        if form == "structured" and (isinstance(output, Expr) or _is_grid(output)):
-            where, frame = [[next(places) for _ in row] for row in _grid(output)], next(frames)
-            rows, facts, name = frame.rows, frame.facts, frame.name
-            return lambda values, dtype: Derivative(partial(_grid_of, where, values, rows, dtype), facts, name)
-        if isinstance(output, list | tuple):
-            makers = [self._maker(part, form, places, frames) for part in output]
-            return lambda values, dtype: [make(values, dtype) for make in makers]
-        place = next(places)
-        return lambda values, dtype: values[place]
+    def assembler(
+        self, parts: Factors | None, computed: Sequence[Expr], sizes: Mapping[str, int], dtype: np.dtype, is_numpy: bool
+    ) -> _Maker:  # fmt: skip
+        """What makes the outputs from the arrays of all expressions, or of the parts that are computed for them."""
+        if parts is None and isinstance(self._outputs, tuple) and all(isinstance(x, Expr) for x in self._outputs):
+            return list
+        found: Iterable[_Found] = parts.places(computed, sizes) if parts else range(len(self.exprs))
+        terms = partial(_grid_of, dtype, is_numpy)
+        return _maker(self._outputs, self._form, iter(found), iter(self.frames), terms)
 
     def __reduce__(self) -> tuple:
         return Results, (self._outputs, self._form)
+
+
+def _maker(output: Any, form: str, found: Iterator[_Found], frames: Iterator[Frame], terms: Callable) -> _Maker:
+    """What makes an output from the arrays at the next places; structured ones find their terms when asked for them."""
+    if isinstance(output, Composite):
+        parts = [_maker(x, of, found, frames, terms) for x, of in output.parts]
+        return lambda arrays: output.combined(*[make(arrays) for make in parts])
+    if form == "structured" and (isinstance(output, Expr) or _is_grid(output)):
+        blocks, frame = [[next(found) for _ in row] for row in _grid(output)], next(frames)
+        rows, facts, name = frame.rows, frame.facts, frame.name
+        return lambda arrays: Derivative(partial(terms, blocks, rows, arrays), facts, name)
+    if isinstance(output, list | tuple):
+        makers = [_maker(part, form, found, frames, terms) for part in output]
+        if len(makers) == 1:
+            [only] = makers
+            return lambda arrays: [only(arrays)]
+        return lambda arrays: [make(arrays) for make in makers]
+    return itemgetter(next(found))
 
 
 class Factors:
@@ -140,12 +148,11 @@ class Factors:
         factors += [table for term in self.terms for node, _ in term.places for table in node.children]
         self.exprs = list(dict.fromkeys(factors)) or [construct.filled(1, ())]
 
-    def collect(self, computed: Sequence[Expr], sizes: Mapping[str, int]) -> Callable[[Sequence[Any], bool], list[Any]]:
-        """What makes dense outputs, and blocks of structured ones, from arrays of the factors."""
+    def places(self, computed: Sequence[Expr], sizes: Mapping[str, int]) -> list[_Found]:
+        """Where dense outputs, and the terms of structured ones, are among the arrays of the factors."""
         place = {factor: k for k, factor in enumerate(computed)}
         known: dict[Expr, np.ndarray] = {}  # tables, by which patterns are known again
-
-        found: list[int | tuple[tuple[int, ...], list[_Planned]]] = [
+        return [
             (
                 tuple([evaluate(size, sizes) for size in expr.shape]),
                 [_Planned.of(term, sizes, place, known) for term in self._patterns[expr]],
@@ -153,9 +160,6 @@ class Factors:
             if expr in self._patterns else place[expr]
             for expr in self._outputs
         ]  # fmt: skip
-        return lambda arrays, is_numpy: [
-            arrays[one] if isinstance(one, int) else (*one, arrays, is_numpy) for one in found
-        ]
 
 
 class _Planned(NamedTuple):
@@ -188,6 +192,8 @@ class _Planned(NamedTuple):
         return Term(self.coefficient, found, self.labels, self.output, self.sizes, matrices, places)
 
 
+# The place of an array among all, or the shape of a block and its terms, whose arrays are at some places.
+_Found = int | tuple[tuple[int, ...], list[_Planned]]
 _tables: Recent[np.ndarray] = Recent(16, 2**26)
 
 
@@ -223,20 +229,14 @@ def _grid(output: Any) -> Sequence[Sequence[Expr]]:
     return [[output]] if isinstance(output, Expr) else output
 
 
-# The shape of a block, its terms, the arrays that have theirs among them, and whether these are NumPy's.
-_Block = tuple[tuple[int, ...], list[_Planned], Sequence[Any], bool]
-
-
 def _grid_of(
-    where: Sequence[Sequence[int]], values: Sequence[Any], counts: tuple[int, ...], dtype: np.dtype
+    dtype: np.dtype, is_numpy: bool, blocks: Sequence[Sequence[Any]], counts: tuple[int, ...], arrays: Sequence[Any]
 ) -> Grid:  # fmt: skip
-    """The terms of blocks that are at some places, whose rows are the first axes, so many in each row."""
-    blocks: list[list[_Block]] = [[values[k] for k in row] for row in where]
+    """The terms of blocks, whose rows are the first axes, so many in each row, from the arrays of all factors."""
     rows = tuple([row[0][0][:count] for row, count in zip(blocks, counts, strict=True)])
-    cols = tuple([shape[counts[0] :] for shape, *_ in blocks[0]])
+    cols = tuple([shape[counts[0] :] for shape, _ in blocks[0]])
     terms = tuple([
-        tuple([tuple([term.made(arrays, is_numpy) for term in planned]) for _, planned, arrays, is_numpy in row])
-        for row in blocks
+        tuple([tuple([term.made(arrays, is_numpy) for term in planned]) for _, planned in row]) for row in blocks
     ])  # fmt: skip
     return Grid(rows, cols, terms, dtype)
 

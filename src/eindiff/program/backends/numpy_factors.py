@@ -97,7 +97,7 @@ def factorize(A, symmetric=False):
     """Cholesky's factors of a symmetric matrix that is positive definite, or else those of Gauss."""
     kind, turned = "s" if A.dtype == np.float32 else "d", bool(A.flags.c_contiguous)
     if symmetric:
-        matrix, failed = getattr(linalg.lapack, kind + "potrf")(A.T if turned else A, lower=1, clean=0)
+        matrix, failed = getattr(linalg.lapack, kind + "potrf")(A.T if turned else A, lower=1, clean=len(A) < 64)
         if not failed:
             return matrix, None, False
     return *getattr(linalg.lapack, kind + "getrf")(A.T if turned else A)[:2], turned
@@ -145,6 +145,10 @@ def inv_factored(factors):
     kind = "s" if matrix.dtype == np.float32 else "d"
     if pivots is None:
         inverse = getattr(linalg.lapack, kind + "potri")(matrix, lower=1)[0].T  # its upper half
+        if len(inverse) < 64:  # the lower one is zero
+            both = inverse + inverse.T
+            both.reshape(-1)[:: len(both) + 1] *= 0.5
+            return both
         below = np.tri(min(len(inverse), 128), k=-1, dtype=bool)
         for start in range(0, len(inverse), 128):
             stop = start + 128

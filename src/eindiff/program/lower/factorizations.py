@@ -2,9 +2,8 @@
 
 A symmetric matrix is factorized by Cholesky's method, which takes half the work, or by LU where it turns out not to be
 positive definite; any other one by LU, if that is needed more than once. A single system without symmetry stays as it
-is, and so do small ones, for which the library's own functions are as good; one with many right sides is solved by the
-inverse, if its matrix is far from singular. An inverse takes less time by factors than by the library's own function,
-which solves for all columns of the identity.
+is; one with many right sides is solved by the inverse, if its matrix is far from singular. An inverse that is not small
+takes less time by factors than by the library's own function, which solves for all columns of the identity.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
         if _needs_factors(x) and x not in small and costs.evaluate(x.operands[0].shape[0]) > 1:
             users.setdefault(_base(x.operands[0]), []).append(x)
     halves = {matrix for matrix in users if half(operations, matrix) in TRIANGLES}
-    pays = {
+    pays = {x for x, own in users.items() if x in operations.symmetric or len(own) > 1}
+    pays |= {
         matrix
         for matrix, own in users.items()
-        if matrix in operations.symmetric or len(own) > 1 or any(is_call(x, "inv") for x in own)
+        if any(is_call(x, "inv") for x in own) and costs.evaluate(matrix.shape[0]) >= tuning.FACTORED
     }
-    large = {x for x in pays if costs.evaluate(x.shape[0]) >= tuning.FACTORED}
-    shared = (large | {_base(x.operands[0]) for x in many - small}) - halves
+    shared = (pays | {_base(x.operands[0]) for x in many - small}) - halves
     if not shared and not halves and not small:
         return [*outputs]
     return _Factorizations(operations, shared, halves, small, conjugated).run(order, outputs)

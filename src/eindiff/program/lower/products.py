@@ -25,7 +25,7 @@ from eindiff.program.lower import halves
 from eindiff.program.lower.contractions import Contractions
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.triangles import between
-from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, broadcast, is_call, is_reciprocal
+from eindiff.program.operations import ARITHMETIC, BLAS, LAPACK, Operation, Operations, broadcast, is_call, is_reciprocal
 
 NEAR = {"tridiagonal": 3, "banded": 7}  # diagonals of a band, as a guess where only its array shows them
 
@@ -181,11 +181,13 @@ class Products(Contractions):
         return coefficient, _exchanged(terms[0], factors, kept)
 
     def _with_known_pair(self, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> list[Tensor]:
-        """Matrices with the product of two of them that was made before in their place, if the rest is cheaper then:
+        """Tensors with the product of two of them that was made before in their place, if the rest is cheaper then:
         in `X (H X)' y` it is that of H X."""
-        if self.costs is None or not 2 < len(terms) <= tuning.BEST_LIMIT or any(len(x.labels) > 2 for x in terms):
+        if self.costs is None or not 2 < len(terms) <= tuning.BEST_LIMIT:
             return terms
-        best, least = terms, 0.7 * self._flops(terms, kept, sizes)  # if that is clearly less
+        time = self._time(terms, kept, sizes)
+        calls = tuning.CALL * (len(terms) - 1)
+        best, least = terms, time - tuning.CALL if time < 2 * calls else 0.7 * time  # if that is clearly less
         products = [k for k, x in enumerate(terms) if not is_call(x.operation, "inv")]  # systems share their factors
         for i, j in combinations(products, 2):
             rest = [x for k, x in enumerate(terms) if k not in (i, j)]
@@ -193,17 +195,18 @@ class Products(Contractions):
             found = self.known(terms[i], terms[j], needed)
             if found is not None and found.operation not in self.opened:
                 other = [*rest, found]
-                if (flops := self._flops(other, kept, sizes)) < least:
-                    best, least = other, flops
+                if (seconds := self._time(other, kept, sizes)) <= least:
+                    best, least = other, seconds
         return best
 
-    def _flops(self, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> float:
-        """Operations of a contraction in the best order."""
+    def _time(self, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> float:
+        """About the time of a contraction in the best order."""
         assert self.costs is not None
         inputs, keys = [x.labels for x in terms], [x.operation.serial for x in terms]
         values = {label: self.costs.evaluate(sizes[label]) for labels in inputs for label in labels}
         path = contraction_path(inputs, kept, values, self.strategy, keys)
-        return path_flops(inputs, kept, values, path, keys)
+        flops = path_flops(inputs, kept, values, path, keys)
+        return tuning.CALL * (len(terms) - 1) + tuning.OPERATION[ARITHMETIC] * flops
 
     def _apart(
         self, parts: list[list[Tensor]], coefficient: Number, kept: Labels, sizes: Mapping[int, Size]

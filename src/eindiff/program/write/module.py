@@ -239,7 +239,7 @@ class Module:
         if nodes <= tuning.VARIED or repaid * costs.work(best[1]) > tuning.PLANNED * nodes:
             best = min(best, best_of([share(exprs, deep=True), share(distribute(exprs))]), key=lambda found: found[0])
         multiplies = any(x.speed in (BLAS, LAPACK) for x in reachable(best[1]))  # else there is nothing to reorder
-        if multiplies and repaid * costs.work(best[1]) > tuning.PLANNED * nodes:
+        if multiplies and (nodes <= tuning.VARIED or repaid * costs.work(best[1]) > tuning.PLANNED * nodes):
             for form in self._forms(exprs, costs.evaluate):
                 if (found := best_of([form, share(form)]))[0] < tuning.CLEARLY * best[0]:
                     exprs, best = form, found

@@ -16,7 +16,7 @@ from eindiff.core import sizes as sz
 from eindiff.core.sizes import Shape, Size
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
-from eindiff.program.operations import ARITHMETIC, FUNCTION, Operation, Operations, reachable, with_operands
+from eindiff.program.operations import ARITHMETIC, BLAS, FUNCTION, Operation, Operations, reachable, with_operands
 from eindiff.program.write.memory import root_of
 from eindiff.program.write.rows import Axes, Rows, above, below
 
@@ -63,7 +63,9 @@ class Tiling:
     def run(self, outputs: Sequence[Operation]) -> list[Operation]:
         """The program with one part that runs in tiles, if there is one that pays."""
         order = reachable(outputs)
-        large = {x: None for x in order if not (x.view or x.cheap) and self.costs.size(x) >= tuning.TILED_BYTES}
+        thin = {root_of(x.operands[0]) for x in order if self._rows_of_product(x) is not None}
+        least = {x: tuning.TILED_BYTES / (2 if x in thin else 1) for x in order if not (x.view or x.cheap)}
+        large = {x: None for x in least if self.costs.size(x) >= least[x]}
         if not large:
             return list(outputs)
         self.near = set[Operation]()  # arrays that are not small beside the large ones, and what is computed from them
@@ -206,7 +208,22 @@ class Tiling:
     def _count(self, region: _Region) -> int:
         """Rows of a tile, so that its arrays fit into the cache together."""
         length = max(1, self.costs.evaluate(self._length(region)))
-        return max(1, int(tuning.TILE_BYTES * length / max(1, region.peak)))
+        rows = max(1, int(tuning.TILE_BYTES * length / max(1, region.peak)))
+        return min([rows, *self._thin(region).values()])
+
+    def _thin(self, region: _Region) -> dict[Operation, int]:
+        """Products whose rows are cut, that take less time with few: so many."""
+        own = {x: self._rows_of_product(x) for x, axis in region.axes.items() if axis == 0 and region.times[x] == 1}
+        return {x: rows for x, rows in own.items() if rows is not None}
+
+    def _rows_of_product(self, x: Operation) -> int | None:
+        """The rows with which a product is one of small matrices, for which BLAS packs nothing, if it has few columns."""
+        if x.op != "matmul" or len(x.shape) != 2 or len(x.operands[0].shape) != 2:
+            return None
+        most, least, columns = tuning.SMALL_PRODUCT
+        terms, few = map(self.costs.evaluate, (x.operands[0].shape[1], x.shape[1]))
+        rows = most // max(1, terms * few)
+        return rows if 1 < few <= columns and least <= rows else None
 
     def _tiles(self, region: _Region) -> float:
         return self.costs.evaluate(self._length(region)) / self._count(region)
@@ -224,7 +241,8 @@ class Tiling:
         moved = sum(self.costs.size(x) * (tiles if x in region.sums else 1) for x in results)
         calls = tuning.CALL * tiles * (len(region.axes) + len(region.sums))
         beside = threads > 1 and self._seconds(region) / 2  # what a second thread does; there may be more
-        return beside + 2 * tuning.BYTE[False] * formed - 2 * tuning.BYTE[True] * moved - calls
+        faster = sum(self.costs.flops(x) for x in self._thin(region)) * tuning.OPERATION[BLAS] / 4
+        return beside + faster + 2 * tuning.BYTE[False] * formed - 2 * tuning.BYTE[True] * moved - calls
 
     def _seconds(self, region: _Region) -> float:
         """The predicted time of what NumPy does entry by entry, on one core; products use all of them anyway."""
