@@ -25,9 +25,12 @@ MIRRORED = (2**16, 30)
 PACKED = 80
 # Entries of A, terms of a sum, and columns of B up to which `A B` is computed as `(B' A')'`: up to twice as fast.
 THIN_PRODUCT = (2**19, 256, 32)
-THIN_TRANSPOSED = 2**17  # entries of A' from which `A' B` is, unless it is a small product
-# Rows of A, and products of entries of A and B from and up to which `A B'` is computed with a copy of B'.
-SMALL_PRODUCT = (40, 10**5, 10**6)
+THIN_TRANSPOSED = 2**17  # entries of A' from which `A' B` is, unless BLAS packs nothing
+# Multiplications up to which BLAS has kernels for small matrices, which pack nothing: they take less time where these
+# have few columns, and more where the second one is transposed.
+UNPACKED = 10**6
+# Rows of A, and multiplications, from which such a product `A B'` is computed with a copy of B'.
+COPIED = (40, 10**5)
 # Rows from which products with triangular and tridiagonal matrices are treated as such, and the root of the entries to
 # the right of a triangle: below it NumPy's own product is as good. Systems of equations are from two rows on.
 TRIANGLE = 64
@@ -53,13 +56,12 @@ REUSED_BYTES = 2**16
 # Bytes of an array from which operations on it run over some rows at a time, and those that a tile has in use at most.
 TILED_BYTES = 2**21
 TILE_BYTES = 2**21
-# Multiplications up to which BLAS has kernels for small matrices, which take less time where these have few columns;
-# the rows of a tile, and the columns, with which it is worth having no more.
-SMALL_PRODUCT = (9 * 10**5, 24, 32)
+# Rows of a tile from which, and columns of a product in it up to which, that has no more rows than are not packed.
+TILED_PRODUCT = (24, 32)
 TILED_SEEDS = 6  # arrays around which such operations are looked for
-# Predicted seconds of such operations for which it is worth to start a thread: it takes 0.1 ms, and gets in the way of
-# others while Python runs.
-THREAD = 2e-3
+# Predicted seconds of such operations for which a thread is worth it: it takes 0.05 ms, and gets in the way of others
+# while Python runs.
+THREAD = 3e-4
 # Entries of a last axis that is short: NumPy's loops along it take longer than what they compute.
 SHORT = 16
 # Bytes of an array from which it is made with its short axes first.

@@ -23,6 +23,7 @@ from eindiff.program.foreign_arrays import converter, device_of, known, prepared
 from eindiff.program.inputs import check, common_type, real_array
 from eindiff.program.interpreter import bind_from_unneeded, bind_sizes, declared, read_inputs
 from eindiff.program.plan import Plan, named
+from eindiff.program.threads import in_threads
 from eindiff.program.write.module import Module, Program
 
 RESERVED = ("out", "sizes")  # keywords of a call
@@ -291,6 +292,8 @@ def _defined(source: str, tables: Mapping[str, np.ndarray]) -> Callable[..., Any
     """The function that some source defines."""
     namespace: dict[str, Any] = {**REGISTRY, **tables}
     exec(source, namespace)
+    if "in_threads" in namespace:
+        namespace["in_threads"] = in_threads  # with threads that are there, and one of BLAS for each
     return namespace["f"]
 
 

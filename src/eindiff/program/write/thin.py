@@ -10,9 +10,9 @@ from eindiff.program.operations import Operation, Operations, reachable, with_op
 
 
 def turned(outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
-    """The program with `A B` as `(B' A')'` where B has few columns and A is large, and with a copy of B' in small `A B'`.
+    """The program with `A B` as `(B' A')'` where B has few columns and A is large, and small `A B'` with a copy of B'.
 
-    BLAS works on blocks of some rows by a few columns, and counts rows where arrays of C have columns. It copies what it
+    BLAS works on blocks of some rows by a few columns, and counts rows where arrays of C have columns. It packs what it
     multiplies in an order of its own, unless that is small: then it reads B' along its columns, in 1.3 times the time.
     """
     own, done = Operations(), dict[Operation, Operation]()
@@ -38,7 +38,7 @@ def _is_thin(x: Operation, costs: Costs) -> bool:
     if not 1 < few <= columns:
         return False
     if x.operands[0].op == "transpose":
-        return rows * terms >= tuning.THIN_TRANSPOSED and rows * terms * few > tuning.SMALL_PRODUCT[2]
+        return rows * terms >= tuning.THIN_TRANSPOSED and rows * terms * few > tuning.UNPACKED
     return rows * terms >= entries and terms >= inner
 
 
@@ -47,8 +47,8 @@ def _reads_columns(x: Operation, costs: Costs) -> bool:
     if not _is_of_matrices(x) or x.operands[1].op != "transpose" or x.operands[1].operands[0] is x.operands[0]:
         return False  # BLAS computes half of `A A'`
     rows, terms, columns = _sizes(x, costs)
-    least, fewest, most = tuning.SMALL_PRODUCT
-    return rows >= least and fewest <= rows * terms * columns <= most
+    least, fewest = tuning.COPIED
+    return rows >= least and fewest <= rows * terms * columns <= tuning.UNPACKED
 
 
 def _is_of_matrices(x: Operation) -> bool:

@@ -217,12 +217,12 @@ class Tiling:
         return {x: rows for x, rows in own.items() if rows is not None}
 
     def _rows_of_product(self, x: Operation) -> int | None:
-        """The rows with which a product is one of small matrices, for which BLAS packs nothing, if it has few columns."""
+        """The rows with which a product is one of small matrices, which BLAS does not pack, if it has few columns."""
         if x.op != "matmul" or len(x.shape) != 2 or len(x.operands[0].shape) != 2:
             return None
-        most, least, columns = tuning.SMALL_PRODUCT
+        least, columns = tuning.TILED_PRODUCT
         terms, few = map(self.costs.evaluate, (x.operands[0].shape[1], x.shape[1]))
-        rows = most // max(1, terms * few)
+        rows = tuning.UNPACKED // max(1, terms * few)
         return rows if 1 < few <= columns and least <= rows else None
 
     def _tiles(self, region: _Region) -> float:
@@ -250,8 +250,9 @@ class Tiling:
         return sum(self.costs.flops(x) * tuning.OPERATION[x.speed] for x in inside)
 
     def _threads(self, region: _Region) -> int:
-        """The threads among which it is worth to divide the rows."""
-        return max(1, int(self._seconds(region) / tuning.THREAD))
+        """The threads among which it is worth to divide the rows; each multiplies those that it has."""
+        products = sum(self.costs.flops(x) for x in region.axes if x.speed == BLAS) * tuning.OPERATION[BLAS]
+        return max(1, int((self._seconds(region) + products) / tuning.THREAD))
 
     # The loop
 
