@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LARGEST_WHEEL = 1_500_000  # bytes
-PULLED = {"eindiff", "numpy", "scipy", "opt-einsum", "lark"}
+PULLED = {"eindiff", "numpy", "scipy", "opt-einsum", "lark", "threadpoolctl"}
 
 TRIED = """
 import sys

@@ -33,7 +33,7 @@ def test_the_version_is_one():
 def test_it_needs_four_packages():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     names = {re.match(r"[\w-]+", requirement)[0] for requirement in project["dependencies"]}
-    assert names == {"numpy", "scipy", "opt_einsum", "lark"}
+    assert names == {"numpy", "scipy", "opt_einsum", "lark", "threadpoolctl"}
 
 
 def test_importing_it_loads_nothing_else():
