@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import eindiff as ed
 from eindiff.planning import tuning
-from eindiff.program import threads as threads_of_programs
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.interpreter import evaluate
 
@@ -265,44 +261,3 @@ def test_what_is_stored_in_another_order_is_an_array_of_its_own(tiny_is_large):
     compiled, given = ed.compile(third), {"x": np.array([1.13, 0.43, -0.24, -0.18, 1.1])}
     np.testing.assert_allclose(compiled(**given), evaluate(third, given), rtol=1e-9, atol=1e-11)
     assert "ascontiguousarray" not in compiled.source
-
-
-def test_blas_has_one_thread_while_anybody_works(monkeypatch):
-    """Whoever is the last to leave restores what was there, whatever else happens meanwhile."""
-    seen: list[str] = []
-
-    class Libraries:
-        def limit(self, limits: int, user_api: str) -> SimpleNamespace:
-            seen.append(f"{limits} of {user_api}")
-            return SimpleNamespace(restore_original_limits=lambda: seen.append("restored"))
-
-    monkeypatch.setattr(threads_of_programs, "_libraries", Libraries)
-    monkeypatch.setattr(threads_of_programs, "core_count", lambda: 3)
-    in_threads = threads_of_programs.in_threads
-
-    def work(first: int, last: int) -> list[int]:
-        [inner] = in_threads(lambda a, b: [b - a], 4, 1)  # another program
-        assert seen == ["1 of blas"]
-        return [inner * (last - first)]
-
-    assert in_threads(work, 7, 3) == [28] and seen == ["1 of blas", "restored"]
-    with pytest.raises(ZeroDivisionError):
-        in_threads(lambda first, last: [1 // first], 7, 3)
-    assert seen == ["1 of blas", "restored"] * 2
-
-
-def test_threads_are_there_in_a_new_process():
-    """A process that is forked has none of those that waited for work, nor of those that worked."""
-    script = """
-import os
-from eindiff.program import threads
-threads.core_count = lambda: 2
-work = lambda first, last: [last - first]
-assert threads.in_threads(work, 5, 2) == [5]
-with threads._ONE_THREAD:
-    child = os.fork()
-    if child == 0:
-        os._exit(threads.in_threads(work, 5, 2) != [5] or threads._ONE_THREAD._inside)
-assert os.waitpid(child, 0)[1] == 0
-"""
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

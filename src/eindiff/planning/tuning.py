@@ -62,6 +62,9 @@ TILED_SEEDS = 6  # arrays around which such operations are looked for
 # Predicted seconds of such operations for which a thread is worth it: it takes 0.05 ms, and gets in the way of others
 # while Python runs.
 THREAD = 3e-4
+# Predicted seconds of factorizations from which LAPACK has several threads, and up to which these save less than they
+# get in the way of others.
+FEW_THREADS = (1.5e-5, 1e-3)
 # Entries of a last axis that is short: NumPy's loops along it take longer than what they compute.
 SHORT = 16
 # Bytes of an array from which it is made with its short axes first.

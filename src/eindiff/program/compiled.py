@@ -23,7 +23,7 @@ from eindiff.program.foreign_arrays import converter, device_of, known, prepared
 from eindiff.program.inputs import check, common_type, real_array
 from eindiff.program.interpreter import bind_from_unneeded, bind_sizes, declared, read_inputs
 from eindiff.program.plan import Plan, named
-from eindiff.program.threads import in_threads
+from eindiff.program.threads import apart, in_threads
 from eindiff.program.write.module import Module, Program
 
 RESERVED = ("out", "sizes")  # keywords of a call
@@ -269,23 +269,24 @@ class _Built:
 
     def __init__(
         self, module: Module, known: Mapping[str, int], dtype: str, library: str, parts: Parts | None,
-        stored: tuple[str, bool, dict[str, np.ndarray]] | None = None,
+        stored: tuple[str, bool, bool, dict[str, np.ndarray]] | None = None,
     ) -> None:  # fmt: skip
         self.module = module
         self.parts = parts
         self.program = once(lambda: module.program(known, dtype, exact=True, library=library))
-        self.source, self.is_quiet, tables = stored or _written(self.program())
-        self.stored = known, dtype, library, parts, (self.source, self.is_quiet, tables)
+        self.source, self.is_quiet, is_apart, tables = stored or _written(self.program())
+        self.stored = known, dtype, library, parts, (self.source, self.is_quiet, is_apart, tables)
         keywords = [module.names.sizes[name] for name in module.unseen]
         function = _defined(self.source, tables)
+        run = apart if is_apart else lambda function: function
         self.is_opaque = any(name in REGISTRY for name in function.__code__.co_names)  # it calls what users wrote
-        self.function = prepared(library, function, keywords, bool(module.inputs))
-        self.storing = once(lambda: _defined(module.storing(self.program()), tables))  # with `out`, if that is given
+        self.function = run(prepared(library, function, keywords, bool(module.inputs)))
+        self.storing = once(lambda: run(_defined(module.storing(self.program()), tables)))  # with `out`, if it is given
 
 
-def _written(program: Program) -> tuple[str, bool, dict[str, np.ndarray]]:
-    """What is stored of a program: its source, whether it is quiet, and the tables that the source names."""
-    return program.source, program.is_quiet, program.tables
+def _written(program: Program) -> tuple[str, bool, bool, dict[str, np.ndarray]]:
+    """What is stored of a program: its source, whether it is quiet, and apart, and the tables that the source names."""
+    return program.source, program.is_quiet, program.is_apart, program.tables
 
 
 def _defined(source: str, tables: Mapping[str, np.ndarray]) -> Callable[..., Any]:

@@ -439,13 +439,28 @@ def _negated(operations: Operations, x: Operation, once: Collection[Operation]) 
     return None
 
 
+def _with_others(
+    operations: Operations, outputs: Sequence[Operation], renamed: Mapping[Operation, Operation]
+) -> tuple[Operation, ...]:
+    """Operations with others in the place of some of those below."""
+    done = dict(renamed)
+    for x in post_order(outputs, lambda x: () if x in renamed else x.operands):
+        if x not in done:
+            done[x] = with_operands(operations, x, [done[y] for y in x.operands])
+    return tuple([done[x] for x in outputs])
+
+
 def with_operands(operations: Operations, x: Operation, operands: list[Operation]) -> Operation:
     """An operation with others in the place of its operands."""
     if all(new is old for new, old in zip(operands, x.operands, strict=True)):
         return x
     if x.op == "transpose":
         return operations.transpose(operands[0])
-    made = operations.make(x.op, operands, x.parameters, shape=x.shape, work=x.work, speed=x.speed, scratch=x.scratch)
+    parameters = x.parameters
+    if x.op == "tiles":
+        renamed = dict(zip(x.operands, operands, strict=True))
+        parameters = (parameters[0]._replace(body=_with_others(operations, parameters[0].body, renamed)),)
+    made = operations.make(x.op, operands, parameters, shape=x.shape, work=x.work, speed=x.speed, scratch=x.scratch)
     if x.op == "add" and x in operations.terms:
         renamed = dict(zip(x.operands, operands, strict=True))
         operations.terms.setdefault(made, [(c, renamed.get(term, term)) for c, term in operations.terms[x]])

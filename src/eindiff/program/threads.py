@@ -1,8 +1,10 @@
-"""Rows of arrays in several threads, with one thread of BLAS for each: what `in_threads` of NumPy programs runs as.
+"""Threads of NumPy programs: their own, and those of the libraries of linear algebra below.
 
-Products of tiles are small. BLAS divides them among threads of its own all the same, which wait for each other, and for
-all who call it at once: with one of them, two threads of Python take half the time. Programs that are written to a file
-have an `in_threads` of their own, which starts its threads anew and leaves BLAS alone.
+Tiles of rows run in several threads (`in_threads`). Products of tiles are small. BLAS divides them among threads of its
+own all the same, which wait for each other, and for all who call it at once: with one of them, two threads of Python
+take half the time. NumPy and SciPy each bring a BLAS, whose threads keep their cores busy for a while after they have
+worked: products of NumPy after a factorization of SciPy's then take several times as long (`apart`). Programs that are
+written to a file start threads anew, and leave those of BLAS alone.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,53 +24,77 @@ from eindiff.core.locks import lock
 
 
 @cache
-def _libraries() -> Any:
+def _libraries() -> list[Any]:
     """The libraries of linear algebra that are loaded, where `threadpoolctl` is there to find them."""
-    return import_module("threadpoolctl").ThreadpoolController() if find_spec("threadpoolctl") is not None else None
+    if find_spec("threadpoolctl") is None:
+        return []
+    found = import_module("threadpoolctl").ThreadpoolController().lib_controllers
+    return [library for library in found if library.user_api == "blas"]
+
+
+@cache
+def _of_scipy() -> list[Any]:
+    """Those that SciPy brought, if NumPy has another one."""
+    own = [library for library in _libraries() if "scipy" in os.path.dirname(library.filepath).rpartition("site-")[2]]
+    return own if len(own) < len(_libraries()) else []
 
 
 class _OneThread:
-    """A context in which BLAS has one thread, until nobody is in it any more."""
+    """A context in which some libraries have one thread, until nobody is in one that has them any more."""
 
-    def __init__(self) -> None:
-        self._lock = lock()
-        self._inside = 0
-        self._limits: Any = None
+    _lock = lock()
+    _held: ClassVar[dict[int, list[Any]]] = {}  # the library, how many are inside, and its threads before
+
+    def __init__(self, libraries: Callable[[], list[Any]]) -> None:
+        self._libraries = libraries
 
     def __enter__(self) -> None:
         with self._lock:
-            self._inside += 1
-            if self._inside == 1 and (libraries := _libraries()) is not None:
-                self._limits = libraries.limit(limits=1, user_api="blas")
+            for library in self._libraries():
+                held = self._held.setdefault(id(library), [library, 0, 0])
+                held[1] += 1
+                if held[1] == 1:
+                    held[2] = library.num_threads
+                    library.set_num_threads(1)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._restore()
+            for library in self._libraries():
+                held = self._held[id(library)]
+                held[1] -= 1
+                if held[1] == 0:
+                    library.set_num_threads(held[2])
 
-    def _restore(self) -> None:
-        limits, self._limits = self._limits, None
-        if limits is not None:
-            limits.restore_original_limits()
-
-    def forget(self) -> None:
-        """Nobody is in it: threads that were do not exist in a new process."""
-        self._inside = 0
-        self._restore()
+    @classmethod
+    def forget(cls) -> None:
+        """Nobody is in one: threads that were do not exist in a new process."""
+        for library, inside, threads in cls._held.values():
+            if inside:
+                library.set_num_threads(threads)
+        cls._held.clear()
 
 
-_ONE_THREAD = _OneThread()
+_ONE_OF_BLAS, _ONE_OF_SCIPY = _OneThread(lambda: _libraries()), _OneThread(lambda: _of_scipy())
 _pools: list[ThreadPoolExecutor] = []  # one, when it is needed
 
 
 def _forget() -> None:
     _pools.clear()
-    _ONE_THREAD.forget()
+    _OneThread.forget()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
+
+
+def apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A program in which SciPy's BLAS has one thread, so that it leaves the cores to NumPy's."""
+
+    def run(*values: Any, **keywords: Any) -> Any:
+        with _ONE_OF_SCIPY:
+            return function(*values, **keywords)
+
+    return run
 
 
 def _pool() -> ThreadPoolExecutor:
@@ -92,7 +118,7 @@ def in_threads(work: Callable[[int, int], list[Any]], length: int, most: int) ->
     [45]
     """
     count = max(1, min(core_count(), length, most))
-    with _ONE_THREAD:
+    with _ONE_OF_BLAS:
         if count == 1:
             return work(0, length)
         ends = [length * k // count for k in range(count + 1)]

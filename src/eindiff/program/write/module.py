@@ -144,6 +144,18 @@ class Program:
         )
 
     @property
+    def is_apart(self) -> bool:
+        """Whether SciPy's BLAS is to have one thread: NumPy's has more to do, or there is little for several."""
+        if self.costs is None or self.spelling.backend.name != "numpy":
+            return False
+        work = dict.fromkeys((BLAS, LAPACK), 0.0)
+        for x in self.operations:
+            if x.speed in work:
+                work[x.speed] += self.costs.flops(x) * tuning.OPERATION[x.speed]
+        least, most = tuning.FEW_THREADS
+        return least < work[LAPACK] < max(work[BLAS], most)
+
+    @property
     def seconds(self) -> float:
         """The predicted time."""
         assert self.costs is not None
