@@ -12,6 +12,8 @@ import eindiff as ed
 from eindiff.planning import tuning
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.interpreter import evaluate
+from eindiff.program.operations import Operations, with_operands
+from eindiff.program.write.tiles import Loop
 
 X, V = ed.tensor("X", ("n", "d")), ed.tensor("v", ("n",))
 APART = X[:, None, :] - X[None, :, :]
@@ -261,3 +263,15 @@ def test_what_is_stored_in_another_order_is_an_array_of_its_own(tiny_is_large):
     compiled, given = ed.compile(third), {"x": np.array([1.13, 0.43, -0.24, -0.18, 1.1])}
     np.testing.assert_allclose(compiled(**given), evaluate(third, given), rtol=1e-9, atol=1e-11)
     assert "ascontiguousarray" not in compiled.source
+
+
+def test_what_a_loop_reads_is_replaced_in_it_too():
+    """Else it would be computed again in each turn."""
+    operations = Operations()
+    x = operations.make("input", [], ("x",), shape=("n",))
+    before, after = (operations.make("call", [x], (name,)) for name in ("exp", "sin"))
+    body = operations.make("scale", [operations.make("cut", [before], (0, (0, 2, None)), shape=(2,))], (3.0,))
+    loop = Loop((body,), (0,), (1,), "n", 2, 1)
+    tiles = operations.make("tiles", [before], (loop,), shape=())
+    [replaced] = with_operands(operations, tiles, [after]).parameters[0].body
+    assert replaced.op == "scale" and replaced.operands[0].operands == (after,)
