@@ -19,6 +19,7 @@ from eindiff.tracing.jax.kernels import FREE, FUNCTIONS, MATRICES, START
 TURNS = 50  # of a loop whose length is not known
 PRODUCT, OTHERS = 6e-3, 6e-4  # seconds of the compiler for each product and each operation of an expression
 PLANNING, TRACED = 3e-4, 2.7e-3  # seconds for each node of an expression, and for JAX to read what is found
+READING = 7e-4  # seconds for JAX to read its own derivative of each equation of a function
 CHOICES = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "select_n", "pad"})  # at a low price
 
 
