@@ -28,7 +28,7 @@ from eindiff.tracing.jax.left import left, recurrent, runs_forward_only
 from eindiff.tracing.jax.memory import peak
 from eindiff.tracing.jax.often import Often
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
-from eindiff.tracing.jax.predicted import READING, compiling_of, planning, seconds, writing
+from eindiff.tracing.jax.predicted import READING, compiling_of, finding, planning, seconds, writing
 from eindiff.tracing.jax.refusals import RefusedError
 from eindiff.tracing.jax.whole import Whole, Written, transform, with_plain, without_plain
 from eindiff.tracing.library import Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
@@ -56,6 +56,7 @@ DERIVING = {"grad": 8e-4, "value_and_grad": 8e-4, "hvp": 2.5e-3, "hessian": 12e-
 MOST_DERIVING = 0.5  # seconds for a loop that is written out, by those for each equation; JAX compiles its own sooner
 SMALL = 1e-4  # seconds of JAX's own derivative, inside of `jax.jit`, of a function with opaque parts that is left to it
 LEAST_INSIDE, LEAST_ALONE = 1e-5, 1e-3  # seconds of a program, in `jax.jit` and alone, that are worth a look at JAX's
+HESSIANS = frozenset({"hessian", "value_grad_hessian"})
 PRODUCTS = frozenset({"grad", "value_and_grad", "hvp"})  # in which JAX shares the value of a part with its derivatives
 MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
 
@@ -265,6 +266,26 @@ class JaxLibrary(Library):
         is_brief = not is_product and seconds(jaxpr) < BRIEF and not has_kinks(jaxpr)
         return is_plain(jaxpr) and (is_brief or compiling(jaxpr) > LONG)
 
+    def meanwhile(
+        self, function: TracedFunction, arguments: Arguments, traced: Traced
+    ) -> Callable[[Arguments, Any], Any] | None:
+        """By JAX inside of `jax.jit`, where a Hessian would take so long to find that it is not even looked for."""
+        if not arguments.is_inside or function.kind.name not in HESSIANS or self._has_no_own(function, traced):
+            return None
+        free, _ = self.chosen(function, arguments)
+        outputs = [x for x in traced.outputs if isinstance(x, Expr)]
+        ahead = finding(outputs, [traced.inputs[k] for k in free if k in traced.inputs])
+        if ahead < LEAST_AHEAD:
+            return None
+        own = self._written(function, arguments, list(traced.inputs), traced.function)
+        assert own is not None
+        return own if _takes_longer(ahead, compiling(own.jaxpr), 0.0, seconds(own.jaxpr)) else None
+
+    def _has_no_own(self, function: TracedFunction, traced: Traced) -> bool:
+        """Whether JAX has no derivative of the kind, or another one: numbers where the function is none."""
+        is_other = function.options.structured or bool(traced.outside) or "while" in traced.opaque
+        return is_other or transform(function.kind.name) is None
+
     def instead(
         self, function: TracedFunction, arguments: Arguments, around: JaxSurroundings, traced: Traced,
         found: Computation,
@@ -288,9 +309,7 @@ class JaxLibrary(Library):
         self, function: TracedFunction, arguments: Arguments, found: Computation, traced: Traced, is_inside: bool
     ) -> bool:
         """Whether a program is predicted to take much longer than JAX's own derivative, compiled."""
-        has_none = function.options.structured or transform(function.kind.name) is None
-        has_none = has_none or bool(traced.outside)  # JAX's own are numbers where the function is none
-        if has_none or found.dense is None or "while" in traced.opaque or not variables(*found.exprs):
+        if self._has_no_own(function, traced) or found.dense is None or not variables(*found.exprs):
             return False
         if is_inside and found.dense.is_known(traced.captured):
             return False
