@@ -9,7 +9,7 @@
 A function is traced once for each set of shapes and types of its arguments, as `jax.jit` does it, and again when
 numbers or arrays that it sees in its closure, globals or attributes have changed. Derivatives are made in closed form,
 and compiled: for NumPy, so that a first call takes little time, and by JAX's compiler inside of `jax.jit`, and where a
-function of small arrays is called often.
+function is called so often that this has paid.
 
 Arguments that derivatives are not by may be anything: arrays and fractions are inputs; Python's integers, text and
 functions are known when the function is traced, and so are arrays whose values are needed then (indices, for instance).

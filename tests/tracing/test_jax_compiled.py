@@ -16,6 +16,7 @@ import pytest
 from jax import lax
 
 import eindiff.jax as ej
+from eindiff.tracing import traced_function
 from eindiff.tracing.jax import constants, kernels, library, memory
 from jax_functions import CASES as TABLE
 from jax_functions import Case
@@ -250,6 +251,29 @@ def test_long_gradients_inside_of_jit_are_those_of_jax() -> None:
     assert "name=f" in short  # our program
     assert "np.pad" not in ej.grad(sweeps).lower(u).source
     np.testing.assert_allclose(ej.grad(sweeps)(u), jax.grad(sweeps)(u), rtol=1e-12)
+
+
+def test_hessians_that_take_long_to_find_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside of `jax.jit`, of a net with many parameters that all depend on each other; not those of separate terms."""
+    derived: list[Any] = []
+    computation = traced_function.Computation
+    monkeypatch.setattr(traced_function, "Computation", lambda *given: derived.append(given) or computation(*given))
+    X = jnp.ones((3, 4))
+
+    def net(p: Any) -> Any:
+        x = X
+        for w, b, v in p:
+            q = x @ w + b
+            x = x + jax.nn.softmax(q @ q.T) @ jnp.tanh(q @ v)
+        return jnp.mean(x**2)
+
+    def separate(p: Any) -> Any:
+        return sum(jnp.sum(jnp.tanh(b) ** 3) for _, b, _ in p)
+
+    p = [(jnp.full((4, 4), 0.1 + k), jnp.ones(4), jnp.eye(4)) for k in range(3)]
+    for function, count in ((net, 0), (separate, 1)):
+        jax.make_jaxpr(ej.hessian(function))(p)
+        assert len(derived) == count
 
 
 def test_jax_does_what_would_take_longer_to_compile(monkeypatch: pytest.MonkeyPatch) -> None:

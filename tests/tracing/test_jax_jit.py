@@ -14,8 +14,7 @@ import eindiff.jax as ej
 import oracles
 from eindiff.core.errors import EindiffError
 from eindiff.tracing import traced_function
-from eindiff.tracing.jax import library
-from eindiff.tracing.jax.whole import Whole
+from eindiff.tracing.jax import often
 from jax_functions import CASES as TABLE
 from jax_functions import Case
 from tracing.test_jax import assert_like_jax, order, reference
@@ -112,9 +111,20 @@ def test_results_of_calls_that_are_repeated_are_arrays_of_jax() -> None:
     np.testing.assert_array_equal(aux, [0.0, 1.0, -2.0])
 
 
-def test_what_is_called_often_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same numbers in the same structure, whatever changes around the function, and NumPy where JAX may not."""
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Programs of what is called often, which is three calls here: they are compiled, whatever that takes."""
+    found: list[Any] = []
     monkeypatch.setattr(traced_function, "OFTEN", 2)
+    monkeypatch.setattr(often, "TRIALS", 1)
+    monkeypatch.setattr(often, "seconds", lambda _: 0.0)
+    checked = often._checked
+    monkeypatch.setattr(often, "_checked", lambda *given: found.append(given[0]) or checked(*given))
+    return found
+
+
+def test_what_is_called_often_is_compiled(compiled: list[Any]) -> None:
+    """The same numbers in the same structure, whatever changes around the function, and NumPy where JAX may not."""
     scale = np.ones(3)
 
     def function(p: Any, x: Any, power: int) -> Any:
@@ -122,11 +132,9 @@ def test_what_is_called_often_is_compiled(monkeypatch: pytest.MonkeyPatch) -> No
 
     called, own = (one(function, has_aux=True) for one in (ej.hessian, jax.hessian))
     p, x = {"a": jnp.array([1.0, -0.5, 2.0]), "b": 0.5}, np.array([0.3, 2.0, -1.0])
-    compiled: list[Any] = []
-    monkeypatch.setattr(library, "Whole", lambda *given: compiled.append(given) or Whole(*given))
     for power, factor in ((3, 1.0), (3, 2.0), (4, 2.0)):
         scale[:] = factor
-        for k in range(5):
+        for k in range(7):
             assert_like_jax(called(p, x + k, power), own(p, x + k, power), 1e-12)
     assert len(compiled) == 3
     expected = own(p, x, 4)
@@ -135,13 +143,84 @@ def test_what_is_called_often_is_compiled(monkeypatch: pytest.MonkeyPatch) -> No
     assert called.traces == 3
 
 
-def test_singular_matrices_are_found_however_often_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traced_function, "OFTEN", 2)
-    called = ej.grad(lambda A: jnp.sum(jnp.linalg.inv(A)))
+def test_directions_of_other_types(compiled: list[Any]) -> None:
+    def function(x: Any) -> Any:
+        return jnp.sum(jnp.sin(x) ** 3)
+
+    called, x = ej.hvp(function), jnp.arange(1.0, 4.0)
+    expected = jax.hessian(function)(x) @ x
+    for v in (*[x] * 6, np.arange(1, 4), np.arange(1, 4, dtype="float32"), x):
+        oracles.assert_close(called(x, tangents=v), expected, 1e-12)
+    assert len(compiled) > 1
+    with pytest.raises(EindiffError, match="shape"):
+        called(x, tangents=x[:2])
+
+
+SINGULAR: dict[str, Any] = {
+    "inverse": lambda A: jnp.sum(jnp.linalg.inv(A)),
+    "solution": lambda A: jnp.sum(jnp.linalg.solve(A, jnp.ones(2)) ** 2),
+    "inverse that nothing is left of": lambda A: jnp.sum(jnp.tanh(jnp.linalg.inv(A + jnp.diag(A[0])))),
+    "inverse that is not chosen": lambda A: jnp.sum(jnp.where(A > 9, jnp.linalg.inv(jax.lax.stop_gradient(A)), 1) * A),
+}
+
+
+@pytest.mark.parametrize("name", SINGULAR)
+def test_singular_matrices_are_found_however_often_it_is_called(name: str, compiled: list[Any]) -> None:
+    called, own = ej.grad(SINGULAR[name]), jax.grad(SINGULAR[name])
+    A = jnp.array([[2.0, 0.3], [-0.2, 1.5]])
+    for k in range(7):
+        oracles.assert_close(called(A + k), own(A + k), 1e-9)
+    assert compiled
     for _ in range(4):
-        called(jnp.eye(2))
-    with pytest.raises(EindiffError, match="cannot be"):
-        called(jnp.zeros((2, 2)))
+        with pytest.raises(EindiffError, match="cannot be"):
+            called(jnp.zeros((2, 2)))
+    oracles.assert_close(called(A), own(A), 1e-9)
+
+
+def test_what_is_not_finite_is_the_same_however_often_it_is_called(compiled: list[Any]) -> None:
+    """Where JAX's own derivative is compiled, it has none at some points at which a closed form has one."""
+
+    def function(x: Any) -> Any:
+        for _ in range(8):
+            x = jnp.sqrt(jnp.square(x)) + jnp.tanh(x @ jnp.ones((3, 3)))
+        return jnp.sum(x)
+
+    called = ej.grad(function)
+    points = [jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 2.0, 3.0])]
+    first = [np.asarray(called(x)) for x in points]
+    for _ in range(8):
+        called(points[0])
+    assert compiled and np.isfinite(first).all()
+    for x, expected in zip(points, first, strict=True):
+        np.testing.assert_allclose(called(x), expected, rtol=1e-9)
+
+
+def test_a_program_is_compiled_when_calls_have_taken_as_long(
+    monkeypatch: pytest.MonkeyPatch, compiled: list[Any]
+) -> None:
+    """And the quicker one of both stays."""
+    now, turn = [0.0], [1.0]
+
+    def clock() -> float:
+        now[0] += turn[0]
+        return now[0]
+
+    monkeypatch.setattr(often, "perf_counter", clock)
+    monkeypatch.setattr(often, "compiling", lambda _: 5.5 + often.UNNOTICED)
+    x = jnp.arange(1.0, 4.0)
+    for seconds, stays in ((0.5, True), (2.0, False)):
+        called, turn[0] = ej.grad(lambda x, c=seconds: jnp.sum(jnp.exp(c * x))), 1.0
+        for _ in range(3 + 5):
+            called(x)
+        [(found, _)] = called._around.calls.values()
+        assert not compiled
+        called(x)
+        turn[0] = seconds
+        for _ in range(3):
+            np.testing.assert_allclose(called(x), seconds * np.exp(seconds * x))
+        assert len(compiled) == 1
+        assert (found[2]._run == found[2]._compiled) is stays
+        compiled.clear()
 
 
 def test_many_results_are_arrays_of_jax_at_every_call():

@@ -55,7 +55,6 @@ class Surroundings:
     """
 
     plain: tuple[type, ...] = PLAIN_TYPES
-    rechecks = True  # whether arrays that are the same objects may have become others
 
     def __init__(self, function: Any) -> None:
         self.arrays: dict[int, tuple[str, Any]] = {}  # by identity
@@ -87,6 +86,10 @@ class Surroundings:
         """What an array is known by; None for what is no array."""
         return (Same(value), contents(value)) if isinstance(value, np.ndarray) else None
 
+    def may_change(self, array: Any) -> bool:
+        """Whether an array that is the same object may have become another one, which a key tells apart."""
+        return True
+
     def attributes(self, value: Any, path: str, depth: int) -> Iterator[Any]:
         """The parts of the key that an object gives."""
         yield from self.named(vars(value), path, depth)
@@ -97,7 +100,7 @@ class Surroundings:
             yield (type(value), value)
         elif (key := self.array_key(value)) is not None:
             self.arrays.setdefault(id(value), (path, value))
-            if self.rechecks:
+            if self.may_change(value):
                 self._array_keys.append((value, key))
             yield key
         elif id(value) in self._seen:

@@ -15,7 +15,7 @@ import numpy as np
 from jax.extend.backend import backends
 
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Apply, Expr, topological, variables
+from eindiff.core.nodes import Expr, topological, variables
 from eindiff.core.recent import Recent, Same, Seen
 from eindiff.planning.tuning import CALL
 from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
@@ -26,8 +26,9 @@ from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
 from eindiff.tracing.jax.kernels import START, compiling, has_kinks, is_plain
 from eindiff.tracing.jax.left import left, recurrent, runs_forward_only
 from eindiff.tracing.jax.memory import peak
+from eindiff.tracing.jax.often import Often
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
-from eindiff.tracing.jax.predicted import compiling_of, planning, seconds, writing
+from eindiff.tracing.jax.predicted import READING, compiling_of, finding, planning, seconds, writing
 from eindiff.tracing.jax.refusals import RefusedError
 from eindiff.tracing.jax.whole import Whole, Written, transform, with_plain, without_plain
 from eindiff.tracing.library import Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
@@ -50,12 +51,12 @@ BRIEF = 1e-6  # seconds of a function in whose gradient there is no time to save
 LEAST_AHEAD = 0.45  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
 LEAST_STEPS = 12  # of a program inside of `jax.jit` that is worth a look at how long it takes to compile
 TIMES_LARGER = {"hessian": 2.5, "value_grad_hessian": 2.5, "hvp": 3}  # JAX's own derivatives, at least; others 1.5
-READING, MANY = 7e-4, 12  # seconds for JAX to read its derivative of each equation of a function from so many on
+MANY = 12  # equations of a function from which on JAX takes its time to read its derivative
 DERIVING = {"grad": 8e-4, "value_and_grad": 8e-4, "hvp": 2.5e-3, "hessian": 12e-3, "value_grad_hessian": 12e-3}
 MOST_DERIVING = 0.5  # seconds for a loop that is written out, by those for each equation; JAX compiles its own sooner
 SMALL = 1e-4  # seconds of JAX's own derivative, inside of `jax.jit`, of a function with opaque parts that is left to it
 LEAST_INSIDE, LEAST_ALONE = 1e-5, 1e-3  # seconds of a program, in `jax.jit` and alone, that are worth a look at JAX's
-SHORT, MOST_COMPILING = 3e-4, 0.5  # seconds of a program of NumPy, and to compile it instead if it is called often
+HESSIANS = frozenset({"hessian", "value_grad_hessian"})
 PRODUCTS = frozenset({"grad", "value_and_grad", "hvp"})  # in which JAX shares the value of a part with its derivatives
 MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
 
@@ -65,6 +66,9 @@ class JaxSurroundings(Surroundings):
 
     def array_key(self, value: Any) -> Any:
         return Same(value) if isinstance(value, jax.Array) else super().array_key(value)
+
+    def may_change(self, array: Any) -> bool:
+        return not isinstance(array, jax.Array)
 
     def visible(self) -> dict[str, Seen]:
         """The arrays of real numbers that the function sees, by the names that it has for them."""
@@ -262,6 +266,26 @@ class JaxLibrary(Library):
         is_brief = not is_product and seconds(jaxpr) < BRIEF and not has_kinks(jaxpr)
         return is_plain(jaxpr) and (is_brief or compiling(jaxpr) > LONG)
 
+    def meanwhile(
+        self, function: TracedFunction, arguments: Arguments, traced: Traced
+    ) -> Callable[[Arguments, Any], Any] | None:
+        """By JAX inside of `jax.jit`, where a Hessian would take so long to find that it is not even looked for."""
+        if not arguments.is_inside or function.kind.name not in HESSIANS or self._has_no_own(function, traced):
+            return None
+        free, _ = self.chosen(function, arguments)
+        outputs = [x for x in traced.outputs if isinstance(x, Expr)]
+        ahead = finding(outputs, [traced.inputs[k] for k in free if k in traced.inputs])
+        if ahead < LEAST_AHEAD:
+            return None
+        own = self._written(function, arguments, list(traced.inputs), traced.function)
+        assert own is not None
+        return own if _takes_longer(ahead, compiling(own.jaxpr), 0.0, seconds(own.jaxpr)) else None
+
+    def _has_no_own(self, function: TracedFunction, traced: Traced) -> bool:
+        """Whether JAX has no derivative of the kind, or another one: numbers where the function is none."""
+        is_other = function.options.structured or bool(traced.outside) or "while" in traced.opaque
+        return is_other or transform(function.kind.name) is None
+
     def instead(
         self, function: TracedFunction, arguments: Arguments, around: JaxSurroundings, traced: Traced,
         found: Computation,
@@ -285,9 +309,7 @@ class JaxLibrary(Library):
         self, function: TracedFunction, arguments: Arguments, found: Computation, traced: Traced, is_inside: bool
     ) -> bool:
         """Whether a program is predicted to take much longer than JAX's own derivative, compiled."""
-        has_none = function.options.structured or transform(function.kind.name) is None
-        has_none = has_none or bool(traced.outside)  # JAX's own are numbers where the function is none
-        if has_none or found.dense is None or "while" in traced.opaque or not variables(*found.exprs):
+        if self._has_no_own(function, traced) or found.dense is None or not variables(*found.exprs):
             return False
         if is_inside and found.dense.is_known(traced.captured):
             return False
@@ -324,27 +346,10 @@ class JaxLibrary(Library):
     def again(
         self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation
     ) -> Callable[[Arguments, Any], Any] | None:
-        """The same as a program that JAX has compiled, where calls of NumPy take longer than what they compute.
-
-        Not where NumPy finds that a matrix is singular, and JAX does not.
-        """
+        """The same as a program that JAX compiles, where calls of NumPy's have taken as long."""
         is_own = set(backends()) == {"cpu"} and jax.local_device_count() == 1
-        if not is_own or not found.gives_arrays or not variables(*found.exprs):
-            return None
-        has_matrices = any(isinstance(x, Apply) and max(x.function.core) > 1 for x in topological(found.exprs))
-        if has_matrices or compiling_of(found.exprs) > MOST_COMPILING:
-            return None
-        assert found.dense is not None
-        if found.dense.compiled("numpy").plan().seconds > SHORT:
-            return None
-        program = Whole(function, arguments, list(traced.inputs), False)
-
-        def run(given: Arguments, directions: Any) -> Any:
-            if jax.config.jax_disable_jit:
-                return function.values(given, traced, directions)
-            return program(given, directions)
-
-        return run
+        is_possible = is_own and found.gives_arrays and variables(*found.exprs)
+        return Often(function, arguments, traced, found) if is_possible else None
 
     def _written(
         self, function: TracedFunction, arguments: Arguments, places: Sequence[int], f: Callable | None

@@ -6,19 +6,21 @@ own. The prices are those of `planning.tuning`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import log2, prod
 from typing import Any
 
 import jax.extend.core as jex
 
-from eindiff.core.nodes import Einsum, Expr, topological
+from eindiff.core.nodes import Apply, Einsum, Expr, Map, Variable, topological
 from eindiff.planning.tuning import CALL, EACH, OPERATION, READ, SCATTER, THIN
 from eindiff.tracing.jax.kernels import FREE, FUNCTIONS, MATRICES, START
 
 TURNS = 50  # of a loop whose length is not known
 PRODUCT, OTHERS = 6e-3, 6e-4  # seconds of the compiler for each product and each operation of an expression
 PLANNING, TRACED = 3e-4, 2.7e-3  # seconds for each node of an expression, and for JAX to read what is found
+FINDING = 10e-3  # seconds to find and compile a Hessian, for each node of a function and each of its variables
+READING = 7e-4  # seconds for JAX to read its own derivative of each equation of a function
 CHOICES = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "select_n", "pad"})  # at a low price
 
 
@@ -30,6 +32,17 @@ def writing(exprs: Sequence[Expr]) -> float:
 def planning(exprs: Sequence[Expr], is_inside: bool) -> float:
     """The predicted time to find a program for expressions, one of NumPy or, inside of `jax.jit`, of JAX."""
     return (PLANNING + TRACED * is_inside) * len(topological(exprs))
+
+
+def finding(exprs: Sequence[Expr], by: Collection[Variable]) -> float:
+    """The least time that it will take to find and compile a program for Hessians, before they are derived: they have
+    some nodes for each node of the function and each variable that it depends on; 0 for polynomials, whose may be
+    constant."""
+    below: dict[Expr, frozenset[Expr]] = {}
+    for node in topological(exprs):
+        below[node] = frozenset({node}.intersection(by)).union(*[below[x] for x in node.children])
+    is_curved = any(below[x] for x in below if isinstance(x, Map | Apply))
+    return is_curved * FINDING * sum(map(len, below.values()))
 
 
 def compiling_of(exprs: Sequence[Expr]) -> float:

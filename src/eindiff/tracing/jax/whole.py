@@ -54,10 +54,10 @@ class Whole:
     """A derivative that JAX makes, compiled for arguments of certain shapes; only some leaves are inputs of it."""
 
     def __init__(self, run: Callable, arguments: Arguments, places: Sequence[int], has_aux: bool) -> None:
-        self._places, self._has_aux, self._program = places, has_aux, jax.jit(_of_leaves(run, arguments, places))
+        self._places, self._has_aux, self._program = places, has_aux, jax.jit(of_leaves(run, arguments, places))
 
     def __call__(self, arguments: Arguments, directions: Any = None) -> Any:
-        found = self._program([arguments.leaves[k] for k in self._places], _more(directions))
+        found = self._program([arguments.leaves[k] for k in self._places], more(directions))
         return without_plain(found) if self._has_aux else found
 
 
@@ -70,9 +70,9 @@ class Written:
     def __init__(self, run: Callable, arguments: Arguments, places: Sequence[int], directions: Any) -> None:
         self._arguments: Arguments | None = arguments
         self._places, self._run = places, run
-        given = [[arguments.leaves[k] for k in places], _more(directions)]
-        self._closed, shapes = jax.make_jaxpr(jax.jit(_of_leaves(run, arguments, places)), return_shape=True)(
-            *jax.tree_util.tree_map(_abstract, given)
+        given = [[arguments.leaves[k] for k in places], more(directions)]
+        self._closed, shapes = jax.make_jaxpr(jax.jit(of_leaves(run, arguments, places)), return_shape=True)(
+            *jax.tree_util.tree_map(abstract, given)
         )
         self._structure = jax.tree_util.tree_structure(shapes)
         inner = [x for eqn in self._closed.jaxpr.eqns for x in jex.jaxprs_in_params(eqn.params)]
@@ -82,22 +82,22 @@ class Written:
         """What is written, which takes a part of the time to write it again; other arguments may need others."""
         given = [*[arguments.leaves[k] for k in self._places], *jax.tree_util.tree_leaves(directions)]
         if arguments is not self._arguments or [jax.typeof(x) for x in given] != self._closed.in_avals:
-            return without_plain(self._run(*arguments.args, **arguments.keywords, **_more(directions)))
+            return without_plain(self._run(*arguments.args, **arguments.keywords, **more(directions)))
         self._arguments = None  # it is not remembered with what belongs to the program around it
         found = jax.core.eval_jaxpr(self._closed.jaxpr, self._closed.consts, *given)
         return without_plain(self._structure.unflatten(found))
 
 
-def _more(directions: Any) -> dict[str, Any]:
+def more(directions: Any) -> dict[str, Any]:
     return {} if directions is None else {"tangents": directions}
 
 
-def _abstract(x: Any) -> jax.ShapeDtypeStruct:
+def abstract(x: Any) -> jax.ShapeDtypeStruct:
     aval = jax.typeof(x)
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
-def _of_leaves(run: Callable, arguments: Arguments, places: Sequence[int]) -> Callable:
+def of_leaves(run: Callable, arguments: Arguments, places: Sequence[int]) -> Callable:
     """A derivative as a function of some leaves; the others are known."""
     known = {k: value for k, value in enumerate(arguments.leaves) if k not in places}
     structure = arguments.structure

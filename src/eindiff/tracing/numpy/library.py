@@ -101,10 +101,11 @@ def _replaced(function: DerivativeOfFunction, arguments: Arguments, replace: Rep
 class NumPySurroundings(Surroundings):
     """What a NumPy function sees. Its arrays are known by identity: each trace knows what it has seen in them."""
 
-    rechecks = False
-
     def array_key(self, value: Any) -> Any:
         return Same(value) if isinstance(value, np.ndarray) else None
+
+    def may_change(self, array: Any) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
