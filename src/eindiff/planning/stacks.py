@@ -49,7 +49,7 @@ def stacked(expr: Expr, evaluate: Evaluate) -> Stack:
     if not dense:
         return Stack((node,))
     x, matrices = dense[0].x, dense[0].matrices
-    if not dense[0].is_formed and prod(map(evaluate, matrices.shape)) > entries:
+    if not dense[0].is_formed and (prod(map(evaluate, matrices.shape)) > entries or _is_narrow(node, evaluate)):
         return Stack((node,))
     own = [one for one in split if one is not None and one.x is x]
     rest = [term for term, one in zip(terms, split, strict=True) if one not in own]
@@ -59,6 +59,13 @@ def stacked(expr: Expr, evaluate: Evaluate) -> Stack:
     is_symmetric = is_symmetric and _has_symmetric_derivatives(plain(known.function))
     exprs = (x, construct.add([one.matrices for one in own]))
     return Stack((*exprs, construct.add(rest)) if rest else exprs, is_symmetric)
+
+
+def _is_narrow(node: Expr, evaluate: Evaluate) -> bool:
+    """Whether M is so small that a product with all of its entries takes as long as one of all `x ⊗ m` with themselves,
+    where M is made of `m m'`."""
+    half = node.ndim // 2
+    return prod(map(evaluate, node.shape[1:half])) ** 2 <= tuning.THIN
 
 
 def _has_symmetric_derivatives(function: Expr) -> bool:

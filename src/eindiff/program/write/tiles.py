@@ -217,7 +217,7 @@ class Tiling:
         return {x: rows for x, rows in own.items() if rows is not None}
 
     def _rows_of_product(self, x: Operation) -> int | None:
-        """The rows with which a product is one of small matrices, for which BLAS packs nothing, if it has few columns."""
+        """The rows of a product of small matrices, for which BLAS packs nothing, if it has few columns."""
         if x.op != "matmul" or len(x.shape) != 2 or len(x.operands[0].shape) != 2:
             return None
         most, least, columns = tuning.SMALL_PRODUCT
