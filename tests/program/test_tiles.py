@@ -261,3 +261,13 @@ def test_what_is_stored_in_another_order_is_an_array_of_its_own(tiny_is_large):
     compiled, given = ed.compile(third), {"x": np.array([1.13, 0.43, -0.24, -0.18, 1.1])}
     np.testing.assert_allclose(compiled(**given), evaluate(third, given), rtol=1e-9, atol=1e-11)
     assert "ascontiguousarray" not in compiled.source
+
+
+def test_tiles_of_products_with_few_columns_are_small_matrices():
+    O, V = ed.matrix("O", "m", "n"), ed.matrix("V", "n", "k")
+    rows, _, columns = tuning.SMALL_PRODUCT
+    source = ed.plan((O * O) @ V, {"m": 2000, "n": 1000, "k": 20}).source
+    assert f"range(0, m, {rows // (1000 * 20)})" in source
+    assert f"range(0, m, {rows // (1000 * 2 * columns)})" not in ed.plan(
+        (O * O) @ V, {"m": 2000, "n": 1000, "k": 2 * columns}
+    ).source
