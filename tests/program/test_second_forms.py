@@ -119,6 +119,7 @@ def test_contractions_with_sums_multiplied_out_have_the_same_value():
 
 def test_scaled_differences_are_those_of_the_points_that_are_there():
     """`exp(-h) (x - x')` and `x - x'` are one array, and what is multiplied out merges with what is there."""
-    program = ed.compile(ed.hessian(FUNCTIONS["likelihood"](), h), sizes={"n": 20, "d": 5}).source.partition("def f(")[2]
+    source = ed.compile(ed.hessian(FUNCTIONS["likelihood"](), h), sizes={"n": 20, "d": 5}).source
+    program = source.partition("def f(")[2]
     assert program.count("[:, :, None] - ") == 1
     assert program.count("factorize(") == 1
