@@ -128,3 +128,18 @@ def test_factors_of_rows_and_columns_go_where_there_are_fewest_entries(rows, inn
     f(**{name: x for name, x in arrays.items() if name in "vBC"})
     scaled = rows * min(inner, columns)
     assert f.plan().flops == 2 * rows * inner * columns + scaled
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_diagonals_are_added_in_place_in_any_order_of_memory(order):
+    A, x = ed.matrix("A", "n", "n"), ed.vector("x", "n")
+    expr = 2 * A.T + ed.diag(ed.exp(x)) + 3 * ed.eye("n")
+    f = ed.compile(expr)
+    given = {"A": np.asarray(np.arange(9.0).reshape(3, 3), order=order), "x": np.arange(3.0)}
+    kept = given["A"].copy()
+    np.testing.assert_allclose(f(**given), evaluate(expr, given))
+    np.testing.assert_array_equal(given["A"], kept)
+    assert "np.eye" not in f.source and "np.diag" not in f.source
+    g = ed.compile(A + ed.diag(x))  # an argument is copied first
+    np.testing.assert_allclose(g(**given), given["A"] + np.diag(given["x"]))
+    np.testing.assert_array_equal(given["A"], kept)

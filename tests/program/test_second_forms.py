@@ -115,3 +115,11 @@ def test_contractions_with_sums_multiplied_out_have_the_same_value():
         np.testing.assert_allclose(evaluate(found, arrays), evaluate(expr, arrays), rtol=1e-9, atol=1e-9)
         changed += found is not plain(expr)
     assert changed > 15
+
+
+def test_scaled_differences_are_those_of_the_points_that_are_there():
+    """`exp(-h) (x - x')` and `x - x'` are one array, and what is multiplied out merges with what is there."""
+    source = ed.compile(ed.hessian(FUNCTIONS["likelihood"](), h), sizes={"n": 20, "d": 5}).source
+    program = source.partition("def f(")[2]
+    assert program.count("[:, :, None] - ") == 1
+    assert program.count("factorize(") == 1

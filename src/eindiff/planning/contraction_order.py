@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import pairwise
 from math import inf
 
 from eindiff.core.labels import Labels, components, first_appearance
@@ -135,13 +136,15 @@ class _Subsets:
     """The best way to multiply sets of operands, from small sets to large ones.
 
     Sets of operands and sets of labels are bits of integers. Writing a product counts as some operations on each of its
-    entries. Of equal ways, the one with the smaller largest intermediate counts, and then the one that begins with the
-    first operands: so contractions that have these in common share the beginning.
+    entries. Of equal ways, the one with the smaller largest intermediate counts, then the one whose last product has
+    the axes of the output in order, and then the one that begins with the first operands: so contractions that have
+    these in common share the beginning.
     """
 
     def __init__(self, inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> None:
         self.masks = [sum(1 << label for label in set(labels)) for labels in inputs]
         self.output = sum(1 << label for label in set(output))
+        self.order = output
         self.entries = _sizes_of_masks(sizes)
         self.found: dict[int, tuple[float, float]] = {}  # the cost of a set, and its largest intermediate
 
@@ -164,18 +167,20 @@ class _Subsets:
         for subset in wanted:
             if subset in self.found:
                 continue
-            choice = (0.0, 0.0, 0)
+            choice = (0.0, 0.0, 0, 0)
             if subset & (subset - 1):
                 choice = self._choice(subset, _submasks(subset) if complete else wanted, labels)
             if choice[0] < inf:
                 self.found[subset] = choice[:2]
-                if choice[2]:
-                    splits[subset] = choice[2]
+                if choice[-1]:
+                    splits[subset] = choice[-1]
         return splits
 
-    def _choice(self, subset: int, parts: Iterable[int], labels: Mapping[int, int]) -> tuple[float, float, int]:
-        """The best way to make a set of operands of two: its cost, its largest intermediate, and one of the two."""
-        own, choice = self.entries(labels[subset]), (inf, inf, 0)
+    def _choice(self, subset: int, parts: Iterable[int], labels: Mapping[int, int]) -> tuple[float, float, int, int]:
+        """The best way to make a set of operands of two: its cost, its largest intermediate, how often axes of the two
+        take turns in the output, and one of the two."""
+        own, choice = self.entries(labels[subset]), (inf, inf, 0, 0)
+        is_whole = subset == (1 << len(self.masks)) - 1
         for first in parts:
             second = subset ^ first
             if first < second or first & subset != first or second not in self.found or first not in self.found:
@@ -186,8 +191,15 @@ class _Subsets:
             flops = self.entries(met) * (STACKED if stacked else 2.0 if summed else 1.0) + WRITE * own
             total = self.found[first][0] + self.found[second][0] + flops
             largest = max(own, self.found[first][1], self.found[second][1])
-            choice = min(choice, (total, largest, first))
+            if (total, largest) <= choice[:2]:
+                turns = self._turns(labels[first], labels[second]) if is_whole else 0
+                choice = min(choice, (total, largest, turns, first))
         return choice
+
+    def _turns(self, one: int, other: int) -> int:
+        """How often axes that only one of two tensors has follow on those of the other one in the output."""
+        sides = [one >> label & 1 for label in self.order if (one ^ other) >> label & 1]
+        return sum(side != after for side, after in pairwise(sides))
 
 
 def _submasks(mask: int) -> Iterator[int]:

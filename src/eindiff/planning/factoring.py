@@ -62,9 +62,9 @@ def _merged(node: Add) -> Expr | None:
         children = [term] if is_contraction(term) else list(term.children) if isinstance(term, Einsum) else []
         others = [x for x in node.terms if x is not term]
         for at, child in enumerate(children):
-            for opened in _sums_of_outer_opened(child):
-                parts = [*children[:at], opened, *children[at + 1 :]]
-                made = construct.add([*others, opened if child is term else with_children(term, parts)])
+            for whole in _sums_of_outer_opened(child):
+                parts = [*children[:at], whole, *children[at + 1 :]]
+                made = construct.add([*others, whole if child is term else with_children(term, parts)])
                 if not isinstance(made, Add) or len(made.terms) < len(node.terms):
                     return made
     return None
@@ -72,9 +72,10 @@ def _merged(node: Add) -> Expr | None:
 
 def _sums_of_outer_opened(node: Expr) -> Iterator[Expr]:
     """A contraction with one of its operands that is a sum of outer products multiplied out."""
-    for place, operand in enumerate(node.operands if is_contraction(node) else ()):
-        if is_sum_of_outer(operand, node.operands):
-            yield construct.add(multiplied_out(node, node.operands, place))
+    if is_contraction(node):
+        for place, operand in enumerate(node.operands):
+            if is_sum_of_outer(operand, node.operands):
+                yield construct.add(multiplied_out(node, node.operands, place))
 
 
 def _is_plain_product(term: Einsum) -> bool:

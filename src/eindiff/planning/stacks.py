@@ -29,12 +29,14 @@ class Stack(NamedTuple):
 
 
 class _Term(NamedTuple):
-    """A term of the sum: x, with its axis i first; what M has of it; and whether that is as large as M on its way."""
+    """A term of the sum: x, with its axis i first; what M has of it; whether that is as large as M, or is made of what
+    is, or is a product without any sum."""
 
     x: Expr
     matrices: Expr
     is_dense: bool
     is_formed: bool
+    is_outer: bool
 
 
 def stacked(expr: Expr, evaluate: Evaluate) -> Stack:
@@ -49,7 +51,8 @@ def stacked(expr: Expr, evaluate: Evaluate) -> Stack:
     if not dense:
         return Stack((node,))
     x, matrices = dense[0].x, dense[0].matrices
-    if not dense[0].is_formed and prod(map(evaluate, matrices.shape)) > entries:
+    is_large = prod(map(evaluate, matrices.shape)) > entries
+    if not dense[0].is_formed and (is_large or (dense[0].is_outer and _is_narrow(node, evaluate))):
         return Stack((node,))
     own = [one for one in split if one is not None and one.x is x]
     rest = [term for term, one in zip(terms, split, strict=True) if one not in own]
@@ -59,6 +62,12 @@ def stacked(expr: Expr, evaluate: Evaluate) -> Stack:
     is_symmetric = is_symmetric and _has_symmetric_derivatives(plain(known.function))
     exprs = (x, construct.add([one.matrices for one in own]))
     return Stack((*exprs, construct.add(rest)) if rest else exprs, is_symmetric)
+
+
+def _is_narrow(node: Expr, evaluate: Evaluate) -> bool:
+    """Whether `M = m m'` has so few entries that a product with them takes as long as one of `x ⊗ m` with itself."""
+    half = node.ndim // 2
+    return prod(map(evaluate, node.shape[1:half])) ** 2 <= tuning.NARROW
 
 
 def _has_symmetric_derivatives(function: Expr) -> bool:
@@ -99,4 +108,4 @@ def _split(term: Expr) -> _Term | None:
     rows = construct.einsum(1, [(x, labels)], (i, *summed), sizes)
     matrices = construct.einsum(coefficient, rest, kept, sizes, inline=False)
     is_dense = len(set(kept)) == len(kept) and bound >= set(kept)
-    return _Term(rows, matrices, is_dense, any(set(own) == set(kept) for _, own in rest))
+    return _Term(rows, matrices, is_dense, any(set(own) == set(kept) for _, own in rest), bound == set(kept))

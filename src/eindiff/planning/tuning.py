@@ -23,6 +23,8 @@ HALVED = 1024
 MIRRORED = (2**16, 30)
 # Terms from which it is computed for k ≤ l only, too: what is saved is worth a copy to all places.
 PACKED = 80
+# Entries of M up to which it is not, if M is an outer product: BLAS takes as long for thin matrices as for these.
+NARROW = 24
 # Entries of A, terms of a sum, and columns of B up to which `A B` is computed as `(B' A')'`: up to twice as fast.
 THIN_PRODUCT = (2**19, 256, 32)
 THIN_TRANSPOSED = 2**17  # entries of A' from which `A' B` is, unless BLAS packs nothing

@@ -294,7 +294,7 @@ class Operations:
 
     def _scaled_once(self, terms: Sequence[tuple[Number, Operation]]) -> Sequence[tuple[Number, Operation]]:
         """`c x - c y + z` as `c (x - y) + z`."""
-        if not self.shares_sums or len(terms) < 3:
+        if not self.shares_sums or len(terms) < 2:
             return terms
         groups: dict[tuple, list[tuple[Number, Operation]]] = {}
         for coefficient, x in terms:
@@ -302,7 +302,7 @@ class Operations:
                 groups.setdefault((abs(coefficient), x.shape), []).append((coefficient, x))
         result = list(terms)
         for group in groups.values():
-            if 1 < len(group) < len(terms):
+            if len(group) > 1:
                 factor = group[0][0]
                 inner = self._plus([(1 if coefficient == factor else -1, x) for coefficient, x in group])
                 result = [*(term for term in result if term not in group), (factor, inner)]

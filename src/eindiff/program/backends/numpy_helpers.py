@@ -87,12 +87,23 @@ def logdet(A):
     sign, value = np.linalg.slogdet(A)
     return np.where(sign > 0, value, np.nan)
 ''',
+    "diagonal_of": '''
+def diagonal_of(x, axis=0, other=1):
+    """The entries for which two axes are equal, which are the last axis, to be changed: in half the time of einsum."""
+    entries = x.diagonal(0, axis, other)
+    entries.setflags(write=True)
+    return entries
+''',
     "gram": '''
 def gram(X, d, out=None):
-    """X.T @ diag(d) @ X; as a product with its own transpose, which takes half the work, if d has no negative entry."""
+    """X.T @ diag(d) @ X; as a product with its own transpose, which takes half the work, if all of d has one sign."""
     if not d.size or d.min() >= 0:
         Z = np.sqrt(d)[:, None] * X
         return np.matmul(Z.T, Z, out=out)
+    if d.max() <= 0:
+        Z = np.sqrt(-d)[:, None] * X
+        out = np.matmul(Z.T, Z, out=out)
+        return np.negative(out, out=out)
     return np.matmul(X.T, d[:, None] * X, out=out)
 ''',
     "mirrored": '''

@@ -121,7 +121,7 @@ def _fill(x: Operation, s: Spelling) -> str:
         entries = entries or ("" if how in ("diagonal", "block") else ", ".join(map(s.cut, where)))
         match how:
             case "diagonal":
-                lines.append(f'{s.np}einsum("{where}", {{out}})[...] {sign} {{{operand}}}')
+                lines.append(f"{_diagonal_of(where, s)}[...] {sign} {{{operand}}}")
             case "block":  # a diagonal of a tile: its rows, and the same columns
                 block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
                 lines.append(f'{s.np}einsum("{where[0]}", {{out}}[{block}])[...] {sign} {{{operand}}}')
@@ -136,6 +136,16 @@ def _fill(x: Operation, s: Spelling) -> str:
                 lines.append(f"{{out}}[{entries}] {sign} {{{operand}}}")
         operand += 1 + count
     return "\n".join(lines)
+
+
+def _diagonal_of(where: str, s: Spelling) -> str:
+    """A view of a diagonal of `{out}`, by subscripts."""
+    inputs, _, output = where.partition("->")
+    axes = [axis for axis, label in enumerate(inputs) if label == output[-1]]
+    rest = [label for label in inputs if label != output[-1]]
+    if s.reading or len(axes) != 2 or output[:-1] != "".join(rest) or "diagonal_of" not in s.backend.helpers:
+        return f'{s.np}einsum("{where}", {{out}})'
+    return "diagonal_of({out})" if axes == [0, 1] else f"diagonal_of({{out}}, {axes[0]}, {axes[1]})"
 
 
 def call(x: Operation, s: Spelling) -> str:

@@ -105,9 +105,10 @@ class Contractions(Tensors):
     def _seconds(
         self, a: Tensor, b: Tensor, stack: Labels, rows: Labels, columns: Labels, summed: Labels
     ) -> float:  # fmt: skip
-        """What a stack of matrix products takes."""
+        """What a stack of matrix products takes; one of a matrix with itself takes half of it."""
         assert self.costs is not None
-        return self.costs.products(*[self.entries(self._sizes(a, b, x)) for x in (stack, rows, columns, summed)])
+        time = self.costs.products(*[self.entries(self._sizes(a, b, x)) for x in (stack, rows, columns, summed)])
+        return time / 2 if not stack and _is_same(a, b, rows, columns) else time
 
     def _inner(self, a: Tensor, b: Tensor, stack: Labels) -> Tensor:
         """Both tensors have the same labels: a sum of products of entries."""

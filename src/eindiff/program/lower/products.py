@@ -23,9 +23,19 @@ from eindiff.planning.contraction_order import contraction_path, path_flops
 from eindiff.program.costs import Costs
 from eindiff.program.lower import halves
 from eindiff.program.lower.contractions import Contractions
+from eindiff.program.lower.symmetric_products import symmetric_product
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.triangles import between
-from eindiff.program.operations import ARITHMETIC, BLAS, LAPACK, Operation, Operations, broadcast, is_call, is_reciprocal
+from eindiff.program.operations import (
+    ARITHMETIC,
+    BLAS,
+    LAPACK,
+    Operation,
+    Operations,
+    broadcast,
+    is_call,
+    is_reciprocal,
+)
 
 NEAR = {"tridiagonal": 3, "banded": 7}  # diagonals of a band, as a guess where only its array shows them
 
@@ -138,8 +148,8 @@ class Products(Contractions):
             return coefficient, self.product(factors, kept)
         if self.costs is not None and (both := between(self, coefficient, factors, kept, sizes)) is not None:
             return both
-        if (found := self._gram(factors, kept)) is not None:
-            return coefficient, found
+        if self.costs is not None and (found := symmetric_product(self, coefficient, factors, kept)) is not None:
+            return 1, found
         parts = components([x.labels for x in factors]) if self.costs is not None else []
         if len(parts) > 1:
             return self._apart([[factors[k] for k in part] for part in parts], coefficient, kept, sizes)
@@ -276,24 +286,6 @@ class Products(Contractions):
         summed = {label for x in factors for label in x.labels} - set(kept)
         twice = all(count % 2 == 0 for count in Counter(x.operation for x in factors).values())
         return twice and self.entries([sizes[label] for label in summed]) >= tuning.SQUARE
-
-    def _gram(self, factors: Sequence[Tensor], kept: Labels) -> Tensor | None:
-        """X' diag(d) X as a symmetric product, which takes half the work."""
-        if self.costs is None or len(kept) != 2:
-            return None
-        pairs = [x for x in factors if kept[0] in x.labels] + [x for x in factors if kept[1] in x.labels]
-        if len(pairs) != 2 or not _is_mirrored(pairs[0], pairs[1], kept):
-            return None
-        x, weights = pairs[0], [z for z in factors if z not in pairs]
-        [row] = [label for label in x.labels if label not in kept] or [-1]
-        least = tuning.HALVED if self.operations.functional else tuning.GRAM
-        if self.entries([x.size(kept[0])]) < least or {z.labels for z in weights} != {(row,)}:
-            return None  # without weights NumPy itself sees that A' A is symmetric
-        shape = (x.size(kept[0]),) * 2
-        work = sz.product((*shape, x.size(row)))
-        operands = [self.permute(x, (row, kept[0])), self.product(weights, (row,)).operation]
-        scratch = sz.product(operands[0].shape)
-        return Tensor(self.operations.make("gram", operands, shape=shape, work=work, speed=BLAS, scratch=scratch), kept)
 
     def _path(self, inputs: Sequence[Labels], kept: Labels, sizes: Mapping[int, Size], keys: Sequence[int]) -> Path:
         """The order of multiplication: the best one for known sizes, or else by increasing tensor order."""
@@ -461,12 +453,6 @@ def _exchanged(result: Tensor, factors: Sequence[Tensor], kept: Labels) -> Tenso
                 if (i < j) != (kept.index(a) < kept.index(b)):
                     labels[i], labels[j] = b, a
     return Tensor(result.operation, tuple(labels))
-
-
-def _is_mirrored(x: Tensor, y: Tensor, kept: Labels) -> bool:
-    """Whether two tensors are one matrix, with the first and the second label of the result."""
-    same = x.operation is y.operation and len(x.labels) == 2
-    return same and y.labels == tuple([kept[1] if label == kept[0] else label for label in x.labels])
 
 
 def _usual_order(labels: Collection[int], group: Sequence[Tensor]) -> Labels:

@@ -112,7 +112,8 @@ class Arrays:
         Diagonals do so only where it is wanted, or where others have places.
         """
         terms = [term for value in values for term in value.terms if not is_zero(term)]
-        if self.products.costs is None or (not kept and all(map(_is_of_labels, terms))):
+        in_place = self.products.costs is not None and not self.operations.functional and any(x.is_plain for x in terms)
+        if self.products.costs is None or (not kept and not in_place and all(map(_is_of_labels, terms))):
             terms = [self._diagonal(term, shape) for term in terms]
         plain = [self.tensor(Value((term,), shape)) for term in terms if term.is_plain]
         placed = [term for term in terms if not term.is_plain]
