@@ -236,7 +236,8 @@ class Module:
         best = best_of([exprs, share(exprs)])
         patient = tuning.REPAID if nodes <= tuning.VARIED else tuning.REPAID_LARGE
         repaid = min(tuning.REPAID_COMPILED, patient) if target.compiled else patient
-        if nodes <= tuning.VARIED or repaid * costs.work(best[1]) > tuning.PLANNED * nodes:
+        varied = tuning.VARIED_COMPILED if target.compiled else tuning.VARIED
+        if nodes <= varied or repaid * costs.work(best[1]) > tuning.PLANNED * nodes:
             best = min(best, best_of([share(exprs, deep=True), share(distribute(exprs))]), key=lambda found: found[0])
         multiplies = any(x.speed in (BLAS, LAPACK) for x in reachable(best[1]))  # else there is nothing to reorder
         if multiplies and repaid * costs.work(best[1]) > tuning.PLANNED * nodes:
