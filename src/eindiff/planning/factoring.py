@@ -86,8 +86,8 @@ def _is_sum_to_open(factor: Expr, factors: Sequence[Expr]) -> bool:
 
 
 def _is_large_sum(factor: Expr, factors: Sequence[Expr]) -> bool:
-    """Whether a factor, which is there once, is a sum with many entries, or stands between inverses: an outer product of
-    vectors takes two solutions there, a matrix takes one for each column."""
+    """Whether a factor, which is there once, is a sum with many entries, or stands beside inverses: an outer product of
+    vectors takes two solutions there, a matrix one for each column."""
     if not isinstance(factor, Add) or list(factors).count(factor) > 1:
         return False
     return factor.ndim > 2 or (factor.ndim == 2 and any(map(_is_inverse, factors)))
