@@ -245,7 +245,8 @@ class Module:
                 if (found := best_of([form, share(form)]))[0] < tuning.CLEARLY * best[0]:
                     exprs, best = form, found
         few = min(repaid, tuning.REPAID_FEW) if target.compiled else repaid
-        tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), nodes, few) if multiplies else 0
+        work = costs.multiplying(best[1]) if target.compiled else costs.work(best[1])
+        tried, left = {tuple(exprs)}, _attempts(work, nodes, few) if multiplies else 0
         while left > 0:
             pairs = islice(alternatives(exprs, costs.evaluate), tuning.ALTERNATIVES)
             changed = (tuple(replaced(exprs, *pair)) for pair in pairs)
