@@ -95,6 +95,25 @@ def test_products_of_equal_parts():
         np.testing.assert_allclose(evaluate(new, given), evaluate(old, given), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("library", ["numpy", "jax"])
+def test_outer_products_between_inverses_are_systems_for_vectors(library):
+    """The second derivative of a residual after regularized least squares: no inverse, and no system for a matrix."""
+    rng, w = np.random.default_rng(5), ed.scalar("w")
+    A, b, n = rng.normal(size=(30, 20)), rng.normal(size=30), 20
+    S, c = ed.matrix("S", n, n), ed.vector("c", n)
+    found = ed.derivative(ed.derivative(ed.sum((ed.solve(S + ed.exp(w) * ed.eye(n), c) - c) ** 3), w), w)
+    compiled = ed.compile(found, library)
+    given = {"S": A.T @ A, "c": A.T @ b, "w": 0.2}
+
+    def value(w: float) -> float:
+        return float(((np.linalg.solve(given["S"] + np.exp(w) * np.eye(n), given["c"]) - given["c"]) ** 3).sum())
+
+    h = 1e-3
+    steps = sum(k * value(0.2 + j * h) for j, k in ((-2, -1), (-1, 16), (0, -30), (1, 16), (2, -1))) / (12 * h * h)
+    np.testing.assert_allclose(float(compiled(**given)), steps, rtol=1e-5)
+    assert "inv(" not in compiled.source
+
+
 def test_contractions_with_sums_multiplied_out_have_the_same_value():
     """Random sums of outer products and contractions, in any order of axes, inside of random contractions."""
     rng, sizes, changed = np.random.default_rng(5), {"a": 2, "b": 3, "c": 4, "d": 2}, 0

@@ -299,7 +299,6 @@ def test_the_compiler_takes_its_time_for_loops() -> None:
         x = jnp.array([1.0, -0.5, 2.0])
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(kernels, "OPERATION", 0.0)
-            patch.setattr(kernels, "FUNCTION", 0.0)
             return round((kernels.compiling(jax.make_jaxpr(function)(x).jaxpr) - kernels.START) / kernels.LOOP)
 
     assert loops(lambda x: jnp.exp(x) * jnp.sin(x) + 1) == 1
@@ -307,6 +306,9 @@ def test_the_compiler_takes_its_time_for_loops() -> None:
     assert loops(lambda x: (jnp.exp(x), 2 * jnp.exp(x))) == 2
     assert loops(jax.jit(lambda x: (jnp.where(x > 0, x, 0), x.T))) == 1
     assert loops(lambda x: [x + jnp.exp(jnp.arange(3.0)), jnp.log(x)][0]) == 1
+    assert loops(lambda x: (x[:, None] * jnp.sin(x)).sum(1) + 1) == 1
+    assert loops(lambda x: jnp.outer(x, x) + jnp.vdot(x, x)) == 2
+    assert loops(lambda x: x[jnp.array([2, 0])] * 2) == 1
 
 
 @pytest.mark.filterwarnings("ignore:Explicitly requested dtype")

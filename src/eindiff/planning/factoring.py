@@ -8,7 +8,7 @@ from itertools import combinations
 
 from eindiff.core import construct
 from eindiff.core.networks import fresh_in, opened
-from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, number, topological
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, is_contraction, number, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.planning.tuning import FACTORINGS, TERMS_LIMIT, VARIED
@@ -116,7 +116,15 @@ def _is_sum_to_open(factor: Expr, factors: Sequence[Expr]) -> bool:
 
 
 def _is_large_sum(factor: Expr, factors: Sequence[Expr]) -> bool:
-    return isinstance(factor, Add) and factor.ndim > 2 and list(factors).count(factor) == 1
+    """Whether a factor, which is there once, is a sum with many entries, or stands beside inverses: an outer product of
+    vectors takes two solutions there, a matrix one for each column."""
+    if not isinstance(factor, Add) or list(factors).count(factor) > 1:
+        return False
+    return factor.ndim > 2 or (factor.ndim == 2 and any(map(_is_inverse, factors)))
+
+
+def _is_inverse(x: Expr) -> bool:
+    return isinstance(x, Apply) and x.function.name == "inv"
 
 
 def _contraction(term: Expr) -> Einsum | None:

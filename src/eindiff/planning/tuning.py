@@ -103,6 +103,7 @@ REPAID = 1000  # calls that pay for the time that is spent on them
 REPAID_COMPILED = 125  # the same for libraries with a compiler, which finds some of them, and takes its own time first
 REPAID_FEW = 10  # the same for all that are tried one by one: people wait for the compiler as well
 VARIED = 150  # nodes up to which the first few forms are tried whatever they save
+VARIED_COMPILED = 40  # the same for libraries with a compiler, in which operations that are saved take no calls
 REPAID_LARGE = 100  # calls that pay for the time that is spent on other forms of more nodes: people wait for the first
 PLANNED = 1e-3  # seconds that it takes to plan a node in another form
 TRIED_NODES = 3000  # nodes of all other forms together

@@ -10,7 +10,7 @@ from eindiff.core.leaves import TRIANGLES
 from eindiff.core.sizes import Size
 from eindiff.core.traverse import post_order
 from eindiff.planning.tuning import BYTE, CACHE_BYTES, CALL, EACH, OPERATION, REUSED_BYTES, THIN, TRIANGLE, VIEW
-from eindiff.program.operations import BLAS, Operation
+from eindiff.program.operations import BLAS, LAPACK, Operation
 
 
 def kind_of(size: int) -> int:
@@ -99,7 +99,14 @@ class Costs:
 
     def work(self, outputs: Iterable[Operation]) -> float:
         """The predicted time of all operations below some outputs without that of the calls."""
-        return sum(max(0.0, self.seconds(x) - CALL * x.calls) for x in missing(outputs, ()) if not x.cheap)
+        return self._without_calls(missing(outputs, ()))
+
+    def multiplying(self, outputs: Iterable[Operation]) -> float:
+        """The same of products and systems only: what works entry by entry, compilers make a few loops of."""
+        return self._without_calls([x for x in missing(outputs, ()) if x.speed in (BLAS, LAPACK)])
+
+    def _without_calls(self, operations: Iterable[Operation]) -> float:
+        return sum(max(0.0, self.seconds(x) - CALL * x.calls) for x in operations if not x.cheap)
 
     def total(self, outputs: Iterable[Operation], done: Collection[Operation] = ()) -> float:
         """The predicted time of all operations below some outputs, without those that are done anyway."""

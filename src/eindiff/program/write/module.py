@@ -248,7 +248,8 @@ class Module:
         best = best_of([exprs, share(exprs)])
         patient = tuning.REPAID if nodes <= tuning.VARIED else tuning.REPAID_LARGE
         repaid = min(tuning.REPAID_COMPILED, patient) if target.compiled else patient
-        if nodes <= tuning.VARIED or repaid * costs.work(best[1]) > tuning.PLANNED * nodes:
+        varied = tuning.VARIED_COMPILED if target.compiled else tuning.VARIED
+        if nodes <= varied or repaid * costs.work(best[1]) > tuning.PLANNED * nodes:
             best = min(best, best_of([share(exprs, deep=True), share(distribute(exprs))]), key=lambda found: found[0])
         multiplies = any(x.speed in (BLAS, LAPACK) for x in reachable(best[1]))  # else there is nothing to reorder
         if multiplies and (nodes <= tuning.VARIED or repaid * costs.work(best[1]) > tuning.PLANNED * nodes):
@@ -256,7 +257,8 @@ class Module:
                 if (found := best_of([form, share(form)]))[0] < tuning.CLEARLY * best[0]:
                     exprs, best = form, found
         few = min(repaid, tuning.REPAID_FEW) if target.compiled else repaid
-        tried, left = {tuple(exprs)}, _attempts(costs.work(best[1]), nodes, few) if multiplies else 0
+        work = costs.multiplying(best[1]) if target.compiled else costs.work(best[1])
+        tried, left = {tuple(exprs)}, _attempts(work, nodes, few) if multiplies else 0
         while left > 0:
             pairs = islice(alternatives(exprs, costs.evaluate), tuning.ALTERNATIVES)
             changed = (tuple(replaced(exprs, *pair)) for pair in pairs)

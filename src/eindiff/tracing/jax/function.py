@@ -33,7 +33,7 @@ CONCRETE = (
     jax.errors.NonConcreteBooleanIndexError,
 )
 
-LEAST_SAVED = 0.05  # seconds of the compiler, as predicted for a function itself, for which a short loop is one again
+LEAST_SAVED = 50  # equations of a function for which a short loop is one again: in derivatives each is many
 
 
 def leaf_names(f: Callable, arguments: Arguments) -> list[str]:
@@ -152,16 +152,16 @@ class Program:
         self._own, self._is_rerolled = self.closed, False
 
     def reroll(self) -> None:
-        """Find loops again that Python has written out, if the compiler takes less time.
+        """Find loops again that Python has written out, if there is less to derive and to compile.
 
         Short ones are only for JAX, unless nothing is left in them that has to be done turn by turn.
         """
         given, again = self.closed, rerolled(self.closed)
-        if again is not given and compiling(again.jaxpr) < compiling(given.jaxpr):
+        if again is not given and equations(again.jaxpr) < equations(given.jaxpr):
             self.closed = again
         shorter = rerolled(self.closed, FEW_TURNS)
         is_same = shorter is self.closed
-        is_sooner = not is_same and compiling(self.closed.jaxpr) - compiling(shorter.jaxpr) > LEAST_SAVED
+        is_sooner = not is_same and equations(self.closed.jaxpr) - equations(shorter.jaxpr) > LEAST_SAVED
         self._own = shorter if is_sooner else self.closed
         if _loops(self._own.jaxpr) == _loops(self.closed.jaxpr):
             self.closed = self._own

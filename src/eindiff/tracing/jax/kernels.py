@@ -1,7 +1,8 @@
 """How long JAX's compiler takes for a program: good enough to choose between two programs that compute the same.
 
-It makes one loop of what works entry by entry, and takes its time for each loop, each product of matrices and each sum,
-whatever their sizes are. The prices were measured on the programs of 250 functions and of their derivatives.
+It makes one loop of what works entry by entry and of the sums over it, and takes its time for each loop and each
+product of matrices, whatever their sizes are; what depends on no input takes its loops as well. The prices were
+measured on the programs of 300 functions and of their derivatives.
 """
 
 from __future__ import annotations
@@ -41,13 +42,27 @@ KINKED = frozenset({
     "abs", "sign", "max", "min", "clamp", "sqrt", "rsqrt", "pow", "cbrt", "reduce_max", "reduce_min", "atan2",
 })  # fmt: skip
 
-START = 0.017  # seconds for any program, and more for each loop, each operation in it, and those that are slow:
-LOOP, OPERATION, FUNCTION = 4.5e-3, 9e-4, 2e-3
-PRICES = {"dot_general": 11e-3, "conv_general_dilated": 35e-3, "gather": 13e-3, "custom_linear_solve": 38e-3,
-          **dict.fromkeys(MATRICES, 20e-3)}  # fmt: skip
-PRICES_LIKE = {"reduce_window": 50e-3, "reduce": 5e-3, "arg": 20e-3, "cum": 28e-3, "sort": 30e-3, "top_k": 45e-3,
-               "scatter": 15e-3, "select_and": 25e-3}  # fmt: skip
-OTHERS = 8e-3
+SHIFTS = frozenset({
+    "slice", "pad", "concatenate", "split", "rev", "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "transpose",
+    "gather", "dynamic_slice",
+})  # fmt: skip
+MOST_COPIES = 15  # of an operation in one loop, for entries at other places; more are computed before
+READS = frozenset({"gather", "dynamic_slice"})  # entries at places, in the loop that uses them
+SUMS = frozenset({"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_or", "reduce_and"})
+LENGTHY = frozenset({
+    "lgamma", "digamma", "polygamma", "erf_inv", "igamma", "igammac", "bessel_i0e", "bessel_i1e", "sinh", "cosh", "tan",
+})  # fmt: skip
+SHARED = FUNCTIONS | MATRICES | {"dot_general"}  # of which the compiler finds the equal ones that are worth it
+
+START = 9e-3  # seconds for any program, and more for each loop, each operation in it, and functions of many operations:
+LOOP, OPERATION, LONG_FUNCTION = 8e-3, 2.8e-4, 14e-3
+MANY_TERMS, LONG_SUM = 32, 11e-3  # of a sum that is done in two steps, and what it takes more
+VECTOR = 5.5e-3  # more than other products take those of a matrix and a vector
+PRICES = {"dot_general": 6e-3, "conv_general_dilated": 13e-3, "custom_linear_solve": 20e-3,
+          **dict.fromkeys(MATRICES, 6e-3)}  # fmt: skip
+PRICES_LIKE = {"reduce_window": 27e-3, "reduce": 5e-3, "arg": 20e-3, "cum": 27e-3, "sort": 20e-3, "top_k": 30e-3,
+               "scatter": 8e-3, "select_and": 25e-3}  # fmt: skip
+OTHERS = 4e-3
 
 
 @dataclass(slots=True, eq=False)
@@ -62,18 +77,27 @@ class _Step:
     is_stored: bool = False  # whether it is a loop of its own, or none
     loops: set[_Step] = field(default_factory=set)  # that it is a part of, two of them if there are more
     widest: int = 0  # the entries of the largest value that is computed from it in such a loop
+    copies: int = 1  # of it in a loop, each for entries at other places
+    name: str = field(init=False)
+    is_sum: bool = field(init=False)
+    is_entrywise: bool = field(init=False)
+    is_slow: bool = field(init=False)  # so that it is not done twice
 
-    @property
-    def name(self) -> str:
-        return self.eqn.primitive.name
-
-    @property
-    def is_entrywise(self) -> bool:
-        return self.name in ENTRYWISE
+    def __post_init__(self) -> None:
+        self.name = self.eqn.primitive.name
+        m, n, k = _sizes(self.eqn) if self.name == "dot_general" else (0, 0, 0)
+        self.is_sum = self.name in SUMS or m == n == 1
+        self.is_entrywise = self.is_sum or k == 1 or self.name in ENTRYWISE or self.name in READS
+        self.is_slow = self.is_sum or self.name in SLOW or self.name == "gather"
 
     @property
     def entries(self) -> int:
         return max([prod(x.aval.shape) for x in self.eqn.outvars])
+
+    @property
+    def terms(self) -> int:
+        """The entries that it goes through."""
+        return max([prod(x.aval.shape) for x in self.eqn.invars]) if self.is_sum else self.entries
 
 
 _NUMBER = object()  # what stands for a literal
@@ -84,9 +108,17 @@ def compiling(jaxpr: Any) -> float:
     return START + _price(jaxpr)
 
 
+def _sizes(eqn: Any) -> tuple[int, int, int]:
+    """The rows and the columns of a product of matrices, and the terms of its sums."""
+    (summed, _), (stacked, _) = eqn.params["dimension_numbers"]
+    first, second = (x.aval.shape for x in eqn.invars)
+    count, k = prod(first[axis] for axis in stacked), prod(first[axis] for axis in summed)
+    return prod(first) // max(1, count * k), prod(second) // max(1, count * k), k
+
+
 def _price(jaxpr: Any) -> float:
     made: dict[Any, Any] = {}
-    steps = _steps(jaxpr, made)
+    steps = _steps(jaxpr, made, {})
     for step in [x for x in map(made.get, _variables(jaxpr.outvars)) if isinstance(x, _Step)]:
         step.is_needed = step.is_stored = True
     for step in reversed(steps):
@@ -95,11 +127,11 @@ def _price(jaxpr: Any) -> float:
             for source in step.sources:
                 source.is_needed = True
                 source.users.append(step)
-    return sum([_price_of(step) for step in steps if step.is_needed and not step.is_known])
+    return sum([_price_of(x) for x in steps if x.is_needed and not (x.is_known and x.entries == 1)])
 
 
-def _steps(jaxpr: Any, made: dict[Any, Any]) -> list[_Step]:
-    """The equations in order; `made` gets what makes each variable, and has what makes the inputs."""
+def _steps(jaxpr: Any, made: dict[Any, Any], seen: dict[Any, _Step]) -> list[_Step]:
+    """The equations in order, equal ones once; `made` gets what makes each variable, and has what makes the inputs."""
     found: list[_Step] = []
     for eqn in jaxpr.eqns:
         given = [_NUMBER if isinstance(x, jex.Literal) else made.get(x) for x in eqn.invars]
@@ -107,12 +139,15 @@ def _steps(jaxpr: Any, made: dict[Any, Any]) -> list[_Step]:
         if inner is None:
             sources = [x for x in given if isinstance(x, _Step)]
             step = _Step(eqn, sources, None not in given and all(x.is_known for x in sources))
-            found.append(step)
-            made.update(dict.fromkeys(eqn.outvars, step))
+            is_shared = eqn.primitive.name in SHARED and _NUMBER not in given
+            key = (eqn.primitive.name, str(eqn.params), *(given if None not in given else eqn.invars))
+            same = seen.setdefault(key, step) if is_shared else step
+            found += [step] if same is step else []
+            made.update(dict.fromkeys(eqn.outvars, same))
         else:
             body = getattr(inner, "jaxpr", inner)
             inside = dict(zip(body.invars, given, strict=False))
-            found += _steps(body, inside)
+            found += _steps(body, inside, seen)
             results = [_NUMBER if isinstance(x, jex.Literal) else inside.get(x) for x in body.outvars]
             made.update(zip(eqn.outvars, results, strict=False))
     return found
@@ -122,15 +157,20 @@ def _settle(step: _Step) -> None:
     """Find the loops that a step is part of, from those of its users: a slow one is in one of them, and done once."""
     users = [x for x in step.users if x.is_entrywise]
     step.loops = set(islice(set().union(*[x.loops for x in users]), 2))
-    step.widest = max([step.entries, *[x.entries if x.is_stored else x.widest for x in users]])
+    step.widest = max([step.entries, *[max(x.entries, x.terms) if x.is_stored else x.widest for x in users]])
     is_given = len(users) < len(step.users)  # to what is no such loop
     if not step.is_entrywise:
         step.is_stored = True
     elif is_given and not step.is_stored:
         is_view = step.name in MOVES and step.name != "broadcast_in_dim"
         step.is_stored = not is_view or any(x.is_entrywise for x in step.sources)
-    elif step.name in SLOW and not step.is_stored:
-        step.is_stored = len(step.loops) > 1 or step.widest > step.entries
+    elif step.is_slow and not step.is_stored:
+        step.is_stored = len(step.loops) > 1 or step.widest > max(step.entries, step.terms)
+    if not step.is_stored:
+        shifted = sum([x.copies for x in users if x.name in SHIFTS])
+        step.copies = shifted + max([x.copies for x in users if x.name not in SHIFTS], default=0)
+        if step.copies > MOST_COPIES and step.name not in FREE and step.name not in SHIFTS:
+            step.is_stored, step.copies = True, 1
     if step.is_stored:
         step.loops = {step}
 
@@ -138,13 +178,15 @@ def _settle(step: _Step) -> None:
 def _price_of(step: _Step) -> float:
     name = step.name
     if step.is_entrywise:
-        own = 0.0 if name in MOVES else OPERATION + (FUNCTION if name in SLOW or name in FUNCTIONS else 0.0)
+        own = 0.0 if name in MOVES else OPERATION + (LONG_FUNCTION if name in LENGTHY else 0.0)
+        own += LONG_SUM if step.is_sum and step.terms > MANY_TERMS * step.entries else 0.0
         return own + (LOOP if step.is_stored else 0.0)
     for start, price in PRICES_LIKE.items():
         if name.startswith(start):
             return price
     inner = list(jex.jaxprs_in_params(step.eqn.params)) if name not in PRICES else []
-    return PRICES.get(name, OTHERS) + sum(map(_price, inner))
+    vector = VECTOR if name == "dot_general" and 1 in _sizes(step.eqn)[:2] else 0.0
+    return PRICES.get(name, OTHERS) + vector + sum(map(_price, inner))
 
 
 def _variables(found: Any) -> list[Any]:
@@ -160,7 +202,7 @@ def _is_plain(eqn: Any) -> bool:
     name = eqn.primitive.name
     if name.startswith("reduce_") and not name.startswith("reduce_window"):
         return True
-    is_other = name in PRICES or name.startswith(tuple(PRICES_LIKE)) or name in ("while", "cond")
+    is_other = name in PRICES or name.startswith(tuple(PRICES_LIKE)) or name in ("while", "cond", "gather")
     is_known = name == "dot_general" or not (is_other or name.startswith("dynamic_"))
     return is_known and all(map(is_plain, jex.jaxprs_in_params(eqn.params)))
 

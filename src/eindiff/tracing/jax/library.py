@@ -44,8 +44,7 @@ MOST_SLOWER = 1.5  # than JAX's own derivative, as predicted
 LEAST_BYTES, MOST_MEMORY = 2**14, 3.0  # that are worth a look; and times as many as JAX's own derivative stores
 MOST_LONGER = 1.1  # that its compiler may take, and more if so many calls make up for it:
 CALLS = 50
-MOST_FIRST, FEW = 1.3, 5  # times as long that it may take whatever calls save, unless so few make up for it,
-FAR_QUICKER = 3  # or each takes a third of the time
+MOST_FIRST, FAR_QUICKER = 1.3, 8  # times as long that a first call may take, unless later ones are so much quicker
 LONG = 0.1  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
 BRIEF = 1e-6  # seconds of a function in whose gradient there is no time to save, so that none is spent to find another
 LEAST_AHEAD = 0.45  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
@@ -430,11 +429,10 @@ def _is_worse(ours: Any, theirs: Any, least: float) -> bool:
 
 
 def _takes_longer(ours: float, theirs: float, call: float, their_call: float) -> bool:
-    """Whether a first call takes longer than another one by more than calls save."""
-    saved = their_call - call
-    if ours - MOST_LONGER * theirs > CALLS * saved:
+    """Whether a first call takes longer than another one by more than calls save, or by so much that people mind."""
+    if ours - MOST_LONGER * theirs > CALLS * (their_call - call):
         return True
-    return call * FAR_QUICKER > their_call and ours - MOST_FIRST * theirs > max(0.0, FEW * saved)
+    return call * FAR_QUICKER > their_call and ours + call > MOST_FIRST * (theirs + their_call)
 
 
 def _called(own: Callable, arguments: Arguments, directions: Any) -> Any:
