@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from math import inf
+from math import factorial, inf
 
 from eindiff.core.labels import Labels, components, first_appearance
 from eindiff.core.tensor_order import Multiplication, Path, tensor_order_path
@@ -103,7 +103,8 @@ def least_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, in
     """Operations that every order of multiplication takes; 0 if there are too many operands to know it.
 
     Some operands may be the same tensor. Equal products are of different operands, and count once: so each counts for
-    one part of as many as there are of its rarest operand. One whose operands come in pairs may be symmetric, and half.
+    one part of as many as there are of its rarest operand. One whose operands come in pairs, besides weights of these,
+    may be symmetric: a half of a matrix, and of more axes one part of as many as there are orders of them.
     """
     if not 1 < len(inputs) <= BEST_LIMIT:
         return 0.0
@@ -113,7 +114,10 @@ def least_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, in
     for subset in sorted(labels, key=int.bit_count):
         if subset in found:
             continue
-        shared, least = _most_uses(subset, operands), inf
+        inside = [k for k in range(len(inputs)) if subset >> k & 1]
+        shared, least = _copies([operands[k] for k in inside], operands), inf
+        if _may_be_symmetric([operands[k] for k in inside], [inputs[k] for k in inside]):
+            shared *= max(2, factorial(labels[subset].bit_count()))
         for first in _submasks(subset):
             met = labels[first] | labels[subset ^ first]
             flops = table.entries(met) * (2.0 if met != labels[subset] else 1.0)
@@ -122,13 +126,22 @@ def least_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, in
     return found[(1 << len(inputs)) - 1]
 
 
-def _most_uses(subset: int, operands: Sequence) -> int:
-    """How many products of one contraction may be that of some operands at most, and twice as many if it may be
-    symmetric."""
+def _copies(inside: Sequence, operands: Sequence) -> int:
+    """How many products of one contraction may be that of some of its operands at most."""
     everywhere = Counter(operands)
-    inside = Counter(operand for k, operand in enumerate(operands) if subset >> k & 1)
-    copies = min(everywhere[operand] // count for operand, count in inside.items())
-    return copies * (2 if all(count % 2 == 0 for count in inside.values()) else 1)
+    return min(everywhere[operand] // count for operand, count in Counter(inside).items())
+
+
+def _may_be_symmetric(operands: Sequence, inputs: Sequence[Labels]) -> bool:
+    """Whether a product may stay as it is if operands that are there twice change places, with their labels.
+
+    Those that are there once have none of these labels, besides those at the same axis of two equal operands.
+    """
+    counts, factors = Counter(operands), list(zip(operands, inputs, strict=True))
+    alone = {label for x, labels in factors if counts[x] == 1 for label in labels}
+    twice = {label for x, labels in factors if counts[x] > 1 for label in labels}
+    places = Counter([(x, axis, label) for x, labels in factors for axis, label in enumerate(labels)])
+    return bool(twice) and alone & twice <= {label for (_, _, label), count in places.items() if count > 1}
 
 
 class _Subsets:

@@ -166,8 +166,7 @@ class Plan(Shown):
     def _certificate(self) -> list[str]:
         if not (least := self.least_flops):
             return []
-        ratio = max(1.0, self.flops / least)
-        most = f"this is at most {ratio:.2f} × the best"
+        most = f"this is at most {self.flops / least:.2f} × the best"
         return [f"every order of multiplication takes at least {count_text(least)}: {most}"]
 
     def modes(self) -> dict[str, Plan]:

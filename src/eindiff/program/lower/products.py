@@ -287,9 +287,9 @@ class Products(Contractions):
         if self.entries([x.size(kept[0])]) < least or {z.labels for z in weights} != {(row,)}:
             return None  # without weights NumPy itself sees that A' A is symmetric
         shape = (x.size(kept[0]),) * 2
-        work = sz.product((*shape, x.size(row)))
         operands = [self.permute(x, (row, kept[0])), self.product(weights, (row,)).operation]
         scratch = sz.product(operands[0].shape)
+        work = sz.add(sz.product((*shape, x.size(row))), scratch)
         return Tensor(self.operations.make("gram", operands, shape=shape, work=work, speed=BLAS, scratch=scratch), kept)
 
     def _path(self, inputs: Sequence[Labels], kept: Labels, sizes: Mapping[int, Size], keys: Sequence[int]) -> Path:
