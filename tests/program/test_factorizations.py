@@ -165,6 +165,7 @@ SLICED = {  # with the operations of the best way, in n^3
     "row": (ed.inv(A)[3], 2 / 3),
     "column": (ed.inv(A)[:, 3], 2 / 3),
     "entry": (ed.inv(A)[3, 4], 2 / 3),
+    "entry of the diagonal": (ed.diag(ed.inv(A))[3], 2 / 3),
     "rows at places": (ed.inv(A)[[1, 5, 2]], 2 / 3),
     "symmetric": (ed.inv(P)[:5, :5], 1 / 3),
     "row of a product": ((ed.inv(A) @ P)[3], 2 / 3),
