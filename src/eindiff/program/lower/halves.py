@@ -12,7 +12,7 @@ def half(operations: Operations, x: Operation) -> str:
     """The part of a matrix that its entries are in: `lower`, `upper`, `tridiagonal`, `banded`; nothing if not known.
 
     Halves are kept by products, sums of several and inverses; near the diagonal entries stay in sums, and in products
-    less near.
+    less near. Diagonal matrices change none of these.
     """
     if x not in operations.halves:
         operations.halves[x] = _found(operations, x) if len(x.shape) == 2 else ""
@@ -41,5 +41,12 @@ def _found(operations: Operations, x: Operation) -> str:
 
 
 def _common(operations: Operations, matrices: tuple[Operation, ...]) -> str:
-    found = {half(operations, y) for y in matrices}
+    found = {half(operations, y) for y in matrices if not _is_diagonal(y)}
     return "banded" if found == BANDS else found.pop() if len(found) == 1 else ""
+
+
+def _is_diagonal(x: Operation) -> bool:
+    """Whether a matrix is made as a diagonal one, or is a multiple of such."""
+    if x.op in ("negate", "scale", "multiply"):
+        return any(_is_diagonal(y) for y in x.operands)
+    return x.op in ("identity", "diagonal_matrix")
