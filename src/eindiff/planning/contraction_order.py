@@ -6,10 +6,24 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from math import factorial, inf
+from typing import NamedTuple
 
 from eindiff.core.labels import Labels, components, first_appearance
 from eindiff.core.tensor_order import Multiplication, Path, tensor_order_path
 from eindiff.planning.tuning import BEST_LIMIT, NEAR, STACKED, SUBSETS_LIMIT, WRITE
+
+FORMED = 0.7  # of a product with an inverse: what it takes to form another one
+
+
+class Speed(NamedTuple):
+    """By what operations of a product with an operand are multiplied, and whether that is an inverse."""
+
+    times: float = 1.0
+    is_inverse: bool = False
+
+
+PLAIN = Speed()
+Speeds = tuple[Speed, ...]
 
 
 def contraction_path(
@@ -18,23 +32,27 @@ def contraction_path(
     sizes: Mapping[int, int],
     strategy: str = "auto",
     operands: Sequence | None = None,
+    speeds: Speeds = (),
 ) -> Path:
     """Pairs of operands to multiply, one after the other; a pair is taken out and its product put at the end.
 
-    `operands` tells which inputs are the same tensor, so that equal products count once.
+    `operands` tells which inputs are the same tensor, so that equal products count once, and `speeds` by what the
+    operations of a product with an operand are multiplied: one with few entries takes less, an inverse that has to be
+    formed more.
     """
     names = first_appearance(inputs)
     renamed = tuple([tuple([names[label] for label in labels]) for labels in inputs])
     kept = tuple([names[label] for label in output if label in names])
     which = first_appearance([operands if operands is not None else range(len(inputs))])
     keys = tuple([which[operand] for operand in operands]) if operands is not None else tuple(range(len(inputs)))
-    return _path(renamed, kept, tuple([sizes[label] for label in names]), strategy, keys)
+    return _path(renamed, kept, tuple([sizes[label] for label in names]), strategy, keys, speeds)
 
 
 @lru_cache(maxsize=8192)
 def _path(
-    inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], strategy: str, keys: tuple[int, ...]
-) -> Path:
+    inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], strategy: str, keys: tuple[int, ...],
+    speeds: Speeds,
+) -> Path:  # fmt: skip
     if len(inputs) < 2:
         return ()
     if len(set(inputs)) == 1 and set(inputs[0]) == set(output):  # elementwise: any order will do
@@ -43,8 +61,9 @@ def _path(
     if strategy == "tensor_order":
         return rule
     size_of = dict(enumerate(sizes))
-    best = _best_path(inputs, output, sizes) if len(inputs) <= BEST_LIMIT else _good_path(inputs, output, sizes)
-    return min(best, rule, key=lambda path: path_flops(inputs, output, size_of, path, keys))
+    is_small = len(inputs) <= BEST_LIMIT
+    best = _best_path(inputs, output, sizes, speeds) if is_small else _good_path(inputs, output, sizes)
+    return min(best, rule, key=lambda path: path_flops(inputs, output, size_of, path, keys, speeds))
 
 
 def _good_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> Path:
@@ -93,9 +112,9 @@ def _heuristic_path(inputs: tuple[Labels, ...], output: Labels, sizes: Mapping[i
     return pairs if all(len(pair) == 2 for pair in pairs) else tensor_order_path(inputs, output)
 
 
-def _best_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> Path:
+def _best_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], speeds: Speeds) -> Path:
     """The path of least operations."""
-    tree = _Subsets(inputs, output, sizes).best(range(1, 1 << len(inputs)))
+    tree = _Subsets(inputs, output, sizes, speeds).best(range(1, 1 << len(inputs)))
     return _path_of_tree(tree, len(inputs))
 
 
@@ -152,7 +171,10 @@ class _Subsets:
     first operands: so contractions that have these in common share the beginning.
     """
 
-    def __init__(self, inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> None:
+    def __init__(
+        self, inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], speeds: Speeds = ()
+    ) -> None:
+        self.speeds = {1 << k: speed for k, speed in enumerate(speeds)}
         self.masks = [sum(1 << label for label in set(labels)) for labels in inputs]
         self.output = sum(1 << label for label in set(output))
         self.entries = _sizes_of_masks(sizes)
@@ -196,7 +218,8 @@ class _Subsets:
             met = labels[first] | labels[second]
             summed = met != labels[subset]
             stacked = summed and labels[first] & labels[second] & labels[subset]
-            flops = self.entries(met) * (STACKED if stacked else 2.0 if summed else 1.0) + WRITE * own
+            flops = self.entries(met) * (STACKED if stacked else 2.0 if summed else 1.0)
+            flops = flops * pair_speed(self.speeds.get(first), self.speeds.get(second)) + WRITE * own
             total = self.found[first][0] + self.found[second][0] + flops
             largest = max(own, self.found[first][1], self.found[second][1])
             choice = min(choice, (total, largest, first))
@@ -242,15 +265,25 @@ def _path_of_tree(splits: Mapping[int, int], count: int) -> Path:
 
 
 def path_flops(
-    inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path, keys: Sequence[int] | None = None
-) -> float:
+    inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path, keys: Sequence[int] | None = None,
+    speeds: Speeds = (),
+) -> float:  # fmt: skip
     """Operations of a contraction in a given order; equal products count once."""
-    terms, total = Multiplication(inputs, output, keys), 0.0
+    terms, total, left = Multiplication(inputs, output, keys), 0.0, [*speeds] or [None] * len(inputs)
     for i, j in path:
         if terms.key(i, j) not in terms.made:
-            total += pair_flops(set(terms.labels[i]) | set(terms.labels[j]), terms.result(i, j), sizes)
+            flops = pair_flops(set(terms.labels[i]) | set(terms.labels[j]), terms.result(i, j), sizes)
+            total += flops * pair_speed(left[i], left[j])
         terms.multiply(i, j)
+        left = [speed for k, speed in enumerate(left) if k not in (i, j)] + [None]
     return total
+
+
+def pair_speed(one: Speed | None, other: Speed | None) -> float:
+    """By what the operations of a product of two are multiplied; products of operands have no speed of their own."""
+    if one is None or other is None:
+        return (one or other or PLAIN).times
+    return min(one.times, other.times) + (FORMED if one.is_inverse and other.is_inverse else 0.0)
 
 
 def pair_flops(labels: Collection[int], result: Collection[int], sizes: Mapping[int, int]) -> float:

@@ -41,6 +41,11 @@ def triangular_inverse(A, lower):
         raise np.linalg.LinAlgError("Singular matrix")
     return inverse.T
 ''',
+    "permutation_product": '''
+def permutation_product(P, B):
+    """P @ B for a permutation: the rows of B in another order."""
+    return B[P.argmax(1)]
+''',
     "tridiagonal_product": '''
 def tridiagonal_product(A, B):
     """A @ B for a tridiagonal A, as the sum of three products of entries, unless these take more time than all."""

@@ -1,9 +1,20 @@
-"""Where the entries of matrices are for certain: in their lower or upper half, or next to their diagonals."""
+"""Where the entries of matrices are for certain: in their lower or upper half, next to their diagonals, one in a row.
+
+Products and systems of equations with such matrices have operations of their own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from eindiff.core import sizes as sz
 from eindiff.core.leaves import BANDS
-from eindiff.program.operations import Operation, Operations, is_call
+from eindiff.core.sizes import Size
+from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, is_call
+
+PERMUTATION = "permutation"
+# Diagonals of a band, as a guess where only its array shows them; entries of a row
+NEAR = {"tridiagonal": 3, "banded": 7, PERMUTATION: 1}
 
 _TURNED = {"lower": "upper", "upper": "lower", **{band: band for band in BANDS}, "": ""}
 
@@ -50,3 +61,33 @@ def _is_diagonal(x: Operation) -> bool:
     if x.op in ("negate", "scale", "multiply"):
         return any(_is_diagonal(y) for y in x.operands)
     return x.op in ("identity", "diagonal_matrix")
+
+
+def is_permutation(operations: Operations, x: Operation) -> bool:
+    """Whether a matrix has one 1 in each row and column, and zeros."""
+    if x.op in ("transpose", "matmul", "structured_product"):
+        return len(x.shape) == 2 and all(is_permutation(operations, y) for y in x.operands)
+    return x in operations.permutations
+
+
+def structured_product(operations: Operations, matrix: Operation, right: Operation, kind: str) -> Operation:
+    """A product with a matrix of few entries from the left."""
+    rows, inner = matrix.shape
+    times = 2 * NEAR[kind] - 1 if kind in NEAR else inner
+    return operations.make(
+        "structured_product", [matrix, right], (kind,), shape=(rows, right.shape[1]), speed=BLAS,
+        work=sz.product((rows, right.shape[1], times)),
+    )  # fmt: skip
+
+
+def solution(operations: Operations, matrix: Operation, right: Operation, kind: str) -> Operation:
+    """The solution of a system of equations; of a matrix of few entries in less time."""
+    n, entries = matrix.shape[0], sz.product(right.shape)
+
+    def work(evaluate: Callable[[Size], int]) -> float:
+        size, count = evaluate(n), evaluate(entries)
+        if kind in NEAR:
+            return NEAR[kind] ** 2 * count
+        return (0 if kind else 2 / 3 * size**3) + (1 if kind else 2) * size * count
+
+    return operations.make("solve", [matrix, right], (kind,), shape=right.shape, work=work, speed=LAPACK)
