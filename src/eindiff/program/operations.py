@@ -216,6 +216,8 @@ class Operations:
         rows, columns = a.shape[-2:-1], b.shape[-1:] if len(b.shape) > 1 else ()
         shape = (*broadcast([a.shape[:-2], b.shape[:-2]]), *rows, *columns)
         work = sz.multiply(2, sz.product((*shape, a.shape[-1])))
+        if a is b and a in self.symmetric and not self.functional:
+            a = self.make("transpose", [a])  # so NumPy sees that it computes twice what it needs
         return self.make("matmul", [a, b], shape=shape, work=work, speed=BLAS)
 
     def power(self, x: Operation, exponent: Number) -> Operation:

@@ -101,7 +101,7 @@ def banded_solve(A, b):
 def factorize(A, symmetric=False):
     """Cholesky's factors of a symmetric matrix that is positive definite, or else those of Gauss."""
     kind, turned = "s" if A.dtype == np.float32 else "d", bool(A.flags.c_contiguous)
-    if symmetric:
+    if symmetric and (A.diagonal() > 0).all():
         matrix, failed = getattr(linalg.lapack, kind + "potrf")(A.T if turned else A, lower=1, clean=0)
         if not failed:
             return matrix, None, False
@@ -114,9 +114,9 @@ def solve_factored(factors, b, transposed=False):
     kind = "s" if matrix.dtype == np.float32 else "d"
     if not b.size:
         return np.array(b)
-    if pivots is None and b.ndim == 2 and b.shape[1] >= len(b) and b.flags.c_contiguous:
+    if pivots is None and b.ndim == 2 and b.shape[1] >= len(b):
         trsm = getattr(linalg.blas, kind + "trsm")  # from the right it takes less time for each of many columns
-        return trsm(1.0, matrix, trsm(1.0, matrix, b.T, 1, 1, 1), 1, 1, overwrite_b=1).T
+        return trsm(1.0, matrix, trsm(1.0, matrix, np.ascontiguousarray(b).T, 1, 1, 1), 1, 1, overwrite_b=1).T
     if pivots is None:
         return getattr(linalg.lapack, kind + "potrs")(matrix, b, lower=1)[0]
     if not matrix.diagonal().all():

@@ -42,7 +42,8 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     few: set[Operation] = set()  # inverses of matrices with few entries
     for x in order:
         if _needs_factors(x) and x not in small and costs.evaluate(x.operands[0].shape[0]) > 1:
-            if is_call(x, "inv") and half(operations, x.operands[0]):
+            kind = half(operations, x.operands[0]) if is_call(x, "inv") else ""
+            if kind in TRIANGLES or (kind and costs.evaluate(x.shape[0]) >= tuning.TRIANGLE):
                 few.add(x)
             else:
                 users.setdefault(_base(x.operands[0]), []).append(x)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from eindiff.core import sizes as sz
 from eindiff.core.leaves import BANDS
 from eindiff.core.sizes import Size
-from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, is_call
+from eindiff.program.operations import ARITHMETIC, BLAS, LAPACK, Operation, Operations, is_call
 
 PERMUTATION = "permutation"
 # Diagonals of a band, as a guess where only its array shows them; entries of a row
@@ -90,4 +90,5 @@ def solution(operations: Operations, matrix: Operation, right: Operation, kind: 
             return NEAR[kind] ** 2 * count
         return (0 if kind else 2 / 3 * size**3) + (1 if kind else 2) * size * count
 
-    return operations.make("solve", [matrix, right], (kind,), shape=right.shape, work=work, speed=LAPACK)
+    speed = ARITHMETIC if kind in NEAR else LAPACK  # few numbers at a time
+    return operations.make("solve", [matrix, right], (kind,), shape=right.shape, work=work, speed=speed)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations, count
+from math import inf
 from typing import Any, NamedTuple
 
 from eindiff.core import sizes as sz
@@ -307,8 +308,8 @@ class Products(Contractions):
         if len(x.labels) != 2 or len(matrix.shape) != 2:
             return Speed()
         found = self._half(matrix, 2) if is_inverse else self._kind(matrix)
-        near = halves.NEAR.get(found, 0) / max(1, self.entries(matrix.shape[1:]))
-        return Speed(min(1.0, near**2 if is_inverse else 2 * near) if near else 1.0, is_inverse)
+        near = halves.NEAR.get(found, inf) / max(1, self.entries(matrix.shape[1:]))
+        return Speed(min(1.0, (50 if is_inverse else 16) * near), is_inverse)  # which take longer than BLAS, each
 
     def _reduced(self, terms: list[Tensor], kept: Labels) -> list[Tensor]:
         """What only one tensor has is summed first."""
@@ -391,6 +392,8 @@ class Products(Contractions):
     def solve(self, inverse: Tensor, other: Tensor, summed: int) -> Tensor | None:
         """`inv(A) @ b` is a solve, which is faster and more accurate."""
         if not is_call(inverse.operation, "inv") or len(inverse.labels) != 2 or not 1 <= len(other.labels) <= 2:
+            return None
+        if other.operation is inverse.operation:  # which has to be formed anyway
             return None
         [matrix] = inverse.operation.operands
         if inverse.labels[0] == summed:
