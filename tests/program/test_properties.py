@@ -109,6 +109,21 @@ def test_arrays_are_held_against_declarations(variable: ed.Expr, change: tuple[i
             compute()
 
 
+def test_infinite_entries_have_mirror_images_too() -> None:
+    S, array = ed.symmetric("S", "n"), np.eye(3)
+    array[0, 2] = np.inf
+    with pytest.raises(ed.EindiffError, match="the entries 0, 2 and 2, 0 are inf and 0"):
+        ed.compile(S @ b)(S=array, b=np.ones(3))
+
+
+@pytest.mark.parametrize("X", [T, K, P, L])
+def test_arrays_without_entries(X: ed.Expr) -> None:
+    """LAPACK would write to the first column of right sides that have none."""
+    for rows, columns in [(0, 3), (0, 0), (70, 0)]:
+        given = {str(X): np.eye(rows), "B": np.ones((rows, columns))}
+        assert [x.shape for x in ed.compile([X @ B, ed.inv(X) @ B])(**given)] == [(rows, columns)] * 2
+
+
 @pytest.mark.parametrize("words", [["lower"], ["upper"], ["lower", "unit"], ["upper", "unit"]])
 def test_derivatives_are_those_by_free_entries(words: list[str]) -> None:
     X = ed.matrix("X", 4, 4, *words)

@@ -269,7 +269,8 @@ def path_flops(
     speeds: Speeds = (),
 ) -> float:  # fmt: skip
     """Operations of a contraction in a given order; equal products count once."""
-    terms, total, left = Multiplication(inputs, output, keys), 0.0, [*speeds] or [None] * len(inputs)
+    terms, total = Multiplication(inputs, output, keys), 0.0
+    left: list[Speed | None] = [*speeds] or [None] * len(inputs)
     for i, j in path:
         if terms.key(i, j) not in terms.made:
             flops = pair_flops(set(terms.labels[i]) | set(terms.labels[j]), terms.result(i, j), sizes)

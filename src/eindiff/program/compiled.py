@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import cache
+from itertools import combinations
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -366,11 +367,15 @@ class _Call:
                     f"not {shape_text(array.shape)} and {array.dtype}",
                     "options",
                 )
+            if not array.flags.writeable:
+                raise EindiffError("out must be an array that can be written to", "options")
             for name in self.names:
                 if isinstance(arrays[name], np.ndarray) and np.may_share_memory(array, arrays[name]):
                     raise EindiffError(
                         f"out must not lie in the memory of {name}, which is read while it is written", "options"
                     )
+        if any(np.shares_memory(one, other) for one, other in combinations(given, 2)):
+            raise EindiffError("out must be arrays that share no memory: each takes an output", "options")
         return dict(zip(self._buffers, given, strict=True))
 
 

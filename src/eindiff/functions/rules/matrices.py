@@ -8,7 +8,8 @@ from fractions import Fraction
 from eindiff.core import construct
 from eindiff.core.coefficients import Number, to_power
 from eindiff.core.construct import Factor, parts, scale
-from eindiff.core.nodes import Einsum, Expr, Variable, is_index_map
+from eindiff.core.index_relations import IndexMap
+from eindiff.core.nodes import Constant, Einsum, Expr, Variable, is_index_map
 from eindiff.core.rewrite import rule
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import exp, power
@@ -83,7 +84,7 @@ def inverse_of(a: Expr) -> Expr | None:
         return a.args[0]
     if isinstance(a, Variable) and "orthogonal" in a.properties:
         return construct.transpose(a, (1, 0))
-    if is_index_map(a) and a.value.injective:  # square, so that it is a permutation
+    if isinstance(a, Constant) and isinstance(a.value, IndexMap) and a.value.injective:  # square: a permutation
         return construct.transpose(a, (1, 0))
     if (wrapped := _wrapped(a)) is not None:
         coefficient, node, transposed = wrapped

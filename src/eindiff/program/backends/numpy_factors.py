@@ -44,7 +44,7 @@ def triangular_inverse(A, lower):
     "permutation_product": '''
 def permutation_product(P, B):
     """P @ B for a permutation: the rows of B in another order."""
-    return B[P.argmax(1)]
+    return B[P.argmax(1)] if P.size else np.array(B)
 ''',
     "tridiagonal_product": '''
 def tridiagonal_product(A, B):
@@ -59,6 +59,8 @@ def tridiagonal_product(A, B):
     "tridiagonal_solve": '''
 def tridiagonal_solve(A, b):
     """The solution of a system of equations with a tridiagonal matrix."""
+    if not b.size:  # LAPACK writes to a first column in any case
+        return np.array(b)
     gtsv = linalg.lapack.sgtsv if A.dtype == np.float32 else linalg.lapack.dgtsv
     *_, x, failed = gtsv(A.diagonal(-1), A.diagonal(), A.diagonal(1), b)
     if failed:
