@@ -163,3 +163,18 @@ def test_sums_of_products_along_rows_are_counted() -> None:
     plan = ed.plan(ed.diag(ed.diag(d) @ X @ X.T @ ed.diag(d)), {"n": 100, "k": 50})
     assert plan.least_flops is not None and plan.least_flops <= plan.flops
     assert 2 * 100 * 50 <= plan.flops <= 2 * 100 * 50 + 300
+
+
+def test_products_that_are_symmetric_may_take_half() -> None:
+    """Also with weights between: one more factor, which is its own mirror image."""
+    X, Y, T = ed.matrix("X", "k", "m"), ed.matrix("Y", "k", "l"), ed.tensor("T", "k", "l", "m")
+    d, sizes = ed.vector("d", "k"), {"k": 600, "m": 70, "l": 20}
+    for expr in [
+        X.T @ X, X.T @ ed.diag(d) @ X, X.T @ ed.diag(d * d) @ X, X.T @ ed.diag(ed.sum(Y, axis=1)) @ X,
+        ed.einsum("klm,kln,kl->mn", T, T, Y), ed.einsum("ki,km,kj,kl->ijml", X, X, Y, Y),
+    ]:  # fmt: skip
+        plan = ed.plan(expr, sizes)
+        assert plan.least_flops is not None
+        assert plan.least_flops <= plan.flops, expr
+    weighted = ed.plan(X.T @ ed.diag(d) @ X, sizes)
+    assert weighted.flops == weighted.least_flops == 600 * 70 * 70 + 600 * 70

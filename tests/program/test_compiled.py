@@ -299,6 +299,7 @@ def test_what_is_no_expression(outputs: Any) -> None:
         ([np.empty(2), np.empty(2)], "out has 2 arrays for 1 outputs"),
         ([[0.0, 0.0]], "out is an array or a list of arrays"),
         ("x", "out is an array or a list of arrays"),
+        (np.broadcast_to(0.0, 2), "out must be an array that can be written to"),
     ],
 )
 def test_wrong_buffers(out: Any, problem: str) -> None:
@@ -314,6 +315,11 @@ def test_buffers_of_several_outputs() -> None:
         assert results[0] is one and results[1][0] is two and results[1][1] is three
     with pytest.raises(ed.EindiffError, match="out has 1 arrays for 3 outputs"):
         function(**point, out=one)
+    with pytest.raises(ed.EindiffError, match="arrays that share no memory"):
+        function(**point, out=[two[0], two, three])
+    columns = np.empty((2, 2))
+    assert ed.compile([x, 2 * x])(x=np.ones(2), out=[*columns.T])[1] is not None
+    np.testing.assert_array_equal(columns, [[1, 2], [1, 2]])
 
 
 @pytest.mark.parametrize("name", ["out", "sizes"])

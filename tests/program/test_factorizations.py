@@ -173,6 +173,7 @@ SLICED = {  # with the operations of the best way, in n^3
     "row": (ed.inv(A)[3], 2 / 3),
     "column": (ed.inv(A)[:, 3], 2 / 3),
     "entry": (ed.inv(A)[3, 4], 2 / 3),
+    "entry of the diagonal": (ed.diag(ed.inv(A))[3], 2 / 3),
     "rows at places": (ed.inv(A)[[1, 5, 2]], 2 / 3),
     "symmetric": (ed.inv(P)[:5, :5], 1 / 3),
     "row of a product": ((ed.inv(A) @ P)[3], 2 / 3),
@@ -212,3 +213,19 @@ def test_small_triangles_are_not_factorized(word: str, rows: int) -> None:
     for got, expr in zip(f(**arrays), exprs, strict=True):
         np.testing.assert_allclose(got, ed.evaluate(expr, arrays), rtol=1e-10, atol=1e-12)
     assert rows == 1 or "np.linalg.solve" not in f.source
+
+
+@pytest.mark.parametrize(
+    ("expr", "words"),
+    [
+        (S @ S, "S.T.dot(S)"),  # of which NumPy computes half
+        (ed.chol(P @ P + ed.eye("n")), "cholesky(t0)"),  # which is symmetric as it is
+        (ed.inv(A) @ ed.inv(A), "t0.dot(t0)"),  # both are there
+    ],
+)
+def test_what_is_there_is_used_as_it_is(expr: ed.Expr, words: str) -> None:
+    arrays = {v.name: x for v in ed.variables(expr) for x in [_arrays(np.random.default_rng(6))[v.name]]}
+    f = ed.compile(expr)
+    expected = ed.evaluate(expr, arrays)
+    np.testing.assert_allclose(f(**arrays), expected, rtol=1e-8, atol=1e-10 * np.abs(expected).max())
+    assert words in f.source

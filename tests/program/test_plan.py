@@ -296,3 +296,12 @@ def test_buffers_take_the_place_of_results(name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] <= 0.2 * out.nbytes
     finally:
         tracemalloc.stop()
+
+
+def test_loops_that_make_several_sums_are_explained() -> None:
+    G = ed.matrix("G", "k", "m")
+    plan = ed.plan([ed.sum(ed.exp(G)), ed.sum(ed.exp(G) * G)], {"k": 3000, "m": 3000})
+    assert "in_threads(" in plan.source
+    [cost] = plan.statements()
+    assert "in_tiles(" in plan.explain()
+    assert (cost.flops, cost.bytes, cost.live) == (plan.flops, plan.bytes, plan.peak)

@@ -9,6 +9,7 @@ import eindiff as ed
 from eindiff.program.check import random_point
 
 SIZES = {"n": 70, "k": 66, "m": 5}
+I = ed.eye("n")
 L, U = ed.matrix("L", "n", "n", "lower"), ed.matrix("U", "n", "n", "upper")
 V, T = ed.matrix("V", "n", "n", "unit", "lower"), ed.matrix("T", "n", "n", "tridiagonal")
 R, P = ed.matrix("R", "k", "n", "upper"), ed.matrix("P", "n", "n", "permutation")
@@ -39,6 +40,20 @@ CASES = {  # with the operations of the best way, if that is counted
     "banded system": (ed.inv(K) @ B, 49 * n * m),
     "system of a sum of bands": (ed.inv(K + T.T) @ b, n * n + 49 * n),
     "permutation": (P @ ed.inv(P) @ A + ed.inv(P), None),
+    "rows in another order": (P @ A, n * n),
+    "rows and columns in another order": (P.T @ A @ P, 2 * n * n),
+    "several orders": (P @ P.T @ P @ P @ A, 2 * n * n),
+    "inverse of a band": (ed.inv(T) + I, 9 * n * n + 2 * n * n),
+    "bands and inverses": (ed.inv(T) @ ed.inv(K) @ A, 58 * n * n),
+    "system of a triangle and a diagonal": (ed.inv(L + 2 * I) @ B, n * n * m + 3 * n * n),
+    "system of a band and a diagonal": (ed.inv(T - ed.diag(b)) @ b, 2 * n * n + 9 * n),
+    "product of a band and a diagonal": ((K - ed.diag(b) + T) @ A, None),
+    "system of an orthogonal and a diagonal": (ed.inv(P @ ed.diag(b) @ P.T) @ b, 4 * n * n + n),
+    "system of triangles and a diagonal": (ed.inv(V @ ed.diag(b) @ V.T) @ b, 2 * n * n + n),
+    "system of scaled rows and columns": (ed.inv(2 * ed.diag(b) @ L @ ed.diag(b)) @ b, None),
+    "system of a scaled transpose": (ed.inv(ed.diag(b) @ L.T) @ B, None),
+    "system of reversed rows": (ed.inv(L[::-1]) @ b, n * n),
+    "determinant of scaled rows": (ed.det(V @ ed.diag(b) @ V.T) + ed.det(T[::-1]), None),
     "determinant": (ed.logdet(L @ L.T) + ed.sum(ed.inv(L @ L.T) @ b), None),
     "sums": ((L + 2 * V) @ A - (L - L) @ A, n**3 + 2 * n**2),
     "elementwise": ((L * A) @ A, n**3 + n**2),
@@ -92,6 +107,21 @@ def test_arrays_are_held_against_declarations(variable: ed.Expr, change: tuple[i
     for compute in (lambda: ed.evaluate(variable @ A, point), lambda: ed.compile(variable @ A)(**point)):
         with pytest.raises(ed.EindiffError, match=match):
             compute()
+
+
+def test_infinite_entries_have_mirror_images_too() -> None:
+    S, array = ed.symmetric("S", "n"), np.eye(3)
+    array[0, 2] = np.inf
+    with pytest.raises(ed.EindiffError, match="the entries 0, 2 and 2, 0 are inf and 0"):
+        ed.compile(S @ b)(S=array, b=np.ones(3))
+
+
+@pytest.mark.parametrize("X", [T, K, P, L])
+def test_arrays_without_entries(X: ed.Expr) -> None:
+    """LAPACK would write to the first column of right sides that have none."""
+    for rows, columns in [(0, 3), (0, 0), (70, 0)]:
+        given = {str(X): np.eye(rows), "B": np.ones((rows, columns))}
+        assert [x.shape for x in ed.compile([X @ B, ed.inv(X) @ B])(**given)] == [(rows, columns)] * 2
 
 
 @pytest.mark.parametrize("words", [["lower"], ["upper"], ["lower", "unit"], ["upper", "unit"]])

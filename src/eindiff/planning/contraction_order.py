@@ -6,11 +6,25 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
-from math import inf
+from math import factorial, inf
+from typing import NamedTuple
 
 from eindiff.core.labels import Labels, components, first_appearance
 from eindiff.core.tensor_order import Multiplication, Path, tensor_order_path
 from eindiff.planning.tuning import BEST_LIMIT, NEAR, STACKED, SUBSETS_LIMIT, WRITE
+
+FORMED = 0.7  # of a product with an inverse: what it takes to form another one
+
+
+class Speed(NamedTuple):
+    """By what operations of a product with an operand are multiplied, and whether that is an inverse."""
+
+    times: float = 1.0
+    is_inverse: bool = False
+
+
+PLAIN = Speed()
+Speeds = tuple[Speed, ...]
 
 
 def contraction_path(
@@ -19,23 +33,27 @@ def contraction_path(
     sizes: Mapping[int, int],
     strategy: str = "auto",
     operands: Sequence | None = None,
+    speeds: Speeds = (),
 ) -> Path:
     """Pairs of operands to multiply, one after the other; a pair is taken out and its product put at the end.
 
-    `operands` tells which inputs are the same tensor, so that equal products count once.
+    `operands` tells which inputs are the same tensor, so that equal products count once, and `speeds` by what the
+    operations of a product with an operand are multiplied: one with few entries takes less, an inverse that has to be
+    formed more.
     """
     names = first_appearance(inputs)
     renamed = tuple([tuple([names[label] for label in labels]) for labels in inputs])
     kept = tuple([names[label] for label in output if label in names])
     which = first_appearance([operands if operands is not None else range(len(inputs))])
     keys = tuple([which[operand] for operand in operands]) if operands is not None else tuple(range(len(inputs)))
-    return _path(renamed, kept, tuple([sizes[label] for label in names]), strategy, keys)
+    return _path(renamed, kept, tuple([sizes[label] for label in names]), strategy, keys, speeds)
 
 
 @lru_cache(maxsize=8192)
 def _path(
-    inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], strategy: str, keys: tuple[int, ...]
-) -> Path:
+    inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], strategy: str, keys: tuple[int, ...],
+    speeds: Speeds,
+) -> Path:  # fmt: skip
     if len(inputs) < 2:
         return ()
     if len(set(inputs)) == 1 and set(inputs[0]) == set(output):  # elementwise: any order will do
@@ -44,8 +62,9 @@ def _path(
     if strategy == "tensor_order":
         return rule
     size_of = dict(enumerate(sizes))
-    best = _best_path(inputs, output, sizes) if len(inputs) <= BEST_LIMIT else _good_path(inputs, output, sizes)
-    return min(best, rule, key=lambda path: path_flops(inputs, output, size_of, path, keys))
+    is_small = len(inputs) <= BEST_LIMIT
+    best = _best_path(inputs, output, sizes, speeds) if is_small else _good_path(inputs, output, sizes)
+    return min(best, rule, key=lambda path: path_flops(inputs, output, size_of, path, keys, speeds))
 
 
 def _good_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> Path:
@@ -94,9 +113,9 @@ def _heuristic_path(inputs: tuple[Labels, ...], output: Labels, sizes: Mapping[i
     return pairs if all(len(pair) == 2 for pair in pairs) else tensor_order_path(inputs, output)
 
 
-def _best_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> Path:
+def _best_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], speeds: Speeds) -> Path:
     """The path of least operations."""
-    tree = _Subsets(inputs, output, sizes).best(range(1, 1 << len(inputs)))
+    tree = _Subsets(inputs, output, sizes, speeds).best(range(1, 1 << len(inputs)))
     return _path_of_tree(tree, len(inputs))
 
 
@@ -104,7 +123,8 @@ def least_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, in
     """Operations that every order of multiplication takes; 0 if there are too many operands to know it.
 
     Some operands may be the same tensor. Equal products are of different operands, and count once: so each counts for
-    one part of as many as there are of its rarest operand. One whose operands come in pairs may be symmetric, and half.
+    one part of as many as there are of its rarest operand. One whose operands come in pairs, besides weights of these,
+    may be symmetric: a half of a matrix, and of more axes one part of as many as there are orders of them.
     """
     if not 1 < len(inputs) <= BEST_LIMIT:
         return 0.0
@@ -114,7 +134,10 @@ def least_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, in
     for subset in sorted(labels, key=int.bit_count):
         if subset in found:
             continue
-        shared, least = _most_uses(subset, operands), inf
+        inside = [k for k in range(len(inputs)) if subset >> k & 1]
+        shared, least = _copies([operands[k] for k in inside], operands), inf
+        if _may_be_symmetric([operands[k] for k in inside], [inputs[k] for k in inside]):
+            shared *= max(2, factorial(labels[subset].bit_count()))
         for first in _submasks(subset):
             met = labels[first] | labels[subset ^ first]
             flops = table.entries(met) * (2.0 if met != labels[subset] else 1.0)
@@ -123,13 +146,22 @@ def least_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, in
     return found[(1 << len(inputs)) - 1]
 
 
-def _most_uses(subset: int, operands: Sequence) -> int:
-    """How many products of one contraction may be that of some operands at most, and twice as many if it may be
-    symmetric."""
+def _copies(inside: Sequence, operands: Sequence) -> int:
+    """How many products of one contraction may be that of some of its operands at most."""
     everywhere = Counter(operands)
-    inside = Counter(operand for k, operand in enumerate(operands) if subset >> k & 1)
-    copies = min(everywhere[operand] // count for operand, count in inside.items())
-    return copies * (2 if all(count % 2 == 0 for count in inside.values()) else 1)
+    return min(everywhere[operand] // count for operand, count in Counter(inside).items())
+
+
+def _may_be_symmetric(operands: Sequence, inputs: Sequence[Labels]) -> bool:
+    """Whether a product may stay as it is if operands that are there twice change places, with their labels.
+
+    Those that are there once have none of these labels, besides those at the same axis of two equal operands.
+    """
+    counts, factors = Counter(operands), list(zip(operands, inputs, strict=True))
+    alone = {label for x, labels in factors if counts[x] == 1 for label in labels}
+    twice = {label for x, labels in factors if counts[x] > 1 for label in labels}
+    places = Counter([(x, axis, label) for x, labels in factors for axis, label in enumerate(labels)])
+    return bool(twice) and alone & twice <= {label for (_, _, label), count in places.items() if count > 1}
 
 
 class _Subsets:
@@ -141,7 +173,10 @@ class _Subsets:
     these in common share the beginning.
     """
 
-    def __init__(self, inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> None:
+    def __init__(
+        self, inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], speeds: Speeds = ()
+    ) -> None:
+        self.speeds = {1 << k: speed for k, speed in enumerate(speeds)}
         self.masks = [sum(1 << label for label in set(labels)) for labels in inputs]
         self.output = sum(1 << label for label in set(output))
         self.order = output
@@ -188,7 +223,8 @@ class _Subsets:
             met = labels[first] | labels[second]
             summed = met != labels[subset]
             stacked = summed and labels[first] & labels[second] & labels[subset]
-            flops = self.entries(met) * (STACKED if stacked else 2.0 if summed else 1.0) + WRITE * own
+            flops = self.entries(met) * (STACKED if stacked else 2.0 if summed else 1.0)
+            flops = flops * pair_speed(self.speeds.get(first), self.speeds.get(second)) + WRITE * own
             total = self.found[first][0] + self.found[second][0] + flops
             largest = max(own, self.found[first][1], self.found[second][1])
             if (total, largest) <= choice[:2]:
@@ -241,15 +277,26 @@ def _path_of_tree(splits: Mapping[int, int], count: int) -> Path:
 
 
 def path_flops(
-    inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path, keys: Sequence[int] | None = None
-) -> float:
+    inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path, keys: Sequence[int] | None = None,
+    speeds: Speeds = (),
+) -> float:  # fmt: skip
     """Operations of a contraction in a given order; equal products count once."""
     terms, total = Multiplication(inputs, output, keys), 0.0
+    left: list[Speed | None] = [*speeds] or [None] * len(inputs)
     for i, j in path:
         if terms.key(i, j) not in terms.made:
-            total += pair_flops(set(terms.labels[i]) | set(terms.labels[j]), terms.result(i, j), sizes)
+            flops = pair_flops(set(terms.labels[i]) | set(terms.labels[j]), terms.result(i, j), sizes)
+            total += flops * pair_speed(left[i], left[j])
         terms.multiply(i, j)
+        left = [speed for k, speed in enumerate(left) if k not in (i, j)] + [None]
     return total
+
+
+def pair_speed(one: Speed | None, other: Speed | None) -> float:
+    """By what the operations of a product of two are multiplied; products of operands have no speed of their own."""
+    if one is None or other is None:
+        return (one or other or PLAIN).times
+    return min(one.times, other.times) + (FORMED if one.is_inverse and other.is_inverse else 0.0)
 
 
 def pair_flops(labels: Collection[int], result: Collection[int], sizes: Mapping[int, int]) -> float:

@@ -43,7 +43,7 @@ FEW = 4
 # Entries of right sides, and how often as many columns as rows they have, from which a system is solved by the inverse
 # of its matrix, since BLAS solves for a column in several times the time of a product; and how often if the matrix is
 # symmetric, below which Cholesky's factors are as good.
-RIGHT_SIDES = (2**11, 2, 12)
+RIGHT_SIDES = (2**11, 2, 6)
 # Entries from which `x > 0` is faster than np.heaviside, and 1 / (1 + np.exp(-x)), which is vectorized, than SciPy's
 # expit: two calls more, against some nanoseconds an entry.
 MANY_ENTRIES = 256

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import cache
+from itertools import combinations
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -278,10 +279,16 @@ class _Built:
         self.stored = known, dtype, library, parts, (self.source, self.is_quiet, is_apart, tables)
         keywords = [module.names.sizes[name] for name in module.unseen]
         function = _defined(self.source, tables)
-        run = apart if is_apart else lambda function: function
         self.is_opaque = any(name in REGISTRY for name in function.__code__.co_names)  # it calls what users wrote
-        self.function = run(prepared(library, function, keywords, bool(module.inputs)))
-        self.storing = once(lambda: run(_defined(module.storing(self.program()), tables)))  # with `out`, if it is given
+        self.function = prepared(library, function, keywords, bool(module.inputs))
+        if is_apart:
+            self.function = apart(self.function)
+
+        def storing() -> Callable[..., Any]:
+            found = _defined(module.storing(self.program()), tables)
+            return apart(found) if is_apart else found
+
+        self.storing = once(storing)  # with `out`, if that is given
 
 
 def _written(program: Program) -> tuple[str, bool, bool, dict[str, np.ndarray]]:
@@ -367,11 +374,15 @@ class _Call:
                     f"not {shape_text(array.shape)} and {array.dtype}",
                     "options",
                 )
+            if not array.flags.writeable:
+                raise EindiffError("out must be an array that can be written to", "options")
             for name in self.names:
                 if isinstance(arrays[name], np.ndarray) and np.may_share_memory(array, arrays[name]):
                     raise EindiffError(
                         f"out must not lie in the memory of {name}, which is read while it is written", "options"
                     )
+        if any(np.shares_memory(one, other) for one, other in combinations(given, 2)):
+            raise EindiffError("out must be arrays that share no memory: each takes an output", "options")
         return dict(zip(self._buffers, given, strict=True))
 
 

@@ -155,9 +155,9 @@ def _probe(size: int, dtype: str) -> Array:
 def _check_symmetric(variable: Variable, matrix: Array, image: Array, other: Array) -> None:
     """Compare the products of the matrix and of its transpose with a vector, and where these differ all entries."""
     rounding = ROUNDING * np.finfo(matrix.dtype).eps
-    if np.abs(image - other).max() <= rounding * np.abs(image).max():
+    if np.abs(image - other).max() <= rounding * np.abs(image).max() < np.inf:
         return
-    size = np.abs(matrix)
+    size = np.abs(np.where(np.isfinite(matrix), matrix, 0))
     rows = np.sqrt(size.max(axis=1))
     allowed = max(ACCURATE, rounding) * np.outer(rows, rows) + len(matrix) * rounding * size.max()
     allowed += max(RELATIVE, 10 * rounding) * np.maximum(size, size.T)

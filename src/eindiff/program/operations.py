@@ -74,7 +74,7 @@ Op = Literal[
     "gram",  # X' diag(d) X
     "mirrored",  # (whether M is symmetric in k and l): the sum over s of x[i, s] x[m, s] M[s, k, l]
     "solve",  # ("lower", "upper", "tridiagonal", "banded" or "")
-    "structured_product",  # (where the entries of the first of two matrices are, the same words)
+    "structured_product",  # (where the entries of the first of two matrices are, the same words, or "permutation")
     "triangular_inverse",  # ("lower" or "upper")
     # Factorizations
     "factors",  # (whether the matrix is symmetric)
@@ -166,6 +166,7 @@ class Operations:
     known: dict[tuple, Operation] = field(default_factory=dict)
     symmetric: set[Operation] = field(default_factory=set)  # matrices that equal their transposes
     halves: dict[Operation, str] = field(default_factory=dict)  # where entries of matrices are, see `lower.halves`
+    permutations: set[Operation] = field(default_factory=set)  # inputs that are declared as such
     terms: dict[Operation, list[tuple[Number, Operation]]] = field(default_factory=dict)  # what sums are made of
     exponentials: dict[Operation, Operation] = field(default_factory=dict)  # in sigmoids, by what they are those of
     single: bool = False  # numbers have half the precision
@@ -215,6 +216,8 @@ class Operations:
         rows, columns = a.shape[-2:-1], b.shape[-1:] if len(b.shape) > 1 else ()
         shape = (*broadcast([a.shape[:-2], b.shape[:-2]]), *rows, *columns)
         work = sz.multiply(2, sz.product((*shape, a.shape[-1])))
+        if a is b and a in self.symmetric and not self.functional:
+            a = self.make("transpose", [a])  # so NumPy sees that it computes twice what it needs
         return self.make("matmul", [a, b], shape=shape, work=work, speed=BLAS)
 
     def power(self, x: Operation, exponent: Number) -> Operation:

@@ -136,16 +136,19 @@ class Plan(Shown):
         return rows
 
     def statements(self) -> list[Cost]:
-        """What each statement of the program costs."""
-        return [
-            Cost(
-                tuple(statement.lines),
-                sum(self._costs.flops(x) for x in statement.operations),
-                sum(self._costs.moved(x) for x in statement.operations),
-                live,
-            )
-            for statement, (_, live) in zip(self._program.statements, self._memory(), strict=True)
-        ]
+        """What each statement of the program costs; sums that a loop makes are part of that."""
+        costs: list[Cost] = []
+        lines: list[str] = []
+        flops, moved, most = 0.0, 0, 0
+        for statement, (_, live) in zip(self._program.statements, self._memory(), strict=True):
+            lines += statement.lines
+            flops += sum(self._costs.flops(x) for x in statement.operations)
+            moved += sum(self._costs.moved(x) for x in statement.operations)
+            most = max(most, live)
+            if lines:
+                costs.append(Cost(tuple(lines), flops, moved, most))
+                lines, flops, moved, most = [], 0.0, 0, 0
+        return costs
 
     def explain(self, modes: bool = True) -> Text:
         """The program line by line, each with its operations, the bytes it moves, and the memory in use.
@@ -166,8 +169,7 @@ class Plan(Shown):
     def _certificate(self) -> list[str]:
         if not (least := self.least_flops):
             return []
-        ratio = max(1.0, self.flops / least)
-        most = f"this is at most {ratio:.2f} × the best"
+        most = f"this is at most {self.flops / least:.2f} × the best"
         return [f"every order of multiplication takes at least {count_text(least)}: {most}"]
 
     def modes(self) -> dict[str, Plan]:

@@ -363,13 +363,13 @@ def _triangle(a: Operand, k: int, lower: bool) -> Expr:
     a = as_expr(a)
     if a.ndim < 2:
         raise EindiffError(f"tril and triu need a matrix; {short(a)} has shape {shape_text(a.shape)}", "shapes")
-    (m, n), last = a.shape[-2:], k if lower else k - 1
-    if m == n and last in (0, -1):
-        below = construct.constant(Lower(n)) - (arrays.eye(n) if last else 0)
-    else:
-        m, n = known("tril and triu", a)[-2:]
-        below = as_expr(np.tri(m, n, last))
-    return multiply(a, below if lower else 1 - below)
+    m, n = a.shape[-2:]
+    if m == n and k in (0, -1 if lower else 1):
+        triangle = construct.constant(Lower(n))
+        triangle = triangle if lower else construct.transpose(triangle, (1, 0))
+        return multiply(a, triangle - arrays.eye(n) if k else triangle)
+    m, n = known("tril and triu", a)[-2:]
+    return multiply(a, as_expr(np.tri(m, n, k) if lower else 1 - np.tri(m, n, k - 1)))
 
 
 @named("tril")

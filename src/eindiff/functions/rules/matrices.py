@@ -7,9 +7,11 @@ from fractions import Fraction
 
 from eindiff.core import construct
 from eindiff.core.coefficients import Number, to_power
-from eindiff.core.construct import parts, scale
-from eindiff.core.nodes import Einsum, Expr, Variable
+from eindiff.core.construct import Factor, parts, scale
+from eindiff.core.index_relations import IndexMap
+from eindiff.core.nodes import Constant, Einsum, Expr, Variable, is_index_map
 from eindiff.core.rewrite import rule
+from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import exp, power
 from eindiff.functions.frechet import expm, frechet_function
 from eindiff.functions.matrices import det, inv, logdet
@@ -37,28 +39,52 @@ def _diagonal(x: Expr) -> Expr | None:
 
 
 def _square_chain(x: Expr) -> list[Expr] | None:
-    """The factors of a product of square matrices, each transposed as it stands there."""
+    """The factors of a product of square matrices, each transposed as it stands there; vectors between are diagonal."""
     if not isinstance(x, Einsum) or x.is_product or any(s != x.sizes[0] for s in x.sizes) or x.ndim != 2:
         return None
     at, end = x.output
-    left, chain = list(zip(x.operands, x.labels, strict=True)), []
+    left, chain, steps = list(zip(x.operands, x.labels, strict=True)), [], 0
     while left:
-        step = next((f for f in left if len(f[1]) == 2 and at in f[1] and f[1][0] != f[1][1]), None)
-        if step is None:
+        step = next((f for f in left if {*f[1]} == {at}), None) or next((f for f in left if at in f[1]), None)
+        if step is None or len(step[1]) > 2:
             return None
         left.remove(step)
-        forward = step[1][0] == at
-        chain.append(step[0] if forward else construct.transpose(step[0], (1, 0)))
-        at = step[1][1] if forward else step[1][0]
-    return chain if at == end and len(chain) == len(x.sizes) - 1 else None
+        chain.append(_turned(step, at, x.sizes[0]))
+        if len({*step[1]}) == 2:
+            at, steps = step[1][step[1][0] == at], steps + 1
+    return chain if at == end and steps == len(x.sizes) - 1 else None
+
+
+def _turned(factor: Factor, row: int, size: Size) -> Expr:
+    """A factor as a matrix with the given label as its row; one that has no other label as a diagonal matrix."""
+    node, labels = factor
+    if len({*labels}) == 1:
+        return construct.einsum(1, [(node, (0,) * len(labels))], (0, 0), {0: size})
+    return node if labels[0] == row else construct.transpose(node, (1, 0))
+
+
+def _scaled(x: Expr) -> tuple[list[Factor], Factor] | None:
+    """A square matrix with its rows or columns multiplied by vectors: these, numbers among them, and the matrix."""
+    _, factors, output, sizes = parts(x)
+    matrices = [factor for factor in factors if len({*factor[1]}) == 2]
+    others = [factor for factor in factors if len({*factor[1]}) < 2]
+    if len(output) != 2 or {*output} != {label for _, labels in factors for label in labels} or len(matrices) != 1:
+        return None
+    if len(others) + 1 < len(factors) or len(matrices[0][1]) != 2 or not others:
+        return None
+    single = [(construct.einsum(1, [factor], (*{*factor[1]},), sizes), (*{*factor[1]},)) for factor in others]
+    return single, matrices[0]
 
 
 @rule("inv")
 def inverse_of(a: Expr) -> Expr | None:
-    """inv(inv(A)) = A, inv(c A') = inv(A)'/c, inv(diag(v)) = diag(1/v), inv(A B) = inv(B) inv(A). Smaller arguments."""
+    """inv(inv(A)) = A, inv(c A') = inv(A)'/c, inv(diag(v)) = diag(1/v), inv(A B) = inv(B) inv(A), also with a diagonal
+    A or B. Smaller arguments."""
     if is_apply(a, "inv"):
         return a.args[0]
     if isinstance(a, Variable) and "orthogonal" in a.properties:
+        return construct.transpose(a, (1, 0))
+    if isinstance(a, Constant) and isinstance(a.value, IndexMap) and a.value.injective:  # square: a permutation
         return construct.transpose(a, (1, 0))
     if (wrapped := _wrapped(a)) is not None:
         coefficient, node, transposed = wrapped
@@ -73,7 +99,17 @@ def inverse_of(a: Expr) -> Expr | None:
         for factor in chain[1:]:
             result = inverses[factor] @ result
         return result
-    return None
+    return _inverse_of_scaled(a)
+
+
+def _inverse_of_scaled(a: Expr) -> Expr | None:
+    """inv(diag(u) A diag(v)) = diag(1/v) inv(A) diag(1/u)."""
+    coefficient, _, (row, column), _ = parts(a)
+    if (found := _scaled(a)) is None or (inverse := to_power(coefficient, -1)) is None:
+        return None
+    vectors, (matrix, labels) = found
+    factors = [(power(vector, -1), own) for vector, own in vectors] + [(inv(matrix), labels[::-1])]
+    return construct.einsum(inverse, factors, (column, row), {row: a.shape[0], column: a.shape[1]})
 
 
 @rule("det")
@@ -89,7 +125,7 @@ def determinant_of(a: Expr) -> Expr | None:
         return None if taken is None else scale(taken, det(node))
     if (vector := _diagonal(a)) is not None:
         return prod(vector)
-    if (chain := _square_chain(a)) is not None:
+    if (chain := _square_chain(a)) is not None and not any(map(is_index_map, a.children)):
         result = construct.filled(1, ())
         for factor, count in Counter(chain).items():
             result = result * power(det(factor), count)

@@ -41,6 +41,11 @@ def triangular_inverse(A, lower):
         raise np.linalg.LinAlgError("Singular matrix")
     return inverse.T
 ''',
+    "permutation_product": '''
+def permutation_product(P, B):
+    """P @ B for a permutation: the rows of B in another order."""
+    return B[P.argmax(1)] if P.size else np.array(B)
+''',
     "tridiagonal_product": '''
 def tridiagonal_product(A, B):
     """A @ B for a tridiagonal A, as the sum of three products of entries, unless these take more time than all."""
@@ -54,6 +59,8 @@ def tridiagonal_product(A, B):
     "tridiagonal_solve": '''
 def tridiagonal_solve(A, b):
     """The solution of a system of equations with a tridiagonal matrix."""
+    if not b.size:  # LAPACK writes to a first column in any case
+        return np.array(b)
     gtsv = linalg.lapack.sgtsv if A.dtype == np.float32 else linalg.lapack.dgtsv
     *_, x, failed = gtsv(A.diagonal(-1), A.diagonal(), A.diagonal(1), b)
     if failed:
@@ -96,7 +103,7 @@ def banded_solve(A, b):
 def factorize(A, symmetric=False):
     """Cholesky's factors of a symmetric matrix that is positive definite, or else those of Gauss."""
     kind, turned = "s" if A.dtype == np.float32 else "d", bool(A.flags.c_contiguous)
-    if symmetric:
+    if symmetric and (A.diagonal() > 0).all():
         matrix, failed = getattr(linalg.lapack, kind + "potrf")(A.T if turned else A, lower=1, clean=len(A) < 64)
         if not failed:
             return matrix, None, False
@@ -109,9 +116,9 @@ def solve_factored(factors, b, transposed=False):
     kind = "s" if matrix.dtype == np.float32 else "d"
     if not b.size:
         return np.array(b)
-    if pivots is None and b.ndim == 2 and b.shape[1] >= len(b) and b.flags.c_contiguous:
+    if pivots is None and b.ndim == 2 and b.shape[1] >= len(b):
         trsm = getattr(linalg.blas, kind + "trsm")  # from the right it takes less time for each of many columns
-        return trsm(1.0, matrix, trsm(1.0, matrix, b.T, 1, 1, 1), 1, 1, overwrite_b=1).T
+        return trsm(1.0, matrix, trsm(1.0, matrix, np.ascontiguousarray(b).T, 1, 1, 1), 1, 1, overwrite_b=1).T
     if pivots is None:
         return getattr(linalg.lapack, kind + "potrs")(matrix, b, lower=1)[0]
     if not matrix.diagonal().all():

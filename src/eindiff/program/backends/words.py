@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eindiff.core.leaves import BANDS
+from eindiff.core.leaves import TRIANGLES
 from eindiff.program.backends.backend import Spelling, Word, array_text, slots
 from eindiff.program.operations import Op, Operation, is_large_table
 
@@ -206,7 +206,7 @@ EAGER: dict[Op, Word] = {
     "mirrored": lambda x, s: f"mirrored{'_twice' if x.parameters[0] else ''}({{0}}, {{1}})",
     "structured_product": lambda x, s: (
         f"{x.parameters[0]}_product({{0}}, {{1}})"
-        if x.parameters[0] in BANDS
+        if x.parameters[0] not in TRIANGLES
         else f"triangular_product({{0}}, {{1}}, lower={x.parameters[0] == 'lower'})"
     ),
     "triangular_inverse": lambda x, s: f"triangular_inverse({{0}}, lower={x.parameters[0] == 'lower'})",

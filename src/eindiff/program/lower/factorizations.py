@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from eindiff.core import sizes as sz
-from eindiff.core.leaves import TRIANGLES
+from eindiff.core.leaves import BANDS, TRIANGLES
 from eindiff.core.sizes import Size
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
-from eindiff.program.lower.halves import half
+from eindiff.program.lower.halves import half, solution
 from eindiff.program.operations import (
     BLAS,
     LAPACK,
@@ -38,9 +38,14 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     many, small = _with_many_sides(operations, order, costs)
     small -= {*conjugated.values()}
     users: dict[Operation, list[Operation]] = {}
+    few: set[Operation] = set()  # inverses of matrices with few entries
     for x in order:
         if _needs_factors(x) and x not in small and costs.evaluate(x.operands[0].shape[0]) > 1:
-            users.setdefault(_base(x.operands[0]), []).append(x)
+            kind = half(operations, x.operands[0]) if is_call(x, "inv") else ""
+            if kind in TRIANGLES or (kind and costs.evaluate(x.shape[0]) >= tuning.TRIANGLE):
+                few.add(x)
+            else:
+                users.setdefault(_base(x.operands[0]), []).append(x)
     halves = {matrix for matrix in users if half(operations, matrix) in TRIANGLES}
     pays = {x for x, own in users.items() if x in operations.symmetric or len(own) > 1}
     pays |= {
@@ -49,9 +54,9 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
         if any(is_call(x, "inv") for x in own) and costs.evaluate(matrix.shape[0]) >= tuning.FACTORED
     }
     shared = (pays | {_base(x.operands[0]) for x in many - small}) - halves
-    if not shared and not halves and not small:
+    if not shared and not few and not small:
         return [*outputs]
-    return _Factorizations(operations, shared, halves, small, conjugated).run(order, outputs)
+    return _Factorizations(operations, shared, few, small, conjugated).run(order, outputs)
 
 
 def _with_many_sides(
@@ -101,12 +106,12 @@ class _Factorizations:
     """Operations in terms of the factors of some matrices."""
 
     def __init__(
-        self, operations: Operations, shared: set[Operation], halves: set[Operation], small: set[Operation],
+        self, operations: Operations, shared: set[Operation], few: set[Operation], small: set[Operation],
         conjugated: Mapping[Operation, Operation],
     ) -> None:  # fmt: skip
         self.operations = operations
         self.shared = shared
-        self.halves = halves
+        self.few = few
         self.small = small
         self.conjugated = conjugated
 
@@ -121,8 +126,8 @@ class _Factorizations:
                 done[x] = self._conjugate(*[done[y] for y in system.operands])
             elif self._is_shared(x):
                 done[x] = self._factored(x, operands)
-            elif is_call(x, "inv") and _base(x.operands[0]) in self.halves:
-                done[x] = self._triangular_inverse(operands[0])
+            elif x in self.few:
+                done[x] = self._inverse_of_few(operands[0], half(self.operations, x.operands[0]))
             else:
                 done[x] = with_operands(self.operations, x, operands)
         return [done[x] for x in outputs]
@@ -130,14 +135,20 @@ class _Factorizations:
     def _is_shared(self, x: Operation) -> bool:
         return _needs_factors(x) and x not in self.small and _base(x.operands[0]) in self.shared
 
-    def _triangular_inverse(self, matrix: Operation) -> Operation:
+    def _inverse_of_few(self, matrix: Operation, kind: str) -> Operation:
+        """The inverse of a triangle, or of a band: the solution for all columns of the identity."""
         n = matrix.shape[0]
+        if kind in BANDS:
+            units = self.operations.make("identity", parameters=(n,), shape=matrix.shape)
+            return solution(self.operations, matrix, units, kind)
 
         def work(evaluate: Callable[[Size], int]) -> float:
             return evaluate(n) ** 3 / 3
 
-        which = (half(self.operations, matrix),)
-        return self.operations.make("triangular_inverse", [matrix], which, shape=matrix.shape, work=work, speed=LAPACK)
+        parameters = (kind,)
+        return self.operations.make(
+            "triangular_inverse", [matrix], parameters, shape=matrix.shape, work=work, speed=LAPACK
+        )
 
     def _factors(self, matrix: Operation, symmetric: bool) -> Operation:
         n, times = matrix.shape[0], 1 if symmetric else 2

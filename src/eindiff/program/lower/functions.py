@@ -12,6 +12,7 @@ from eindiff.core import sizes as sz
 from eindiff.core.leaves import TRIANGLES
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, Variable
 from eindiff.core.sizes import Size
+from eindiff.facts.definiteness import is_symmetric
 from eindiff.functions.opaque import REGISTRY
 from eindiff.functions.powers import power_terms
 from eindiff.planning import tuning
@@ -195,8 +196,8 @@ def _work(node: Apply) -> Work:
 
 
 def _is_symmetric(node: Apply) -> bool:
-    axes = tuple(range(node.args[0].ndim))
-    return ((*axes[:-2], axes[-1], axes[-2]), 1) in node.args[0].symmetries
+    [arg], axes = node.args, tuple(range(node.args[0].ndim))
+    return ((*axes[:-2], axes[-1], axes[-2]), 1) in arg.symmetries or (arg.ndim == 2 and is_symmetric(arg))
 
 
 def symmetrized(operations: Operations, x: Operation, ndim: int) -> Operation:

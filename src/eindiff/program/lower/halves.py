@@ -1,9 +1,20 @@
-"""Where the entries of matrices are for certain: in their lower or upper half, or next to their diagonals."""
+"""Where the entries of matrices are for certain: in their lower or upper half, next to their diagonals, one in a row.
+
+Products and systems of equations with such matrices have operations of their own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from eindiff.core import sizes as sz
 from eindiff.core.leaves import BANDS
-from eindiff.program.operations import Operation, Operations, is_call
+from eindiff.core.sizes import Size
+from eindiff.program.operations import ARITHMETIC, BLAS, LAPACK, Operation, Operations, is_call
+
+PERMUTATION = "permutation"
+# Diagonals of a band, as a guess where only its array shows them; entries of a row
+NEAR = {"tridiagonal": 3, "banded": 7, PERMUTATION: 1}
 
 _TURNED = {"lower": "upper", "upper": "lower", **{band: band for band in BANDS}, "": ""}
 
@@ -12,7 +23,7 @@ def half(operations: Operations, x: Operation) -> str:
     """The part of a matrix that its entries are in: `lower`, `upper`, `tridiagonal`, `banded`; nothing if not known.
 
     Halves are kept by products, sums of several and inverses; near the diagonal entries stay in sums, and in products
-    less near.
+    less near. Diagonal matrices change none of these.
     """
     if x not in operations.halves:
         operations.halves[x] = _found(operations, x) if len(x.shape) == 2 else ""
@@ -41,5 +52,43 @@ def _found(operations: Operations, x: Operation) -> str:
 
 
 def _common(operations: Operations, matrices: tuple[Operation, ...]) -> str:
-    found = {half(operations, y) for y in matrices}
+    found = {half(operations, y) for y in matrices if not _is_diagonal(y)}
     return "banded" if found == BANDS else found.pop() if len(found) == 1 else ""
+
+
+def _is_diagonal(x: Operation) -> bool:
+    """Whether a matrix is made as a diagonal one, or is a multiple of such."""
+    if x.op in ("negate", "scale", "multiply"):
+        return any(_is_diagonal(y) for y in x.operands)
+    return x.op in ("identity", "diagonal_matrix")
+
+
+def is_permutation(operations: Operations, x: Operation) -> bool:
+    """Whether a matrix has one 1 in each row and column, and zeros."""
+    if x.op in ("transpose", "matmul", "structured_product"):
+        return len(x.shape) == 2 and all(is_permutation(operations, y) for y in x.operands)
+    return x in operations.permutations
+
+
+def structured_product(operations: Operations, matrix: Operation, right: Operation, kind: str) -> Operation:
+    """A product with a matrix of few entries from the left."""
+    rows, inner = matrix.shape
+    times = 2 * NEAR[kind] - 1 if kind in NEAR else inner
+    return operations.make(
+        "structured_product", [matrix, right], (kind,), shape=(rows, right.shape[1]), speed=BLAS,
+        work=sz.product((rows, right.shape[1], times)),
+    )  # fmt: skip
+
+
+def solution(operations: Operations, matrix: Operation, right: Operation, kind: str) -> Operation:
+    """The solution of a system of equations; of a matrix of few entries in less time."""
+    n, entries = matrix.shape[0], sz.product(right.shape)
+
+    def work(evaluate: Callable[[Size], int]) -> float:
+        size, count = evaluate(n), evaluate(entries)
+        if kind in NEAR:
+            return NEAR[kind] ** 2 * count
+        return (0 if kind else 2 / 3 * size**3) + (1 if kind else 2) * size * count
+
+    speed = ARITHMETIC if kind in NEAR else LAPACK  # few numbers at a time
+    return operations.make("solve", [matrix, right], (kind,), shape=right.shape, work=work, speed=speed)

@@ -140,7 +140,10 @@ class Indexing:
             return None
         size = sizes[label]
         units = Tensor(self.operations.make("identity", parameters=(size,), shape=(size, size)), (label, -1))
-        return self.products.solve(x, self._gather_axis(units, 1, index, sizes, size), label)
+        if x.labels == (label, label):  # an entry of the diagonal: the column first
+            x = Tensor(x.operation, (-1, label))
+        solved = self.products.solve(x, self._gather_axis(units, 1, index, sizes, size), label)
+        return solved and Tensor(solved.operation, tuple([label if name == -1 else name for name in solved.labels]))
 
     @staticmethod
     def _joint(x: Tensor, places: Mapping[int, Index]) -> list[int]:

@@ -117,6 +117,8 @@ class Lowering:
                 operation = self.operations.make("input", parameters=(node.name,), shape=node.shape)
                 if found := node.properties & {"lower", "upper", *BANDS}:
                     self.operations.halves[operation] = min(found)
+                if "permutation" in node.properties:
+                    self.operations.permutations.add(operation)
                 return self._marked(node, self._whole(operation, node.shape))
             case Constant() if isinstance(node.value, IndexMap):
                 labels = tuple(range(node.ndim))

@@ -8,8 +8,9 @@ where that would form something of higher order, one einsum with `optimize=True`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations, count
+from math import inf
 from typing import Any, NamedTuple
 
 from eindiff.core import sizes as sz
@@ -19,25 +20,14 @@ from eindiff.core.nodes import Number
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import Path, tensor_order_path
 from eindiff.planning import tuning
-from eindiff.planning.contraction_order import contraction_path, path_flops
+from eindiff.planning.contraction_order import Speed, contraction_path, path_flops
 from eindiff.program.costs import Costs
 from eindiff.program.lower import halves
 from eindiff.program.lower.contractions import Contractions
 from eindiff.program.lower.symmetric_products import symmetric_product
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.triangles import between
-from eindiff.program.operations import (
-    ARITHMETIC,
-    BLAS,
-    LAPACK,
-    Operation,
-    Operations,
-    broadcast,
-    is_call,
-    is_reciprocal,
-)
-
-NEAR = {"tridiagonal": 3, "banded": 7}  # diagonals of a band, as a guess where only its array shows them
+from eindiff.program.operations import ARITHMETIC, Operation, Operations, broadcast, is_call, is_reciprocal
 
 
 class _Made(NamedTuple):
@@ -179,7 +169,7 @@ class Products(Contractions):
     ) -> tuple[Number, Tensor]:
         """Two tensors are multiplied at a time; people read one einsum instead, where that would form a larger one."""
         factors = terms = self._with_known_pair(terms, kept, sizes)
-        for i, j in self._path([x.labels for x in terms], kept, sizes, [x.operation.serial for x in terms]):
+        for i, j in self._path(terms, kept, sizes):
             rest = [x for k, x in enumerate(terms) if k not in (i, j)]
             needed = set(kept).union(*(x.labels for x in rest))
             result = [label for label in {*terms[i].labels, *terms[j].labels} if label in needed]
@@ -287,12 +277,25 @@ class Products(Contractions):
         twice = all(count % 2 == 0 for count in Counter(x.operation for x in factors).values())
         return twice and self.entries([sizes[label] for label in summed]) >= tuning.SQUARE
 
-    def _path(self, inputs: Sequence[Labels], kept: Labels, sizes: Mapping[int, Size], keys: Sequence[int]) -> Path:
+    def _path(self, terms: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> Path:
         """The order of multiplication: the best one for known sizes, or else by increasing tensor order."""
+        inputs, keys = [x.labels for x in terms], [x.operation.serial for x in terms]
         if self.costs is None:
             return tensor_order_path(inputs, kept)
         values = {label: self.costs.evaluate(sizes[label]) for labels in inputs for label in labels}
-        return contraction_path(inputs, kept, values, self.strategy, keys)
+        speeds = tuple([self._speed(x) for x in terms]) if len(terms) > 2 else ()
+        plain = all(x.times == 1 for x in speeds) and sum(x.is_inverse for x in speeds) < 2
+        return contraction_path(inputs, kept, values, self.strategy, keys, () if plain else speeds)
+
+    def _speed(self, x: Tensor) -> Speed:
+        """What products with a matrix take, compared with one that is full: systems of equations for an inverse."""
+        is_inverse = is_call(x.operation, "inv")
+        matrix = x.operation.operands[0] if is_inverse else x.operation
+        if len(x.labels) != 2 or len(matrix.shape) != 2:
+            return Speed()
+        found = self._half(matrix, 2) if is_inverse else self._kind(matrix)
+        near = halves.NEAR.get(found, inf) / max(1, self.entries(matrix.shape[1:]))
+        return Speed(min(1.0, (50 if is_inverse else 16) * near), is_inverse)  # which take longer than BLAS, each
 
     def _reduced(self, terms: list[Tensor], kept: Labels) -> list[Tensor]:
         """What only one tensor has is summed first."""
@@ -376,21 +379,15 @@ class Products(Contractions):
         """`inv(A) @ b` is a solve, which is faster and more accurate."""
         if not is_call(inverse.operation, "inv") or len(inverse.labels) != 2 or not 1 <= len(other.labels) <= 2:
             return None
+        if other.operation is inverse.operation:  # which has to be formed anyway
+            return None
         [matrix] = inverse.operation.operands
         if inverse.labels[0] == summed:
             matrix = self.operations.transpose(matrix)
         [free] = [label for label in inverse.labels if label != summed]
         rest = tuple([label for label in other.labels if label != summed])
         right = self.permute(other, (summed, *rest))
-        n, half = matrix.shape[0], self._half(matrix, 2)
-
-        def work(evaluate: Callable[[Size], int]) -> float:
-            size, entries = evaluate(n), evaluate(sz.product(right.shape))
-            if half in NEAR:
-                return NEAR[half] ** 2 * entries
-            return (0 if half else 2 / 3 * size**3) + (1 if half else 2) * size * entries
-
-        solved = self.operations.make("solve", [matrix, right], (half,), shape=right.shape, work=work, speed=LAPACK)
+        solved = halves.solution(self.operations, matrix, right, self._half(matrix, 2))
         return Tensor(solved, (free, *rest))
 
     def _half(self, matrix: Operation, least: int) -> str:
@@ -399,6 +396,12 @@ class Products(Contractions):
             return ""
         found = halves.half(self.operations, matrix)
         return "" if found in BANDS and self.operations.functional else found
+
+    def _kind(self, matrix: Operation) -> str:
+        """In which way a matrix has few entries, for products with it."""
+        if not self.operations.functional and halves.is_permutation(self.operations, matrix):
+            return halves.PERMUTATION
+        return self._half(matrix, tuning.TRIANGLE)
 
     def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels) -> Tensor:
         """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference."""
@@ -415,21 +418,12 @@ class Products(Contractions):
             candidates.append((turned, not liked, len(candidates), left, right, order))
         _, _, _, left, right, order = min(candidates, key=lambda c: c[:3])
         if len(order) == 2 and self.costs is not None and not self.operations.functional:
-            if found := self._half(left, tuning.TRIANGLE):
-                return Tensor(self._structured_product(left, right, found), order)
-            if found := self._half(self.operations.transpose(right), tuning.TRIANGLE):
+            if found := self._kind(left):
+                return Tensor(halves.structured_product(self.operations, left, right, found), order)
+            if found := self._kind(self.operations.transpose(right)):
                 left, right = self.operations.transpose(right), self.operations.transpose(left)
-                return Tensor(self._structured_product(left, right, found), order[::-1])
+                return Tensor(halves.structured_product(self.operations, left, right, found), order[::-1])
         return Tensor(self.operations.matmul(left, right), order)
-
-    def _structured_product(self, matrix: Operation, right: Operation, half: str) -> Operation:
-        """A product with a triangular or banded matrix from the left."""
-        rows, inner = matrix.shape
-        times = 2 * NEAR[half] - 1 if half in NEAR else inner
-        return self.operations.make(
-            "structured_product", [matrix, right], (half,), shape=(rows, right.shape[1]), speed=BLAS,
-            work=sz.product((rows, right.shape[1], times)),
-        )  # fmt: skip
 
 
 def _is_reciprocal(x: Tensor) -> bool:

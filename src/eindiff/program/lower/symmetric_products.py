@@ -39,7 +39,8 @@ def symmetric_product(
     matrix, columns = products.permute(products.product(left, (row, *rows)), (row, *rows)), sz.product(sizes)
     matrix = matrix if half == 1 else products.reshape(matrix, (matrix.shape[0], columns))
     operands = [matrix, operations.scale(coefficient, products.product(weights, (row,)).operation)]
-    scratch, work = sz.product(matrix.shape), sz.product((columns, columns, matrix.shape[0]))
+    scratch = sz.product(matrix.shape)
+    work = sz.add(sz.product((columns, columns, matrix.shape[0])), scratch)
     made = operations.make("gram", operands, shape=(columns, columns), work=work, speed=BLAS, scratch=scratch)
     return Tensor(made if half == 1 else products.reshape(made, (*sizes, *sizes)), kept)
 
