@@ -43,7 +43,7 @@ CASES = {  # with the operations of the best way, if that is counted
     "rows in another order": (P @ A, n * n),
     "rows and columns in another order": (P.T @ A @ P, 2 * n * n),
     "several orders": (P @ P.T @ P @ P @ A, 2 * n * n),
-    "inverse of a band": (ed.inv(T) + I, 9 * n * n + 2 * n * n),
+    "inverse of a band": (ed.inv(T) + I, 9 * n * n + 2 * n * n + 1),
     "bands and inverses": (ed.inv(T) @ ed.inv(K) @ A, 58 * n * n),
     "system of a triangle and a diagonal": (ed.inv(L + 2 * I) @ B, n * n * m + 3 * n * n),
     "system of a band and a diagonal": (ed.inv(T - ed.diag(b)) @ b, 2 * n * n + 9 * n),
