@@ -42,6 +42,10 @@ def _found(operations: Operations, x: Operation) -> str:
             return next(filter(None, (half(operations, y) for y in x.operands)), "")
         case "add":
             return _common(operations, x.operands)
+        case "fill":
+            has_base, _, assignments = x.parameters
+            is_diagonal = all(how == "diagonal" for how, *_ in assignments)
+            return half(operations, x.operands[0]) if has_base and is_diagonal else ""
         case "matmul" | "structured_product" | "solve":
             found = _common(operations, x.operands)
             return found if found not in BANDS else "banded" if x.op != "solve" else ""
