@@ -140,6 +140,7 @@ def main() -> None:
     near = sum(row["eindiff"] <= 1.15 * row["expert"] for row in rows.values())
     print(f"{mean:.2f} × faster than naive code (geometric mean); within 1.15 × of an expert: {near} of {len(rows)}")
     if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "linear-algebra.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 
