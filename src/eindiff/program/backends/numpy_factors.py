@@ -103,7 +103,7 @@ def banded_solve(A, b):
 def factorize(A, symmetric=False):
     """Cholesky's factors of a symmetric matrix that is positive definite, or else those of Gauss."""
     kind, turned = "s" if A.dtype == np.float32 else "d", bool(A.flags.c_contiguous)
-    if symmetric and (A.diagonal() > 0).all():
+    if symmetric and (len(A) < 64 or (A.diagonal() > 0).all()):  # else it fails for certain
         matrix, failed = getattr(linalg.lapack, kind + "potrf")(A.T if turned else A, lower=1, clean=len(A) < 64)
         if not failed:
             return matrix, None, False
