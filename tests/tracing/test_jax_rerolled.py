@@ -14,9 +14,10 @@ import pytest
 import eindiff.jax as ej
 import jax_loops
 import oracles
+from eindiff.tracing.jax.function import _is_sooner
 from eindiff.tracing.jax.refusals import equations
 from eindiff.tracing.jax.repeats import repeats
-from eindiff.tracing.jax.rerolled import rerolled
+from eindiff.tracing.jax.rerolled import FEW_TURNS, rerolled
 from eindiff.tracing.library import LeftToLibraryError
 
 TURNS = 24
@@ -135,3 +136,24 @@ def test_short_loops_are_found_for_jax() -> None:
               for f in (found, oracles.jit(jax.hessian(gated(turns))))), 1e-12
         )  # fmt: skip
     assert count[0] == count[1]
+
+
+def test_a_short_loop_is_one_again_if_that_is_compiled_sooner():
+    """A few turns of a recurrent net are; a few turns with little to do are not."""
+
+    def gated(p: Any) -> Any:
+        h = jnp.zeros(3)
+        for t in range(6):
+            z, r = jax.nn.sigmoid(p[0] @ h + rows[t, 0]), jax.nn.sigmoid(p[1] @ h + rows[t, 1])
+            h = (1 - z) * h + z * jnp.tanh(p[2] @ (r * h) + rows[t, 0])
+        return (h**2).sum()
+
+    def brief(p: Any) -> Any:
+        x = p[0, 0]
+        for _ in range(6):
+            x = 0.3 * x + 1
+        return x.sum()
+
+    for function, is_sooner in ((gated, True), (brief, False)):
+        closed = jax.make_jaxpr(function)(jnp.ones((3, 3, 3)))
+        assert _is_sooner(closed.jaxpr, rerolled(closed, FEW_TURNS).jaxpr) == is_sooner

@@ -33,7 +33,9 @@ CONCRETE = (
     jax.errors.NonConcreteBooleanIndexError,
 )
 
-LEAST_SAVED = 50  # equations of a function for which a short loop is one again: in derivatives each is many
+# Equations of a function, or seconds of the compiler as predicted for it, for which a short loop is one again: in
+# derivatives each is many.
+LEAST_SAVED, LEAST_SECONDS = 50, 0.2
 
 
 def leaf_names(f: Callable, arguments: Arguments) -> list[str]:
@@ -129,6 +131,13 @@ def _traced(found: Trace, program: Program, inputs: dict[int, Variable], results
     )  # fmt: skip
 
 
+def _is_sooner(given: Any, shorter: Any) -> bool:
+    """Whether a program with loops is compiled so much sooner than one without that JAX may go turn by turn."""
+    if equations(given) - equations(shorter) > LEAST_SAVED:
+        return True
+    return given is not shorter and compiling(given) - compiling(shorter) > LEAST_SECONDS
+
+
 class Program:
     """A function as JAX's program of some leaves, and the tree of what it gives, with what is no array."""
 
@@ -160,9 +169,7 @@ class Program:
         if again is not given and equations(again.jaxpr) < equations(given.jaxpr):
             self.closed = again
         shorter = rerolled(self.closed, FEW_TURNS)
-        is_same = shorter is self.closed
-        is_sooner = not is_same and equations(self.closed.jaxpr) - equations(shorter.jaxpr) > LEAST_SAVED
-        self._own = shorter if is_sooner else self.closed
+        self._own = shorter if _is_sooner(self.closed.jaxpr, shorter.jaxpr) else self.closed
         if _loops(self._own.jaxpr) == _loops(self.closed.jaxpr):
             self.closed = self._own
         self._is_rerolled = self._own is not given
