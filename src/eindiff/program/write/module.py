@@ -51,10 +51,10 @@ from eindiff.program.operations import (
     reachable,
     tidy,
 )
+from eindiff.program.write.blas_forms import turned
 from eindiff.program.write.grammar import kind_of, places_of
 from eindiff.program.write.rows import Rows
 from eindiff.program.write.statements import Printer, Statement, Written, is_universal
-from eindiff.program.write.thin import turned
 from eindiff.program.write.tiles import Tiling
 
 Outputs = Expr | Mapping[str, Expr]
