@@ -101,10 +101,12 @@ class Lowering:
         return self.arrays.add(values, value.shape, tuple(range(len(value.shape))))
 
     def _pushed(self, outputs: Sequence[Expr]) -> dict[Expr, Number]:
-        """Coefficients of outputs, where they are cheaper inside a contraction that is used only there."""
+        """Coefficients of outputs, where they are cheaper inside a contraction that is used only there.
+
+        Terms are subtracted from others for nothing: their signs stay, and what they are products of may be there.
+        """
         pushed: dict[Expr, Number] = {}
-        terms = [term for output in outputs for term in (output.terms if isinstance(output, Add) else [output])]
-        for node in terms:
+        for node in (term for output in outputs for term in _scaled_terms(output)):
             if isinstance(node, Einsum) and node.coefficient != 1 and len(node.operands) == 1 and self.uses[node] == 1:
                 [child] = node.operands
                 if is_contraction(child) and self.uses[child] == 1 and not _is_placing(child):
@@ -478,3 +480,9 @@ def _is_symmetric(matrix: Expr) -> bool:
 def _is_placing(node: Einsum) -> bool:
     """Whether a node only says where ones are: such a matrix is never formed on its own."""
     return all(is_index_map(x) for x in node.operands)
+
+
+def _scaled_terms(output: Expr) -> list[Expr]:
+    """The terms of an output but for those that are subtracted from others."""
+    terms = list(output.terms) if isinstance(output, Add) else [output]
+    return [x for x in terms if not (isinstance(x, Einsum) and x.coefficient == -1)] or terms

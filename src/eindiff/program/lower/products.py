@@ -254,22 +254,32 @@ class Products(Contractions):
     def _smallest(self, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> int | None:
         """The factor that numbers are multiplied into; None if none is smaller than the result.
 
-        Factors that occur once come first, and then those over which nothing is summed (contractions of the others may
-        be there already). An inverse is none of them: it need not be formed. Where all occur twice, the product may be
-        `G' G`, which takes half the work as long as both sides are equal: none of them, if that is much.
+        Factors that occur once come first, of which no product with another is there, and then those over which nothing
+        is summed (contractions of the others may come). An inverse is none of them: it need not be formed. Where all
+        occur twice, the product may be `G' G`, which takes half the work as long as both sides are equal: none of them,
+        if that is much.
         """
         if self.costs is None:
             return None
         entries = [self.entries(x.operation.shape) for x in factors]
         counts = Counter(x.operation for x in factors)
+        shared = self._in_products(factors, kept)
         order = [
-            (is_call(x.operation, "inv"), counts[x.operation] > 1, not set(x.labels) <= set(kept), size)
+            (is_call(x.operation, "inv"), counts[x.operation] > 1, x in shared, not set(x.labels) <= set(kept), size)
             for x, size in zip(factors, entries, strict=True)
         ]
         smallest = min(range(len(factors)), key=order.__getitem__)
         if counts[factors[smallest].operation] > 1 and self._is_square(factors, kept, sizes):
             return None
         return smallest if 2 * entries[smallest] <= self.entries([sizes[label] for label in kept]) else None
+
+    def _in_products(self, factors: Sequence[Tensor], kept: Labels) -> set[Tensor]:
+        """Factors of which a product with another one was made before."""
+        found: set[Tensor] = set()
+        for pair in combinations(factors, 2) if len(factors) <= tuning.BEST_LIMIT else ():
+            needed = set(kept).union(*(x.labels for x in factors if x not in pair))
+            found.update(pair if self.known(*pair, needed) is not None else ())
+        return found
 
     def _is_square(self, factors: Sequence[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> bool:
         """Whether every factor occurs twice, and the sum has so many terms that half of it is worth a pass."""

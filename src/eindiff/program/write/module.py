@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import keyword
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import groupby, islice
+from itertools import groupby
 from string import punctuation
 
 import numpy as np
 
-from eindiff.calculus.curvatures import curvatures, is_through_matrices
 from eindiff.core import sizes as sz
-from eindiff.core.derivation import derivation
 from eindiff.core.errors import EindiffError
-from eindiff.core.nesting import share
-from eindiff.core.nodes import Expr, Variable, plain, size_names, topological, variables
+from eindiff.core.nodes import Expr, Variable, plain, size_names, variables
 from eindiff.core.ranges import Condition, Ranges
 from eindiff.core.remembered import remembering
 from eindiff.core.sizes import Size
@@ -26,19 +22,12 @@ from eindiff.core.stages import stage
 from eindiff.functions import series
 from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
-from eindiff.planning.alternatives import alternatives, replaced
-from eindiff.planning.factoring import distribute, factor
-from eindiff.planning.halves import with_halves
-from eindiff.planning.stacks import Stack, stacked
 from eindiff.program.backends import Backend, backend
 from eindiff.program.backends.backend import Spelling
 from eindiff.program.backends.numpy_factors import FACTOR_HELPERS
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.backends.words import table_name
 from eindiff.program.costs import Costs
-from eindiff.program.lower.common_products import share_products
-from eindiff.program.lower.factorizations import factorize
-from eindiff.program.lower.for_compilers import for_compilers
 from eindiff.program.lower.lowering import Lowering
 from eindiff.program.operations import (
     ARITHMETIC,
@@ -52,6 +41,7 @@ from eindiff.program.operations import (
     tidy,
 )
 from eindiff.program.write.blas_forms import turned
+from eindiff.program.write.choice import Choice
 from eindiff.program.write.grammar import kind_of, places_of
 from eindiff.program.write.rows import Rows
 from eindiff.program.write.statements import Printer, Statement, Written, is_universal
@@ -201,7 +191,7 @@ class Module:
         target = backend(library)
         costs = Costs(known, np.dtype(dtype).itemsize)
         with stage("order"), remembering():
-            best = self._best(costs, target, strategy, exact, dtype == "float32")
+            best = Choice(list(self.named.values()), costs, target, strategy, exact, dtype == "float32").run()
         spelling = Spelling(target, self.names.variables, self.names.size, dtype, is_small=costs.is_small)
         with stage("compile"):
             found = best if target.functional else turned(self._tiled(best, spelling, costs), costs)
@@ -212,80 +202,6 @@ class Module:
         """The source of a program whose results go to arrays that are given for them, by keyword."""
         first, buffers = self.checks(checked=False), self.names.buffers
         return self._program(program.outputs, first, program.spelling, program.costs, buffers).source
-
-    def _best(
-        self, costs: Costs, target: Backend, strategy: str, exact: bool, single: bool
-    ) -> list[Operation]:  # fmt: skip
-        """The operations of least predicted time, among those of a few forms of the expressions."""
-
-        @cache
-        def lowered(exprs: tuple[Expr, ...]) -> tuple[float, list[Operation]]:
-            operations = Operations(
-                single=single, functional=target.functional, slices_backward=target.slices_backward,
-                compiled=target.compiled, conditions=target.conditions, fast_power=target.fast_power, shares_sums=True,
-            )  # fmt: skip
-            found = tidy(operations, Lowering(operations, costs, strategy, exact).run(exprs, stacks))
-            if not target.functional:
-                found = factorize(operations, share_products(operations, found, costs), costs)
-            return costs.total(found), found
-
-        @cache
-        def factored(exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
-            return tuple(factor(exprs))
-
-        def best_of(variants: Iterable[Sequence[Expr]]) -> tuple[float, list[Operation]]:
-            return min([lowered(factored(tuple(variant))) for variant in variants], key=lambda found: found[0])
-
-        def attempt(form: Sequence[Expr], limit: float) -> tuple[float, list[Operation]]:
-            """The best of a form, with common parts shared only where that might take less time than the limit."""
-            found = best_of([form])
-            return found if found[0] > limit else best_of([form, share(form), share(form, deep=True)])
-
-        named = self.named.values()
-        stacks = [Stack((plain(x),)) if target.functional else stacked(x, costs.evaluate) for x in named]
-        exprs: Sequence[Expr] = [expr for stack in stacks for expr in stack.exprs]
-        nodes = len(topological(exprs))
-        best = best_of([exprs, share(exprs)])
-        patient = tuning.REPAID if nodes <= tuning.VARIED else tuning.REPAID_LARGE
-        repaid = min(tuning.REPAID_COMPILED, patient) if target.compiled else patient
-        varied = tuning.VARIED_COMPILED if target.compiled else tuning.VARIED
-        if nodes <= varied or repaid * costs.work(best[1]) > tuning.PLANNED * nodes:
-            best = min(best, best_of([share(exprs, deep=True), share(distribute(exprs))]), key=lambda found: found[0])
-        multiplies = any(x.speed in (BLAS, LAPACK) for x in reachable(best[1]))  # else there is nothing to reorder
-        if multiplies and (nodes <= tuning.VARIED or repaid * costs.work(best[1]) > tuning.PLANNED * nodes):
-            for form in self._forms(exprs, costs.evaluate):
-                if (found := best_of([form, share(form)]))[0] < tuning.CLEARLY * best[0]:
-                    exprs, best = form, found
-        few = min(repaid, tuning.REPAID_FEW) if target.compiled else repaid
-        work = costs.multiplying(best[1]) if target.compiled else costs.work(best[1])
-        tried, left = {tuple(exprs)}, _attempts(work, nodes, few) if multiplies else 0
-        while left > 0:
-            pairs = islice(alternatives(exprs, costs.evaluate), tuning.ALTERNATIVES)
-            changed = (tuple(replaced(exprs, *pair)) for pair in pairs)
-            others = list(islice(_unseen(changed, tried), left))
-            left -= len(others) or left
-            scored = [(attempt(x, tuning.HOPELESS * best[0]), x) for x in others]
-            found, other = min(scored, key=lambda x: x[0][0], default=(best, exprs))
-            if found[0] > tuning.CLEARLY * best[0]:
-                break
-            exprs, best = other, found
-        own = Operations(single=single, functional=True, compiled=True)
-        return for_compilers(own, best[1]) if target.compiled else best[1]
-
-    def _forms(self, exprs: Sequence[Expr], evaluate: Callable[[Size], int]) -> Iterator[list[Expr]]:
-        """Expressions in other forms: with products of equal parts, and second derivatives as sums of curvatures."""
-        forms = [list(exprs)]
-        found: list[Expr | None] = []
-        for known in map(derivation, self.named.values() if len(exprs) == len(self.named) else ()):
-            f, by = plain(known.function), known.by
-            is_second = len(by) == 2 and not f.ndim and {*variables(f)} <= {*self.inputs}
-            pays = is_second and size_names(f) <= self.size_names and is_through_matrices(f, by, evaluate)
-            found.append(curvatures(f, *by) if pays else None)
-        if any(x is not None for x in found):
-            forms.append([expr if x is None else x for x, expr in zip(found, exprs, strict=True)])
-            yield forms[-1]
-        halves = [with_halves(form, evaluate) for form in forms]
-        yield from (half for half, form in zip(halves, forms, strict=True) if half != form)
 
     def _program(
         self, found: Sequence[Operation], first: Sequence[str], spelling: Spelling, costs: Costs | None = None,
@@ -397,22 +313,6 @@ class Module:
         more, less = map(self.names.size, sz.inequality(condition.quantity))
         empty = "".join(f"{self.names.size(size)} == 0 or " for size in condition.axes)
         return f"assert {empty}{more} >= {less}, {json.dumps(str(condition), ensure_ascii=False)}"
-
-
-def _unseen(found: Iterable[tuple[Expr, ...]], seen: set[tuple[Expr, ...]]) -> Iterator[tuple[Expr, ...]]:
-    """Those that are not there yet, one after the other; each is from then on."""
-    for one in found:
-        if one not in seen:
-            seen.add(one)
-            yield one
-
-
-def _attempts(seconds: float, nodes: int, repaid: int) -> int:
-    """How many other forms of expressions with so many nodes are tried, for the time that a better one may save."""
-    if seconds < tuning.WORTHWHILE:
-        return 0
-    paid = repaid * seconds / (tuning.PLANNED * nodes)
-    return int(min(tuning.ALTERNATIVES, tuning.TRIED_NODES / nodes, paid))
 
 
 def _known_text(x: Operation, spelling: Spelling, names: Mapping[Operation, Written]) -> str:

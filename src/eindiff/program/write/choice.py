@@ -1,0 +1,152 @@
+"""The operations that take the least predicted time, among those of several forms of the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+
+from eindiff.calculus.curvatures import curvatures, is_through_matrices
+from eindiff.core.derivation import derivation
+from eindiff.core.nesting import share
+from eindiff.core.nodes import Expr, plain, size_names, topological, variables
+from eindiff.planning import tuning
+from eindiff.planning.alternatives import alternatives, replaced
+from eindiff.planning.factoring import distribute, factor
+from eindiff.planning.halves import with_halves
+from eindiff.planning.stacks import Stack, stacked
+from eindiff.program.backends import Backend
+from eindiff.program.costs import Costs
+from eindiff.program.lower.common_products import share_products
+from eindiff.program.lower.factorizations import factorize
+from eindiff.program.lower.for_compilers import for_compilers
+from eindiff.program.lower.lowering import Lowering
+from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, reachable, tidy
+
+Form = tuple[Expr, ...]  # the outputs, in one of several ways
+Found = tuple[float, list[Operation]]  # the time that operations take, and those that give the outputs
+
+
+class Choice:
+    """The forms of some outputs that were tried, for known sizes and a library."""
+
+    def __init__(
+        self, outputs: Sequence[Expr], costs: Costs, target: Backend, strategy: str, exact: bool, single: bool
+    ) -> None:  # fmt: skip
+        self.outputs, self.costs, self.target = outputs, costs, target
+        self.strategy, self.exact, self.single = strategy, exact, single
+        self.stacks = [Stack((plain(x),)) if target.functional else stacked(x, costs.evaluate) for x in outputs]
+        self.form: Form = tuple([expr for stack in self.stacks for expr in stack.exprs])
+        self.nodes = len(topological(self.form))
+        self._lowered: dict[Form, Found] = {}
+        self._factored: dict[Form, Form] = {}
+
+    def run(self) -> list[Operation]:
+        """The operations that give the outputs."""
+        form, compiled = self.form, self.target.compiled
+        best, starts = self._best_of([form, share(form)]), [form]
+        if self.nodes <= (tuning.VARIED_COMPILED if compiled else tuning.VARIED) or self._pays(best):
+            best = min(best, self._best_of([share(form, deep=True), share(distribute(form))]), key=lambda x: x[0])
+        if any(x.speed in (BLAS, LAPACK) for x in reachable(best[1])):  # else there is nothing to reorder
+            if self.nodes <= tuning.VARIED or self._pays(best):
+                for other in self._second_forms():
+                    if (found := self._best_of([other, share(other)]))[0] < tuning.CLEARLY * best[0]:
+                        best, starts = found, [form, other]
+            best = self._improved(best, starts)
+        own = Operations(single=self.single, functional=True, compiled=True)
+        return for_compilers(own, best[1]) if compiled else best[1]
+
+    @cached_property
+    def repaid(self) -> int:
+        """The calls that pay for the time that is spent on another form."""
+        patient = tuning.REPAID if self.nodes <= tuning.VARIED else tuning.REPAID_LARGE
+        return min(tuning.REPAID_COMPILED, patient) if self.target.compiled else patient
+
+    def _pays(self, best: Found) -> bool:
+        """Whether so much is computed that other forms of all outputs are tried."""
+        return self.repaid * self.costs.work(best[1]) > tuning.PLANNED * self.nodes
+
+    def _best_of(self, variants: Iterable[Sequence[Expr]]) -> Found:
+        found = []
+        for variant in map(tuple, variants):
+            if variant not in self._factored:
+                self._factored[variant] = tuple(factor(variant))
+            form = self._factored[variant]
+            if form not in self._lowered:
+                self._lowered[form] = self._operations(form)
+            found.append(self._lowered[form])
+        return min(found, key=lambda x: x[0])
+
+    def _operations(self, form: Form) -> Found:
+        target = self.target
+        operations = Operations(
+            single=self.single, functional=target.functional, slices_backward=target.slices_backward,
+            compiled=target.compiled, conditions=target.conditions, fast_power=target.fast_power, shares_sums=True,
+        )  # fmt: skip
+        lowering = Lowering(operations, self.costs, self.strategy, self.exact)
+        found = tidy(operations, lowering.run(form, self.stacks))
+        if not target.functional:
+            found = factorize(operations, share_products(operations, found, self.costs), self.costs)
+        return self.costs.total(found), found
+
+    def _second_forms(self) -> Iterator[Form]:
+        """Outputs in other forms: with products of equal parts, and second derivatives as sums of curvatures."""
+        forms, evaluate = [self.form], self.costs.evaluate
+        found: list[Expr | None] = []
+        inputs = set(variables(*self.outputs))
+        sizes = size_names(*self.outputs).union(*(v.shape for v in inputs))
+        for known in map(derivation, self.outputs if len(self.form) == len(self.outputs) else ()):
+            f, by = plain(known.function), known.by
+            is_second = len(by) == 2 and not f.ndim and {*variables(f)} <= inputs
+            pays = is_second and size_names(f) <= sizes and is_through_matrices(f, by, evaluate)
+            found.append(curvatures(f, *by) if pays else None)
+        if any(x is not None for x in found):
+            forms.append(tuple([expr if x is None else x for x, expr in zip(found, self.form, strict=True)]))
+            yield forms[-1]
+        halves = [tuple(with_halves(form, evaluate)) for form in forms]
+        yield from (half for half, form in zip(halves, forms, strict=True) if half != form)
+
+    # Changes of single nodes
+
+    def _improved(self, best: Found, starts: Sequence[Form]) -> Found:
+        """What takes less time than the best of some forms, after changes of single nodes, the best forms first.
+
+        Forms that are worse by little are changed again as soon as a change has paid: the next may need two.
+        """
+        left, found = self._attempts(best), best
+        front = {form: self._best_of([form, share(form)])[0] for form in starts} if left else {}
+        tried = set(front)
+        while left > 0 and front:
+            form = min(front, key=front.__getitem__)
+            if front.pop(form) > tuning.NEARLY * found[0] or (form not in starts and found is best):
+                break
+            changed = (tuple(replaced(form, *pair)) for pair in alternatives(form, self.costs.evaluate))
+            for other in islice(_unseen(changed, tried), left):
+                left -= 1
+                new = self._attempt(other, tuning.HOPELESS * found[0])
+                front[other] = new[0]
+                found = new if new[0] < tuning.CLEARLY * found[0] else found
+        return found
+
+    def _attempt(self, form: Form, limit: float) -> Found:
+        """The best of a form, with common parts shared only where that might take less time than the limit."""
+        found = self._best_of([form])
+        return found if found[0] > limit else self._best_of([form, share(form), share(form, deep=True)])
+
+    def _attempts(self, best: Found) -> int:
+        """How many changes are tried, for the time that a better form may save."""
+        compiled, costs = self.target.compiled, self.costs
+        seconds = costs.multiplying(best[1]) if compiled else costs.work(best[1])
+        if seconds < tuning.WORTHWHILE:
+            return 0
+        few = min(self.repaid, tuning.REPAID_FEW) if compiled else self.repaid
+        paid = few * seconds / (tuning.PLANNED * self.nodes)
+        return int(min(tuning.ALTERNATIVES, tuning.TRIED_NODES / self.nodes, paid))
+
+
+def _unseen(found: Iterable[Form], seen: set[Form]) -> Iterator[Form]:
+    """Those that are not there yet, one after the other; each is from then on."""
+    for one in found:
+        if one not in seen:
+            seen.add(one)
+            yield one
