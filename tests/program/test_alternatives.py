@@ -9,7 +9,8 @@ import eindiff as ed
 from eindiff.planning.alternatives import alternatives, replaced
 
 DECLARED = (
-    "A(n,n); B(n,n) psd; C(n,n) psd; D(n,n); H(m,n); K(m,n); R(m,m) psd; T(m,m); x(n); y(m); w(n) positive; v(n); c; e"
+    "A(n,n); B(n,n) psd; C(n,n) psd; D(n,n); H(m,n); K(m,n); R(m,m) psd; T(m,m); S(n,m); x(n); y(m); w(n) positive;"
+    "v(n); c; e"
 )
 WIDE = {"n": 600, "m": 40}
 
@@ -25,6 +26,11 @@ CASES = {
     "Woodbury, scaled": ("inv(e*H'*H - c*eye(n))*x", 4 * 40**2 * 600),
     "Woodbury of an inverse": ("inv(H'*inv(R)*H + inv(B))*x", 4 * 600**2 * 40),
     "diagonal that may have zeros": ("inv(H'*H + diag(v))*x", 2 * 600**3),
+    "several changes": (
+        "A - (A*B - eye(n))*S*inv(S'*B*C*B*S)*S'*B*C - (A*B*S*inv(S'*B*C*B*S)*S'*B*C)'"
+        " + C*B*S*inv(S'*B*C*B*S)*S'*(B*A*B - B)*S*inv(S'*B*C*B*S)*S'*B*C",
+        11 * 600**2 * 40,
+    ),
     "the large side": ("inv(H*H' + c*eye(m))*y", 2 * 40**2 * 600 + 40**3),
 }
 
@@ -36,6 +42,7 @@ def _arrays(sizes: dict[str, int], seed: int) -> dict[str, np.ndarray]:
         half = rng.normal(size=(size, size)) / np.sqrt(size)
         arrays[name] = half @ half.T + np.eye(size)
     arrays |= {name: rng.normal(size=(m, n)) / np.sqrt(n) for name in "HK"} | {"T": rng.normal(size=(m, m))}
+    arrays["S"] = rng.normal(size=(n, m)) / np.sqrt(n)
     arrays |= {"x": rng.normal(size=n), "y": rng.normal(size=m), "w": rng.uniform(0.5, 2, n), "v": rng.normal(size=n)}
     return arrays | {"c": np.array(rng.uniform(1, 2)), "e": np.array(-rng.uniform(0.5, 1))}
 
@@ -69,6 +76,14 @@ def test_nothing_is_inverted_that_was_not(text: str) -> None:
     arrays["v"] = np.where(np.arange(600) < 10, 0.0, 1.0)
     given = {v.name: arrays[v.name] for v in ed.variables(expr)}
     np.testing.assert_allclose(ed.compile(expr)(**given), ed.evaluate(expr, given), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("factor", ["", "2*"])
+def test_signs_and_factors_leave_products_that_are_there(factor: str) -> None:
+    """S' A is computed once, whether or not a multiple of what it is part of is subtracted."""
+    texts = ["S*inv(S'*A*W*A'*S)*S'", f"X + {factor}W*A'*S*inv(S'*A*W*A'*S)*S'*(eye(n) - A*X)"]
+    plan = ed.plan([ed.parse(text, "A(n,n); W(n,n) psd; X(n,n); S(n,m)") for text in texts], {"n": 1250, "m": 125})
+    assert plan.flops <= 10 * 1250**2 * 125
 
 
 def test_small_programs_are_not_looked_at_again() -> None:

@@ -5,7 +5,7 @@
   `inv(D + U M V) = inv(D) - inv(D) U inv(G) V inv(D)` (Woodbury), where D has an inverse that costs nothing, as a
   diagonal matrix or an inverse has, and G is smaller.
 
-What is taken is decided by what whole programs cost (`program.write.module`).
+What is taken is decided by what whole programs cost (`program.write.choice`).
 """
 
 from __future__ import annotations
