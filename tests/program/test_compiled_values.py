@@ -307,6 +307,12 @@ def test_few_columns_of_large_products_are_computed_as_rows():
     assert not turned.search(source) and re.search(r"t\d\.T\.dot\(A\)\.T|\(t\d\.T @ A\)\.T", source)
 
 
+def test_products_lie_as_what_they_are_added_to():
+    A, S, H = ed.matrix("A", "n", "n"), ed.matrix("S", "n", "m"), ed.matrix("H", "m", "n")
+    source = ed.plan(A + 2 * H.T @ S.T, {"n": 300, "m": 25}).source
+    assert "H.T @ (2 * S).T" in source and "(S @ H).T" not in source
+
+
 def test_small_products_read_along_rows():
     """A transposed second matrix is copied where that takes less time than reading along its columns; not in A A'."""
     A, B = ed.matrix("A", "m", "n"), ed.matrix("B", "k", "n")

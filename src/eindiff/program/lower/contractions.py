@@ -23,6 +23,7 @@ class Contractions(Tensors):
     def __init__(self, operations: Operations, costs: Costs | None) -> None:
         super().__init__(operations, costs)
         self.made: dict[tuple, tuple[Operation, Labels]] = {}
+        self.is_added = False  # to others, for an output
         self.outer: set[int] = set()  # labels of stacks in what a product on the way is multiplied with
 
     def once(self, a: Tensor, b: Tensor, kept: Collection[int], make: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

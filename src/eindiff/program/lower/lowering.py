@@ -41,7 +41,7 @@ from eindiff.program.costs import Costs, missing
 from eindiff.program.lower import functions
 from eindiff.program.lower.indexing import Indexing
 from eindiff.program.lower.networks import Maps, Networks
-from eindiff.program.lower.orientations import orientations
+from eindiff.program.lower.orientations import orientations, summands
 from eindiff.program.lower.places import Index
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.samples import sum_over_samples
@@ -69,6 +69,7 @@ class Lowering:
         self.values: dict[Expr, Value] = {}
         self.norms: dict[Expr, Tensor] = {}  # of powers of norms
         self.factored: set[Expr] = set()
+        self.summands: set[Expr] = set()  # of outputs
         self.parts: dict[Expr, Parts] = {}  # sums that are parts of others
         self.done: set[Operation] = set()  # what values are made of, however they are used
 
@@ -80,6 +81,7 @@ class Lowering:
         self.uses = Counter([child for node in order for child in node.children] + list(outputs))
         self.multiplied = {child for node in order if isinstance(node, Einsum) for child in node.children}
         self.hints = orientations(order, outputs)
+        self.summands = summands(outputs)
         self.pushed = self._pushed(outputs)
         if self.costs is not None:
             self.parts = partial_sums(order)
@@ -366,6 +368,7 @@ class Lowering:
                 found[place] = Tensor(tensor.operation, tuple([labels[axis] for axis in tensor.labels]))
         self._divide_by_norms(operands, found)
         hint = tuple([node.output[axis] for axis in self.hints[node]])
+        self.products.is_added = node in self.summands
         terms = []
         for combination in product(*placed.values()):
             factors, relations, own_sizes, scale = list(found.values()), list(maps), dict(sizes), coefficient
@@ -483,6 +486,8 @@ def _is_placing(node: Einsum) -> bool:
 
 
 def _scaled_terms(output: Expr) -> list[Expr]:
-    """The terms of an output but for those that are subtracted from others."""
+    """The terms of an output, whatever the order of its axes, but for those that are subtracted from others."""
+    if isinstance(output, Einsum) and len(output.operands) == 1 and sorted(output.labels[0]) == sorted(output.output):
+        output = output.operands[0] if isinstance(output.operands[0], Add) and output.coefficient == 1 else output
     terms = list(output.terms) if isinstance(output, Add) else [output]
     return [x for x in terms if not (isinstance(x, Einsum) and x.coefficient == -1)] or terms

@@ -32,6 +32,16 @@ def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, L
     return hints
 
 
+def summands(outputs: Sequence[Expr]) -> set[Expr]:
+    """What sums that are outputs, whatever the order of their axes, are sums of multiples of."""
+    found: set[Expr] = set()
+    for output in outputs:
+        total = output.operands[0] if isinstance(output, Einsum) and len(output.operands) == 1 else output
+        for term in total.children if isinstance(total, Add) else ():
+            found.add(term.operands[0] if isinstance(term, Einsum) and len(term.operands) == 1 else term)
+    return found
+
+
 def _natural(node: Expr, axes: Labels) -> Labels:
     """Axes in the order in which a matrix product leaves them, if that of the largest operand with the others is it."""
     if not isinstance(node, Einsum) or node.is_product:

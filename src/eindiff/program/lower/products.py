@@ -365,7 +365,7 @@ class Products(Contractions):
                 return found
             if len(a.labels) <= 2 and len(b.labels) <= 2:
                 [label] = summed
-                return self._matrix_product(a, b, label, hint)
+                return self._matrix_product(a, b, label, hint, last)
         if self.costs is not None:
             return self.multiply(a, b, kept, hint if last else None)
         if shared == set(a.labels) == set(b.labels):
@@ -413,9 +413,15 @@ class Products(Contractions):
             return halves.PERMUTATION
         return self._half(matrix, tuning.TRIANGLE)
 
-    def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels) -> Tensor:
-        """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference."""
+    def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels, last: bool) -> Tensor:
+        """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference.
+
+        What is large and added to others in the end is made as it is wanted: sums of arrays whose axes lie otherwise
+        take longer than reading along columns.
+        """
         candidates: list[Any] = []
+        wanted = last and self.is_added and self.costs is not None and not self.operations.functional
+        wanted = wanted and not self._is_small([z.size(x) for z in (a, b) for x in z.labels if x != summed])
         for x, y in ((a, b), (b, a)):
             if len(x.labels) == 1 and len(y.labels) == 2:
                 continue
@@ -425,8 +431,9 @@ class Products(Contractions):
             turned = sum(z.op == "transpose" for z in (left, right))
             order = rows + columns
             liked = order == tuple([label for label in hint if label in order])
-            candidates.append((turned, not liked, len(candidates), left, right, order))
-        _, _, _, left, right, order = min(candidates, key=lambda c: c[:3])
+            key = (not liked, turned) if wanted else (turned, not liked)
+            candidates.append((*key, len(candidates), left, right, order))
+        *_, left, right, order = min(candidates, key=lambda c: c[:3])
         if len(order) == 2 and self.costs is not None and not self.operations.functional:
             if found := self._kind(left):
                 return Tensor(halves.structured_product(self.operations, left, right, found), order)
