@@ -149,6 +149,8 @@ def test_what_cannot_be_is_refused() -> None:
         (("m", "n"), ["tridiagonal"], "only a square matrix can be tridiagonal"),
         (("m", "n"), ["unit"], "lower or upper can be unit"),
         (("n", "n"), ["lower", "symmetric"], "is diagonal: declare that"),
+        (("n", "n"), ["lower", "positive"], "a lower matrix has zeros"),
+        (("n", "n"), ["tridiagonal", "positive"], "a tridiagonal matrix has zeros"),
     ]:
         with pytest.raises(ed.EindiffError, match=match):
             ed.matrix("X", *shape, *words)

@@ -39,7 +39,7 @@ def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Varia
         if not (isinstance(size, str) and size.isidentifier()) and not (isinstance(size, int) and size >= 1):
             raise EindiffError(f"variable {name}: a size is a name or a positive integer, not {size!r}", "sizes")
     if (wrong := _misfit(shape, declared)) is not None:
-        raise EindiffError(f"variable {name}: {wrong}, not {shape_text(shape)}", "names")
+        raise EindiffError(f"variable {name}: {wrong}", "names")
     return placeholder(name, shape, declared)
 
 
@@ -56,15 +56,16 @@ def _misfit(shape: Shape, declared: Collection[str]) -> str | None:
     """What a variable of this shape and these properties cannot be."""
     properties = frozenset(declared)
     if properties & SQUARE and (len(shape) != 2 or shape[0] != shape[1]):
-        return f"only a square matrix can be {sorted(properties & SQUARE)[0]}"
+        return f"only a square matrix can be {sorted(properties & SQUARE)[0]}, not {shape_text(shape)}"
     if properties & TRIANGLES and len(shape) != 2:
-        return f"only a matrix can be {sorted(properties & TRIANGLES)[0]}"
+        return f"only a matrix can be {sorted(properties & TRIANGLES)[0]}, not {shape_text(shape)}"
     if properties & TRIANGLES and properties & BANDS:
         return f"a matrix can be {min(properties & TRIANGLES)} or {min(properties & BANDS)}: declare one of them"
     if properties & TRIANGLES and len(properties - {"unit", "positive"}) > 1:
         return f"what is {' and '.join(sorted(properties - {'unit', 'positive'}))} is diagonal: declare that"
-    if {"diagonal", "positive"} <= properties:
-        return "a diagonal matrix has zeros: take diag of a vector that is positive"
+    if "positive" in properties and (sparse := properties & {"diagonal", "permutation", *TRIANGLES, *BANDS}):
+        instead = "take diag of a positive vector" if "diagonal" in sparse else "not all its entries are positive"
+        return f"a {min(sparse)} matrix has zeros: {instead}"
     if "unit" in properties and not properties & TRIANGLES:
         return "only a matrix that is lower or upper can be unit"
     return None
