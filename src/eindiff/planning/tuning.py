@@ -33,6 +33,8 @@ THIN_TRANSPOSED = 2**17  # entries of A' from which `A' B` is, unless BLAS packs
 UNPACKED = 10**6
 # Rows of A, and multiplications, from which such a product `A B'` is computed with a copy of B'.
 COPIED = (40, 10**5)
+# Entries of a row of `x y'` up to which BLAS, which packs nothing, takes half the time of NumPy's product.
+SHORT_ROWS = 2**11
 # Rows from which products with triangular and tridiagonal matrices are treated as such, and the root of the entries to
 # the right of a triangle: below it NumPy's own product is as good. Systems of equations are from two rows on.
 TRIANGLE = 64

@@ -69,7 +69,8 @@ Op = Literal[
     # Sums of products
     "sum",  # (*axes that are left out; none: all)
     "trace",  # (subscripts)
-    "matmul", "outer", "inner",
+    "matmul", "inner",
+    "outer",  # (True, if BLAS is to compute it)
     "einsum",  # (subscripts, whether the order of multiplication is left to NumPy)
     "gram",  # X' diag(d) X
     "mirrored",  # (whether M is symmetric in k and l): the sum over s of x[i, s] x[m, s] M[s, k, l]

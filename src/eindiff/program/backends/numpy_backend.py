@@ -31,7 +31,7 @@ def _scale(x: Operation, s: Spelling) -> str:
 _WORDS: dict[Op, Word] = {**NUMPY, **EAGER, "solve": _solve, "matmul": _matmul, "scale": _scale}
 # What starts sooner than the functions that people know.
 _QUICK: dict[Op, Word] = {
-    "outer": "{0}[:, None] * {1}",
+    "outer": lambda x, s: "{0}[:, None].dot({1}[None])" if x.parameters else "{0}[:, None] * {1}",
     "logistic": "1.0 / (1.0 + {0})",  # NumPy finds a type for a float sooner than for a whole number
     "reciprocal": "1.0 / {0}",
     "swap": "{0}.swapaxes(-1, -2)",
