@@ -69,7 +69,8 @@ Op = Literal[
     # Sums of products
     "sum",  # (*axes that are left out; none: all)
     "trace",  # (subscripts)
-    "matmul", "inner",
+    "inner",
+    "matmul",  # (True, if some rows at a time)
     "outer",  # (True, if BLAS is to compute it)
     "einsum",  # (subscripts, whether the order of multiplication is left to NumPy)
     "gram",  # X' diag(d) X

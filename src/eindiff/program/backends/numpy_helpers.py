@@ -106,6 +106,26 @@ def gram(X, d, out=None):
         return np.negative(out, out=out)
     return np.matmul(X.T, d[:, None] * X, out=out)
 ''',
+    "core_count": '''
+def core_count():
+    """The cores that this process may use: fewer than it has where threads of libraries are limited."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limits = [os.environ.get(f"{library}_NUM_THREADS", "") for library in ("OMP", "OPENBLAS", "MKL")]
+    return min([cores, *(int(limit) for limit in limits if limit.isdigit() and int(limit) > 0)])
+''',
+    "in_blocks": '''
+def in_blocks(A, B, out=None, cores=core_count()):
+    """A @ B. One core computes some rows at a time, so few that BLAS packs nothing, from a B that lies along rows."""
+    rows = 10**6 // max(1, B.size) // 4 * 4
+    if cores > 1 or not 0 < rows < len(A):
+        return np.matmul(A, B, out=out)
+    out = np.empty((len(A), B.shape[1]), A.dtype) if out is None else out
+    B, end = np.ascontiguousarray(B), len(A) // rows * rows
+    np.matmul(A[:end].reshape(-1, rows, len(B)), B, out=out[:end].reshape(-1, rows, B.shape[1]))
+    if end < len(A):
+        np.matmul(A[end:], B, out=out[end:])
+    return out
+''',
     "mirrored": '''
 def mirrored(x, M, out=None, step=4):
     """The sum over s of x[i, s] * x[m, s] * M[s, k, l], in the order i, k, m, l: half of it, the rest is mirrored."""
@@ -187,13 +207,6 @@ def store_columns(value, out):
     else:
         for k in range(out.shape[-1]):
             out[..., k] = value[..., k]
-''',
-    "core_count": '''
-def core_count():
-    """The cores that this process may use: fewer than it has where threads of libraries are limited."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limits = [os.environ.get(f"{library}_NUM_THREADS", "") for library in ("OMP", "OPENBLAS", "MKL")]
-    return min([cores, *(int(limit) for limit in limits if limit.isdigit() and int(limit) > 0)])
 ''',
     "in_threads": '''
 def in_threads(work, length, most):
