@@ -18,6 +18,8 @@ SQUARE = 40
 # The same in libraries whose product does not see that it is symmetric: there one block of four is mirrored, which
 # saves a quarter, and is worth three products instead of one from this many columns on.
 HALVED = 1024
+# Entries of a result from which `Σ x x' ⊗ M` is planned as that of M, all terms of which are one array.
+SAMPLED = 2**10
 # Entries of a result, and terms in each, from which `Σ x x' ⊗ M` is computed for i ≤ m and mirrored (`mirrored`): it is
 # a loop in Python over four rows at a time, and writes the result twice.
 MIRRORED = (2**16, 30)

@@ -114,9 +114,9 @@ def core_count():
     return min([cores, *(int(limit) for limit in limits if limit.isdigit() and int(limit) > 0)])
 ''',
     "in_blocks": '''
-def in_blocks(A, B, out=None, cores=core_count()):
+def in_blocks(A, B, out=None, most=10**6, cores=core_count()):
     """A @ B. One core computes some rows at a time, so few that BLAS packs nothing, from a B that lies along rows."""
-    rows = 10**6 // max(1, B.size) // 4 * 4
+    rows = most // max(1, B.size) // 4 * 4
     if cores > 1 or not 0 < rows < len(A):
         return np.matmul(A, B, out=out)
     out = np.empty((len(A), B.shape[1]), A.dtype) if out is None else out

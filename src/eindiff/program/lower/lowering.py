@@ -71,6 +71,7 @@ class Lowering:
         self.factored: set[Expr] = set()
         self.parts: dict[Expr, Parts] = {}  # sums that are parts of others
         self.done: set[Operation] = set()  # what values are made of, however they are used
+        self._runs = costs is not None and not operations.functional
 
     def run(self, outputs: Sequence[Expr], stacks: Sequence[Stack] = ()) -> list[Operation]:
         """The outputs as arrays of their full shapes; where some stand for one, as `stacks` say, that one."""
@@ -79,7 +80,7 @@ class Lowering:
         self.factored = {node.args[0] for node in order if isinstance(node, Apply) and node.function.name in vectors}
         self.uses = Counter([child for node in order for child in node.children] + list(outputs))
         self.multiplied = {child for node in order if isinstance(node, Einsum) for child in node.children}
-        self.hints = orientations(order, outputs)
+        self.hints = orientations(order, outputs, self._runs)
         self.pushed = self._pushed(outputs)
         if self.costs is not None:
             self.parts = partial_sums(order)
@@ -247,7 +248,7 @@ class Lowering:
     def _value(self, node: Expr) -> Value:
         """The value of a node that no output has."""
         order = topological([node])
-        for inner, hint in orientations(order, [node]).items():
+        for inner, hint in orientations(order, [node], self._runs).items():
             self.hints.setdefault(inner, hint)
         for inner in order:
             if inner not in self.values:

@@ -8,10 +8,12 @@ from eindiff.core.labels import Labels
 from eindiff.core.nodes import Add, Einsum, Expr, Map
 
 
-def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, Labels]:
+def orientations(order: Sequence[Expr], outputs: Sequence[Expr], runs: bool = False) -> dict[Expr, Labels]:
     """For each node the order of its axes that suits where it is used, and in the end the outputs.
 
     Sums of products of entries (`ijk,ijk->ij`) run over any order, so that of matrix products counts before theirs.
+    What is multiplied with smaller arrays has the axes of these last in a program that `runs`, not one to be read:
+    NumPy then goes through both at once, and not row by row.
     """
     hints: dict[Expr, Labels] = {output: tuple(range(output.ndim)) for output in outputs}
     weak: dict[Expr, Labels] = {}
@@ -24,7 +26,8 @@ def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, L
             wanted = [node.output[axis] for axis in own]
             inner = len(node.operands) > 1 and len({frozenset(labels) for labels in node.labels}) == 1
             for child, labels in zip(node.operands, node.labels, strict=True):
-                place = [wanted.index(x) if x in wanted else len(wanted) for x in labels]
+                others = {x for other in node.labels if other is not labels for x in other} if len(labels) > 2 else ()
+                place = [(runs and x in others, wanted.index(x) if x in wanted else len(wanted)) for x in labels]
                 (weak if inner else hints).setdefault(child, tuple(sorted(range(child.ndim), key=place.__getitem__)))
         else:
             for child in node.children:

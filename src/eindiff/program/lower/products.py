@@ -404,7 +404,8 @@ class Products(Contractions):
         return self._half(matrix, tuning.TRIANGLE)
 
     def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels) -> Tensor:
-        """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference."""
+        """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference: those that are
+        summed over later last, as in what they are multiplied with."""
         candidates: list[Any] = []
         for x, y in ((a, b), (b, a)):
             if len(x.labels) == 1 and len(y.labels) == 2:
@@ -414,7 +415,7 @@ class Products(Contractions):
             left, right = self.permute(x, (*rows, summed)), self.permute(y, (summed, *columns))
             turned = sum(z.op == "transpose" for z in (left, right))
             order = rows + columns
-            liked = order == tuple([label for label in hint if label in order])
+            liked = order == tuple(sorted(order, key=lambda x: hint.index(x) if x in hint else len(hint)))
             candidates.append((turned, not liked, len(candidates), left, right, order))
         _, _, _, left, right, order = min(candidates, key=lambda c: c[:3])
         if len(order) == 2 and self.costs is not None and not self.operations.functional:
