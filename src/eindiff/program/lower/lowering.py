@@ -72,6 +72,7 @@ class Lowering:
         self.parts: dict[Expr, Parts] = {}  # sums that are parts of others
         self.done: set[Operation] = set()  # what values are made of, however they are used
         self._runs = costs is not None and not operations.functional
+        self._is_exact = exact and self._runs
 
     def run(self, outputs: Sequence[Expr], stacks: Sequence[Stack] = ()) -> list[Operation]:
         """The outputs as arrays of their full shapes; where some stand for one, as `stacks` say, that one."""
@@ -120,7 +121,7 @@ class Lowering:
                     self.operations.halves[operation] = min(found)
                 if "permutation" in node.properties:
                     self.operations.permutations.add(operation)
-                return self._marked(node, self._whole(operation, node.shape))
+                return self._marked(node, self._input(node, operation))
             case Constant() if isinstance(node.value, IndexMap):
                 labels = tuple(range(node.ndim))
                 maps = [(0, self._index(node.value, labels[1:]))]
@@ -151,6 +152,14 @@ class Lowering:
 
     def _whole(self, operation: Operation, shape: Shape) -> Value:
         return self.arrays.value(Tensor(operation, tuple(range(len(shape)))), shape)
+
+    def _input(self, node: Variable, operation: Operation) -> Value:
+        """An input; in programs for certain sizes without axes of one entry, along which it is the same."""
+        if not self._is_exact or node.properties or node.into is not None:
+            return self._whole(operation, node.shape)
+        single = [axis for axis, size in enumerate(node.shape) if self.products.is_one(size)]
+        tensor = self.products.only(Tensor(operation, tuple(range(node.ndim))), single)
+        return self.arrays.value(tensor, node.shape)
 
     def _marked(self, node: Expr, value: Value) -> Value:
         """Remember which matrices need no transpose."""
@@ -206,7 +215,7 @@ class Lowering:
             return None
         (total, axis), axes = found, range(node.ndim)
         coefficient, tensor = self.arrays.tensor(self.values[total.args[0]])
-        if len(tensor.labels) < node.ndim:
+        if not self.arrays.has_all(tensor, total.args[0].shape) or node.ndim - 1 not in tensor.labels:
             return None
         place = [*axes[:axis], *axes[axis + 1 :], axis]  # of the axes of z among those of the node
         order = tuple([place[label] for label in tensor.labels])
@@ -216,12 +225,12 @@ class Lowering:
 
     def _norm(self, node: Map, total: Tensor) -> Tensor | None:
         """The norm whose power a node is: programs that run compute it for squares that are out of range too."""
-        if self.costs is None or not is_root(node) or len(total.labels) < node.ndim:
+        if self.costs is None or not is_root(node) or not self.arrays.has_all(total, node.shape):
             return None
         if (found := squares(node.args[0])) is None or (node.ndim and any(is_filled(part.y) for part in found)):
             return None  # c + x², entry by entry, is not worth the test whether it is in range
         order = tuple(range(node.ndim))
-        whole = self.products.align(total, order)
+        whole = self.arrays.full(1, total, node.shape)
         values = [self._value(part.y) for part in found]
         if len(found) == 1 and not found[0].summed:
             operation = self.operations.make("call", [self.arrays.array(values[0])], ("abs",))
@@ -274,11 +283,11 @@ class Lowering:
         """A function of vectors along the axis that it has in the array as it is."""
         [arg], [batch] = node.args, node.batch
         coefficient, tensor = self.arrays.tensor(self.values[arg])
-        if len(tensor.labels) < arg.ndim:
+        if arg.ndim - 1 not in tensor.labels:
             coefficient, tensor = 1, Tensor(self.arrays.array(self.values[arg]), tuple(range(arg.ndim)))
         operation = self.operations.scale(coefficient, tensor.operation)
         axis = tensor.labels.index(arg.ndim - 1)
-        along = axis if arg.ndim > 1 else None
+        along = axis if len(tensor.labels) > 1 else None
         result = functions.reduction(self.operations, node.function.name, operation, along)
         rest = [label for label in tensor.labels if label != arg.ndim - 1]
         return self.arrays.value(Tensor(result, tuple([batch[label] for label in rest])), node.shape)

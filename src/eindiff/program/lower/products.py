@@ -222,14 +222,13 @@ class Products(Contractions):
 
     def _without_ones(self, factors: Sequence[Tensor], kept: Labels) -> Sequence[Tensor]:
         """What is summed over one entry is taken instead."""
-        if not self.exact:
-            return factors
-        single = {x for y in factors for x in y.labels if x not in kept and self._is_one(y.size(x))}
+        single = {x for y in factors for x in y.labels if x not in kept and self.is_one(y.size(x))}
         return [self.only(x, single) if single and len(set(x.labels)) == len(x.labels) else x for x in factors]
 
-    def _is_one(self, size: Size) -> bool:
+    def is_one(self, size: Size) -> bool:
         """Whether a size is 1 for all sizes that share a program with the known ones (n - 1 is not)."""
-        assert self.costs is not None
+        if not self.exact or self.costs is None:
+            return False
         return size == 1 or (isinstance(size, str) and self.costs.known.get(size) == 1)
 
     def _scaled(

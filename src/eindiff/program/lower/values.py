@@ -89,8 +89,9 @@ class Arrays:
         make = self.operations.make
         if tensor.labels or not shape:
             order = tuple(range(len(shape)))
-            result = self.operations.scale(coefficient, self.products.align(tensor, order))
-            if len(tensor.labels) == len(shape):
+            is_whole = self.has_all(tensor, shape)
+            result = self.operations.scale(coefficient, self.products.align(tensor, order, explicit=is_whole))
+            if is_whole:
                 return result
             return make("repeat", [result], shape, shape=shape)
         if operation.op != "number":
@@ -100,6 +101,10 @@ class Arrays:
             return make("ones" if content else "zeros", parameters=shape, shape=shape)
         filling = self.operations.number(float(content) if isinstance(content, int) else content)
         return make("full", [filling], shape, shape=shape)
+
+    def has_all(self, tensor: Tensor, shape: Shape) -> bool:
+        """Whether a tensor has all axes of an array of a given shape but those of one entry."""
+        return all(axis in tensor.labels or self.products.is_one(size) for axis, size in enumerate(shape))
 
     def _identity(self, size: Size) -> Operation:
         return self.operations.make("identity", parameters=(size,), shape=(size, size))
