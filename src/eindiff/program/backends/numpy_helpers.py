@@ -15,16 +15,18 @@ def finite_top(x, axis):
     if x.ndim == 2 and axis in (1, -1) and x.shape[1] < 32 < x.shape[0]:
         top = np.ascontiguousarray(x.T).max(0)[:, None]  # NumPy's loops along short rows are slow
     else:
-        top = x.max(axis, keepdims=True)
+        top = np.maximum.reduce(x, axis, keepdims=True)
+    if np.vdot(top, top) < np.inf:
+        return top
     largest = np.finfo(x.dtype).max
     return np.minimum(np.maximum(top, -largest), largest)
 ''',
     "summed": '''
 def summed(x, axis):
-    """The sum along an axis, which stays; along rows as a product, which takes less time."""
-    if x.ndim == 2 and axis in (1, -1):
+    """The sum along an axis, which stays; of many entries along rows as a product, which takes less time."""
+    if x.ndim == 2 and axis in (1, -1) and x.size > 500:
         return x.dot(np.ones((x.shape[1], 1), x.dtype))
-    return x.sum(axis, keepdims=True)
+    return np.add.reduce(x, axis, keepdims=True)
 ''',
     "softmax": '''
 def softmax(x, axis):
