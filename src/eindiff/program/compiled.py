@@ -67,7 +67,7 @@ def _keep(memory: int) -> None:
     others together, until a larger array was there once: then twice its size is kept. To map memory anew takes as long
     as what a program of some products computes.
     """
-    np.empty(min(memory, MAPPED - 2**16), np.uint8)
+    np.empty(min(4 * memory, MAPPED - 2**16), np.uint8)
 
 
 class Parts(Protocol):
