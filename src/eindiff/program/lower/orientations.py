@@ -25,14 +25,20 @@ def orientations(order: Sequence[Expr], outputs: Sequence[Expr], runs: bool = Fa
         elif isinstance(node, Einsum):
             wanted = [node.output[axis] for axis in own]
             inner = len(node.operands) > 1 and len({frozenset(labels) for labels in node.labels}) == 1
-            for child, labels in zip(node.operands, node.labels, strict=True):
-                others = {x for other in node.labels if other is not labels for x in other} if len(labels) > 2 else ()
-                place = [(runs and x in others, wanted.index(x) if x in wanted else len(wanted)) for x in labels]
-                (weak if inner else hints).setdefault(child, tuple(sorted(range(child.ndim), key=place.__getitem__)))
+            for k, child in enumerate(node.operands):
+                (weak if inner else hints).setdefault(child, _suitable(node, k, wanted, runs))
         else:
             for child in node.children:
                 hints.setdefault(child, tuple(range(child.ndim)))
     return hints
+
+
+def _suitable(node: Einsum, k: int, wanted: Sequence[int], runs: bool) -> Labels:
+    """Axes of operand k in the order in which they are wanted, after those that no other operand has."""
+    labels = node.labels[k]
+    shared = {x for i, other in enumerate(node.labels) if i != k for x in other} if runs and len(labels) > 2 else set()
+    place = [(x in shared, wanted.index(x) if x in wanted else len(wanted)) for x in labels]
+    return tuple(sorted(range(len(labels)), key=place.__getitem__))
 
 
 def _natural(node: Expr, axes: Labels) -> Labels:
