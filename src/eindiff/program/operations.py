@@ -7,7 +7,7 @@ what is used twice is seen to be used twice. How it is written is the matter of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, get_args
@@ -108,6 +108,7 @@ CHEAP_OPS = frozenset({"input", "number", "size", "transpose", "swap", "permute"
 _ARITHMETIC = frozenset(
     {"negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "mean", "logistic"}
 )
+STEPS = 6  # down from a denominator, for what it has in common with what is divided by it
 # Their parameters are numbers, which are told apart as they are written: 2 and 2.0, 0.0 and -0.0.
 _OF_NUMBERS = frozenset({"number", "scale", "power"})
 
@@ -241,8 +242,16 @@ class Operations:
         return self.make("power", [x], (exponent,), speed=ARITHMETIC if exponent == 2 else FUNCTION)
 
     def quotient(self, coefficient: Number, above: Sequence[Operation], below: Sequence[Operation]) -> Operation:
-        """`coefficient * above / below`, each a product of operations of one shape."""
+        """`coefficient * above / below`, each a product of operations of one shape.
+
+        Sums that grow like the denominator are divided by its factors in turn: so nothing leaves its range.
+        """
         bottom = self.times(below) if below else None
+        if bottom is not None and (ratios := _like(bottom, above)):
+            rest = [x for x in above if x not in ratios]
+            for k, x in enumerate([factor for one in below for factor in _factors(one)]):
+                ratios[k % len(ratios)] = self.make("divide", [ratios[k % len(ratios)], x])
+            return self.scale(coefficient, self.times([*ratios, *rest]))
         if bottom is not None and self.compiled and above and not any(x.shape for x in (*above, bottom)):
             # a quotient of numbers takes a compiler a function of its own, a product does not
             above, bottom = [*above, self.make("reciprocal", [bottom])], None
@@ -326,6 +335,29 @@ class Operations:
         made = self.make("add", operands, tuple(signs))
         self.terms.setdefault(made, ordered)
         return made
+
+
+def _like(bottom: Operation, factors: Sequence[Operation]) -> list[Operation]:
+    """The sums among some factors that are made of what a denominator is made of, those first that show it soonest."""
+    sums = [x for x, count in Counter(factors).items() if x.op == "add" and count == 1]
+    below = {x for level in _made_of(bottom) for x in level} if sums else set()
+    found = [(k, x) for x in sums for k, level in enumerate(_made_of(x)) if not below.isdisjoint(level)]
+    return list(dict.fromkeys(x for _, x in sorted(found, key=lambda pair: pair[0])))
+
+
+def _factors(x: Operation) -> list[Operation]:
+    """What a product is of, or a small power."""
+    if x.op == "power" and x.parameters[0] in (2, 3):
+        return _factors(x.operands[0]) * x.parameters[0]
+    return [z for y in x.operands for z in _factors(y)] if x.op == "multiply" else [x]
+
+
+def _made_of(x: Operation) -> Iterator[set[Operation]]:
+    """What sums, products and powers are made of, step by step, for some steps."""
+    level = {x}
+    for _ in range(STEPS):
+        level = {z for y in level if y.op in _ARITHMETIC or is_call(y, "sqrt") for z in y.operands if z.op != "number"}
+        yield level
 
 
 def _ratio(part: Mapping[Operation, Number], whole: Mapping[Operation, Number]) -> int:

@@ -28,6 +28,7 @@ from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
 from eindiff.planning.alternatives import alternatives, replaced
 from eindiff.planning.factoring import distribute, factor
+from eindiff.planning.fractions import join_fractions
 from eindiff.planning.halves import with_halves
 from eindiff.planning.stacks import Stack, stacked
 from eindiff.program.backends import Backend, backend
@@ -246,6 +247,8 @@ class Module:
         exprs: Sequence[Expr] = [expr for stack in stacks for expr in stack.exprs]
         nodes = len(topological(exprs))
         best = best_of([exprs, share(exprs)])
+        if (joined := join_fractions(exprs)) != list(exprs) and (found := best_of([joined, share(joined)]))[0] < best[0]:
+            exprs, best = joined, found
         patient = tuning.REPAID if nodes <= tuning.VARIED else tuning.REPAID_LARGE
         repaid = min(tuning.REPAID_COMPILED, patient) if target.compiled else patient
         varied = tuning.VARIED_COMPILED if target.compiled else tuning.VARIED
