@@ -47,6 +47,8 @@ def reshaped(x: Operation) -> str:
 
 
 def _full(x: Operation, s: Spelling) -> str:
+    if "full" in s.backend.helpers and not s.reading:
+        return f"full({s.shape(x.shape)}, {{0}}{s.created})"
     kind = s.created or ("" if x.operands[0].op == "number" else ", dtype=float")
     return f"{s.np}full({s.shape(x.shape)}, {{0}}{kind})"
 
@@ -118,13 +120,16 @@ def _fill(x: Operation, s: Spelling) -> str:
     operand = int(dense)
     for how, sign, where, count in assignments:
         entries = ", ".join([f"{{{operand + 1 + k}}}" for k in range(count)])
-        entries = entries or ("" if how in ("diagonal", "block") else ", ".join(map(s.cut, where)))
+        entries = entries or ("" if how in ("diagonal", "shifted", "block") else ", ".join(map(s.cut, where)))
         match how:
             case "diagonal":
-                lines.append(f"{_diagonal_of(where, s)}[...] {sign} {{{operand}}}")
+                lines += _changed(_diagonal_of(where, s), sign, operand, s)
+            case "shifted":
+                part = f"{{out}}[{', '.join(map(s.cut, where[1]))}]"
+                lines += _changed(_diagonal_of(where[0], s, part), sign, operand, s)
             case "block":  # a diagonal of a tile: its rows, and the same columns
                 block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
-                lines.append(f'{s.np}einsum("{where[0]}", {{out}}[{block}])[...] {sign} {{{operand}}}')
+                lines += _changed(f'{s.np}einsum("{where[0]}", {{out}}[{block}])', sign, operand, s)
             case "at" if s.reading:
                 add = "subtract" if sign == "-=" else "add"
                 entries = entries if count == 1 else f"({entries})"
@@ -138,14 +143,21 @@ def _fill(x: Operation, s: Spelling) -> str:
     return "\n".join(lines)
 
 
-def _diagonal_of(where: str, s: Spelling) -> str:
-    """A view of a diagonal of `{out}`, by subscripts."""
+def _changed(view: str, sign: str, operand: int, s: Spelling) -> list[str]:
+    """Statements that change what a view shows; one with a name is not assigned to itself in the end."""
+    if s.reading or sign == "=":
+        return [f"{view}[...] {sign} {{{operand}}}"]
+    return [f"entries = {view}", f"entries {sign} {{{operand}}}"]
+
+
+def _diagonal_of(where: str, s: Spelling, out: str = "{out}") -> str:
+    """A view of a diagonal of `{out}`, or of part of it, by subscripts."""
     inputs, _, output = where.partition("->")
     axes = [axis for axis, label in enumerate(inputs) if label == output[-1]]
     rest = [label for label in inputs if label != output[-1]]
     if s.reading or len(axes) != 2 or output[:-1] != "".join(rest) or "diagonal_of" not in s.backend.helpers:
-        return f'{s.np}einsum("{where}", {{out}})'
-    return "diagonal_of({out})" if axes == [0, 1] else f"diagonal_of({{out}}, {axes[0]}, {axes[1]})"
+        return f'{s.np}einsum("{where}", {out})'
+    return f"diagonal_of({out})" if axes == [0, 1] else f"diagonal_of({out}, {axes[0]}, {axes[1]})"
 
 
 def call(x: Operation, s: Spelling) -> str:

@@ -380,7 +380,18 @@ class Arrays:
             return "at", sign, (), len(places)
         if not cuts and not places:
             return "diagonal", sign, subscripts([sum(map(labels_of, term.axes), ())], order), 0
+        if places and (found := self._shifted(term, order, shape)) is not None:
+            del operands[-len(places) :]
+            return "shifted", sign, found, 0
         return "cuts" if cuts else "places", sign, cuts, len(places)
+
+    def _shifted(self, term: Term, order: Labels, shape: Shape) -> tuple[str, tuple[Cut, ...]] | None:
+        """The diagonal of some rows and columns that a term goes to, in programs that run: subscripts and cuts."""
+        if self.products.costs is None or any(len(labels_of(axis)) != 1 for axis in term.axes):
+            return None
+        cuts = [self._cut(axis, size, term) for axis, size in zip(term.axes, shape, strict=True)]
+        found = tuple([cut for cut in cuts if cut is not None])
+        return (subscripts([sum(map(labels_of, term.axes), ())], order), found) if len(found) == len(cuts) else None
 
     def _spread(
         self, core: Operation, term: Term, order: Labels, places: list[Operation], shape: Shape

@@ -54,6 +54,7 @@ from eindiff.program.operations import (
 )
 from eindiff.program.write.blas_forms import turned
 from eindiff.program.write.grammar import kind_of, places_of
+from eindiff.program.write.numbers import with_constants
 from eindiff.program.write.rows import Rows
 from eindiff.program.write.statements import Printer, Statement, Written, is_universal
 from eindiff.program.write.tiles import Tiling
@@ -62,7 +63,7 @@ Outputs = Expr | Mapping[str, Expr]
 
 # What programs in any library use, besides the helpers that NumPy's have.
 RESERVED = ("np", "lax", "linalg", "special", "min", "jnp", "cp", "cupyx", "torch", "tf", "put", "shape", "filled",
-            "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "diagonals", "solved",
+            "entries", "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "diagonals", "solved",
             "solve_triangular", "spread", "repeated", "svd", "svdvals", "pinv", "cholesky", "tile_start", "tile_stop",
             "tile_rows", "tile_first", "tile_last", "in_tiles", "os", "ThreadPoolExecutor", "diagonal_again",
             *(name for name in TABLE if name.startswith("divided_")))  # fmt: skip
@@ -205,7 +206,9 @@ class Module:
             best = self._best(costs, target, strategy, exact, dtype == "float32")
         spelling = Spelling(target, self.names.variables, self.names.size, dtype, is_small=costs.is_small)
         with stage("compile"):
-            found = best if target.functional else turned(self._tiled(best, spelling, costs), costs)
+            found = best
+            if not target.functional:
+                found = with_constants(turned(self._tiled(best, spelling, costs), costs), costs)
             made = self._program(found, self.checks(checked=False), spelling, costs)
         return replace(made, request=(self.named, dict(known), dtype, exact, strategy, library))
 
@@ -339,8 +342,9 @@ class Module:
         for operation in reachable(outputs) if movable else ():
             if operation.op not in ("constant", "table"):
                 continue
-            if len(text := spelling.template(operation)) > 40 or is_large_table(operation):
-                name = f"C{len(names)}"
+            is_number = operation.op == "constant" and not operation.shape
+            if len(text := spelling.template(operation)) > 40 or is_number or is_large_table(operation):
+                name = _number_name(text) if is_number and len(text) < 20 else f"C{len(names)}"
                 while name in self.names.taken:
                     name += "_"
                 names[operation] = Written(name)
@@ -416,6 +420,16 @@ def _attempts(seconds: float, nodes: int, repaid: int) -> int:
         return 0
     paid = repaid * seconds / (tuning.PLANNED * nodes)
     return int(min(tuning.ALTERNATIVES, tuning.TRIED_NODES / nodes, paid))
+
+
+def _number_name(text: str) -> str:
+    """A name that says which number an array is.
+
+    >>> _number_name("np.array(-2.0)"), _number_name("np.array(0.01, dtype=np.float32)")
+    ('_m2', '_0_01')
+    """
+    number = text.partition("(")[2].rstrip(")").partition(",")[0].removesuffix(".0")
+    return "_" + "".join([letter if letter.isalnum() else {"-": "m"}.get(letter, "_") for letter in number])
 
 
 def _known_text(x: Operation, spelling: Spelling, names: Mapping[Operation, Written]) -> str:
