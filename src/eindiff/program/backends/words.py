@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from eindiff.core.leaves import TRIANGLES
 from eindiff.program.backends.backend import Spelling, Word, array_text, slots
-from eindiff.program.operations import Op, Operation, is_large_table
+from eindiff.program.operations import WHOLE, Cut, Op, Operation, is_large_table
 
 
 def power(x: Operation, s: Spelling) -> str:
@@ -125,8 +125,7 @@ def _fill(x: Operation, s: Spelling) -> str:
             case "diagonal":
                 lines += _changed(_diagonal_of(where, s), sign, operand, s)
             case "shifted":
-                part = f"{{out}}[{', '.join(map(s.cut, where[1]))}]"
-                lines += _changed(_diagonal_of(where[0], s, part), sign, operand, s)
+                lines += _changed(_shifted(*where, s), sign, operand, s)
             case "block":  # a diagonal of a tile: its rows, and the same columns
                 block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
                 lines += _changed(f'{s.np}einsum("{where[0]}", {{out}}[{block}])', sign, operand, s)
@@ -150,12 +149,29 @@ def _changed(view: str, sign: str, operand: int, s: Spelling) -> list[str]:
     return [f"entries = {view}", f"entries {sign} {{{operand}}}"]
 
 
-def _diagonal_of(where: str, s: Spelling, out: str = "{out}") -> str:
-    """A view of a diagonal of `{out}`, or of part of it, by subscripts."""
+def _shifted(where: str, cuts: Sequence[Cut], s: Spelling) -> str:
+    """A view of a diagonal of some rows and columns of `{out}`; of all but the first or last ones it has a number."""
+    axes, shifted = _two_axes(where), [cut for cut in cuts if cut != WHOLE]
+    match shifted:
+        case [(None, int() as last, None), (int() as first, None, None)] if axes and last == -first:
+            return f"diagonal_of({{out}}, {axes[0]}, {axes[1]}, {first})"
+        case [(int() as first, None, None), (None, int() as last, None)] if axes and last == -first:
+            return f"diagonal_of({{out}}, {axes[0]}, {axes[1]}, {last})"
+    return _diagonal_of(where, s, f"{{out}}[{', '.join(map(s.cut, cuts))}]")
+
+
+def _two_axes(where: str) -> list[int]:
+    """The axes whose diagonal subscripts name, if it comes last and the others stay as they are."""
     inputs, _, output = where.partition("->")
     axes = [axis for axis, label in enumerate(inputs) if label == output[-1]]
     rest = [label for label in inputs if label != output[-1]]
-    if s.reading or len(axes) != 2 or output[:-1] != "".join(rest) or "diagonal_of" not in s.backend.helpers:
+    return axes if len(axes) == 2 and output[:-1] == "".join(rest) else []
+
+
+def _diagonal_of(where: str, s: Spelling, out: str = "{out}") -> str:
+    """A view of a diagonal of `{out}`, or of part of it, by subscripts."""
+    axes = _two_axes(where)
+    if s.reading or not axes or "diagonal_of" not in s.backend.helpers:
         return f'{s.np}einsum("{where}", {out})'
     return f"diagonal_of({out})" if axes == [0, 1] else f"diagonal_of({out}, {axes[0]}, {axes[1]})"
 

@@ -81,8 +81,11 @@ class Products(Contractions):
         return Tensor(self.operations.times(aligned), order)
 
     def _halves(self, labels: Collection[int], group: list[Tensor]) -> list[Tensor]:
-        """The numerator and the denominator of factors over one set of labels, each as one factor."""
+        """The numerator and the denominator of factors over one set of labels, each as one factor; in programs that
+        run both as one, since others are larger."""
         order = _usual_order(labels, group)
+        if self.costs is not None and not self.operations.functional and len({*map(_is_reciprocal, group)}) == 2:
+            return [self._one_set(labels, group)]
         result = []
         for half in ([x for x in group if not _is_reciprocal(x)], [x for x in group if _is_reciprocal(x)]):
             if half:  # it may have fewer labels than both have together
