@@ -6,7 +6,7 @@ Derivatives of quotients, logarithms and roots come as such sums, of which most 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import reduce
 from itertools import combinations
 from operator import and_
@@ -17,7 +17,7 @@ from eindiff.core.coefficients import HALF, Number, is_whole, plus, times
 from eindiff.core.construct import Factor, known_power, parts, power_parts
 from eindiff.core.errors import EindiffError
 from eindiff.core.labels import Labels
-from eindiff.core.nodes import Add, Einsum, Expr, Map, is_contraction
+from eindiff.core.nodes import Add, Einsum, Expr, Map, Variable, is_contraction
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Shape, Size
 from eindiff.core.traverse import post_order
@@ -43,7 +43,7 @@ def join_fractions(outputs: Sequence[Expr]) -> list[Expr]:
     """Expressions with contractions in sums as one, and fractions as one where that takes fewer operations an entry.
 
     No digits are lost: terms that are multiplied out have one sign, so that what they are merged to is no larger; or
-    what is left has one. And no numerator grows faster than one that is there before: it is infinite only where that is.
+    what is left has one. No numerator grows faster than one that is there before, so it is infinite only where that is.
     """
 
     def change(node: Expr, children: list[Expr]) -> Expr:
@@ -87,18 +87,29 @@ def _as_fraction(node: Add) -> Expr | None:
     """A sum with some of its terms as one fraction, if that is simpler."""
     terms = [term for term in node.terms if not (isinstance(term, Einsum) and term.has_delta)]
     for denominator in dict.fromkeys(_denominators(terms)):
-        if (inside := _opened(*denominator)) is None:
-            continue
-        related = {denominator, *(factor for powers in inside for factor, _ in powers)}
-        found = {term: _polynomial(term, related) for term in terms}
-        over = [term for term in terms if any(denominator in dict(powers) for powers in found[term].products)]
-        for chosen in (over, terms) if len(over) < len(terms) else (over,):
-            joined = _joined(denominator, inside, [found[term] for term in chosen], node.shape)
-            if joined is not None:
-                made = construct.add([*(term for term in node.terms if term not in chosen), joined])
-                if _operations(made) < _operations(node):
-                    return made
+        for chosen, joined in _over(denominator, terms, node.shape):
+            made = construct.add([*(term for term in node.terms if term not in chosen), joined])
+            if _operations(made) < _operations(node):
+                return made
     return None
+
+
+def _over(denominator: Factor, terms: Sequence[Expr], shape: Shape) -> Iterator[tuple[Sequence[Expr], Expr]]:
+    """Terms that are divided by a sum, and all terms, each with the fraction that they are together."""
+    inside = _opened(*denominator)
+    if inside is None:
+        return
+    related = {denominator, *_factors_of(inside)}
+    found = {term: _polynomial(term, related) for term in terms}
+    over = [term for term in terms if denominator in _factors_of(found[term].products)]
+    for chosen in (over, terms) if len(over) < len(terms) else (over,):
+        joined = _joined(denominator, inside, [found[term] for term in chosen], shape)
+        if joined is not None:
+            yield chosen, joined
+
+
+def _factors_of(polynomial: Iterable[Powers]) -> set[Factor]:
+    return {factor for powers in polynomial for factor, _ in powers}
 
 
 def _denominators(terms: Iterable[Expr]) -> Iterator[Factor]:
@@ -120,12 +131,12 @@ def _powers(term: Expr, labels: Labels) -> list[tuple[Factor, Number]]:
     return [((base, own), exponent) for base, exponent, own in found]
 
 
-def _polynomial(term: Expr, related: Collection[Factor]) -> _Term:
+def _polynomial(term: Expr, related: Set[Factor]) -> _Term:
     """A term as a product of powers, or as a sum of such if it has sums as factors with related terms."""
     factors, exact = [Polynomial({frozenset(): parts(term)[0]})], True
     for factor, exponent in _powers(term, tuple(range(term.ndim))):
         opened = _opened(*factor) if exponent == 1 and factor not in related else None
-        if opened is not None and any(x in related for powers in opened for x, _ in powers):
+        if opened is not None and not related.isdisjoint(_factors_of(opened)):
             exact = exact and _is_of_one_sign(factor[0].children)
             factors.append(opened)
         else:
@@ -164,27 +175,45 @@ def _gather(polynomial: Polynomial, powers: Powers, coefficient: Number) -> None
 
 
 def _joined(denominator: Factor, inside: Polynomial, terms: Sequence[_Term], shape: Shape) -> Expr | None:
-    """The sum of some terms as one fraction with a power of a denominator, if nothing is lost by it."""
-    total: Polynomial = {}
-    for powers, coefficient in (item for term in terms for item in term.products.items()):
-        _gather(total, powers, coefficient)
-    exponents = {dict(powers).get(denominator, 0) for powers in total}
-    least = min(exponents, default=0)
-    cancels = len(exponents) > 1 or len(total) < sum(len(term.products) for term in terms)
-    if not cancels or any(x > 0 or x - least > STEPS or not is_whole(x - least) for x in exponents):
+    """The sum of some terms with one fraction for all powers of a denominator that differ by whole numbers, if nothing
+    is lost by it."""
+    classes: dict[Number, Polynomial] = {}
+    for powers, coefficient in _items(terms):
+        _gather(classes.setdefault(dict(powers).get(denominator, 0) % 1, {}), powers, coefficient)
+    if sum(map(len, classes.values())) == len(_items(terms)) and all(
+        len(_exponents(denominator, products)) == 1 for products in classes.values()
+    ):
+        return None  # nothing cancels
+    joined = [_fraction(denominator, inside, products, terms, shape) for products in classes.values() if products]
+    found = [fraction for fraction in joined if fraction is not None]
+    return construct.add(found) if 0 < len(found) == len(joined) else None
+
+
+def _exponents(denominator: Factor, products: Iterable[Powers]) -> set[Number]:
+    return {dict(powers).get(denominator, 0) for powers in products}
+
+
+def _fraction(
+    denominator: Factor, inside: Polynomial, products: Polynomial, terms: Sequence[_Term], shape: Shape
+) -> Expr | None:
+    """Products with some powers of a denominator as one fraction."""
+    exponents, growing, sizes = _exponents(denominator, products), _factors_of(inside), dict(enumerate(shape))
+    least = min(exponents)
+    if len(exponents) > 1 and not all(x <= 0 and x - least <= STEPS for x in exponents):
         return None
-    numerator = _multiplied(total, denominator, least, inside)
-    growing = {factor for powers in inside for factor, _ in powers}
-    limits = [powers for term in terms for factor in term.factors for powers in factor]
-    if not numerator or not _grows_less(numerator, limits, growing):
+    numerator = _multiplied(products, denominator, least, inside)
+    if not numerator or not _grows_less(numerator, terms, growing):
         return None
-    sizes = dict(enumerate(shape))
     groups = {frozenset([item for item in powers if item[0] in growing]) for powers in numerator}
     is_smaller = len(groups) == 1 or _is_smaller(numerator, _bounds(denominator, least, inside, terms))
     if not is_smaller and not _is_of_one_sign(_products(numerator, sizes)):
         return None
-    fraction = _times(numerator, {frozenset({(denominator, least)}): 1})
+    fraction = _times(numerator, {frozenset({(denominator, least)}): 1} if least else {frozenset(): 1})
     return _expression(fraction, {denominator, *growing}, sizes)
+
+
+def _items(terms: Sequence[_Term]) -> list[tuple[Powers, Number]]:
+    return [item for term in terms for item in term.products.items()]
 
 
 def _multiplied(total: Polynomial, denominator: Factor, least: Number, inside: Polynomial) -> Polynomial:
@@ -204,22 +233,32 @@ def _bounds(denominator: Factor, least: Number, inside: Polynomial, terms: Seque
     is multiplied out has one sign."""
     kept: Polynomial = {}
     is_exact = _is_of_one_sign(denominator[0].children)
-    for powers, coefficient in (item for term in terms if term.exact for item in term.products.items()):
-        if is_exact or dict(powers).get(denominator, 0) == least:
-            _gather(kept, powers, abs(coefficient))
-    return _multiplied(kept, denominator, least, {powers: abs(c) for powers, c in inside.items()})
+    for powers, coefficient in _items([term for term in terms if term.exact]):
+        step = dict(powers).get(denominator, 0) - least
+        if step == 0 or (is_exact and step > 0 and is_whole(step)):
+            _gather(kept, powers, max(coefficient, -coefficient))
+    absolute: Polynomial = {powers: max(c, -c) for powers, c in inside.items()}
+    return _multiplied(kept, denominator, least, absolute)
 
 
 def _is_smaller(polynomial: Polynomial, other: Polynomial) -> bool:
-    return all(abs(c) <= 2 * other.get(powers, 0) for powers, c in polynomial.items())
+    return all(max(c, -c) <= 2 * other.get(powers, 0) for powers, c in polynomial.items())
 
 
-def _grows_less(products: Iterable[Powers], others: Sequence[Powers], factors: Iterable[Factor]) -> bool:
-    """Whether each of some products has no higher powers of some factors than one of the others."""
-    limits = [dict(powers) for powers in others]
+def _grows_less(products: Iterable[Powers], terms: Sequence[_Term], factors: Iterable[Factor]) -> bool:
+    """Whether each of some products has no higher powers of some factors than what was multiplied for a term, or is one
+    variable: that is a number as long as people give one."""
+    limits = [dict(powers) for term in terms for factor in term.factors for powers in factor]
+
+    def is_within(powers: Mapping[Factor, Number], limit: Mapping[Factor, Number]) -> bool:
+        return all(powers.get(x, 0) <= max(0, limit.get(x, 0)) for x in factors)
+
+    def is_variable(powers: Mapping[Factor, Number]) -> bool:
+        grown = [(base, powers[base, labels]) for base, labels in factors if (base, labels) in powers]
+        return len(grown) == 1 and isinstance(grown[0][0], Variable) and grown[0][1] == 1
+
     return all(
-        any(all(dict(powers).get(x, 0) <= max(0, limit.get(x, 0)) for x in factors) for limit in limits)
-        for powers in products
+        is_variable(own) or any(is_within(own, limit) for limit in limits) for own in map(dict[Factor, Number], products)
     )
 
 
@@ -233,7 +272,9 @@ def _products(polynomial: Polynomial, sizes: Mapping[int, Size]) -> list[Expr]:
     return [_product(c, powers, tuple(sizes), sizes) for powers, c in polynomial.items()]
 
 
-def _product(coefficient: Number, powers: Iterable[tuple[Factor, Number]], output: Labels, sizes: Mapping[int, Size]) -> Expr:
+def _product(
+    coefficient: Number, powers: Iterable[tuple[Factor, Number]], output: Labels, sizes: Mapping[int, Size]
+) -> Expr:
     factors = [(known_power(base, exponent), labels) for (base, labels), exponent in powers]
     return construct.einsum(coefficient, factors, output, sizes, inline=False)
 
@@ -241,8 +282,8 @@ def _product(coefficient: Number, powers: Iterable[tuple[Factor, Number]], outpu
 def _expression(polynomial: Polynomial, factors: Collection[Factor], sizes: Mapping[int, Size]) -> Expr:
     """A sum of products: what they have of some factors in front, and those with equal powers of these as one."""
     least = {x: min(dict(powers).get(x, 0) for powers in polynomial) for x in factors}
-    front = {frozenset([(x, exponent) for x, exponent in least.items() if exponent != 0]): 1}
-    inverse = {frozenset([(x, -exponent) for x, exponent in item]): 1 for item in front}
+    front = [(x, exponent) for x, exponent in least.items() if exponent != 0]
+    inverse: Polynomial = {frozenset([(x, -exponent) for x, exponent in front]): 1}
     groups: dict[Powers, list[tuple[Number, Powers]]] = {}
     for powers, coefficient in _times(polynomial, inverse).items():
         own = frozenset([item for item in powers if item[0] in factors])
@@ -253,8 +294,8 @@ def _expression(polynomial: Polynomial, factors: Collection[Factor], sizes: Mapp
     for own, rest in rests.items():
         left = (Counter(parts(rest)[1]) - common).elements()
         terms.append(_product(parts(rest)[0], [*own, *((factor, 1) for factor in left)], tuple(sizes), sizes))
-    powers = [*next(iter(front)), *common.items(), ((construct.add(terms), tuple(sizes)), 1)]
-    return _product(1, powers, tuple(sizes), sizes)
+    whole = (construct.add(terms), tuple(sizes))
+    return _product(1, [*front, *common.items(), (whole, 1)], tuple(sizes), sizes)
 
 
 def _sum_of(products: Iterable[tuple[Number, Powers]], sizes: Mapping[int, Size]) -> Expr:

@@ -7,7 +7,7 @@ what is used twice is seen to be used twice. How it is written is the matter of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, get_args
@@ -118,7 +118,8 @@ Cut = Size | tuple[Size | None, Size | None, Size | None]
 WHOLE: Cut = (None, None, None)
 # Where a term is added to an array: how ("diagonal", "shifted", a diagonal of some rows and columns, "cuts", "places",
 # "at", which adds up at equal flat places, or "block", a diagonal of a tile), the sign ("=", "+=" or "-="), subscripts
-# or cuts (or both; of a block, subscripts and the axes that are cut like its rows), and the number of index arrays, which follow the term as operands.
+# or cuts (or both; of a block, subscripts and the axes that are cut like its rows), and the number of index arrays,
+# which follow the term as operands.
 Assignment = tuple[str, str, Any, int]
 
 Work = Size | Callable[[Callable[[Size], int]], float]  # as a polynomial in sizes, or from a way to evaluate sizes
@@ -245,13 +246,13 @@ class Operations:
     def quotient(self, coefficient: Number, above: Sequence[Operation], below: Sequence[Operation]) -> Operation:
         """`coefficient * above / below`, each a product of operations of one shape.
 
-        Sums that grow like the denominator are divided by its factors in turn: so nothing leaves its range.
+        What grows like the denominator is divided by its factors in turn: so nothing leaves its range.
         """
         bottom = self.times(below) if below else None
         if bottom is not None and (ratios := _like(bottom, above)):
             rest = [x for x in above if x not in ratios]
-            for k, x in enumerate([factor for one in below for factor in _factors(one)]):
-                ratios[k % len(ratios)] = self.make("divide", [ratios[k % len(ratios)], x])
+            for x in (factor for one in below for factor in _factors(one)):
+                ratios = [*ratios[1:], self.make("divide", [ratios[0], x])]
             return self.scale(coefficient, self.times([*ratios, *rest]))
         if bottom is not None and self.compiled and above and not any(x.shape for x in (*above, bottom)):
             # a quotient of numbers takes a compiler a function of its own, a product does not
@@ -339,11 +340,19 @@ class Operations:
 
 
 def _like(bottom: Operation, factors: Sequence[Operation]) -> list[Operation]:
-    """The sums among some factors that are made of what a denominator is made of, those first that show it soonest."""
-    sums = [x for x, count in Counter(factors).items() if x.op == "add" and count == 1]
-    below = {x for level in _made_of(bottom) for x in level} if sums else set()
-    found = [(k, x) for x in sums for k, level in enumerate(_made_of(x)) if not below.isdisjoint(level)]
-    return list(dict.fromkeys(x for _, x in sorted(found, key=lambda pair: pair[0])))
+    """The sums among some factors, there once, that are made of what a denominator is made of; or else terms of it."""
+    once = [x for x, count in Counter(factors).items() if count == 1]
+    sums = [x for x in once if x.op == "add" and not _made_of(x).isdisjoint(_made_of(bottom))]
+    return sums or [x for x in once if any(y.op == "add" and x in y.operands for y in _factors(bottom))]
+
+
+def _made_of(x: Operation) -> set[Operation]:
+    """What sums, products and powers are made of, for some steps down."""
+    level, found = {x}, set[Operation]()
+    for _ in range(STEPS):
+        level = {z for y in level if y.op in _ARITHMETIC or is_call(y, "sqrt") for z in y.operands if z.op != "number"}
+        found |= level
+    return found
 
 
 def _factors(x: Operation) -> list[Operation]:
@@ -351,14 +360,6 @@ def _factors(x: Operation) -> list[Operation]:
     if x.op == "power" and x.parameters[0] in (2, 3):
         return _factors(x.operands[0]) * x.parameters[0]
     return [z for y in x.operands for z in _factors(y)] if x.op == "multiply" else [x]
-
-
-def _made_of(x: Operation) -> Iterator[set[Operation]]:
-    """What sums, products and powers are made of, step by step, for some steps."""
-    level = {x}
-    for _ in range(STEPS):
-        level = {z for y in level if y.op in _ARITHMETIC or is_call(y, "sqrt") for z in y.operands if z.op != "number"}
-        yield level
 
 
 def _ratio(part: Mapping[Operation, Number], whole: Mapping[Operation, Number]) -> int:
@@ -436,43 +437,6 @@ def count_uses(order: Sequence[Operation], outputs: Iterable[Operation]) -> Coun
         for y in x.operands:
             uses[y] += uses[x] if x.cheap else 1
     return uses
-
-
-def tidy(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
-    """`(A @ B.T).T` is `B @ A.T`, `-(a - b)` is `b - a`, in products too, where what is inside is not needed itself."""
-    order = reachable(outputs)
-    uses = count_uses(order, outputs)
-    done: dict[Operation, Operation] = {}
-    once: set[Operation] = set()  # results that stand where they are used
-    for x in order:
-        operands = [done[y] for y in x.operands]
-        better = _turned(operations, x, operands[0], once) if len(operands) == 1 and operands[0] in once else None
-        done[x] = with_operands(operations, x, operands) if better is None else better
-        if uses[x] == 1:
-            once.add(done[x])
-    return [done[x] for x in outputs]
-
-
-def _turned(operations: Operations, x: Operation, inner: Operation, once: Collection[Operation]) -> Operation | None:
-    """A transposed product or a negated difference in another way, if that is simpler."""
-    if x.op == "transpose" and inner.op == "matmul":
-        a, b = inner.operands
-        if any(y.op == "transpose" or y in operations.symmetric for y in (a, b)):
-            return operations.matmul(operations.transpose(b), operations.transpose(a))
-    return _negated(operations, inner, once) if x.op == "negate" else None
-
-
-def _negated(operations: Operations, x: Operation, once: Collection[Operation]) -> Operation | None:
-    """The negative of a result that nothing else needs, if it takes no operation more: of a difference in it."""
-    if x.op == "add":
-        terms = operations.terms[x]
-        is_difference = min(coefficient for coefficient, _ in terms) < 0
-        return operations.plus([(-coefficient, term) for coefficient, term in terms]) if is_difference else None
-    if x.op == "matmul":
-        for k, y in enumerate(x.operands):
-            if y in once and (better := _negated(operations, y, once)) is not None:
-                return with_operands(operations, x, [*x.operands[:k], better, *x.operands[k + 1 :]])
-    return None
 
 
 def _with_others(

@@ -122,13 +122,8 @@ def _fill(x: Operation, s: Spelling) -> str:
         entries = ", ".join([f"{{{operand + 1 + k}}}" for k in range(count)])
         entries = entries or ("" if how in ("diagonal", "shifted", "block") else ", ".join(map(s.cut, where)))
         match how:
-            case "diagonal":
-                lines += _changed(_diagonal_of(where, s), sign, operand, s)
-            case "shifted":
-                lines += _changed(_shifted(*where, s), sign, operand, s)
-            case "block":  # a diagonal of a tile: its rows, and the same columns
-                block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
-                lines += _changed(f'{s.np}einsum("{where[0]}", {{out}}[{block}])', sign, operand, s)
+            case "diagonal" | "shifted" | "block":
+                lines += _changed(_view(how, where, s), sign, operand, s)
             case "at" if s.reading:
                 add = "subtract" if sign == "-=" else "add"
                 entries = entries if count == 1 else f"({entries})"
@@ -140,6 +135,14 @@ def _fill(x: Operation, s: Spelling) -> str:
                 lines.append(f"{{out}}[{entries}] {sign} {{{operand}}}")
         operand += 1 + count
     return "\n".join(lines)
+
+
+def _view(how: str, where: Any, s: Spelling) -> str:
+    """What a diagonal is changed by."""
+    if how != "block":
+        return _diagonal_of(where, s) if how == "diagonal" else _shifted(where[0], where[1], s)
+    block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
+    return f'{s.np}einsum("{where[0]}", {{out}}[{block}])'  # of a tile: its rows, and the same columns
 
 
 def _changed(view: str, sign: str, operand: int, s: Spelling) -> list[str]:

@@ -41,6 +41,7 @@ from eindiff.program.lower.common_products import share_products
 from eindiff.program.lower.factorizations import factorize
 from eindiff.program.lower.for_compilers import for_compilers
 from eindiff.program.lower.lowering import Lowering
+from eindiff.program.lower.tidying import tidy
 from eindiff.program.operations import (
     ARITHMETIC,
     BLAS,
@@ -50,7 +51,6 @@ from eindiff.program.operations import (
     is_known_table,
     is_large_table,
     reachable,
-    tidy,
 )
 from eindiff.program.write.blas_forms import turned
 from eindiff.program.write.grammar import kind_of, places_of
@@ -250,7 +250,8 @@ class Module:
         exprs: Sequence[Expr] = [expr for stack in stacks for expr in stack.exprs]
         nodes = len(topological(exprs))
         best = best_of([exprs, share(exprs)])
-        if (joined := join_fractions(exprs)) != list(exprs) and (found := best_of([joined, share(joined)]))[0] < best[0]:
+        joined = join_fractions(exprs) if nodes <= tuning.VARIED else list(exprs)
+        if joined != list(exprs) and (found := best_of([joined, share(joined)]))[0] < best[0]:
             exprs, best = joined, found
         patient = tuning.REPAID if nodes <= tuning.VARIED else tuning.REPAID_LARGE
         repaid = min(tuning.REPAID_COMPILED, patient) if target.compiled else patient
