@@ -257,9 +257,8 @@ def _grows_less(products: Iterable[Powers], terms: Sequence[_Term], factors: Ite
         grown = [(base, powers[base, labels]) for base, labels in factors if (base, labels) in powers]
         return len(grown) == 1 and isinstance(grown[0][0], Variable) and grown[0][1] == 1
 
-    return all(
-        is_variable(own) or any(is_within(own, limit) for limit in limits) for own in map(dict[Factor, Number], products)
-    )
+    found = [dict(powers) for powers in products]
+    return all(is_variable(own) or any(is_within(own, limit) for limit in limits) for own in found)
 
 
 def _is_of_one_sign(terms: Iterable[Expr]) -> bool:

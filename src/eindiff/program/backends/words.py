@@ -131,6 +131,8 @@ def _fill(x: Operation, s: Spelling) -> str:
             case "at":
                 subtract = f", {s.np}subtract.at" if sign == "-=" else ""
                 lines.append(f"add_at({{out}}, {entries}, {{{operand}}}{subtract})")
+            case _ if not count and any(isinstance(cut, tuple) for cut in where):
+                lines += _changed(f"{{out}}[{entries}]", sign, operand, s)
             case _:
                 lines.append(f"{{out}}[{entries}] {sign} {{{operand}}}")
         operand += 1 + count
@@ -148,7 +150,7 @@ def _view(how: str, where: Any, s: Spelling) -> str:
 def _changed(view: str, sign: str, operand: int, s: Spelling) -> list[str]:
     """Statements that change what a view shows; one with a name is not assigned to itself in the end."""
     if s.reading or sign == "=":
-        return [f"{view}[...] {sign} {{{operand}}}"]
+        return [f"{view}{'' if view.endswith(']') else '[...]'} {sign} {{{operand}}}"]
     return [f"entries = {view}", f"entries {sign} {{{operand}}}"]
 
 

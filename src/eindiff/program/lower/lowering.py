@@ -9,6 +9,7 @@ from math import inf, prod
 
 import numpy as np
 
+from eindiff.core.coefficients import ratio
 from eindiff.core.construct import is_number as is_filled
 from eindiff.core.index_relations import Given, IndexMap, Lower, SizeOf
 from eindiff.core.labels import Labels
@@ -81,6 +82,7 @@ class Lowering:
         self.multiplied = {child for node in order if isinstance(node, Einsum) for child in node.children}
         self.hints = orientations(order, outputs)
         self.pushed = self._pushed(outputs)
+        self.scaled = self._scaled(order)
         if self.costs is not None:
             self.parts = partial_sums(order)
             order = _with_parts_first(outputs, self.parts)
@@ -110,6 +112,14 @@ class Lowering:
                 if is_contraction(child) and self.uses[child] == 1 and not _is_placing(child):
                     pushed[child] = node.coefficient
         return pushed
+
+    def _scaled(self, order: Iterable[Expr]) -> dict[Expr, Einsum]:
+        """The smallest factors of products, into which the coefficients of these are multiplied."""
+        if self.costs is None:
+            return {}
+        found = [x for x in order if isinstance(x, Einsum) and x.is_product and abs(x.coefficient) != 1 and x.operands]
+        smallest = {min(node.operands, key=self._entries): node for node in found}
+        return {x: node for x, node in smallest.items() if 2 * self._entries(x) <= self._entries(node)}
 
     def _lower(self, node: Expr) -> Value:
         match node:
@@ -264,7 +274,8 @@ class Lowering:
             core = arg.ndim - len(labels)
             tensor = Tensor(array, (*labels, *range(count, count + core)))
             args.append(self.products.align(tensor, tuple(range(count + core))))
-        if self.costs is not None and node.function.factorization == "lu" and _is_symmetric(node.args[0]):
+        is_matrix = self.costs is not None and node.function.factorization == "lu" and node.args[0].ndim == 2
+        if is_matrix and is_symmetric(node.args[0]):
             self.operations.symmetric.add(args[0])
         result = functions.whole(self.operations, node, args, node.args[0] in self.factored)
         return self._whole(result, node.shape)
@@ -363,6 +374,7 @@ class Lowering:
                 coefficient = number(coefficient * own)
                 found[place] = Tensor(tensor.operation, tuple([labels[axis] for axis in tensor.labels]))
         self._divide_by_norms(operands, found)
+        coefficient = self._scale_as_others(coefficient, operands, found)
         hint = tuple([node.output[axis] for axis in self.hints[node]])
         terms = []
         for combination in product(*placed.values()):
@@ -376,6 +388,18 @@ class Lowering:
         if not placed:
             return Value(tuple(terms), node.shape)
         return self.arrays.add([Value((term,), node.shape) for term in terms], node.shape, self.hints[node], True)
+
+    def _scale_as_others(self, coefficient: Number, operands: Operands, found: dict[int, Tensor]) -> Number:
+        """What is left of a coefficient if a factor has it, up to its sign, in another product: both share that."""
+        for place, (operand, _) in enumerate(operands):
+            other = self.scaled.get(operand)
+            if other is None or abs(coefficient) != abs(other.coefficient) or place not in found:
+                continue
+            if any(x in other.operands for x, _ in operands if x is not operand):
+                scaled = self.operations.scale(other.coefficient, found[place].operation)
+                found[place] = Tensor(scaled, found[place].labels)
+                return ratio(coefficient, other.coefficient)
+        return coefficient
 
     def _divide_by_norms(self, operands: Operands, found: dict[int, Tensor]) -> None:
         """Vectors beside powers of their norms are divided by them first."""
@@ -399,7 +423,7 @@ class Lowering:
         return self.operations.times([x, self.operations.make("reciprocal", [norm])])
 
     def _flat(self, node: Einsum) -> tuple[list[tuple[Expr, Labels]], dict[int, Size]]:
-        """Operands, with those of large contractions used only here: a factor is cheaper before than after it."""
+        """Operands, with those of large contractions used only here: factors are cheaper before them."""
         sizes: dict[int, Size] = dict(enumerate(node.sizes))
         result: list[tuple[Expr, Labels]] = []
         for operand, labels in zip(node.operands, node.labels, strict=True):
@@ -469,10 +493,6 @@ def _groups(outputs: Sequence[Expr], stacks: Sequence[Stack]) -> Iterator[tuple[
     for stack in stacks or [Stack((output,)) for output in outputs]:
         yield outputs[start : start + len(stack.exprs)], stack.is_symmetric
         start += len(stack.exprs)
-
-
-def _is_symmetric(matrix: Expr) -> bool:
-    return matrix.ndim == 2 and is_symmetric(matrix)
 
 
 def _is_placing(node: Einsum) -> bool:

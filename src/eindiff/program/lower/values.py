@@ -220,9 +220,10 @@ class Arrays:
         assignments: list[Assignment] = []
         dense = [term for term in value.terms if term.is_plain]
         operands = [self.array(Value(tuple(dense), shape))] if dense else []
-        for term in value.terms:
-            if not term.is_plain:
-                assignments.append(self._assignment(term, operands, shape, first=not assignments and not dense))
+        placed = [term for term in value.terms if not term.is_plain]
+        for k, term in enumerate(placed):
+            first = not dense and _are_apart(placed[: k + 1])
+            assignments.append(self._assignment(term, operands, shape, first))
         parameters = (bool(dense), shape, tuple(assignments))
         work = sz.total(self._work(term) for term in value.terms)
         return self.operations.make("fill", operands, parameters, shape=shape, work=work)
@@ -424,6 +425,23 @@ class Arrays:
         if self.operations.functional and not axis.labels and axis.table is None:
             return axis.offset  # helpers count from the start
         return self.indexing.cut(axis, size, term.sizes)
+
+
+def _are_apart(terms: Sequence[Term]) -> bool:
+    """Whether there is one term, or all are different diagonals of a matrix."""
+    return len(terms) == 1 or len({_diagonal_number(x) for x in terms} - {None}) == len(terms)
+
+
+def _diagonal_number(term: Term) -> int | None:
+    """Which diagonal of a matrix a term goes to, if it is one."""
+    if len(term.axes) != 2 or not term.injective:
+        return None
+    found = [Index(0, ((x, 1),)) if isinstance(x, int) else x for x in term.axes]
+    strides = {x.strides for x in found if x.table is None}
+    if len(strides) != 1 or len(found[0].strides) != 1 or any(x.table is not None for x in found):
+        return None
+    offset = sz.subtract(found[1].offset, found[0].offset)
+    return offset if isinstance(offset, int) else None
 
 
 def _is_of_labels(term: Term) -> bool:

@@ -208,7 +208,8 @@ class Module:
         with stage("compile"):
             found = best
             if not target.functional:
-                found = with_constants(turned(self._tiled(best, spelling, costs), costs), costs)
+                places = {v.name for v in self.inputs if v.into is not None}
+                found = with_constants(turned(self._tiled(best, spelling, costs), costs), costs, places)
             made = self._program(found, self.checks(checked=False), spelling, costs)
         return replace(made, request=(self.named, dict(known), dtype, exact, strategy, library))
 

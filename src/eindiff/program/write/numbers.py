@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -11,34 +11,43 @@ from eindiff.planning import tuning
 from eindiff.program.costs import Costs
 from eindiff.program.operations import Operation, Operations, reachable, with_operands
 
+_INTEGERS = ("range", "table", "flat", "integers")
 
-def with_constants(outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
+
+def with_constants(outputs: Sequence[Operation], costs: Costs, places: Collection[str]) -> list[Operation]:
     """Operations with constants of the module for the numbers that small arrays are added to, multiplied or divided by.
 
-    What is multiplied with a number of the program first, stays so.
+    What is multiplied with a number of the program first, stays so; and what is computed of places, as inputs of some
+    names are, are integers.
     """
-    operations, done = Operations(), dict[Operation, Operation]()
-
-    def constant(value: Number) -> Operation:
-        array = np.asarray(float(value))
-        return operations.make("constant", parameters=((), array.tobytes()), shape=(), work=0)
-
-    def changed(x: Operation, operands: list[Operation]) -> Operation:
-        if not x.shape or costs.size(x) >= tuning.IN_PLACE_BYTES:
-            return with_operands(operations, x, operands)
-        if x.op == "scale" and _begins_with_array(x.operands[0]):
-            return operations.make("multiply", [*operands, constant(x.parameters[0])])
-        if x.op in ("add", "divide"):
-            operands = [constant(y.parameters[0]) if y.op == "number" else y for y in operands]
-        if x.op in ("reciprocal", "logistic"):
-            one = constant(1)
-            below = operations.make("add", [one, *operands], (1, 1)) if x.op == "logistic" else operands[0]
-            return operations.make("divide", [one, below])
-        return with_operands(operations, x, operands)
-
+    operations, done, integers = Operations(), dict[Operation, Operation](), set[Operation]()
     for x in reachable(outputs):
-        done[x] = changed(x, [done[y] for y in x.operands])
+        inside = [y for y in x.operands if y.op not in ("number", "size")]
+        is_place = x.op in _INTEGERS or (x.op == "input" and x.parameters[0] in places)
+        if is_place or (inside and integers.issuperset(inside)):
+            integers.add(x)
+        operands = [done[y] for y in x.operands]
+        is_small = x.shape and x not in integers and costs.size(x) < tuning.IN_PLACE_BYTES
+        done[x] = _changed(operations, x, operands) if is_small else with_operands(operations, x, operands)
     return [done[x] for x in outputs]
+
+
+def _changed(operations: Operations, x: Operation, operands: list[Operation]) -> Operation:
+    """An operation with constants for the numbers in it."""
+    if x.op == "scale" and _begins_with_array(x.operands[0]):
+        return operations.make("multiply", [*operands, _constant(operations, x.parameters[0])])
+    if x.op in ("reciprocal", "logistic"):
+        one = _constant(operations, 1)
+        below = operations.make("add", [one, *operands], (1, 1)) if x.op == "logistic" else operands[0]
+        return operations.make("divide", [one, below])
+    if x.op in ("add", "divide", "fill"):
+        operands = [_constant(operations, y.parameters[0]) if y.op == "number" else y for y in operands]
+    return with_operands(operations, x, operands)
+
+
+def _constant(operations: Operations, value: Number) -> Operation:
+    array = np.asarray(float(value))
+    return operations.make("constant", parameters=((), array.tobytes()), shape=(), work=0)
 
 
 def _begins_with_array(x: Operation) -> bool:
