@@ -281,8 +281,8 @@ class Operations:
             return x.operands[0]
         if x.op == "number":
             return self.number(coefficient * x.parameters[0])
-        if is_reciprocal(x):
-            return self.quotient(coefficient, [], x.operands[1:])
+        if x.op == "divide" and x.operands[0].op == "number" and (is_reciprocal(x) or coefficient != -1):
+            return self.quotient(number(coefficient * x.operands[0].parameters[0]), [], x.operands[1:])
         return self.make("negate", [x]) if coefficient == -1 else self.make("scale", [x], (coefficient,))
 
     def plus(self, terms: Sequence[tuple[Number, Operation]]) -> Operation:

@@ -40,6 +40,7 @@ from eindiff.program.costs import Costs
 from eindiff.program.lower.common_products import share_products
 from eindiff.program.lower.factorizations import factorize
 from eindiff.program.lower.for_compilers import for_compilers
+from eindiff.program.lower.logistic_densities import with_densities
 from eindiff.program.lower.lowering import Lowering
 from eindiff.program.lower.tidying import tidy
 from eindiff.program.operations import (
@@ -165,6 +166,7 @@ class Program:
 
 
 LONG = 100_000  # characters of a constant that nobody reads
+SHORT_NAME = 10  # characters of a number that is its own name
 
 
 class Module:
@@ -231,7 +233,8 @@ class Module:
             )  # fmt: skip
             found = tidy(operations, Lowering(operations, costs, strategy, exact).run(exprs, stacks))
             if not target.functional:
-                found = factorize(operations, share_products(operations, found, costs), costs)
+                found = with_densities(operations, share_products(operations, found, costs), costs)
+                found = factorize(operations, found, costs)
             return costs.total(found), found
 
         @cache
@@ -346,7 +349,8 @@ class Module:
                 continue
             is_number = operation.op == "constant" and not operation.shape
             if len(text := spelling.template(operation)) > 40 or is_number or is_large_table(operation):
-                name = _number_name(text) if is_number and len(text) < 20 else f"C{len(names)}"
+                name = _number_name(text) if is_number else ""
+                name = name if 0 < len(name) < SHORT_NAME else f"C{len(names)}"
                 while name in self.names.taken:
                     name += "_"
                 names[operation] = Written(name)

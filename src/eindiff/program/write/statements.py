@@ -307,7 +307,8 @@ class Printer:
         assert self.costs is not None
         costs = Costs({**self.costs.known, ROWS: loop.rows, START: 0, STOP: loop.rows}, self.costs.itemsize)
         outputs = [(self._fresh_name(), y) for y in loop.body]
-        inner = Printer(outputs, self.taken | set(names.values()), self.spelling, costs)
+        sums_first = sorted(outputs, key=lambda output: len(output[1].shape))  # then others may change what they read
+        inner = Printer(sums_first, self.taken | set(names.values()), self.spelling, costs)
         inner.pieces.update({y: self.pieces[y] for y in x.operands})
         inner.count = self.count
         body = [line for statement in inner.run() for line in statement.lines]
