@@ -17,7 +17,7 @@ from eindiff.core.coefficients import HALF, Number, is_whole, plus, times
 from eindiff.core.construct import Factor, known_power, parts, power_parts
 from eindiff.core.errors import EindiffError
 from eindiff.core.labels import Labels
-from eindiff.core.nodes import Add, Einsum, Expr, Map, Variable, is_contraction
+from eindiff.core.nodes import Add, Einsum, Expr, Map, Variable, is_contraction, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Shape, Size
 from eindiff.core.traverse import post_order
@@ -54,11 +54,19 @@ def join_fractions(outputs: Sequence[Expr]) -> list[Expr]:
             made = better
         return made
 
+    if not any(_is_fraction(node) for node in topological(outputs)):
+        return list(outputs)
     for _ in range(FACTORINGS):
         outputs, before = rebuild(outputs, change), outputs
         if outputs == list(before):
             break
     return list(outputs)
+
+
+def _is_fraction(node: Expr) -> bool:
+    """Whether a node is one over a power of a sum."""
+    base, exponent = power_parts(node)
+    return isinstance(base, Add) and exponent < 0
 
 
 def _better(node: Expr) -> Expr | None:
