@@ -151,7 +151,7 @@ def _changed(view: str, sign: str, operand: int, s: Spelling) -> list[str]:
     """Statements that change what a view shows; one with a name is not assigned to itself in the end."""
     if s.reading or sign == "=":
         return [f"{view}{'' if view.endswith(']') else '[...]'} {sign} {{{operand}}}"]
-    return [f"entries = {view}", f"entries {sign} {{{operand}}}"]
+    return [f"entries = {view}", f"entries {sign} {{{operand}}}", "del entries"]  # it would keep the array
 
 
 def _shifted(where: str, cuts: Sequence[Cut], s: Spelling) -> str:

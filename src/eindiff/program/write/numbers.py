@@ -41,8 +41,18 @@ def _changed(operations: Operations, x: Operation, operands: list[Operation]) ->
         below = operations.make("add", [one, *operands], (1, 1)) if x.op == "logistic" else operands[0]
         return operations.make("divide", [one, below])
     if x.op in ("add", "divide", "fill"):
-        operands = [_constant(operations, y.parameters[0]) if y.op == "number" else y for y in operands]
+        chosen = _values(x) if x.op == "fill" else range(len(operands))
+        for k in chosen:
+            if operands[k].op == "number":
+                operands[k] = _constant(operations, operands[k].parameters[0])
     return with_operands(operations, x, operands)
+
+
+def _values(x: Operation) -> list[int]:
+    """Which operands of an array that is filled are put there; others are places."""
+    dense, _, assignments = x.parameters
+    counts = [1 + count for *_, count in assignments]
+    return [int(dense) + sum(counts[:k]) for k in range(len(counts))]
 
 
 def _constant(operations: Operations, value: Number) -> Operation:
