@@ -114,6 +114,8 @@ class Arrays:
         terms = [term for value in values for term in value.terms if not is_zero(term)]
         in_place = self.products.costs is not None and not self.operations.functional and any(x.is_plain for x in terms)
         if self.products.costs is None or (not kept and not in_place and all(map(_is_of_labels, terms))):
+            if self.products.costs is not None:  # on one diagonal they are added up as vectors
+                terms = [*[x for x in terms if x.is_plain], *self._gathered([x for x in terms if not x.is_plain])]
             terms = [self._diagonal(term, shape) for term in terms]
         plain = [self.tensor(Value((term,), shape)) for term in terms if term.is_plain]
         placed = [term for term in terms if not term.is_plain]
