@@ -4,7 +4,16 @@ from math import prod
 
 from eindiff.program.backends.backend import Backend, Spelling, slots
 from eindiff.program.backends.helpers import helpers_of
-from eindiff.program.backends.words import FUNCTIONS, NUMPY, inner_or_einsum, places, reduction, reshaped, words_of
+from eindiff.program.backends.words import (
+    FUNCTIONS,
+    NUMPY,
+    inner_or_einsum,
+    places,
+    reduction,
+    reshaped,
+    summed,
+    words_of,
+)
 from eindiff.program.operations import MOST_FACTORS, Operation, is_unit
 
 STORED = frozenset({"input", "matmul", "gram", "solve"})  # no part of loops over entries
@@ -29,7 +38,7 @@ def _sum(x: Operation, s: Spelling) -> str:
     is_stored = matrix.op in STORED or (matrix.op == "transpose" and matrix.operands[0].op in STORED)
     is_matrix = len(matrix.shape) == 2 and all(isinstance(n, int) for n in matrix.shape)
     if s.reading or not is_stored or not is_matrix or len(x.parameters) != 1 or prod(map(int, matrix.shape)) < LARGE:
-        return str(NUMPY["sum"](x, s))
+        return summed(x, s)
     return f"total({{0}}, {x.parameters[0]})"
 
 

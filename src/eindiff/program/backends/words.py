@@ -89,7 +89,7 @@ def along(axis: int | str | None, keyword: str = "axis") -> str:
     return "" if axis is None else f", {keyword}={axis}"
 
 
-def _sum(x: Operation, s: Spelling) -> str:
+def summed(x: Operation, s: Spelling) -> str:
     text = axes_text(x.parameters)
     if not s.reading:  # the method is faster than the function
         return f"{{0}}.sum({text})"
@@ -184,7 +184,7 @@ SHARED: dict[Op, Word] = {
     "raise": "{0} ** {1}",
     "add": _add,
     "mean": "({0} + {1}) / 2",
-    "sum": _sum,
+    "sum": summed,
     "matmul": "{0} @ {1}",
     "gram": "gram({0}, {1})",
     "call": call,
