@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from eindiff.core import sizes as sz
 from eindiff.core.nodes import Number, number
@@ -152,13 +152,6 @@ class Operation:
         return 1 + len(self.parameters[2]) if self.op == "fill" else 1
 
 
-class _Sum(NamedTuple):
-    """A sum that was made: the coefficients of its terms, and the result."""
-
-    terms: dict[Operation, Number]
-    result: Operation
-
-
 @dataclass(slots=True)
 class Operations:
     """Makes operations, each once, for programs of one kind."""
@@ -176,7 +169,8 @@ class Operations:
     conditions: bool = False  # there is a word for what is chosen where they hold, in functional programs too
     fast_power: int = MOST_FACTORS  # of arrays: higher ones are products, see `power`
     shares_sums: bool = False  # sums are parts of larger ones
-    sums: dict[Operation, list[_Sum]] = field(default_factory=dict)  # that were made, by the last of their terms
+    # the coefficients of sums that were made, by the last of their terms, each once, however often it is asked for
+    sums: dict[Operation, dict[Operation, dict[Operation, Number]]] = field(default_factory=dict)
 
     def make(
         self, op: Op, operands: Sequence[Operation] = (), parameters: tuple = (), *, shape: Shape | None = None,
@@ -278,7 +272,7 @@ class Operations:
         """The sum of multiples of operations, positive ones first. Sums that were made before may be parts of it."""
         made = self._plus(self._scaled_once(self._with_known_sums(terms)))
         if self.shares_sums and 1 < len(terms) == len(flat := {x: c for c, x in terms}):
-            self.sums.setdefault(max(flat, key=lambda x: x.serial), []).append(_Sum(flat, made))
+            self.sums.setdefault(max(flat, key=lambda x: x.serial), {}).setdefault(made, flat)
         return made
 
     def _with_known_sums(self, terms: Sequence[tuple[Number, Operation]]) -> Sequence[tuple[Number, Operation]]:
@@ -286,13 +280,13 @@ class Operations:
         left = {x: c for c, x in terms}
         if not self.shares_sums or len(left) < max(3, len(terms)):
             return terms
-        found = [one for x in left for one in self.sums.get(x, ()) if len(one.terms) < len(left)]
+        found = [one for x in left for one in self.sums.get(x, {}).items() if len(one[1]) < len(left)]
         result: list[tuple[Number, Operation]] = []
-        for one in sorted(found, key=lambda one: (-len(one.terms), one.result.serial)):
-            ratio = _ratio(one.terms, left)
+        for made, part in sorted(found, key=lambda one: (-len(one[1]), one[0].serial)):
+            ratio = _ratio(part, left)
             if ratio:
-                left = {x: c for x, c in left.items() if x not in one.terms}
-                result.append((ratio, one.result))
+                left = {x: c for x, c in left.items() if x not in part}
+                result.append((ratio, made))
         return [*result, *((c, x) for x, c in left.items())] if result else terms
 
     def _scaled_once(self, terms: Sequence[tuple[Number, Operation]]) -> Sequence[tuple[Number, Operation]]:

@@ -246,7 +246,7 @@ class Module:
         exprs: Sequence[Expr] = [expr for stack in stacks for expr in stack.exprs]
         nodes = len(topological(exprs))
         best = best_of([exprs, share(exprs)])
-        patient = tuning.REPAID if nodes <= tuning.VARIED else tuning.REPAID_LARGE
+        patient = _patience(nodes)
         repaid = min(tuning.REPAID_COMPILED, patient) if target.compiled else patient
         varied = tuning.VARIED_COMPILED if target.compiled else tuning.VARIED
         if nodes <= varied or repaid * costs.work(best[1]) > tuning.PLANNED * nodes:
@@ -405,6 +405,13 @@ def _unseen(found: Iterable[tuple[Expr, ...]], seen: set[tuple[Expr, ...]]) -> I
         if one not in seen:
             seen.add(one)
             yield one
+
+
+def _patience(nodes: int) -> int:
+    """How many calls may pay for the time that is spent on other forms of expressions with so many nodes."""
+    if nodes <= tuning.VARIED:
+        return tuning.REPAID
+    return tuning.REPAID_LARGE if nodes <= tuning.VAST else tuning.REPAID_FEW
 
 
 def _attempts(seconds: float, nodes: int, repaid: int) -> int:
