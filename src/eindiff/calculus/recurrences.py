@@ -18,12 +18,13 @@ from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.construct import einsum
 from eindiff.core.index_relations import IndexMap
-from eindiff.core.nodes import Apply, Constant, Expr, Map, Variable, is_contraction
+from eindiff.core.nodes import Apply, Expr, Map, Variable, is_contraction
 from eindiff.core.sizes import Size
 from eindiff.functions.opaque import REGISTRY
 
 TURNS = 3  # in which an operand meets what it has moved before, in a recurrence
 OPERANDS = 8  # that are looked at, those that are used most often
+MOST_ENTRIES = 1024  # of all variables: of larger Hessians what is computed counts, not how many operations there are
 
 
 def is_smooth(f: Expr, xs: Sequence[Variable]) -> bool:
@@ -40,9 +41,9 @@ def is_recurrence(f: Expr, xs: Sequence[Variable]) -> bool:
         return False
     order, moving = depends([f], xs)
     uses = Counter(child for node in order for child in node.children if child in moving)
-    often = sum(_entries(x) for x in xs if uses[x] >= TURNS)
+    often, entries = sum(_entries(x) for x in xs if uses[x] >= TURNS), sum(map(_entries, xs))
     again = [x for x, count in uses.most_common(OPERANDS) if count >= TURNS]
-    return 2 * often >= sum(map(_entries, xs)) and any(_turns(x, order) >= TURNS for x in again)
+    return entries <= min(2 * often, MOST_ENTRIES) and any(_turns(x, order) >= TURNS for x in again)
 
 
 def _turns(x: Expr, order: Iterable[Expr]) -> int:
@@ -62,7 +63,7 @@ def _entries(x: Variable) -> int:
 def side_by_side(gradients: Sequence[Expr], xs: Sequence[Variable]) -> list[list[Expr]]:
     """The derivative of each gradient by each variable."""
     numbers = _numbered(xs)
-    seeds = {}
+    seeds: dict[Expr, Expr] = {}
     for x, number in zip(xs, numbers, strict=True):
         own = tuple(range(1, 1 + x.ndim))
         seeds[x] = einsum(1, [(number, (0, *own))], (*own, 0), dict(enumerate(number.shape)))
@@ -70,9 +71,10 @@ def side_by_side(gradients: Sequence[Expr], xs: Sequence[Variable]) -> list[list
     return [[_block(found.get(y), y, number) for number in numbers] for y in gradients]
 
 
-def _numbered(xs: Sequence[Variable]) -> list[Constant]:
+def _numbered(xs: Sequence[Variable]) -> list[Expr]:
     """The number of each entry among those of all variables, as a relation of it to the axes."""
-    total, start, result = sum(map(_entries, xs)), 0, []
+    total, start = sum(map(_entries, xs)), 0
+    result: list[Expr] = []
     for x in xs:
         strides: list[Size] = [sz.product(x.shape[k + 1 :]) for k in range(x.ndim)]
         result.append(construct.constant(IndexMap(total, x.shape, start, tuple(strides))))
@@ -80,7 +82,7 @@ def _numbered(xs: Sequence[Variable]) -> list[Constant]:
     return result
 
 
-def _block(dot: Expr | None, y: Expr, number: Constant) -> Expr:
+def _block(dot: Expr | None, y: Expr, number: Expr) -> Expr:
     """The derivative by one variable, read from that by all entries."""
     if dot is None:
         return construct.filled(0, y.shape + number.shape[1:])
