@@ -81,6 +81,8 @@ def tiny_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "TILED_PRODUCT": (2, 8),
         "SQUARE": 2,
         "MIRRORED": (1, 1),
+        "SAMPLED": 1,
+        "BLOCK_ROWS": 1,
         "MANY_ENTRIES": 2,
     }.items():
         monkeypatch.setattr(tuning, name, value)

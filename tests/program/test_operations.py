@@ -70,6 +70,17 @@ def test_numbers_that_are_written_otherwise_are_others(one: float, other: float)
     assert operations.number(one) is not operations.number(other)
 
 
+def test_sums_are_remembered_once_however_often_they_are_made() -> None:
+    """Places of entries are the same sums for each array that is read there: a list of them all took quadratic time."""
+    operations = Operations(shares_sums=True)
+    terms = [(k + 1, operations.make("input", parameters=(name,), shape=(3,))) for k, name in enumerate("xyz")]
+    sums = [operations.plus(terms) for _ in range(5)]
+    assert all(x is sums[0] for x in sums)
+    assert [list(known) for known in operations.sums.values()] == [[sums[0]]]
+    [known] = operations.sums[terms[-1][1]].values()
+    assert known == {x: c for c, x in terms}
+
+
 def test_arithmetic_of_numbers_is_a_number() -> None:
     operations = Operations()
     n = operations.make("size", parameters=("n",))

@@ -17,7 +17,7 @@ from jax import lax
 
 import eindiff.jax as ej
 from eindiff.tracing import traced_function
-from eindiff.tracing.jax import constants, kernels, library, memory
+from eindiff.tracing.jax import choice, constants, kernels, library, memory
 from jax_functions import CASES as TABLE
 from jax_functions import Case
 from tracing.test_jax import order
@@ -286,9 +286,48 @@ def test_jax_does_what_would_take_longer_to_compile(monkeypatch: pytest.MonkeyPa
     theirs = str(jax.make_jaxpr(jax.hessian(function))(x))
     assert _inner(ej.hessian(function), x) == theirs
     for limit in ("MOST_LONGER", "MOST_FIRST"):
-        monkeypatch.setattr(library, limit, 100.0)
+        monkeypatch.setattr(choice, limit, 100.0)
     library.JAX.clear()
     assert _inner(ej.hessian(function), x) != theirs
+
+
+@pytest.mark.parametrize(("rows", "is_product"), [(50, False), (80, True)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_of_rows_and_columns_of_large_matrices_are_products(axis: int, rows: int, is_product: bool) -> None:
+    """For which the compiler has no slow loops; small matrices are added up in loops with what comes next."""
+    X = jnp.asarray(np.random.default_rng(3).normal(size=(rows, rows)), "float32")
+    program = jax.jit(ej.hessian(lambda x, X: jnp.sum(jnp.sum(X, axis) * x**2)))
+    x = jnp.ones(rows, "float32")
+    assert (" dot(" in program.lower(x, X).compile().as_text()) == is_product
+    assert program(x, X).dtype == "float32"
+    np.testing.assert_allclose(program(x, X), np.diag(2 * np.asarray(X).sum(axis)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("ours", "call", "is_longer"), [(0.13, 4e-4, False), (0.14, 4e-4, True), (0.14, 2e-4, True), (0.101, 2.0, True)]
+)
+def test_longer_first_calls_are_for_what_few_calls_repay(ours: float, call: float, is_longer: bool) -> None:
+    """JAX's takes 0.1 s to compile and 1 ms to call."""
+    assert choice.takes_longer(ours, 0.1, call, 1e-3) == is_longer
+    assert not choice.takes_longer(1000 * ours, 100, 1e-3 * call, 10.0)
+
+
+def test_derivatives_of_jax_are_not_read_where_the_function_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its Hessian takes at least some work for each number that moves in each direction; here ours takes less."""
+    x = jnp.linspace(0.5, 1.0, 200)
+
+    def function(x: Any) -> Any:
+        return jnp.sum(jnp.diff(x) ** 3 + x[1:] * x[:-1] ** 2)
+
+    read: list[Any] = []
+    written = library.Written
+    monkeypatch.setattr(library, "Written", lambda *given: read.append(given) or written(*given))
+    jax.make_jaxpr(ej.hessian(function))(x)
+    assert not read
+    monkeypatch.setattr(library, "is_surely_good", lambda *_: False)
+    library.JAX.clear()
+    jax.make_jaxpr(ej.hessian(function))(x)
+    assert read
 
 
 def test_the_compiler_takes_its_time_for_loops() -> None:

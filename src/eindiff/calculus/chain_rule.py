@@ -146,17 +146,17 @@ _THEOREMS = {  # for pushforwards and for pullbacks
 def pushforwards(y: Expr, x: Expr, seed: Expr) -> dict[Expr, Expr]:
     """Forward mode: `v̇` of every node v of y that depends on x, starting from ẋ = seed."""
     order, active = depends([y], [x])
-    dots = swept_forward(order, active, x, seed)
+    dots = swept_forward(order, active, {x: seed})
     for u, bar in pullbacks_at_kinks(y, order, active, [x], unit(y), _forward, _back):
         dots[y] = add([*([dots[y]] if y in dots else []), chain(bar, dots[u], y.ndim)])
     return dots
 
 
-def swept_forward(order: Sequence[Expr], active: set[Expr], x: Expr, seed: Expr) -> dict[Expr, Expr]:
-    """Forward mode over nodes in topological order: `v̇` of the active ones."""
-    seed = plain(seed)
-    dots: dict[Expr, Expr] = {x: seed}
-    extra = seed.ndim - x.ndim
+def swept_forward(order: Sequence[Expr], active: set[Expr], seeds: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
+    """Forward mode over nodes in topological order: `v̇` of the active ones, starting from those of some variables."""
+    dots = {x: plain(seed) for x, seed in seeds.items()}
+    [x, *_] = dots
+    extra = dots[x].ndim - x.ndim
     for node in order:
         if node in dots or node not in active:
             continue
@@ -193,7 +193,7 @@ def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
 
 def _forward(nodes: Sequence[Expr], x: Expr) -> dict[Expr, Expr]:
     """Derivatives of nodes by x, and of all that they are made of, without what kinks add."""
-    return swept_forward(*depends(nodes, [x]), x, unit(x))
+    return swept_forward(*depends(nodes, [x]), {x: unit(x)})
 
 
 def _back(y: Expr, xs: Iterable[Expr], seed: Expr | None) -> dict[Expr, Expr]:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from eindiff.calculus.chain_rule import pullbacks, pushforwards, unit
+from eindiff.calculus.recurrences import is_recurrence, is_smooth, side_by_side
 from eindiff.calculus.spectra.closing import swept
 from eindiff.core import construct
+from eindiff.core import sizes as sz
 from eindiff.core.construct import add, einsum
 from eindiff.core.derivation import derived
 from eindiff.core.errors import EindiffError, shape_text
@@ -46,9 +48,15 @@ def _blocks(ys: Sequence[Expr], xs: Sequence[Variable], mode: str, symmetric: st
     if not xs:
         raise EindiffError("no variable to differentiate by is given", "options")
     with stage("derive"), remembering():
-        found = finished([prime for y in share(ys) for prime in _swept(y, xs, mode, symmetric)], mode)
-    found = [derived(result, ys[k // len(xs)], by=xs[k % len(xs)]) for k, result in enumerate(found)]
-    return [found[start : start + len(xs)] for start in range(0, len(found), len(xs))]
+        rows = [_swept(y, xs, mode, symmetric) for y in share(ys)]
+        found = finished([prime for row in rows for prime in row], mode)
+    return _rows(found, ys, xs)
+
+
+def _rows(found: Sequence[Expr], ys: Sequence[Expr], xs: Sequence[Variable]) -> list[list[Expr]]:
+    """Derivatives of each of ys by each of xs, which know what they are."""
+    known = [derived(result, ys[k // len(xs)], by=xs[k % len(xs)]) for k, result in enumerate(found)]
+    return [known[start : start + len(xs)] for start in range(0, len(known), len(xs))]
 
 
 def _swept(y: Expr, xs: Sequence[Variable], mode: str, symmetric: str) -> list[Expr]:
@@ -178,4 +186,41 @@ def hessian(f: Expr, x: Wrt, mode: str = "auto", symmetric: str = "projected") -
     if not isinstance(x, list | tuple):
         return derivative(f, x, x, mode=mode, symmetric=symmetric)
     columns = [find_variable(f, one) for one in x]
-    return _blocks(_blocks([f], columns, mode, symmetric)[0], columns, mode, symmetric)
+    first = _blocks([f], columns, mode, symmetric)[0]
+    if mode != "auto" or f.ndim or len(topological(first)) <= WRITTEN_OUT or not is_smooth(f, columns):
+        return _blocks(first, columns, mode, symmetric)
+    with stage("derive"), remembering():
+        find = _by_number if is_recurrence(f, columns) else _mirrored
+        return _rows(find(share(first), columns, symmetric), first, columns)
+
+
+def _by_number(ys: Sequence[Expr], xs: Sequence[Variable], symmetric: str) -> list[Expr]:
+    """The blocks of the Hessian of a recurrence, from its gradients."""
+    rows = side_by_side(ys, xs)
+    return finished([project(prime, x, symmetric) for row in rows for prime, x in zip(row, xs, strict=True)])
+
+
+def _mirrored(ys: Sequence[Expr], xs: Sequence[Variable], symmetric: str) -> list[Expr]:
+    """The blocks of a Hessian, from gradients: one of each pair, by a sweep of the gradient that has fewer entries."""
+    order = sorted(range(len(xs)), key=lambda k: _entries(xs[k]))
+    pairs: list[tuple[int, int]] = []
+    primes: list[Expr] = []
+    for start, i in enumerate(order):
+        by = sorted(order[start:])
+        pairs += [(i, j) for j in by]
+        primes += _swept(ys[i], [xs[j] for j in by], "auto", symmetric)
+    found = dict(zip(pairs, finished(primes), strict=True))
+    places = [(i, j) for i in range(len(xs)) for j in range(len(xs))]
+    return [found[i, j] if (i, j) in found else _turned(found[j, i], xs[j].ndim) for i, j in places]
+
+
+def _entries(x: Variable) -> tuple[int, int]:
+    """How large a variable is: by its axes where sizes have names."""
+    entries = sz.product(x.shape)
+    return (0, entries) if isinstance(entries, int) else (x.ndim, 0)
+
+
+def _turned(block: Expr, count: int) -> Expr:
+    """A block with its first axes last."""
+    labels = tuple(range(block.ndim))
+    return einsum(1, [(block, labels)], labels[count:] + labels[:count], dict(enumerate(block.shape)))

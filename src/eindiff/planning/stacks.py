@@ -43,7 +43,7 @@ def stacked(expr: Expr, evaluate: Evaluate) -> Stack:
     """An expression as such a sum, if it is a large one, and M is no larger."""
     node = plain(expr)
     half, entries = node.ndim // 2, prod(map(evaluate, node.shape))
-    if half < 2 or node.shape[:half] != node.shape[half:] or entries < tuning.MIRRORED[0]:
+    if half < 2 or node.shape[:half] != node.shape[half:] or entries < tuning.SAMPLED:
         return Stack((node,))
     terms = _terms(node)
     split = [_split(term) for term in terms]
@@ -52,7 +52,7 @@ def stacked(expr: Expr, evaluate: Evaluate) -> Stack:
         return Stack((node,))
     x, matrices = dense[0].x, dense[0].matrices
     is_large = prod(map(evaluate, matrices.shape)) > entries
-    if not dense[0].is_formed and (is_large or (dense[0].is_outer and _is_narrow(node, evaluate))):
+    if not dense[0].is_formed and (is_large or (dense[0].is_outer and _is_square(node, evaluate))):
         return Stack((node,))
     own = [one for one in split if one is not None and one.x is x]
     rest = [term for term, one in zip(terms, split, strict=True) if one not in own]
@@ -64,10 +64,12 @@ def stacked(expr: Expr, evaluate: Evaluate) -> Stack:
     return Stack((*exprs, construct.add(rest)) if rest else exprs, is_symmetric)
 
 
-def _is_narrow(node: Expr, evaluate: Evaluate) -> bool:
-    """Whether `M = m m'` has so few entries that a product with them takes as long as one of `x ⊗ m` with itself."""
+def _is_square(node: Expr, evaluate: Evaluate) -> bool:
+    """Whether for `M = m m'` a product of `x ⊗ m` with itself, of which BLAS computes half, takes no longer: where the
+    sum over samples would not be mirrored, unless calls decide, or where M has few entries."""
     half = node.ndim // 2
-    return prod(map(evaluate, node.shape[1:half])) ** 2 <= tuning.NARROW
+    inner, entries = (prod(map(evaluate, shape)) for shape in (node.shape[1:half], node.shape))
+    return inner**2 <= tuning.NARROW or tuning.GRAM**2 <= entries < tuning.MIRRORED[0]
 
 
 def _has_symmetric_derivatives(function: Expr) -> bool:

@@ -18,6 +18,8 @@ SQUARE = 40
 # The same in libraries whose product does not see that it is symmetric: there one block of four is mirrored, which
 # saves a quarter, and is worth three products instead of one from this many columns on.
 HALVED = 1024
+# Entries of a result from which `Σ x x' ⊗ M` is planned as that of M, all terms of which are one array.
+SAMPLED = 2**10
 # Entries of a result, and terms in each, from which `Σ x x' ⊗ M` is computed for i ≤ m and mirrored (`mirrored`): it is
 # a loop in Python over four rows at a time, and writes the result twice.
 MIRRORED = (2**16, 30)
@@ -33,6 +35,10 @@ THIN_TRANSPOSED = 2**17  # entries of A' from which `A' B` is, unless BLAS packs
 UNPACKED = 10**6
 # Rows of A, and multiplications, from which such a product `A B'` is computed with a copy of B'.
 COPIED = (40, 10**5)
+# Rows of A that such a product has at least, for which one core computes larger ones so, some rows at a time.
+BLOCK_ROWS = 16
+# Entries of a row of `x y'` up to which BLAS, which packs nothing, takes half the time of NumPy's product.
+SHORT_ROWS = 2**11
 # Rows from which products with triangular and tridiagonal matrices are treated as such, and the root of the entries to
 # the right of a triangle: below it NumPy's own product is as good. Systems of equations are from two rows on.
 TRIANGLE = 64
@@ -79,7 +85,7 @@ VIEW = 2e-7  # one view
 EACH = 5e-7  # each matrix product in a stack
 OPERATION = {"blas": 2e-11, "lapack": 6e-11, "arithmetic": 2.5e-10, "function": 5e-9}  # one operation on a number
 CACHE_BYTES = 2**20  # bytes that stay in the cache
-BYTE = {True: 3e-11, False: 1.5e-10}  # to move one, in the cache and out of it
+BYTE = {True: 3e-11, False: 6e-11}  # to move one, in the cache and out of it
 THIN = 24  # rows or columns: products of thinner matrices take as long as of matrices that have that many
 
 # The order of multiplication (`planning.contraction_order`), in operations
@@ -101,10 +107,11 @@ WORTHWHILE = 1e-4  # seconds of work in a program, without its calls, from which
 ALTERNATIVES = 60  # of these
 REPAID = 1000  # calls that pay for the time that is spent on them
 REPAID_COMPILED = 125  # the same for libraries with a compiler, which finds some of them, and takes its own time first
-REPAID_FEW = 10  # the same for all that are tried one by one: people wait for the compiler as well
+REPAID_FEW = 10  # the same for all that are tried one by one, and for any other form of `VAST` programs
 VARIED = 150  # nodes up to which the first few forms are tried whatever they save
 VARIED_COMPILED = 40  # the same for libraries with a compiler, in which operations that are saved take no calls
 REPAID_LARGE = 100  # calls that pay for the time that is spent on other forms of more nodes: people wait for the first
+VAST = 500  # nodes from which on the other forms together take longer than people wait for the first call
 PLANNED = 1e-3  # seconds that it takes to plan a node in another form
 TRIED_NODES = 3000  # nodes of all other forms together
 SPLIT_LIMIT = 32  # ways to see a contraction as that of two equal parts

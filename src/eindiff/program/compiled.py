@@ -23,7 +23,7 @@ from eindiff.program.costs import kind_of
 from eindiff.program.foreign_arrays import converter, device_of, known, prepared, stand_ins
 from eindiff.program.inputs import check, common_type, real_array
 from eindiff.program.interpreter import bind_from_unneeded, bind_sizes, declared, read_inputs
-from eindiff.program.plan import Plan, named
+from eindiff.program.plan import Plan, memory_in_use, named
 from eindiff.program.threads import apart, in_threads
 from eindiff.program.write.module import Module, Program
 
@@ -57,6 +57,17 @@ def _quiet() -> Context | _Ignoring:
 
 
 _QUIET = _quiet()
+MAPPED = 2**25  # bytes of an array from which the system maps its memory anew, whatever was in use before
+
+
+def _keep(memory: int) -> None:
+    """Let as much memory as a program has in use at once stay with the process between its calls.
+
+    The memory of arrays from 128 KiB on goes back to the system when they are gone, and so does more than that of all
+    others together, until a larger array was there once: then twice its size is kept. To map memory anew takes as long
+    as what a program of some products computes.
+    """
+    np.empty(min(4 * memory, MAPPED - 2**16), np.uint8)
 
 
 class Parts(Protocol):
@@ -277,6 +288,8 @@ class _Built:
         self.program = once(lambda: module.program(known, dtype, exact=True, library=library))
         self.source, self.is_quiet, is_apart, tables = stored or _written(self.program())
         self.stored = known, dtype, library, parts, (self.source, self.is_quiet, is_apart, tables)
+        if stored is None and library == "numpy":
+            _keep(max(memory_in_use(self.program()), default=0))
         keywords = [module.names.sizes[name] for name in module.unseen]
         function = _defined(self.source, tables)
         self.is_opaque = any(name in REGISTRY for name in function.__code__.co_names)  # it calls what users wrote

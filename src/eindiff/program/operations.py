@@ -7,10 +7,10 @@ what is used twice is seen to be used twice. How it is written is the matter of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from eindiff.core import sizes as sz
 from eindiff.core.nodes import Number, number
@@ -69,7 +69,9 @@ Op = Literal[
     # Sums of products
     "sum",  # (*axes that are left out; none: all)
     "trace",  # (subscripts)
-    "matmul", "outer", "inner",
+    "inner",
+    "matmul",  # (True, if some rows at a time)
+    "outer",  # (True, if BLAS is to compute it)
     "einsum",  # (subscripts, whether the order of multiplication is left to NumPy)
     "gram",  # X' diag(d) X
     "mirrored",  # (whether M is symmetric in k and l): the sum over s of x[i, s] x[m, s] M[s, k, l]
@@ -108,15 +110,18 @@ CHEAP_OPS = frozenset({"input", "number", "size", "transpose", "swap", "permute"
 _ARITHMETIC = frozenset(
     {"negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "mean", "logistic"}
 )
+STEPS = 6  # down from a denominator, for what it has in common with what is divided by it
 # Their parameters are numbers, which are told apart as they are written: 2 and 2.0, 0.0 and -0.0.
 _OF_NUMBERS = frozenset({"number", "scale", "power"})
 
 LISTED = 2000  # places that may stand in the source of a program
 
 Cut = Size | tuple[Size | None, Size | None, Size | None]
-# Where a term is added to an array: how ("diagonal", "cuts", "places", "at", which adds up at equal flat places, or
-# "block", a diagonal of a tile), the sign ("=", "+=" or "-="), subscripts or cuts (of a block, subscripts and the axes
-# that are cut like its rows), and the number of index arrays, which follow the term as operands.
+WHOLE: Cut = (None, None, None)
+# Where a term is added to an array: how ("diagonal", "shifted", a diagonal of some rows and columns, "cuts", "places",
+# "at", which adds up at equal flat places, or "block", a diagonal of a tile), the sign ("=", "+=" or "-="), subscripts
+# or cuts (or both; of a block, subscripts and the axes that are cut like its rows), and the number of index arrays,
+# which follow the term as operands.
 Assignment = tuple[str, str, Any, int]
 
 Work = Size | Callable[[Callable[[Size], int]], float]  # as a polynomial in sizes, or from a way to evaluate sizes
@@ -152,13 +157,6 @@ class Operation:
         return 1 + len(self.parameters[2]) if self.op == "fill" else 1
 
 
-class _Sum(NamedTuple):
-    """A sum that was made: the coefficients of its terms, and the result."""
-
-    terms: dict[Operation, Number]
-    result: Operation
-
-
 @dataclass(slots=True)
 class Operations:
     """Makes operations, each once, for programs of one kind."""
@@ -176,7 +174,8 @@ class Operations:
     conditions: bool = False  # there is a word for what is chosen where they hold, in functional programs too
     fast_power: int = MOST_FACTORS  # of arrays: higher ones are products, see `power`
     shares_sums: bool = False  # sums are parts of larger ones
-    sums: dict[Operation, list[_Sum]] = field(default_factory=dict)  # that were made, by the last of their terms
+    # the coefficients of sums that were made, by the last of their terms, each once, however often it is asked for
+    sums: dict[Operation, dict[Operation, dict[Operation, Number]]] = field(default_factory=dict)
 
     def make(
         self, op: Op, operands: Sequence[Operation] = (), parameters: tuple = (), *, shape: Shape | None = None,
@@ -241,8 +240,16 @@ class Operations:
         return self.make("power", [x], (exponent,), speed=ARITHMETIC if exponent == 2 else FUNCTION)
 
     def quotient(self, coefficient: Number, above: Sequence[Operation], below: Sequence[Operation]) -> Operation:
-        """`coefficient * above / below`, each a product of operations of one shape."""
+        """`coefficient * above / below`, each a product of operations of one shape.
+
+        What grows like the denominator is divided by its factors in turn: so nothing leaves its range.
+        """
         bottom = self.times(below) if below else None
+        if bottom is not None and (ratios := _like(bottom, above)):
+            rest = [x for x in above if x not in ratios]
+            for x in (factor for one in below for factor in _factors(one)):
+                ratios = [*ratios[1:], self.make("divide", [ratios[0], x])]
+            return self.scale(coefficient, self.times([*ratios, *rest]))
         if bottom is not None and self.compiled and above and not any(x.shape for x in (*above, bottom)):
             # a quotient of numbers takes a compiler a function of its own, a product does not
             above, bottom = [*above, self.make("reciprocal", [bottom])], None
@@ -270,15 +277,15 @@ class Operations:
             return x.operands[0]
         if x.op == "number":
             return self.number(coefficient * x.parameters[0])
-        if is_reciprocal(x):
-            return self.quotient(coefficient, [], x.operands[1:])
+        if x.op == "divide" and x.operands[0].op == "number" and (is_reciprocal(x) or coefficient != -1):
+            return self.quotient(number(coefficient * x.operands[0].parameters[0]), [], x.operands[1:])
         return self.make("negate", [x]) if coefficient == -1 else self.make("scale", [x], (coefficient,))
 
     def plus(self, terms: Sequence[tuple[Number, Operation]]) -> Operation:
         """The sum of multiples of operations, positive ones first. Sums that were made before may be parts of it."""
         made = self._plus(self._scaled_once(self._with_known_sums(terms)))
         if self.shares_sums and 1 < len(terms) == len(flat := {x: c for c, x in terms}):
-            self.sums.setdefault(max(flat, key=lambda x: x.serial), []).append(_Sum(flat, made))
+            self.sums.setdefault(max(flat, key=lambda x: x.serial), {}).setdefault(made, flat)
         return made
 
     def _with_known_sums(self, terms: Sequence[tuple[Number, Operation]]) -> Sequence[tuple[Number, Operation]]:
@@ -286,13 +293,13 @@ class Operations:
         left = {x: c for c, x in terms}
         if not self.shares_sums or len(left) < max(3, len(terms)):
             return terms
-        found = [one for x in left for one in self.sums.get(x, ()) if len(one.terms) < len(left)]
+        found = [one for x in left for one in self.sums.get(x, {}).items() if len(one[1]) < len(left)]
         result: list[tuple[Number, Operation]] = []
-        for one in sorted(found, key=lambda one: (-len(one.terms), one.result.serial)):
-            ratio = _ratio(one.terms, left)
+        for made, part in sorted(found, key=lambda one: (-len(one[1]), one[0].serial)):
+            ratio = _ratio(part, left)
             if ratio:
-                left = {x: c for x, c in left.items() if x not in one.terms}
-                result.append((ratio, one.result))
+                left = {x: c for x, c in left.items() if x not in part}
+                result.append((ratio, made))
         return [*result, *((c, x) for x, c in left.items())] if result else terms
 
     def _scaled_once(self, terms: Sequence[tuple[Number, Operation]]) -> Sequence[tuple[Number, Operation]]:
@@ -326,6 +333,29 @@ class Operations:
         made = self.make("add", operands, tuple(signs))
         self.terms.setdefault(made, ordered)
         return made
+
+
+def _like(bottom: Operation, factors: Sequence[Operation]) -> list[Operation]:
+    """The sums among some factors, there once, that are made of what a denominator is made of; or else terms of it."""
+    once = [x for x, count in Counter(factors).items() if count == 1]
+    sums = [x for x in once if x.op == "add" and not _made_of(x).isdisjoint(_made_of(bottom))]
+    return sums or [x for x in once if any(y.op == "add" and x in y.operands for y in _factors(bottom))]
+
+
+def _made_of(x: Operation) -> set[Operation]:
+    """What sums, products and powers are made of, for some steps down."""
+    level, found = {x}, set[Operation]()
+    for _ in range(STEPS):
+        level = {z for y in level if y.op in _ARITHMETIC or is_call(y, "sqrt") for z in y.operands if z.op != "number"}
+        found |= level
+    return found
+
+
+def _factors(x: Operation) -> list[Operation]:
+    """What a product is of, or a small power."""
+    if x.op == "power" and x.parameters[0] in (2, 3):
+        return _factors(x.operands[0]) * x.parameters[0]
+    return [z for y in x.operands for z in _factors(y)] if x.op == "multiply" else [x]
 
 
 def _ratio(part: Mapping[Operation, Number], whole: Mapping[Operation, Number]) -> int:
@@ -403,43 +433,6 @@ def count_uses(order: Sequence[Operation], outputs: Iterable[Operation]) -> Coun
         for y in x.operands:
             uses[y] += uses[x] if x.cheap else 1
     return uses
-
-
-def tidy(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
-    """`(A @ B.T).T` is `B @ A.T`, `-(a - b)` is `b - a`, in products too, where what is inside is not needed itself."""
-    order = reachable(outputs)
-    uses = count_uses(order, outputs)
-    done: dict[Operation, Operation] = {}
-    once: set[Operation] = set()  # results that stand where they are used
-    for x in order:
-        operands = [done[y] for y in x.operands]
-        better = _turned(operations, x, operands[0], once) if len(operands) == 1 and operands[0] in once else None
-        done[x] = with_operands(operations, x, operands) if better is None else better
-        if uses[x] == 1:
-            once.add(done[x])
-    return [done[x] for x in outputs]
-
-
-def _turned(operations: Operations, x: Operation, inner: Operation, once: Collection[Operation]) -> Operation | None:
-    """A transposed product or a negated difference in another way, if that is simpler."""
-    if x.op == "transpose" and inner.op == "matmul":
-        a, b = inner.operands
-        if any(y.op == "transpose" or y in operations.symmetric for y in (a, b)):
-            return operations.matmul(operations.transpose(b), operations.transpose(a))
-    return _negated(operations, inner, once) if x.op == "negate" else None
-
-
-def _negated(operations: Operations, x: Operation, once: Collection[Operation]) -> Operation | None:
-    """The negative of a result that nothing else needs, if it takes no operation more: of a difference in it."""
-    if x.op == "add":
-        terms = operations.terms[x]
-        is_difference = min(coefficient for coefficient, _ in terms) < 0
-        return operations.plus([(-coefficient, term) for coefficient, term in terms]) if is_difference else None
-    if x.op == "matmul":
-        for k, y in enumerate(x.operands):
-            if y in once and (better := _negated(operations, y, once)) is not None:
-                return with_operands(operations, x, [*x.operands[:k], better, *x.operands[k + 1 :]])
-    return None
 
 
 def _with_others(

@@ -42,6 +42,26 @@ class Cost:
     live: int
 
 
+def memory_in_use(program: Program) -> list[int]:
+    """For each statement the bytes in use while it runs, without the inputs."""
+    costs, found, total = program.costs, [], 0
+    assert costs is not None
+    live: dict[str, int] = {}
+    made: dict[Operation, str] = {}
+    for statement in program.statements:
+        result = statement.result
+        same = [result, *result.operands[:1]] if result.is_fresh else [result]  # it takes its first operand over
+        others = [costs.size(x) for x in statement.operations if not (x.cheap or x.view or x in same)]
+        others += [costs.itemsize * costs.entries([x.scratch]) for x in statement.operations if x.scratch]
+        own = costs.size(result)
+        gone = [statement.name, *([made.get(result.operands[0], "")] if result.is_fresh else [])]
+        total += own - sum(live.pop(name, 0) for name in gone)
+        live[statement.name], made[result] = own, statement.name
+        found.append(total + max(others, default=0))
+        total -= sum(live.pop(name, 0) for name in statement.forgotten)
+    return found
+
+
 class Plan(Shown):
     """What computing some outputs costs.
 
@@ -115,32 +135,14 @@ class Plan(Shown):
     @property
     def peak(self) -> int:
         """Bytes in use at most, without the inputs."""
-        return max((live for _, live in self._memory()), default=0)
-
-    def _memory(self) -> list[tuple[str, int]]:
-        """For each statement what it makes and the bytes in use while it runs."""
-        costs, rows, total = self._costs, [], 0
-        live: dict[str, int] = {}
-        made: dict[Operation, str] = {}
-        for statement in self._program.statements:
-            result = statement.result
-            same = [result, *result.operands[:1]] if result.is_fresh else [result]  # it takes its first operand over
-            others = [costs.size(x) for x in statement.operations if not (x.cheap or x.view or x in same)]
-            others += [costs.itemsize * costs.entries([x.scratch]) for x in statement.operations if x.scratch]
-            own = costs.size(result)
-            gone = [statement.name, *([made.get(result.operands[0], "")] if result.is_fresh else [])]
-            total += own - sum(live.pop(name, 0) for name in gone)
-            live[statement.name], made[result] = own, statement.name
-            rows.append((statement.name, total + max(others, default=0)))
-            total -= sum(live.pop(name, 0) for name in statement.forgotten)
-        return rows
+        return max(memory_in_use(self._program), default=0)
 
     def statements(self) -> list[Cost]:
         """What each statement of the program costs; sums that a loop makes are part of that."""
         costs: list[Cost] = []
         lines: list[str] = []
         flops, moved, most = 0.0, 0, 0
-        for statement, (_, live) in zip(self._program.statements, self._memory(), strict=True):
+        for statement, live in zip(self._program.statements, memory_in_use(self._program), strict=True):
             lines += statement.lines
             flops += sum(self._costs.flops(x) for x in statement.operations)
             moved += sum(self._costs.moved(x) for x in statement.operations)

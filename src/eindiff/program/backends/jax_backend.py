@@ -1,10 +1,23 @@
 """JAX: jax.numpy has NumPy's words. Programs can be traced: no branch depends on values, nothing changes in place."""
 
+from math import prod
+
 from eindiff.program.backends.backend import Backend, Spelling, slots
 from eindiff.program.backends.helpers import helpers_of
-from eindiff.program.backends.words import FUNCTIONS, NUMPY, inner_or_einsum, places, reduction, reshaped, words_of
+from eindiff.program.backends.words import (
+    FUNCTIONS,
+    NUMPY,
+    inner_or_einsum,
+    places,
+    reduction,
+    reshaped,
+    summed,
+    words_of,
+)
 from eindiff.program.operations import MOST_FACTORS, Operation, is_unit
 
+STORED = frozenset({"input", "matmul", "gram", "solve"})  # no part of loops over entries
+LARGE = 2**12  # entries of a matrix from which on the compiler has slow loops for sums of rows and columns
 RUNNING = 512  # rows of a triangle of ones from which running sums take less time than a product with it
 
 
@@ -17,6 +30,16 @@ def _product(x: Operation, s: Spelling) -> str:
         return "{0} @ {1}"
     axis = max(0, len(second.shape) - 2)
     return f"lax.cumsum({{1}}, axis={axis}{', reverse=True' if triangle is not first else ''})"
+
+
+def _sum(x: Operation, s: Spelling) -> str:
+    """A sum; that of the rows or columns of a large matrix which is stored, as a product with ones."""
+    [matrix] = x.operands
+    is_stored = matrix.op in STORED or (matrix.op == "transpose" and matrix.operands[0].op in STORED)
+    is_matrix = len(matrix.shape) == 2 and all(isinstance(n, int) for n in matrix.shape)
+    if s.reading or not is_stored or not is_matrix or len(x.parameters) != 1 or prod(map(int, matrix.shape)) < LARGE:
+        return summed(x, s)
+    return f"total({{0}}, {x.parameters[0]})"
 
 
 LOGSUMEXP = '''
@@ -55,6 +78,7 @@ BACKEND = Backend(
         **words_of("jnp."),
         "einsum": lambda x, s: inner_or_einsum(x, s, f'jnp.einsum("{x.parameters[0]}", {slots(x)})'),
         "matmul": _product,
+        "sum": _sum,
         "multiply": _times,
         "diagonal_matrix": lambda x, s: "diagonal_again({0})" if x.parameters else "jnp.diag({0})",
         "table": lambda x, s: f"np.asarray({places(x, s)}){reshaped(x)}",
@@ -140,6 +164,12 @@ def diagonal_again(x):
     """A diagonal matrix; the compiler does not see that it is the same as another, which it would copy."""
     rows, columns = (lax.broadcasted_iota(np.int32, (len(x), len(x)), axis) for axis in (0, 1))
     return jnp.where(columns == rows, x[:, None], 0)
+''',
+        "total": '''
+def total(x, axis):
+    """The sum of the rows or columns of a matrix, as a product: the compiler's own loop takes several times as long."""
+    ones = jnp.ones(x.shape[axis], x.dtype)
+    return jnp.matmul(*((x, ones) if axis else (ones, x)), precision="highest")
 ''',
         "once": '''
 def once(x):

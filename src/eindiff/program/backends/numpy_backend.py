@@ -17,6 +17,8 @@ def _solve(x: Operation, s: Spelling) -> str:
 def _matmul(x: Operation, s: Spelling) -> str:
     """A product. Of vectors and matrices the method takes half a microsecond less than the operator, but it fills the
     result with zeros first."""
+    if x.parameters:
+        return "in_blocks({0}, {1})"
     is_plain = all(len(y.shape) <= 2 for y in x.operands)
     return "{0}.dot({1})" if is_plain and s.is_small(x) else "{0} @ {1}"
 
@@ -31,7 +33,7 @@ def _scale(x: Operation, s: Spelling) -> str:
 _WORDS: dict[Op, Word] = {**NUMPY, **EAGER, "solve": _solve, "matmul": _matmul, "scale": _scale}
 # What starts sooner than the functions that people know.
 _QUICK: dict[Op, Word] = {
-    "outer": "{0}[:, None] * {1}",
+    "outer": lambda x, s: "{0}[:, None].dot({1}[None])" if x.parameters else "{0}[:, None] * {1}",
     "logistic": "1.0 / (1.0 + {0})",  # NumPy finds a type for a float sooner than for a whole number
     "reciprocal": "1.0 / {0}",
     "swap": "{0}.swapaxes(-1, -2)",

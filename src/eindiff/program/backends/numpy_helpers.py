@@ -15,16 +15,18 @@ def finite_top(x, axis):
     if x.ndim == 2 and axis in (1, -1) and x.shape[1] < 32 < x.shape[0]:
         top = np.ascontiguousarray(x.T).max(0)[:, None]  # NumPy's loops along short rows are slow
     else:
-        top = x.max(axis, keepdims=True)
+        top = np.maximum.reduce(x, axis, keepdims=True)
+    if np.vdot(top, top) < np.inf:
+        return top
     largest = np.finfo(x.dtype).max
     return np.minimum(np.maximum(top, -largest), largest)
 ''',
     "summed": '''
 def summed(x, axis):
-    """The sum along an axis, which stays; along rows as a product, which takes less time."""
-    if x.ndim == 2 and axis in (1, -1):
+    """The sum along an axis, which stays; of many entries along rows as a product, which takes less time."""
+    if x.ndim == 2 and axis in (1, -1) and x.size > 500:
         return x.dot(np.ones((x.shape[1], 1), x.dtype))
-    return x.sum(axis, keepdims=True)
+    return np.add.reduce(x, axis, keepdims=True)
 ''',
     "softmax": '''
 def softmax(x, axis):
@@ -79,6 +81,8 @@ def norm_of_several(total, parts, reach=1e280):
 def inverse_power(x, n):
     """x**-n; not a number where x is one but its power is out of range."""
     result = x ** float(-n)
+    if x.ndim == 0 and 0 < result < np.inf:
+        return result
     return np.where((x > 0) & np.isfinite(x) & ((result == 0) | np.isinf(result)), np.nan, result)
 ''',
     "logdet": '''
@@ -87,10 +91,17 @@ def logdet(A):
     sign, value = np.linalg.slogdet(A)
     return np.where(sign > 0, value, np.nan)
 ''',
+    "full": '''
+def full(shape, value, dtype=float):
+    """An array with one number everywhere: in half the time of np.full."""
+    result = np.empty(shape, dtype)
+    result.fill(value)
+    return result
+''',
     "diagonal_of": '''
-def diagonal_of(x, axis=0, other=1):
+def diagonal_of(x, axis=0, other=1, offset=0):
     """The entries for which two axes are equal, which are the last axis, to be changed: in half the time of einsum."""
-    entries = x.diagonal(0, axis, other)
+    entries = x.diagonal(offset, axis, other)
     entries.setflags(write=True)
     return entries
 ''',
@@ -105,6 +116,26 @@ def gram(X, d, out=None):
         out = np.matmul(Z.T, Z, out=out)
         return np.negative(out, out=out)
     return np.matmul(X.T, d[:, None] * X, out=out)
+''',
+    "core_count": '''
+def core_count():
+    """The cores that this process may use: fewer than it has where threads of libraries are limited."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limits = [os.environ.get(f"{library}_NUM_THREADS", "") for library in ("OMP", "OPENBLAS", "MKL")]
+    return min([cores, *(int(limit) for limit in limits if limit.isdigit() and int(limit) > 0)])
+''',
+    "in_blocks": '''
+def in_blocks(A, B, out=None, most=10**6, cores=core_count()):
+    """A @ B. One core computes some rows at a time, so few that BLAS packs nothing, from a B that lies along rows."""
+    rows = most // max(1, B.size) // 4 * 4
+    if cores > 1 or not 0 < rows < len(A):
+        return np.matmul(A, B, out=out)
+    out = np.empty((len(A), B.shape[1]), A.dtype) if out is None else out
+    B, end = np.ascontiguousarray(B), len(A) // rows * rows
+    np.matmul(A[:end].reshape(-1, rows, len(B)), B, out=out[:end].reshape(-1, rows, B.shape[1]))
+    if end < len(A):
+        np.matmul(A[end:], B, out=out[end:])
+    return out
 ''',
     "mirrored": '''
 def mirrored(x, M, out=None, step=4):
@@ -187,13 +218,6 @@ def store_columns(value, out):
     else:
         for k in range(out.shape[-1]):
             out[..., k] = value[..., k]
-''',
-    "core_count": '''
-def core_count():
-    """The cores that this process may use: fewer than it has where threads of libraries are limited."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limits = [os.environ.get(f"{library}_NUM_THREADS", "") for library in ("OMP", "OPENBLAS", "MKL")]
-    return min([cores, *(int(limit) for limit in limits if limit.isdigit() and int(limit) > 0)])
 ''',
     "in_threads": '''
 def in_threads(work, length, most):

@@ -45,7 +45,8 @@ class Contractions(Tensors):
 
     def _arranged(self, a: Tensor, b: Tensor) -> Tensor:
         """A tensor with the axis first that it shares with another one, if it is a symmetric matrix."""
-        if a.operation in self.operations.symmetric and a.labels[0] not in b.labels and a.labels[1] in b.labels:
+        is_symmetric = len(a.labels) == 2 and a.operation in self.operations.symmetric  # it may be without axes of 1
+        if is_symmetric and a.labels[0] not in b.labels and a.labels[1] in b.labels:
             return Tensor(a.operation, a.labels[::-1])
         return a
 

@@ -31,9 +31,7 @@ from eindiff.program.lower.places import (
 )
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
-from eindiff.program.operations import Cut, Operation, Operations, broadcast, is_call
-
-WHOLE: Cut = (None, None, None)
+from eindiff.program.operations import WHOLE, Cut, Operation, Operations, broadcast, is_call
 
 
 class Indexing:

@@ -9,6 +9,7 @@ from math import inf, prod
 
 import numpy as np
 
+from eindiff.core.coefficients import ratio
 from eindiff.core.construct import is_number as is_filled
 from eindiff.core.index_relations import Given, IndexMap, Lower, SizeOf
 from eindiff.core.labels import Labels
@@ -72,6 +73,8 @@ class Lowering:
         self.summands: set[Expr] = set()  # of outputs
         self.parts: dict[Expr, Parts] = {}  # sums that are parts of others
         self.done: set[Operation] = set()  # what values are made of, however they are used
+        self._runs = costs is not None and not operations.functional
+        self._is_exact = exact and self._runs
 
     def run(self, outputs: Sequence[Expr], stacks: Sequence[Stack] = ()) -> list[Operation]:
         """The outputs as arrays of their full shapes; where some stand for one, as `stacks` say, that one."""
@@ -80,9 +83,10 @@ class Lowering:
         self.factored = {node.args[0] for node in order if isinstance(node, Apply) and node.function.name in vectors}
         self.uses = Counter([child for node in order for child in node.children] + list(outputs))
         self.multiplied = {child for node in order if isinstance(node, Einsum) for child in node.children}
-        self.hints = orientations(order, outputs)
+        self.hints = orientations(order, outputs, self._runs)
         self.summands = summands(outputs)
         self.pushed = self._pushed(outputs)
+        self.scaled = self._scaled(order)
         if self.costs is not None:
             self.parts = partial_sums(order)
             order = _with_parts_first(outputs, self.parts)
@@ -115,6 +119,14 @@ class Lowering:
                     pushed[child] = node.coefficient
         return pushed
 
+    def _scaled(self, order: Iterable[Expr]) -> dict[Expr, Einsum]:
+        """The smallest factors of products, into which the coefficients of these are multiplied."""
+        if self.costs is None:
+            return {}
+        found = [x for x in order if isinstance(x, Einsum) and x.is_product and abs(x.coefficient) != 1 and x.operands]
+        smallest = {min(node.operands, key=self._entries): node for node in found}
+        return {x: node for x, node in smallest.items() if 2 * self._entries(x) <= self._entries(node)}
+
     def _lower(self, node: Expr) -> Value:
         match node:
             case Variable():
@@ -123,7 +135,7 @@ class Lowering:
                     self.operations.halves[operation] = min(found)
                 if "permutation" in node.properties:
                     self.operations.permutations.add(operation)
-                return self._marked(node, self._whole(operation, node.shape))
+                return self._marked(node, self._input(node, operation))
             case Constant() if isinstance(node.value, IndexMap):
                 labels = tuple(range(node.ndim))
                 maps = [(0, self._index(node.value, labels[1:]))]
@@ -154,6 +166,14 @@ class Lowering:
 
     def _whole(self, operation: Operation, shape: Shape) -> Value:
         return self.arrays.value(Tensor(operation, tuple(range(len(shape)))), shape)
+
+    def _input(self, node: Variable, operation: Operation) -> Value:
+        """An input; in programs for certain sizes without axes of one entry, along which it is the same."""
+        if not self._is_exact or node.properties or node.into is not None:
+            return self._whole(operation, node.shape)
+        single = [axis for axis, size in enumerate(node.shape) if self.products.is_one(size)]
+        tensor = self.products.only(Tensor(operation, tuple(range(node.ndim))), single)
+        return self.arrays.value(tensor, node.shape)
 
     def _marked(self, node: Expr, value: Value) -> Value:
         """Remember which matrices need no transpose."""
@@ -209,7 +229,7 @@ class Lowering:
             return None
         (total, axis), axes = found, range(node.ndim)
         coefficient, tensor = self.arrays.tensor(self.values[total.args[0]])
-        if len(tensor.labels) < node.ndim:
+        if not self.arrays.has_all(tensor, total.args[0].shape) or node.ndim - 1 not in tensor.labels:
             return None
         place = [*axes[:axis], *axes[axis + 1 :], axis]  # of the axes of z among those of the node
         order = tuple([place[label] for label in tensor.labels])
@@ -219,12 +239,12 @@ class Lowering:
 
     def _norm(self, node: Map, total: Tensor) -> Tensor | None:
         """The norm whose power a node is: programs that run compute it for squares that are out of range too."""
-        if self.costs is None or not is_root(node) or len(total.labels) < node.ndim:
+        if self.costs is None or not is_root(node) or not self.arrays.has_all(total, node.shape):
             return None
         if (found := squares(node.args[0])) is None or (node.ndim and any(is_filled(part.y) for part in found)):
             return None  # c + x², entry by entry, is not worth the test whether it is in range
         order = tuple(range(node.ndim))
-        whole = self.products.align(total, order)
+        whole = self.arrays.full(1, total, node.shape)
         values = [self._value(part.y) for part in found]
         if len(found) == 1 and not found[0].summed:
             operation = self.operations.make("call", [self.arrays.array(values[0])], ("abs",))
@@ -251,7 +271,7 @@ class Lowering:
     def _value(self, node: Expr) -> Value:
         """The value of a node that no output has."""
         order = topological([node])
-        for inner, hint in orientations(order, [node]).items():
+        for inner, hint in orientations(order, [node], self._runs).items():
             self.hints.setdefault(inner, hint)
         for inner in order:
             if inner not in self.values:
@@ -268,7 +288,8 @@ class Lowering:
             core = arg.ndim - len(labels)
             tensor = Tensor(array, (*labels, *range(count, count + core)))
             args.append(self.products.align(tensor, tuple(range(count + core))))
-        if self.costs is not None and node.function.factorization == "lu" and _is_symmetric(node.args[0]):
+        is_matrix = self.costs is not None and node.function.factorization == "lu" and node.args[0].ndim == 2
+        if is_matrix and is_symmetric(node.args[0]):
             self.operations.symmetric.add(args[0])
         result = functions.whole(self.operations, node, args, node.args[0] in self.factored)
         return self._whole(result, node.shape)
@@ -277,11 +298,11 @@ class Lowering:
         """A function of vectors along the axis that it has in the array as it is."""
         [arg], [batch] = node.args, node.batch
         coefficient, tensor = self.arrays.tensor(self.values[arg])
-        if len(tensor.labels) < arg.ndim:
+        if arg.ndim - 1 not in tensor.labels:
             coefficient, tensor = 1, Tensor(self.arrays.array(self.values[arg]), tuple(range(arg.ndim)))
         operation = self.operations.scale(coefficient, tensor.operation)
         axis = tensor.labels.index(arg.ndim - 1)
-        along = axis if arg.ndim > 1 else None
+        along = axis if len(tensor.labels) > 1 else None
         result = functions.reduction(self.operations, node.function.name, operation, along)
         rest = [label for label in tensor.labels if label != arg.ndim - 1]
         return self.arrays.value(Tensor(result, tuple([batch[label] for label in rest])), node.shape)
@@ -367,6 +388,7 @@ class Lowering:
                 coefficient = number(coefficient * own)
                 found[place] = Tensor(tensor.operation, tuple([labels[axis] for axis in tensor.labels]))
         self._divide_by_norms(operands, found)
+        coefficient = self._scale_as_others(coefficient, operands, found)
         hint = tuple([node.output[axis] for axis in self.hints[node]])
         self.products.is_added = node in self.summands
         terms = []
@@ -381,6 +403,18 @@ class Lowering:
         if not placed:
             return Value(tuple(terms), node.shape)
         return self.arrays.add([Value((term,), node.shape) for term in terms], node.shape, self.hints[node], True)
+
+    def _scale_as_others(self, coefficient: Number, operands: Operands, found: dict[int, Tensor]) -> Number:
+        """What is left of a coefficient if a factor has it, up to its sign, in another product: both share that."""
+        for place, (operand, _) in enumerate(operands):
+            other = self.scaled.get(operand)
+            if other is None or abs(coefficient) != abs(other.coefficient) or place not in found:
+                continue
+            if any(x in other.operands for x, _ in operands if x is not operand):
+                scaled = self.operations.scale(other.coefficient, found[place].operation)
+                found[place] = Tensor(scaled, found[place].labels)
+                return ratio(coefficient, other.coefficient)
+        return coefficient
 
     def _divide_by_norms(self, operands: Operands, found: dict[int, Tensor]) -> None:
         """Vectors beside powers of their norms are divided by them first."""
@@ -404,7 +438,7 @@ class Lowering:
         return self.operations.times([x, self.operations.make("reciprocal", [norm])])
 
     def _flat(self, node: Einsum) -> tuple[list[tuple[Expr, Labels]], dict[int, Size]]:
-        """Operands, with those of large contractions used only here: a factor is cheaper before than after it."""
+        """Operands, with those of large contractions used only here: factors are cheaper before them."""
         sizes: dict[int, Size] = dict(enumerate(node.sizes))
         result: list[tuple[Expr, Labels]] = []
         for operand, labels in zip(node.operands, node.labels, strict=True):
@@ -474,10 +508,6 @@ def _groups(outputs: Sequence[Expr], stacks: Sequence[Stack]) -> Iterator[tuple[
     for stack in stacks or [Stack((output,)) for output in outputs]:
         yield outputs[start : start + len(stack.exprs)], stack.is_symmetric
         start += len(stack.exprs)
-
-
-def _is_symmetric(matrix: Expr) -> bool:
-    return matrix.ndim == 2 and is_symmetric(matrix)
 
 
 def _is_placing(node: Einsum) -> bool:

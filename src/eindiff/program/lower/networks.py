@@ -272,7 +272,7 @@ class Networks:
                 factors.append(x)
         bound = {label for x in factors for label in x.labels}
         kept = dict.fromkeys([label for axis in network.axes for label in labels_of(axis)])
-        free = sorted(network.labels - bound - set(kept))
+        free = [x for x in sorted(network.labels - bound - set(kept)) if not self.products.is_one(sizes[x])]
         factors = factors + [Tensor(self.indexing.size(sizes[x]), ()) for x in free]
         if not factors:
             return coefficient, Tensor(self.operations.number(1), ())

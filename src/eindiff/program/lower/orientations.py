@@ -8,10 +8,12 @@ from eindiff.core.labels import Labels
 from eindiff.core.nodes import Add, Einsum, Expr, Map
 
 
-def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, Labels]:
+def orientations(order: Sequence[Expr], outputs: Sequence[Expr], runs: bool = False) -> dict[Expr, Labels]:
     """For each node the order of its axes that suits where it is used, and in the end the outputs.
 
     Sums of products of entries (`ijk,ijk->ij`) run over any order, so that of matrix products counts before theirs.
+    What is multiplied with smaller arrays has the axes of these last in a program that `runs`, not one to be read:
+    NumPy then goes through both at once, and not row by row.
     """
     hints: dict[Expr, Labels] = {output: tuple(range(output.ndim)) for output in outputs}
     weak: dict[Expr, Labels] = {}
@@ -23,9 +25,8 @@ def orientations(order: Sequence[Expr], outputs: Sequence[Expr]) -> dict[Expr, L
         elif isinstance(node, Einsum):
             wanted = [node.output[axis] for axis in own]
             inner = len(node.operands) > 1 and len({frozenset(labels) for labels in node.labels}) == 1
-            for child, labels in zip(node.operands, node.labels, strict=True):
-                place = [wanted.index(x) if x in wanted else len(wanted) for x in labels]
-                (weak if inner else hints).setdefault(child, tuple(sorted(range(child.ndim), key=place.__getitem__)))
+            for k, child in enumerate(node.operands):
+                (weak if inner else hints).setdefault(child, _suitable(node, k, wanted, runs))
         else:
             for child in node.children:
                 hints.setdefault(child, tuple(range(child.ndim)))
@@ -40,6 +41,14 @@ def summands(outputs: Sequence[Expr]) -> set[Expr]:
         for term in total.children if isinstance(total, Add) else ():
             found.add(term.operands[0] if isinstance(term, Einsum) and len(term.operands) == 1 else term)
     return found
+
+
+def _suitable(node: Einsum, k: int, wanted: Sequence[int], runs: bool) -> Labels:
+    """Axes of operand k in the order in which they are wanted, after those that no other operand has."""
+    labels = node.labels[k]
+    shared = {x for i, other in enumerate(node.labels) if i != k for x in other} if runs and len(labels) > 2 else set()
+    place = [(x in shared, wanted.index(x) if x in wanted else len(wanted)) for x in labels]
+    return tuple(sorted(range(len(labels)), key=place.__getitem__))
 
 
 def _natural(node: Expr, axes: Labels) -> Labels:

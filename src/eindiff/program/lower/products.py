@@ -81,8 +81,11 @@ class Products(Contractions):
         return Tensor(self.operations.times(aligned), order)
 
     def _halves(self, labels: Collection[int], group: list[Tensor]) -> list[Tensor]:
-        """The numerator and the denominator of factors over one set of labels, each as one factor."""
+        """The numerator and the denominator of factors over one set of labels, each as one factor; in programs that
+        run both as one, since others are larger."""
         order = _usual_order(labels, group)
+        if self.costs is not None and not self.operations.functional and len({*map(_is_reciprocal, group)}) == 2:
+            return [self._one_set(labels, group)]
         result = []
         for half in ([x for x in group if not _is_reciprocal(x)], [x for x in group if _is_reciprocal(x)]):
             if half:  # it may have fewer labels than both have together
@@ -222,14 +225,13 @@ class Products(Contractions):
 
     def _without_ones(self, factors: Sequence[Tensor], kept: Labels) -> Sequence[Tensor]:
         """What is summed over one entry is taken instead."""
-        if not self.exact:
-            return factors
-        single = {x for y in factors for x in y.labels if x not in kept and self._is_one(y.size(x))}
+        single = {x for y in factors for x in y.labels if x not in kept and self.is_one(y.size(x))}
         return [self.only(x, single) if single and len(set(x.labels)) == len(x.labels) else x for x in factors]
 
-    def _is_one(self, size: Size) -> bool:
+    def is_one(self, size: Size) -> bool:
         """Whether a size is 1 for all sizes that share a program with the known ones (n - 1 is not)."""
-        assert self.costs is not None
+        if not self.exact or self.costs is None:
+            return False
         return size == 1 or (isinstance(size, str) and self.costs.known.get(size) == 1)
 
     def _scaled(
@@ -414,7 +416,8 @@ class Products(Contractions):
         return self._half(matrix, tuning.TRIANGLE)
 
     def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels, last: bool) -> Tensor:
-        """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference.
+        """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference: those that are
+        summed over later last, as in what they are multiplied with.
 
         What is large and added to others in the end is made as it is wanted: sums of arrays whose axes lie otherwise
         take longer than reading along columns.
@@ -430,7 +433,7 @@ class Products(Contractions):
             left, right = self.permute(x, (*rows, summed)), self.permute(y, (summed, *columns))
             turned = sum(z.op == "transpose" for z in (left, right))
             order = rows + columns
-            liked = order == tuple([label for label in hint if label in order])
+            liked = order == tuple(sorted(order, key=lambda x: hint.index(x) if x in hint else len(hint)))
             key = (not liked, turned) if wanted else (turned, not liked)
             candidates.append((*key, len(candidates), left, right, order))
         *_, left, right, order = min(candidates, key=lambda c: c[:3])

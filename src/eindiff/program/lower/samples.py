@@ -16,7 +16,8 @@ def sum_over_samples(arrays: Arrays, x: Operation, matrices: Operation, is_symme
     middle = len(own) // 2
     first, second = own[:middle], own[middle:]
     shape = (x.shape[0], *first, x.shape[0], *second)
-    if arrays.products.entries(inner) < tuning.MIRRORED[1]:
+    many, few = tuning.MIRRORED
+    if arrays.products.entries(shape) < many or arrays.products.entries(inner) < few:
         return _contracted(arrays, x, matrices, shape)
     rows, samples, k, l = map(sz.product, (x.shape[:1], inner, first, second))
     reshape = arrays.products.reshape

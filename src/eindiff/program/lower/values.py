@@ -18,11 +18,11 @@ from eindiff.core.networks import new_label
 from eindiff.core.nodes import Number, number
 from eindiff.core.sizes import Shape, Size
 from eindiff.planning import tuning
-from eindiff.program.lower.indexing import WHOLE, Indexing
+from eindiff.program.lower.indexing import Indexing
 from eindiff.program.lower.places import Axis, Index, grid, labels_of, renamed
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
-from eindiff.program.operations import Assignment, Cut, Operation, Operations
+from eindiff.program.operations import WHOLE, Assignment, Cut, Operation, Operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,9 @@ class Arrays:
         make = self.operations.make
         if tensor.labels or not shape:
             order = tuple(range(len(shape)))
-            result = self.operations.scale(coefficient, self.products.align(tensor, order))
-            if len(tensor.labels) == len(shape):
+            is_whole = self.has_all(tensor, shape)
+            result = self.operations.scale(coefficient, self.products.align(tensor, order, explicit=is_whole))
+            if is_whole:
                 return result
             return make("repeat", [result], shape, shape=shape)
         if operation.op != "number":
@@ -100,6 +101,10 @@ class Arrays:
             return make("ones" if content else "zeros", parameters=shape, shape=shape)
         filling = self.operations.number(float(content) if isinstance(content, int) else content)
         return make("full", [filling], shape, shape=shape)
+
+    def has_all(self, tensor: Tensor, shape: Shape) -> bool:
+        """Whether a tensor has all axes of an array of a given shape but those of one entry."""
+        return all(axis in tensor.labels or self.products.is_one(size) for axis, size in enumerate(shape))
 
     def _identity(self, size: Size) -> Operation:
         return self.operations.make("identity", parameters=(size,), shape=(size, size))
@@ -114,6 +119,8 @@ class Arrays:
         terms = [term for value in values for term in value.terms if not is_zero(term)]
         in_place = self.products.costs is not None and not self.operations.functional and any(x.is_plain for x in terms)
         if self.products.costs is None or (not kept and not in_place and all(map(_is_of_labels, terms))):
+            if self.products.costs is not None:  # on one diagonal they are added up as vectors
+                terms = [*[x for x in terms if x.is_plain], *self._gathered([x for x in terms if not x.is_plain])]
             terms = [self._diagonal(term, shape) for term in terms]
         plain = [self.tensor(Value((term,), shape)) for term in terms if term.is_plain]
         placed = [term for term in terms if not term.is_plain]
@@ -220,9 +227,10 @@ class Arrays:
         assignments: list[Assignment] = []
         dense = [term for term in value.terms if term.is_plain]
         operands = [self.array(Value(tuple(dense), shape))] if dense else []
-        for term in value.terms:
-            if not term.is_plain:
-                assignments.append(self._assignment(term, operands, shape, first=not assignments and not dense))
+        placed = [term for term in value.terms if not term.is_plain]
+        for k, term in enumerate(placed):
+            first = not dense and _are_apart(placed[: k + 1])
+            assignments.append(self._assignment(term, operands, shape, first))
         parameters = (bool(dense), shape, tuple(assignments))
         work = sz.total(self._work(term) for term in value.terms)
         return self.operations.make("fill", operands, parameters, shape=shape, work=work)
@@ -380,7 +388,18 @@ class Arrays:
             return "at", sign, (), len(places)
         if not cuts and not places:
             return "diagonal", sign, subscripts([sum(map(labels_of, term.axes), ())], order), 0
+        if places and (found := self._shifted(term, order, shape)) is not None:
+            del operands[-len(places) :]
+            return "shifted", sign, found, 0
         return "cuts" if cuts else "places", sign, cuts, len(places)
+
+    def _shifted(self, term: Term, order: Labels, shape: Shape) -> tuple[str, tuple[Cut, ...]] | None:
+        """The diagonal of some rows and columns that a term goes to, in programs that run: subscripts and cuts."""
+        if self.products.costs is None or any(len(labels_of(axis)) != 1 for axis in term.axes):
+            return None
+        cuts = [self._cut(axis, size, term) for axis, size in zip(term.axes, shape, strict=True)]
+        found = tuple([cut for cut in cuts if cut is not None])
+        return (subscripts([sum(map(labels_of, term.axes), ())], order), found) if len(found) == len(cuts) else None
 
     def _spread(
         self, core: Operation, term: Term, order: Labels, places: list[Operation], shape: Shape
@@ -413,6 +432,23 @@ class Arrays:
         if self.operations.functional and not axis.labels and axis.table is None:
             return axis.offset  # helpers count from the start
         return self.indexing.cut(axis, size, term.sizes)
+
+
+def _are_apart(terms: Sequence[Term]) -> bool:
+    """Whether there is one term, or all are different diagonals of a matrix."""
+    return len(terms) == 1 or len({_diagonal_number(x) for x in terms} - {None}) == len(terms)
+
+
+def _diagonal_number(term: Term) -> int | None:
+    """Which diagonal of a matrix a term goes to, if it is one."""
+    if len(term.axes) != 2 or not term.injective:
+        return None
+    found = [Index(0, ((x, 1),)) if isinstance(x, int) else x for x in term.axes]
+    strides = {x.strides for x in found if x.table is None}
+    if len(strides) != 1 or len(found[0].strides) != 1 or any(x.table is not None for x in found):
+        return None
+    offset = sz.subtract(found[1].offset, found[0].offset)
+    return offset if isinstance(offset, int) else None
 
 
 def _is_of_labels(term: Term) -> bool:

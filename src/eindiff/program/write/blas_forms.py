@@ -10,7 +10,8 @@ from eindiff.program.operations import Operation, Operations, reachable, with_op
 
 
 def turned(outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
-    """The program with `A B` as `(B' A')'` where B has few columns and A is large, and small `A B'` with a copy of B'.
+    """The program with `A B` as `(B' A')'` where B has few columns and A is large, and some rows at a time where B is
+    small; small `A B'` with a copy of B'; and `x y'` as a product of matrices.
 
     BLAS works on blocks of some rows by a few columns, and counts rows where arrays of C have columns. It packs what it
     multiplies in an order of its own, unless that is small: then it reads B' along its columns, in 1.3 times the time.
@@ -24,6 +25,10 @@ def turned(outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
         elif _reads_columns(x, costs):
             rows = own.make("contiguous", operands[1:], shape=x.operands[1].shape, work=0)
             done[x] = own.matmul(operands[0], rows)
+        elif _is_tall(x, costs):
+            done[x] = own.make("matmul", operands, (True,), shape=x.shape, work=x.work, speed=x.speed)
+        elif x.op == "outer" and _has_short_rows(x, costs):
+            done[x] = own.make("outer", operands, (True,), shape=x.shape)
         else:
             done[x] = x if operands == list(x.operands) else with_operands(own, x, operands)
     return [done[x] for x in outputs]
@@ -49,6 +54,19 @@ def _reads_columns(x: Operation, costs: Costs) -> bool:
     rows, terms, columns = _sizes(x, costs)
     least, fewest = tuning.COPIED
     return rows >= least and fewest <= rows * terms * columns <= tuning.UNPACKED
+
+
+def _is_tall(x: Operation, costs: Costs) -> bool:
+    """Whether it is a product that BLAS would pack, which it need not with some rows at a time."""
+    if not _is_of_matrices(x) or x.operands[0].op == "transpose":
+        return False
+    rows, terms, columns = _sizes(x, costs)
+    return tuning.BLOCK_ROWS * terms * columns <= tuning.UNPACKED < rows * terms * columns
+
+
+def _has_short_rows(x: Operation, costs: Costs) -> bool:
+    """Whether NumPy's loop along each row of an outer product starts too often; of larger ones, memory decides."""
+    return costs.evaluate(x.shape[1]) <= tuning.SHORT_ROWS and costs.entries(x.shape) <= tuning.UNPACKED
 
 
 def _is_of_matrices(x: Operation) -> bool:

@@ -13,6 +13,7 @@ from eindiff.core.nodes import Expr, plain, size_names, topological, variables
 from eindiff.planning import tuning
 from eindiff.planning.alternatives import alternatives, replaced
 from eindiff.planning.factoring import distribute, factor
+from eindiff.planning.fractions import join_fractions
 from eindiff.planning.halves import with_halves
 from eindiff.planning.stacks import Stack, stacked
 from eindiff.program.backends import Backend
@@ -20,8 +21,10 @@ from eindiff.program.costs import Costs
 from eindiff.program.lower.common_products import share_products
 from eindiff.program.lower.factorizations import factorize
 from eindiff.program.lower.for_compilers import for_compilers
+from eindiff.program.lower.logistic_densities import with_densities
 from eindiff.program.lower.lowering import Lowering
-from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, reachable, tidy
+from eindiff.program.lower.tidying import tidy
+from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, reachable
 
 Form = tuple[Expr, ...]  # the outputs, in one of several ways
 Found = tuple[float, list[Operation]]  # the time that operations take, and those that give the outputs
@@ -44,12 +47,16 @@ class Choice:
     def run(self) -> list[Operation]:
         """The operations that give the outputs."""
         form, compiled = self.form, self.target.compiled
-        best, starts = self._best_of([form, share(form)]), [form]
+        best = self._best_of([form, share(form)])
+        joined = tuple(join_fractions(form)) if self.nodes <= tuning.VARIED else form
+        if joined != form and (found := self._best_of([joined, share(joined)]))[0] < best[0]:
+            form, best = joined, found
+        starts = [form]
         if self.nodes <= (tuning.VARIED_COMPILED if compiled else tuning.VARIED) or self._pays(best):
             best = min(best, self._best_of([share(form, deep=True), share(distribute(form))]), key=lambda x: x[0])
         if any(x.speed in (BLAS, LAPACK) for x in reachable(best[1])):  # else there is nothing to reorder
             if self.nodes <= tuning.VARIED or self._pays(best):
-                for other in self._second_forms():
+                for other in self._second_forms(form):
                     if (found := self._best_of([other, share(other)]))[0] < tuning.CLEARLY * best[0]:
                         best, starts = found, [form, other]
             best = self._improved(best, starts)
@@ -59,7 +66,8 @@ class Choice:
     @cached_property
     def repaid(self) -> int:
         """The calls that pay for the time that is spent on another form."""
-        patient = tuning.REPAID if self.nodes <= tuning.VARIED else tuning.REPAID_LARGE
+        large = tuning.REPAID_LARGE if self.nodes <= tuning.VAST else tuning.REPAID_FEW
+        patient = tuning.REPAID if self.nodes <= tuning.VARIED else large
         return min(tuning.REPAID_COMPILED, patient) if self.target.compiled else patient
 
     def _pays(self, best: Found) -> bool:
@@ -86,25 +94,26 @@ class Choice:
         lowering = Lowering(operations, self.costs, self.strategy, self.exact)
         found = tidy(operations, lowering.run(form, self.stacks))
         if not target.functional:
-            found = factorize(operations, share_products(operations, found, self.costs), self.costs)
+            found = with_densities(operations, share_products(operations, found, self.costs), self.costs)
+            found = factorize(operations, found, self.costs)
         return self.costs.total(found), found
 
-    def _second_forms(self) -> Iterator[Form]:
+    def _second_forms(self, form: Form) -> Iterator[Form]:
         """Outputs in other forms: with products of equal parts, and second derivatives as sums of curvatures."""
-        forms, evaluate = [self.form], self.costs.evaluate
+        forms, evaluate = [form], self.costs.evaluate
         found: list[Expr | None] = []
         inputs = set(variables(*self.outputs))
         sizes = size_names(*self.outputs).union(*(v.shape for v in inputs))
-        for known in map(derivation, self.outputs if len(self.form) == len(self.outputs) else ()):
+        for known in map(derivation, self.outputs if len(form) == len(self.outputs) else ()):
             f, by = plain(known.function), known.by
             is_second = len(by) == 2 and not f.ndim and {*variables(f)} <= inputs
             pays = is_second and size_names(f) <= sizes and is_through_matrices(f, by, evaluate)
             found.append(curvatures(f, *by) if pays else None)
         if any(x is not None for x in found):
-            forms.append(tuple([expr if x is None else x for x, expr in zip(found, self.form, strict=True)]))
+            forms.append(tuple([expr if x is None else x for x, expr in zip(found, form, strict=True)]))
             yield forms[-1]
-        halves = [tuple(with_halves(form, evaluate)) for form in forms]
-        yield from (half for half, form in zip(halves, forms, strict=True) if half != form)
+        halves = [tuple(with_halves(other, evaluate)) for other in forms]
+        yield from (half for half, other in zip(halves, forms, strict=True) if half != other)
 
     # Changes of single nodes
 

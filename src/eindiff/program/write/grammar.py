@@ -42,7 +42,7 @@ _FORMS: dict[str, tuple[str, Kinds, Kinds]] = {
     "winner": (ATOM, FIRST_TERM, FIRST_TERM),
 }
 _METHOD = (ATOM, ATOMS, ANY)
-_OUTER = (TIMES, ATOMS, FACTORS)
+_OUTER = {"{0}[:, None] * {1}": (TIMES, ATOMS, FACTORS), "{0}[:, None].dot({1}[None])": (ATOM, ATOMS, ATOMS)}
 _OTHERS = (ATOM, ANY, ANY)
 
 
@@ -67,7 +67,9 @@ def _form(name: str, template: str) -> tuple[str, Kinds, Kinds]:
     """What is outermost in a template, and its places: it may be a method of the first operand, or a product."""
     if template.startswith("{0}.") and template.endswith(")"):
         return _METHOD
-    return _OUTER if template == "{0}[:, None] * {1}" else _FORMS.get(name, _OTHERS)
+    if template == "in_blocks({0}, {1})":
+        return _OTHERS
+    return _OUTER.get(template) or _FORMS.get(name, _OTHERS)
 
 
 def _begins_with_condition(x: Operation) -> bool:

@@ -29,6 +29,7 @@ from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.backends.words import table_name
 from eindiff.program.costs import Costs
 from eindiff.program.lower.lowering import Lowering
+from eindiff.program.lower.tidying import tidy
 from eindiff.program.operations import (
     ARITHMETIC,
     BLAS,
@@ -38,11 +39,11 @@ from eindiff.program.operations import (
     is_known_table,
     is_large_table,
     reachable,
-    tidy,
 )
 from eindiff.program.write.blas_forms import turned
 from eindiff.program.write.choice import Choice
 from eindiff.program.write.grammar import kind_of, places_of
+from eindiff.program.write.numbers import with_constants
 from eindiff.program.write.rows import Rows
 from eindiff.program.write.statements import Printer, Statement, Written, is_universal
 from eindiff.program.write.tiles import Tiling
@@ -51,7 +52,7 @@ Outputs = Expr | Mapping[str, Expr]
 
 # What programs in any library use, besides the helpers that NumPy's have.
 RESERVED = ("np", "lax", "linalg", "special", "min", "jnp", "cp", "cupyx", "torch", "tf", "put", "shape", "filled",
-            "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "diagonals", "solved",
+            "entries", "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "diagonals", "solved",
             "solve_triangular", "spread", "repeated", "svd", "svdvals", "pinv", "cholesky", "tile_start", "tile_stop",
             "tile_rows", "tile_first", "tile_last", "in_tiles", "os", "ThreadPoolExecutor", "diagonal_again",
             *(name for name in TABLE if name.startswith("divided_")))  # fmt: skip
@@ -153,6 +154,7 @@ class Program:
 
 
 LONG = 100_000  # characters of a constant that nobody reads
+SHORT_NAME = 10  # characters of a number that is its own name
 
 
 class Module:
@@ -194,7 +196,10 @@ class Module:
             best = Choice(list(self.named.values()), costs, target, strategy, exact, dtype == "float32").run()
         spelling = Spelling(target, self.names.variables, self.names.size, dtype, is_small=costs.is_small)
         with stage("compile"):
-            found = best if target.functional else turned(self._tiled(best, spelling, costs), costs)
+            found = best
+            if not target.functional:
+                places = {v.name for v in self.inputs if v.into is not None}
+                found = with_constants(turned(self._tiled(best, spelling, costs), costs), costs, places)
             made = self._program(found, self.checks(checked=False), spelling, costs)
         return replace(made, request=(self.named, dict(known), dtype, exact, strategy, library))
 
@@ -252,8 +257,10 @@ class Module:
         for operation in reachable(outputs) if movable else ():
             if operation.op not in ("constant", "table"):
                 continue
-            if len(text := spelling.template(operation)) > 40 or is_large_table(operation):
-                name = f"C{len(names)}"
+            is_number = operation.op == "constant" and not operation.shape
+            if len(text := spelling.template(operation)) > 40 or is_number or is_large_table(operation):
+                name = _number_name(text) if is_number else ""
+                name = name if 0 < len(name) < SHORT_NAME else f"C{len(names)}"
                 while name in self.names.taken:
                     name += "_"
                 names[operation] = Written(name)
@@ -313,6 +320,16 @@ class Module:
         more, less = map(self.names.size, sz.inequality(condition.quantity))
         empty = "".join(f"{self.names.size(size)} == 0 or " for size in condition.axes)
         return f"assert {empty}{more} >= {less}, {json.dumps(str(condition), ensure_ascii=False)}"
+
+
+def _number_name(text: str) -> str:
+    """A name that says which number an array is.
+
+    >>> _number_name("np.array(-2.0)"), _number_name("np.array(0.01, dtype=np.float32)")
+    ('_m2', '_0_01')
+    """
+    number = text.partition("(")[2].rstrip(")").partition(",")[0].removesuffix(".0")
+    return "_" + "".join([letter if letter.isalnum() else {"-": "m"}.get(letter, "_") for letter in number])
 
 
 def _known_text(x: Operation, spelling: Spelling, names: Mapping[Operation, Written]) -> str:

@@ -91,7 +91,7 @@ def _into(x: Operation, template: str, buffer: str) -> str | None:
     """An operation that writes its result into a given array."""
     if len(x.operands) == 2 and (found := _operators(x)):
         return f"np.{_UFUNCS[found[0]]}({{0}}, {{1}}, out={buffer})"
-    if x.op == "matmul":
+    if x.op == "matmul" and not x.parameters:
         return f"np.matmul({{0}}, {{1}}, out={buffer})"
     if x.op == "scale" and (text := template.removesuffix(" * {0}")).replace(".", "").isdigit():
         return f"np.multiply({text}, {{0}}, out={buffer})"
@@ -99,7 +99,7 @@ def _into(x: Operation, template: str, buffer: str) -> str | None:
         return f"np.multiply(-1, {{0}}, out={buffer})"  # np.negative is wrong for some strides in NumPy 2.4
     if x.op == "reciprocal":
         return f"np.divide(1, {{0}}, out={buffer})"
-    if is_universal(x, template) or x.op in ("gram", "mirrored", "einsum"):
+    if is_universal(x, template) or x.op in ("matmul", "gram", "mirrored", "einsum"):
         return f"{template[:-1]}, out={buffer})"
     return None
 
@@ -307,7 +307,8 @@ class Printer:
         assert self.costs is not None
         costs = Costs({**self.costs.known, ROWS: loop.rows, START: 0, STOP: loop.rows}, self.costs.itemsize)
         outputs = [(self._fresh_name(), y) for y in loop.body]
-        inner = Printer(outputs, self.taken | set(names.values()), self.spelling, costs)
+        sums_first = sorted(outputs, key=lambda output: len(output[1].shape))  # then others may change what they read
+        inner = Printer(sums_first, self.taken | set(names.values()), self.spelling, costs)
         inner.pieces.update({y: self.pieces[y] for y in x.operands})
         inner.count = self.count
         body = [line for statement in inner.run() for line in statement.lines]

@@ -250,9 +250,13 @@ class Tiling:
         return sum(self.costs.flops(x) * tuning.OPERATION[x.speed] for x in inside)
 
     def _threads(self, region: _Region) -> int:
-        """The threads among which it is worth to divide the rows; each multiplies those that it has."""
+        """The threads among which it is worth to divide the rows; each multiplies those that it has.
+
+        Python runs in one of them at a time, so the time of its calls is not divided.
+        """
         products = sum(self.costs.flops(x) for x in region.axes if x.speed == BLAS) * tuning.OPERATION[BLAS]
-        return max(1, int((self._seconds(region) + products) / tuning.THREAD))
+        calls = tuning.CALL * self._tiles(region) * sum(not (x.view or x.cheap) for x in region.axes)
+        return max(1, int((self._seconds(region) + products - calls) / tuning.THREAD))
 
     # The loop
 

@@ -196,7 +196,7 @@ def _is_same_along(array: np.ndarray, axis: int) -> bool:
     if array.strides[axis] == 0:
         return True
     first = np.take(array, [0], axis=axis)
-    return bool((array == first).all())
+    return bool((np.take(array, [-1], axis=axis) == first).all() and (array == first).all())
 
 
 def _core(array: np.ndarray, hidden: Callable[[np.ndarray], Expr]) -> Expr:
@@ -215,7 +215,7 @@ def _core(array: np.ndarray, hidden: Callable[[np.ndarray], Expr]) -> Expr:
 def _structured(array: np.ndarray) -> Expr | None:
     """A multiple of the identity, or of a triangle of ones."""
     n, corner = len(array), array[0, 0].item()
-    if not corner:
+    if not corner or not np.isin(array[[0, -1]], (0, corner)).all():
         return None
     if np.array_equal(array, corner * np.eye(n)):
         return construct.einsum(corner, [], (0, 0), {0: n})

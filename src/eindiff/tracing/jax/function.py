@@ -18,6 +18,7 @@ from eindiff.core.recent import Seen
 from eindiff.tracing.jax.constants import computed, is_steady, numbers_in
 from eindiff.tracing.jax.jaxpr import Trace
 from eindiff.tracing.jax.kernels import compiling
+from eindiff.tracing.jax.left import along
 from eindiff.tracing.jax.numbers import NoNumbersError, numbers
 from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError, equations
 from eindiff.tracing.jax.rerolled import FEW_TURNS, rerolled
@@ -103,7 +104,9 @@ def trace(
         raise NeedsLeavesError(frozenset(map(names.index, needed.names))) from None
     except CONCRETE as error:
         raise _asks_for_value(frozenset(moving).difference(free), error) from error
-    return _traced(found, program, inputs, results, has_aux)
+    traced = _traced(found, program, inputs, results, has_aux)
+    traced.along = along(program.closed.jaxpr, [k in free for k in moving])
+    return traced
 
 
 def _asks_for_value(others: frozenset[int], error: Exception) -> EindiffError:

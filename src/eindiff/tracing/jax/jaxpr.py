@@ -215,7 +215,9 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_symmetric(array: np.ndarray) -> bool:
-    return array.ndim == 2 and array.shape[0] == array.shape[1] and np.array_equal(array, array.T)
+    if array.ndim != 2 or array.shape[0] != array.shape[1]:
+        return False
+    return np.array_equal(array[0], array[:, 0]) and np.array_equal(array, array.T)
 
 
 def held(value: Any) -> Any:

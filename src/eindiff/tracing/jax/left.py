@@ -10,12 +10,15 @@ from typing import Any
 import jax.extend.core as jex
 import jax.numpy as jnp
 
+from eindiff.planning.tuning import OPERATION
+from eindiff.tracing.jax.kernels import FREE
 from eindiff.tracing.jax.loops import is_long
 from eindiff.tracing.jax.parallel import carried, opened, scan_counts
 from eindiff.tracing.jax.refusals import REFUSED, equations
 
 SHARE = 0.2  # of a program that is left, from which on all of it is
 EACH = 16.0  # what an equation takes whatever it computes, in numbers
+SWEEPS = 3.0  # numbers for each that moves: in its own direction, that of its gradient, and their product
 TURNS = 50  # of a loop whose length is not known
 
 
@@ -34,6 +37,13 @@ def recurrent(jaxpr: Any, free: Sequence[bool]) -> float:
     return found.recurrent
 
 
+def along(jaxpr: Any, free: Sequence[bool]) -> float:
+    """The seconds that JAX's second derivative of a program takes at least for each direction of some inputs."""
+    found = _Shares()
+    found.run(jaxpr, list(free), 1.0)
+    return found.moved * OPERATION["arithmetic"]
+
+
 def runs_forward_only(jaxpr: jex.Jaxpr) -> bool:
     """Whether a program has a loop that JAX can differentiate in forward mode only."""
     own = any(eqn.primitive.name == "while" for eqn in jaxpr.eqns)
@@ -47,6 +57,7 @@ class _Shares:
     total: float = 0.0
     left: float = 0.0
     recurrent: float = 0.0  # equations, in all turns of loops
+    moved: float = 0.0  # numbers for each direction in which variables move
     equations: list[Any] = field(default_factory=list)  # those that have none
     is_complex: bool = False
     is_refused: bool = False
@@ -85,6 +96,8 @@ class _Shares:
         self.is_complex |= is_complex
         work = turns * (EACH + _work(eqn))
         self.total += work
+        if name not in FREE:
+            self.moved += turns * _work(eqn) * (1.0 if name == "dot_general" else SWEEPS)
         self.left += work * is_left
         return [jnp.issubdtype(x.aval.dtype, jnp.inexact) for x in eqn.outvars]
 

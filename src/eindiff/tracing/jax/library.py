@@ -21,14 +21,14 @@ from eindiff.planning.tuning import CALL
 from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
 from eindiff.tracing.computation import Computation
 from eindiff.tracing.derivatives import is_eliminated
+from eindiff.tracing.jax.choice import CALLS, MOST_SLOWER, is_surely_good, is_worse, takes_longer
 from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_array, leaf_names, plain_call, trace
 from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
-from eindiff.tracing.jax.kernels import START, compiling, has_kinks, is_plain
+from eindiff.tracing.jax.kernels import compiling, has_kinks, is_plain
 from eindiff.tracing.jax.left import left, recurrent, runs_forward_only
-from eindiff.tracing.jax.memory import peak
 from eindiff.tracing.jax.often import Often
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
-from eindiff.tracing.jax.predicted import READING, compiling_of, finding, planning, seconds, writing
+from eindiff.tracing.jax.predicted import compiling_of, finding, planning, seconds, writing
 from eindiff.tracing.jax.refusals import RefusedError
 from eindiff.tracing.jax.whole import Whole, Written, transform, with_plain, without_plain
 from eindiff.tracing.library import Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
@@ -40,17 +40,10 @@ if TYPE_CHECKING:
 NUMPY = frozenset({np.ndarray, np.float64, np.float32})
 MOST_GIVEN, MOST_TOGETHER = 2**14, 16  # entries of values that are given together, and of these: each is compiled
 REMEMBERED = 1024
-MOST_SLOWER = 1.5  # than JAX's own derivative, as predicted
-LEAST_BYTES, MOST_MEMORY = 2**14, 3.0  # that are worth a look; and times as many as JAX's own derivative stores
-MOST_LONGER = 1.1  # that its compiler may take, and more if so many calls make up for it:
-CALLS = 50
-MOST_FIRST, FAR_QUICKER = 1.3, 4  # times as long that a first call may take, unless later ones are so much quicker
 LONG = 0.1  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
 BRIEF = 1e-6  # seconds of a function in whose gradient there is no time to save, so that none is spent to find another
 LEAST_AHEAD = 0.45  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
 LEAST_STEPS = 12  # of a program inside of `jax.jit` that is worth a look at how long it takes to compile
-TIMES_LARGER = {"hessian": 2.5, "value_grad_hessian": 2.5, "hvp": 3}  # JAX's own derivatives, at least; others 1.5
-MANY = 12  # equations of a function from which on JAX takes its time to read its derivative
 DERIVING = {"grad": 8e-4, "value_and_grad": 8e-4, "hvp": 2.5e-3, "hessian": 12e-3, "value_grad_hessian": 12e-3}
 MOST_DERIVING = 0.5  # seconds for a loop that is written out, by those for each equation; JAX compiles its own sooner
 SMALL = 1e-4  # seconds of JAX's own derivative, inside of `jax.jit`, of a function with opaque parts that is left to it
@@ -278,7 +271,7 @@ class JaxLibrary(Library):
             return None
         own = self._written(function, arguments, list(traced.inputs), traced.function)
         assert own is not None
-        return own if _takes_longer(ahead, compiling(own.jaxpr), 0.0, seconds(own.jaxpr)) else None
+        return own if takes_longer(ahead, compiling(own.jaxpr), 0.0, seconds(own.jaxpr)) else None
 
     def _has_no_own(self, function: TracedFunction, traced: Traced) -> bool:
         """Whether JAX has no derivative of the kind, or another one: numbers where the function is none."""
@@ -319,7 +312,7 @@ class JaxLibrary(Library):
             return written.jaxpr
 
         ahead = planning(found.exprs, is_inside) + is_inside * compiling_of(found.exprs) / 2
-        if ahead > LEAST_AHEAD and _takes_longer(ahead, compiling(theirs()), 0.0, seconds(theirs())):
+        if ahead > LEAST_AHEAD and takes_longer(ahead, compiling(theirs()), 0.0, seconds(theirs())):
             return True  # even if our program took no time at all
         program = found.dense.compiled("jax" if is_inside else "numpy")
         least = LEAST_INSIDE if is_inside else LEAST_ALONE
@@ -334,13 +327,11 @@ class JaxLibrary(Library):
         known = {x.name: _abstract(arguments.leaves[k]) for k, x in traced.inputs.items()}
         given = {x.name: known.get(x.name, jax.ShapeDtypeStruct(x.shape, float)) for x in variables(*found.exprs)}
         ours = jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
-        guess = START + TIMES_LARGER.get(function.kind.name, 1.5) * (traced.compiling - START)
-        guess += READING * max(0, traced.equations - MANY)
-        written = sum(x.aval.size * x.aval.dtype.itemsize for x in ours.outvars)  # which JAX stores as well
-        is_light = seconds(ours) <= least and peak(ours) <= max(LEAST_BYTES, MOST_MEMORY * written)
-        if (is_light or not is_slow) and compiling(ours) < guess:
+        free, _ = self.chosen(function, arguments)
+        entries = sum(int(jnp.size(arguments.leaves[k])) for k in free)
+        if is_surely_good(ours, function.kind.name, traced, entries, least, is_slow):
             return False
-        return _is_worse(ours, theirs(), least)
+        return is_worse(ours, theirs(), least)
 
     def again(
         self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation
@@ -415,24 +406,6 @@ class JaxLibrary(Library):
         if found is None or function.options.structured:
             return None
         return found(with_plain(f) if is_plain else f, argnums=function.argnums, has_aux=function.has_aux)
-
-
-def _is_worse(ours: Any, theirs: Any, least: float) -> bool:
-    """Whether a program is predicted to take longer than another one, more memory without being quicker, or its
-    compiler longer than it saves."""
-    if seconds(ours) > max(least, MOST_SLOWER * seconds(theirs)):
-        return True
-    is_quicker = seconds(ours) * MOST_SLOWER < seconds(theirs)
-    if not is_quicker and peak(ours) > max(LEAST_BYTES, MOST_MEMORY * peak(theirs)):
-        return True
-    return _takes_longer(compiling(ours), compiling(theirs), seconds(ours), seconds(theirs))
-
-
-def _takes_longer(ours: float, theirs: float, call: float, their_call: float) -> bool:
-    """Whether a first call takes longer than another one by more than calls save, or by so much that people mind."""
-    if ours - MOST_LONGER * theirs > CALLS * (their_call - call):
-        return True
-    return call * FAR_QUICKER > their_call and ours + call > MOST_FIRST * (theirs + their_call)
 
 
 def _called(own: Callable, arguments: Arguments, directions: Any) -> Any:

@@ -1,0 +1,67 @@
+"""Numbers beside small arrays: NumPy takes half the time for an array without axes as for one of Python's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from eindiff.core.coefficients import Number
+from eindiff.planning import tuning
+from eindiff.program.costs import Costs
+from eindiff.program.operations import Operation, Operations, reachable, with_operands
+
+_INTEGERS = ("range", "table", "flat", "integers")
+
+
+def with_constants(outputs: Sequence[Operation], costs: Costs, places: Collection[str]) -> list[Operation]:
+    """Operations with constants of the module for the numbers that small arrays are added to, multiplied or divided by.
+
+    What is multiplied with a number of the program first, stays so; and what is computed of places, as inputs of some
+    names are, are integers.
+    """
+    operations, done, integers = Operations(), dict[Operation, Operation](), set[Operation]()
+    for x in reachable(outputs):
+        inside = [y for y in x.operands if y.op not in ("number", "size")]
+        is_place = x.op in _INTEGERS or (x.op == "input" and x.parameters[0] in places)
+        if is_place or (inside and integers.issuperset(inside)):
+            integers.add(x)
+        operands = [done[y] for y in x.operands]
+        is_small = x.shape and x not in integers and costs.size(x) < tuning.IN_PLACE_BYTES
+        done[x] = _changed(operations, x, operands) if is_small else with_operands(operations, x, operands)
+    return [done[x] for x in outputs]
+
+
+def _changed(operations: Operations, x: Operation, operands: list[Operation]) -> Operation:
+    """An operation with constants for the numbers in it."""
+    if x.op == "scale" and _begins_with_array(x.operands[0]):
+        return operations.make("multiply", [*operands, _constant(operations, x.parameters[0])])
+    if x.op in ("reciprocal", "logistic"):
+        one = _constant(operations, 1)
+        below = operations.make("add", [one, *operands], (1, 1)) if x.op == "logistic" else operands[0]
+        return operations.make("divide", [one, below])
+    if x.op in ("add", "divide", "fill"):
+        chosen = _values(x) if x.op == "fill" else range(len(operands))
+        for k in chosen:
+            if operands[k].op == "number":
+                operands[k] = _constant(operations, operands[k].parameters[0])
+    return with_operands(operations, x, operands)
+
+
+def _values(x: Operation) -> list[int]:
+    """Which operands of an array that is filled are put there; others are places."""
+    dense, _, assignments = x.parameters
+    counts = [1 + count for *_, count in assignments]
+    return [int(dense) + sum(counts[:k]) for k in range(len(counts))]
+
+
+def _constant(operations: Operations, value: Number) -> Operation:
+    array = np.asarray(float(value))
+    return operations.make("constant", parameters=((), array.tobytes()), shape=(), work=0)
+
+
+def _begins_with_array(x: Operation) -> bool:
+    """Whether what stands first in a product has axes."""
+    while x.op in ("multiply", "divide", "scale"):
+        x = x.operands[0]
+    return bool(x.shape)

@@ -1,0 +1,128 @@
+"""Hessians by several variables: each pair of blocks once, and those of recurrences by one sweep along all entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+from eindiff.calculus.recurrences import MOST_ENTRIES, is_recurrence, is_smooth
+from eindiff.core import construct
+from eindiff.core.nodes import Expr, topological
+from eindiff.program.check import random_point
+from eindiff.tracing.opaque import opaque_function
+
+Model = tuple[Expr, list[Expr]]
+
+
+def recurrent(steps: int, size: int = 3) -> Model:
+    """A recurrent net with a bias, a factor and a matrix that reads its last state once."""
+    w, u, b = ed.matrix("W", size, size), ed.matrix("U", size, 2), ed.vector("b", size)
+    c, out, state = ed.scalar("c"), ed.matrix("V", 2, size), ed.vector("s", size)
+    for k in range(steps):
+        state = ed.tanh(w @ state + c * (u @ ed.vector(f"x{k}", 2)) + b)
+    return ed.sum((out @ state) ** 2), [w, u, b, c, out]
+
+
+def gated(steps: int) -> Model:
+    """Gates that are slices of one product, for several rows at once."""
+    w, u, rows = ed.matrix("W", 6, 3), ed.matrix("U", 6, 2), ed.matrix("S", 2, 3)
+    for k in range(steps):
+        gates = rows @ w.T + ed.matrix(f"X{k}", 2, 2) @ u.T
+        rows = ed.sigmoid(gates[:, :3]) * rows + ed.tanh(gates[:, 3:])
+    return ed.sum(rows**2), [u, w]
+
+
+def special(steps: int) -> Model:
+    """The same with a symmetric matrix and a triangular one."""
+    a, t, b = ed.symmetric("A", 3), ed.matrix("T", 3, 3, "lower"), ed.vector("b", 3)
+    state = ed.vector("s", 3)
+    for _ in range(steps):
+        state = ed.tanh(a @ state + t @ ed.tanh(t @ state) + b)
+    return ed.sum(state**2), [b, a, t]
+
+
+def layers(count: int) -> Model:
+    """A net whose layers have weights of their own, of sizes that have names, and normalize."""
+    y, weights = ed.matrix("X", "m", "h"), []
+    for k in range(count):
+        w, g = ed.matrix(f"W{k}", "h", "h"), ed.vector(f"g{k}", "h")
+        y, weights = y + ed.tanh(y @ w) * g / ed.sqrt(1 + ed.sum(y**2)), [*weights, w, g]
+    return ed.sum(ed.softmax(y, axis=1) ** 2), weights
+
+
+MODELS: list[tuple[Callable[[int], Model], int, bool]] = [
+    (recurrent, 4, True), (gated, 3, True), (special, 4, True), (layers, 2, False),
+]  # fmt: skip
+SIZES = {"m": 2, "h": 3}
+
+
+@pytest.mark.parametrize("make, length, recurs", MODELS)
+def test_blocks_are_the_derivatives_of_gradients(make: Callable[[int], Model], length: int, recurs: bool) -> None:
+    """Those of each gradient by each variable in reverse mode, and by central differences where entries are free."""
+    f, by = make(length)
+    assert is_recurrence(f, by) == recurs
+    assert is_smooth(f, by)
+    arrays = random_point([f], SIZES)
+    for convention in ("projected", "free") if any(x.symmetries for x in by) else ("projected",):
+        found, expected = (ed.hessian(f, by, mode, symmetric=convention) for mode in ("auto", "reverse"))
+        assert found != expected  # another way was taken
+        assert [[x.shape for x in row] for row in found] == [[y.shape + x.shape for x in by] for y in by]
+        found, expected = (ed.evaluate([x for row in rows for x in row], arrays) for rows in (found, expected))
+        for block, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(block, other, 1e-9, 1e-12)
+    gradient, hessian = ed.compile(ed.gradient(f, by)), ed.compile(ed.hessian(f, by))(**arrays)
+    rng = np.random.default_rng(0)
+    for j, x in enumerate(by):
+        if x.properties:
+            continue
+        along = rng.normal(size=arrays[x.name].shape)
+        ends = [gradient(**{**arrays, x.name: arrays[x.name] + step * along}) for step in (-1e-5, 1e-5)]
+        for i in range(len(by)):
+            slope = (ends[1][i] - ends[0][i]) / 2e-5
+            np.testing.assert_allclose(np.tensordot(hessian[i][j], along, x.ndim), slope, 1e-5, 1e-7)
+
+
+@pytest.mark.parametrize("make, length, _", MODELS[:3])
+def test_hessians_of_twice_the_steps_have_twice_the_nodes(make: Callable[[int], Model], length: int, _: bool) -> None:
+    nodes = []
+    for steps in (2 * length, 4 * length):
+        f, by = make(steps)
+        nodes.append(len(topological([block for row in ed.hessian(f, by) for block in row])))
+    assert nodes[1] <= 2.1 * nodes[0]
+
+
+def test_one_block_of_each_pair_is_computed() -> None:
+    f, by = layers(2)
+    both, each = (ed.plan([x for row in ed.hessian(f, by, mode) for x in row], SIZES) for mode in ("auto", "reverse"))
+    assert both.flops < 0.8 * each.flops
+    assert len(both.steps) < 0.9 * len(each.steps)
+
+
+def test_what_is_not_taken_for_a_recurrence() -> None:
+    """Layers with weights of their own, entry by entry, two turns, one variable, many entries, or few that recur."""
+    x, y = ed.vector("x", 3), ed.vector("y", 3)
+    state = y
+    for _ in range(5):
+        state = ed.tanh(x * state) + y
+    assert not is_recurrence(ed.sum(state), [x, y])
+    f, [w, u, b, c, out] = recurrent(4)
+    assert is_recurrence(f, [w, b])
+    assert not is_recurrence(f, [w])
+    assert not is_recurrence(f, [c, out])
+    assert not is_recurrence(recurrent(2)[0], [w, u, b])
+    large, by = recurrent(4, int(MOST_ENTRIES**0.5) + 1)
+    assert not is_recurrence(large, by)
+
+
+def test_where_the_order_of_derivatives_may_matter_each_has_its_sweep() -> None:
+    """At kinks, through eigenvalues, and by rules that a library has."""
+    x, s = ed.vector("x", 3), ed.symmetric("S", 3)
+    rule = opaque_function("opaque_rule", lambda x: np.sin(x), [0], (), [lambda x: 2 * x])
+    assert is_smooth(ed.sum(ed.exp(x)), [x])
+    assert not is_smooth(ed.norm1(x) ** 2, [x])
+    assert not is_smooth(ed.sum(ed.exp(ed.eigvals(s))), [s])
+    assert not is_smooth(ed.sum(construct.map_(rule, [x])), [x])
+    assert is_smooth(ed.norm1(x) ** 2 + ed.sum(s), [s])

@@ -1,0 +1,130 @@
+"""Products in the form in which BLAS computes them faster: the same numbers, and the axes that suit what comes next."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
+from eindiff.program.interpreter import evaluate
+
+x, y, A = ed.vector("x", "m"), ed.vector("y", "n"), ed.matrix("A", "m", "n")
+
+
+@pytest.mark.parametrize(("m", "n", "is_product"), [(3, 4, True), (300, 200, True), (2, 5000, False)])
+def test_outer_products_with_short_rows(m, n, is_product):
+    outputs = [ed.outer(x + 1, ed.exp(y) - 2), ed.outer(-x, y), ed.outer(x, x)]
+    rng = np.random.default_rng(0)
+    arrays = {"x": rng.normal(size=m), "y": rng.normal(size=n)}
+    compiled = ed.compile(outputs, sizes={"m": m, "n": n})
+    into = [np.full(found.shape, np.nan) for found in compiled(**arrays)]
+    for given in ({}, {"out": into}):
+        for found, expected in zip(compiled(**arrays, **given), evaluate(outputs, arrays), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-15)
+    assert (compiled.source.count("[None])") >= 2) == is_product
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(7, 3, 2), (8, 3, 2), (3, 5, 4), (100, 1, 1), (0, 2, 3), (5, 0, 3), (9, 40, 1)])
+def test_products_of_some_rows_at_a_time(shape, dtype):
+    helpers = {"np": np, "core_count": lambda: 1}
+    exec(NUMPY_HELPERS["in_blocks"], helpers)
+    rng, (m, k, n) = np.random.default_rng(1), shape
+    left, right = rng.normal(size=(m, k)).astype(dtype), rng.normal(size=(k, n)).astype(dtype)
+    for second in (right, np.asfortranarray(right)):
+        for first in (left, np.asfortranarray(left), np.repeat(left, 2, 1)[:, ::2]):
+            for cores in (1, 2):
+                out = np.full((2 * m, n), np.nan, dtype)[::2]
+                for given in (None, out):
+                    found = helpers["in_blocks"](first, second, given, most=24, cores=cores)
+                    np.testing.assert_allclose(found, left @ right, rtol=1e-5, atol=1e-5)
+                    assert found.dtype == dtype and (given is None or found is out)
+
+
+def test_programs_with_tall_products():
+    B, C = ed.matrix("B", "n", "n"), ed.matrix("C", "n", "n")
+    outputs = [ed.tanh(A @ B) @ C.T, A @ B + 1]
+    compiled = ed.compile(outputs)
+    source = ed.plan(outputs, {"m": 900, "n": 40}).source
+    assert source.count("in_blocks(") == 3  # it is defined, and the product A B is made once
+    rng = np.random.default_rng(2)
+    for m in (900, 901, 3):
+        arrays = {"A": rng.normal(size=(m, 40)), "B": rng.normal(size=(40, 40)), "C": rng.normal(size=(40, 40))}
+        into = [np.empty((m, 40)), np.empty((m, 40))]
+        for found in (compiled(**arrays), compiled(**arrays, out=into)):
+            np.testing.assert_allclose(found[0], np.tanh(arrays["A"] @ arrays["B"]) @ arrays["C"].T, rtol=1e-12)
+            np.testing.assert_allclose(found[1], arrays["A"] @ arrays["B"] + 1, rtol=1e-12)
+
+
+def net(layers: int) -> tuple[ed.Expr, ed.Expr]:
+    """The loss of a net by its first layer."""
+    X, Y = ed.tensor("X", ("m", "n")), ed.tensor("Y", ("m", "n"))
+    weights = [ed.matrix(f"W{k}", "n", "n") for k in range(layers)]
+    values = X
+    for W in weights[:-1]:
+        values = ed.tanh(values @ W)
+    scores = values @ weights[-1]
+    return ed.sum(ed.logsumexp(scores, 1)) - ed.sum(Y * scores), weights[0]
+
+
+def test_what_smaller_arrays_are_multiplied_with_has_their_axes_last():
+    """Jacobians of all samples are scaled entry by entry in each layer: in one run, not in one for each sample."""
+    loss, W = net(6)
+    source = ed.plan(ed.hessian(loss, W), {"m": 10, "n": 10}).source
+    assert source.count("[:, None, :]") <= 5
+    assert not re.search(r"t\d+\.T\b", source.partition("reshape")[0])  # gradients of layers lie as values do
+    assert source.count("diagonal_of(") == 2 and "np.einsum" not in source  # all terms of a sample are one matrix
+
+
+ONE = {  # functions of a matrix with one row
+    "net": ed.sum(ed.logsumexp(ed.tanh(A @ A.T @ A) @ ed.sin(A).T, 1)),
+    "softmax": ed.sum(ed.softmax(A) ** 2) + ed.sum(ed.logsumexp(A, 0)),
+    "norms": ed.sum(ed.sqrt(ed.sum(A**2, 1))) + ed.sqrt(ed.sum(A**2)) + ed.sum(ed.sqrt(ed.sum(A**2, 0))),
+    "reductions": ed.sum(ed.max(A, 0)) + ed.sum(ed.prod(A, 1)) + ed.sum(ed.mean(A, 0) ** 3),
+    "places": ed.sum(A[0] * y) + ed.sum(ed.concatenate([A, 2 * A]) ** 2) + ed.sum(ed.reshape(A, ("m*n",)) ** 3),
+    "solutions": ed.sum(ed.solve(A @ A.T + ed.eye("m"), A) ** 2),
+    "broadcast": ed.sum((A + y) ** 2 * ed.exp(x)[:, None]) + ed.sum(x) ** 2,
+}
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_axes_of_one_entry(name):
+    """They are left out on the way, and are there in results, which share no memory with inputs."""
+    function = ONE[name]
+    outputs = [function, *(ed.gradient(function, v) for v in ed.variables(function)), ed.hessian(function, A), A, 1 * x]
+    rng = np.random.default_rng(3)
+    for m, n in ((1, 4), (1, 1), (3, 1)):
+        arrays = {"A": rng.uniform(0.5, 1.5, size=(m, n)), "x": rng.normal(size=m), "y": rng.normal(size=n)}
+        compiled = ed.compile(outputs)
+        into = [np.full(np.shape(value), np.nan) for value in compiled(**arrays)]
+        for given in ({}, {"out": into}):
+            for found, right in zip(compiled(**arrays, **given), evaluate(outputs, arrays), strict=True):
+                assert np.shape(found) == np.shape(right) and not np.shares_memory(found, arrays["A"])
+                np.testing.assert_allclose(found, right, rtol=1e-11, atol=1e-12)
+
+
+def test_norms_of_one_row_are_in_range():
+    found = ed.compile(ed.gradient(ed.sum(ed.sqrt(ed.sum(A**2, 1))), A))(A=np.array([[3e200, 4e200]]))
+    np.testing.assert_allclose(found, [[0.6, 0.8]], rtol=1e-12)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="page faults are counted as Linux does")
+def test_memory_of_a_program_is_not_mapped_anew_for_each_call():
+    text = """
+import resource, numpy as np, eindiff as ed
+A = ed.matrix("A", "n", "n")
+run = ed.compile([ed.exp(A) @ ed.sin(A), ed.exp(A), ed.sin(A), ed.cos(A) @ A], sizes={"n": 300})
+at = np.ones((300, 300))
+run(A=at), run(A=at)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    run(A=at)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+    found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert int(found.stdout) < 10 * 20  # of 880 pages a call

@@ -1,0 +1,87 @@
+"""Small arrays: what takes fewer or quicker calls gives the same numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+
+x, y, w = ed.vector("x", "n"), ed.vector("y", "m"), ed.vector("w", "n")
+X, a = ed.matrix("X", "m", "n"), ed.scalar("a")
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_numbers_are_arrays_of_the_type_of_the_program(dtype):
+    f = ed.compile(3 * ed.exp(x) - 1 / (x * x + 0.01), dtype=dtype)
+    point = RNG.normal(size=5).astype(dtype)
+    found = f(x=point)
+    assert "_3 = np.array(3.0" in f.source and found.dtype == dtype
+    np.testing.assert_allclose(found, 3 * np.exp(point) - 1 / (point * point + 0.01), rtol=1e-5)
+
+
+def test_numbers_stay_beside_scalars_large_arrays_and_places():
+    assert "np.array(2.0)" not in ed.plan(2 * a * x, {"n": 10}).source
+    assert "np.array(2.0)" not in ed.plan(2 * ed.exp(x), {"n": 10_000}).source
+    i = ed.indices("i", "m", into="n")
+    f = ed.compile(ed.hessian(ed.sum(x[i] ** 3), x))
+    found = f(x=np.arange(4.0), i=np.array([1, 1, 3]))
+    np.testing.assert_allclose(found, np.diag([0, 12.0, 0, 18]))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 20])
+@pytest.mark.parametrize("shift", [1, 2])
+def test_diagonals_beside_the_first_are_views(n, shift):
+    if n < shift:
+        return
+    d = x[shift:] - x[:-shift] ** 2
+    chain = ed.sum(d * d) + ed.sum(ed.log(1 + d * d)) + ed.sum(x[:-1] * x[1:])
+    f = ed.compile(ed.hessian(chain, x))
+    point = RNG.normal(size=n)
+    found = f(x=point)
+    assert "np.arange" not in f.source
+    np.testing.assert_allclose(found, ed.evaluate(ed.hessian(chain, x), {"x": point}), atol=1e-12)
+
+
+def test_blocks_beside_the_diagonal():
+    u = ed.matrix("u", "n", 2)
+    d = u[1:] - u[:-1]
+    energy = ed.sum(ed.sqrt(ed.sum(d * d, 1) + 1))
+    point = RNG.normal(size=(6, 2))
+    found = ed.compile(ed.hessian(energy, u))(u=point)
+    np.testing.assert_allclose(found, ed.evaluate(ed.hessian(energy, u), {"u": point}), atol=1e-12)
+
+
+def test_opposite_sigmoids_are_one_function():
+    loss = ed.sum(ed.log(1 + ed.exp(-y * (X @ w))))
+    f = ed.compile(ed.hessian(loss, w))
+    point = {"X": np.diag([1.0, 1, 1, 1]), "w": np.array([0.0, 30, -300, 900]), "y": np.array([1.0, 1, -1, 2])}
+    found = np.diag(f(**point))
+    assert "cosh" in f.source and "expit" not in f.source
+    size = np.exp(-np.abs(point["y"] * point["w"]))
+    np.testing.assert_allclose(found, point["y"] ** 2 * size / (1 + size) ** 2, rtol=1e-14)
+    both = ed.compile([ed.gradient(loss, w), ed.hessian(loss, w)])
+    np.testing.assert_array_equal(np.diag(both(**point)[1]) > 0, found > 0)
+
+
+def test_factors_with_equal_coefficients_are_shared():
+    d = X[:, None, :] - X[None, :, :]
+    energy = ed.sum(ed.sqrt(ed.sum(d * d, 2) + 1))
+    source = ed.plan(ed.hessian(energy, X), {"m": 10, "n": 3}).source
+    assert source.count("* t0") + source.count("t0 /") == 2  # one of them the result itself
+
+
+def test_constant_arrays_and_powers_of_norms():
+    f = ed.compile(ed.hessian(ed.sum(x) ** 2 / 2 + ed.norm2(x), x))
+    point = np.array([3.0, 4.0])
+    np.testing.assert_allclose(f(x=point), 1 + (np.eye(2) - np.outer(point, point) / 25) / 5)
+    cube = ed.compile(ed.norm2(x) ** -3)
+    assert cube(x=point) == pytest.approx(1 / 125) and np.isnan(cube(x=1e-160 * point))
+
+
+def test_short_calls_do_not_run_side_by_side():
+    d = X[:, None, :] - X[None, :, :]
+    energy = ed.hessian(ed.sum(ed.sqrt(ed.sum(d * d, 2) + 1)), X)
+    assert "in_threads(" not in ed.plan(energy, {"m": 200, "n": 3}).source
+    assert "in_threads(" in ed.plan(energy, {"m": 1000, "n": 3}).source
