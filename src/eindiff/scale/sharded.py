@@ -66,8 +66,12 @@ def compile(
     import numpy as np
     <BLANKLINE>
     <BLANKLINE>
+    _2 = np.array(2.0)
+    <BLANKLINE>
+    <BLANKLINE>
     def f(A, x):
-        return ...
+        return A.T.dot(A.dot(x)) * _2
+    <BLANKLINE>
     >>> sharded = ed.compile(ed.gradient(ed.norm2(A @ x) ** 2, x), shard="m")
     >>> sharded(A=[np.eye(2), np.ones((1, 2))], x=np.array([3.0, 4.0]))
     array([20., 22.])
