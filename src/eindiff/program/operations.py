@@ -110,7 +110,6 @@ CHEAP_OPS = frozenset({"input", "number", "size", "transpose", "swap", "permute"
 _ARITHMETIC = frozenset(
     {"negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "mean", "logistic"}
 )
-STEPS = 6  # down from a denominator, for what it has in common with what is divided by it
 # Their parameters are numbers, which are told apart as they are written: 2 and 2.0, 0.0 and -0.0.
 _OF_NUMBERS = frozenset({"number", "scale", "power"})
 
@@ -118,10 +117,9 @@ LISTED = 2000  # places that may stand in the source of a program
 
 Cut = Size | tuple[Size | None, Size | None, Size | None]
 WHOLE: Cut = (None, None, None)
-# Where a term is added to an array: how ("diagonal", "shifted", a diagonal of some rows and columns, "cuts", "places",
-# "at", which adds up at equal flat places, or "block", a diagonal of a tile), the sign ("=", "+=" or "-="), subscripts
-# or cuts (or both; of a block, subscripts and the axes that are cut like its rows), and the number of index arrays,
-# which follow the term as operands.
+# Where a term is added to an array: how ("diagonal", "cuts", "places", "at", which adds up at equal flat places, or
+# "block", a diagonal of a tile), the sign ("=", "+=" or "-="), subscripts or cuts (of a block, subscripts and the axes
+# that are cut like its rows), and the number of index arrays, which follow the term as operands.
 Assignment = tuple[str, str, Any, int]
 
 Work = Size | Callable[[Callable[[Size], int]], float]  # as a polynomial in sizes, or from a way to evaluate sizes
@@ -240,16 +238,8 @@ class Operations:
         return self.make("power", [x], (exponent,), speed=ARITHMETIC if exponent == 2 else FUNCTION)
 
     def quotient(self, coefficient: Number, above: Sequence[Operation], below: Sequence[Operation]) -> Operation:
-        """`coefficient * above / below`, each a product of operations of one shape.
-
-        What grows like the denominator is divided by its factors in turn: so nothing leaves its range.
-        """
+        """`coefficient * above / below`, each a product of operations of one shape."""
         bottom = self.times(below) if below else None
-        if bottom is not None and (ratios := _like(bottom, above)):
-            rest = [x for x in above if x not in ratios]
-            for x in (factor for one in below for factor in _factors(one)):
-                ratios = [*ratios[1:], self.make("divide", [ratios[0], x])]
-            return self.scale(coefficient, self.times([*ratios, *rest]))
         if bottom is not None and self.compiled and above and not any(x.shape for x in (*above, bottom)):
             # a quotient of numbers takes a compiler a function of its own, a product does not
             above, bottom = [*above, self.make("reciprocal", [bottom])], None
@@ -333,29 +323,6 @@ class Operations:
         made = self.make("add", operands, tuple(signs))
         self.terms.setdefault(made, ordered)
         return made
-
-
-def _like(bottom: Operation, factors: Sequence[Operation]) -> list[Operation]:
-    """The sums among some factors, there once, that are made of what a denominator is made of; or else terms of it."""
-    once = [x for x, count in Counter(factors).items() if count == 1]
-    sums = [x for x in once if x.op == "add" and not _made_of(x).isdisjoint(_made_of(bottom))]
-    return sums or [x for x in once if any(y.op == "add" and x in y.operands for y in _factors(bottom))]
-
-
-def _made_of(x: Operation) -> set[Operation]:
-    """What sums, products and powers are made of, for some steps down."""
-    level, found = {x}, set[Operation]()
-    for _ in range(STEPS):
-        level = {z for y in level if y.op in _ARITHMETIC or is_call(y, "sqrt") for z in y.operands if z.op != "number"}
-        found |= level
-    return found
-
-
-def _factors(x: Operation) -> list[Operation]:
-    """What a product is of, or a small power."""
-    if x.op == "power" and x.parameters[0] in (2, 3):
-        return _factors(x.operands[0]) * x.parameters[0]
-    return [z for y in x.operands for z in _factors(y)] if x.op == "multiply" else [x]
 
 
 def _ratio(part: Mapping[Operation, Number], whole: Mapping[Operation, Number]) -> int:

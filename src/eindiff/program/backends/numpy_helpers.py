@@ -81,8 +81,6 @@ def norm_of_several(total, parts, reach=1e280):
 def inverse_power(x, n):
     """x**-n; not a number where x is one but its power is out of range."""
     result = x ** float(-n)
-    if x.ndim == 0 and 0 < result < np.inf:
-        return result
     return np.where((x > 0) & np.isfinite(x) & ((result == 0) | np.isinf(result)), np.nan, result)
 ''',
     "logdet": '''
@@ -99,9 +97,9 @@ def full(shape, value, dtype=float):
     return result
 ''',
     "diagonal_of": '''
-def diagonal_of(x, axis=0, other=1, offset=0):
+def diagonal_of(x, axis=0, other=1):
     """The entries for which two axes are equal, which are the last axis, to be changed: in half the time of einsum."""
-    entries = x.diagonal(offset, axis, other)
+    entries = x.diagonal(0, axis, other)
     entries.setflags(write=True)
     return entries
 ''',

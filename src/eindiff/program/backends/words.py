@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from eindiff.core.leaves import TRIANGLES
 from eindiff.program.backends.backend import Spelling, Word, array_text, slots
-from eindiff.program.operations import WHOLE, Cut, Op, Operation, is_large_table
+from eindiff.program.operations import Op, Operation, is_large_table
 
 
 def power(x: Operation, s: Spelling) -> str:
@@ -120,10 +120,10 @@ def _fill(x: Operation, s: Spelling) -> str:
     operand = int(dense)
     for how, sign, where, count in assignments:
         entries = ", ".join([f"{{{operand + 1 + k}}}" for k in range(count)])
-        entries = entries or ("" if how in ("diagonal", "shifted", "block") else ", ".join(map(s.cut, where)))
+        entries = entries or ("" if how in ("diagonal", "block") else ", ".join(map(s.cut, where)))
         match how:
-            case "diagonal" | "shifted" | "block":
-                lines += _changed(_view(how, where, s), sign, operand, s)
+            case "diagonal" | "block":
+                lines.append(f"{_view(how, where, s)}[...] {sign} {{{operand}}}")
             case "at" if s.reading:
                 add = "subtract" if sign == "-=" else "add"
                 entries = entries if count == 1 else f"({entries})"
@@ -131,8 +131,6 @@ def _fill(x: Operation, s: Spelling) -> str:
             case "at":
                 subtract = f", {s.np}subtract.at" if sign == "-=" else ""
                 lines.append(f"add_at({{out}}, {entries}, {{{operand}}}{subtract})")
-            case _ if not count and any(isinstance(cut, tuple) for cut in where):
-                lines += _changed(f"{{out}}[{entries}]", sign, operand, s)
             case _:
                 lines.append(f"{{out}}[{entries}] {sign} {{{operand}}}")
         operand += 1 + count
@@ -141,28 +139,10 @@ def _fill(x: Operation, s: Spelling) -> str:
 
 def _view(how: str, where: Any, s: Spelling) -> str:
     """What a diagonal is changed by."""
-    if how != "block":
-        return _diagonal_of(where, s) if how == "diagonal" else _shifted(where[0], where[1], s)
+    if how == "diagonal":
+        return _diagonal_of(where, s)
     block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
     return f'{s.np}einsum("{where[0]}", {{out}}[{block}])'  # of a tile: its rows, and the same columns
-
-
-def _changed(view: str, sign: str, operand: int, s: Spelling) -> list[str]:
-    """Statements that change what a view shows; one with a name is not assigned to itself in the end."""
-    if s.reading or sign == "=":
-        return [f"{view}{'' if view.endswith(']') else '[...]'} {sign} {{{operand}}}"]
-    return [f"entries = {view}", f"entries {sign} {{{operand}}}", "del entries"]  # it would keep the array
-
-
-def _shifted(where: str, cuts: Sequence[Cut], s: Spelling) -> str:
-    """A view of a diagonal of some rows and columns of `{out}`; of all but the first or last ones it has a number."""
-    axes, shifted = _two_axes(where), [cut for cut in cuts if cut != WHOLE]
-    match shifted:
-        case [(None, int() as last, None), (int() as first, None, None)] if axes and last == -first:
-            return f"diagonal_of({{out}}, {axes[0]}, {axes[1]}, {first})"
-        case [(int() as first, None, None), (None, int() as last, None)] if axes and last == -first:
-            return f"diagonal_of({{out}}, {axes[0]}, {axes[1]}, {last})"
-    return _diagonal_of(where, s, f"{{out}}[{', '.join(map(s.cut, cuts))}]")
 
 
 def _two_axes(where: str) -> list[int]:
@@ -173,12 +153,12 @@ def _two_axes(where: str) -> list[int]:
     return axes if len(axes) == 2 and output[:-1] == "".join(rest) else []
 
 
-def _diagonal_of(where: str, s: Spelling, out: str = "{out}") -> str:
-    """A view of a diagonal of `{out}`, or of part of it, by subscripts."""
+def _diagonal_of(where: str, s: Spelling) -> str:
+    """A view of a diagonal of `{out}`, by subscripts."""
     axes = _two_axes(where)
     if s.reading or not axes or "diagonal_of" not in s.backend.helpers:
-        return f'{s.np}einsum("{where}", {out})'
-    return f"diagonal_of({out})" if axes == [0, 1] else f"diagonal_of({out}, {axes[0]}, {axes[1]})"
+        return f'{s.np}einsum("{where}", {{out}})'
+    return "diagonal_of({out})" if axes == [0, 1] else f"diagonal_of({{out}}, {axes[0]}, {axes[1]})"
 
 
 def call(x: Operation, s: Spelling) -> str:

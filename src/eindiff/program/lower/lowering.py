@@ -40,6 +40,7 @@ from eindiff.planning import tuning
 from eindiff.planning.stacks import Stack
 from eindiff.program.costs import Costs, missing
 from eindiff.program.lower import functions
+from eindiff.program.lower.coefficients import is_placing, pushed, scaled
 from eindiff.program.lower.indexing import Indexing
 from eindiff.program.lower.networks import Maps, Networks
 from eindiff.program.lower.orientations import orientations, summands
@@ -85,8 +86,8 @@ class Lowering:
         self.multiplied = {child for node in order if isinstance(node, Einsum) for child in node.children}
         self.hints = orientations(order, outputs, self._runs)
         self.summands = summands(outputs)
-        self.pushed = self._pushed(outputs)
-        self.scaled = self._scaled(order)
+        self.pushed = pushed(outputs, self.uses)
+        self.scaled = scaled(order, self._entries) if self.costs is not None else {}
         if self.costs is not None:
             self.parts = partial_sums(order)
             order = _with_parts_first(outputs, self.parts)
@@ -105,27 +106,6 @@ class Lowering:
         value = sum_over_samples(self.arrays, x, matrices, is_symmetric)
         values = [value, *(self.values[rest] for rest in exprs[2:])]
         return self.arrays.add(values, value.shape, tuple(range(len(value.shape))))
-
-    def _pushed(self, outputs: Sequence[Expr]) -> dict[Expr, Number]:
-        """Coefficients of outputs, where they are cheaper inside a contraction that is used only there.
-
-        Terms are subtracted from others for nothing: their signs stay, and what they are products of may be there.
-        """
-        pushed: dict[Expr, Number] = {}
-        for node in (term for output in outputs for term in _scaled_terms(output)):
-            if isinstance(node, Einsum) and node.coefficient != 1 and len(node.operands) == 1 and self.uses[node] == 1:
-                [child] = node.operands
-                if is_contraction(child) and self.uses[child] == 1 and not _is_placing(child):
-                    pushed[child] = node.coefficient
-        return pushed
-
-    def _scaled(self, order: Iterable[Expr]) -> dict[Expr, Einsum]:
-        """The smallest factors of products, into which the coefficients of these are multiplied."""
-        if self.costs is None:
-            return {}
-        found = [x for x in order if isinstance(x, Einsum) and x.is_product and abs(x.coefficient) != 1 and x.operands]
-        smallest = {min(node.operands, key=self._entries): node for node in found}
-        return {x: node for x, node in smallest.items() if 2 * self._entries(x) <= self._entries(node)}
 
     def _lower(self, node: Expr) -> Value:
         match node:
@@ -452,7 +432,7 @@ class Lowering:
     def _is_inlined(self, operand: Einsum, labels: Labels, node: Einsum) -> bool:
         if len(set(labels)) < len(labels):
             return False
-        if _is_placing(operand):
+        if is_placing(operand):
             return True
         if self.uses[operand] > 1 or len(node.operands) == 1:
             return False
@@ -508,16 +488,3 @@ def _groups(outputs: Sequence[Expr], stacks: Sequence[Stack]) -> Iterator[tuple[
     for stack in stacks or [Stack((output,)) for output in outputs]:
         yield outputs[start : start + len(stack.exprs)], stack.is_symmetric
         start += len(stack.exprs)
-
-
-def _is_placing(node: Einsum) -> bool:
-    """Whether a node only says where ones are: such a matrix is never formed on its own."""
-    return all(is_index_map(x) for x in node.operands)
-
-
-def _scaled_terms(output: Expr) -> list[Expr]:
-    """The terms of an output, whatever the order of its axes, but for those that are subtracted from others."""
-    if isinstance(output, Einsum) and len(output.operands) == 1 and sorted(output.labels[0]) == sorted(output.output):
-        output = output.operands[0] if isinstance(output.operands[0], Add) and output.coefficient == 1 else output
-    terms = list(output.terms) if isinstance(output, Add) else [output]
-    return [x for x in terms if not (isinstance(x, Einsum) and x.coefficient == -1)] or terms

@@ -227,10 +227,9 @@ class Arrays:
         assignments: list[Assignment] = []
         dense = [term for term in value.terms if term.is_plain]
         operands = [self.array(Value(tuple(dense), shape))] if dense else []
-        placed = [term for term in value.terms if not term.is_plain]
-        for k, term in enumerate(placed):
-            first = not dense and _are_apart(placed[: k + 1])
-            assignments.append(self._assignment(term, operands, shape, first))
+        for term in value.terms:
+            if not term.is_plain:
+                assignments.append(self._assignment(term, operands, shape, first=not assignments and not dense))
         parameters = (bool(dense), shape, tuple(assignments))
         work = sz.total(self._work(term) for term in value.terms)
         return self.operations.make("fill", operands, parameters, shape=shape, work=work)
@@ -388,18 +387,7 @@ class Arrays:
             return "at", sign, (), len(places)
         if not cuts and not places:
             return "diagonal", sign, subscripts([sum(map(labels_of, term.axes), ())], order), 0
-        if places and (found := self._shifted(term, order, shape)) is not None:
-            del operands[-len(places) :]
-            return "shifted", sign, found, 0
         return "cuts" if cuts else "places", sign, cuts, len(places)
-
-    def _shifted(self, term: Term, order: Labels, shape: Shape) -> tuple[str, tuple[Cut, ...]] | None:
-        """The diagonal of some rows and columns that a term goes to, in programs that run: subscripts and cuts."""
-        if self.products.costs is None or any(len(labels_of(axis)) != 1 for axis in term.axes):
-            return None
-        cuts = [self._cut(axis, size, term) for axis, size in zip(term.axes, shape, strict=True)]
-        found = tuple([cut for cut in cuts if cut is not None])
-        return (subscripts([sum(map(labels_of, term.axes), ())], order), found) if len(found) == len(cuts) else None
 
     def _spread(
         self, core: Operation, term: Term, order: Labels, places: list[Operation], shape: Shape
@@ -432,23 +420,6 @@ class Arrays:
         if self.operations.functional and not axis.labels and axis.table is None:
             return axis.offset  # helpers count from the start
         return self.indexing.cut(axis, size, term.sizes)
-
-
-def _are_apart(terms: Sequence[Term]) -> bool:
-    """Whether there is one term, or all are different diagonals of a matrix."""
-    return len(terms) == 1 or len({_diagonal_number(x) for x in terms} - {None}) == len(terms)
-
-
-def _diagonal_number(term: Term) -> int | None:
-    """Which diagonal of a matrix a term goes to, if it is one."""
-    if len(term.axes) != 2 or not term.injective:
-        return None
-    found = [Index(0, ((x, 1),)) if isinstance(x, int) else x for x in term.axes]
-    strides = {x.strides for x in found if x.table is None}
-    if len(strides) != 1 or len(found[0].strides) != 1 or any(x.table is not None for x in found):
-        return None
-    offset = sz.subtract(found[1].offset, found[0].offset)
-    return offset if isinstance(offset, int) else None
 
 
 def _is_of_labels(term: Term) -> bool:

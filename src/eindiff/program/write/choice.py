@@ -13,7 +13,6 @@ from eindiff.core.nodes import Expr, plain, size_names, topological, variables
 from eindiff.planning import tuning
 from eindiff.planning.alternatives import alternatives, replaced
 from eindiff.planning.factoring import distribute, factor
-from eindiff.planning.fractions import join_fractions
 from eindiff.planning.halves import with_halves
 from eindiff.planning.stacks import Stack, stacked
 from eindiff.program.backends import Backend
@@ -48,9 +47,6 @@ class Choice:
         """The operations that give the outputs."""
         form, compiled = self.form, self.target.compiled
         best = self._best_of([form, share(form)])
-        joined = tuple(join_fractions(form)) if self.nodes <= tuning.VARIED else form
-        if joined != form and (found := self._best_of([joined, share(joined)]))[0] < best[0]:
-            form, best = joined, found
         starts = [form]
         if self.nodes <= (tuning.VARIED_COMPILED if compiled else tuning.VARIED) or self._pays(best):
             best = min(best, self._best_of([share(form, deep=True), share(distribute(form))]), key=lambda x: x[0])
