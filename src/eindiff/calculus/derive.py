@@ -202,7 +202,7 @@ def _by_number(ys: Sequence[Expr], xs: Sequence[Variable], symmetric: str) -> li
 
 def _mirrored(ys: Sequence[Expr], xs: Sequence[Variable], symmetric: str) -> list[Expr]:
     """The blocks of a Hessian, from gradients: one of each pair, by a sweep of the gradient that has fewer entries."""
-    order = sorted(range(len(xs)), key=lambda k: _entries(xs[k]))
+    order = sorted(range(len(xs)), key=lambda k: _extent(xs[k]))
     pairs: list[tuple[int, int]] = []
     primes: list[Expr] = []
     for start, i in enumerate(order):
@@ -214,7 +214,7 @@ def _mirrored(ys: Sequence[Expr], xs: Sequence[Variable], symmetric: str) -> lis
     return [found[i, j] if (i, j) in found else _turned(found[j, i], xs[j].ndim) for i, j in places]
 
 
-def _entries(x: Variable) -> tuple[int, int]:
+def _extent(x: Variable) -> tuple[int, int]:
     """How large a variable is: by its axes where sizes have names."""
     entries = sz.product(x.shape)
     return (0, entries) if isinstance(entries, int) else (x.ndim, 0)

@@ -66,7 +66,7 @@ def factor_contractions(node: Expr) -> Expr | None:
     if not isinstance(node, Add):
         return None
     for first, second in combinations(node.terms, 2):
-        if (joined := join(first, second)) is not None and not isinstance(joined, Add):
+        if (joined := _join(first, second)) is not None and not isinstance(joined, Add):
             rest = [term for term in node.terms if term is not first and term is not second]
             result = construct.add([*rest, joined])
             if not isinstance(result, Add) or len(result.terms) < len(node.terms):
@@ -79,13 +79,13 @@ def joins(first: Expr, second: Expr) -> Iterator[Expr]:
     ours, theirs = flat(first)[1], flat(second)[1]
     pairs = most_matches(ours, theirs, {x: x for x in range(first.ndim)})[0]
     if len(pairs) not in (len(ours), len(theirs)):
-        found = [join(first, second)]
+        found = [_join(first, second)]
     else:
-        found = [join(first, second, pair) for pair in pairs] if len(pairs) > 1 else []
+        found = [_join(first, second, pair) for pair in pairs] if len(pairs) > 1 else []
     yield from (x for x in found if x is not None)
 
 
-def join(first: Expr, second: Expr, without: tuple[int, int] | None = None) -> Expr | None:
+def _join(first: Expr, second: Expr, without: tuple[int, int] | None = None) -> Expr | None:
     """The sum of two products as one: what they have in common, times the sum of what is left of each."""
     a, ours, output, sizes = flat(first)
     b, theirs, output2, sizes2 = flat(second)

@@ -116,7 +116,6 @@ _OF_NUMBERS = frozenset({"number", "scale", "power"})
 LISTED = 2000  # places that may stand in the source of a program
 
 Cut = Size | tuple[Size | None, Size | None, Size | None]
-WHOLE: Cut = (None, None, None)
 # Where a term is added to an array: how ("diagonal", "cuts", "places", "at", which adds up at equal flat places, or
 # "block", a diagonal of a tile), the sign ("=", "+=" or "-="), subscripts or cuts (of a block, subscripts and the axes
 # that are cut like its rows), and the number of index arrays, which follow the term as operands.

@@ -122,8 +122,11 @@ def _fill(x: Operation, s: Spelling) -> str:
         entries = ", ".join([f"{{{operand + 1 + k}}}" for k in range(count)])
         entries = entries or ("" if how in ("diagonal", "block") else ", ".join(map(s.cut, where)))
         match how:
-            case "diagonal" | "block":
-                lines.append(f"{_view(how, where, s)}[...] {sign} {{{operand}}}")
+            case "diagonal":
+                lines.append(f"{_diagonal_of(where, s)}[...] {sign} {{{operand}}}")
+            case "block":  # a diagonal of a tile: its rows, and the same columns
+                block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
+                lines.append(f'{s.np}einsum("{where[0]}", {{out}}[{block}])[...] {sign} {{{operand}}}')
             case "at" if s.reading:
                 add = "subtract" if sign == "-=" else "add"
                 entries = entries if count == 1 else f"({entries})"
@@ -137,26 +140,12 @@ def _fill(x: Operation, s: Spelling) -> str:
     return "\n".join(lines)
 
 
-def _view(how: str, where: Any, s: Spelling) -> str:
-    """What a diagonal is changed by."""
-    if how == "diagonal":
-        return _diagonal_of(where, s)
-    block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
-    return f'{s.np}einsum("{where[0]}", {{out}}[{block}])'  # of a tile: its rows, and the same columns
-
-
-def _two_axes(where: str) -> list[int]:
-    """The axes whose diagonal subscripts name, if it comes last and the others stay as they are."""
+def _diagonal_of(where: str, s: Spelling) -> str:
+    """A view of a diagonal of `{out}`, by subscripts."""
     inputs, _, output = where.partition("->")
     axes = [axis for axis, label in enumerate(inputs) if label == output[-1]]
     rest = [label for label in inputs if label != output[-1]]
-    return axes if len(axes) == 2 and output[:-1] == "".join(rest) else []
-
-
-def _diagonal_of(where: str, s: Spelling) -> str:
-    """A view of a diagonal of `{out}`, by subscripts."""
-    axes = _two_axes(where)
-    if s.reading or not axes or "diagonal_of" not in s.backend.helpers:
+    if s.reading or len(axes) != 2 or output[:-1] != "".join(rest) or "diagonal_of" not in s.backend.helpers:
         return f'{s.np}einsum("{where}", {{out}})'
     return "diagonal_of({out})" if axes == [0, 1] else f"diagonal_of({{out}}, {axes[0]}, {axes[1]})"
 

@@ -31,7 +31,9 @@ from eindiff.program.lower.places import (
 )
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
-from eindiff.program.operations import WHOLE, Cut, Operation, Operations, broadcast, is_call
+from eindiff.program.operations import Cut, Operation, Operations, broadcast, is_call
+
+WHOLE: Cut = (None, None, None)
 
 
 class Indexing:

@@ -18,11 +18,11 @@ from eindiff.core.networks import new_label
 from eindiff.core.nodes import Number, number
 from eindiff.core.sizes import Shape, Size
 from eindiff.planning import tuning
-from eindiff.program.lower.indexing import Indexing
+from eindiff.program.lower.indexing import WHOLE, Indexing
 from eindiff.program.lower.places import Axis, Index, grid, labels_of, renamed
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.tensors import Tensor
-from eindiff.program.operations import WHOLE, Assignment, Cut, Operation, Operations
+from eindiff.program.operations import Assignment, Cut, Operation, Operations
 
 
 @dataclass(frozen=True, slots=True)

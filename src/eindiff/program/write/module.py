@@ -52,7 +52,7 @@ Outputs = Expr | Mapping[str, Expr]
 
 # What programs in any library use, besides the helpers that NumPy's have.
 RESERVED = ("np", "lax", "linalg", "special", "min", "jnp", "cp", "cupyx", "torch", "tf", "put", "shape", "filled",
-            "entries", "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "diagonals", "solved",
+            "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "diagonals", "solved",
             "solve_triangular", "spread", "repeated", "svd", "svdvals", "pinv", "cholesky", "tile_start", "tile_stop",
             "tile_rows", "tile_first", "tile_last", "in_tiles", "os", "ThreadPoolExecutor", "diagonal_again",
             *(name for name in TABLE if name.startswith("divided_")))  # fmt: skip
