@@ -270,7 +270,7 @@ def test_hessians_that_take_long_to_find_are_not_looked_for(monkeypatch: pytest.
     def separate(p: Any) -> Any:
         return sum(jnp.sum(jnp.tanh(b) ** 3) for _, b, _ in p)
 
-    p = [(jnp.full((4, 4), 0.1 + k), jnp.ones(4), jnp.eye(4)) for k in range(3)]
+    p = [(jnp.full((4, 4), 0.1 + k), jnp.ones(4), jnp.eye(4)) for k in range(5)]
     for function, count in ((net, 0), (separate, 1)):
         jax.make_jaxpr(ej.hessian(function))(p)
         assert len(derived) == count
@@ -348,6 +348,29 @@ def test_the_compiler_takes_its_time_for_loops() -> None:
     assert loops(lambda x: (x[:, None] * jnp.sin(x)).sum(1) + 1) == 1
     assert loops(lambda x: jnp.outer(x, x) + jnp.vdot(x, x)) == 2
     assert loops(lambda x: x[jnp.array([2, 0])] * 2) == 1
+    assert loops(lambda x: jnp.split(x * 2, 3)) == 3
+
+
+def test_what_the_compiler_does_again_in_each_loop_counts_in_each() -> None:
+    """A chain of operations whose result is given in parts, as Hessians by many variables are: each has it all."""
+    x = jnp.arange(8.0)
+
+    def chain(x: Any) -> Any:
+        for _ in range(20):
+            x = x * x + 1
+        return x
+
+    def operations(function: Callable) -> tuple[float, int]:
+        lowered = jax.jit(function).lower(x)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernels, "LOOP", 0.0)
+            seconds = kernels.compiling(jax.make_jaxpr(function)(x).jaxpr) - kernels.START
+        return seconds / kernels.OPERATION, len(re.findall(r" (?:multiply|add)\(", lowered.compile().as_text()))
+
+    for function, count in ((chain, 40), (lambda x: jnp.split(chain(x), 4), 160)):
+        predicted, found = operations(function)
+        assert predicted == pytest.approx(found, rel=0.1)
+        assert found == count
 
 
 @pytest.mark.filterwarnings("ignore:Explicitly requested dtype")

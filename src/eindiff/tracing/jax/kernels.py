@@ -8,8 +8,9 @@ measured on the programs of 300 functions and of their derivatives.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import reduce
 from math import prod
+from operator import or_
 from typing import Any
 
 import jax.extend.core as jex
@@ -75,7 +76,7 @@ class _Step:
     users: list[_Step] = field(default_factory=list)
     is_needed: bool = False
     is_stored: bool = False  # whether it is a loop of its own, or none
-    loops: set[_Step] = field(default_factory=set)  # that it is a part of, two of them if there are more
+    loops: int = 0  # that it is a part of, each of which does it again: a bit for each
     widest: int = 0  # the entries of the largest value that is computed from it in such a loop
     copies: int = 1  # of it in a loop, each for entries at other places
     name: str = field(init=False)
@@ -121,9 +122,12 @@ def _price(jaxpr: Any) -> float:
     steps = _steps(jaxpr, made, {})
     for step in [x for x in map(made.get, _variables(jaxpr.outvars)) if isinstance(x, _Step)]:
         step.is_needed = step.is_stored = True
+    own = 1
     for step in reversed(steps):
         if step.is_needed:
-            _settle(step)
+            count = len(step.eqn.outvars)
+            _settle(step, ((1 << count) - 1) * own)
+            own <<= count
             for source in step.sources:
                 source.is_needed = True
                 source.users.append(step)
@@ -153,10 +157,11 @@ def _steps(jaxpr: Any, made: dict[Any, Any], seen: dict[Any, _Step]) -> list[_St
     return found
 
 
-def _settle(step: _Step) -> None:
-    """Find the loops that a step is part of, from those of its users: a slow one is in one of them, and done once."""
+def _settle(step: _Step, own: int) -> None:
+    """Find the loops that a step is part of, from those of its users: a slow one is in one of them, and done once; or
+    else it is a loop of its `own`, or one for each of its parts."""
     users = [x for x in step.users if x.is_entrywise]
-    step.loops = set(islice(set().union(*[x.loops for x in users]), 2))
+    step.loops = reduce(or_, [x.loops for x in users], 0)
     step.widest = max([step.entries, *[max(x.entries, x.terms) if x.is_stored else x.widest for x in users]])
     is_given = len(users) < len(step.users)  # to what is no such loop
     if not step.is_entrywise:
@@ -165,22 +170,22 @@ def _settle(step: _Step) -> None:
         is_view = step.name in MOVES and step.name != "broadcast_in_dim"
         step.is_stored = not is_view or any(x.is_entrywise for x in step.sources)
     elif step.is_slow and not step.is_stored:
-        step.is_stored = len(step.loops) > 1 or step.widest > max(step.entries, step.terms)
+        step.is_stored = step.loops.bit_count() > 1 or step.widest > max(step.entries, step.terms)
     if not step.is_stored:
         shifted = sum([x.copies for x in users if x.name in SHIFTS])
         step.copies = shifted + max([x.copies for x in users if x.name not in SHIFTS], default=0)
         if step.copies > MOST_COPIES and step.name not in FREE and step.name not in SHIFTS:
             step.is_stored, step.copies = True, 1
     if step.is_stored:
-        step.loops = {step}
+        step.loops = own
 
 
 def _price_of(step: _Step) -> float:
     name = step.name
     if step.is_entrywise:
-        own = 0.0 if name in MOVES else OPERATION + (LONG_FUNCTION if name in LENGTHY else 0.0)
+        own = 0.0 if name in MOVES else step.loops.bit_count() * OPERATION + (name in LENGTHY) * LONG_FUNCTION
         own += LONG_SUM if step.is_sum and step.terms > MANY_TERMS * step.entries else 0.0
-        return own + (LOOP if step.is_stored else 0.0)
+        return own + (len(step.eqn.outvars) * LOOP if step.is_stored else 0.0)
     for start, price in PRICES_LIKE.items():
         if name.startswith(start):
             return price
