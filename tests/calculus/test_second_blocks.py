@@ -126,3 +126,10 @@ def test_where_the_order_of_derivatives_may_matter_each_has_its_sweep() -> None:
     assert not is_smooth(ed.sum(ed.exp(ed.eigvals(s))), [s])
     assert not is_smooth(ed.sum(construct.map_(rule, [x])), [x])
     assert is_smooth(ed.norm1(x) ** 2 + ed.sum(s), [s])
+
+
+def test_a_variable_may_be_there_twice() -> None:
+    f, [w, _, b, *_] = recurrent(4)
+    blocks = ed.hessian(f, [w, b, w])
+    assert blocks[0][0] == blocks[0][2] == blocks[2][0] == blocks[2][2] == ed.hessian(f, [w, b])[0][0]
+    assert blocks[1][0] == blocks[1][2] == ed.hessian(f, [w, b])[1][0]

@@ -178,3 +178,12 @@ def test_products_that_are_symmetric_may_take_half() -> None:
         assert plan.least_flops <= plan.flops, expr
     weighted = ed.plan(X.T @ ed.diag(d) @ X, sizes)
     assert weighted.flops == weighted.least_flops == 600 * 70 * 70 + 600 * 70
+
+
+def test_products_of_two_triangles_take_a_sixth() -> None:
+    L, M, X, n = ed.matrix("L", "n", "n", "lower"), ed.matrix("M", "n", "n", "lower"), ed.matrix("X", "n", "n"), 60
+    entry_by_entry = sum(2 * (i - j) + 1 for i in range(n) for j in range(i + 1))
+    for expr in (L @ M, ed.inv(L) @ M, M.T @ L.T):
+        plan = ed.plan(expr, {"n": n})
+        assert plan.least_flops is not None and plan.least_flops <= entry_by_entry
+    assert ed.plan(L @ X, {"n": n}).least_flops == n**3

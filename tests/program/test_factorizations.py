@@ -229,3 +229,10 @@ def test_what_is_there_is_used_as_it_is(expr: ed.Expr, words: str) -> None:
     expected = ed.evaluate(expr, arrays)
     np.testing.assert_allclose(f(**arrays), expected, rtol=1e-8, atol=1e-10 * np.abs(expected).max())
     assert words in f.source
+
+
+def test_systems_without_equations() -> None:
+    A, x, B = ed.matrix("A", "n", "n"), ed.vector("x", "n"), ed.matrix("B", "n", "m")
+    outputs, arrays = [ed.solve(A, x), ed.solve(A, B)], {"A": np.eye(0), "x": np.ones(0), "B": np.ones((0, 2))}
+    for found in (ed.compile(outputs)(**arrays), ed.evaluate(outputs, arrays)):
+        assert [y.shape for y in found] == [(0,), (0, 2)]

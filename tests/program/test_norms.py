@@ -62,3 +62,13 @@ def test_parts_that_stand_in_each_other_are_counted_once() -> None:
         y = (y + k) * (y + x * k)
     norm = power(ed.sum(y * y), Fraction(-3, 2))
     assert units([(norm, ()), (y, (0,)), (y, (1,))]) == (0, [1, 2])
+
+
+def test_what_norms_are_of_is_no_multiple_of_it() -> None:
+    """An output that is a multiple of it has its coefficient inside of the product."""
+    A, x = ed.matrix("A", "m", "n"), ed.vector("x", "n")
+    arrays = {"A": np.eye(3, 2), "x": np.array([3e200, 4e200])}
+    for norm in (ed.norm2(A @ x), ed.norm2(-2 * A @ x) / 2, ed.gradient(ed.norm2(A @ x), x)):
+        found, multiple = ed.compile([norm, 7 * (A @ x)])(**arrays)
+        np.testing.assert_allclose(found, [0.6, 0.8] if norm.ndim else 5e200, rtol=1e-14)
+        np.testing.assert_allclose(multiple, [2.1e201, 2.8e201, 0], rtol=1e-14)

@@ -64,20 +64,20 @@ def side_by_side(gradients: Sequence[Expr], xs: Sequence[Variable]) -> list[list
     """The derivative of each gradient by each variable."""
     numbers = _numbered(xs)
     seeds: dict[Expr, Expr] = {}
-    for x, number in zip(xs, numbers, strict=True):
+    for x, number in numbers.items():
         own = tuple(range(1, 1 + x.ndim))
         seeds[x] = einsum(1, [(number, (0, *own))], (*own, 0), dict(enumerate(number.shape)))
     found = swept_forward(*depends(gradients, xs), seeds)
-    return [[_block(found.get(y), y, number) for number in numbers] for y in gradients]
+    return [[_block(found.get(y), y, numbers[x]) for x in xs] for y in gradients]
 
 
-def _numbered(xs: Sequence[Variable]) -> list[Expr]:
+def _numbered(xs: Sequence[Variable]) -> dict[Variable, Expr]:
     """The number of each entry among those of all variables, as a relation of it to the axes."""
-    total, start = sum(map(_entries, xs)), 0
-    result: list[Expr] = []
-    for x in xs:
+    total, start = sum(map(_entries, set(xs))), 0
+    result: dict[Variable, Expr] = {}
+    for x in dict.fromkeys(xs):
         strides: list[Size] = [sz.product(x.shape[k + 1 :]) for k in range(x.ndim)]
-        result.append(construct.constant(IndexMap(total, x.shape, start, tuple(strides))))
+        result[x] = construct.constant(IndexMap(total, x.shape, start, tuple(strides)))
         start += _entries(x)
     return result
 

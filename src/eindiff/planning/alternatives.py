@@ -3,7 +3,8 @@
 - `A (B + C) = A B + A C`, in both directions: `(A - H'H) x` does not form H'H, `A B + A C` is one product.
 - `inv(D + U M V) U = inv(D) U inv(G) inv(M)` with `G = inv(M) + V inv(D) U` (push-through), and
   `inv(D + U M V) = inv(D) - inv(D) U inv(G) V inv(D)` (Woodbury), where D has an inverse that costs nothing, as a
-  diagonal matrix or an inverse has, and G is smaller.
+  diagonal matrix or an inverse has, and G is smaller. Where a diagonal may have entries that are much smaller than
+  others, their reciprocals would cancel: digits would be lost that the sum has.
 
 What is taken is decided by what whole programs cost (`program.write.choice`).
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
+from math import inf
 from typing import NamedTuple
 
 from eindiff.core import construct
@@ -30,6 +32,7 @@ from eindiff.planning.simplify import flat, joins
 from eindiff.planning.tuning import TERMS_LIMIT
 
 Evaluate = Callable[[Size], int]
+ALIKE = 1e3  # times as large as others that entries of one size are at most: so many digits may be lost
 
 
 def alternatives(outputs: Sequence[Expr], evaluate: Evaluate) -> Iterator[tuple[Expr, Expr]]:
@@ -130,12 +133,13 @@ def _splits(inverse: Expr, evaluate: Evaluate) -> Iterator[Split]:
 
 
 def _inverse_for_nothing(matrix: Expr) -> Expr | None:
-    """The inverse of a multiple of the identity, of a diagonal matrix without zeros, or of an inverse; else None."""
+    """The inverse of a multiple of the identity, of a diagonal matrix whose entries are of one size, or of an inverse;
+    else None."""
     coefficient, factors, output, sizes = construct.parts(matrix)
     if output[0] == output[1]:
-        entries = construct.einsum(coefficient, factors, output[:1], {output[0]: sizes[output[0]]})
-        varies = any(labels for _, labels in factors)
-        return None if varies and not interval(entries).nonzero else inv(matrix)
+        entries = construct.einsum(1, [x for x in factors if x[1]], output[:1], {output[0]: sizes[output[0]]})
+        least, most = sorted([abs(interval(entries).low), abs(interval(entries).high)])
+        return inv(matrix) if interval(entries).sign and most <= ALIKE * least < inf else None
     is_one = len([labels for _, labels in factors if labels]) == 1
     return inv(matrix) if is_one and _is_inverse(matrix) else None
 

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from eindiff.core import construct
 from eindiff.core.construct import Factor
 from eindiff.core.labels import Labels, first_appearance
+from eindiff.core.leaves import TRIANGLES
 from eindiff.core.networks import fresh_in, opened
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Variable, variables
 from eindiff.core.sizes import Size
 from eindiff.planning.contraction_order import least_flops
 
 TERMS = 64  # of a sum that is multiplied out
-# Products with matrices that have these take half of the work at least.
+# Products with matrices that have these take half of the work at least, and those of two triangles a sixth.
 HALF = frozenset({"symmetric", "psd", "positive", "lower", "upper", "orthogonal"})
 
 Term = tuple[list[Factor], Labels, dict[int, Size]]
@@ -89,8 +90,11 @@ def _of_product(term: Term, evaluate: Callable[[Size], int]) -> float | None:
     inputs = [tuple([names[label] for label in labels]) for labels in own]
     known = {names[label]: evaluate(sizes[label]) for label in names}
     least = least_flops(inputs, tuple([names[label] for label in output]), known, [x.digest for x, _ in factors])
-    halves = sum(bool(_variable(node).properties) for node, _ in factors)
-    return least / 2**halves + _factorizations([node for node, _ in factors], evaluate) if least else None
+    properties = [_variable(node).properties for node, _ in factors]
+    triangles = sum(bool(x & TRIANGLES) for x in properties)
+    others = sum(bool(x - TRIANGLES) for x in properties)
+    least /= 2**others * (6 if triangles > 1 else 1 + triangles)
+    return least + _factorizations([node for node, _ in factors], evaluate) if least else None
 
 
 def _factorizations(nodes: Sequence[Expr], evaluate: Callable[[Size], int]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -382,7 +383,7 @@ def _is_solved(other: list, matrix: Array, kept: int, gone: int) -> bool:
     axis = labels.index(gone)
     right = np.moveaxis(array, axis, 0)
     try:
-        solved = np.linalg.solve(matrix, right.reshape(right.shape[0], -1)).reshape(right.shape)
+        solved = np.linalg.solve(matrix, right.reshape(right.shape[0], prod(right.shape[1:]))).reshape(right.shape)
     except np.linalg.LinAlgError:
         solved = np.full_like(right, np.nan)
     other[:] = None, np.moveaxis(solved, 0, axis), tuple(kept if label == gone else label for label in labels)

@@ -249,14 +249,18 @@ class Lowering:
         return self.arrays.array(value)
 
     def _value(self, node: Expr) -> Value:
-        """The value of a node that no output has."""
+        """The value of a node that no output has. Those that have the coefficient of an output inside are not it."""
         order = topological([node])
         for inner, hint in orientations(order, [node], self._runs).items():
             self.hints.setdefault(inner, hint)
+        pushed, self.pushed = self.pushed, {}
+        multiples = {inner: self.values.pop(inner) for inner in pushed if inner in self.values}
         for inner in order:
             if inner not in self.values:
                 self.values[inner] = self._lower(inner)
-        return self.values[node]
+        found, self.pushed = self.values[node], pushed
+        self.values.update(multiples)
+        return found
 
     def _apply(self, node: Apply) -> Value:
         if node.function.reduces and TABLE.get(node.function.name) is node.function:  # others know no axis
