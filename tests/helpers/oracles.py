@@ -222,6 +222,7 @@ def _array_library(xp: Any) -> dict[str, Callable]:
         "relu": lambda a: xp.maximum(a, 0),
         "inverse_or_zero": lambda a: 1 / a,
         "stop_gradient": jax.lax.stop_gradient if xp is jnp else xp.positive,
+        "alike": xp.positive,
     }
 
 

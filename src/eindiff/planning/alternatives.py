@@ -3,8 +3,9 @@
 - `A (B + C) = A B + A C`, in both directions: `(A - H'H) x` does not form H'H, `A B + A C` is one product.
 - `inv(D + U M V) U = inv(D) U inv(G) inv(M)` with `G = inv(M) + V inv(D) U` (push-through), and
   `inv(D + U M V) = inv(D) - inv(D) U inv(G) V inv(D)` (Woodbury), where D has an inverse that costs nothing, as a
-  diagonal matrix or an inverse has, and G is smaller. Where a diagonal may have entries that are much smaller than
-  others, their reciprocals would cancel: digits would be lost that the sum has.
+  diagonal matrix or an inverse has, and G is smaller. Where a diagonal has entries that are much smaller than others,
+  their reciprocals would cancel: digits would be lost that the sum has. So entries that may be of any size are held
+  against each other where they are known (`functions.reductions.alike`), in programs that can do so.
 
 What is taken is decided by what whole programs cost (`program.write.choice`).
 """
@@ -27,23 +28,23 @@ from eindiff.core.sizes import Size
 from eindiff.facts.bounds import interval
 from eindiff.functions.matrices import inv
 from eindiff.functions.multilinear import eye
+from eindiff.functions.reductions import ALIKE, alike
 from eindiff.planning.factoring import is_sum_of_outer
 from eindiff.planning.simplify import flat, joins
 from eindiff.planning.tuning import TERMS_LIMIT
 
 Evaluate = Callable[[Size], int]
-ALIKE = 1e3  # times as large as others that entries of one size are at most: so many digits may be lost
 
 
-def alternatives(outputs: Sequence[Expr], evaluate: Evaluate) -> Iterator[tuple[Expr, Expr]]:
+def alternatives(outputs: Sequence[Expr], evaluate: Evaluate, guarded: bool) -> Iterator[tuple[Expr, Expr]]:
     """Nodes, and what may stand in their places; `evaluate` knows the sizes. It is about matrices and vectors, and sums
-    of outer products of such."""
+    of outer products of such. What is `guarded` refuses values that would lose digits."""
     for node in topological(outputs):
         if node.ndim <= 2:
-            yield from ((node, other) for other in _others(node, evaluate))
+            yield from ((node, other) for other in _others(node, evaluate, guarded))
 
 
-def _others(node: Expr, evaluate: Evaluate) -> Iterator[Expr]:
+def _others(node: Expr, evaluate: Evaluate, guarded: bool) -> Iterator[Expr]:
     """What may stand in the place of a matrix or a vector."""
     if any(child.ndim > 2 for child in node.children):
         if is_contraction(node):
@@ -56,9 +57,9 @@ def _others(node: Expr, evaluate: Evaluate) -> Iterator[Expr]:
             if isinstance(operand, Add):
                 yield _multiplied_out(node, place, operand.terms)
             elif _is_inverse_of_sum(operand):
-                yield from _around_inverse(node, place, evaluate)
+                yield from _around_inverse(node, place, evaluate, guarded)
     elif _is_inverse_of_sum(node):
-        yield from (construct.add(_woodbury(split)) for split in _splits(node, evaluate))
+        yield from (construct.add(_woodbury(split)) for split in _splits(node, evaluate, guarded))
 
 
 def replaced(outputs: Sequence[Expr], old: Expr, new: Expr) -> list[Expr]:
@@ -106,7 +107,7 @@ def _is_inverse_of_sum(node: Expr) -> bool:
     return is_inverse and isinstance(node.children[0], Add)
 
 
-def _splits(inverse: Expr, evaluate: Evaluate) -> Iterator[Split]:
+def _splits(inverse: Expr, evaluate: Evaluate, guarded: bool) -> Iterator[Split]:
     """The ways to see what is inverted as D + U M V; no more is inverted than D, which has to have an inverse anyway.
 
     If D is a multiple of the identity, the sum without it has a low rank, and is singular.
@@ -119,7 +120,7 @@ def _splits(inverse: Expr, evaluate: Evaluate) -> Iterator[Split]:
         coefficient, chain = found
         inner = [evaluate(x.shape[1]) for x in chain[:-1]]
         least = min(inner)
-        base = _inverse_for_nothing(construct.add([other for other in total.children if other is not term]))
+        base = _inverse_for_nothing(construct.add([other for other in total.children if other is not term]), guarded)
         if least >= evaluate(total.shape[0]) or base is None:
             continue
         first, last = inner.index(least) + 1, len(inner) - inner[::-1].index(least)
@@ -132,14 +133,19 @@ def _splits(inverse: Expr, evaluate: Evaluate) -> Iterator[Split]:
         yield Split(base, left, middle, right, inv(middle + right @ base @ left))
 
 
-def _inverse_for_nothing(matrix: Expr) -> Expr | None:
+def _inverse_for_nothing(matrix: Expr, guarded: bool) -> Expr | None:
     """The inverse of a multiple of the identity, of a diagonal matrix whose entries are of one size, or of an inverse;
     else None."""
     coefficient, factors, output, sizes = construct.parts(matrix)
     if output[0] == output[1]:
         entries = construct.einsum(1, [x for x in factors if x[1]], output[:1], {output[0]: sizes[output[0]]})
         least, most = sorted([abs(interval(entries).low), abs(interval(entries).high)])
-        return inv(matrix) if interval(entries).sign and most <= ALIKE * least < inf else None
+        if interval(entries).sign and most <= ALIKE * least < inf:
+            return inv(matrix)
+        if not guarded or not interval(entries).nonzero:
+            return None
+        found = [*[x for x in factors if not x[1]], (alike(entries), output[:1])]
+        return inv(construct.einsum(coefficient, found, output, sizes))
     is_one = len([labels for _, labels in factors if labels]) == 1
     return inv(matrix) if is_one and _is_inverse(matrix) else None
 
@@ -190,9 +196,9 @@ def _woodbury(split: Split) -> list[Expr]:
     return [base, construct.scale(-1, base @ left @ small @ right @ base)]
 
 
-def _around_inverse(node: Einsum, place: int, evaluate: Evaluate) -> Iterator[Expr]:
+def _around_inverse(node: Einsum, place: int, evaluate: Evaluate, guarded: bool) -> Iterator[Expr]:
     """A contraction with the inverse of a sum, at some place, in other ways."""
-    for split in _splits(node.operands[place], evaluate):
+    for split in _splits(node.operands[place], evaluate, guarded):
         if (pushed := _pushed(node, place, split)) is not None:
             yield pushed
         yield _multiplied_out(node, place, _woodbury(split))

@@ -285,7 +285,8 @@ class _Built:
     ) -> None:  # fmt: skip
         self.module = module
         self.parts = parts
-        self.program = once(lambda: module.program(known, dtype, exact=True, library=library))
+        self.program = once(lambda: module.program(known, dtype, exact=True, library=library, guarded=True))
+        other = once(lambda: module.program(known, dtype, exact=True, library=library))
         self.source, self.is_quiet, is_apart, tables = stored or _written(self.program())
         self.stored = known, dtype, library, parts, (self.source, self.is_quiet, is_apart, tables)
         if stored is None and library == "numpy":
@@ -293,15 +294,32 @@ class _Built:
         keywords = [module.names.sizes[name] for name in module.unseen]
         function = _defined(self.source, tables)
         self.is_opaque = any(name in REGISTRY for name in function.__code__.co_names)  # it calls what users wrote
+        is_guarded = "alike" in function.__code__.co_names
+        if is_guarded:
+            function = _or_else(function, once(lambda: _defined(other().source, other().tables)))
         self.function = prepared(library, function, keywords, bool(module.inputs))
         if is_apart:
             self.function = apart(self.function)
 
         def storing() -> Callable[..., Any]:
             found = _defined(module.storing(self.program()), tables)
+            if is_guarded:
+                found = _or_else(found, once(lambda: _defined(module.storing(other()), other().tables)))
             return apart(found) if is_apart else found
 
         self.storing = once(storing)  # with `out`, if that is given
+
+
+def _or_else(guarded: Callable[..., Any], other: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """A program that may refuse values, and another one for these."""
+
+    def run(*values: Any, **keywords: Any) -> Any:
+        try:
+            return guarded(*values, **keywords)
+        except ArithmeticError:
+            return other()(*values, **keywords)
+
+    return run
 
 
 def _written(program: Program) -> tuple[str, bool, bool, dict[str, np.ndarray]]:

@@ -224,7 +224,7 @@ def plan(outputs: Any, sizes: Mapping[str, int] | None = None, strategy: str = "
         raise EindiffError(
             f"plan needs the sizes {', '.join(missing)}: give them as sizes={{'{missing[0]}': ...}}", "sizes"
         )
-    return Plan(module.program(sizes, strategy=strategy), exprs)
+    return Plan(module.program(sizes, strategy=strategy, guarded=True), exprs)
 
 
 def named(outputs: list[Expr]) -> dict[str, Expr]:

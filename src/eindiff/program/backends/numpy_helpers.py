@@ -1,6 +1,16 @@
 """Helper functions of NumPy programs, each for one operation that takes more than a line."""
 
+from eindiff.functions.reductions import ALIKE
+
 NUMPY_HELPERS = {
+    "alike": f'''
+def alike(x):
+    """The entries of a diagonal, refused if some are so much smaller than others that digits would be lost."""
+    sizes = np.abs(x)
+    if x.size and not sizes.max() <= {ALIKE:g} * sizes.min():
+        raise ArithmeticError("some entries of a diagonal are much smaller than others: digits would be lost here")
+    return x
+''',
     "logsumexp": '''
 def logsumexp(x, axis=-1):
     """log(sum(exp(x))) along an axis, without overflow."""

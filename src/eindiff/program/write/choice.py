@@ -33,10 +33,12 @@ class Choice:
     """The forms of some outputs that were tried, for known sizes and a library."""
 
     def __init__(
-        self, outputs: Sequence[Expr], costs: Costs, target: Backend, strategy: str, exact: bool, single: bool
+        self, outputs: Sequence[Expr], costs: Costs, target: Backend, strategy: str, exact: bool, single: bool,
+        guarded: bool,
     ) -> None:  # fmt: skip
         self.outputs, self.costs, self.target = outputs, costs, target
         self.strategy, self.exact, self.single = strategy, exact, single
+        self.guarded = guarded and not target.functional
         self.stacks = [Stack((plain(x),)) if target.functional else stacked(x, costs.evaluate) for x in outputs]
         self.form: Form = tuple([expr for stack in self.stacks for expr in stack.exprs])
         self.nodes = len(topological(self.form))
@@ -125,7 +127,8 @@ class Choice:
             form = min(front, key=front.__getitem__)
             if front.pop(form) > tuning.NEARLY * found[0] or (form not in starts and found is best):
                 break
-            changed = (tuple(replaced(form, *pair)) for pair in alternatives(form, self.costs.evaluate))
+            pairs = alternatives(form, self.costs.evaluate, self.guarded)
+            changed = (tuple(replaced(form, *pair)) for pair in pairs)
             for other in islice(_unseen(changed, tried), left):
                 left -= 1
                 new = self._attempt(other, tuning.HOPELESS * found[0])

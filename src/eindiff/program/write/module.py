@@ -183,17 +183,19 @@ class Module:
 
     def program(
         self, known: Mapping[str, int], dtype: str = "float64", exact: bool = False, strategy: str = "auto",
-        library: str = "numpy",
+        library: str = "numpy", guarded: bool = False,
     ) -> Program:  # fmt: skip
         """The module that is fastest for the given sizes.
 
-        It works for other sizes too, unless it is `exact`: then sizes of 1 are made use of.
+        It works for other sizes too, unless it is `exact`: then sizes of 1 are made use of. One that is `guarded` may
+        raise an ArithmeticError: for values of which it would lose digits, and one that is not would not.
         """
         self.ranges.check(known)
         target = backend(library)
         costs = Costs(known, np.dtype(dtype).itemsize)
         with stage("order"), remembering():
-            best = Choice(list(self.named.values()), costs, target, strategy, exact, dtype == "float32").run()
+            outputs, single = list(self.named.values()), dtype == "float32"
+            best = Choice(outputs, costs, target, strategy, exact, single, guarded).run()
         spelling = Spelling(target, self.names.variables, self.names.size, dtype, is_small=costs.is_small)
         with stage("compile"):
             found = best
@@ -201,7 +203,7 @@ class Module:
                 places = {v.name for v in self.inputs if v.into is not None}
                 found = with_constants(turned(self._tiled(best, spelling, costs), costs), costs, places)
             made = self._program(found, self.checks(checked=False), spelling, costs)
-        return replace(made, request=(self.named, dict(known), dtype, exact, strategy, library))
+        return replace(made, request=(self.named, dict(known), dtype, exact, strategy, library, guarded))
 
     def storing(self, program: Program) -> str:
         """The source of a program whose results go to arrays that are given for them, by keyword."""
