@@ -92,7 +92,7 @@ def _is_better_alone(node: Einsum, total: Add, terms: Sequence[Expr], evaluate: 
     if cancels_exactly(total):
         return False
     inside = [x for term in (node, *total.terms, *terms) for x in (term, *term.children)]
-    flops = {x: flops_alone(x, evaluate) for x in inside if is_contraction(x)}
+    flops: dict[Expr, float] = {x: flops_alone(x, evaluate) for x in inside if is_contraction(x)}
 
     def alone(term: Expr) -> float:
         return flops[term] if term in flops else sum(flops.get(x, 0.0) for x in term.children)
@@ -156,7 +156,7 @@ def _splits(inverse: Expr, evaluate: Evaluate) -> Iterator[Split]:
 def _inverse_for_nothing(matrix: Expr) -> Expr | None:
     """The inverse of a multiple of the identity, of a diagonal matrix whose entries are of one size, or of an inverse;
     else None."""
-    coefficient, factors, output, sizes = construct.parts(matrix)
+    _, factors, output, sizes = construct.parts(matrix)
     if output[0] == output[1]:
         entries = construct.einsum(1, [x for x in factors if x[1]], output[:1], {output[0]: sizes[output[0]]})
         least, most = sorted([abs(interval(entries).low), abs(interval(entries).high)])
