@@ -126,3 +126,27 @@ def test_no_digits_are_lost_where_a_diagonal_has_small_entries(text: str) -> Non
             np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10 * np.abs(expected).max())
     assert "alike(w)" in f.plan(WIDE).source
     assert "alike(w)" not in ed.to_source(expr, sizes=WIDE)
+
+
+@pytest.mark.parametrize("text", ["norm2(A*x - b)^2", "sum(w.*(A*x - b).^2)", "norm2(A*x - b)^2 + c*norm2(x)^2"])
+def test_gradients_of_small_residuals_beside_hessians(text: str) -> None:
+    """A'A is there, but `(A'A) x - A'b` would be a small difference of large vectors."""
+    loss = ed.parse(text, "A(m,n); x(n); b(m); w(m); c")
+    m, n, rng = 20000, 20, np.random.default_rng(4)
+    A, x, w, residual = rng.normal(size=(m, n)), rng.normal(size=n), rng.uniform(1, 2, m), 1e-8 * rng.normal(size=m)
+    arrays = {"A": A, "x": x, "b": A @ x - residual, "w": w, "c": np.array(0.0)}
+    given = {v.name: arrays[v.name] for v in ed.variables(loss)}
+    found = ed.compile([ed.gradient(loss, "x"), ed.hessian(loss, "x")])(**given)[0]
+    expected = 2 * A.T @ ((w if "w" in given else 1) * (A @ x - arrays["b"]))
+    np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_differences_of_points_stay_together() -> None:
+    """Points far from the origin, most pairs of which are so far from each other that they hardly count."""
+    B = ed.matrix("B", "m", "k")
+    energy = ed.sum(ed.exp(-ed.sum((B[:, None, :] - B[None, :, :]) ** 2, 2)))
+    points = 1000 + np.random.default_rng(5).normal(size=(300, 10))
+    differences = points[:, None] - points[None]
+    expected = -4 * (np.exp(-(differences**2).sum(2))[:, :, None] * differences).sum(1)
+    found = ed.compile(ed.gradient(energy, B))(B=points)
+    np.testing.assert_allclose(found, expected, atol=1e-13 * np.abs(expected).max())

@@ -1,6 +1,7 @@
 """Equal expressions that cost more or less, depending on sizes: none of them is a canonical form.
 
-- `A (B + C) = A B + A C`, in both directions: `(A - H'H) x` does not form H'H, `A B + A C` is one product.
+- `A (B + C) = A B + A C`, in both directions: `(A - H'H) x` does not form H'H, `A B + A C` is one product. Sums whose
+  terms may cancel are not multiplied out for what is there anyway.
 - `inv(D + U M V) U = inv(D) U inv(G) inv(M)` with `G = inv(M) + V inv(D) U` (push-through), and
   `inv(D + U M V) = inv(D) - inv(D) U inv(G) V inv(D)` (Woodbury), where D has an inverse that costs nothing, as a
   diagonal matrix or an inverse has, and G is smaller. Where a diagonal has entries that are much smaller than others,
@@ -29,7 +30,8 @@ from eindiff.facts.bounds import interval
 from eindiff.functions.matrices import inv
 from eindiff.functions.multilinear import eye
 from eindiff.functions.reductions import ALIKE, alike
-from eindiff.planning.factoring import is_sum_of_outer
+from eindiff.planning.factoring import cancels_exactly, is_sum_of_outer
+from eindiff.planning.halves import flops_alone
 from eindiff.planning.simplify import flat, joins
 from eindiff.planning.tuning import TERMS_LIMIT
 
@@ -49,13 +51,15 @@ def _others(node: Expr, evaluate: Evaluate, guarded: bool) -> Iterator[Expr]:
     if any(child.ndim > 2 for child in node.children):
         if is_contraction(node):
             outer = [place for place, x in enumerate(node.operands) if is_sum_of_outer(x, node.operands)]
-            yield from (_multiplied_out(node, place, node.operands[place].children) for place in outer)
+            yield from (construct.add(_multiplied_out(node, place, node.operands[place].children)) for place in outer)
     elif isinstance(node, Add):
         yield from _joined(node)
     elif is_contraction(node):
         for place, operand in enumerate(node.operands):
             if isinstance(operand, Add):
-                yield _multiplied_out(node, place, operand.terms)
+                terms = _multiplied_out(node, place, operand.terms)
+                if _is_better_alone(node, operand, terms, evaluate):
+                    yield construct.add(terms)
             elif _is_inverse_of_sum(operand):
                 yield from _around_inverse(node, place, evaluate, guarded)
     elif _is_inverse_of_sum(node):
@@ -71,13 +75,30 @@ def replaced(outputs: Sequence[Expr], old: Expr, new: Expr) -> list[Expr]:
     return rebuild(outputs, change)
 
 
-def _multiplied_out(node: Einsum, place: int, terms: Sequence[Expr]) -> Expr:
-    """A contraction with one of its operands, at some place, as a sum of terms."""
+def _multiplied_out(node: Einsum, place: int, terms: Sequence[Expr]) -> list[Expr]:
+    """A contraction with one of its operands, at some place, as a sum of terms: what is added up."""
     children, result = list(node.operands), []
     for term in terms:
         children[place] = term
         result.append(with_children(node, children, inline=True))
-    return construct.add(result)
+    return result
+
+
+def _is_better_alone(node: Einsum, total: Add, terms: Sequence[Expr], evaluate: Evaluate) -> bool:
+    """Whether a contraction with a sum takes fewer operations multiplied out, and not because of what others have.
+
+    The gradient `A'(A x - b)` has rounding errors of the size of the residual. Where a Hessian has A'A, `(A'A) x - A'b`
+    takes less time, and has those of what it is the difference of.
+    """
+    if cancels_exactly(total):
+        return False
+    inside = [x for term in (node, *total.terms, *terms) for x in (term, *term.children)]
+    flops: dict[Expr, float] = {x: flops_alone(x, evaluate) for x in inside if is_contraction(x)}
+
+    def alone(term: Expr) -> float:
+        return flops[term] if term in flops else sum(flops.get(x, 0.0) for x in term.children)
+
+    return sum(map(alone, terms)) < alone(node) + sum(map(alone, total.terms))
 
 
 def _joined(node: Add) -> Iterator[Expr]:
@@ -201,7 +222,7 @@ def _around_inverse(node: Einsum, place: int, evaluate: Evaluate, guarded: bool)
     for split in _splits(node.operands[place], evaluate, guarded):
         if (pushed := _pushed(node, place, split)) is not None:
             yield pushed
-        yield _multiplied_out(node, place, _woodbury(split))
+        yield construct.add(_multiplied_out(node, place, _woodbury(split)))
 
 
 def _pushed(node: Einsum, place: int, split: Split) -> Expr | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import combinations
+from typing import TypeGuard
 
 from eindiff.core import construct
 from eindiff.core.networks import fresh_in, opened
-from eindiff.core.nodes import Add, Apply, Einsum, Expr, is_contraction, number, topological
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, Variable, is_contraction, number, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.planning.tuning import FACTORINGS, TERMS_LIMIT, VARIED
@@ -118,9 +119,17 @@ def _is_sum_to_open(factor: Expr, factors: Sequence[Expr]) -> bool:
 def _is_large_sum(factor: Expr, factors: Sequence[Expr]) -> bool:
     """Whether a factor, which is there once, is a sum with many entries, or stands beside inverses: an outer product of
     vectors takes two solutions there, a matrix one for each column."""
-    if not isinstance(factor, Add) or list(factors).count(factor) > 1:
+    if not isinstance(factor, Add) or list(factors).count(factor) > 1 or cancels_exactly(factor):
         return False
     return factor.ndim > 2 or (factor.ndim == 2 and any(map(_is_inverse, factors)))
+
+
+def cancels_exactly(total: Add) -> bool:
+    """Whether a sum may be that of differences without rounding errors of the size of its terms: of variables, or of
+    the entries of one tensor, repeated along other axes. `Σ_j w_ij (x_i - x_j)` has none either, if it stays so."""
+    repeated = [x.operands[0] for x in total.terms if is_outer(x) and len(x.operands) == 1 and not x.has_delta]
+    pairs = combinations(repeated, 2)
+    return any(x is y or (isinstance(x, Variable) and isinstance(y, Variable)) for x, y in pairs)
 
 
 def _is_inverse(x: Expr) -> bool:
@@ -160,6 +169,6 @@ def multiplied_out(node: Einsum, children: Sequence[Expr], place: int, opens: bo
     return terms
 
 
-def is_outer(term: Expr) -> bool:
+def is_outer(term: Expr) -> TypeGuard[Einsum]:
     """Whether a term is a product of smaller tensors, or has a delta."""
     return isinstance(term, Einsum) and term.is_product and all(x.ndim < term.ndim for x in term.operands)

@@ -35,10 +35,10 @@ def with_halves(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
 def _halved(node: Einsum, evaluate: Evaluate) -> Expr:
     """A contraction as one of two equal parts and the rest, in the cheapest way; as it is, if none is cheaper."""
     forms = [found for split in islice(_splits(node), SPLIT_LIMIT) if (found := _of_parts(node, split)) is not None]
-    best, least = node, CLEARLY * _flops(node, evaluate) if forms else 0.0
+    best, least = node, CLEARLY * flops_alone(node, evaluate) if forms else 0.0
     for found in forms:
         parts = {*found.operands} - {*node.operands}
-        flops = _flops(found, evaluate) + sum(_flops(part, evaluate) for part in parts)
+        flops = flops_alone(found, evaluate) + sum(flops_alone(part, evaluate) for part in parts)
         if flops < least:
             best, least = found, flops
     return best
@@ -86,8 +86,8 @@ def _of_parts(node: Einsum, split: Split) -> Einsum | None:
     return found if is_contraction(found) else None
 
 
-def _flops(node: Expr, evaluate: Evaluate) -> float:
-    """What the best order of multiplication of a contraction takes."""
+def flops_alone(node: Expr, evaluate: Evaluate) -> float:
+    """What the best order of multiplication of a contraction takes, if nothing of it is there."""
     if not is_contraction(node):
         return float(prod(map(evaluate, node.shape)))
     sizes = {label: evaluate(size) for label, size in enumerate(node.sizes)}
