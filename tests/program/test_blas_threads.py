@@ -12,7 +12,7 @@ import pytest
 import eindiff as ed
 from eindiff.planning import tuning
 from eindiff.program import threads
-from eindiff.program.threads import apart, in_threads
+from eindiff.program.threads import in_threads, with_one_thread
 
 
 class Library:
@@ -60,7 +60,8 @@ def test_whoever_leaves_last_restores_what_was_there(libraries):
         assert libraries[1].num_threads == 1
         second.__exit__()
         assert counts(libraries) == [4, 4]
-    assert apart(lambda x: [x, *counts(libraries)])(5) == [5, 4, 1]
+    for of, found in (("scipy", [4, 1]), ("all", [1, 1]), ("", [4, 4])):
+        assert with_one_thread(lambda: counts(libraries), of)() == found
 
 
 def test_threads_are_there_in_a_new_process():
@@ -84,10 +85,10 @@ def test_factorizations_leave_the_cores_to_products(libraries, monkeypatch):
     """Where there are products, or few operations; a program that is stored remembers it."""
     A, x, C = ed.matrix("A", "n", "n", "psd"), ed.vector("x", "n"), ed.matrix("C", "n", "n")
     outputs = [x @ ed.inv(A) @ x, ed.logdet(A)]
-    assert ed.plan(outputs, {"n": 120})._program.is_apart
-    assert not ed.plan(outputs, {"n": 30})._program.is_apart
-    assert not ed.plan(outputs, {"n": 2000})._program.is_apart
-    assert ed.plan([*outputs, C @ C @ C], {"n": 2000})._program.is_apart
+    assert ed.plan(outputs, {"n": 120})._program.single == "scipy"
+    assert not ed.plan(outputs, {"n": 30})._program.single
+    assert not ed.plan(outputs, {"n": 2000})._program.single
+    assert ed.plan([*outputs, C @ C @ C], {"n": 2000})._program.single == "scipy"
     monkeypatch.setattr(tuning, "FEW_THREADS", (0.0, 1.0))
     compiled = ed.compile(outputs)
     arrays = {"A": np.diag(np.arange(2.0, 42.0)), "x": np.ones(40)}
