@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -62,6 +64,39 @@ def test_whoever_leaves_last_restores_what_was_there(libraries):
         assert counts(libraries) == [4, 4]
     for of, found in (("scipy", [4, 1]), ("all", [1, 1]), ("", [4, 4])):
         assert with_one_thread(lambda: counts(libraries), of)() == found
+
+
+def test_whoever_is_done_takes_the_next_part(libraries):
+    """Each part is taken once, and what they give is added up in order: results do not depend on who was first."""
+    taken: list[tuple[int, int]] = []
+
+    def work(first: int, last: int) -> list[Fraction]:
+        taken.append((first, last))
+        return [Fraction(last - first)]
+
+    assert in_threads(work, 50, 20) == [50]
+    ends = sorted(taken)
+    assert len(ends) == 12 and ends[0][0] == 0 and ends[-1][1] == 50
+    assert all(one[1] == other[0] for one, other in pairwise(ends))
+
+
+def test_own_threads_have_the_cores_for_themselves():
+    """Where they do most of the work, in products of rows that BLAS does not pack."""
+    X, W, V = ed.matrix("X", "m", "n"), ed.matrix("W", "n", "n"), ed.matrix("V", "n", "n")
+    f = ed.sum(ed.tanh(ed.tanh(X @ W) @ V))
+    outputs = [f, ed.gradient(f, X)]
+    program = ed.plan(outputs, {"m": 20000, "n": 64})._program
+    assert program.single == "all" and "cores=1)" in program.source
+    assert not ed.plan(outputs, {"m": 20000, "n": 2000})._program.single
+    rng = np.random.default_rng(0)
+    x, w, v = rng.normal(size=(9000, 64)), rng.normal(size=(64, 64)) / 8, rng.normal(size=(64, 64)) / 8
+    compiled = ed.compile(outputs)
+    value, gradient = compiled(X=x, W=w, V=v)
+    inner = np.tanh(x @ w)
+    outer = np.tanh(inner @ v)
+    assert "cores=1)" in compiled.source
+    np.testing.assert_allclose(value, outer.sum(), rtol=1e-11)
+    np.testing.assert_allclose(gradient, ((1 - outer**2) @ v.T * (1 - inner**2)) @ w.T, rtol=1e-9, atol=1e-12)
 
 
 def test_threads_are_there_in_a_new_process():

@@ -4,8 +4,8 @@ Tiles of rows run in several threads (`in_threads`). Products of tiles are small
 own all the same, which wait for each other, and for all who call it at once: with one of them, two threads of Python
 take half the time. NumPy and SciPy each bring a BLAS, whose threads keep their cores busy for a while after they have
 worked: products of NumPy after a factorization of SciPy's then take several times as long, and so do threads of a
-program after its products (`with_one_thread`). Programs that are written to a file start threads anew, and leave those of
-BLAS alone.
+program after its products (`with_one_thread`). Programs that are written to a file start threads anew, and leave those
+of BLAS alone.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class _OneThread:
 
 
 _ONE_OF_BLAS, _ONE_OF_SCIPY = _OneThread(lambda: _libraries()), _OneThread(lambda: _of_scipy())
+PARTS = 4  # of a length for each thread
 _pools: list[ThreadPoolExecutor] = []  # one, when it is needed
 
 
@@ -117,7 +118,9 @@ def core_count() -> int:
 
 
 def in_threads(work: Callable[[int, int], list[Any]], length: int, most: int) -> list[Any]:
-    """The sums of what `work(first, last)` gives for parts of a length, each in a thread of its own.
+    """The sums of what `work(first, last)` gives for parts of a length, in threads.
+
+    Whoever is done takes the next part: other work, such as the waiting of threads of BLAS, may keep a core busy.
 
     >>> in_threads(lambda first, last: [sum(range(first, last))], 10, 3)
     [45]
@@ -126,13 +129,18 @@ def in_threads(work: Callable[[int, int], list[Any]], length: int, most: int) ->
     with _ONE_OF_BLAS:
         if count == 1:
             return work(0, length)
-        ends = [length * k // count for k in range(count + 1)]
-        state = np.geterr()
+        parts = max(count, min(PARTS * count, length, most))
+        ends = [length * k // parts for k in range(parts + 1)]
+        left, state = iter([*enumerate(pairwise(ends))]), np.geterr()
+        found: list[list[Any]] = [[]] * parts
 
-        def run(first: int, last: int) -> list[Any]:
+        def run() -> None:
             with np.errstate(**state):  # a thread does not know of what is around it
-                return work(first, last)
+                for k, part in left:
+                    found[k] = work(*part)
 
-        others = [_pool().submit(run, *part) for part in pairwise(ends[1:])]
-        parts = [work(0, ends[1]), *(other.result() for other in others)]
-    return [sum(part) for part in zip(*parts, strict=True)]
+        others = [_pool().submit(run) for _ in range(count - 1)]
+        run()
+        for other in others:
+            other.result()
+    return [sum(part) for part in zip(*found, strict=True)]
