@@ -5,8 +5,6 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -64,20 +62,6 @@ def test_whoever_leaves_last_restores_what_was_there(libraries):
         assert counts(libraries) == [4, 4]
     for of, found in (("scipy", [4, 1]), ("all", [1, 1]), ("", [4, 4])):
         assert with_one_thread(lambda: counts(libraries), of)() == found
-
-
-def test_whoever_is_done_takes_the_next_part(libraries):
-    """Each part is taken once, and what they give is added up in order: results do not depend on who was first."""
-    taken: list[tuple[int, int]] = []
-
-    def work(first: int, last: int) -> list[Fraction]:
-        taken.append((first, last))
-        return [Fraction(last - first)]
-
-    assert in_threads(work, 50, 20) == [50]
-    ends = sorted(taken)
-    assert len(ends) == 12 and ends[0][0] == 0 and ends[-1][1] == 50
-    assert all(one[1] == other[0] for one, other in pairwise(ends))
 
 
 def test_own_threads_have_the_cores_for_themselves():

@@ -76,7 +76,6 @@ class _OneThread:
 
 
 _ONE_OF_BLAS, _ONE_OF_SCIPY = _OneThread(lambda: _libraries()), _OneThread(lambda: _of_scipy())
-PARTS = 4  # of a length for each thread
 _pools: list[ThreadPoolExecutor] = []  # one, when it is needed
 
 
@@ -118,9 +117,7 @@ def core_count() -> int:
 
 
 def in_threads(work: Callable[[int, int], list[Any]], length: int, most: int) -> list[Any]:
-    """The sums of what `work(first, last)` gives for parts of a length, in threads.
-
-    Whoever is done takes the next part: other work, such as the waiting of threads of BLAS, may keep a core busy.
+    """The sums of what `work(first, last)` gives for parts of a length, each in a thread of its own.
 
     >>> in_threads(lambda first, last: [sum(range(first, last))], 10, 3)
     [45]
@@ -129,18 +126,13 @@ def in_threads(work: Callable[[int, int], list[Any]], length: int, most: int) ->
     with _ONE_OF_BLAS:
         if count == 1:
             return work(0, length)
-        parts = max(count, min(PARTS * count, length, most))
-        ends = [length * k // parts for k in range(parts + 1)]
-        left, state = iter([*enumerate(pairwise(ends))]), np.geterr()
-        found: list[list[Any]] = [[]] * parts
+        ends = [length * k // count for k in range(count + 1)]
+        state = np.geterr()
 
-        def run() -> None:
+        def run(first: int, last: int) -> list[Any]:
             with np.errstate(**state):  # a thread does not know of what is around it
-                for k, part in left:
-                    found[k] = work(*part)
+                return work(first, last)
 
-        others = [_pool().submit(run) for _ in range(count - 1)]
-        run()
-        for other in others:
-            other.result()
-    return [sum(part) for part in zip(*found, strict=True)]
+        others = [_pool().submit(run, *part) for part in pairwise(ends[1:])]
+        parts = [work(0, ends[1]), *(other.result() for other in others)]
+    return [sum(part) for part in zip(*parts, strict=True)]
