@@ -12,7 +12,7 @@ import pytest
 import eindiff as ed
 from eindiff.planning import tuning
 from eindiff.program import threads
-from eindiff.program.threads import apart, in_threads
+from eindiff.program.threads import in_threads, with_one_thread
 
 
 class Library:
@@ -60,7 +60,27 @@ def test_whoever_leaves_last_restores_what_was_there(libraries):
         assert libraries[1].num_threads == 1
         second.__exit__()
         assert counts(libraries) == [4, 4]
-    assert apart(lambda x: [x, *counts(libraries)])(5) == [5, 4, 1]
+    for of, found in (("scipy", [4, 1]), ("all", [1, 1]), ("", [4, 4])):
+        assert with_one_thread(lambda: counts(libraries), of)() == found
+
+
+def test_own_threads_have_the_cores_for_themselves():
+    """Where they do most of the work, in products of rows that BLAS does not pack."""
+    X, W, V = ed.matrix("X", "m", "n"), ed.matrix("W", "n", "n"), ed.matrix("V", "n", "n")
+    f = ed.sum(ed.tanh(ed.tanh(X @ W) @ V))
+    outputs = [f, ed.gradient(f, X)]
+    program = ed.plan(outputs, {"m": 20000, "n": 64})._program
+    assert program.single == "all" and "cores=1)" in program.source
+    assert not ed.plan(outputs, {"m": 20000, "n": 2000})._program.single
+    rng = np.random.default_rng(0)
+    x, w, v = rng.normal(size=(9000, 64)), rng.normal(size=(64, 64)) / 8, rng.normal(size=(64, 64)) / 8
+    compiled = ed.compile(outputs)
+    value, gradient = compiled(X=x, W=w, V=v)
+    inner = np.tanh(x @ w)
+    outer = np.tanh(inner @ v)
+    assert "cores=1)" in compiled.source
+    np.testing.assert_allclose(value, outer.sum(), rtol=1e-11)
+    np.testing.assert_allclose(gradient, ((1 - outer**2) @ v.T * (1 - inner**2)) @ w.T, rtol=1e-9, atol=1e-12)
 
 
 def test_threads_are_there_in_a_new_process():
@@ -84,10 +104,10 @@ def test_factorizations_leave_the_cores_to_products(libraries, monkeypatch):
     """Where there are products, or few operations; a program that is stored remembers it."""
     A, x, C = ed.matrix("A", "n", "n", "psd"), ed.vector("x", "n"), ed.matrix("C", "n", "n")
     outputs = [x @ ed.inv(A) @ x, ed.logdet(A)]
-    assert ed.plan(outputs, {"n": 120})._program.is_apart
-    assert not ed.plan(outputs, {"n": 30})._program.is_apart
-    assert not ed.plan(outputs, {"n": 2000})._program.is_apart
-    assert ed.plan([*outputs, C @ C @ C], {"n": 2000})._program.is_apart
+    assert ed.plan(outputs, {"n": 120})._program.single == "scipy"
+    assert not ed.plan(outputs, {"n": 30})._program.single
+    assert not ed.plan(outputs, {"n": 2000})._program.single
+    assert ed.plan([*outputs, C @ C @ C], {"n": 2000})._program.single == "scipy"
     monkeypatch.setattr(tuning, "FEW_THREADS", (0.0, 1.0))
     compiled = ed.compile(outputs)
     arrays = {"A": np.diag(np.arange(2.0, 42.0)), "x": np.ones(40)}

@@ -73,6 +73,8 @@ THREAD = 3e-4
 # Predicted seconds of factorizations from which LAPACK has several threads, and up to which these save less than they
 # get in the way of others.
 FEW_THREADS = (1.5e-5, 1e-3)
+# Seconds that a thread of BLAS keeps its core busy after a product, waiting for another one.
+SPINNING = 2.5e-2
 # Entries of a last axis that is short: NumPy's loops along it take longer than what they compute.
 SHORT = 16
 # Bytes of an array from which it is made with its short axes first.

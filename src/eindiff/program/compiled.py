@@ -24,7 +24,7 @@ from eindiff.program.foreign_arrays import converter, device_of, known, prepared
 from eindiff.program.inputs import check, common_type, real_array
 from eindiff.program.interpreter import bind_from_unneeded, bind_sizes, declared, read_inputs
 from eindiff.program.plan import Plan, memory_in_use, named
-from eindiff.program.threads import apart, in_threads
+from eindiff.program.threads import in_threads, with_one_thread
 from eindiff.program.write.module import Module, Program
 
 RESERVED = ("out", "sizes")  # keywords of a call
@@ -281,14 +281,14 @@ class _Built:
 
     def __init__(
         self, module: Module, known: Mapping[str, int], dtype: str, library: str, parts: Parts | None,
-        stored: tuple[str, bool, bool, dict[str, np.ndarray]] | None = None,
+        stored: tuple[str, bool, str, dict[str, np.ndarray]] | None = None,
     ) -> None:  # fmt: skip
         self.module = module
         self.parts = parts
         self.program = once(lambda: module.program(known, dtype, exact=True, library=library, guarded=True))
         other = once(lambda: module.program(known, dtype, exact=True, library=library))
-        self.source, self.is_quiet, is_apart, tables = stored or _written(self.program())
-        self.stored = known, dtype, library, parts, (self.source, self.is_quiet, is_apart, tables)
+        self.source, self.is_quiet, single, tables = stored or _written(self.program())
+        self.stored = known, dtype, library, parts, (self.source, self.is_quiet, single, tables)
         if stored is None and library == "numpy":
             _keep(max(memory_in_use(self.program()), default=0))
         keywords = [module.names.sizes[name] for name in module.unseen]
@@ -297,15 +297,13 @@ class _Built:
         is_guarded = "alike" in function.__code__.co_names
         if is_guarded:
             function = _or_else(function, once(lambda: _defined(other().source, other().tables)))
-        self.function = prepared(library, function, keywords, bool(module.inputs))
-        if is_apart:
-            self.function = apart(self.function)
+        self.function = with_one_thread(prepared(library, function, keywords, bool(module.inputs)), single)
 
         def storing() -> Callable[..., Any]:
             found = _defined(module.storing(self.program()), tables)
             if is_guarded:
                 found = _or_else(found, once(lambda: _defined(module.storing(other()), other().tables)))
-            return apart(found) if is_apart else found
+            return with_one_thread(found, single)
 
         self.storing = once(storing)  # with `out`, if that is given
 
@@ -322,9 +320,9 @@ def _or_else(guarded: Callable[..., Any], other: Callable[[], Callable[..., Any]
     return run
 
 
-def _written(program: Program) -> tuple[str, bool, bool, dict[str, np.ndarray]]:
-    """What is stored of a program: its source, whether it is quiet, and apart, and the tables that the source names."""
-    return program.source, program.is_quiet, program.is_apart, program.tables
+def _written(program: Program) -> tuple[str, bool, str, dict[str, np.ndarray]]:
+    """What is stored of a program: its source, if it is quiet, whose BLAS has one thread, and tables that it names."""
+    return program.source, program.is_quiet, program.single, program.tables
 
 
 def _defined(source: str, tables: Mapping[str, np.ndarray]) -> Callable[..., Any]:

@@ -70,7 +70,7 @@ Op = Literal[
     "sum",  # (*axes that are left out; none: all)
     "trace",  # (subscripts)
     "inner",
-    "matmul",  # (True, if some rows at a time)
+    "matmul",  # (whether BLAS has one thread,) if some rows at a time
     "outer",  # (True, if BLAS is to compute it)
     "einsum",  # (subscripts, whether the order of multiplication is left to NumPy)
     "gram",  # X' diag(d) X

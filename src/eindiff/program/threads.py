@@ -3,8 +3,9 @@
 Tiles of rows run in several threads (`in_threads`). Products of tiles are small. BLAS divides them among threads of its
 own all the same, which wait for each other, and for all who call it at once: with one of them, two threads of Python
 take half the time. NumPy and SciPy each bring a BLAS, whose threads keep their cores busy for a while after they have
-worked: products of NumPy after a factorization of SciPy's then take several times as long (`apart`). Programs that are
-written to a file start threads anew, and leave those of BLAS alone.
+worked: products of NumPy after a factorization of SciPy's then take several times as long, and so do threads of a
+program after its products (`with_one_thread`). Programs that are written to a file start threads anew, and leave those
+of BLAS alone.
 """
 
 from __future__ import annotations
@@ -87,11 +88,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def apart(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A program in which SciPy's BLAS has one thread, so that it leaves the cores to NumPy's."""
+def with_one_thread(function: Callable[..., Any], of: str) -> Callable[..., Any]:
+    """A program in which one library has one thread of BLAS, or all have: SciPy's leaves the cores to NumPy's then, and
+    NumPy's to threads of the program."""
+    if not of:
+        return function
+    limit = _ONE_OF_SCIPY if of == "scipy" else _ONE_OF_BLAS
 
     def run(*values: Any, **keywords: Any) -> Any:
-        with _ONE_OF_SCIPY:
+        with limit:
             return function(*values, **keywords)
 
     return run

@@ -18,7 +18,7 @@ def _matmul(x: Operation, s: Spelling) -> str:
     """A product. Of vectors and matrices the method takes half a microsecond less than the operator, but it fills the
     result with zeros first."""
     if x.parameters:
-        return "in_blocks({0}, {1})"
+        return "in_blocks({0}, {1}, cores=1)" if x.parameters[0] else "in_blocks({0}, {1})"
     is_plain = all(len(y.shape) <= 2 for y in x.operands)
     return "{0}.dot({1})" if is_plain and s.is_small(x) else "{0} @ {1}"
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from eindiff.planning import tuning
-from eindiff.program.costs import Costs
-from eindiff.program.operations import Operation, Operations, reachable, with_operands
+from eindiff.program.costs import Costs, missing
+from eindiff.program.operations import Operation, Operations, with_operands
 
 
-def turned(outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
+def turned(
+    outputs: Sequence[Operation], costs: Costs, given: Iterable[Operation] = (), alone: bool = False
+) -> list[Operation]:
     """The program with `A B` as `(B' A')'` where B has few columns and A is large, and some rows at a time where B is
     small; small `A B'` with a copy of B'; and `x y'` as a product of matrices.
 
     BLAS works on blocks of some rows by a few columns, and counts rows where arrays of C have columns. It packs what it
     multiplies in an order of its own, unless that is small: then it reads B' along its columns, in 1.3 times the time.
+    What is given stays as it is; `alone` says that BLAS has one thread there, however many cores there are.
     """
-    own, done = Operations(), dict[Operation, Operation]()
-    for x in reachable(outputs):
+    own, done = Operations(), {x: x for x in given}
+    for x in missing(outputs, done):
         operands = [done[y] for y in x.operands]
         if _is_thin(x, costs):
             product = own.matmul(*[own.transpose(y) for y in reversed(operands)])
@@ -26,7 +29,7 @@ def turned(outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
             rows = own.make("contiguous", operands[1:], shape=x.operands[1].shape, work=0)
             done[x] = own.matmul(operands[0], rows)
         elif _is_tall(x, costs):
-            done[x] = own.make("matmul", operands, (True,), shape=x.shape, work=x.work, speed=x.speed)
+            done[x] = own.make("matmul", operands, (alone,), shape=x.shape, work=x.work, speed=x.speed)
         elif x.op == "outer" and _has_short_rows(x, costs):
             done[x] = own.make("outer", operands, (True,), shape=x.shape)
         else:

@@ -67,7 +67,7 @@ def _form(name: str, template: str) -> tuple[str, Kinds, Kinds]:
     """What is outermost in a template, and its places: it may be a method of the first operand, or a product."""
     if template.startswith("{0}.") and template.endswith(")"):
         return _METHOD
-    if template == "in_blocks({0}, {1})":
+    if template.startswith("in_blocks("):
         return _OTHERS
     return _OUTER.get(template) or _FORMS.get(name, _OTHERS)
 

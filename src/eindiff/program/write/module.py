@@ -135,16 +135,23 @@ class Program:
         )
 
     @property
-    def is_apart(self) -> bool:
-        """Whether SciPy's BLAS is to have one thread: NumPy's has more to do, or there is little for several."""
+    def single(self) -> str:
+        """Whose BLAS is to have one thread: "scipy" where NumPy's has more to do, or there is little for several; "all"
+        where more is done by threads of its own than by products outside of these, and sooner than those of BLAS, which
+        keep their cores for a while after each, are gone.
+        """
         if self.costs is None or self.spelling.backend.name != "numpy":
-            return False
-        work = dict.fromkeys((BLAS, LAPACK), 0.0)
+            return ""
+        work, tiles = dict.fromkeys((BLAS, LAPACK), 0.0), 0.0
         for x in self.operations:
             if x.speed in work:
                 work[x.speed] += self.costs.flops(x) * tuning.OPERATION[x.speed]
+            elif x.op == "tiles" and x.parameters[0].threads > 1:
+                tiles += self.costs.flops(x) * tuning.OPERATION[BLAS]
+        if work[BLAS] + work[LAPACK] < min(tiles, tuning.SPINNING):
+            return "all"
         least, most = tuning.FEW_THREADS
-        return least < work[LAPACK] < max(work[BLAS], most)
+        return "scipy" if least < work[LAPACK] < max(work[BLAS], most) else ""
 
     @property
     def seconds(self) -> float:

@@ -22,7 +22,7 @@ from eindiff.program.costs import Costs
 from eindiff.program.operations import Operation, count_uses, is_unit
 from eindiff.program.write.grammar import ATOM, kind_of, places_of
 from eindiff.program.write.memory import Memory, root_of
-from eindiff.program.write.tiles import FIRST, LAST, ROWS, START, STOP, WORK, Loop
+from eindiff.program.write.tiles import FIRST, LAST, ROWS, START, STOP, WORK, Loop, costs_of_tile
 
 LINE = 96  # columns of a line of source, without its indentation
 
@@ -305,7 +305,7 @@ class Printer:
     def _loop(self, x: Operation, loop: Loop, names: Mapping[int, str]) -> list[str]:
         """The lines of a loop whose results have names."""
         assert self.costs is not None
-        costs = Costs({**self.costs.known, ROWS: loop.rows, START: 0, STOP: loop.rows}, self.costs.itemsize)
+        costs = costs_of_tile(self.costs, loop.rows)
         outputs = [(self._fresh_name(), y) for y in loop.body]
         sums_first = sorted(outputs, key=lambda output: len(output[1].shape))  # then others may change what they read
         inner = Printer(sums_first, self.taken | set(names.values()), self.spelling, costs)

@@ -17,6 +17,7 @@ from eindiff.core.sizes import Shape, Size
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
 from eindiff.program.operations import ARITHMETIC, BLAS, FUNCTION, Operation, Operations, reachable, with_operands
+from eindiff.program.write.blas_forms import turned
 from eindiff.program.write.memory import root_of
 from eindiff.program.write.rows import Axes, Rows, above, below
 
@@ -289,10 +290,11 @@ class Tiling:
             shape = x.shape if axis is None else (*x.shape[:axis], region.rows(x), *x.shape[axis + 1 :])
             parameters = x.parameters if axis is None else _parameters(x, axis, shape)
             made[x] = operations.make(x.op, operands, parameters, shape=shape, work=x.work, speed=x.speed)
+        rows, threads = self._count(region), self._threads(region)
+        body = turned([made[x] for x in results], costs_of_tile(self.costs, rows), outside, alone=threads > 1)
         loop = Loop(
-            tuple([made[x] for x in results]), tuple([region.axes.get(x) for x in results]),
-            tuple([region.times.get(x, 1) for x in results]), self._length(region), self._count(region),
-            self._threads(region),
+            tuple(body), tuple([region.axes.get(x) for x in results]),
+            tuple([region.times.get(x, 1) for x in results]), self._length(region), rows, threads,
         )  # fmt: skip
         return self._with_loop(loop, members, results, list(outside), outputs)
 
@@ -314,6 +316,11 @@ class Tiling:
                 operands = [done.get(y, y) for y in x.operands]
                 done[x] = x if operands == list(x.operands) else with_operands(own, x, operands)
         return [done[x] for x in outputs]
+
+
+def costs_of_tile(costs: Costs, rows: int) -> Costs:
+    """The costs of what runs for one tile."""
+    return Costs({**costs.known, ROWS: rows, START: 0, STOP: rows}, costs.itemsize)
 
 
 def _is_of_tile(x: Operation) -> bool:
