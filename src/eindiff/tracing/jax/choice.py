@@ -6,6 +6,7 @@ to be read, so that it is asked for only where it may be the better one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from eindiff.tracing.jax.kernels import START, compiling
@@ -26,7 +27,22 @@ MANY = 12  # equations of a function from which on JAX takes its time to read it
 TWICE = frozenset({"hessian", "value_grad_hessian"})  # derivatives along all entries, of gradients
 
 
-def at_least(kind: str, traced: Traced, entries: int) -> tuple[float, float]:
+def is_own_better(
+    ours: Any, own: Callable[[], Written], kind: str, traced: Traced, entries: int, least: float, is_slow: bool
+) -> bool:
+    """Whether JAX's own derivative of a kind, by so many entries, is the better program: what the function tells of it
+    may be enough to know, or its program for one direction."""
+    compiler, call = _at_least(kind, traced, entries)
+    if _is_surely_good(ours, compiler, call, least, is_slow):
+        return False
+    if (along := own().along) is not None:
+        compiler, call = ALL_COLUMNS * compiling(along), max(call, seconds(along))
+        if _is_surely_good(ours, compiler, call, least, is_slow):
+            return False
+    return _is_worse(ours, own().jaxpr, least)
+
+
+def _at_least(kind: str, traced: Traced, entries: int) -> tuple[float, float]:
     """The least that JAX's compiler takes for its own derivative of a kind, by so many entries, and that a call takes,
     as far as the function tells."""
     compiler = START + TIMES_LARGER.get(kind, 1.5) * (traced.compiling - START)
@@ -34,7 +50,7 @@ def at_least(kind: str, traced: Traced, entries: int) -> tuple[float, float]:
     return compiler, entries * traced.along if kind in TWICE else 0.0
 
 
-def is_surely_good(ours: Any, compiler: float, own_call: float, least: float, is_slow: bool) -> bool:
+def _is_surely_good(ours: Any, compiler: float, own_call: float, least: float, is_slow: bool) -> bool:
     """Whether a program needs no look at JAX's own derivative, for which its compiler and a call take at least so long:
     it is better than that."""
     call = seconds(ours)
@@ -51,7 +67,7 @@ def is_sooner(own: Written, ahead: float) -> bool:
     return takes_longer(ahead, compiling(own.jaxpr), 0.0, seconds(own.jaxpr))
 
 
-def is_worse(ours: Any, theirs: Any, least: float) -> bool:
+def _is_worse(ours: Any, theirs: Any, least: float) -> bool:
     """Whether a program is predicted to take longer than another one, more memory without being quicker, or its
     compiler longer than it saves."""
     if seconds(ours) > max(least, MOST_SLOWER * seconds(theirs)):

@@ -21,9 +21,7 @@ from eindiff.planning.tuning import CALL
 from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
 from eindiff.tracing.computation import Computation
 from eindiff.tracing.derivatives import is_eliminated
-from eindiff.tracing.jax.choice import (
-    ALL_COLUMNS, CALLS, MOST_SLOWER, at_least, is_sooner, is_surely_good, is_worse,
-)  # fmt: skip
+from eindiff.tracing.jax.choice import CALLS, MOST_SLOWER, is_own_better, is_sooner
 from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_array, leaf_names, plain_call, trace
 from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
 from eindiff.tracing.jax.kernels import compiling, has_kinks, is_plain
@@ -308,10 +306,13 @@ class JaxLibrary(Library):
         if is_inside and found.dense.is_known(traced.captured):
             return False
 
-        own = self._written(function, arguments, list(traced.inputs), traced.function)
-        assert own is not None
+        def own() -> Written:
+            written = self._written(function, arguments, list(traced.inputs), traced.function)
+            assert written is not None
+            return written
+
         ahead = planning(found.exprs, is_inside) + is_inside * compiling_of(found.exprs) / 2
-        if ahead > LEAST_AHEAD and is_sooner(own, ahead):
+        if ahead > LEAST_AHEAD and is_sooner(own(), ahead):
             return True
         program = found.dense.compiled("jax" if is_inside else "numpy")
         least = LEAST_INSIDE if is_inside else LEAST_ALONE
@@ -319,8 +320,8 @@ class JaxLibrary(Library):
         plan = program.plan()
         is_slow = plan.seconds - CALL * len(plan.steps) >= least
         if not is_inside:  # JAX's compiler is still to come
-            is_slow = is_slow and plan.seconds > max(least, MOST_SLOWER * seconds(own.jaxpr))
-            return is_slow and CALLS * (plan.seconds - seconds(own.jaxpr)) > compiling(own.jaxpr)
+            is_slow = is_slow and plan.seconds > max(least, MOST_SLOWER * seconds(own().jaxpr))
+            return is_slow and CALLS * (plan.seconds - seconds(own().jaxpr)) > compiling(own().jaxpr)
         if not is_slow and len(plan.steps) < LEAST_STEPS:
             return False
         known = {x.name: _abstract(arguments.leaves[k]) for k, x in traced.inputs.items()}
@@ -328,14 +329,7 @@ class JaxLibrary(Library):
         ours = jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
         free, _ = self.chosen(function, arguments)
         entries = sum(int(jnp.size(arguments.leaves[k])) for k in free)
-        compiler, call = at_least(function.kind.name, traced, entries)
-        if is_surely_good(ours, compiler, call, least, is_slow):
-            return False
-        if own.along is not None:
-            compiler, call = ALL_COLUMNS * compiling(own.along), max(call, seconds(own.along))
-            if is_surely_good(ours, compiler, call, least, is_slow):
-                return False
-        return is_worse(ours, own.jaxpr, least)
+        return is_own_better(ours, own, function.kind.name, traced, entries, least, is_slow)
 
     def again(
         self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation
@@ -354,13 +348,13 @@ class JaxLibrary(Library):
             if own is None:
                 return None
             free, form = self.chosen(function, arguments)
-            directions, along, f = None, None, arguments.function or f or function.function
+            directions, along = None, None
             if function.kind.name == "hvp":
                 directions = form.unflatten([arguments.leaves[k] for k in free])
             if function.kind.name == "hessian" and not function.has_aux:
                 are_alike = len({jnp.result_type(arguments.leaves[k]) for k in free}) == 1
-                product = transform("hvp")(f, argnums=function.argnums, has_aux=False)
-                along = Along(product, arguments, places, free, form) if are_alike else None
+                f = arguments.function or f or function.function
+                along = Along(f, function.argnums, arguments, places, free, form) if are_alike else None
             arguments.own = Written(own, arguments, places, directions, along)
         return arguments.own
 

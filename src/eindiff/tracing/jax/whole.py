@@ -115,9 +115,10 @@ class Along:
     are made by it at once."""
 
     def __init__(
-        self, product: Callable, arguments: Arguments, places: Sequence[int], free: Sequence[int], form: Any
+        self, f: Callable, argnums: Any, arguments: Arguments, places: Sequence[int], free: Sequence[int], form: Any
     ) -> None:
-        self._product, self._arguments, self._places = product, arguments, places
+        self._product = _product(jax.grad, f, argnums, has_aux=False)
+        self._arguments, self._places = arguments, places
         self._free, self._form = free, form
 
     @cached_property
