@@ -197,8 +197,7 @@ class Products(Contractions):
                 others.append([*rest, found])
         if not others:
             return terms
-        time = self._time(terms, kept, sizes)
-        calls = tuning.CALL * (len(terms) - 1)
+        time, calls = self._time(terms, kept, sizes), tuning.CALL * (len(terms) - 1)
         best, least = terms, time - tuning.CALL if time < 2 * calls else 0.7 * time  # if that is clearly less
         for other in others:
             if (seconds := self._time(other, kept, sizes)) <= least:
