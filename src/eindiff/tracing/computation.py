@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from eindiff.core.nodes import Expr, topological, variables
 from eindiff.program.compiled import Compiled
 from eindiff.program.inputs import likely_type
@@ -30,8 +32,8 @@ class Programs:
         self._made: dict[str, Compiled] = {}
         plain = [x for x in exprs if isinstance(x, Expr)] if form == "dense" else []
         most = MOST_OF_MANY if len(topological(plain)) > MANY else MOST_KNOWN
-        is_small = len(plain) == len(exprs) and sum(prod(map(int, x.shape)) for x in plain) <= most
-        self._needed = {x.name for x in variables(*exprs)} if is_small else None  # where all may be known
+        self._needed = {x.name for x in variables(*plain)} if len(plain) == len(exprs) else None
+        self._may_be_known = sum(prod(map(int, x.shape)) for x in plain) <= most
 
     def __call__(self, library: Library, arrays: Mapping[str, Any]) -> list[Any]:
         """The values, in the library of their choice."""
@@ -40,12 +42,14 @@ class Programs:
 
     def is_known(self, names: Collection[str]) -> bool:
         """Whether nothing is needed but the arrays of these names: in a library that folds NumPy computes it."""
-        return self._needed is not None and self._needed <= set(names)
+        return self._needed is not None and self._may_be_known and self._needed <= set(names)
 
     def results(self, library: Library, arrays: Mapping[str, Any]) -> Any:
         """The values, or the only one."""
         if self._needed is not None and library.folds:
-            arrays = {name: x for name, x in arrays.items() if name in self._needed}
+            types = set(map(type, arrays.values()))  # NumPy's arrays take time to become inputs of other programs
+            kept = frozenset() if self._may_be_known else types - {np.ndarray} or types
+            arrays = {name: x for name, x in arrays.items() if name in self._needed or type(x) in kept}
         backend, given = library.inputs(arrays, self._form)
         if backend not in self._made:
             self.likely = likely_type(given)

@@ -188,18 +188,20 @@ class Products(Contractions):
         in `X (H X)' y` it is that of H X."""
         if self.costs is None or not 2 < len(terms) <= tuning.BEST_LIMIT:
             return terms
-        time = self._time(terms, kept, sizes)
-        calls = tuning.CALL * (len(terms) - 1)
-        best, least = terms, time - tuning.CALL if time < 2 * calls else 0.7 * time  # if that is clearly less
         products = [k for k, x in enumerate(terms) if not is_call(x.operation, "inv")]  # systems share their factors
+        others = []
         for i, j in combinations(products, 2):
             rest = [x for k, x in enumerate(terms) if k not in (i, j)]
-            needed = set(kept).union(*(x.labels for x in rest))
-            found = self.known(terms[i], terms[j], needed)
+            found = self.known(terms[i], terms[j], set(kept).union(*(x.labels for x in rest)))
             if found is not None and found.operation not in self.opened:
-                other = [*rest, found]
-                if (seconds := self._time(other, kept, sizes)) <= least:
-                    best, least = other, seconds
+                others.append([*rest, found])
+        if not others:
+            return terms
+        time, calls = self._time(terms, kept, sizes), tuning.CALL * (len(terms) - 1)
+        best, least = terms, time - tuning.CALL if time < 2 * calls else 0.7 * time  # if that is clearly less
+        for other in others:
+            if (seconds := self._time(other, kept, sizes)) <= least:
+                best, least = other, seconds
         return best
 
     def _time(self, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> float:

@@ -147,7 +147,7 @@ class Choice:
         seconds = costs.multiplying(best[1]) if compiled else costs.work(best[1])
         if seconds < tuning.WORTHWHILE:
             return 0
-        few = min(self.repaid, tuning.REPAID_FEW) if compiled else self.repaid
+        few = min(self.repaid, tuning.REPAID_TWICE) if compiled else self.repaid
         paid = few * seconds / (tuning.PLANNED * self.nodes)
         return int(min(tuning.ALTERNATIVES, tuning.TRIED_NODES / self.nodes, paid))
 

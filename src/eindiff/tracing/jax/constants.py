@@ -104,7 +104,7 @@ def _jumps(eqn: Any) -> bool:
 
 def folded_together(jaxpr: Any, values: Mapping[Any, Any], is_steady: bool) -> dict[Any, Any]:
     """What NumPy does not compute in the same bits of the known values of a program: by NumPy all the same if nothing
-    depends on their last bits, else compiled at once by JAX. The rest is left to be folded."""
+    depends on their last bits, else compiled at once by JAX. The rest is left to be folded, if something needs it."""
     known = {x for x, value in values.items() if not isinstance(value, Expr | jax.core.Tracer)}
     given, found = set(known), []
     for eqn in jaxpr.eqns:
@@ -120,7 +120,26 @@ def folded_together(jaxpr: Any, values: Mapping[Any, Any], is_steady: bool) -> d
     closed = jex.ClosedJaxpr(jex.Jaxpr((), inputs, outputs, found, set(), info), ())
     arrays = [values[x] for x in inputs]
     results = (_by_numpy(closed, arrays) if is_steady else None) or computed(closed, arrays)
-    return {x: as_known(value) for x, value in zip(outputs, results, strict=True)}
+    idle = dict.fromkeys(_idle(jaxpr, found, set(outputs)))
+    return idle | {x: as_known(value) for x, value in zip(outputs, results, strict=True)}
+
+
+def _idle(jaxpr: Any, known: Sequence[Any], there: set[Any]) -> list[Any]:
+    """What known equations give that nothing needs as soon as some values are there."""
+    own = set(map(id, known))
+    needed = {x for eqn in jaxpr.eqns if id(eqn) not in own for x in _variables(eqn.invars)}
+    needed.update(_variables(jaxpr.outvars))
+    idle: list[Any] = []
+    for eqn in reversed(known):
+        if needed.isdisjoint(eqn.outvars):
+            idle += eqn.outvars
+        elif there.isdisjoint(eqn.outvars):
+            needed.update(_variables(eqn.invars))
+    return idle
+
+
+def _variables(atoms: Sequence[Any]) -> list[Any]:
+    return [x for x in atoms if not isinstance(x, jex.Literal)]
 
 
 def _by_numpy(closed: Any, inputs: Sequence[Any]) -> Sequence[Any] | None:

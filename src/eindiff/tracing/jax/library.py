@@ -21,7 +21,7 @@ from eindiff.planning.tuning import CALL
 from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
 from eindiff.tracing.computation import Computation
 from eindiff.tracing.derivatives import is_eliminated
-from eindiff.tracing.jax.choice import CALLS, MOST_SLOWER, is_surely_good, is_worse, takes_longer
+from eindiff.tracing.jax.choice import CALLS, MOST_SLOWER, is_own_better, is_sooner
 from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_array, leaf_names, plain_call, trace
 from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
 from eindiff.tracing.jax.kernels import compiling, has_kinks, is_plain
@@ -30,7 +30,7 @@ from eindiff.tracing.jax.often import Often
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
 from eindiff.tracing.jax.predicted import compiling_of, finding, planning, seconds, writing
 from eindiff.tracing.jax.refusals import RefusedError
-from eindiff.tracing.jax.whole import Whole, Written, transform, with_plain, without_plain
+from eindiff.tracing.jax.whole import Along, Whole, Written, transform, with_plain, without_plain
 from eindiff.tracing.library import Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
 from eindiff.tracing.verify import Call
 
@@ -271,7 +271,7 @@ class JaxLibrary(Library):
             return None
         own = self._written(function, arguments, list(traced.inputs), traced.function)
         assert own is not None
-        return own if takes_longer(ahead, compiling(own.jaxpr), 0.0, seconds(own.jaxpr)) else None
+        return own if is_sooner(own, ahead) else None
 
     def _has_no_own(self, function: TracedFunction, traced: Traced) -> bool:
         """Whether JAX has no derivative of the kind, or another one: numbers where the function is none."""
@@ -306,22 +306,22 @@ class JaxLibrary(Library):
         if is_inside and found.dense.is_known(traced.captured):
             return False
 
-        def theirs() -> Any:
+        def own() -> Written:
             written = self._written(function, arguments, list(traced.inputs), traced.function)
             assert written is not None
-            return written.jaxpr
+            return written
 
         ahead = planning(found.exprs, is_inside) + is_inside * compiling_of(found.exprs) / 2
-        if ahead > LEAST_AHEAD and takes_longer(ahead, compiling(theirs()), 0.0, seconds(theirs())):
-            return True  # even if our program took no time at all
+        if ahead > LEAST_AHEAD and is_sooner(own(), ahead):
+            return True
         program = found.dense.compiled("jax" if is_inside else "numpy")
         least = LEAST_INSIDE if is_inside else LEAST_ALONE
         least += 2 * MOST_SLOWER * writing(found.exprs)  # which JAX has to do as well
         plan = program.plan()
         is_slow = plan.seconds - CALL * len(plan.steps) >= least
         if not is_inside:  # JAX's compiler is still to come
-            is_slow = is_slow and plan.seconds > max(least, MOST_SLOWER * seconds(theirs()))
-            return is_slow and CALLS * (plan.seconds - seconds(theirs())) > compiling(theirs())
+            is_slow = is_slow and plan.seconds > max(least, MOST_SLOWER * seconds(own().jaxpr))
+            return is_slow and CALLS * (plan.seconds - seconds(own().jaxpr)) > compiling(own().jaxpr)
         if not is_slow and len(plan.steps) < LEAST_STEPS:
             return False
         known = {x.name: _abstract(arguments.leaves[k]) for k, x in traced.inputs.items()}
@@ -329,9 +329,7 @@ class JaxLibrary(Library):
         ours = jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
         free, _ = self.chosen(function, arguments)
         entries = sum(int(jnp.size(arguments.leaves[k])) for k in free)
-        if is_surely_good(ours, function.kind.name, traced, entries, least, is_slow):
-            return False
-        return is_worse(ours, theirs(), least)
+        return is_own_better(ours, own, function.kind.name, traced, entries, least, is_slow)
 
     def again(
         self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation
@@ -344,15 +342,20 @@ class JaxLibrary(Library):
     def _written(
         self, function: TracedFunction, arguments: Arguments, places: Sequence[int], f: Callable | None
     ) -> Written | None:
-        """JAX's own derivative as a program, made once in a call."""
+        """JAX's own derivative as a program, one for a call."""
         if arguments.own is None:
             own = self._own(function, False, function.has_aux, arguments.function or f)
             if own is None:
                 return None
             free, form = self.chosen(function, arguments)
-            is_product = function.kind.name == "hvp"
-            directions = form.unflatten([arguments.leaves[k] for k in free]) if is_product else None
-            arguments.own = Written(own, arguments, places, directions)
+            directions, along = None, None
+            if function.kind.name == "hvp":
+                directions = form.unflatten([arguments.leaves[k] for k in free])
+            if function.kind.name == "hessian" and not function.has_aux:
+                are_alike = len({jnp.result_type(arguments.leaves[k]) for k in free}) == 1
+                f = arguments.function or f or function.function
+                along = Along(f, function.argnums, arguments, places, free, form) if are_alike else None
+            arguments.own = Written(own, arguments, places, directions, along)
         return arguments.own
 
     def _whole(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
+from math import prod
 from typing import Any
 
 import jax
@@ -64,28 +65,86 @@ class Whole:
 class Written:
     """A derivative that JAX makes, as a program for the arguments of one call, which runs inside of another one.
 
-    There it is one call, so that its equations are not read again.
+    There it is one call, so that its equations are not read again. A Hessian is made of its product with a direction.
     """
 
-    def __init__(self, run: Callable, arguments: Arguments, places: Sequence[int], directions: Any) -> None:
+    def __init__(
+        self, run: Callable, arguments: Arguments, places: Sequence[int], directions: Any, along: Along | None = None
+    ) -> None:
         self._arguments: Arguments | None = arguments
-        self._places, self._run = places, run
-        given = [[arguments.leaves[k] for k in places], more(directions)]
-        self._closed, shapes = jax.make_jaxpr(jax.jit(of_leaves(run, arguments, places)), return_shape=True)(
-            *jax.tree_util.tree_map(abstract, given)
-        )
-        self._structure = jax.tree_util.tree_structure(shapes)
+        self._places, self._run, self._directions, self._along = places, run, directions, along
+
+    @property
+    def along(self) -> Any:
+        """The program for one direction, which is smaller and takes less than half of the time to write; or None."""
+        return self._along and self._along.closed.jaxpr
+
+    @cached_property
+    def jaxpr(self) -> Any:
+        """The program."""
         inner = [x for eqn in self._closed.jaxpr.eqns for x in jex.jaxprs_in_params(eqn.params)]
-        self.jaxpr = inner[0] if len(inner) == len(self._closed.jaxpr.eqns) == 1 else self._closed.jaxpr
+        return inner[0] if len(inner) == len(self._closed.jaxpr.eqns) == 1 else self._closed.jaxpr
+
+    @property
+    def _closed(self) -> Any:
+        return self._made[0]
+
+    @cached_property
+    def _made(self) -> tuple[Any, Any]:
+        """The program as one call, and the structure of what it gives."""
+        assert self._arguments is not None
+        run = self._along.hessian if self._along else self._run
+        given = [[self._arguments.leaves[k] for k in self._places], more(self._directions)]
+        whole = jax.jit(of_leaves(run, self._arguments, self._places))
+        closed, shapes = jax.make_jaxpr(whole, return_shape=True)(*jax.tree_util.tree_map(abstract, given))
+        return closed, jax.tree_util.tree_structure(shapes)
 
     def __call__(self, arguments: Arguments, directions: Any = None) -> Any:
         """What is written, which takes a part of the time to write it again; other arguments may need others."""
         given = [*[arguments.leaves[k] for k in self._places], *jax.tree_util.tree_leaves(directions)]
         if arguments is not self._arguments or [jax.typeof(x) for x in given] != self._closed.in_avals:
             return without_plain(self._run(*arguments.args, **arguments.keywords, **more(directions)))
-        self._arguments = None  # it is not remembered with what belongs to the program around it
-        found = jax.core.eval_jaxpr(self._closed.jaxpr, self._closed.consts, *given)
-        return without_plain(self._structure.unflatten(found))
+        closed, structure = self._made
+        self._arguments = self._along = None  # it is not remembered with what belongs to the program around it
+        found = jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *given)
+        return without_plain(structure.unflatten(found))
+
+
+class Along:
+    """The product of a Hessian and a direction, as a program for the arguments of one call: all columns of the Hessian
+    are made by it at once."""
+
+    def __init__(
+        self, f: Callable, argnums: Any, arguments: Arguments, places: Sequence[int], free: Sequence[int], form: Any
+    ) -> None:
+        self._product = _product(jax.grad, f, argnums, has_aux=False)
+        self._arguments, self._places = arguments, places
+        self._free, self._form = free, form
+
+    @cached_property
+    def closed(self) -> Any:
+        """The program: of the leaves at some places, and those of the direction."""
+        directions = self._form.unflatten([self._arguments.leaves[k] for k in self._free])
+        given = [[self._arguments.leaves[k] for k in self._places], more(directions)]
+        flat = of_leaves(self._product, self._arguments, self._places)
+        return jax.make_jaxpr(flat)(*jax.tree_util.tree_map(abstract, given))
+
+    def hessian(self, *args: Any, **keywords: Any) -> Any:
+        """All of it, in the structure of the arguments twice."""
+        leaves = jax.tree_util.tree_leaves((args, keywords))
+        given, shapes = [leaves[k] for k in self._places], [jnp.shape(leaves[k]) for k in self._free]
+        sizes = [prod(shape) for shape in shapes]
+        unit = jnp.eye(sum(sizes), dtype=jnp.result_type(leaves[self._free[0]]))
+        units = [x.reshape(-1, *shape) for x, shape in zip(jax.lax.split(unit, sizes, 1), shapes, strict=True)]
+
+        def column(*direction: Any) -> list[Any]:
+            return jax.core.eval_jaxpr(self.closed.jaxpr, self.closed.consts, *given, *direction)
+
+        def blocks(columns: Any) -> Any:
+            parts = zip(jax.lax.split(columns, sizes, columns.ndim - 1), shapes, strict=True)
+            return self._form.unflatten([x.reshape(*columns.shape[:-1], *shape) for x, shape in parts])
+
+        return self._form.unflatten(map(blocks, jax.vmap(column, out_axes=-1)(*units)))
 
 
 def more(directions: Any) -> dict[str, Any]:
