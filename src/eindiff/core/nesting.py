@@ -13,6 +13,7 @@ from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map, is_se
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import tensor_order_path
+from eindiff.core.traverse import post_order
 
 PARTS_LIMIT = 40  # operands of a contraction in which parts are looked for
 
@@ -135,10 +136,11 @@ def _shared(outputs: Sequence[Expr], limit: int) -> list[Expr]:
     if not found:
         return list(outputs)
 
-    def change(node: Expr, children: list[Expr]) -> Expr:
-        return found[node] if node in found else with_children(node, children)
-
-    return rebuild(outputs, change)
+    done: dict[Expr, Expr] = {}
+    for node in post_order(outputs, lambda node: found.get(node, node).children):
+        form = found.get(node, node)  # what is in it may have another form too
+        done[node] = with_children(form, [done.get(child, child) for child in form.children])
+    return [done[output] for output in outputs]
 
 
 def _with_parts(node: Expr, networks: Mapping[Expr, _Opened], parts: Mapping[Expr, list[Expr]]) -> Expr | None:
