@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 
 from eindiff.core import construct
 from eindiff.core.labels import Labels
@@ -135,11 +136,11 @@ def _shared(outputs: Sequence[Expr], limit: int) -> list[Expr]:
     found = {node: x for node in networks if (x := _with_parts(node, networks, parts)) is not None}
     if not found:
         return list(outputs)
-
     done: dict[Expr, Expr] = {}
     for node in post_order(outputs, lambda node: found.get(node, node).children):
-        form = found.get(node, node)  # what is in it may have another form too
-        done[node] = with_children(form, [done.get(child, child) for child in form.children])
+        form = found.get(node, node)
+        children = [done.get(child, child) for child in form.children]  # which may have another form too
+        done[node] = form if all(map(is_, children, form.children)) else with_children(form, children)
     return [done[output] for output in outputs]
 
 
