@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
-
 import numpy as np
 import pytest
 
 import eindiff as ed
 from eindiff.core import construct
 from eindiff.core.einsums import Network
-from eindiff.core.nesting import share
 from eindiff.core.nodes import is_contraction, is_index_map, is_sealed, topological
 from eindiff.core.rebuild import with_children
 from eindiff.program.check import random_point
@@ -235,14 +232,3 @@ def test_what_is_factored_may_be_a_term_of_another_pattern():
     products.append(construct.einsum(-2, [(a, ()), (b, ())], (0,), {0: 3}))
     values = {"x": np.arange(3.0), "a": 2.0, "b": 5.0}
     assert np.allclose(ed.evaluate(construct.add(products), values), -10)
-
-
-def test_parts_of_parts_are_shared() -> None:
-    """A product with one part less is a part of each, and has such a part itself: all are products of two."""
-    first, *others = [ed.matrix(name, "n", "n") for name in "ABCDE"]
-    products = list(accumulate(others, lambda product, factor: product @ factor, initial=first))[1:]
-    shared = share(products)
-    assert [len(x.children) for x in topological(shared) if is_contraction(x)] == [2] * len(products)
-    arrays = random_point(products, {"n": 3})
-    for one, other in zip(shared, products, strict=True):
-        np.testing.assert_allclose(ed.evaluate(one, arrays), ed.evaluate(other, arrays))

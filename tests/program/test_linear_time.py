@@ -133,7 +133,7 @@ def epidemic(steps: int) -> Model:
 
 
 MODELS = [
-    (recurrent, 8), (gated, 5), (long_memory, 5), (layers, 8), (residual, 12), (attention, 5), (pendulum, 4),
+    (recurrent, 8), (gated, 5), (long_memory, 5), (layers, 8), (residual, 12), (attention, 4), (pendulum, 4),
     (epidemic, 12),
 ]  # fmt: skip
 

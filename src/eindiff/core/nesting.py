@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import is_
 
 from eindiff.core import construct
 from eindiff.core.labels import Labels
@@ -14,7 +13,6 @@ from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map, is_se
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import tensor_order_path
-from eindiff.core.traverse import post_order
 
 PARTS_LIMIT = 40  # operands of a contraction in which parts are looked for
 
@@ -136,12 +134,11 @@ def _shared(outputs: Sequence[Expr], limit: int) -> list[Expr]:
     found = {node: x for node in networks if (x := _with_parts(node, networks, parts)) is not None}
     if not found:
         return list(outputs)
-    done: dict[Expr, Expr] = {}
-    for node in post_order(outputs, lambda node: found.get(node, node).children):
-        form = found.get(node, node)
-        children = [done.get(child, child) for child in form.children]  # which may have another form too
-        done[node] = form if all(map(is_, children, form.children)) else with_children(form, children)
-    return [done[output] for output in outputs]
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        return found[node] if node in found else with_children(node, children)
+
+    return rebuild(outputs, change)
 
 
 def _with_parts(node: Expr, networks: Mapping[Expr, _Opened], parts: Mapping[Expr, list[Expr]]) -> Expr | None:
