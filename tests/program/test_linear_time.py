@@ -12,7 +12,9 @@ import pytest
 
 import eindiff as ed
 from eindiff.core.nodes import Expr, is_sealed, topological
+from eindiff.planning import tuning
 from eindiff.program.check import random_point
+from eindiff.program.lower.lowering import Lowering
 
 SIZES = {"h": 6, "d": 4, "m": 5}
 Model = tuple[Expr, list[Expr]]
@@ -147,6 +149,20 @@ def test_twice_the_steps_take_twice_the_work(make: Callable[[int], Model], lengt
         planned.append(calls(lambda: ed.plan([f, *found], named)))  # noqa: B023
     assert derived[1] <= 2.2 * derived[0]
     assert planned[1] <= 2.2 * planned[0]
+
+
+def test_turns_of_a_loop_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether sums of terms at places are arrays is the same question in all turns, and has the same answer."""
+    compared, compare = [], Lowering._compared
+    monkeypatch.setattr(Lowering, "_compared", lambda *args: compared.append(args) or compare(*args))
+    monkeypatch.setattr(tuning, "RELATED_ENTRIES", 100)
+    counts = []
+    for steps in (6, 12):
+        f, by = long_memory(steps)
+        compared.clear()
+        ed.plan([block for row in ed.hessian(f, by) for block in row], {"d": 4})
+        counts.append(len(compared))
+    assert counts[0] > 0 and counts[1] <= 1.2 * counts[0]
 
 
 def test_a_product_with_the_hessian_of_twice_the_layers_takes_twice_the_work() -> None:

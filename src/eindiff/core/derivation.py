@@ -87,9 +87,7 @@ def hiding(result: Expr, *sources: Expr) -> Expr:
 
 def origins(*outputs: Expr) -> set[Variable]:
     """The variables of what some expressions were made of and derived by, which may have dropped out of them."""
-    found: set[Variable] = set()
-    for output in outputs:
-        if output.derivation is not None:
-            sources = output.derivation.sources
-            found.update(variables(*sources), origins(*sources), output.derivation.by)
-    return found
+    known = [output.derivation for output in outputs if output.derivation is not None]
+    by = {x for one in known for x in one.by}
+    sources = {id(source): source for one in known for source in one.sources}.values()  # those of all blocks are one
+    return by.union(variables(*sources), origins(*sources)) if sources else by

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from math import inf, prod
+from math import prod
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from eindiff.core.construct import is_number as is_filled
 from eindiff.core.index_relations import Given, IndexMap, Lower, SizeOf
 from eindiff.core.labels import Labels
 from eindiff.core.leaves import BANDS
-from eindiff.core.networks import fresh_in, new_label, opened
+from eindiff.core.networks import fresh_in, opened
 from eindiff.core.nodes import (
     Add,
     Apply,
@@ -44,6 +44,7 @@ from eindiff.program.lower.coefficients import is_placing, pushed, scaled
 from eindiff.program.lower.indexing import Indexing
 from eindiff.program.lower.networks import Maps, Networks
 from eindiff.program.lower.orientations import orientations, summands
+from eindiff.program.lower.placed_terms import choice_question, in_order, renamed
 from eindiff.program.lower.places import Index
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.samples import sum_over_samples
@@ -73,6 +74,8 @@ class Lowering:
         self.factored: set[Expr] = set()
         self.summands: set[Expr] = set()  # of outputs
         self.parts: dict[Expr, Parts] = {}  # sums that are parts of others
+        self.answers: dict[tuple, list[int]] = {}  # which operands of contractions are sums of terms with places
+        self.whole: set[Expr] = set()  # sums that were taken as arrays
         self.done: set[Operation] = set()  # what values are made of, however they are used
         self._runs = costs is not None and not operations.functional
         self._is_exact = exact and self._runs
@@ -331,17 +334,31 @@ class Lowering:
         choices = [x for x in choices if prod(len(placed[k]) for k in x) <= tuning.TERMS_LIMIT]
         if len(choices) == 1:
             return self._with_terms(node, coefficient, operands, sizes, {})
+        place = in_order(operands, placed)
+        taken = {k: (operands[k][0] in self.whole, self.uses[operands[k][0]] > 1) for k in placed}
+        question = (choice_question(node, operands, placed, place), *(taken[k] for k in place if k in taken))
+        if question not in self.answers:
+            choice, value = self._compared(node, coefficient, operands, sizes, placed, choices)
+            self.answers[question] = [place.index(k) for k in choice]
+        else:
+            choice = tuple([place[k] for k in self.answers[question]])
+            value = self._with_terms(node, coefficient, operands, sizes, {k: placed[k] for k in choice})
+        self.whole.update([operands[k][0] for k in placed if k not in choice])
+        return value
+
+    def _compared(
+        self, node: Einsum, coefficient: Number, operands: Operands, sizes: dict[int, Size],
+        placed: Mapping[int, tuple[Term, ...]], choices: Iterable[tuple[int, ...]],
+    ) -> tuple[tuple[int, ...], Value]:  # fmt: skip
+        """The choice of operands of which terms are taken that takes the least time, and what it gives."""
         assert self.costs is not None
-        best, least = None, inf
+        found = []
         sums = [operands[k][0] for k in placed if isinstance(operands[k][0], Add) and self.uses[operands[k][0]] == 1]
         done = self.done.difference(self._cores(sums))
         for choice in choices:
             value = self._with_terms(node, coefficient, operands, sizes, {k: placed[k] for k in choice})
-            seconds = self.costs.total([self.arrays.array(value)], done)
-            if best is None or seconds < least:
-                best, least = value, seconds
-        assert best is not None
-        return best
+            found.append((self.costs.total([self.arrays.array(value)], done), choice, value))
+        return min(found, key=lambda x: x[0])[1:]
 
     def _placed_terms(self, operand: Expr, is_read: bool) -> tuple[Term, ...]:
         """The terms of an operand, if an array of them all is large, and some of them have places, or it is a sum of
@@ -379,7 +396,7 @@ class Lowering:
         for combination in product(*placed.values()):
             factors, relations, own_sizes, scale = list(found.values()), list(maps), dict(sizes), coefficient
             for place, term in zip(placed, combination, strict=True):
-                core, more = _renamed(term, operands[place][1], own_sizes)
+                core, more = renamed(term, operands[place][1], own_sizes)
                 factors.append(core)
                 relations += more
                 scale = number(scale * term.coefficient)
@@ -466,24 +483,6 @@ def _with_parts_first(outputs: Sequence[Expr], parts: Mapping[Expr, Parts]) -> l
         return [*(part.node for part in parts[node].sums), *node.children] if node in parts else [*node.children]
 
     return post_order(map(plain, outputs), below)
-
-
-def _renamed(term: Term, labels: Labels, sizes: dict[int, Size]) -> tuple[Tensor, Maps]:
-    """The core of a term among other factors, whose axes have labels there, and maps that say where its entries are."""
-    names: dict[int, int] = {}
-    maps: Maps = []
-    for axis, label in zip(term.axes, labels, strict=True):
-        if isinstance(axis, int) and axis not in names:
-            names[axis] = label
-        elif isinstance(axis, int) and names[axis] != label:
-            maps.append((label, Index(0, ((names[axis], 1),))))
-    for axis, label in zip(term.axes, labels, strict=True):
-        if not isinstance(axis, int):
-            for inner in axis.labels:
-                if inner not in names:
-                    names[inner] = new_label(sizes, term.sizes[inner])
-            maps.append((label, axis.renamed(names)))
-    return Tensor(term.core.operation, tuple([names[x] for x in term.core.labels])), maps
 
 
 def _groups(outputs: Sequence[Expr], stacks: Sequence[Stack]) -> Iterator[tuple[Sequence[Expr], bool]]:

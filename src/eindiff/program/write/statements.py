@@ -112,6 +112,7 @@ class Printer:
         costs: Costs | None = None, buffers: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         self.outputs = outputs
+        self.roots = Counter([root_of(x) for _, x in outputs])  # arrays in which outputs lie
         self.spelling = spelling
         self.taken = taken | {name for name, _ in outputs}
         self.costs = costs
@@ -413,8 +414,7 @@ class Printer:
                     stack.append(user)
                 elif user is not x and user not in self.done:
                     return False
-        protected = [z for _, z in self.outputs] + [z for z in x.operands if z is not y]
-        return all(root_of(z) is not root for z in protected)
+        return root not in self.roots and all(root_of(z) is not root for z in x.operands if z is not y)
 
     def _is_writable(self, x: Operation) -> bool:
         """Whether a value lies in an array of numbers that is neither an input nor a constant."""
@@ -424,8 +424,7 @@ class Printer:
 
     def _is_part(self, x: Operation) -> bool:
         """Whether an output lies in an array that is not its own: an input, or another output's."""
-        root = root_of(x)
-        return not self._is_writable(x) or sum(root_of(y) is root for _, y in self.outputs) > 1
+        return not self._is_writable(x) or self.roots[root_of(x)] > 1
 
     def _is_shared(self, x: Operation) -> bool:
         """Whether an array is an input or used more than once, itself or what it is a view of."""
