@@ -15,6 +15,7 @@ from textwrap import fill
 
 from eindiff.apps.prompt import Prompt, each_line, with_history
 from eindiff.apps.terminal import Screen, respond
+from eindiff.core import interrupts
 from eindiff.core.errors import CODES
 from eindiff.text.question import CHOICES, Question
 from eindiff.version import __version__
@@ -111,6 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a character that the terminal does not have is no reason to stop
             stream.reconfigure(errors="backslashreplace")
+    interrupts.keep()
     try:
         words = sys.argv[1:] if argv is None else list(argv)
         command = _COMMANDS.get(words[0]) if words else None
@@ -125,6 +127,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever reads has enough; keep Python from writing the rest at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
+    finally:
+        interrupts.leave()
 
 
 def _serve(words: Sequence[str]) -> int:

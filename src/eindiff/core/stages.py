@@ -11,6 +11,7 @@ import time
 from threading import Thread, current_thread, main_thread
 from typing import Any
 
+from eindiff.core import interrupts
 from eindiff.core.locks import lock
 
 AFTER = 1.0  # seconds until something is said
@@ -34,12 +35,16 @@ class stage:  # noqa: N801 (it is used as a function)
     def __enter__(self) -> None:
         if current_thread() is main_thread():
             self.began = _at[0].began if _at else time.monotonic()
+            if not _at:
+                interrupts.keep()
             _at.append(self)
             if not _watcher and (stream := _reader()) is not None:
                 _watch(stream)
 
     def __exit__(self, *error: object) -> None:
         if self.began:
+            if _at and _at[0] is self:
+                interrupts.leave()
             while _at and _at.pop() is not self:  # those inside that an interrupt left
                 pass
             if not _at and _line.text:

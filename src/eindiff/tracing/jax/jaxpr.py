@@ -91,7 +91,8 @@ class Trace:
                 break
         else:
             name = self.name("c")
-            self.hidden[name] = array.copy() if _is_array(array) and _is_view(array) else array
+            is_view = _is_array(array) and not array.flags.owndata  # of what the function sees, perhaps
+            self.hidden[name] = array.copy() if is_view else array
         self.taken.add(name)
         return construct.variable(name, tuple(array.shape), properties)
 
@@ -211,14 +212,6 @@ def known_or_tracer(value: Any) -> Any:
 
 def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray)
-
-
-def _is_view(array: np.ndarray) -> bool:
-    """Whether an array is a part of one that may be changed, which the function sees perhaps."""
-    whole = array
-    while isinstance(whole.base, np.ndarray):
-        whole = whole.base
-    return not array.flags.owndata and whole.flags.writeable
 
 
 def _is_symmetric(array: np.ndarray) -> bool:

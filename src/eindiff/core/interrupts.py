@@ -1,0 +1,38 @@
+"""Ctrl-C that comes at a bad time comes again.
+
+Python raises KeyboardInterrupt wherever it is. Where a value is gone and a table of weak references forgets it, which
+expressions do all the time, nobody can catch it: Python reports it, and goes on as if nobody had pressed the keys.
+"""
+
+from __future__ import annotations
+
+import sys
+from _thread import interrupt_main
+from collections.abc import Callable
+from threading import Timer
+from typing import Any
+
+SOON = 0.01  # seconds until it comes again: not while the report of it is still running
+_before: list[Callable[[Any], object]] = []  # what reports such errors else, for each that keeps interrupts
+
+
+def keep() -> None:
+    """Let no interrupt get lost until `leave`."""
+    _before.append(sys.unraisablehook)
+    sys.unraisablehook = _again
+
+
+def leave() -> None:
+    """Report errors that nobody can catch as before."""
+    before = _before.pop() if _before else sys.__unraisablehook__
+    if sys.unraisablehook is _again:  # else somebody else reports them by now
+        sys.unraisablehook = before
+
+
+def _again(error: Any) -> None:
+    if error.exc_type is KeyboardInterrupt:
+        timer = Timer(SOON, interrupt_main)
+        timer.daemon = True
+        timer.start()
+    else:
+        next(report for report in reversed([sys.__unraisablehook__, *_before]) if report is not _again)(error)
