@@ -10,6 +10,7 @@ from eindiff.core import interrupts
 LOST = """
 import signal, sys, time, weakref
 from eindiff.core.stages import stage
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run where it is ignored
 class Value: pass
 reports = []
 sys.unraisablehook = lambda error: reports.append(error.exc_type)

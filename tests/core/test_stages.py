@@ -36,7 +36,10 @@ print(ed.to_text(ed.gradient(ed.norm2(X) ** 2, X)))
 def test_a_terminal_is_told_and_can_interrupt():
     own, other = pty.openpty()
     command = [sys.executable, "-c", LONG]
-    with subprocess.Popen(command, stdin=other, stdout=other, stderr=other, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, stdin=other, stdout=other, stderr=other, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests may run where it is ignored
+    ) as process:  # fmt: skip
         os.close(other)
         said, interrupted = b"", False
         until = time.monotonic() + 30
