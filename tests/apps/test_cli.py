@@ -405,11 +405,13 @@ def test_a_reader_that_stops_is_no_error() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_ctrl_c_of_a_process_is_status_130() -> None:
-    command = [sys.executable, "-m", "eindiff", "-", "x"]
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # tests may run where it is ignored
+        "from eindiff.apps.cli import main; raise SystemExit(main(['-', 'x']))"
+    )
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests may run where it is ignored
-    ) as child:  # fmt: skip
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
         assert child.stdin and child.stdout and child.stderr
         child.stdin.write("x'*x\n")
         child.stdin.flush()

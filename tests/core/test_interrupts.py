@@ -37,12 +37,21 @@ reference = weakref.ref(value, fail)
 with stage("derive"):
     del value
 print(reports == [ValueError])
+value = Value()
+reference = weakref.ref(value, lambda reference: signal.raise_signal(signal.SIGINT))
+try:
+    with stage("derive"):
+        del value
+    print("late")
+except KeyboardInterrupt:
+    print("in time")
+time.sleep(0.1)
 """
 
 
 def test_an_interrupt_that_nobody_can_catch_comes_again() -> None:
     done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=60)
-    assert done.stdout == "interrupted 3 []\nTrue\n", done.stderr
+    assert done.returncode == 0 and done.stdout == "interrupted 3 []\nTrue\nin time\n", done.stderr
 
 
 def test_others_may_report_meanwhile() -> None:

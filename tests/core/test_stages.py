@@ -21,6 +21,7 @@ from eindiff.core import stages
 
 LONG = """
 import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run where it is ignored
 import eindiff as ed
 X = ed.matrix("X", "n", "n")
 f = ed.tr(ed.matrix_power(X, 99999999))
@@ -36,10 +37,7 @@ print(ed.to_text(ed.gradient(ed.norm2(X) ** 2, X)))
 def test_a_terminal_is_told_and_can_interrupt():
     own, other = pty.openpty()
     command = [sys.executable, "-c", LONG]
-    with subprocess.Popen(
-        command, stdin=other, stdout=other, stderr=other, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests may run where it is ignored
-    ) as process:  # fmt: skip
+    with subprocess.Popen(command, stdin=other, stdout=other, stderr=other, start_new_session=True) as process:
         os.close(other)
         said, interrupted = b"", False
         until = time.monotonic() + 30

@@ -112,12 +112,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a character that the terminal does not have is no reason to stop
             stream.reconfigure(errors="backslashreplace")
-    interrupts.keep()
     try:
-        words = sys.argv[1:] if argv is None else list(argv)
-        command = _COMMANDS.get(words[0]) if words else None
-        status = command(words[1:]) if command is not None else _run(_arguments(words))
-        sys.stdout.flush()
+        with interrupts.kept():
+            words = sys.argv[1:] if argv is None else list(argv)
+            command = _COMMANDS.get(words[0]) if words else None
+            status = command(words[1:]) if command is not None else _run(_arguments(words))
+            sys.stdout.flush()
         return status
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0
@@ -127,8 +127,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever reads has enough; keep Python from writing the rest at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
-    finally:
-        interrupts.leave()
 
 
 def _serve(words: Sequence[str]) -> int:

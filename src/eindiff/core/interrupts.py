@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import sys
 from _thread import interrupt_main
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Timer
 from typing import Any
 
 SOON = 0.01  # seconds until it comes again: not while the report of it is still running
 _before: list[Callable[[Any], object]] = []  # what reports such errors else, for each that keeps interrupts
+_lost: set[Timer] = set()  # interrupts that are to come again
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Let no interrupt get lost meanwhile."""
+    keep()
+    try:
+        yield
+    finally:
+        leave()
 
 
 def keep() -> None:
@@ -23,16 +35,26 @@ def keep() -> None:
 
 
 def leave() -> None:
-    """Report errors that nobody can catch as before."""
+    """Report errors that nobody can catch as before. What is still to come comes now, and not in the work of others."""
     before = _before.pop() if _before else sys.__unraisablehook__
     if sys.unraisablehook is _again:  # else somebody else reports them by now
         sys.unraisablehook = before
+    if _lost:
+        _lost.clear()
+        raise KeyboardInterrupt
 
 
 def _again(error: Any) -> None:
     if error.exc_type is KeyboardInterrupt:
-        timer = Timer(SOON, interrupt_main)
+        timer = Timer(SOON, lambda: _come(timer))
         timer.daemon = True
+        _lost.add(timer)
         timer.start()
     else:
         next(report for report in reversed([sys.__unraisablehook__, *_before]) if report is not _again)(error)
+
+
+def _come(timer: Timer) -> None:
+    if timer in _lost:  # else it came when they were left
+        interrupt_main()
+        _lost.discard(timer)

@@ -43,12 +43,13 @@ class stage:  # noqa: N801 (it is used as a function)
 
     def __exit__(self, *error: object) -> None:
         if self.began:
-            if _at and _at[0] is self:
-                interrupts.leave()
+            is_last = bool(_at) and _at[0] is self
             while _at and _at.pop() is not self:  # those inside that an interrupt left
                 pass
             if not _at and _line.text:
                 _line.write("")  # nothing that is printed next stands behind it
+            if is_last:
+                interrupts.leave()
 
 
 class _Line:
