@@ -70,8 +70,8 @@ def test_own_threads_have_the_cores_for_themselves():
     f = ed.sum(ed.tanh(ed.tanh(X @ W) @ V))
     outputs = [f, ed.gradient(f, X)]
     program = ed.plan(outputs, {"m": 20000, "n": 64})._program
-    assert program.single == "all" and "cores=1)" in program.source
-    assert not ed.plan(outputs, {"m": 20000, "n": 2000})._program.single
+    assert program.single_threaded == "all" and "cores=1)" in program.source
+    assert not ed.plan(outputs, {"m": 20000, "n": 2000})._program.single_threaded
     rng = np.random.default_rng(0)
     x, w, v = rng.normal(size=(9000, 64)), rng.normal(size=(64, 64)) / 8, rng.normal(size=(64, 64)) / 8
     compiled = ed.compile(outputs)
@@ -104,10 +104,10 @@ def test_factorizations_leave_the_cores_to_products(libraries, monkeypatch):
     """Where there are products, or few operations; a program that is stored remembers it."""
     A, x, C = ed.matrix("A", "n", "n", "psd"), ed.vector("x", "n"), ed.matrix("C", "n", "n")
     outputs = [x @ ed.inv(A) @ x, ed.logdet(A)]
-    assert ed.plan(outputs, {"n": 120})._program.single == "scipy"
-    assert not ed.plan(outputs, {"n": 30})._program.single
-    assert not ed.plan(outputs, {"n": 2000})._program.single
-    assert ed.plan([*outputs, C @ C @ C], {"n": 2000})._program.single == "scipy"
+    assert ed.plan(outputs, {"n": 120})._program.single_threaded == "scipy"
+    assert not ed.plan(outputs, {"n": 30})._program.single_threaded
+    assert not ed.plan(outputs, {"n": 2000})._program.single_threaded
+    assert ed.plan([*outputs, C @ C @ C], {"n": 2000})._program.single_threaded == "scipy"
     monkeypatch.setattr(tuning, "FEW_THREADS", (0.0, 1.0))
     compiled = ed.compile(outputs)
     arrays = {"A": np.diag(np.arange(2.0, 42.0)), "x": np.ones(40)}

@@ -287,8 +287,8 @@ class _Built:
         self.parts = parts
         self.program = once(lambda: module.program(known, dtype, exact=True, library=library, guarded=True))
         other = once(lambda: module.program(known, dtype, exact=True, library=library))
-        self.source, self.is_quiet, single, tables = stored or _written(self.program())
-        self.stored = known, dtype, library, parts, (self.source, self.is_quiet, single, tables)
+        self.source, self.is_quiet, single_threaded, tables = stored or _written(self.program())
+        self.stored = known, dtype, library, parts, (self.source, self.is_quiet, single_threaded, tables)
         if stored is None and library == "numpy":
             _keep(max(memory_in_use(self.program()), default=0))
         keywords = [module.names.sizes[name] for name in module.unseen]
@@ -297,13 +297,13 @@ class _Built:
         is_guarded = "\ndef alike(" in self.source
         if is_guarded:
             function = _or_else(function, once(lambda: _defined(other().source, other().tables)))
-        self.function = with_one_thread(prepared(library, function, keywords, bool(module.inputs)), single)
+        self.function = with_one_thread(prepared(library, function, keywords, bool(module.inputs)), single_threaded)
 
         def storing() -> Callable[..., Any]:
             found = _defined(module.storing(self.program()), tables)
             if is_guarded:
                 found = _or_else(found, once(lambda: _defined(module.storing(other()), other().tables)))
-            return with_one_thread(found, single)
+            return with_one_thread(found, single_threaded)
 
         self.storing = once(storing)  # with `out`, if that is given
 
@@ -322,7 +322,7 @@ def _or_else(guarded: Callable[..., Any], other: Callable[[], Callable[..., Any]
 
 def _written(program: Program) -> tuple[str, bool, str, dict[str, np.ndarray]]:
     """What is stored of a program: its source, if it is quiet, whose BLAS has one thread, and tables that it names."""
-    return program.source, program.is_quiet, program.single, program.tables
+    return program.source, program.is_quiet, program.single_threaded, program.tables
 
 
 def _defined(source: str, tables: Mapping[str, np.ndarray]) -> Callable[..., Any]:

@@ -46,14 +46,20 @@ class Programs:
 
     def results(self, library: Library, arrays: Mapping[str, Any]) -> Any:
         """The values, or the only one."""
-        if self._needed is not None and library.folds:
-            types = set(map(type, arrays.values()))  # NumPy's arrays take time to become inputs of other programs
-            kept = frozenset() if self._may_be_known else types - {np.ndarray} or types
-            arrays = {name: x for name, x in arrays.items() if name in self._needed or type(x) in kept}
+        needed = self._needed
+        if needed is not None and library.folds:
+            arrays = {name: x for name, x in arrays.items() if name in needed or self._tells_library(x, arrays)}
         backend, given = library.inputs(arrays, self._form)
         if backend not in self._made:
             self.likely = likely_type(given)
         return (self._made.get(backend) or self.compiled(backend))(**given)
+
+    def _tells_library(self, array: Any, arrays: Mapping[str, Any]) -> bool:
+        """Whether an array that is not needed tells which library computes. NumPy's are left out where others tell it:
+        they take time to become inputs; all are where what is needed may be known, which NumPy computes."""
+        if self._may_be_known:
+            return False
+        return not isinstance(array, np.ndarray) or all(isinstance(x, np.ndarray) for x in arrays.values())
 
     def compiled(self, backend: str | None = None) -> Compiled:
         """The program of a library; without one that which was made last."""

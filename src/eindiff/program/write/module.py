@@ -135,7 +135,7 @@ class Program:
         )
 
     @property
-    def single(self) -> str:
+    def single_threaded(self) -> str:
         """Whose BLAS is to have one thread: "scipy" where NumPy's has more to do, or there is little for several; "all"
         where more is done by threads of its own than by products outside of these, and sooner than those of BLAS, which
         keep their cores for a while after each, are gone.

@@ -82,12 +82,9 @@ class Written:
     @cached_property
     def jaxpr(self) -> Any:
         """The program."""
-        inner = [x for eqn in self._closed.jaxpr.eqns for x in jex.jaxprs_in_params(eqn.params)]
-        return inner[0] if len(inner) == len(self._closed.jaxpr.eqns) == 1 else self._closed.jaxpr
-
-    @property
-    def _closed(self) -> Any:
-        return self._made[0]
+        whole = self._made[0].jaxpr
+        inner = [x for eqn in whole.eqns for x in jex.jaxprs_in_params(eqn.params)]
+        return inner[0] if len(inner) == len(whole.eqns) == 1 else whole
 
     @cached_property
     def _made(self) -> tuple[Any, Any]:
@@ -102,7 +99,7 @@ class Written:
     def __call__(self, arguments: Arguments, directions: Any = None) -> Any:
         """What is written, which takes a part of the time to write it again; other arguments may need others."""
         given = [*[arguments.leaves[k] for k in self._places], *jax.tree_util.tree_leaves(directions)]
-        if arguments is not self._arguments or [jax.typeof(x) for x in given] != self._closed.in_avals:
+        if arguments is not self._arguments or [jax.typeof(x) for x in given] != self._made[0].in_avals:
             return without_plain(self._run(*arguments.args, **arguments.keywords, **more(directions)))
         closed, structure = self._made
         self._arguments = self._along = None  # it is not remembered with what belongs to the program around it
