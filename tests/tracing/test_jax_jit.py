@@ -96,14 +96,15 @@ def test_results_of_calls_that_are_repeated_are_arrays_of_jax() -> None:
     """Small ones are given to JAX together from the second call on; they are what they were, and nobody else's."""
 
     def function(x: Any, c: Any) -> Any:
-        return jnp.sum(jnp.exp(c * x)), x
+        return jnp.sum(jnp.exp(c * x)), (x, jnp.asarray(x.size))
 
     given = np.array([0.0, 1.0, -2.0])
     called = ej.value_and_grad(function, has_aux=True)
-    (first, same), slope = called(given, 2.0)
+    (first, (same, size)), slope = called(given, 2.0)
+    assert size == 3 and size.dtype == int
     for _ in range(2):
-        (value, aux), gradient = called(given, 2.0)
-        for found, expected in ((value, first), (aux, same), (gradient, slope)):
+        (value, (aux, entries)), gradient = called(given, 2.0)
+        for found, expected in ((value, first), (aux, same), (entries, size), (gradient, slope)):
             assert isinstance(found, jax.Array)
             assert found.dtype == expected.dtype
             np.testing.assert_array_equal(found, expected)
@@ -144,6 +145,20 @@ def test_what_is_called_often_is_compiled(compiled: list[Any]) -> None:
     with jax.disable_jit():
         assert_like_jax(called(p, x, 4), expected, 1e-12)
     assert called.traces == 3
+
+
+def test_what_looks_at_values_is_compiled_for_each(compiled: list[Any]) -> None:
+    """Indices are part of what a call is known by; those of one argument are not taken for those of another."""
+
+    def function(w: Any, i: Any, j: Any) -> Any:
+        return jnp.sum(w[i] ** 3) * jnp.sum(jnp.sin(w[j]))
+
+    called, own = ej.hessian(function), jax.hessian(function)
+    w, few, others = jnp.array([1.0, -0.5, 2.0, 0.3]), np.array([1, 1, 3]), np.array([0, 2, 2])
+    for i, j in ((few, others), (few, few), (others, few), (others, others)) * 2:
+        for k in range(5):
+            assert_like_jax(called(w + k, i, j), own(w + k, i, j), 1e-12)
+    assert len(compiled) == called.traces == 4
 
 
 def test_directions_of_other_types(compiled: list[Any]) -> None:

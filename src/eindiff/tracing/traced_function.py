@@ -102,32 +102,43 @@ class TracedFunction:
         if around is None or not around.holds() or self._epoch is not self.library.epoch:
             around, self._epoch = self.library.surroundings(self.function), self.library.epoch
             self._around = around
-        known = None if arguments.is_inside else around.calls.get(arguments.key)
-        found, turns = known or (None, repeat(0))
+        call = None if arguments.is_inside else self._call(arguments, around.looks.get(arguments.key))
+        found, turns = around.calls.get(call) or (None, repeat(0))
         if found is not None and found[0].holds() and (found[1] is not None or arguments.may_be_left):
-            return found if next(turns, None) is not None else self._called_often(around, arguments, found)
+            return found if next(turns, None) is not None else self._called_often(around, call, arguments, found)
+        looks = frozenset[int]()
         try:
-            traced = self._traced(around, arguments)
+            traced, key, looks = self._traced(around, arguments)
         except LeftToLibraryError as left:
             found, lasts = (LEFT, None, left.program), left.lasts
         else:
             with remembering():
                 found = (traced, *self._ready(around, traced, arguments))
             is_done = self._wanted in traced.ready and traced.is_verified >= self.verify
-            lasts = is_done and self._memory.get((around.key, arguments.key)) is traced
+            lasts = is_done and self._memory.get(key) is traced
         if lasts and arguments.may_be_left and not arguments.is_inside:
             if len(around.calls) >= MOST_CALLS:
                 around.calls.clear()
-            around.calls[arguments.key] = found, iter(range(OFTEN))
+                around.looks.clear()
+            around.looks[arguments.key] = looks
+            around.calls[self._call(arguments, looks)] = found, iter(range(OFTEN))
         return found
 
-    def _called_often(self, around: Surroundings, arguments: Arguments, found: tuple[Traced, Any, Any]) -> Any:
+    def _call(self, arguments: Arguments, looks: frozenset[int] | None) -> Any:
+        """What a call is known by: its arguments as they are read, and the values that the function looks at."""
+        if not looks:
+            return arguments.key
+        return (arguments.key, *[(k, self.library.contents(self, arguments, k)) for k in sorted(looks)])
+
+    def _called_often(
+        self, around: Surroundings, call: Any, arguments: Arguments, found: tuple[Traced, Any, Any]
+    ) -> Any:
         """What runs from now on."""
         traced, selected, computation = found
         if selected is not None and arguments.may_be_left:
             own = self.library.again(self, arguments, traced, computation)
             found = found if own is None else (LEFT, None, own)
-        around.calls[arguments.key] = found, repeat(0)
+        around.calls[call] = found, repeat(0)
         return found
 
     def _ready(self, around: Surroundings, traced: Traced, arguments: Arguments) -> tuple[Any, Any]:
@@ -178,8 +189,8 @@ class TracedFunction:
 
     # Traces
 
-    def _traced(self, around: Surroundings, arguments: Arguments) -> Traced:
-        """The function as expressions, for arguments like these."""
+    def _traced(self, around: Surroundings, arguments: Arguments) -> tuple[Traced, Any, frozenset[int]]:
+        """The function as expressions for arguments like these, its key, and the leaves whose values it looks at."""
         key, known = (around.key, arguments.key), frozenset[int]()
         while True:
             found = self._memory.get(key)
@@ -190,10 +201,10 @@ class TracedFunction:
             if isinstance(found, Branches):
                 found = found.find(partial(self.arrays, arguments))
             if found is not None and found.holds() and (found.is_verified or not self.verify):
-                return found
+                return found, key, known
             else:
                 try:
-                    return self._made(around, key, arguments, known, found)
+                    return self._made(around, key, arguments, known, found), key, known
                 except NeedsLeavesError as needed:
                     self._memory.keep(key, needed.leaves - known)
 

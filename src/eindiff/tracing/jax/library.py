@@ -191,21 +191,21 @@ class JaxLibrary(Library):
         return "jax", {name: _as_input(x) for name, x in arrays.items()}
 
     def typed(self, value: Any, dtype: Any, arrays: Mapping[str, Any]) -> Any:
-        return value if dtype is None else jnp.asarray(value, dtype)
+        return self.all_typed([value], [dtype], arrays)[0]
 
     def all_typed(self, values: Sequence[Any], types: Sequence[Any], arrays: Mapping[str, Any]) -> list[Any]:
-        """Values of NumPy are given to JAX together, small ones as one, which takes it a third of the time, from the
-        second time on: what does it has to be compiled."""
-        if NUMPY.issuperset(map(type, values)) and [x.dtype for x in values] == types and len(set(types)) == 1:
-            key = (types[0], *[x.shape for x in values])
+        """Values of NumPy are given to JAX together, small ones of a type as one, which takes it a third of the time,
+        from the second time on: what does it has to be compiled."""
+        if NUMPY.issuperset(map(type, values)) and [x.dtype for x in values] == types:
+            key = (*types, *[x.shape for x in values])
             if (give := self._givers.get(key)) is not None:
                 return give(values)
-            is_many = len(values) > MOST_TOGETHER
-            if is_many or sum(x.size for x in values) <= MOST_GIVEN:
-                self._givers[key] = _given if is_many else _giver(key[1:])
+            is_many, are_alike = len(values) > MOST_TOGETHER, len(set(types)) == 1
+            if (is_many and are_alike) or sum(x.size for x in values) <= MOST_GIVEN:
+                self._givers[key] = _giver(key[len(types) :]) if are_alike and not is_many else _given
                 if len(self._givers) > REMEMBERED:
                     del self._givers[next(iter(self._givers))]
-        return super().all_typed(values, types, arrays)
+        return [x if dtype is None else jnp.asarray(x, dtype) for x, dtype in zip(values, types, strict=True)]
 
     def type_of(self, leaf: Any) -> Any:
         return jax.typeof(leaf).dtype
