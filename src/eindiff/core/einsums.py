@@ -287,8 +287,10 @@ class Network:
         return [axis for axis, label in enumerate(labels) if label in targets and uses[label] == 2]
 
     def _with(self, others: list[Factor], factor: Factor, checked: bool) -> Expr:
+        if not (self.checked or checked):
+            return einsum(self.coefficient, [*others, factor], self.output, self.sizes, self.inline)
         network = Network(self.coefficient, [*others, factor], self.output, self.sizes, self.inline)
-        network.checked = self.checked or checked
+        network.checked = True
         return network.build()
 
     def _take_diagonals(self) -> bool:
