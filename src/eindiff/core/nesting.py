@@ -165,10 +165,10 @@ class _Sharing:
         made = with_children(node, [self.done[child] for child in node.children])
         if is_contraction(made):
             return self._with_parts(made)
-        is_new = [is_contraction(child) and child not in self.uses for child in made.children] if made is not node else []
-        if not any(is_new):
-            return made
-        return with_children(made, [self._with_parts(x) if new else x for x, new in zip(made.children, is_new, strict=True)])
+        if made is node:
+            return node
+        new = [self._with_parts(x) if is_contraction(x) and x not in self.uses else x for x in made.children]
+        return with_children(made, new)
 
     def _with_parts(self, node: Expr) -> Expr:
         """A contraction with the largest other ones that it contains in their places."""
