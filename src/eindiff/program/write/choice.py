@@ -52,7 +52,7 @@ class Choice:
         starts = [form]
         if self.nodes <= (tuning.VARIED_COMPILED if compiled else tuning.VARIED) or self._pays(best):
             others = self._best_of([form, share(form, deep=True), share(distribute(form))])
-            best = min(best, others, key=lambda x: x[0])
+            best = others if others[0] < tuning.CLEARLY * best[0] else best
         if any(x.speed in (BLAS, LAPACK) for x in reachable(best[1])):  # else there is nothing to reorder
             if self.nodes <= tuning.VARIED or self._pays(best):
                 for other in self._second_forms(form):
