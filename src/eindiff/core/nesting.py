@@ -170,16 +170,15 @@ class _Sharing:
         new = [self._with_parts(x) if is_contraction(x) and x not in self.uses else x for x in made.children]
         return with_children(made, new)
 
-    def _with_parts(self, node: Expr) -> Expr:
+    def _with_parts(self, node: Einsum) -> Expr:
         """A contraction with the largest other ones that it contains in their places."""
         if node in self.shared:
             return self.shared[node]
         whole = network = _network(node, self.uses, self.limit)
         while (factors := self._with_part(network)) is not None:
             network = replace(network, factors=tuple(factors), operands=Counter([x for x, _ in factors]))
-        if network is whole:
-            found = node
-        else:
+        found: Expr = node
+        if network is not whole:
             found = construct.einsum(1, network.factors, network.output, network.sizes, inline=False)
         self.networks[node], self.shared[node] = whole, found
         if len(whole.factors) > 1 and not all(map(is_index_map, whole.operands)):  # relations are not computed
