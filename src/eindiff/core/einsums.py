@@ -167,14 +167,15 @@ class Network:
     """An Einsum under construction: factors whose labels are united, rewritten and contracted until canonical."""
 
     def __init__(
-        self, coefficient: Number, factors: Sequence[Factor], output: Labels, sizes: Mapping[int, Size], inline: Inline
-    ) -> None:
+        self, coefficient: Number, factors: Sequence[Factor], output: Labels, sizes: Mapping[int, Size],
+        inline: Inline, checked: bool = False,
+    ) -> None:  # fmt: skip
         self.coefficient = coefficient
         self.factors = [(plain(node), labels) for node, labels in factors]
         self.output = output
         self.sizes = dict(sizes)
         self.inline = inline
-        self.checked = False  # whether another term has the same index maps
+        self.checked = checked  # whether another term has the same index maps
         self.sets = UnionFind()
         self.summed = {label for _, labels in factors for label in labels}
 
@@ -287,9 +288,9 @@ class Network:
         return [axis for axis, label in enumerate(labels) if label in targets and uses[label] == 2]
 
     def _with(self, others: list[Factor], factor: Factor, checked: bool) -> Expr:
-        network = Network(self.coefficient, [*others, factor], self.output, self.sizes, self.inline)
-        network.checked = self.checked or checked
-        return network.build()
+        if not (self.checked or checked):
+            return einsum(self.coefficient, [*others, factor], self.output, self.sizes, self.inline)
+        return Network(self.coefficient, [*others, factor], self.output, self.sizes, self.inline, True).build()
 
     def _take_diagonals(self) -> bool:
         """A diagonal of a contraction, a sum or an elementwise function is taken inside it, before it is computed."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 
 from eindiff.core import construct
 from eindiff.core.labels import Labels
 from eindiff.core.networks import Factor, fresh_in, matches, opened
-from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map, is_sealed, plain, topological
+from eindiff.core.nodes import Einsum, Expr, depth, is_contraction, is_index_map, is_sealed, plain, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import tensor_order_path
@@ -113,7 +114,7 @@ def share(outputs: Sequence[Expr], deep: bool = False) -> list[Expr]:
     """
     limit = PARTS_LIMIT if deep else 0
     outputs = [plain(output) for output in outputs]
-    while (changed := _shared(outputs, limit)) != outputs and _operands(changed) < _operands(outputs):
+    while (changed := _Sharing(outputs, limit).run()) != outputs and _operands(changed) < _operands(outputs):
         outputs = changed
     return outputs
 
@@ -122,45 +123,86 @@ def _operands(outputs: Sequence[Expr]) -> int:
     return sum(len(node.children) for node in topological(outputs) if is_contraction(node))
 
 
-def _shared(outputs: Sequence[Expr], limit: int) -> list[Expr]:
-    order = topological(outputs)
-    uses = Counter(child for node in order for child in node.children) + Counter(outputs)
-    networks: dict[Expr, _Opened] = {node: _network(node, uses, limit) for node in order if is_contraction(node)}
-    rarity = Counter(operand for network in networks.values() for operand in network.operands)
-    parts: dict[Expr, list[Expr]] = {}  # by the operand that the fewest have, so that few are looked at
-    for node, network in networks.items():
-        if len(network.factors) > 1 and not all(map(is_index_map, network.operands)):  # relations are not computed
-            parts.setdefault(min(network.operands, key=rarity.__getitem__), []).append(node)
-    found = {node: x for node in networks if (x := _with_parts(node, networks, parts)) is not None}
-    if not found:
-        return list(outputs)
+class _Sharing:
+    """Expressions made anew from the bottom up, with parts of contractions in their places.
 
-    def change(node: Expr, children: list[Expr]) -> Expr:
-        return found[node] if node in found else with_children(node, children)
+    Of the nodes whose children are made, those are next whose children are least deep, and of these those with the
+    fewest: what is a part of another one is made before it, and what becomes equal is equal for all above.
+    """
 
-    return rebuild(outputs, change)
+    def __init__(self, outputs: Sequence[Expr], limit: int) -> None:
+        self.outputs, self.limit = outputs, limit
+        self.done: dict[Expr, Expr] = {}
+        self.uses: Counter[Expr] = Counter()  # of what was made
+        self.networks: dict[Expr, _Opened] = {}
+        self.shared: dict[Expr, Expr] = {}  # contractions with parts in their places
+        self.parts: dict[Expr, list[Expr]] = {}  # by the operand that is used least, so that few are looked at
+
+    def run(self) -> list[Expr]:
+        """The outputs with parts in their places."""
+        order = topological(self.outputs)
+        uses = Counter(self.outputs)
+        users: dict[Expr, list[int]] = {}
+        for place, node in enumerate(order):
+            uses.update(node.children)
+            for child in {*node.children}:
+                users.setdefault(child, []).append(place)
+        missing = [len({*node.children}) for node in order]
+        ready = [(0, 0, place) for place, count in enumerate(missing) if not count]
+        while ready:
+            node = order[heappop(ready)[2]]
+            made = self.done[node] = self._made(node)
+            self.uses[made] += uses[node]
+            for place in users.get(node, ()):
+                missing[place] -= 1
+                if not missing[place]:
+                    below = order[place].children
+                    heappush(ready, (max([depth(self.done[child]) for child in below]), len(below), place))
+        return [self.done[output] for output in self.outputs]
+
+    def _made(self, node: Expr) -> Expr:
+        """A node of what its children have become; contractions, also those that are new in it, with parts."""
+        made = with_children(node, [self.done[child] for child in node.children])
+        if is_contraction(made):
+            return self._with_parts(made)
+        if made is node:
+            return node
+        new = [self._with_parts(x) if is_contraction(x) and x not in self.uses else x for x in made.children]
+        return with_children(made, new)
+
+    def _with_parts(self, node: Einsum) -> Expr:
+        """A contraction with the largest other ones that it contains in their places."""
+        if node in self.shared:
+            return self.shared[node]
+        whole = network = _network(node, self.uses, self.limit)
+        while (factors := self._with_part(network)) is not None:
+            network = replace(network, factors=tuple(factors), operands=Counter([x for x, _ in factors]))
+        found: Expr = node
+        if network is not whole:
+            found = construct.einsum(1, network.factors, network.output, network.sizes, inline=False)
+        self.networks[node], self.shared[node] = whole, found
+        if len(whole.factors) > 1 and not all(map(is_index_map, whole.operands)):  # relations are not computed
+            self.parts.setdefault(min(whole.operands, key=self.uses.__getitem__), []).append(node)
+        return found
+
+    def _with_part(self, network: _Opened) -> Sequence[Factor] | None:
+        """The factors of a contraction with the largest other one that it contains among them, if there is one."""
+        if len(network.factors) <= 2:
+            return None
+        found = [part for operand in network.operands for part in self.parts.get(operand, ())]
+        found = [part for part in found if self.shared[part] not in network.inside]
+        found.sort(key=lambda part: (-len(self.networks[part].factors), part.digest))
+        results = (_with_part(network, self.shared[part], self.networks[part]) for part in found)
+        return next((x for x in results if x is not None), None)
 
 
-def _with_parts(node: Expr, networks: Mapping[Expr, _Opened], parts: Mapping[Expr, list[Expr]]) -> Expr | None:
-    """A contraction with the largest other one that it contains in its place, if there is one."""
-    network = networks[node]
-    if len(network.factors) <= 2:
-        return None
-    found = [part for operand in network.operands for part in parts.get(operand, ())]
-    found = [part for part in found if part is not node and part not in network.inside]
-    found.sort(key=lambda part: (-len(networks[part].factors), part.digest))
-    results = (_with_part(network, part, networks[part]) for part in found)
-    return next((x for x in results if x is not None), None)
-
-
-def _with_part(network: _Opened, part: Expr, inner: _Opened) -> Expr | None:
-    """A contraction with another one in the place of the operands that it stands for, if it occurs there."""
+def _with_part(network: _Opened, part: Expr, inner: _Opened) -> Sequence[Factor] | None:
+    """The factors of a contraction with another one in the place of those that it stands for, if it occurs there."""
     if len(inner.factors) >= len(network.factors) or not inner.operands <= network.operands:
         return None
     for places, names in matches(inner.factors, network.factors, {}):
         rest = [factor for k, factor in enumerate(network.factors) if k not in places]
         outside = set(network.output).union(*(labels for _, labels in rest))
         if not any(names[label] in outside for label in inner.contracted):
-            labels = tuple([names[label] for label in inner.output])
-            return construct.einsum(1, [*rest, (part, labels)], network.output, network.sizes, inline=False)
+            return [*rest, (part, tuple([names[label] for label in inner.output]))]
     return None

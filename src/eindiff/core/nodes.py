@@ -335,9 +335,10 @@ def topological(outputs: Iterable[Expr]) -> list[Expr]:
 
 def depth(node: Expr) -> int:
     """How many nodes there are on the longest way down to a leaf."""
-    for below in post_order([node], lambda x: () if hasattr(x, "_depth") else x.children):
-        if not hasattr(below, "_depth"):
-            remember(below, "_depth", 1 + max([x._depth for x in below.children], default=0))
+    if not hasattr(node, "_depth"):
+        for below in post_order([node], lambda x: () if hasattr(x, "_depth") else x.children):
+            if not hasattr(below, "_depth"):
+                remember(below, "_depth", 1 + max([x._depth for x in below.children], default=0))
     return node._depth
 
 

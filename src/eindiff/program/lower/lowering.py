@@ -419,7 +419,9 @@ class Lowering:
 
     def _divide_by_norms(self, operands: Operands, found: dict[int, Tensor]) -> None:
         """Vectors beside powers of their norms are divided by them first."""
-        if self.costs is None or (chosen := units(operands)) is None or operands[chosen[0]][0] not in self.norms:
+        if self.costs is None or self.norms.keys().isdisjoint([operand for operand, _ in operands]):
+            return
+        if (chosen := units(operands)) is None or operands[chosen[0]][0] not in self.norms:
             return
         (node, labels), root = operands[chosen[0]], chosen[0]
         norm = self.norms[node]
