@@ -13,6 +13,7 @@ from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map, is_se
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import tensor_order_path
+from eindiff.core.traverse import post_order
 
 PARTS_LIMIT = 40  # operands of a contraction in which parts are looked for
 
@@ -134,11 +135,11 @@ def _shared(outputs: Sequence[Expr], limit: int) -> list[Expr]:
     found = {node: x for node in networks if (x := _with_parts(node, networks, parts)) is not None}
     if not found:
         return list(outputs)
-
-    def change(node: Expr, children: list[Expr]) -> Expr:
-        return found[node] if node in found else with_children(node, children)
-
-    return rebuild(outputs, change)
+    done: dict[Expr, Expr] = {}  # parts of parts are new, too, so that no old one is left beside them
+    for node in post_order(outputs, lambda x: found.get(x, x).children):
+        same = found.get(node, node)
+        done[node] = with_children(same, [done[child] for child in same.children])
+    return [done[output] for output in outputs]
 
 
 def _with_parts(node: Expr, networks: Mapping[Expr, _Opened], parts: Mapping[Expr, list[Expr]]) -> Expr | None:

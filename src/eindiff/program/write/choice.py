@@ -48,10 +48,11 @@ class Choice:
     def run(self) -> list[Operation]:
         """The operations that give the outputs."""
         form, compiled = self.form, self.target.compiled
-        best = self._best_of([form, share(form)])
+        best = self._best_of([form, share(form)] if self.nodes <= tuning.VARIED else [share(form)])  # hardly ever worse
         starts = [form]
         if self.nodes <= (tuning.VARIED_COMPILED if compiled else tuning.VARIED) or self._pays(best):
-            best = min(best, self._best_of([share(form, deep=True), share(distribute(form))]), key=lambda x: x[0])
+            found = self._best_of([share(form, deep=True), share(distribute(form))])
+            best = found if found[0] < tuning.CLEARLY * best[0] else best
         if any(x.speed in (BLAS, LAPACK) for x in reachable(best[1])):  # else there is nothing to reorder
             if self.nodes <= tuning.VARIED or self._pays(best):
                 for other in self._second_forms(form):
