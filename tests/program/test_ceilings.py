@@ -100,13 +100,13 @@ def test_hessian_of_attention_takes_what_is_written_by_hand():
     np.testing.assert_allclose(ed.compile(ed.hessian(loss, Q))(**arrays), expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(("activation", "most"), [("sigmoid", 17), ("tanh", 16), ("relu", 9)])
+@pytest.mark.parametrize(("activation", "most"), [("sigmoid", 17), ("tanh", 17), ("relu", 9)])
 def test_curvature_of_a_net_at_one_sample_takes_two_products_of_matrices_a_layer(activation, most):
     """One forward and one back; that of all layers is two with the root of the curvature if they do not bend."""
     model = net(10, ACTIVATIONS[activation])
     hessian = ed.hessian(model.function, model.wrt[0])
     source = ed.compile(hessian, sizes={"b": 1, "n": 100}, form="structured").source.partition("def f(")[2]
-    assert source.count(" @ ") + source.count("matmul(") <= most
+    assert sum(map(source.count, (" @ ", "matmul(", "gram("))) <= most
 
 
 def test_products_of_the_first_matrices_of_a_chain_are_parts_of_those_of_more():
