@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from itertools import accumulate
 
 import numpy as np
 import pytest
 
 import eindiff as ed
+from eindiff.core.nesting import share
+from eindiff.core.nodes import is_contraction, topological
 from models import MODELS, Model, logistic, net
 
 ACTIVATIONS = {"relu": ed.relu, "sigmoid": ed.sigmoid, "tanh": ed.tanh}
@@ -95,3 +98,19 @@ def test_hessian_of_attention_takes_what_is_written_by_hand():
     arrays = {v.name: np.random.default_rng(0).normal(size=[sizes[s] for s in v.shape]) / 4 for v in (X, Y, Q, K, V)}
     expected = ed.evaluate(ed.hessian(loss, Q), arrays)
     np.testing.assert_allclose(ed.compile(ed.hessian(loss, Q))(**arrays), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("activation", "most"), [("sigmoid", 17), ("tanh", 17), ("relu", 9)])
+def test_curvature_of_a_net_at_one_sample_takes_two_products_of_matrices_a_layer(activation, most):
+    """One forward and one back; that of all layers is two with the root of the curvature if they do not bend."""
+    model = net(10, ACTIVATIONS[activation])
+    hessian = ed.hessian(model.function, model.wrt[0])
+    source = ed.compile(hessian, sizes={"b": 1, "n": 100}, form="structured").source.partition("def f(")[2]
+    assert sum(map(source.count, (" @ ", "matmul(", "gram("))) <= most
+
+
+def test_products_of_the_first_matrices_of_a_chain_are_parts_of_those_of_more():
+    """Each of the one before, which is one itself."""
+    matrices = [ed.matrix(f"M{k}", "n", "n") for k in range(8)]
+    products = [*accumulate(matrices, lambda x, y: x @ y)][1:]
+    assert [len(x.children) for x in topological(share(products)) if is_contraction(x)] == [2] * 7

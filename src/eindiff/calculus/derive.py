@@ -71,10 +71,10 @@ def finished(found: list[Expr], mode: str = "auto") -> list[Expr]:
     """Results of a sweep in the form that their mode promises."""
     if mode not in ("auto", "cross_country"):
         return found
-    found = share(merge(found))
+    found = merge(found)
     if mode == "cross_country":
-        return nest_by_tensor_order(found)
-    return flatten(found) if len(topological(found)) <= WRITTEN_OUT else found
+        return nest_by_tensor_order(share(found))
+    return flatten(share(found)) if len(topological(found)) <= WRITTEN_OUT else found
 
 
 def pushed(y: Expr, x: Variable, seed: Expr) -> Expr | None:
