@@ -65,6 +65,8 @@ class Statement:
 
 def is_universal(x: Operation, template: str) -> bool:
     """Whether an operation is a function of NumPy that takes `out=` and works entry by entry."""
+    if template.startswith("{0}.clip("):
+        return True
     name, _, rest = template.partition("(")
     is_one_call = name.startswith("np.") and rest.find(")") == len(rest) - 1 and "(" not in rest
     return x.op == "call" and is_one_call and isinstance(getattr(np, name.removeprefix("np."), None), np.ufunc)
@@ -441,6 +443,8 @@ class Printer:
             return [f"{template[:-1]}, out={target})"]
         if lines := _IN_PLACE.get(x.op):
             return [line.format(target) for line in lines]
+        if x.op == "complement":
+            return [f"{template[:-1]}, out={target})"] if place == 0 else []
         if x.op == "mean":
             return [f"{target} += {{{1 - place}}}", f"{target} /= 2"]
         if x.op in ("scale", "power"):
