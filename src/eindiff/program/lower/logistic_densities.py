@@ -45,7 +45,7 @@ def with_densities(operations: Operations, outputs: Sequence[Operation], costs: 
 
 
 def _without_signs(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
-    """Operations with `exp(x) * y` and `y = 1 / (1 + exp(x))` for `y` and `exp(-x) * y` with `y = 1 / (1 + exp(-x))`."""
+    """Operations with `exp(x) y` and `y = 1 / (1 + exp(x))` for y and `exp(-x) y` with `y = 1 / (1 + exp(-x))`."""
     order = reachable(outputs)
     uses, done = count_uses(order, outputs), dict[Operation, Operation]()
     found = {x.operands[0] for x in order if x.op == "complement" and _is_of_negative(x.operands[0], uses)}
