@@ -52,7 +52,7 @@ def complement(x, y, out=None):
     """What y = 1 / (x + 1) is less than 1, to the last digit: x * y, and 1 where x is infinite."""
     out = np.multiply(x, y, out=out)
     if not np.vdot(out, out) < np.inf:
-        out[y == 0] = 1
+        out[y == 0 if out is x else x == np.inf] = 1
     return out
 ''',
     "log_weighted_sum": '''

@@ -31,6 +31,7 @@ _IN_PLACE = {
     "negate": ["{0} *= -1"],
     "reciprocal": ["np.divide(1, {0}, out={0})"],
     "logistic": ["{0} += 1", "np.divide(1, {0}, out={0})"],
+    "complement": ["complement({{0}}, {{1}}, out={0})"],
 }
 # What is no part of a loop over entries with others: sums of products, functions of whole tensors, and diagonals, whose
 # entries are computed once a row.
@@ -443,8 +444,6 @@ class Printer:
             return [f"{template[:-1]}, out={target})"]
         if lines := _IN_PLACE.get(x.op):
             return [line.format(target) for line in lines]
-        if x.op == "complement":
-            return [f"{template[:-1]}, out={target})"] if place == 0 else []
         if x.op == "mean":
             return [f"{target} += {{{1 - place}}}", f"{target} /= 2"]
         if x.op in ("scale", "power"):
