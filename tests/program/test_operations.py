@@ -12,7 +12,7 @@ import eindiff as ed
 from backend_libraries import REFUSED
 from eindiff.functions.table import TABLE
 from eindiff.program.backends import NAMES, backend
-from eindiff.program.backends.words import EAGER, FUNCTIONS
+from eindiff.program.backends.words import EAGER, EAGER_FUNCTIONS, FUNCTIONS
 from eindiff.program.operations import CHEAP_OPS, OPS, VIEW_OPS, Operations, is_number
 from eindiff.program.write.module import Module
 
@@ -24,6 +24,7 @@ for _name in NAMES:
     assert set(_library.words) == _known, f"{_name}: {sorted(_known ^ set(_library.words))}"
     assert not [name for name in _library.functions if name in TABLE and _name in TABLE[name].source], "a row says it"
     _known = (set(FUNCTIONS) - REFUSED[_name]) | ({"chosen"} if _library.conditions else set())
+    _known |= set() if _library.functional else set(EAGER_FUNCTIONS)
     assert set(_library.functions) == _known, f"{_name}: {sorted(_known ^ set(_library.functions))}"
 
 

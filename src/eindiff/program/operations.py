@@ -64,6 +64,7 @@ Op = Literal[
     "add",  # (*signs)
     "mean",  # of two
     "logistic",  # 1 / (1 + x)
+    "complement",  # 1 - y of x and y = 1 / (1 + x), as x * y
     "positive",  # whether x > 0
     "mask",  # 1 where a condition holds, else 0
     # Sums of products
@@ -110,6 +111,8 @@ CHEAP_OPS = frozenset({"input", "number", "size", "transpose", "swap", "permute"
 _ARITHMETIC = frozenset(
     {"negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "mean", "logistic"}
 )
+# Besides functions, what warns of more than overflow.
+DIVISIONS = frozenset({"divide", "reciprocal", "logistic", "complement"})
 # Their parameters are numbers, which are told apart as they are written: 2 and 2.0, 0.0 and -0.0.
 _OF_NUMBERS = frozenset({"number", "scale", "power"})
 

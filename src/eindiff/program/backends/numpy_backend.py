@@ -4,7 +4,7 @@ from eindiff.core.leaves import BANDS
 from eindiff.program.backends.backend import Backend, Spelling, Word
 from eindiff.program.backends.numpy_factors import FACTOR_HELPERS
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
-from eindiff.program.backends.words import EAGER, FUNCTIONS, NUMPY, diagonal, solve
+from eindiff.program.backends.words import EAGER, EAGER_FUNCTIONS, FUNCTIONS, NUMPY, diagonal, solve
 from eindiff.program.operations import ARITHMETIC, Op, Operation
 
 
@@ -58,7 +58,7 @@ BACKEND = Backend(
         "ThreadPoolExecutor(": "from concurrent.futures import ThreadPoolExecutor",
     },
     words={**_WORDS, **{op: _quick(op) for op in _QUICK}},
-    functions=FUNCTIONS,
+    functions={**FUNCTIONS, **EAGER_FUNCTIONS},
     helpers={**NUMPY_HELPERS, **FACTOR_HELPERS},
     functional=False,
 )

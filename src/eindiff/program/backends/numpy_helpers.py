@@ -14,19 +14,20 @@ def alike(x):
     "logsumexp": '''
 def logsumexp(x, axis=-1):
     """log(sum(exp(x))) along an axis, without overflow."""
-    top = finite_top(x, axis)
+    top = finite_top(x, axis, True)
     entries = x - top
     np.exp(entries, out=entries)
     return (np.log(summed(entries, axis)) + top).squeeze(axis)
 ''',
     "finite_top": '''
-def finite_top(x, axis):
-    """The largest entries along an axis, which stays; infinite ones as numbers, so that others are infinite less."""
+def finite_top(x, axis=-1, keepdims=False):
+    """The largest entries along an axis; infinite ones as numbers, so that others are infinite less."""
     if x.ndim == 2 and axis in (1, -1) and x.shape[1] < 32 < x.shape[0]:
-        top = np.ascontiguousarray(x.T).max(0)[:, None]  # NumPy's loops along short rows are slow
+        top = np.maximum.reduce(np.ascontiguousarray(x.T))  # NumPy's loops along short rows are slow
+        top = top[:, None] if keepdims else top
     else:
-        top = np.maximum.reduce(x, axis, keepdims=True)
-    if np.vdot(top, top) < np.inf:
+        top = np.maximum.reduce(x, axis, keepdims=keepdims)
+    if abs(top) < np.inf if top.ndim == 0 else np.vdot(top, top) < np.inf:
         return top
     largest = np.finfo(x.dtype).max
     return np.minimum(np.maximum(top, -largest), largest)
@@ -41,10 +42,18 @@ def summed(x, axis):
     "softmax": '''
 def softmax(x, axis):
     """exp(x) over its sum along an axis, without overflow."""
-    entries = x - finite_top(x, axis)
+    entries = x - finite_top(x, axis, True)
     np.exp(entries, out=entries)
     entries /= summed(entries, axis)
     return entries
+''',
+    "complement": '''
+def complement(x, y, out=None):
+    """What y = 1 / (x + 1) is less than 1, to the last digit: x * y, and 1 where x is infinite."""
+    out = np.multiply(x, y, out=out)
+    if not np.vdot(out, out) < np.inf:
+        out[y == 0 if out is x else x == np.inf] = 1
+    return out
 ''',
     "log_weighted_sum": '''
 def log_weighted_sum(x, weights):

@@ -203,6 +203,7 @@ EAGER: dict[Op, Word] = {
     "flat": lambda x, s: f"flat_places({s.shape(x.parameters)}, {slots(x)})",
     "windows": _windows,
     "logistic": "1 / (1 + {0})",
+    "complement": "complement({0}, {1})",
     "positive": "({0} > 0.0)",
     "mask": lambda x, s: f"{{0}}.astype({s.dtype if s.created else 'float'})",
     "mirrored": lambda x, s: f"mirrored{'_twice' if x.parameters[0] else ''}({{0}}, {{1}})",
@@ -292,6 +293,13 @@ FUNCTIONS: dict[str, Word] = {
     "max": reduction("np.max"),
     "prod": reduction("np.prod"),
     "svd": "np.linalg.svd({0}, full_matrices=False)",
+}
+
+# Parts of what rows are computed by in programs that change arrays in place.
+EAGER_FUNCTIONS: dict[str, Word] = {
+    "finite_top": reduction("finite_top"),
+    "clipped": "{0}.clip(0.0, np.inf)",  # in half the time of np.maximum with a number
+    "heaviside": "np.heaviside({0}, {1})",
 }
 
 

@@ -29,7 +29,7 @@ from eindiff.program.operations import (
     is_number,
 )
 
-OF_MANY = ("step", "sigmoid", "softplus")
+OF_MANY = ("step", "sigmoid", "softplus", "relu")
 _DETERMINANTS = ("det", "logdet", "logabsdet", "signdet")
 
 
@@ -41,7 +41,7 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
     if operations.functional:
         args = _with_an_array(operations, args, first=1 if name == "where" else 0)
     elif costs is not None and costs.entries(args[0].shape) >= tuning.MANY_ENTRIES and name in OF_MANY:
-        return _of_many(operations, name, args[0])
+        return _of_many(operations, name, args[0], costs)
     if name == "pow":
         return operations.power(args[0], parameter)
     if name == "power":
@@ -86,7 +86,7 @@ def _condition(operations: Operations, x: Operation) -> Operation:
     return operations.make("mask", [operations.make("positive", [x])])
 
 
-def _of_many(operations: Operations, name: str, x: Operation) -> Operation:
+def _of_many(operations: Operations, name: str, x: Operation, costs: Costs) -> Operation:
     """A function of many entries by quicker ones: comparing instead of heaviside, exp instead of SciPy's sigmoid, and
     exp and log1p, which take several numbers at a time, instead of logaddexp."""
     if name == "step":
@@ -95,11 +95,15 @@ def _of_many(operations: Operations, name: str, x: Operation) -> Operation:
     def call(function: str, *args: Operation) -> Operation:
         return operations.make("call", args, (function,), speed=FUNCTION)
 
+    relu = "clipped" if costs.size(x) >= tuning.IN_PLACE_BYTES else "relu"
+    if name == "relu":
+        return operations.make("call", [x], (relu,))
     if name == "softplus":
         small = call("log1p", call("exp", operations.scale(-1, call("abs", x))))
-        return operations.plus([(1, call("relu", x)), (1, small)])
-    if x in operations.exponentials:  # that of -x is there: a division takes half the time of another exponential
-        return operations.make("logistic", [operations.make("reciprocal", [operations.exponentials[x]])])
+        return operations.plus([(1, call(relu, x)), (1, small)])
+    if x in operations.exponentials:  # that of -x is there
+        known = operations.exponentials[x]
+        return operations.make("complement", [known, operations.make("logistic", [known])])
     negative = operations.scale(-1, x)
     exponential = operations.exponentials[negative] = call("exp", negative)
     return operations.make("logistic", [exponential])

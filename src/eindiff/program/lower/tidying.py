@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 
 from eindiff.program.operations import Operation, Operations, count_uses, reachable, with_operands
 
+_PRODUCTS = ("matmul", "multiply", "outer")
+
 
 def tidy(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
     """`(A @ B.T).T` is `B @ A.T`, `-(a - b)` is `b - a`, in products too, where what is inside is not needed itself."""
@@ -15,6 +17,8 @@ def tidy(operations: Operations, outputs: Sequence[Operation]) -> list[Operation
     once: set[Operation] = set()  # results that stand where they are used
     for x in order:
         operands = [done[y] for y in x.operands]
+        if x.op in _PRODUCTS:
+            operands = _with_one_sign(operations, operands, once)
         better = _turned(operations, x, operands[0], once) if len(operands) == 1 and operands[0] in once else None
         done[x] = with_operands(operations, x, operands) if better is None else better
         if uses[x] == 1:
@@ -31,14 +35,29 @@ def _turned(operations: Operations, x: Operation, inner: Operation, once: Collec
     return _negated(operations, inner, once) if x.op == "negate" else None
 
 
+def _with_one_sign(operations: Operations, factors: list[Operation], once: Collection[Operation]) -> list[Operation]:
+    """Factors without a sign before one of them, if a difference in another one may have it."""
+    [k, *_] = [k for k, x in enumerate(factors) if x.op == "negate"] or [-1]
+    for j, x in enumerate(factors if k >= 0 else ()):
+        if j != k and x in once and (better := _negated(operations, x, once)) is not None:
+            return [factors[k].operands[0] if i == k else better if i == j else y for i, y in enumerate(factors)]
+    return factors
+
+
 def _negated(operations: Operations, x: Operation, once: Collection[Operation]) -> Operation | None:
     """The negative of a result that nothing else needs, if it takes no operation more: of a difference in it."""
-    if x.op == "add":
-        terms = operations.terms[x]
-        is_difference = min(coefficient for coefficient, _ in terms) < 0
-        return operations.plus([(-coefficient, term) for coefficient, term in terms]) if is_difference else None
-    if x.op == "matmul":
-        for k, y in enumerate(x.operands):
-            if y in once and (better := _negated(operations, y, once)) is not None:
-                return with_operands(operations, x, [*x.operands[:k], better, *x.operands[k + 1 :]])
+    above: dict[Operation, tuple[Operation, int] | None] = {x: None}
+    stack = [x]
+    while stack:
+        y = stack.pop()
+        if y.op == "add" and min(coefficient for coefficient, _ in operations.terms[y]) < 0:
+            made = operations.plus([(-coefficient, term) for coefficient, term in operations.terms[y]])
+            while (place := above[y]) is not None:
+                y, k = place
+                made = with_operands(operations, y, [*y.operands[:k], made, *y.operands[k + 1 :]])
+            return made
+        for k, z in enumerate(y.operands if y.op in _PRODUCTS else ()):
+            if z in once:
+                above[z] = (y, k)
+                stack.append(z)
     return None

@@ -14,7 +14,9 @@ from eindiff.program.costs import Costs
 from eindiff.program.operations import ARITHMETIC, Operation
 
 # Their results are arrays of their own: of numbers, if an operand is one.
-_ARITHMETIC = frozenset({"negate", "multiply", "divide", "scale", "power", "reciprocal", "add", "mean", "logistic"})
+_ARITHMETIC = frozenset({
+    "negate", "multiply", "divide", "scale", "power", "reciprocal", "add", "mean", "logistic", "complement",
+})  # fmt: skip
 _OWN = _ARITHMETIC | {"matmul"}
 # What takes an array and gives none that lies in its memory.
 _READERS = _OWN | {"raise", "positive", "sum", "inner", "outer", "gram", "mirrored", "call", "reduce", "norm", "solve"}

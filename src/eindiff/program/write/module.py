@@ -33,6 +33,7 @@ from eindiff.program.lower.tidying import tidy
 from eindiff.program.operations import (
     ARITHMETIC,
     BLAS,
+    DIVISIONS,
     LAPACK,
     Operation,
     Operations,
@@ -130,9 +131,7 @@ class Program:
     @property
     def is_quiet(self) -> bool:
         """Whether only sums and products are taken, which warn of nothing but overflow."""
-        return all(
-            x.speed in (ARITHMETIC, BLAS) and x.op not in ("divide", "reciprocal", "logistic") for x in self.operations
-        )
+        return all(x.speed in (ARITHMETIC, BLAS) and x.op not in DIVISIONS for x in self.operations)
 
     @property
     def single_threaded(self) -> str:

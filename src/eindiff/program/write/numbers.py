@@ -11,6 +11,7 @@ from eindiff.planning import tuning
 from eindiff.program.costs import Costs
 from eindiff.program.operations import Operation, Operations, reachable, with_operands
 
+_OF_ZERO = {"relu": ("maximum",), "step": ("heaviside",)}
 _INTEGERS = ("range", "table", "flat", "integers")
 
 
@@ -36,6 +37,8 @@ def _changed(operations: Operations, x: Operation, operands: list[Operation]) ->
     """An operation with constants for the numbers in it."""
     if x.op == "scale" and _begins_with_array(x.operands[0]):
         return operations.make("multiply", [*operands, _constant(operations, x.parameters[0])])
+    if x.op == "call" and x.parameters[0] in _OF_ZERO:
+        return operations.make("call", [*operands, _constant(operations, 0)], _OF_ZERO[x.parameters[0]], speed=x.speed)
     if x.op in ("reciprocal", "logistic"):
         one = _constant(operations, 1)
         below = operations.make("add", [one, *operands], (1, 1)) if x.op == "logistic" else operands[0]

@@ -11,8 +11,8 @@ from eindiff.program.operations import Operation
 Axes = list[int | None]  # for each operand the axis along which it is cut, if it is
 
 _ELEMENTWISE = frozenset({
-    "negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "mean", "logistic", "positive",
-    "mask",
+    "negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "mean", "logistic", "complement",
+    "positive", "mask",
 })  # fmt: skip
 
 

@@ -31,6 +31,7 @@ _IN_PLACE = {
     "negate": ["{0} *= -1"],
     "reciprocal": ["np.divide(1, {0}, out={0})"],
     "logistic": ["{0} += 1", "np.divide(1, {0}, out={0})"],
+    "complement": ["complement({{0}}, {{1}}, out={0})"],
 }
 # What is no part of a loop over entries with others: sums of products, functions of whole tensors, and diagonals, whose
 # entries are computed once a row.
@@ -65,6 +66,8 @@ class Statement:
 
 def is_universal(x: Operation, template: str) -> bool:
     """Whether an operation is a function of NumPy that takes `out=` and works entry by entry."""
+    if template.startswith("{0}.clip("):
+        return True
     name, _, rest = template.partition("(")
     is_one_call = name.startswith("np.") and rest.find(")") == len(rest) - 1 and "(" not in rest
     return x.op == "call" and is_one_call and isinstance(getattr(np, name.removeprefix("np."), None), np.ufunc)

@@ -16,7 +16,16 @@ from eindiff.core import sizes as sz
 from eindiff.core.sizes import Shape, Size
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
-from eindiff.program.operations import ARITHMETIC, BLAS, FUNCTION, Operation, Operations, reachable, with_operands
+from eindiff.program.operations import (
+    ARITHMETIC,
+    BLAS,
+    DIVISIONS,
+    FUNCTION,
+    Operation,
+    Operations,
+    reachable,
+    with_operands,
+)
 from eindiff.program.write.blas_forms import turned
 from eindiff.program.write.memory import root_of
 from eindiff.program.write.rows import Axes, Rows, above, below
@@ -304,7 +313,7 @@ class Tiling:
     ) -> list[Operation]:  # fmt: skip
         own = Operations()
         work = [x.work for x in members if not x.cheap]
-        calls = any(x.speed != ARITHMETIC or x.op in ("divide", "reciprocal", "logistic") for x in members)
+        calls = any(x.speed != ARITHMETIC or x.op in DIVISIONS for x in members)
         tiles = own.make(
             "tiles", outside, (loop,), shape=(), speed=FUNCTION if calls else ARITHMETIC,
             work=lambda evaluate: sum(one(evaluate) if callable(one) else float(evaluate(one)) for one in work),
