@@ -1,5 +1,6 @@
-"""Which functions are computed once: compilers take sines to be cheap, and compute them anew in each loop that uses
-them, for each of its entries.
+"""What is computed before the loops that use it: compilers take sines to be cheap, and compute them anew in each loop
+that uses them, for each of its entries. Other functions they compute before, each in a loop of its own: for the
+diagonal of a matrix, where one loop can compute all.
 
 What they unroll costs nothing: they see that an entry of a row is the same for all rows. So a loop counts if its rows
 are too long for that, or if it does too much for an entry.
@@ -13,7 +14,8 @@ from functools import reduce
 from math import prod
 from operator import or_
 
-from eindiff.program.operations import Operation, is_unit
+from eindiff.core.traverse import post_order
+from eindiff.program.operations import Operation, count_uses, is_unit
 
 # What is no part of a loop over entries with others: sums of products, functions of whole tensors, and diagonals, whose
 # entries are computed once a row.
@@ -21,6 +23,12 @@ _AFRESH = frozenset({
     "sum", "trace", "matmul", "inner", "einsum", "gram", "mirrored", "solve", "structured_product", "reduce",
     "triangular_inverse", "opaque", "norm", "norm_of_several", "diagonal_matrix",
 })  # fmt: skip
+_VIEWS = frozenset({"expand", "reshape", "only", "part"})
+_ENTRYWISE = frozenset(
+    {"negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "logistic", "call"}
+)
+_SLOW = frozenset({"divide", "reciprocal", "raise", "logistic"})  # in the eyes of compilers, which do them once
+_QUICK_CALLS = frozenset({"sin", "cos", "abs", "sign", "relu", "maximum", "minimum", "floor", "ceil", "round"})
 UNROLLED = 200  # operations of a row that compilers write one after the other, at most
 LEAST_AGAIN = 256  # entries for which a function is computed again that are worth a loop of its own
 
@@ -48,6 +56,27 @@ def computed_once(
             if own & bits[x]:
                 again[x] += _entries(x) if is_unrolled else max(_entries(x), _entries(loop))
     return {x for x in found if again[x] >= LEAST_AGAIN}
+
+
+def computed_together(order: Sequence[Operation], outputs: Collection[Operation]) -> set[Operation]:
+    """Diagonals of matrices that are made by more than one function or quotient, which nothing else needs: compilers
+    would store each of these for all rows of the matrix."""
+    found: set[Operation] = set()
+    diagonals = [x.operands[0] for x in order if x.op == "diagonal_matrix" and x.operands[0].op in _ENTRYWISE]
+    uses = count_uses(order, outputs) if diagonals else Counter()
+    for diagonal in diagonals:
+        inside: Counter[Operation] = Counter()
+        for x in post_order([diagonal], lambda x: x.operands if x.op in _ENTRYWISE or x.op in _VIEWS else ()):
+            inside.update(x.operands if x.op in _ENTRYWISE or x.op in _VIEWS else ())
+        if sum(_is_slow(x) and count >= uses[x] for x, count in inside.items() if x.shape) > 1:
+            found.add(diagonal)
+    return found
+
+
+def _is_slow(x: Operation) -> bool:
+    if x.op == "call":
+        return x.parameters[0] not in _QUICK_CALLS
+    return x.op in _SLOW or (x.op == "power" and (x.parameters[0] < 0 or x.parameters[0] % 1 != 0))
 
 
 def _entries(x: Operation) -> int:

@@ -21,7 +21,7 @@ from eindiff.program.costs import Costs
 from eindiff.program.operations import Operation, count_uses
 from eindiff.program.write.grammar import ATOM, kind_of, places_of
 from eindiff.program.write.memory import Memory, root_of
-from eindiff.program.write.repeated import computed_once
+from eindiff.program.write.repeated import computed_once, computed_together
 from eindiff.program.write.tiles import FIRST, LAST, ROWS, START, STOP, WORK, Loop, costs_of_tile
 
 LINE = 96  # columns of a line of source, without its indentation
@@ -107,6 +107,7 @@ class Printer:
         self.users: dict[Operation, list[Operation]] = {}
         self.done: set[Operation] = set()
         self.once: set[Operation] = set()  # functions that a compiler would compute again and again
+        self.together: set[Operation] = set()  # what it would compute in several steps
         self.results: dict[str, str] = {}
         self.names: dict[Operation, str] = {}
         self.memory = Memory(costs)
@@ -121,7 +122,9 @@ class Printer:
         for x in order:
             for y in x.operands:
                 self.users.setdefault(y, []).append(x)
-        self.once = computed_once(order, wanted, self.spelling.backend.repeated)
+        if self.spelling.backend.repeated:
+            self.once = computed_once(order, wanted, self.spelling.backend.repeated)
+            self.together = computed_together(order, wanted)
         self.memory.prepare(order, wanted)
         if len(self.outputs) > 1 or self.buffers:
             for name, x in self.outputs:
@@ -153,6 +156,7 @@ class Printer:
         elif not (name is None and (self._write_in_place(x) or self._write_in_old_memory(x))):
             template = self.spelling.template(x)
             template = f"once({template})" if x in self.once else template
+            template = f"together({template})" if x in self.together else template
             text = self._fitted(x, template, len(name or "t00") + 3)
             self.pieces[x] = Written(text, kind_of(x, template), self._names_in(x))
             if name or (self.uses[x] > 1 and not x.cheap):
