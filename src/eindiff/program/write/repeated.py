@@ -30,7 +30,7 @@ _ENTRYWISE = frozenset(
 _SLOW = frozenset({"divide", "reciprocal", "raise", "logistic"})  # in the eyes of compilers, which do them once
 _QUICK_CALLS = frozenset({"sin", "cos", "abs", "sign", "relu", "maximum", "minimum", "floor", "ceil", "round"})
 UNROLLED = 200  # operations of a row that compilers write one after the other, at most
-LEAST_AGAIN = 256  # entries for which a function is computed again that are worth a loop of its own
+LEAST_AGAIN = 128  # entries for which a function is computed again that are worth a loop of its own
 
 
 def computed_once(
