@@ -41,36 +41,46 @@ def computed_once(
     found = [x for x in order if x.op == "call" and x.parameters[0] in repeated]
     if not found or not all(isinstance(size, int) for x in order for size in x.shape):
         return set()
-    below: dict[Operation, int] = {}  # what is computed in a loop for an entry of an operation: a bit for each
+    below, loops = _loops(order, outputs, repeated)
+    again = Counter({x: -_entries(x) for x in found})
+    bits = {x: 1 << order.index(x) for x in found}
+    for loop in loops:
+        own = below.get(loop, 0)
+        is_unrolled = own.bit_count() * prod(map(int, loop.shape[-1:])) <= UNROLLED
+        for x in [x for x in found if own & bits[x]]:
+            again[x] += _entries(x) if is_unrolled else max(_entries(x), _entries(loop))
+    return {x for x in found if again[x] >= LEAST_AGAIN}
+
+
+def _loops(
+    order: Sequence[Operation], outputs: Collection[Operation], repeated: frozenset[str]
+) -> tuple[dict[Operation, int], set[Operation]]:
+    """What is computed in a loop for an entry of each operation, a bit for each; and the operations that are loops."""
+    below: dict[Operation, int] = {}
     loops = set(outputs)
     for k, x in enumerate(order):
         is_apart = _is_afresh(x) or (x.op == "call" and x.parameters[0] not in repeated)
         loops.update(x.operands if is_apart else ())
         below[x] = 0 if is_apart else reduce(or_, [below.get(y, 0) for y in x.operands], 1 << k)
-    again = Counter({x: -_entries(x) for x in found})
-    bits = {x: 1 << order.index(x) for x in found}
-    for loop in loops:
-        own = below.get(loop, 0)
-        is_unrolled = own.bit_count() * prod(loop.shape[-1:]) <= UNROLLED
-        for x in found:
-            if own & bits[x]:
-                again[x] += _entries(x) if is_unrolled else max(_entries(x), _entries(loop))
-    return {x for x in found if again[x] >= LEAST_AGAIN}
+    return below, loops
 
 
 def computed_together(order: Sequence[Operation], outputs: Collection[Operation]) -> set[Operation]:
     """Diagonals of matrices that are made by more than one function or quotient, which nothing else needs: compilers
     would store each of these for all rows of the matrix."""
-    found: set[Operation] = set()
     diagonals = [x.operands[0] for x in order if x.op == "diagonal_matrix" and x.operands[0].op in _ENTRYWISE]
     uses = count_uses(order, outputs) if diagonals else Counter()
-    for diagonal in diagonals:
-        inside: Counter[Operation] = Counter()
-        for x in post_order([diagonal], lambda x: x.operands if x.op in _ENTRYWISE or x.op in _VIEWS else ()):
-            inside.update(x.operands if x.op in _ENTRYWISE or x.op in _VIEWS else ())
-        if sum(_is_slow(x) and count >= uses[x] for x, count in inside.items() if x.shape) > 1:
-            found.add(diagonal)
-    return found
+    return {x for x in diagonals if sum(map(_is_slow, _needed_by_one(x, uses))) > 1}
+
+
+def _needed_by_one(diagonal: Operation, uses: Counter[Operation]) -> list[Operation]:
+    """The arrays that a diagonal is computed from, entry by entry, and nothing else is."""
+    inside = [y for x in post_order([diagonal], _entrywise) for y in _entrywise(x)]
+    return [x for x, count in Counter(inside).items() if x.shape and count >= uses[x]]
+
+
+def _entrywise(x: Operation) -> Sequence[Operation]:
+    return x.operands if x.op in _ENTRYWISE or x.op in _VIEWS else ()
 
 
 def _is_slow(x: Operation) -> bool:
