@@ -33,7 +33,17 @@ UNROLLED = 200  # operations of a row that compilers write one after the other, 
 LEAST_AGAIN = 128  # entries for which a function is computed again that are worth a loop of its own
 
 
-def computed_once(
+def computed_before(
+    order: Sequence[Operation], outputs: Collection[Operation], repeated: frozenset[str]
+) -> dict[Operation, str]:
+    """What a compiler that repeats some functions had better compute before its uses, with the helper that says so."""
+    if not repeated:
+        return {}
+    once, together = _computed_once(order, outputs, repeated), _computed_together(order, outputs)
+    return dict.fromkeys(together, "together") | dict.fromkeys(once, "once")
+
+
+def _computed_once(
     order: Sequence[Operation], outputs: Collection[Operation], repeated: frozenset[str]
 ) -> set[Operation]:
     """The functions, of those that a compiler repeats, which had better be computed once; `order` has all operations,
@@ -65,7 +75,7 @@ def _loops(
     return below, loops
 
 
-def computed_together(order: Sequence[Operation], outputs: Collection[Operation]) -> set[Operation]:
+def _computed_together(order: Sequence[Operation], outputs: Collection[Operation]) -> set[Operation]:
     """Diagonals of matrices that are made by more than one function or quotient, which nothing else needs: compilers
     would store each of these for all rows of the matrix."""
     diagonals = [x.operands[0] for x in order if x.op == "diagonal_matrix" and x.operands[0].op in _ENTRYWISE]

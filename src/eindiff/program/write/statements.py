@@ -21,7 +21,7 @@ from eindiff.program.costs import Costs
 from eindiff.program.operations import Operation, count_uses
 from eindiff.program.write.grammar import ATOM, kind_of, places_of
 from eindiff.program.write.memory import Memory, root_of
-from eindiff.program.write.repeated import computed_once, computed_together
+from eindiff.program.write.repeated import computed_before
 from eindiff.program.write.tiles import FIRST, LAST, ROWS, START, STOP, WORK, Loop, costs_of_tile
 
 LINE = 96  # columns of a line of source, without its indentation
@@ -106,8 +106,7 @@ class Printer:
         self.uses: Counter[Operation] = Counter()
         self.users: dict[Operation, list[Operation]] = {}
         self.done: set[Operation] = set()
-        self.once: set[Operation] = set()  # functions that a compiler would compute again and again
-        self.together: set[Operation] = set()  # what it would compute in several steps
+        self.before: dict[Operation, str] = {}  # what a compiler is to compute before its uses, and what tells it so
         self.results: dict[str, str] = {}
         self.names: dict[Operation, str] = {}
         self.memory = Memory(costs)
@@ -122,9 +121,7 @@ class Printer:
         for x in order:
             for y in x.operands:
                 self.users.setdefault(y, []).append(x)
-        if self.spelling.backend.repeated:
-            self.once = computed_once(order, wanted, self.spelling.backend.repeated)
-            self.together = computed_together(order, wanted)
+        self.before = computed_before(order, wanted, self.spelling.backend.repeated)
         self.memory.prepare(order, wanted)
         if len(self.outputs) > 1 or self.buffers:
             for name, x in self.outputs:
@@ -155,8 +152,7 @@ class Printer:
             self._write_output(x, name)
         elif not (name is None and (self._write_in_place(x) or self._write_in_old_memory(x))):
             template = self.spelling.template(x)
-            template = f"once({template})" if x in self.once else template
-            template = f"together({template})" if x in self.together else template
+            template = f"{self.before[x]}({template})" if x in self.before else template
             text = self._fitted(x, template, len(name or "t00") + 3)
             self.pieces[x] = Written(text, kind_of(x, template), self._names_in(x))
             if name or (self.uses[x] > 1 and not x.cheap):
