@@ -76,11 +76,36 @@ def test_sines_are_computed_once() -> None:
     def function(x: Any) -> Any:
         return jnp.exp(jnp.mean(jnp.cos(x)))
 
-    for count, is_large in ((100, True), (5, False)):
-        x = jnp.arange(1.0, count + 1)
-        found = jax.jit(ej.hessian(function))
+    def repeated(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 3, lambda k, c: jnp.sin(c) + x[k] * x, x).sum()
+
+    for f, count, is_large in ((function, 100, True), (function, 5, False), (repeated, 10, True)):
+        x = jnp.arange(1.0, count + 1) / count
+        found = jax.jit(ej.hessian(f))
         assert ("remainder(" in found.lower(x).compile().as_text()) is is_large
-        np.testing.assert_allclose(found(x), jax.hessian(function)(x), rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(found(x), jax.hessian(f)(x), rtol=1e-12, atol=1e-13)
+
+
+def test_diagonals_of_several_functions_are_one_loop() -> None:
+    """The compiler would store each of the functions: for the rows of the matrix."""
+    x = jnp.array([0.1, 0.4, 0.9, 0.0, 1.0, jnp.nan])
+    for f in (jax.nn.sigmoid, jax.scipy.special.logit, lambda x: x * jax.nn.sigmoid(x) + jnp.log(x) * jnp.exp(-x)):
+        ours, theirs = (jax.jit(d(lambda x, f=f: jnp.sum(f(x)))) for d in (ej.hessian, jax.hessian))
+        assert ours.lower(x).compile().memory_analysis().temp_size_in_bytes <= x.nbytes
+        np.testing.assert_allclose(jnp.diag(ours(x)), jnp.diag(theirs(x)), rtol=1e-12, atol=1e-15)
+
+
+def test_brief_loops_stay_loops() -> None:
+    """JAX counts one turn of a loop: written out, the program would go to another thread. Its Hessian is JAX's own."""
+
+    def loop(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 5, lambda k, c: jnp.sin(c) + x[k] * x, x).sum()
+
+    x = jnp.linspace(0.1, 0.9, 5)
+    ours, theirs = (jax.jit(d(loop)).lower(x).compile() for d in (ej.hessian, jax.hessian))
+    assert ours.cost_analysis()["flops"] < 1000
+    assert _bytes(ours) <= _bytes(theirs)
+    np.testing.assert_allclose(ours(x), theirs(x), rtol=1e-12)
 
 
 def test_diagonals_are_choices() -> None:
@@ -213,9 +238,7 @@ def test_small_functions_with_opaque_parts_are_left_to_jax_before_anything_is_pl
         (lambda: lax.scan(lambda s, x: (s + jnp.sin(x), s > 0), 0.0, jnp.arange(2.0))[1] * 1.0, 1),
     ],
 )
-def test_what_is_known_is_not_compiled_or_at_once(
-    known: Callable, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_known_is_not_compiled_or_at_once(known: Callable, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """JAX would compile each operation alone. NumPy computes what is the same up to the last bits, unless they decide
     what becomes of other values."""
     calls = []

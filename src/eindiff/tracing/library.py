@@ -92,6 +92,7 @@ class Traced:
     precision: float = 0.0  # the least of all numbers that are computed
     compiling: float = 0.0  # seconds that the library is predicted to take to compile the function
     equations: int = 0  # of the function, as the library reads it
+    has_loops: bool = False  # in it
     along: float = 0.0  # seconds that its own second derivative is predicted to take at least, for each direction
     nbytes: int = 0  # of what is kept alive by this, and not by the function
     holds: Callable[[], bool] = always  # whether what was read while it was traced is as it was

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +18,10 @@ from eindiff.core.traverse import post_order
 from eindiff.planning import tuning
 from eindiff.program.backends.backend import Spelling
 from eindiff.program.costs import Costs
-from eindiff.program.operations import Operation, count_uses, is_unit
+from eindiff.program.operations import Operation, count_uses
 from eindiff.program.write.grammar import ATOM, kind_of, places_of
 from eindiff.program.write.memory import Memory, root_of
+from eindiff.program.write.repeated import computed_before
 from eindiff.program.write.tiles import FIRST, LAST, ROWS, START, STOP, WORK, Loop, costs_of_tile
 
 LINE = 96  # columns of a line of source, without its indentation
@@ -33,13 +33,6 @@ _IN_PLACE = {
     "logistic": ["{0} += 1", "np.divide(1, {0}, out={0})"],
     "complement": ["complement({{0}}, {{1}}, out={0})"],
 }
-# What is no part of a loop over entries with others: sums of products, functions of whole tensors, and diagonals, whose
-# entries are computed once a row.
-_AFRESH = frozenset({
-    "sum", "trace", "matmul", "inner", "einsum", "gram", "mirrored", "solve", "structured_product", "reduce",
-    "triangular_inverse", "opaque", "norm", "norm_of_several", "diagonal_matrix",
-})  # fmt: skip
-SPREAD = (2**12, 8)  # entries, and times as many as a function has, which it is not computed for one by one
 _OPERATORS = {"multiply": "*", "divide": "/"}
 _UFUNCS = {"*": "multiply", "/": "divide", "+": "add", "-": "subtract"}
 
@@ -71,16 +64,6 @@ def is_universal(x: Operation, template: str) -> bool:
     name, _, rest = template.partition("(")
     is_one_call = name.startswith("np.") and rest.find(")") == len(rest) - 1 and "(" not in rest
     return x.op == "call" and is_one_call and isinstance(getattr(np, name.removeprefix("np."), None), np.ufunc)
-
-
-def _is_known(x: Operation) -> bool:
-    return all(isinstance(size, int) for size in x.shape)
-
-
-def _is_afresh(x: Operation) -> bool:
-    """Whether what is given to an operation is not computed for each of its entries: a choice does that along rows."""
-    chosen = [y for y in x.operands if not is_unit(y)] if x.op == "multiply" else []
-    return x.op in _AFRESH or (0 < len(chosen) < len(x.operands) and all(y.shape[-1:] in ((), (1,)) for y in chosen))
 
 
 def _operators(x: Operation) -> list[str]:
@@ -126,6 +109,7 @@ class Printer:
         self.uses: Counter[Operation] = Counter()
         self.users: dict[Operation, list[Operation]] = {}
         self.done: set[Operation] = set()
+        self.before: dict[Operation, str] = {}  # what a compiler is to compute before its uses, and what tells it so
         self.results: dict[str, str] = {}
         self.names: dict[Operation, str] = {}
         self.memory = Memory(costs)
@@ -140,6 +124,7 @@ class Printer:
         for x in order:
             for y in x.operands:
                 self.users.setdefault(y, []).append(x)
+        self.before = computed_before(order, wanted, self.spelling.backend.repeated)
         self.memory.prepare(order, wanted)
         if len(self.outputs) > 1 or self.buffers:
             for name, x in self.outputs:
@@ -170,7 +155,7 @@ class Printer:
             self._write_output(x, name)
         elif not (name is None and (self._write_in_place(x) or self._write_in_old_memory(x))):
             template = self.spelling.template(x)
-            template = f"once({template})" if self._is_spread(x) else template
+            template = f"{self.before[x]}({template})" if x in self.before else template
             text = self._fitted(x, template, len(name or "t00") + 3)
             self.pieces[x] = Written(text, kind_of(x, template), self._names_in(x))
             if name or (self.uses[x] > 1 and not x.cheap):
@@ -262,20 +247,6 @@ class Printer:
             self.count += 1
         self.count += 1
         return name
-
-    def _is_spread(self, x: Operation) -> bool:
-        """Whether a compiler would compute a function anew for each of the many entries that it is used for."""
-        if x.op != "call" or x.parameters[0] not in self.spelling.backend.repeated or not _is_known(x):
-            return False
-        least = max(SPREAD[0], SPREAD[1] * prod(map(int, x.shape)))
-        stack, seen = [x], {x}
-        while stack:
-            users = [y for y in self.users.get(stack.pop(), ()) if y not in seen and not _is_afresh(y)]
-            if any(_is_known(y) and prod(map(int, y.shape)) >= least for y in users):
-                return True
-            seen.update(users)
-            stack += users
-        return False
 
     # Tiles
 

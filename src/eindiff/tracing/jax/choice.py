@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eindiff.tracing.jax.kernels import START, compiling
+from eindiff.tracing.jax.kernels import START, compiling, operations
 from eindiff.tracing.jax.memory import peak
 from eindiff.tracing.jax.predicted import READING, seconds
 from eindiff.tracing.jax.whole import Written
@@ -24,6 +24,8 @@ FAR_QUICKER, FEW_CALLS = 4, 10  # and so few of them make up for it
 TIMES_LARGER = {"hessian": 2.5, "value_grad_hessian": 2.5, "hvp": 3}  # JAX's own derivatives, at least; others 1.5
 ALL_COLUMNS = 1.05  # times as long as for one direction it takes to compile a Hessian; 1.15 in the median
 MANY = 12  # equations of a function from which on JAX takes its time to read its derivative
+AT_ONCE = 1000  # operations of a program from which on JAX gives it to another thread
+BRIEF_LOOPS = 2.4e-5  # seconds, as predicted, of loops that take less time than another thread takes to start
 TWICE = frozenset({"hessian", "value_grad_hessian"})  # derivatives along all entries, of gradients
 
 
@@ -32,6 +34,8 @@ def is_own_better(
 ) -> bool:
     """Whether JAX's own derivative of a kind, by so many entries, is the better program: what the function tells of it
     may be enough to know, or its program for one direction."""
+    if traced.has_loops and _is_handed_over(ours, own):
+        return True
     compiler, call = _at_least(kind, traced, entries)
     if _is_surely_good(ours, compiler, call, least, is_slow):
         return False
@@ -40,6 +44,12 @@ def is_own_better(
         if _is_surely_good(ours, compiler, call, least, is_slow):
             return False
     return _is_worse(ours, own().jaxpr, least)
+
+
+def _is_handed_over(ours: Any, own: Callable[[], Written]) -> bool:
+    """Whether JAX gives a program to another thread, and calls its own derivative at once: it counts one turn of each
+    loop, and brief loops are over before a thread has started."""
+    return operations(ours) >= AT_ONCE > operations(own().jaxpr) and seconds(own().jaxpr) < BRIEF_LOOPS
 
 
 def _at_least(kind: str, traced: Traced, entries: int) -> tuple[float, float]:

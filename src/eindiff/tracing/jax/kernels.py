@@ -117,7 +117,26 @@ def _sizes(eqn: Any) -> tuple[int, int, int]:
     return prod(first) // max(1, count * k), prod(second) // max(1, count * k), k
 
 
+def operations(jaxpr: Any) -> int:
+    """How many operations of arithmetic the compiler counts in a program: those of a loop that stays one, for one turn;
+    functions are not counted."""
+    return sum([_operations(x) for x in _needed(jaxpr)])
+
+
+def _operations(step: _Step) -> int:
+    if step.name == "dot_general" and not step.is_entrywise:
+        return 2 * prod(step.eqn.invars[0].aval.shape) * _sizes(step.eqn)[1]
+    if step.is_entrywise:
+        return 0 if step.name in FREE | FUNCTIONS | SHIFTS else step.loops.bit_count() * step.terms
+    return sum(map(operations, jex.jaxprs_in_params(step.eqn.params)))
+
+
 def _price(jaxpr: Any) -> float:
+    return sum([_price_of(x) for x in _needed(jaxpr) if not (x.is_known and x.entries == 1)])
+
+
+def _needed(jaxpr: Any) -> list[_Step]:
+    """The equations that results depend on, each with the loops that it is a part of."""
     made: dict[Any, Any] = {}
     steps = _steps(jaxpr, made, {})
     for step in [x for x in map(made.get, _variables(jaxpr.outvars)) if isinstance(x, _Step)]:
@@ -131,7 +150,7 @@ def _price(jaxpr: Any) -> float:
             for source in step.sources:
                 source.is_needed = True
                 source.users.append(step)
-    return sum([_price_of(x) for x in steps if x.is_needed and not (x.is_known and x.entries == 1)])
+    return [x for x in steps if x.is_needed]
 
 
 def _steps(jaxpr: Any, made: dict[Any, Any], seen: dict[Any, _Step]) -> list[_Step]:

@@ -114,7 +114,7 @@ class Along:
     def __init__(
         self, f: Callable, argnums: Any, arguments: Arguments, places: Sequence[int], free: Sequence[int], form: Any
     ) -> None:
-        self._product = _product(jax.grad, f, argnums, has_aux=False)
+        self._product = _product(jax.jacrev, f, argnums, has_aux=False)
         self._arguments, self._places = arguments, places
         self._free, self._form = free, form
 

@@ -1,0 +1,109 @@
+"""What is computed before the loops that use it: compilers take sines to be cheap, and compute them anew in each loop
+that uses them, for each of its entries. Other functions they compute before, each in a loop of its own: for the
+diagonal of a matrix, where one loop can compute all.
+
+What they unroll costs nothing: they see that an entry of a row is the same for all rows. So a loop counts if its rows
+are too long for that, or if it does too much for an entry.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from functools import reduce
+from math import prod
+from operator import or_
+
+from eindiff.core.traverse import post_order
+from eindiff.program.operations import Operation, count_uses, is_unit
+
+# What is no part of a loop over entries with others: sums of products, functions of whole tensors, and diagonals, whose
+# entries are computed once a row.
+_AFRESH = frozenset({
+    "sum", "trace", "matmul", "inner", "einsum", "gram", "mirrored", "solve", "structured_product", "reduce",
+    "triangular_inverse", "opaque", "norm", "norm_of_several", "diagonal_matrix",
+})  # fmt: skip
+_VIEWS = frozenset({"expand", "reshape", "only", "part"})
+_ENTRYWISE = frozenset(
+    {"negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "logistic", "call"}
+)
+_SLOW = frozenset({"divide", "reciprocal", "raise", "logistic"})  # in the eyes of compilers, which do them once
+_QUICK_CALLS = frozenset({"sin", "cos", "abs", "sign", "relu", "maximum", "minimum", "floor", "ceil", "round"})
+UNROLLED = 200  # operations of a row that compilers write one after the other, at most
+LEAST_AGAIN = 128  # entries for which a function is computed again that are worth a loop of its own
+
+
+def computed_before(
+    order: Sequence[Operation], outputs: Collection[Operation], repeated: frozenset[str]
+) -> dict[Operation, str]:
+    """What a compiler that repeats some functions had better compute before its uses, with the helper that says so."""
+    if not repeated:
+        return {}
+    once, together = _computed_once(order, outputs, repeated), _computed_together(order, outputs)
+    return dict.fromkeys(together, "together") | dict.fromkeys(once, "once")
+
+
+def _computed_once(
+    order: Sequence[Operation], outputs: Collection[Operation], repeated: frozenset[str]
+) -> set[Operation]:
+    """The functions, of those that a compiler repeats, which had better be computed once; `order` has all operations,
+    each after its operands."""
+    found = [x for x in order if x.op == "call" and x.parameters[0] in repeated]
+    if not found or not all(isinstance(size, int) for x in order for size in x.shape):
+        return set()
+    below, loops = _loops(order, outputs, repeated)
+    again = Counter({x: -_entries(x) for x in found})
+    bits = {x: 1 << order.index(x) for x in found}
+    for loop in loops:
+        own = below.get(loop, 0)
+        is_unrolled = own.bit_count() * prod(map(int, loop.shape[-1:])) <= UNROLLED
+        for x in [x for x in found if own & bits[x]]:
+            again[x] += _entries(x) if is_unrolled else max(_entries(x), _entries(loop))
+    return {x for x in found if again[x] >= LEAST_AGAIN}
+
+
+def _loops(
+    order: Sequence[Operation], outputs: Collection[Operation], repeated: frozenset[str]
+) -> tuple[dict[Operation, int], set[Operation]]:
+    """What is computed in a loop for an entry of each operation, a bit for each; and the operations that are loops."""
+    below: dict[Operation, int] = {}
+    loops = set(outputs)
+    for k, x in enumerate(order):
+        is_apart = _is_afresh(x) or (x.op == "call" and x.parameters[0] not in repeated)
+        loops.update(x.operands if is_apart else ())
+        below[x] = 0 if is_apart else reduce(or_, [below.get(y, 0) for y in x.operands], 1 << k)
+    return below, loops
+
+
+def _computed_together(order: Sequence[Operation], outputs: Collection[Operation]) -> set[Operation]:
+    """Diagonals of matrices that are made by more than one function or quotient, which nothing else needs: compilers
+    would store each of these for all rows of the matrix."""
+    diagonals = [x.operands[0] for x in order if x.op == "diagonal_matrix" and x.operands[0].op in _ENTRYWISE]
+    uses = count_uses(order, outputs) if diagonals else Counter()
+    return {x for x in diagonals if sum(map(_is_slow, _needed_by_one(x, uses))) > 1}
+
+
+def _needed_by_one(diagonal: Operation, uses: Counter[Operation]) -> list[Operation]:
+    """The arrays that a diagonal is computed from, entry by entry, and nothing else is."""
+    inside = [y for x in post_order([diagonal], _entrywise) for y in _entrywise(x)]
+    return [x for x, count in Counter(inside).items() if x.shape and count >= uses[x]]
+
+
+def _entrywise(x: Operation) -> Sequence[Operation]:
+    return x.operands if x.op in _ENTRYWISE or x.op in _VIEWS else ()
+
+
+def _is_slow(x: Operation) -> bool:
+    if x.op == "call":
+        return x.parameters[0] not in _QUICK_CALLS
+    return x.op in _SLOW or (x.op == "power" and (x.parameters[0] < 0 or x.parameters[0] % 1 != 0))
+
+
+def _entries(x: Operation) -> int:
+    return prod(map(int, x.shape))
+
+
+def _is_afresh(x: Operation) -> bool:
+    """Whether what is given to an operation is not computed for each of its entries: a choice does that along rows."""
+    chosen = [y for y in x.operands if not is_unit(y)] if x.op == "multiply" else []
+    return x.op in _AFRESH or (0 < len(chosen) < len(x.operands) and all(y.shape[-1:] in ((), (1,)) for y in chosen))
