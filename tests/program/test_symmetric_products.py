@@ -50,6 +50,29 @@ def test_products_of_equal_halves_take_half_the_work(order, sign, with_weights):
         assert ("gram(" if with_weights else "t0.T @ t0") in compiled.source
 
 
+@pytest.mark.parametrize(
+    "form, is_symmetric",
+    [
+        ("ksi,ks,ksj->kij", True), ("ski,ks,skj->kij", True), ("ksi,s,ksj->kij", True), ("si,ks,sj->kij", True),
+        ("klsi,kls,klsj->klij", True), ("ksi,ki,ks,ksj,kj->kij", True), ("ksp,ksq,ks,ksx,ksy->kpqxy", True),
+        ("ksi,ks,ksj->ijk", False), ("ksi,kls,ksj->kij", False), ("ksi,ks,lsj->klij", False),
+    ],
+)  # fmt: skip
+def test_stacks_of_products_take_half_the_work(form, is_symmetric):
+    """Also where only the weights are a stack, or only the matrices; what is no stack is computed as it stands."""
+    inputs, sizes = form.split("->")[0].split(","), dict(zip("klsijpqxy", (3, 2, 20, 70, 70, 8, 9, 8, 9), strict=True))
+    same = [labels.translate(str.maketrans("jxy", "ipq")) for labels in inputs]
+    rng, names = np.random.default_rng(0), dict(zip(dict.fromkeys(same), "ABCDE", strict=False))
+    arrays = {name: rng.normal(size=[sizes[label] for label in labels]) for labels, name in names.items()}
+    weight = names[next(labels for labels in same if not {*labels} & {*"ipq"})]
+    compiled = ed.compile(-2 * ed.einsum(form, *[ed.tensor(names[x], *arrays[names[x]].shape) for x in same]))
+    for values in (arrays[weight], np.abs(arrays[weight]), -np.abs(arrays[weight])):
+        given = {**arrays, weight: values}
+        expected = -2 * np.einsum(form, *[given[names[x]] for x in same])
+        np.testing.assert_allclose(compiled(**given), expected, rtol=1e-10, atol=1e-10)
+    assert ("gram(" in compiled.source) == is_symmetric
+
+
 def test_the_hessian_of_a_softmax_is_a_quarter_of_one_product_and_forms_nothing_else():
     """The matrix of each sample is one array, its diagonal among it; the result is written where it stays."""
     plan = ed.plan(softmax_regression(), {"m": 500, "n": 100, "k": 10})

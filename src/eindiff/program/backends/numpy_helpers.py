@@ -126,13 +126,13 @@ def diagonal_of(x, axis=0, other=1):
 def gram(X, d, out=None):
     """X.T @ diag(d) @ X; as a product with its own transpose, which takes half the work, if all of d has one sign."""
     if not d.size or d.min() >= 0:
-        Z = np.sqrt(d)[:, None] * X
-        return np.matmul(Z.T, Z, out=out)
+        Z = np.sqrt(d)[..., None] * X
+        return np.matmul(Z.swapaxes(-1, -2), Z, out=out)
     if d.max() <= 0:
-        Z = np.sqrt(-d)[:, None] * X
-        out = np.matmul(Z.T, Z, out=out)
+        Z = np.sqrt(-d)[..., None] * X
+        out = np.matmul(Z.swapaxes(-1, -2), Z, out=out)
         return np.negative(out, out=out)
-    return np.matmul(X.T, d[:, None] * X, out=out)
+    return np.matmul(X.swapaxes(-1, -2), d[..., None] * X, out=out)
 ''',
     "core_count": '''
 def core_count():

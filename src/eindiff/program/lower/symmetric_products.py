@@ -22,27 +22,47 @@ def symmetric_product(
 ) -> Tensor | None:  # fmt: skip
     """A multiple of `Σ_s d_s X_s... X_s...`, if factors are that: those with the first half of the labels of the result
     are those with the second, and there are weights of what is summed over. Without weights NumPy itself sees that
-    `X' X` is symmetric."""
+    `X' X` is symmetric. It computes stacks of them as well, whose labels are the first ones of the result."""
+    stacked = () if products.operations.functional else range(2 - len(kept) % 2, len(kept) - 1, 2)
+    tried = (_symmetric(products, coefficient, factors, kept[:k], kept[k:]) for k in (0, *stacked))
+    return next((found for found in tried if found is not None), None)
+
+
+def _symmetric(
+    products: Products, coefficient: Number, factors: Sequence[Tensor], stack: Labels, kept: Labels
+) -> Tensor | None:
+    """A multiple of `Σ_s d_ks X_ks... X_ks...`, where k stands for the labels of a stack."""
     half = len(kept) // 2
     rows, mirror = kept[:half], dict(zip(kept[:half], kept[half:], strict=False))
     left = [x for x in factors if {*x.labels} & {*rows}]
     right = [x for x in factors if {*x.labels} & {*kept[half:]}]
     weights = [x for x in factors if x not in left and x not in right]
-    summed = {label for x in left for label in x.labels} - {*rows}
+    summed = {label for x in left for label in x.labels} - {*rows, *stack}
     if not half or len(kept) % 2 or len(summed) != 1 or not _are_mirrored(left, right, mirror):
         return None
-    [row] = summed
-    operations, sizes = products.operations, [next(x.size(k) for x in left if k in x.labels) for k in rows]
-    least = tuning.HALVED if operations.functional else tuning.GRAM
-    if products.entries(sizes) < least or {z.labels for z in weights} != {(row,)}:
+    order, sizes = (*stack, *summed), [next(x.size(k) for x in left if k in x.labels) for k in rows]
+    operations, least = products.operations, tuning.HALVED if products.operations.functional else tuning.GRAM
+    of_left, of_weights = _last(left, (*order, *rows), half + 1), _last(weights, order, 1)
+    is_stack = of_left and of_weights and {*of_left, *of_weights} >= {*order}
+    if products.entries(sizes) < least or not is_stack:
         return None
-    matrix, columns = products.permute(products.product(left, (row, *rows)), (row, *rows)), sz.product(sizes)
-    matrix = matrix if half == 1 else products.reshape(matrix, (matrix.shape[0], columns))
-    operands = [matrix, operations.scale(coefficient, products.product(weights, (row,)).operation)]
-    scratch = sz.product(matrix.shape)
-    work = sz.add(sz.product((columns, columns, matrix.shape[0])), scratch)
-    made = operations.make("gram", operands, shape=(columns, columns), work=work, speed=BLAS, scratch=scratch)
-    return Tensor(made if half == 1 else products.reshape(made, (*sizes, *sizes)), kept)
+    matrix, weight = (
+        products.permute(products.product(x, labels), labels) for x, labels in ((left, of_left), (weights, of_weights))
+    )
+    columns = sz.product(sizes)
+    matrix = matrix if half == 1 else products.reshape(matrix, (*matrix.shape[:-half], columns))
+    *outer, row = max(matrix.shape[:-1], weight.shape, key=len)
+    scratch = sz.product((*outer, row, columns))
+    work = sz.add(sz.product((*outer, row, columns, columns)), scratch)
+    operands = [matrix, operations.scale(coefficient, weight)]
+    made = operations.make("gram", operands, shape=(*outer, columns, columns), work=work, speed=BLAS, scratch=scratch)
+    return Tensor(made if half == 1 else products.reshape(made, (*outer, *sizes, *sizes)), (*stack, *kept))
+
+
+def _last(factors: Sequence[Tensor], labels: Labels, count: int) -> Labels:
+    """The labels of factors, if these are all of some, or so many of the last ones; none if not."""
+    own = {label for x in factors for label in x.labels}
+    return next((part for part in (labels, labels[-count:]) if own == {*part}), ())
 
 
 def _are_mirrored(left: Sequence[Tensor], right: Sequence[Tensor], mirror: Mapping[int, int]) -> bool:
