@@ -153,7 +153,7 @@ def test_what_takes_long_to_find_is_computed_by_pytorch_meanwhile(
 
     ours = getattr(et, kind)(f)
     first = ours(q, **more)
-    traced = ours._traced(ours._around, et.TORCH.read(ours, (q,), {}))
+    traced, *_ = ours._traced(ours._around, et.TORCH.read(ours, (q,), {}))
     assert ours._wanted not in traced.ready
     allowance = traced.allowances[ours.kind, ours.options, ours.argnums]
     assert allowance.seconds > 0
@@ -187,7 +187,7 @@ def test_meanwhile_no_part_is_lost(name: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(meanwhile.DERIVING, "hessian", 100.0)
     ours = et.hessian(f)
     first = ours(v)
-    traced = ours._traced(ours._around, et.TORCH.read(ours, (v,), {}))
+    traced, *_ = ours._traced(ours._around, et.TORCH.read(ours, (v,), {}))
     allowance = traced.allowances[ours.kind, ours.options, ours.argnums]
     assert allowance.seconds > 0
     allowance.seconds = 0.0

@@ -70,7 +70,7 @@ def compile(
     <BLANKLINE>
     <BLANKLINE>
     def f(A, x):
-        return A.T.dot(A.dot(x)) * _2
+        return A.dot(x).dot(A) * _2
     <BLANKLINE>
     >>> sharded = ed.compile(ed.gradient(ed.norm2(A @ x) ** 2, x), shard="m")
     >>> sharded(A=[np.eye(2), np.ones((1, 2))], x=np.array([3.0, 4.0]))

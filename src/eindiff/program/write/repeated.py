@@ -53,7 +53,7 @@ def _computed_once(
         return set()
     below, loops = _loops(order, outputs, repeated)
     again = Counter({x: -_entries(x) for x in found})
-    bits = {x: 1 << order.index(x) for x in found}
+    bits = {x: 1 << k for k, x in enumerate(order) if x in again}
     for loop in loops:
         own = below.get(loop, 0)
         is_unrolled = own.bit_count() * prod(map(int, loop.shape[-1:])) <= UNROLLED
