@@ -28,7 +28,9 @@ _ENTRYWISE = frozenset(
     {"negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "logistic", "call"}
 )
 _SLOW = frozenset({"divide", "reciprocal", "raise", "logistic"})  # in the eyes of compilers, which do them once
-_QUICK_CALLS = frozenset({"sin", "cos", "abs", "sign", "relu", "maximum", "minimum", "floor", "ceil", "round"})
+_SLOW_CALLS = frozenset({
+    "exp", "expm1", "log", "log1p", "sqrt", "cbrt", "tan", "tanh", "sinh", "cosh", "sigmoid", "softplus", "erf", "erfc",
+})  # fmt: skip
 UNROLLED = 200  # operations of a row that compilers write one after the other, at most
 LEAST_AGAIN = 128  # entries for which a function is computed again that are worth a loop of its own
 
@@ -95,7 +97,7 @@ def _entrywise(x: Operation) -> Sequence[Operation]:
 
 def _is_slow(x: Operation) -> bool:
     if x.op == "call":
-        return x.parameters[0] not in _QUICK_CALLS
+        return x.parameters[0] in _SLOW_CALLS
     return x.op in _SLOW or (x.op == "power" and (x.parameters[0] < 0 or x.parameters[0] % 1 != 0))
 
 
