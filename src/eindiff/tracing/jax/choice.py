@@ -80,7 +80,7 @@ def is_sooner(own: Written, ahead: float) -> bool:
 def _is_worse(ours: Any, theirs: Any, least: float) -> bool:
     """Whether a program is predicted to take longer than another one, more memory without being quicker, or its
     compiler longer than it saves."""
-    if seconds(ours) > max(least, MOST_SLOWER * seconds(theirs)):
+    if seconds(ours) > least + MOST_SLOWER * seconds(theirs):
         return True
     is_quicker = seconds(ours) * MOST_SLOWER < seconds(theirs)
     if not is_quicker and peak(ours) > max(LEAST_BYTES, MOST_MEMORY * peak(theirs)):
