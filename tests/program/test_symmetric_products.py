@@ -56,6 +56,7 @@ def test_products_of_equal_halves_take_half_the_work(order, sign, with_weights):
         ("ksi,ks,ksj->kij", True), ("ski,ks,skj->kij", True), ("ksi,s,ksj->kij", True), ("si,ks,sj->kij", True),
         ("klsi,kls,klsj->klij", True), ("ksi,ki,ks,ksj,kj->kij", True), ("ksp,ksq,ks,ksx,ksy->kpqxy", True),
         ("ksi,ks,ksj->ijk", False), ("ksi,kls,ksj->kij", False), ("ksi,ks,lsj->klij", False),
+        ("ksi,kss,ksj->kij", False), ("si,ss,sj->ij", False),
     ],
 )  # fmt: skip
 def test_stacks_of_products_take_half_the_work(form, is_symmetric):

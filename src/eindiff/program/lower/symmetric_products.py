@@ -60,9 +60,10 @@ def _symmetric(
 
 
 def _last(factors: Sequence[Tensor], labels: Labels, count: int) -> Labels:
-    """The labels of factors, if these are all of some, or so many of the last ones; none if not."""
+    """The labels of factors, if these are all of some, or so many of the last ones, and none is on a diagonal."""
     own = {label for x in factors for label in x.labels}
-    return next((part for part in (labels, labels[-count:]) if own == {*part}), ())
+    is_plain = all(len({*x.labels}) == len(x.labels) for x in factors)
+    return next((part for part in (labels, labels[-count:]) if is_plain and own == {*part}), ())
 
 
 def _are_mirrored(left: Sequence[Tensor], right: Sequence[Tensor], mirror: Mapping[int, int]) -> bool:
