@@ -97,7 +97,7 @@ def main() -> None:
             continue
         rows.append(row)
         print(_line(row), flush=True)
-    print(summary(rows))
+    print(summary(rows, options.firsts))
     for row in rows if options.slower else ():
         memory = row.ours.bytes / row.peer.bytes if row.ours.bytes and row.peer.bytes else 0.0
         if row.ours.call > options.slower * row.peer.call or memory > options.slower:
@@ -280,8 +280,8 @@ def _line(row: Row) -> str:
     )
 
 
-def summary(rows: list[Row]) -> str:
-    """How many functions are faster, and by how much."""
+def summary(rows: list[Row], repeated: float) -> str:
+    """How many functions are faster, and by how much, where first calls over a ratio were measured again."""
     speedups = sorted(row.peer.call / row.ours.call for row in rows)
     firsts = sorted(row.ours.first / row.peer.first for row in rows)
     memory = [row.ours.bytes / row.peer.bytes for row in rows if row.ours.bytes and row.peer.bytes]
@@ -289,7 +289,8 @@ def summary(rows: list[Row]) -> str:
         f"{len(rows)} functions; calls: median {median(speedups):.2f} times faster, the best {speedups[-1]:.0f} times, "
         f"{sum(x >= 1 / 1.1 for x in speedups)} at most 1.1 times slower, the worst {1 / speedups[0]:.2f} times",
         f"first calls: median {median(firsts):.2f} times as long, {sum(x <= 1.5 for x in firsts)} at most 1.5 times, "
-        f"the worst {firsts[-1]:.1f} times (over 1.3: the least of three measurements of each side)",
+        f"the worst {firsts[-1]:.1f} times (over {repeated:g}: the least of "
+        f"{1 + REPEATED} measurements of each side)",
     ]
     if memory:
         count = sum(x <= 1.0 for x in memory)
@@ -325,7 +326,8 @@ def write(out: Path, rows: list[Row], options: argparse.Namespace) -> None:
     head = ["function", peer, "eindiff", "times faster", f"{peer}, first", "eindiff, first", "ratio", "memory, ratio"]
     machine = ", ".join(f"{name} {version}" for name, version in data["machine"]["versions"].items())
     place = f"{data['machine']['cores']} cores, double precision, {machine}"
-    text = f"# One changed import: {peer}\n\n`{command}`: {place}\n\n{summary(rows)}\n\n{markdown(head, table)}\n"
+    what = summary(rows, options.firsts)
+    text = f"# One changed import: {peer}\n\n`{command}`: {place}\n\n{what}\n\n{markdown(head, table)}\n"
     stem.with_suffix(".md").write_text(text)
 
 

@@ -108,7 +108,7 @@ VIEW_OPS = frozenset(
 # Written out wherever they are used.
 CHEAP_OPS = frozenset({"input", "number", "size", "transpose", "swap", "permute", "expand", "only", "cut", "part"})
 # Of Python's numbers they make one of Python's numbers.
-_ARITHMETIC = frozenset(
+ARITHMETIC_OPS = frozenset(
     {"negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "mean", "logistic"}
 )
 # Besides functions, what warns of more than overflow.
@@ -366,7 +366,7 @@ def is_unit(x: Operation) -> bool:
 
 def is_number(x: Operation) -> bool:
     """Whether an operation gives one of Python's numbers: arithmetic of numbers and sizes."""
-    return x.op in ("number", "size") or (x.op in _ARITHMETIC and all(map(is_number, x.operands)))
+    return x.op in ("number", "size") or (x.op in ARITHMETIC_OPS and all(map(is_number, x.operands)))
 
 
 _OF_INTEGERS = frozenset({

@@ -59,7 +59,7 @@ class Surroundings:
     def __init__(self, function: Any) -> None:
         self.arrays: dict[int, tuple[str, Any]] = {}  # by identity
         self.calls: dict[Any, Any] = {}  # what was found for calls while all of this holds, by their arguments
-        self.looks: dict[Any, frozenset[int]] = {}  # the leaves of arguments whose values are part of that
+        self.looked_at: dict[Any, frozenset[int]] = {}  # the leaves of arguments whose values are part of that
         self._array_keys: list[tuple[Any, Any]] = []
         self._seen: dict[int, int] = {}
         self._modules: set[tuple[int, tuple[str, ...]]] = set()  # and the names that were looked up in them

@@ -102,13 +102,13 @@ class TracedFunction:
         if around is None or not around.holds() or self._epoch is not self.library.epoch:
             around, self._epoch = self.library.surroundings(self.function), self.library.epoch
             self._around = around
-        call = None if arguments.is_inside else self._call(arguments, around.looks.get(arguments.key))
+        call = None if arguments.is_inside else self._call_key(arguments, around.looked_at.get(arguments.key))
         found, turns = around.calls.get(call) or (None, repeat(0))
         if found is not None and found[0].holds() and (found[1] is not None or arguments.may_be_left):
             return found if next(turns, None) is not None else self._called_often(around, call, arguments, found)
-        looks = frozenset[int]()
+        looked_at = frozenset[int]()
         try:
-            traced, key, looks = self._traced(around, arguments)
+            traced, key, looked_at = self._traced(around, arguments)
         except LeftToLibraryError as left:
             found, lasts = (LEFT, None, left.program), left.lasts
         else:
@@ -119,16 +119,16 @@ class TracedFunction:
         if lasts and arguments.may_be_left and not arguments.is_inside:
             if len(around.calls) >= MOST_CALLS:
                 around.calls.clear()
-                around.looks.clear()
-            around.looks[arguments.key] = looks
-            around.calls[self._call(arguments, looks)] = found, iter(range(OFTEN))
+                around.looked_at.clear()
+            around.looked_at[arguments.key] = looked_at
+            around.calls[self._call_key(arguments, looked_at)] = found, iter(range(OFTEN))
         return found
 
-    def _call(self, arguments: Arguments, looks: frozenset[int] | None) -> Any:
+    def _call_key(self, arguments: Arguments, looked_at: frozenset[int] | None) -> Any:
         """What a call is known by: its arguments as they are read, and the values that the function looks at."""
-        if not looks:
+        if not looked_at:
             return arguments.key
-        return (arguments.key, *[(k, self.library.contents(self, arguments, k)) for k in sorted(looks)])
+        return (arguments.key, *[(k, self.library.contents(self, arguments, k)) for k in sorted(looked_at)])
 
     def _called_often(
         self, around: Surroundings, call: Any, arguments: Arguments, found: tuple[Traced, Any, Any]

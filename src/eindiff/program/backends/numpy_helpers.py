@@ -124,7 +124,8 @@ def diagonal_of(x, axis=0, other=1):
 ''',
     "gram": '''
 def gram(X, d, out=None):
-    """X.T @ diag(d) @ X; as a product with its own transpose, which takes half the work, if all of d has one sign."""
+    """X.T @ diag(d) @ X, or a stack of these; as a product with its own transpose, which takes half the work, if all of
+    d has one sign."""
     if not d.size or d.min() >= 0:
         Z = np.sqrt(d)[..., None] * X
         return np.matmul(Z.swapaxes(-1, -2), Z, out=out)

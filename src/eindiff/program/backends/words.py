@@ -295,7 +295,7 @@ FUNCTIONS: dict[str, Word] = {
     "svd": "np.linalg.svd({0}, full_matrices=False)",
 }
 
-# Parts of what rows are computed by in programs that change arrays in place.
+# What only programs that change arrays in place are made of.
 EAGER_FUNCTIONS: dict[str, Word] = {
     "finite_top": reduction("finite_top"),
     "clipped": "{0}.clip(0.0, np.inf)",  # in half the time of np.maximum with a number

@@ -31,8 +31,10 @@ def with_densities(operations: Operations, outputs: Sequence[Operation], costs: 
     for x in order:
         pairs = _opposites(operations, x) if x.op == "multiply" and costs.size(x) < tuning.IN_PLACE_BYTES else ()
         found = next((pair for pair in pairs if 1 in (uses[pair[0]], uses[pair[1]])), ())
-        operands = [done[y] for y in x.operands if y not in found]
+        operands = [done[y] for y in x.operands]
         if found:
+            for y in found:
+                operands.remove(done[y])
             arg = min([y.operands[0] for y in found], key=lambda y: y.op == "negate")
             cosh = operations.make("call", [done[arg]], ("cosh",), speed=FUNCTION)
             below = operations.plus([(1, cosh), (1, operations.number(1))])

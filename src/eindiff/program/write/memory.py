@@ -11,12 +11,10 @@ from collections.abc import Iterable, Sequence
 from eindiff.core.sizes import Shape
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
-from eindiff.program.operations import ARITHMETIC, Operation
+from eindiff.program.operations import ARITHMETIC, ARITHMETIC_OPS, Operation
 
 # Their results are arrays of their own: of numbers, if an operand is one.
-_ARITHMETIC = frozenset({
-    "negate", "multiply", "divide", "scale", "power", "reciprocal", "add", "mean", "logistic", "complement",
-})  # fmt: skip
+_ARITHMETIC = ARITHMETIC_OPS - {"raise"} | {"complement"}
 _OWN = _ARITHMETIC | {"matmul"}
 # What takes an array and gives none that lies in its memory.
 _READERS = _OWN | {"raise", "positive", "sum", "inner", "outer", "gram", "mirrored", "call", "reduce", "norm", "solve"}

@@ -15,7 +15,7 @@ from math import prod
 from operator import or_
 
 from eindiff.core.traverse import post_order
-from eindiff.program.operations import Operation, count_uses, is_unit
+from eindiff.program.operations import ARITHMETIC_OPS, Operation, count_uses, is_unit
 
 # What is no part of a loop over entries with others: sums of products, functions of whole tensors, and diagonals, whose
 # entries are computed once a row.
@@ -24,9 +24,7 @@ _AFRESH = frozenset({
     "triangular_inverse", "opaque", "norm", "norm_of_several", "diagonal_matrix",
 })  # fmt: skip
 _VIEWS = frozenset({"expand", "reshape", "only", "part"})
-_ENTRYWISE = frozenset(
-    {"negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "logistic", "call"}
-)
+_ENTRYWISE = ARITHMETIC_OPS | {"call"}
 _SLOW = frozenset({"divide", "reciprocal", "raise", "logistic"})  # in the eyes of compilers, which do them once
 _SLOW_CALLS = frozenset({
     "exp", "expm1", "log", "log1p", "sqrt", "cbrt", "tan", "tanh", "sinh", "cosh", "sigmoid", "softplus", "erf", "erfc",

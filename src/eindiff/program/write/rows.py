@@ -6,14 +6,11 @@ from collections.abc import Callable, Sequence
 
 from eindiff.core import sizes as sz
 from eindiff.core.sizes import Size
-from eindiff.program.operations import Operation
+from eindiff.program.operations import ARITHMETIC_OPS, Operation
 
 Axes = list[int | None]  # for each operand the axis along which it is cut, if it is
 
-_ELEMENTWISE = frozenset({
-    "negate", "multiply", "divide", "scale", "power", "reciprocal", "raise", "add", "mean", "logistic", "complement",
-    "positive", "mask",
-})  # fmt: skip
+_ELEMENTWISE = ARITHMETIC_OPS | {"complement", "positive", "mask"}
 
 
 class Rows:

@@ -33,6 +33,7 @@ _IN_PLACE = {
     "logistic": ["{0} += 1", "np.divide(1, {0}, out={0})"],
     "complement": ["complement({{0}}, {{1}}, out={0})"],
 }
+_METHODS = ("{0}.clip(",)  # of arrays, which take `out=` as functions of NumPy do
 _OPERATORS = {"multiply": "*", "divide": "/"}
 _UFUNCS = {"*": "multiply", "/": "divide", "+": "add", "-": "subtract"}
 
@@ -59,7 +60,7 @@ class Statement:
 
 def is_universal(x: Operation, template: str) -> bool:
     """Whether an operation is a function of NumPy that takes `out=` and works entry by entry."""
-    if template.startswith("{0}.clip("):
+    if template.startswith(_METHODS):
         return True
     name, _, rest = template.partition("(")
     is_one_call = name.startswith("np.") and rest.find(")") == len(rest) - 1 and "(" not in rest
