@@ -87,18 +87,8 @@ def carried(eqn: Any, moves: Sequence[bool] | None = None) -> Carried:
     """What a loop carries."""
     (constants, count), body = scan_counts(eqn), _body(eqn)
     inputs, results = body.invars[constants : constants + count], body.outvars[:count]
-    needs, terms = _needs(body, inputs), [_term(body, x, y) for x, y in zip(inputs, results, strict=True)]
-    found = Carried()
-    for k, x in enumerate(inputs):
-        if results[k] is x:
-            found.counters[k] = 0
-        elif isinstance(terms[k], jex.Literal):
-            found.counters[k] = terms[k].val
-        elif terms[k] is not None and _uses(body, x) == 1:
-            found.sums.add(k)
-    totals = [results[k] for k in found.sums]
-    others = [x for x in body.outvars if x not in totals] + [terms[k] for k in found.sums]
-    found.sums -= set().union(*map(needs, others))
+    needs = _needs(body, inputs)
+    found = Carried(*_counters_and_sums(body, inputs, results, needs))
     moving = _moving(body, constants, count, moves)
     known, rest = set(found.counters), [k for k in range(count) if k not in found.counters and k not in found.sums]
     while rest:
@@ -114,55 +104,86 @@ def carried(eqn: Any, moves: Sequence[bool] | None = None) -> Carried:
     return found
 
 
+def _counters_and_sums(
+    body: Any, inputs: Sequence[Any], results: Sequence[Any], needs: Callable[[Any], set[int]]
+) -> tuple[dict[int, Any], set[int]]:
+    """The places of what changes by a number in each turn, with it, and of sums that nothing but themselves reads."""
+    terms = [_term(body, x, y) for x, y in zip(inputs, results, strict=True)]
+    counters, sums = dict[int, Any](), set[int]()
+    for k, x in enumerate(inputs):
+        if results[k] is x:
+            counters[k] = 0
+        elif isinstance(terms[k], jex.Literal):
+            counters[k] = terms[k].val
+        elif terms[k] is not None and _uses(body, x) == 1:
+            sums.add(k)
+    totals = [results[k] for k in sums]
+    others = [x for x in body.outvars if x not in totals] + [terms[k] for k in sums]
+    return counters, sums.difference(*map(needs, others))
+
+
 def at_once(eqn: Any, found: Carried) -> Callable[..., list[Any]]:
     """A loop as a function of its arguments, without a loop; after these come its states after each turn, steady last.
 
     It gives by how much the states of a turn differ from these as well, after its own results.
     """
-    (constants, count), inner, length = scan_counts(eqn), _body(eqn), eqn.params["length"]
-    order = slice(None, None, -1) if eqn.params["reverse"] else slice(None)
+    return lambda *args: _AtOnce(eqn, found, args).results()
 
-    def run(*args: Any) -> list[Any]:
-        args, given = args[: len(eqn.invars)], [x[order] for x in args[len(eqn.invars) :]]
-        moved = given[: len(found.states)]
-        fixed, first = args[:constants], args[constants : constants + count]
-        rows = [x[order] for x in args[constants + count :]]
-        steps = jnp.arange(length)
-        before = {
-            k: first[k] + (steps * step).reshape((-1,) + (1,) * first[k].ndim).astype(first[k].dtype)
-            for k, step in found.counters.items()
-        }
-        last = {k: first[k] + jnp.asarray(length * step, first[k].dtype) for k, step in found.counters.items()}
-        names = [inner.outvars[k] for k in found.states]
 
-        def follow(k: int, after: Any) -> None:
-            before[k], last[k] = jnp.concatenate([first[k][None], after[:-1]]), after[-1]
+class _AtOnce:
+    """The turns of a loop for some arguments, as whole arrays."""
 
-        def turn() -> tuple[list[Any], list[Any]]:
-            values = [before.get(k, jnp.zeros_like(x) if k in found.sums else x) for k, x in enumerate(first)]
-            axes = [*[None] * constants, *[0 if k in before else None for k in range(count)], *[0] * len(rows)]
-
-            def one(new: list[Any], *args: Any) -> tuple[list[Any], list[Any]]:
-                known = dict(zip(names, new, strict=True))
-                return _evaluated(eqn, args, lambda x, value: known.get(x, value), names)
-
-            return jax.vmap(one, (0, *axes), axis_size=length)(moved, *fixed, *values, *rows)
-
+    def __init__(self, eqn: Any, found: Carried, args: Sequence[Any]) -> None:
+        self._eqn, self._found, self._body, self._length = eqn, found, _body(eqn), eqn.params["length"]
+        (constants, self._count), own = scan_counts(eqn), len(eqn.invars)
+        self._order = slice(None, None, -1) if eqn.params["reverse"] else slice(None)
+        self._fixed, self._first = args[:constants], args[constants : constants + self._count]
+        self._rows = [x[self._order] for x in args[constants + self._count : own]]
+        given = [x[self._order] for x in args[own:]]
+        self._moved, self._names = given[: len(found.states)], [self._body.outvars[k] for k in found.states]
+        self._before, self._last = dict[int, Any](), dict[int, Any]()
+        for k, step in found.counters.items():
+            self._count_up(k, step)
         for k, x in zip([*found.states, *found.steady], given, strict=True):
-            follow(k, x)
-        for level in found.delays:
-            results, _ = turn()
-            for k in level:
-                follow(k, results[k])
-        results, made = turn()
-        last |= {k: first[k] + jnp.sum(results[k], axis=0) for k in found.sums}
-        kept = [k for k in found.sums if inner.outvars[k] in inner.outvars[count:]]  # in each turn
-        totals = {inner.outvars[k]: first[k] + jnp.cumsum(results[k], axis=0) for k in kept}
-        ys = [totals[x] if x in totals else results[count + k] for k, x in enumerate(inner.outvars[count:])]
-        defects = [x - y for x, y in zip(made, moved, strict=True)]
-        return [*[last[k] for k in range(count)], *[y[order] for y in ys], *[x[order] for x in defects]]
+            self._follow(k, x)
 
-    return run
+    def _count_up(self, k: int, step: Any) -> None:
+        first, steps = self._first[k], jnp.arange(self._length) * step
+        self._before[k] = first + steps.reshape((-1,) + (1,) * first.ndim).astype(first.dtype)
+        self._last[k] = first + jnp.asarray(self._length * step, first.dtype)
+
+    def _follow(self, k: int, after: Any) -> None:
+        """Know what is carried before each turn, and at the end, of what it is after each."""
+        self._before[k], self._last[k] = jnp.concatenate([self._first[k][None], after[:-1]]), after[-1]
+
+    def results(self) -> list[Any]:
+        """What is carried at the end, what is collected, and by how much states differ from those given."""
+        for level in self._found.delays:
+            after, _ = self._turns()
+            for k in level:
+                self._follow(k, after[k])
+        after, made = self._turns()
+        first, sums, collected = self._first, self._found.sums, self._body.outvars[self._count :]
+        self._last |= {k: first[k] + jnp.sum(after[k], axis=0) for k in sums}
+        kept = [k for k in sums if self._body.outvars[k] in collected]  # in each turn
+        totals = {self._body.outvars[k]: first[k] + jnp.cumsum(after[k], axis=0) for k in kept}
+        rows = [totals[x] if x in totals else after[self._count + k] for k, x in enumerate(collected)]
+        defects = [x - y for x, y in zip(made, self._moved, strict=True)]
+        return [*[self._last[k] for k in range(self._count)], *[x[self._order] for x in (*rows, *defects)]]
+
+    def _turns(self) -> tuple[list[Any], list[Any]]:
+        """The results of all turns, of what is known so far, with sums of nothing before, and the states they make."""
+        sums, before = self._found.sums, self._before
+        values = [before.get(k, jnp.zeros_like(x) if k in sums else x) for k, x in enumerate(self._first)]
+        axes = [0 if k in before else None for k in range(self._count)]
+
+        def one(new: list[Any], *args: Any) -> tuple[list[Any], list[Any]]:
+            known = dict(zip(self._names, new, strict=True))
+            return _evaluated(self._eqn, args, lambda x, value: known.get(x, value), self._names)
+
+        places = (0, *[None] * len(self._fixed), *axes, *[0] * len(self._rows))
+        turns = jax.vmap(one, places, axis_size=self._length)
+        return turns(self._moved, *self._fixed, *values, *self._rows)
 
 
 def states(eqn: Any, wanted: Sequence[int]) -> Callable[..., list[Any]]:
@@ -278,6 +299,8 @@ def _needs(body: Any, carried: list[Any]) -> Callable[[Any], set[int]]:
         made = set().union(*map(needs, eqn.invars))
         found.update((y, made) for y in eqn.outvars)
     return needs
+
+
 def _term(body: Any, before: Any, after: Any) -> Any:
     """What is added to a carried value in a turn; None if it is no sum."""
     names = [before, *_same(body, before)]

@@ -184,13 +184,7 @@ class _Loop:
             if left == rest:
                 break
             rest = left
-        wanted: dict[tuple[int, int], list[tuple[int, Any]]] = {}
-        needed, period = self._values.needed(self._repeat.stop), len(self._repeat.equations)
-        for t in range(self._turns):
-            for k in range(period):
-                for j, x in enumerate(self._values.results(self._repeat.start + t * period + k)):
-                    if x in needed:
-                        wanted.setdefault((k, j), []).append((t, x))
+        wanted = self._wanted()
         for k in tuple(rest):
             done = self._summed(k, rest, wanted)
             rest = [j for j in rest if j not in done]
@@ -203,28 +197,34 @@ class _Loop:
                 else:
                     self._values.keep(x, _Row(rows[k, j], t) if (k, j) in rows else last[k, j])
 
+    def _wanted(self) -> dict[tuple[int, int], list[tuple[int, Any]]]:
+        """The turns in which results of an equation, by its place and theirs, are used after the loop, and where."""
+        found: dict[tuple[int, int], list[tuple[int, Any]]] = {}
+        needed, period = self._values.needed(self._repeat.stop), len(self._repeat.equations)
+        for place in range(self._turns * period):
+            turn, k = divmod(place, period)
+            for j, x in enumerate(self._values.results(self._repeat.start + place)):
+                if x in needed:
+                    found.setdefault((k, j), []).append((turn, x))
+        return found
+
     # What is known before the loop
 
     def _computed(self, k: int) -> bool:
         """Compute an equation for all turns, if its arguments are known for all of them."""
-        eqn = self._repeat.equations[k]
+        eqn, starts = self._repeat.equations[k], self._repeat.starts.get(k)
         given = [self._spread(x) for x in self._repeat.operands[k]]
-        known = [x for x in given if x is not None]
-        if len(known) < len(given):
+        known = [*(x for x in given if x is not None), *([] if starts is None else [(starts, 0)])]
+        if None in given:
             return False
-        starts = self._repeat.starts.get(k)
-        if starts is not None:
-            known.append((starts, 0))
-        axes = [axis for _, axis in known]
+        values, axes = zip(*known, strict=True) if known else ((), ())
         if all(axis is None for axis in axes):
-            self._at_once[k] = [(x, None) for x in _bound(eqn, [x for x, _ in known])]
+            self._at_once[k] = [(x, None) for x in _bound(eqn, values)]
             return True
         if eqn.primitive.name not in MOVES and not (is_entrywise(eqn) and self._is_small(eqn)):
             return False
-        if starts is not None and axes[0] is None and (rows := _rows_of(eqn, known[0][0], starts)) is not None:
-            self._at_once[k] = [(rows, 0)]
-            return True
-        found = jax.vmap(lambda *args: _bound(eqn, args), axes)(*(x for x, _ in known))
+        rows = _rows_of(eqn, values[0], starts) if axes[0] is None else None
+        found = jax.vmap(lambda *args: _bound(eqn, args), axes)(*values) if rows is None else [rows]
         self._at_once[k] = [(x, 0) for x in found]
         return True
 
@@ -247,9 +247,7 @@ class _Loop:
                 break
             terms += spread.values()
             if link.equation == k and len(link.first) == 1:
-                others = [x for j in rest if j not in chain for x in self._repeat.operands[j]]
-                is_used = any(isinstance(x, Inner) and x.equation in chain for x in others)
-                if is_used or any((j, 0) in wanted for j in chain[1:]):
+                if any((j, 0) in wanted for j in chain[1:]) or self._is_read(chain, rest):
                     break
                 self._add_up(chain, self._values.read(link.first.all[0]), terms)
                 return chain
@@ -257,6 +255,11 @@ class _Loop:
                 break
             chain.append(link.equation)
         return []
+
+    def _is_read(self, chain: Sequence[int], rest: Sequence[int]) -> bool:
+        """Whether others of the equations use results of some."""
+        others = [x for j in rest if j not in chain for x in self._repeat.operands[j]]
+        return any(isinstance(x, Inner) and x.equation in chain for x in others)
 
     def _add_up(self, chain: Sequence[int], first: Any, terms: Sequence[Spread]) -> None:
         rows = [value * self._turns if axis is None else jnp.sum(value, 0, dtype=value.dtype) for value, axis in terms]
@@ -284,38 +287,19 @@ class _Loop:
 
     def _scanned(self, rest: list[int], wanted: dict[tuple[int, int], list]) -> tuple[dict, dict]:
         """The last values of what is used after all turns, and those of all turns."""
-        known = [(k, x) for k in rest for x in self._repeat.operands[k] if not self._is_carried(x)]
-        spread = {x: value for _, x in known if (value := self._spread(x)) is not None}
-        carried = {x: self._first(x) for k in rest for x in self._repeat.operands[k] if self._is_carried(x)}
-        ends = {place: uses for place, uses in wanted.items() if place[0] in rest}
-        is_last = {place: [t for t, _ in uses] == [self._turns - 1] for place, uses in ends.items()}
+        operands = [x for k in rest for x in self._repeat.operands[k]]
+        carried = {x: self._first(x) for x in operands if self._is_carried(x)}
+        known = {x: value for x in operands if not self._is_carried(x) and (value := self._spread(x)) is not None}
+        ends = {(k, j): [t for t, _ in uses] == [self._turns - 1] for (k, j), uses in wanted.items() if k in rest}
         have = {(x.equation, x.output): x for x in carried}
-        for k, j in [place for place, only in is_last.items() if only and place not in have]:
+        for k, j in [place for place, is_last in ends.items() if is_last and place not in have]:
             aval = self._repeat.equations[k].outvars[j].aval
             have[k, j] = Inner(k, j, Atoms([None]))
             carried[have[k, j]] = (jnp.zeros(aval.shape, aval.dtype),)
-        all_turns = [place for place, only in is_last.items() if not only]
-        moving = {x: value for x, (value, axis) in spread.items() if axis == 0}
-        fixed = {x: value for x, (value, axis) in spread.items() if axis is None}
-        tables = {k: jnp.asarray(starts) for k, starts in self._repeat.starts.items() if k in rest}
-        names, rows = list(carried), list(moving)
-
-        def turn(carry: Any, row: Any) -> Any:
-            before, given = dict(zip(names, carry, strict=True)), dict(zip(rows, row[0], strict=True))
-            done: dict[int, list[Any]] = {}
-            for k in rest:
-                args = [
-                    done[x.equation][x.output] if isinstance(x, Inner) and not x.first and x.equation in done
-                    else before[x][0] if x in before else given[x] if x in given else fixed[x]
-                    for x in self._repeat.operands[k]
-                ]  # fmt: skip
-                done[k] = _bound(self._repeat.equations[k], [*args, row[1][k]] if k in tables else args)
-            after = [(*before[x][1:], done[x.equation][x.output]) for x in names]
-            return after, [done[k][j] for k, j in all_turns]
-
-        first = [carried[x] for x in names]
-        carry, collected = lax.scan(turn, first, ([moving[x] for x in rows], tables), length=self._turns)
-        final = dict(zip(names, carry, strict=True))
+        all_turns = [place for place, is_last in ends.items() if not is_last]
+        turn = _Turn(self._repeat, rest, list(carried), known, all_turns)
+        carry, collected = lax.scan(turn, list(carried.values()), turn.rows, length=self._turns)
+        final = dict(zip(carried, carry, strict=True))
         return {place: final[x][-1] for place, x in have.items()}, dict(zip(all_turns, collected, strict=True))
 
     def _is_carried(self, operand: Inner | Outside) -> TypeGuard[Inner]:
@@ -326,6 +310,36 @@ class _Loop:
         return tuple(jnp.asarray(self._values.read(x), aval.dtype) for x in operand.first)
 
 
+class _Turn:
+    """A turn of a loop: of what is carried and what is given for it, what is carried on, and what is collected."""
+
+    def __init__(
+        self, repeat: Repeat, equations: Sequence[int], carried: Sequence[Inner],
+        known: dict[Inner | Outside, Spread], collected: Sequence[tuple[int, int]],
+    ) -> None:  # fmt: skip
+        self._repeat, self._equations, self._carried, self._collected = repeat, equations, carried, collected
+        self._fixed = {x: value for x, (value, axis) in known.items() if axis is None}
+        self._moving = {x: value for x, (value, axis) in known.items() if axis is not None}
+        self._starts = {k: jnp.asarray(starts) for k, starts in repeat.starts.items() if k in equations}
+
+    @property
+    def rows(self) -> tuple[list[Any], dict[int, Any]]:
+        """What is given for the turns: rows of arrays, and where slices begin."""
+        return list(self._moving.values()), self._starts
+
+    def __call__(self, carry: Any, row: Any) -> Any:
+        moving, starts = row
+        given = self._fixed | dict(zip(self._moving, moving, strict=True))
+        given |= {x: values[0] for x, values in zip(self._carried, carry, strict=True)}
+        done: dict[int, list[Any]] = {}
+        for k in self._equations:
+            operands = self._repeat.operands[k]
+            args = [given[x] if x in given or isinstance(x, Outside) else done[x.equation][x.output] for x in operands]
+            done[k] = _bound(self._repeat.equations[k], [*args, starts[k]] if k in starts else args)
+        after = [(*old[1:], done[x.equation][x.output]) for x, old in zip(self._carried, carry, strict=True)]
+        return after, [done[k][j] for k, j in self._collected]
+
+
 def _bound(eqn: Any, values: Sequence[Any]) -> list[Any]:
     """The results of an equation; one more value than it has is where a slice begins."""
     if len(values) > len(eqn.invars):
@@ -334,8 +348,10 @@ def _bound(eqn: Any, values: Sequence[Any]) -> list[Any]:
     return as_function(eqn)(*values)
 
 
-def _rows_of(eqn: Any, array: Any, starts: np.ndarray) -> Any:
+def _rows_of(eqn: Any, array: Any, starts: np.ndarray | None) -> Any:
     """Slices of size 1 at equal distances along an axis, as one; None if they are not that."""
+    if starts is None:
+        return None
     sizes, steps = eqn.outvars[0].aval.shape, np.diff(starts, axis=0)
     [*moving] = np.flatnonzero((starts != starts[0]).any(0))
     if len(moving) != 1 or (steps != steps[0]).any() or sizes[moving[0]] != 1:
