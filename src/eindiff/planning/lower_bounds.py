@@ -90,11 +90,16 @@ def _of_product(term: Term, evaluate: Callable[[Size], int]) -> float | None:
     inputs = [tuple([names[label] for label in labels]) for labels in own]
     known = {names[label]: evaluate(sizes[label]) for label in names}
     least = least_flops(inputs, tuple([names[label] for label in output]), known, [x.digest for x, _ in factors])
-    properties = [_variable(node).properties for node, _ in factors]
+    nodes = [node for node, _ in factors]
+    return least / _saved(nodes) + _factorizations(nodes, evaluate) if least else None
+
+
+def _saved(nodes: Sequence[Expr]) -> int:
+    """By how much properties of matrices may divide the work of their product."""
+    properties = [_variable(node).properties for node in nodes]
     triangles = sum(bool(x & TRIANGLES) for x in properties)
     others = sum(bool(x - TRIANGLES) for x in properties)
-    least /= 2**others * (6 if triangles > 1 else 1 + triangles)
-    return least + _factorizations([node for node, _ in factors], evaluate) if least else None
+    return 2**others * (6 if triangles > 1 else 1 + triangles)
 
 
 def _factorizations(nodes: Sequence[Expr], evaluate: Callable[[Size], int]) -> float:

@@ -6,11 +6,12 @@ quarter where it is known to be symmetric in k and l too; and the terms of M, di
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import NamedTuple
 
 from eindiff.core import construct
+from eindiff.core.construct import Factor
 from eindiff.core.derivation import derivation
 from eindiff.core.nodes import Add, Apply, Expr, Map, is_index_map, plain, topological
 from eindiff.core.sizes import Size
@@ -56,12 +57,17 @@ def stacked(expr: Expr, evaluate: Evaluate) -> Stack:
         return Stack((node,))
     own = [one for one in split if one is not None and one.x is x]
     rest = [term for term, one in zip(terms, split, strict=True) if one not in own]
-    known, swap = derivation(expr), (*range(half, node.ndim), *range(half))
-    is_hessian = len(known.by) == 2 and known.by[0] is known.by[1] and not known.function.ndim
-    is_symmetric = is_hessian and all(construct.transpose(term, swap) is term for term in rest)
-    is_symmetric = is_symmetric and _has_symmetric_derivatives(plain(known.function))
     exprs = (x, construct.add([one.matrices for one in own]))
-    return Stack((*exprs, construct.add(rest)) if rest else exprs, is_symmetric)
+    return Stack((*exprs, construct.add(rest)) if rest else exprs, _is_symmetric(expr, rest))
+
+
+def _is_symmetric(expr: Expr, rest: Sequence[Expr]) -> bool:
+    """Whether an expression is a Hessian that is symmetric everywhere, and so is each of some terms of it."""
+    known, half = derivation(expr), expr.ndim // 2
+    is_hessian = len(known.by) == 2 and known.by[0] is known.by[1] and not known.function.ndim
+    swap = (*range(half, expr.ndim), *range(half))
+    is_kept = is_hessian and all(construct.transpose(term, swap) is term for term in rest)
+    return is_kept and _has_symmetric_derivatives(plain(known.function))
 
 
 def _is_square(node: Expr, evaluate: Evaluate) -> bool:
@@ -96,18 +102,26 @@ def _split(term: Expr) -> _Term | None:
     coefficient, factors, output, sizes = flat(term)
     half = len(output) // 2
     i, m = output[0], output[half]
-    first, second = ([k for k, (_, labels) in enumerate(factors) if label in labels] for label in (i, m))
-    if output.count(i) > 1 or output.count(m) > 1 or not len(first) == len(second) == 1:
+    pair = _pair(factors, i, m)
+    if pair is None or output.count(i) > 1 or output.count(m) > 1:
         return None
-    (x, labels), (y, others) = factors[first[0]], factors[second[0]]
+    (x, labels), rest = factors[pair[0]], [factor for k, factor in enumerate(factors) if k not in pair]
     summed = tuple([label for label in labels if label != i])
-    is_twice = x is y and labels.count(i) == 1 and tuple([m if label == i else label for label in labels]) == others
-    rest = [factor for k, factor in enumerate(factors) if k not in (*first, *second)]
     bound = {label for _, own in rest for label in own}
-    if not is_twice or is_index_map(x) or not summed or set(summed) & set(output) or not bound >= set(summed):
+    if is_index_map(x) or not summed or set(summed) & set(output) or not bound >= set(summed):
         return None
     kept = (*summed, *output[1:half], *output[half + 1 :])
     rows = construct.einsum(1, [(x, labels)], (i, *summed), sizes)
     matrices = construct.einsum(coefficient, rest, kept, sizes, inline=False)
     is_dense = len(set(kept)) == len(kept) and bound >= set(kept)
     return _Term(rows, matrices, is_dense, any(set(own) == set(kept) for _, own in rest), bound == set(kept))
+
+
+def _pair(factors: Sequence[Factor], i: int, m: int) -> tuple[int, int] | None:
+    """The places of two factors that are the same but for i in one, where m is in the other, and alone have these."""
+    first, second = ([k for k, (_, labels) in enumerate(factors) if label in labels] for label in (i, m))
+    if not len(first) == len(second) == 1:
+        return None
+    (x, labels), (y, others) = factors[first[0]], factors[second[0]]
+    is_twice = x is y and labels.count(i) == 1 and tuple([m if label == i else label for label in labels]) == others
+    return (first[0], second[0]) if is_twice else None

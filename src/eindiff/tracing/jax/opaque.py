@@ -44,27 +44,28 @@ def opaque(
     stem: str, run: Run, signature: Signature, rules: Sequence[Callable[..., Expr | None]] | None = None
 ) -> Function:
     """A function that JAX computes and differentiates; `rules` give its derivatives as expressions, or None."""
+    used = {k for k in _used(run, signature) if is_real(signature.dtype) and is_real(signature.dtypes[k])}
+    derivatives = [
+        _derivative(stem, run, signature, k, rules[k] if rules else None) if k in used else None
+        for k in range(len(signature.dtypes))
+    ]
+    core = tuple(0 if signature.elementwise else len(shape) for shape in signature.shapes)
+    shape = () if signature.elementwise else signature.shape
+    has_products = is_real(signature.dtype) and not signature.elementwise
+    ways = (None if signature.reverse else _jvp, None if signature.forward else _vjp)
+    along, back = (_products(stem, run, signature, rules, way) if has_products and way else None for way in ways)
+    return opaque_function(f"{PREFIX}{stem}", _value(_cast(run, signature)), core, shape, derivatives, along, back)
+
+
+def _cast(run: Run, signature: Signature) -> Run:
+    """A function of numbers of one type, which all numbers of a program have; the original gets its own types."""
+
     def cast(*args: Any) -> Any:
-        """Programs have numbers of one type only; here they get the types of the original."""
         typed = [jnp.asarray(x).astype(dtype) for x, dtype in zip(args, signature.dtypes, strict=True)]
         result = run(*(jnp.broadcast_arrays(*typed) if signature.elementwise else typed))
         return result if is_real(result.dtype) else result.astype(jnp.result_type(float))
 
-    derivatives = [
-        _derivative(stem, run, signature, k, rules[k] if rules else None)
-        if is_real(signature.dtype) and is_real(dtype)
-        else None
-        for k, dtype in enumerate(signature.dtypes)
-    ]
-    derivatives = [x if k in _used(run, signature) else None for k, x in enumerate(derivatives)]
-    core = tuple(0 if signature.elementwise else len(shape) for shape in signature.shapes)
-    shape = () if signature.elementwise else signature.shape
-    along, back = (_products(stem, run, signature, rules, one) for one in (_jvp, _vjp))
-    is_smooth = is_real(signature.dtype) and not signature.elementwise
-    return opaque_function(
-        f"{PREFIX}{stem}", _value(cast), core, shape, derivatives,
-        None if signature.reverse or not is_smooth else along, None if signature.forward or not is_smooth else back,
-    )  # fmt: skip
+    return cast
 
 
 def _used(run: Run, signature: Signature) -> set[int]:
