@@ -376,7 +376,8 @@ class Network:
         return True
 
     def _apply_rules(self) -> bool:
-        return bool(rewrite("einsum", self, kinds=frozenset([type(node) for node, _ in self.factors])))
+        kinds = [node.function.name if isinstance(node, Map) else type(node) for node, _ in self.factors]
+        return bool(rewrite("einsum", self, kinds=frozenset(kinds)))
 
     def _contract(self) -> bool:
         """Make the contraction of each group of factors that hang together; False if there is none."""
