@@ -274,7 +274,7 @@ class Network:
         if self.summed and not others:
             return list(node.terms)
         read = self._read_axes(labels, others)
-        split = [t for t in node.terms if _is_delta(t, read)]
+        split = [t for t in node.terms if _is_delta(t, read)] if read or node.has_delta else []
         if 1 < relations <= RELATIONS_LIMIT and not self.summed.isdisjoint(labels):
             split += [t for t in node.relations if t not in split]
         return split
