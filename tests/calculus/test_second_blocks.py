@@ -45,11 +45,11 @@ def special(steps: int) -> Model:
 
 
 def peephole(steps: int) -> Model:
-    """Gates with weights of their own, more than are used in any order, that see the cell."""
+    """Gates that see the cell, with weights of their own; those of the state are used later than the others."""
     names = [f"{k}{c}" for c in "ifog" for k in "WUbp"]
     shape = {"W": (2, 2), "U": (2, 2), "b": (2,), "p": (2,)}
     v = {name: ed.tensor(name, *shape[name[0]]) for name in names}
-    h, c = ed.vector("h", 2), ed.vector("c", 2)
+    h = c = 0 * ed.vector("h", 2)
     for k in range(steps):
         x = ed.vector(f"x{k}", 2)
         i, f, o, g = (v["W" + n] @ h + v["U" + n] @ x + v["b" + n] + v["p" + n] * c for n in "ifog")
@@ -133,7 +133,7 @@ def test_what_is_not_taken_for_a_recurrence() -> None:
 
 def test_many_parameters_recur() -> None:
     """However many are used as often as the matrices of the state, and whatever order they come in."""
-    f, by = peephole(3)
+    f, by = peephole(4)
     assert is_recurrence(f, by)
     assert is_recurrence(f, by[::-1])
 
