@@ -100,12 +100,8 @@ def parts(expr: Expr) -> tuple[Number, list[Factor], Labels, dict[int, Size]]:
     """Any expression as a product: coefficient, factors, output and sizes."""
     expr = plain(expr)
     if isinstance(expr, Einsum) and expr.is_product:
-        return (
-            expr.coefficient,
-            list(zip(expr.operands, expr.labels, strict=True)),
-            expr.output,
-            dict(enumerate(expr.sizes)),
-        )
+        factors = list(zip(expr.operands, expr.labels, strict=True))
+        return expr.coefficient, factors, expr.output, dict(enumerate(expr.sizes))
     labels = tuple(range(expr.ndim))
     return 1, [(expr, labels)], labels, dict(enumerate(expr.shape))
 
