@@ -44,6 +44,20 @@ def special(steps: int) -> Model:
     return ed.sum(state**2), [b, a, t]
 
 
+def peephole(steps: int) -> Model:
+    """Gates that see the cell, with weights of their own; those of the state are used later than the others."""
+    names = [f"{k}{c}" for c in "ifog" for k in "WUbp"]
+    shape = {"W": (2, 2), "U": (2, 2), "b": (2,), "p": (2,)}
+    v = {name: ed.tensor(name, *shape[name[0]]) for name in names}
+    h = c = 0 * ed.vector("h", 2)
+    for k in range(steps):
+        x = ed.vector(f"x{k}", 2)
+        i, f, o, g = (v["W" + n] @ h + v["U" + n] @ x + v["b" + n] + v["p" + n] * c for n in "ifog")
+        c = ed.sigmoid(f) * c + ed.sigmoid(i) * ed.tanh(g)
+        h = ed.sigmoid(o) * ed.tanh(c)
+    return ed.sum(h**2), [*v.values()]
+
+
 def layers(count: int) -> Model:
     """A net whose layers have weights of their own, of sizes that have names, and normalize."""
     y, weights = ed.matrix("X", "m", "h"), []
@@ -115,6 +129,13 @@ def test_what_is_not_taken_for_a_recurrence() -> None:
     assert not is_recurrence(recurrent(2)[0], [w, u, b])
     large, by = recurrent(4, int(MOST_ENTRIES**0.5) + 1)
     assert not is_recurrence(large, by)
+
+
+def test_many_parameters_recur() -> None:
+    """However many are used as often as the matrices of the state, and whatever order they come in."""
+    f, by = peephole(4)
+    assert is_recurrence(f, by)
+    assert is_recurrence(f, by[::-1])
 
 
 def test_where_the_order_of_derivatives_may_matter_each_has_its_sweep() -> None:

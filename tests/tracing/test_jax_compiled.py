@@ -410,6 +410,7 @@ def test_the_compiler_takes_its_time_for_loops() -> None:
         x = jnp.array([1.0, -0.5, 2.0])
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(kernels, "OPERATION", 0.0)
+            patch.setattr(kernels, "PIECE", kernels.LOOP)
             return round((kernels.compiling(jax.make_jaxpr(function)(x).jaxpr) - kernels.START) / kernels.LOOP)
 
     assert loops(lambda x: jnp.exp(x) * jnp.sin(x) + 1) == 1

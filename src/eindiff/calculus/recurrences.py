@@ -23,7 +23,7 @@ from eindiff.core.sizes import Size
 from eindiff.functions.opaque import REGISTRY
 
 TURNS = 3  # in which an operand meets what it has moved before, in a recurrence
-OPERANDS = 8  # that are looked at, those that are used most often
+OPERANDS = 64  # of contractions that are looked at, those that are used most often
 MOST_ENTRIES = 1024  # of all variables: of larger Hessians what is computed counts, not how many operations there are
 
 
@@ -42,8 +42,11 @@ def is_recurrence(f: Expr, xs: Sequence[Variable]) -> bool:
     order, moving = depends([f], xs)
     uses = Counter(child for node in order for child in node.children if child in moving)
     often, entries = sum(_entries(x) for x in xs if uses[x] >= TURNS), sum(map(_entries, xs))
-    again = [x for x, count in uses.most_common(OPERANDS) if count >= TURNS]
-    return entries <= min(2 * often, MOST_ENTRIES) and any(_turns(x, order) >= TURNS for x in again)
+    if entries > min(2 * often, MOST_ENTRIES):
+        return False
+    factors = Counter(child for node in order if is_contraction(node) for child in node.children if child in moving)
+    again = [x for x, count in factors.most_common(OPERANDS) if count >= TURNS]
+    return any(_turns(x, order) >= TURNS for x in again)
 
 
 def _turns(x: Expr, order: Iterable[Expr]) -> int:

@@ -100,12 +100,8 @@ def parts(expr: Expr) -> tuple[Number, list[Factor], Labels, dict[int, Size]]:
     """Any expression as a product: coefficient, factors, output and sizes."""
     expr = plain(expr)
     if isinstance(expr, Einsum) and expr.is_product:
-        return (
-            expr.coefficient,
-            list(zip(expr.operands, expr.labels, strict=True)),
-            expr.output,
-            dict(enumerate(expr.sizes)),
-        )
+        factors = list(zip(expr.operands, expr.labels, strict=True))
+        return expr.coefficient, factors, expr.output, dict(enumerate(expr.sizes))
     labels = tuple(range(expr.ndim))
     return 1, [(expr, labels)], labels, dict(enumerate(expr.shape))
 
@@ -274,7 +270,7 @@ class Network:
         if self.summed and not others:
             return list(node.terms)
         read = self._read_axes(labels, others)
-        split = [t for t in node.terms if _is_delta(t, read)]
+        split = [t for t in node.terms if _is_delta(t, read)] if read or node.has_delta else []
         if 1 < relations <= RELATIONS_LIMIT and not self.summed.isdisjoint(labels):
             split += [t for t in node.relations if t not in split]
         return split
@@ -376,7 +372,8 @@ class Network:
         return True
 
     def _apply_rules(self) -> bool:
-        return bool(rewrite("einsum", self, kinds=frozenset([type(node) for node, _ in self.factors])))
+        kinds = [node.function.name if isinstance(node, Map) else type(node) for node, _ in self.factors]
+        return bool(rewrite("einsum", self, kinds=frozenset(kinds)))
 
     def _contract(self) -> bool:
         """Make the contraction of each group of factors that hang together; False if there is none."""

@@ -229,8 +229,10 @@ class Einsum(Expr):
 class Add(Expr):
     """A sum of two or more terms of the same shape."""
 
-    __slots__ = ("terms",)
+    __slots__ = ("_has_delta", "_relations", "terms")
     terms: tuple[Expr, ...]
+    _has_delta: bool  # where it has been asked for, as it is for each product with the sum
+    _relations: list[Einsum | Constant]
     make: ClassVar[Callable[[Sequence[Expr]], Expr]]  # the constructor, which `sums` installs
 
     @property
@@ -240,12 +242,16 @@ class Add(Expr):
     @property
     def has_delta(self) -> bool:
         """Whether some term repeats a label in its output."""
-        return any(isinstance(term, Einsum) and term.has_delta for term in self.terms)
+        if not hasattr(self, "_has_delta"):
+            remember(self, "_has_delta", any(isinstance(term, Einsum) and term.has_delta for term in self.terms))
+        return self._has_delta
 
     @property
     def relations(self) -> list[Einsum | Constant]:
         """The terms that relate their axes by index maps, as deltas do: nothing is stored where they are 0."""
-        return [term for term in self.terms if _relates(term)]
+        if not hasattr(self, "_relations"):
+            remember(self, "_relations", [term for term in self.terms if _relates(term)])
+        return self._relations
 
 
 def _relates(term: Expr) -> TypeGuard[Einsum | Constant]:

@@ -16,8 +16,10 @@ from typing import Any
 Rule = Callable[..., Any]
 
 RULES: dict[str, list[Rule]] = {}
-_AMONG: dict[Rule, tuple[type, ...]] = {}  # rules that need a node of some kind
-_by_kinds: dict[tuple[str, frozenset[type]], list[Rule]] = {}
+Kind = type | str  # of a node; of an elementwise function its name
+
+_AMONG: dict[Rule, tuple[Kind, ...]] = {}  # rules that need a node of some kind
+_by_kinds: dict[tuple[str, frozenset[Kind]], list[Rule]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Applied:
 _log: ContextVar[list[Applied] | None] = ContextVar("eindiff_rewrite_log", default=None)
 
 
-def rule(*subjects: str, among: tuple[type, ...] = ()) -> Callable[[Rule], Rule]:
+def rule(*subjects: str, among: tuple[Kind, ...] = ()) -> Callable[[Rule], Rule]:
     """Register a rule for the functions or kinds of node it looks at; some need a node of one of the kinds `among`
     those that a node is about to be made of."""
 
@@ -50,7 +52,7 @@ def rule(*subjects: str, among: tuple[type, ...] = ()) -> Callable[[Rule], Rule]
     return register
 
 
-def _rules(subject: str, kinds: frozenset[type]) -> list[Rule]:
+def _rules(subject: str, kinds: frozenset[Kind]) -> list[Rule]:
     """The rules for a node made of nodes of some kinds."""
     found = _by_kinds.get((subject, kinds))
     if found is None:
@@ -60,7 +62,7 @@ def _rules(subject: str, kinds: frozenset[type]) -> list[Rule]:
     return found
 
 
-def rewrite(subject: str, *before: Any, kinds: frozenset[type] | None = None) -> Any:
+def rewrite(subject: str, *before: Any, kinds: frozenset[Kind] | None = None) -> Any:
     """What the first rule that applies makes of a node about to be made, or None; `kinds` are those of its factors."""
     log = _log.get()
     for function in RULES.get(subject, ()) if kinds is None else _rules(subject, kinds):

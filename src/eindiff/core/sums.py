@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
+from functools import reduce
 from math import gcd, inf, isfinite, lcm
+from operator import and_
 
 from eindiff.core.coefficients import HALF, Number, number, plus, ratio, times
 from eindiff.core.einsums import (
@@ -182,17 +184,19 @@ def factored(terms: Mapping[Expr, Number], most: float = inf, inline: Inline = T
 
     None if there are none, or if the rests have more than so many labels. Terms have no deltas.
     """
-    common: Counter[Factor] | None = None
+    found = []
+    shared: set[Factor] | None = None
     for term in terms:
-        own = Counter(parts(term)[1])
-        common = own if common is None else common & own
-        if not common:
+        found.append(own := parts(term))
+        shared = set(own[1]) if shared is None else shared.intersection(own[1])
+        if not shared:
             return None
-    assert common is not None  # there are terms
-    products = [(times(coefficient, parts(term)[0]), Counter(parts(term)[1])) for term, coefficient in terms.items()]
-    rests = [(coefficient, list((factors - common).elements())) for coefficient, factors in products]
+    products = [Counter(factors) for _, factors, _, _ in found]
+    common = reduce(and_, products)
+    coefficients = [times(c, own[0]) for c, own in zip(terms.values(), found, strict=True)]
+    rests = [(c, list((factors - common).elements())) for c, factors in zip(coefficients, products, strict=True)]
     kept = tuple(sorted({label for _, rest in rests for _, labels in rest for label in labels}))
-    _, _, output, sizes = parts(next(iter(terms)))
+    _, _, output, sizes = found[0]
     return in_front(list(common.elements()), rests, kept, output, sizes, inline) if len(kept) <= most else None
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from typing import TypeVar
 
 Node = TypeVar("Node", bound=Hashable)
 
 
-def post_order(roots: Iterable[Node], children: Callable[[Node], Iterable[Node]]) -> list[Node]:
+def post_order(roots: Iterable[Node], children: Callable[[Node], Collection[Node]]) -> list[Node]:
     """Everything below the roots, each once and after its children.
 
     >>> post_order("c", {"a": "", "b": "a", "c": "ab"}.__getitem__)
@@ -16,18 +16,19 @@ def post_order(roots: Iterable[Node], children: Callable[[Node], Iterable[Node]]
     """
     order: list[Node] = []
     seen: set[Node] = set()
-    waiting: list[Node] = []
-    stack: list[Node | None] = [*reversed(list(roots))]
-    while stack:
-        node = stack.pop()
-        if node is None:  # all is done that is below the one that waits
-            order.append(waiting.pop())
-        elif node not in seen:
-            seen.add(node)
-            below = [child for child in children(node) if child not in seen]
-            if below:
-                waiting.append(node)
-                stack += [None, *below[::-1]]
-            else:
+    walk = iter(list(roots))
+    above: list[tuple[Node, Iterator[Node]]] = []  # what waits for all below it, and what comes beside it
+    while True:
+        for node in walk:
+            if node not in seen:
+                seen.add(node)
+                if below := children(node):
+                    above.append((node, walk))
+                    walk = iter(below)
+                    break
                 order.append(node)
-    return order
+        else:
+            if not above:
+                return order
+            node, walk = above.pop()
+            order.append(node)

@@ -116,17 +116,18 @@ def _is_mirrored(labels: Labels, images: Labels, mirror: dict[int, int]) -> bool
     return all(mirror.setdefault(a, b) == b for a, b in zip(labels, images, strict=True))
 
 
-def units(factors: Sequence[Factor]) -> tuple[int, list[int]] | None:
+def units(factors: Sequence[Factor], counted: Counted | None = None) -> tuple[int, list[int]] | None:
     """Where in a product a power of a norm stands beside what it is the norm of, or a multiple: the places of both.
 
-    `x x' / ‖x‖³` is `u u' / ‖x‖` with unit vectors u, whose entries are never out of range.
+    `x x' / ‖x‖³` is `u u' / ‖x‖` with unit vectors u, whose entries are never out of range. What is `counted` is
+    remembered there, for products of the same program.
     """
+    counted = {} if counted is None else counted
     for i, (node, labels) in enumerate(factors):
         if not is_root(node) or (power := -power_of_root(node)) < 0 or len(factors) < 3:
             continue
         if (found := squares(node.args[0])) is None:
             continue
-        counted: Counted = {}
         within = sum([_factors_of(part.y, counted) for part in found], Counter())
         common = [(_factors_of(x, counted) & within).total() for x, _ in factors]
         fitting = [j for j, (_, theirs) in enumerate(factors) if j != i and is_one_in_other(labels, theirs)]

@@ -250,6 +250,8 @@ class Operations:
 
     def times(self, factors: Sequence[Operation]) -> Operation:
         """The elementwise product, where equal factors are powers; next to numbers a condition is a number."""
+        if len(factors) == 1:
+            return factors[0]
         masks = [x for x in dict.fromkeys(factors) if x.op == "mask"]
         powers = [self.power(x, count) for x, count in Counter(factors).items() if x not in masks]
         numbers = any(x.shape for x in powers)  # next to arrays of numbers a condition is one

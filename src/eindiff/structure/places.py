@@ -12,11 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from eindiff.core.labels import Labels
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
 
 Array = np.ndarray
 
@@ -54,6 +57,8 @@ class Place:
     @cached_property
     def _scatter(self) -> csc_array:
         """The 0/1 matrix that adds entries up where the table sends them; its rows are as many as needed."""
+        from scipy.sparse import csc_array  # for start-up time
+
         assert self.table is not None
         flat = self.table.reshape(-1)
         shape = int(flat.max(initial=-1)) + 1, flat.size

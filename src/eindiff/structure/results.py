@@ -21,7 +21,6 @@ from eindiff.core.sizes import Shape, evaluate
 from eindiff.facts.bounds import facts
 from eindiff.program.foreign_arrays import to_numpy
 from eindiff.program.interpreter import flatten
-from eindiff.structure.derivative import Derivative
 from eindiff.structure.grid import Grid
 from eindiff.structure.joins import given, place_of
 from eindiff.structure.patterns import Pattern, decompose, inverted
@@ -122,6 +121,8 @@ def _maker(output: Any, form: str, found: Iterator[_Found], frames: Iterator[Fra
         parts = [_maker(x, of, found, frames, terms) for x, of in output.parts]
         return lambda arrays: output.combined(*[make(arrays) for make in parts])
     if form == "structured" and (isinstance(output, Expr) or _is_grid(output)):
+        from eindiff.structure.derivative import Derivative  # for start-up time: it has all solvers
+
         blocks, frame = [[next(found) for _ in row] for row in _grid(output)], next(frames)
         rows, facts, name = frame.rows, frame.facts, frame.name
         return lambda arrays: Derivative(partial(terms, blocks, rows, arrays), facts, name)

@@ -15,7 +15,6 @@ from eindiff.program.inputs import likely_type
 from eindiff.program.interpreter import flatten
 from eindiff.program.plan import Plan
 from eindiff.structure.compile import compile
-from eindiff.text.write.to_text import to_text
 from eindiff.tracing.derivatives import Kind, Options, ResultPart, Selection, auxiliary, is_bare, nested, value
 from eindiff.tracing.library import Library
 
@@ -207,6 +206,8 @@ class Lowered:
     @property
     def formula(self) -> str:
         """The derivative as text, one line for each block."""
+        from eindiff.text.write.to_text import to_text  # for start-up time
+
         return self.text(self.expression) if self.text else "\n".join(map(to_text, flatten(self.exprs)))
 
     @property

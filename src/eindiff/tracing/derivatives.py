@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,11 +15,12 @@ from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Expr, Variable
 from eindiff.functions import multilinear as arrays
-from eindiff.structure import newton
-from eindiff.structure.derivative import Derivative
-from eindiff.structure.eliminated import Eliminated
 from eindiff.tracing.library import Arguments, Library, Recurrence, Stops, Traced
 from eindiff.tracing.names import function_name
+
+if TYPE_CHECKING:
+    from eindiff.structure.derivative import Derivative
+    from eindiff.structure.newton import Step
 
 # What is differentiated by what
 
@@ -185,6 +186,8 @@ def hessian(s: Selection, options: Options) -> ResultPart:
 
 def _eliminated(s: Selection, options: Options) -> ResultPart:
     """That of a function of recurrences, as a Schur complement."""
+    from eindiff.structure.eliminated import Eliminated  # for start-up time
+
     f, variables, stops = _lagrangian(s)
     grid = [stops.put_in(row) for row in derive.hessian(f, variables, options.mode)]
     return ResultPart([grid], [None], (), "structured", partial(Eliminated, kept=len(s.variables)))
@@ -287,6 +290,8 @@ class Newton:
 
 def newton_step(s: Selection, options: Options) -> ResultPart:
     """The Newton step by all variables at once."""
+    from eindiff.structure import newton  # for start-up time: all solvers
+
     s.numbers("a Newton step")
     f, variables, stops = _lagrangian(s)
     found: Any = newton.newton_step(f, variables, damping=options.damping)
@@ -295,7 +300,7 @@ def newton_step(s: Selection, options: Options) -> ResultPart:
         kept = len(s.variables) if s.recurrences else None
         found = newton.NewtonStep(tuple(rows[0]), tuple(map(tuple, rows[1:])), found.damping, kept)
 
-    def finished(step: newton.Step) -> Newton:
+    def finished(step: Step) -> Newton:
         shaped = [
             s.variable_structure.unflatten(
                 [s.library.typed(np.asarray(x), t, {}) for x, t in zip(parts, s.variable_types, strict=True)]

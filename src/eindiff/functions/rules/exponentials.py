@@ -16,7 +16,7 @@ from eindiff.core import construct
 from eindiff.core.construct import Factor, is_number, parts, scale
 from eindiff.core.index_relations import Lower, SizeOf
 from eindiff.core.labels import Labels
-from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, Number, is_contraction, is_index_map
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, Number, is_contraction, is_index_map
 from eindiff.core.rewrite import rule
 from eindiff.core.sizes import Shape, Size, product
 from eindiff.functions.elementwise import exp, expm1, log, power, sigmoid, softplus
@@ -372,7 +372,7 @@ def one_minus_sigmoid(terms: dict[Expr, Number], shape: tuple) -> Expr | None:
     return construct.einsum(ca, [(mirrored, factors[0][1])], output, sizes) if len(set(output)) == len(output) else None
 
 
-@rule("einsum", among=(Map,))
+@rule("einsum", among=("exp",))
 def exp_times_sigmoid(network: Network) -> bool | None:
     """exp(x) sigmoid(-x) = sigmoid(x). One factor less."""
     for i, (node, labels) in enumerate(network.factors):
@@ -385,7 +385,7 @@ def exp_times_sigmoid(network: Network) -> bool | None:
     return None
 
 
-@rule("einsum", among=(Map,))
+@rule("einsum", among=("pow",))
 def exp_over_sum_of_exp(network: Network) -> bool | None:
     """exp(x) / sum(exp(x)) = exp(x - logsumexp(x)), the softmax; so for all sums of exponentials. A smaller power."""
     for i, (node, labels) in enumerate(network.factors):

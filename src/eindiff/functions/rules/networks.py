@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PIECES = {("relu", "step"): "relu", ("step", "step"): "step", ("abs", "sign"): None}
 
 
-@rule("einsum", among=(Map,))
+@rule("einsum", among=("abs", "sign"))
 def squares_of_absolute_values(network: Network) -> bool | None:
     """abs(x)^2 = x^2, x sign(x) = abs(x). Fewer functions."""
     factors = network.factors
@@ -37,7 +37,7 @@ def squares_of_absolute_values(network: Network) -> bool | None:
     return None
 
 
-@rule("einsum", among=(Map,))
+@rule("einsum", among=("step", "abs"))
 def products_of_pieces(network: Network) -> bool | None:
     """relu(x) step(x) = relu(x), step(x)^2 = step(x), abs(x) sign(x) = x. One factor less."""
     for i, (node, labels) in enumerate(network.factors):
@@ -84,7 +84,7 @@ def cholesky_products(network: Network) -> bool | None:
     return None
 
 
-@rule("einsum", among=(Map,))
+@rule("einsum", among=("log",))
 def logarithms_of_pivots(network: Network) -> bool | None:
     """The sum of the logarithms of the diagonal of the Cholesky factor of A is logdet(A)/2. Two nodes less."""
     if not network.summed:

@@ -42,6 +42,7 @@ class Indexing:
     def __init__(self, operations: Operations, products: Products) -> None:
         self.operations = operations
         self.products = products
+        self._formulas: dict[tuple, Operation] = {}  # places that are no tables, as arrays
 
     def index_of(self, index_map: IndexMap, inputs: Labels, given: Operation | None = None) -> Index:
         """The index that a map stands for, with its inputs named; its places may be an array that is given."""
@@ -92,6 +93,12 @@ class Indexing:
         """An index as an integer array that broadcasts against axes `order`."""
         if index.table is not None:
             return self.products.align(index.table, order)
+        key = (index, order, *[sizes[label] for label, _ in index.strides])
+        if key not in self._formulas:
+            self._formulas[key] = self._formula(index, order, sizes)
+        return self._formulas[key]
+
+    def _formula(self, index: Index, order: Labels, sizes: Mapping[int, Size]) -> Operation:
         terms = []
         for label, stride in index.strides:
             counted = self.operations.make("range", parameters=(sizes[label],), shape=(sizes[label],))

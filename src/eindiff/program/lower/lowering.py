@@ -50,7 +50,7 @@ from eindiff.program.lower.products import Products
 from eindiff.program.lower.samples import sum_over_samples
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.values import Arrays, Term, Value
-from eindiff.program.norms import Squared, is_one_in_other, is_root, power_of_root, squares, units
+from eindiff.program.norms import Counted, Squared, is_one_in_other, is_root, power_of_root, squares, units
 from eindiff.program.operations import FUNCTION, Op, Operation, Operations, is_number
 
 SWAP = ((1, 0), 1)
@@ -71,6 +71,7 @@ class Lowering:
         self.networks = Networks(self.operations, self.products, self.indexing, self.arrays)
         self.values: dict[Expr, Value] = {}
         self.norms: dict[Expr, Tensor] = {}  # of powers of norms
+        self.counted: Counted = {}  # what the factors beside them are made of
         self.factored: set[Expr] = set()
         self.summands: set[Expr] = set()  # of outputs
         self.parts: dict[Expr, Parts] = {}  # sums that are parts of others
@@ -253,11 +254,11 @@ class Lowering:
 
     def _value(self, node: Expr) -> Value:
         """The value of a node that no output has. Those that have the coefficient of an output inside are not it."""
-        order = topological([node])
-        for inner, hint in orientations(order, [node], self._runs).items():
-            self.hints.setdefault(inner, hint)
         pushed, self.pushed = self.pushed, {}
         multiples = {inner: self.values.pop(inner) for inner in pushed if inner in self.values}
+        order = post_order([node], lambda x: () if x in self.values else x.children)
+        for inner, hint in orientations(order, [node], self._runs).items():
+            self.hints.setdefault(inner, hint)
         for inner in order:
             if inner not in self.values:
                 self.values[inner] = self._lower(inner)
@@ -421,7 +422,7 @@ class Lowering:
         """Vectors beside powers of their norms are divided by them first."""
         if self.costs is None or self.norms.keys().isdisjoint([operand for operand, _ in operands]):
             return
-        if (chosen := units(operands)) is None or operands[chosen[0]][0] not in self.norms:
+        if (chosen := units(operands, self.counted)) is None or operands[chosen[0]][0] not in self.norms:
             return
         (node, labels), root = operands[chosen[0]], chosen[0]
         norm = self.norms[node]

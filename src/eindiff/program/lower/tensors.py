@@ -54,6 +54,8 @@ class Tensors:
 
     def align(self, x: Tensor, order: Labels, explicit: bool = False) -> Operation:
         """The tensor as it broadcasts against one with axes `order`; leading axes are shown only on demand."""
+        if x.labels == order:
+            return x.operation
         present = tuple([label for label in order if label in x.labels])
         turned = self.permute(x, present)
         while order and order[0] not in present and not (explicit and present):

@@ -64,6 +64,7 @@ class Arrays:
         self.operations = operations
         self.products = products
         self.indexing = indexing
+        self._made: dict[int, tuple[Value, Operation]] = {}  # arrays that were filled: of each value one, for all uses
 
     def value(self, tensor: Tensor, shape: Shape, coefficient: Number = 1) -> Value:
         """A tensor whose labels are the axes 0, 1, 2, ... of the value."""
@@ -76,7 +77,9 @@ class Arrays:
             term = value.terms[0]
             axis_of = {label: axis for axis, label in enumerate(term.axes)}
             return term.coefficient, Tensor(term.core.operation, tuple([axis_of[x] for x in term.core.labels]))
-        return 1, Tensor(self._filled(value), tuple(range(len(value.shape))))
+        if id(value) not in self._made:
+            self._made[id(value)] = value, self._filled(value)
+        return 1, Tensor(self._made[id(value)][1], tuple(range(len(value.shape))))
 
     def array(self, value: Value) -> Operation:
         """A value as an array of its full shape."""

@@ -57,6 +57,7 @@ SHARED = FUNCTIONS | MATRICES | {"dot_general"}  # of which the compiler finds t
 
 START = 9e-3  # seconds for any program, and more for each loop, each operation in it, and functions of many operations:
 LOOP, OPERATION, LONG_FUNCTION = 8e-3, 2.8e-4, 14e-3
+PIECE = 3e-3  # for each of the pieces that an array is cut into
 MANY_TERMS, LONG_SUM = 32, 11e-3  # of a sum that is done in two steps, and what it takes more
 VECTOR = 5.5e-3  # more than other products take those of a matrix and a vector
 PRICES = {"dot_general": 6e-3, "conv_general_dilated": 13e-3, "custom_linear_solve": 20e-3,
@@ -204,7 +205,7 @@ def _price_of(step: _Step) -> float:
     if step.is_entrywise:
         own = 0.0 if name in MOVES else step.loops.bit_count() * OPERATION + (name in LENGTHY) * LONG_FUNCTION
         own += LONG_SUM if step.is_sum and step.terms > MANY_TERMS * step.entries else 0.0
-        return own + (len(step.eqn.outvars) * LOOP if step.is_stored else 0.0)
+        return own + (len(step.eqn.outvars) * (PIECE if name == "split" else LOOP) if step.is_stored else 0.0)
     for start, price in PRICES_LIKE.items():
         if name.startswith(start):
             return price
