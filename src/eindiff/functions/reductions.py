@@ -126,7 +126,7 @@ _max = row(
 
 
 def _products_without(count: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Products without some entries: those before each, times those after it; with more left out one after the other."""
+    """Products without some entries: of those before each and those after it; of more than one, one after the other."""
 
     def value(x: np.ndarray) -> np.ndarray:
         if not count:
