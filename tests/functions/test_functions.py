@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import product
+from itertools import permutations, product
 from types import SimpleNamespace
 from typing import Any
 
@@ -218,6 +218,21 @@ def test_product_with_zeros() -> None:
     expected = np.zeros((4, 4))
     expected[0, 2] = expected[2, 0] = 6
     assert_close(ed.evaluate(ed.derivative(y, x, x), point), expected, EXACT)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_products_without_some_entries(order: int) -> None:
+    """They take time and memory in proportion to what they give."""
+    x, n = ed.vector("x", 5), 5
+    point, expected = np.array([0.5, 0.0, -2.0, 3.0, 1.5]), np.zeros((n,) * order)
+    for places in permutations(range(n), order):
+        expected[places] = np.delete(point, places).prod()
+    derivative, large = ed.derivative(ed.prod(x), *[x] * order), ed.vector("x", 40)
+    for found in (ed.evaluate(derivative, {"x": point}), ed.compile(derivative)(x=point)):
+        assert_close(found, expected, EXACT)
+    plan = ed.plan(ed.derivative(ed.prod(large), *[large] * order))
+    assert plan.flops <= 5 * 40**order
+    assert plan.peak <= 3 * 8 * 40**order
 
 
 # Large arguments

@@ -126,14 +126,22 @@ _max = row(
 
 
 def _products_without(count: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Products without some entries: of those before each and those after it; of more than one, one after the other."""
+
     def value(x: np.ndarray) -> np.ndarray:
+        if not count:
+            return x.prod(axis=-1)
         n = x.shape[-1]
-        left_out = list(np.ndindex((n,) * count))  # the choices of entries left out
-        factors = np.repeat(x[..., None, :], len(left_out), axis=-2)
-        for place in range(count):
-            factors[..., np.arange(len(left_out)), [choice[place] for choice in left_out]] = 1.0
-        distinct = [len(set(choice)) == count for choice in left_out]
-        return (factors.prod(axis=-1) * distinct).reshape(x.shape[:-1] + (n,) * count)
+        if count == 1:
+            before, after = np.ones_like(x), np.ones_like(x)
+            np.cumprod(x[..., :-1], axis=-1, out=before[..., 1:])
+            np.cumprod(x[..., :0:-1], axis=-1, out=after[..., -2::-1])
+            return before * after
+        same = np.eye(n, dtype=bool)
+        found = _products_without(count - 1)(np.where(same, 1.0, x[..., None, :]))
+        for place in range(1, count):
+            found = np.where(np.expand_dims(same, [k for k in range(1, count) if k != place]), 0.0, found)
+        return found
 
     return value
 
@@ -152,7 +160,7 @@ def prod_function(left_out: int) -> Function:
     return Function(
         "prod", _products_without(left_out), (lambda x: construct.apply(prod_function(left_out + 1), (x,)),),
         latex=r"\prod", parameter=left_out or None, maker=(prod_function, (left_out,)), core=(1,),
-        output=lambda s: s * left_out, flops=lambda n: n ** (left_out + 1), bounds=_product_bounds,
+        output=lambda s: s * left_out, flops=lambda n: 4 * n**left_out if left_out else n, bounds=_product_bounds,
     )  # fmt: skip
 
 

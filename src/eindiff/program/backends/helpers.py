@@ -101,12 +101,16 @@ def nonzero_pairs(x):
 def products_without(x, count):
     """Products along the last axis without the entries i1, ..., i_count, which become axes; 0 where two are equal."""
     n = x.shape[-1]
-    steps = np.arange(n)
-    places = np.stack(np.meshgrid(*[steps] * count, indexing="ij"), -1).reshape(-1, count)
-    left_out = (places[:, :, None] == steps).any(1)
-    distinct = left_out.sum(-1) == count
-    factors = np.where(left_out, 1.0, x[..., None, :])
-    return (np.prod(factors, axis=-1) * distinct).reshape(x.shape[:-1] + (n,) * count)
+    if count > 1:
+        same = np.arange(n)[:, None] == np.arange(n)
+        found = products_without(np.where(same, 1.0, x[..., None, :]), count - 1)
+        for place in range(1, count):
+            found = np.where(same.reshape((n,) + (1,) * (place - 1) + (n,) + (1,) * (count - 1 - place)), 0.0, found)
+        return found
+    one = np.ones_like(x[..., :1])
+    before = np.cumprod(np.concatenate([one, x[..., :-1]], -1), -1)
+    after = np.cumprod(np.concatenate([one, np.flip(x, (-1,))[..., :-1]], -1), -1)
+    return before * np.flip(after, (-1,))
 ''',
     "matrix_function": '''
 def matrix_function(function, A, *directions):

@@ -328,12 +328,14 @@ def nonzero_pairs(x):
 def products_without(x, count):
     """Products along the last axis without the entries i1, ..., i_count, which become axes; 0 where two are equal."""
     n = x.shape[-1]
-    places = tf.reshape(tf.stack(tf.meshgrid(*[tf.range(n)] * count, indexing="ij"), -1), [-1, count])
-    left_out = tf.reduce_any(tf.equal(places[:, :, None], tf.range(n)), 1)
-    distinct = tf.equal(tf.reduce_sum(tf.cast(left_out, tf.int32), -1), count)
-    factors = tf.where(left_out, tf.ones([], x.dtype), x[..., None, :])
-    products = tf.reduce_prod(factors, axis=-1) * tf.cast(distinct, x.dtype)
-    return tf.reshape(products, [*x.shape[:-1], *[n] * count])
+    if count > 1:
+        same = tf.equal(tf.range(n)[:, None], tf.range(n))
+        found = products_without(tf.where(same, tf.ones([], x.dtype), x[..., None, :]), count - 1)
+        for place in range(1, count):
+            axes = [n] + [1] * (place - 1) + [n] + [1] * (count - 1 - place)
+            found = tf.where(tf.reshape(same, axes), tf.zeros([], x.dtype), found)
+        return found
+    return tf.math.cumprod(x, -1, exclusive=True) * tf.math.cumprod(x, -1, exclusive=True, reverse=True)
 ''',
         "matrix_function": '''
 def matrix_function(function, A, *directions):

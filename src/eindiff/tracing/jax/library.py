@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import accumulate, pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from eindiff.tracing.traced_function import TracedFunction
 
 NUMPY = frozenset({np.ndarray, np.float64, np.float32})
-MOST_GIVEN, MOST_TOGETHER = 2**14, 16  # entries of values that are given together, and of these: each is compiled
+MOST_GIVEN, MANY = 2**14, 16  # entries of values that are given together, and values of any size that are
 REMEMBERED = 1024
 LONG = 0.1  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
 BRIEF = 1e-6  # seconds of a function in whose gradient there is no time to save, so that none is spent to find another
@@ -130,7 +129,7 @@ class JaxLibrary(Library):
     def __init__(self) -> None:
         super().__init__()
         self.own_programs: Recent[Callable] = Recent()
-        self._givers: dict[tuple, Callable] = {}  # what gives values to JAX, by their shapes and type, oldest first
+        self._given: dict[tuple, None] = {}  # types and shapes of values that were given to JAX, oldest first
         self._refusals: Recent[tuple[type[EindiffError], str]] = Recent()  # errors without frames, which hold arrays
 
     def read(self, function: TracedFunction, args: tuple, keywords: dict[str, Any]) -> Arguments:
@@ -194,17 +193,16 @@ class JaxLibrary(Library):
         return self.all_typed([value], [dtype], arrays)[0]
 
     def all_typed(self, values: Sequence[Any], types: Sequence[Any], arrays: Mapping[str, Any]) -> list[Any]:
-        """Values of NumPy are given to JAX together, small ones of a type as one, which takes it a third of the time,
-        from the second time on: what does it has to be compiled."""
+        """Values of NumPy are given to JAX together, which takes it a fifth of the time, from the second time on: what
+        does it has to be compiled."""
         if NUMPY.issuperset(map(type, values)) and [x.dtype for x in values] == types:
             key = (*types, *[x.shape for x in values])
-            if (give := self._givers.get(key)) is not None:
-                return give(values)
-            is_many, are_alike = len(values) > MOST_TOGETHER, len(set(types)) == 1
-            if (is_many and are_alike) or sum(x.size for x in values) <= MOST_GIVEN:
-                self._givers[key] = _giver(key[len(types) :]) if are_alike and not is_many else _given
-                if len(self._givers) > REMEMBERED:
-                    del self._givers[next(iter(self._givers))]
+            if key in self._given:
+                return _given(values)
+            if len(values) > MANY or sum(x.size for x in values) <= MOST_GIVEN:
+                self._given[key] = None
+                if len(self._given) > REMEMBERED:
+                    del self._given[next(iter(self._given))]
         return [x if dtype is None else jnp.asarray(x, dtype) for x, dtype in zip(values, types, strict=True)]
 
     def type_of(self, leaf: Any) -> Any:
@@ -424,18 +422,6 @@ def _has_large_jacobian(found: Computation) -> bool:
 def _given(values: Sequence[Any]) -> list[Any]:
     """Arrays of JAX; where nothing is compiled the values are NumPy's."""
     return [jnp.asarray(x) for x in values]
-
-
-def _giver(shapes: Sequence[tuple[int, ...]]) -> Callable[[Sequence[np.ndarray]], list[Any]]:
-    """What makes arrays of JAX from those of NumPy by one that holds all their entries, one array after the other."""
-    places = list(pairwise(accumulate(map(prod, shapes), initial=0)))
-
-    @jax.jit
-    def give(flat: Any) -> list[Any]:
-        whole = jnp.asarray(flat)  # where nothing is compiled it is NumPy's
-        return [whole[a:b].reshape(shape) for (a, b), shape in zip(places, shapes, strict=True)]
-
-    return lambda values: give(np.concatenate([x.ravel() for x in values]))
 
 
 def _abstract(x: Any) -> jax.ShapeDtypeStruct:

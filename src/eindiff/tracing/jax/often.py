@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 UNNOTICED = 1.0  # seconds that nobody minds to wait once, for what is called often
 QUICKER = 1.2  # times that a program of JAX is predicted to be, if it is worth to be compiled
 MOST_BYTES, MOST_MEMORY = 2**26, 2.0  # that it may store, or times as many as NumPy's program
-TRIALS = 3  # calls of a compiled program that are timed
+TRIALS, TRYING = 3, 5e-3  # calls of a program that are timed at least, and seconds: a few brief ones may be disturbed
 MOST_UNUSUAL = 3  # results that are not finite, after which NumPy computes all
 SINGULAR = MATRICES | {"custom_linear_solve"}
 
@@ -116,9 +116,11 @@ class Often:
         start = perf_counter()
         result = jax.block_until_ready(self._compiled(arguments, directions))
         self._timed.append(perf_counter() - start)
-        if len(self._timed) > TRIALS:  # the first one was compiled
-            is_better = min(self._timed) < self._best and self._unusual < MOST_UNUSUAL
-            self._run = self._compiled if is_better else self._by_numpy
+        if self._run == self._tried and len(self._timed) > 1:  # the first one was compiled
+            if self._timed[-1] < self._best:
+                self._run = self._compiled
+            elif len(self._timed) > TRIALS and sum(self._timed[1:]) > TRYING:
+                self._run = self._by_numpy
         return result
 
     def _compiled(self, arguments: Arguments, directions: Any) -> Any:

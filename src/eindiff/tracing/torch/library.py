@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,17 @@ class TorchSurroundings(Surroundings):
         return {key: name for key, (name, _) in self.arrays.items()}
 
 
+def are_tensors(args: tuple, keywords: dict[str, Any]) -> bool:
+    """Whether arguments are tensors alone: PyTorch takes longer to look into containers than a small program runs."""
+    return not keywords and {torch.Tensor}.issuperset(map(type, args))
+
+
+@lru_cache(maxsize=64)
+def _alone(count: int) -> Any:
+    """The structure of so many tensors alone."""
+    return pytree.tree_structure(((0,) * count, {}))
+
+
 def _leaf_key(leaf: Any) -> Any:
     """What a trace depends on: shapes and types of real numbers, the values of all else."""
     if not isinstance(leaf, torch.Tensor):
@@ -90,12 +102,7 @@ def _said(x: Any) -> str:
 
 def as_array(x: torch.Tensor) -> np.ndarray:
     """The entries of a tensor, without a copy where they are in main memory."""
-    x = x.detach()
-    if x.dtype in (torch.float16, torch.bfloat16):
-        x = x.float()
-    if x.is_conj() or x.is_neg():
-        x = x.resolve_conj().resolve_neg()
-    return x.cpu().numpy()
+    return (x.float() if x.dtype in (torch.float16, torch.bfloat16) else x).numpy(force=True)
 
 
 def _unwatched() -> ExitStack:
@@ -117,8 +124,12 @@ class TorchLibrary(Library):
     name, surroundings, flatten = "torch.func", TorchSurroundings, staticmethod(pytree.tree_flatten)
 
     def read(self, function: TracedFunction, args: tuple, keywords: dict[str, Any]) -> Arguments:
-        leaves, structure = pytree.tree_flatten((args, keywords))
-        return Arguments(args, keywords, leaves, structure, (structure, *map(_leaf_key, leaves)))
+        if are_tensors(args, keywords):
+            leaves, structure, form = list(args), _alone(len(args)), len(args)
+        else:
+            leaves, structure = pytree.tree_flatten((args, keywords))
+            form = structure
+        return Arguments(args, keywords, leaves, structure, (form, *map(_leaf_key, leaves)))
 
     def chosen(self, function: TracedFunction, arguments: Arguments) -> tuple[list[int], Any]:
         places, structure = super().chosen(function, arguments)
