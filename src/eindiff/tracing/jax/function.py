@@ -130,7 +130,8 @@ def _traced(found: Trace, program: Program, inputs: dict[int, Variable], results
         precision=program.precision, compiling=compiling(program.closed.jaxpr),
         equations=equations(program.closed.jaxpr), has_loops=_loops(program.own) > 0,
         nbytes=sum(x.nbytes for x in found.hidden.values() if isinstance(x, np.ndarray)),
-        is_lasting=not any(isinstance(x, jax.core.Tracer) for x in program.closed.consts), function=program.function,
+        is_lasting=not any(isinstance(x, jax.core.Tracer) for x in (*program.closed.consts, *found.hidden.values())),
+        function=program.function,
     )  # fmt: skip
 
 
