@@ -32,8 +32,8 @@ JUMPS = frozenset({
     "nextafter", "bitcast_convert_type",
 })  # fmt: skip
 
-# The least that JAX's compiler can do, for programs that compute fewer than so many numbers; and how many NumPy computes
-# before even that has started.
+# The least that JAX's compiler can do, for programs that compute fewer than so many numbers; and how many numbers NumPy
+# computes before even that has started.
 QUICK = {
     "xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True,
     "xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1,
