@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ import pytest
 import eindiff.jax as ej
 import oracles
 from eindiff.core.errors import EindiffError
-from eindiff.tracing import traced_function
-from eindiff.tracing.jax import often
+from eindiff.program.backends.jax_backend import BACKEND
+from eindiff.tracing import computation, traced_function
+from eindiff.tracing.jax import constants, often
 from jax_functions import CASES as TABLE
 from jax_functions import Case
 from tracing.test_jax import assert_like_jax, order, reference
@@ -257,3 +259,39 @@ def test_many_results_are_arrays_of_jax_at_every_call():
         assert all(np.allclose(x, y, atol=1e-12) for x, y in zip(found, expected, strict=True))
     with jax.disable_jit():
         assert all(isinstance(x, jax.Array) for x in jax.tree_util.tree_leaves(hessian(weights)))
+
+
+def test_many_known_values_are_left_to_the_program_around_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "MOST_BY_NUMPY", 8)
+    weights = [jnp.cos, lambda k: jnp.where(jnp.sin(k) > 0, 1.0, 2.0)]  # the last bits of the second one decide
+    for weight, is_left in zip(weights, (True, False), strict=True):
+
+        def function(x: Any, weight: Callable = weight) -> Any:
+            return jnp.sum(jnp.exp(x * weight(jnp.arange(6.0)).reshape(2, 3)))
+
+        x = jnp.linspace(-1, 1, 6).reshape(2, 3)
+        program = jax.make_jaxpr(ej.hessian(function))(x)
+        assert (" cos " in str(program)) == is_left and " sin " not in str(program)
+        [found] = jax.jit(jax.extend.core.jaxpr_as_fun(program))(x)
+        np.testing.assert_allclose(found, jax.jit(jax.hessian(function))(x), rtol=1e-12)
+
+
+def test_programs_that_take_longer_to_find_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = next(case for case in TABLE if case.name == "springs")
+    monkeypatch.setattr(computation.Programs, "compiled", None)
+    assert_like_jax(jax.jit(ej.hessian(case.function))(*case.args), jax.jit(jax.hessian(case.function))(*case.args))
+
+
+def test_blocks_on_a_diagonal_are_no_scatters() -> None:
+    names: dict[str, Any] = {"jnp": jnp, "lax": jax.lax, "np": np}
+    exec(BACKEND.helpers["put"], names)
+
+    def blocks(value: Any, size: int) -> Any:
+        block, entry = np.arange(2)[:, None, None], np.arange(size)
+        return names["put"]((2, size, 3, size), (block, entry[:, None], block + 1, entry), value, dtype=float)
+
+    large = jax.make_jaxpr(lambda value: blocks(value, 600))(jax.ShapeDtypeStruct((600, 600), float))
+    assert "scatter" not in str(large) and not large.consts
+    expected = np.zeros((2, 5, 3, 5))
+    expected[0, :, 1], expected[1, :, 2] = (np.arange(25.0).reshape(5, 5),) * 2
+    np.testing.assert_array_equal(jax.jit(lambda value: blocks(value, 5))(np.arange(25.0).reshape(5, 5)), expected)

@@ -16,7 +16,8 @@ class Multiplication:
         self.labels = list(inputs)
         self.output = output
         self.keys: list = list(range(len(inputs)) if keys is None else keys)
-        self.made: set = set()
+        self.is_repeated = len(set(self.keys)) < len(self.keys)  # else no products are equal
+        self._made: set = set()
 
     def result(self, i: int, j: int) -> Labels:
         """The labels that the product of two terms keeps: those of the output and of the other terms."""
@@ -30,9 +31,14 @@ class Multiplication:
         kept = tuple(sorted(names[x] for x in self.result(i, j)))
         return (*[(key, tuple([names[x] for x in labels])) for key, labels in pair], kept)
 
+    def is_made(self, i: int, j: int) -> bool:
+        """Whether an equal product was made before."""
+        return self.is_repeated and self.key(i, j) in self._made
+
     def multiply(self, i: int, j: int) -> None:
-        result, key = self.result(i, j), self.key(i, j)
-        self.made.add(key)
+        """Put the product of two terms at the end, in their place."""
+        result, key = self.result(i, j), self.key(i, j) if self.is_repeated else None
+        self._made.add(key)
         self.labels = [x for k, x in enumerate(self.labels) if k not in (i, j)] + [result]
         self.keys = [x for k, x in enumerate(self.keys) if k not in (i, j)] + [key]
 
@@ -43,7 +49,6 @@ def tensor_order_path(inputs: Sequence[Labels], output: Labels, keys: Sequence[i
     A product that was made before comes before all.
     """
     terms, path = Multiplication(inputs, output, keys), []
-    repeated = keys is not None and len(set(keys)) < len(keys)
     while (count := len(terms.labels)) > 1:
         ranked = []
         for i in range(count):
@@ -51,8 +56,7 @@ def tensor_order_path(inputs: Sequence[Labels], output: Labels, keys: Sequence[i
                 first, second = terms.labels[i], terms.labels[j]
                 apart = not set(first) & set(second)
                 orders = sorted((len(first), len(second)), reverse=True)
-                new = not repeated or terms.key(i, j) not in terms.made
-                ranked.append((new, apart, orders, len(terms.result(i, j)), i, j))
+                ranked.append((not terms.is_made(i, j), apart, orders, len(terms.result(i, j)), i, j))
         *_, i, j = min(ranked)
         path.append((i, j))
         terms.multiply(i, j)

@@ -54,8 +54,8 @@ def _path(
     inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], strategy: str, keys: tuple[int, ...],
     speeds: Speeds,
 ) -> Path:  # fmt: skip
-    if len(inputs) < 2:
-        return ()
+    if len(inputs) < 3:
+        return ((0, 1),) * (len(inputs) - 1)
     if len(set(inputs)) == 1 and set(inputs[0]) == set(output):  # elementwise: any order will do
         return ((0, 1),) * (len(inputs) - 1)
     rule = tensor_order_path(inputs, output, keys)
@@ -64,6 +64,8 @@ def _path(
     size_of = dict(enumerate(sizes))
     is_small = len(inputs) <= BEST_LIMIT
     best = _best_path(inputs, output, sizes, speeds) if is_small else _good_path(inputs, output, sizes)
+    if best == rule:
+        return best
     return min(best, rule, key=lambda path: path_flops(inputs, output, size_of, path, keys, speeds))
 
 
@@ -214,19 +216,23 @@ class _Subsets:
     def _choice(self, subset: int, parts: Iterable[int], labels: Mapping[int, int]) -> tuple[float, float, int, int]:
         """The best way to make a set of operands of two: its cost, its largest intermediate, how often axes of the two
         take turns in the output, and one of the two."""
-        own, choice = self.entries(labels[subset]), (inf, inf, 0, 0)
+        own, found, choice = self.entries(labels[subset]), self.found, (inf, inf, 0, 0)
         is_whole = subset == (1 << len(self.masks)) - 1
         for first in parts:
             second = subset ^ first
-            if first < second or first & subset != first or second not in self.found or first not in self.found:
+            if first < second or first & subset != first:
+                continue
+            one, other = found.get(first), found.get(second)
+            if one is None or other is None or one[0] + other[0] > choice[0]:
                 continue
             met = labels[first] | labels[second]
             summed = met != labels[subset]
             stacked = summed and labels[first] & labels[second] & labels[subset]
             flops = self.entries(met) * (STACKED if stacked else 2.0 if summed else 1.0)
-            flops = flops * pair_speed(self.speeds.get(first), self.speeds.get(second)) + WRITE * own
-            total = self.found[first][0] + self.found[second][0] + flops
-            largest = max(own, self.found[first][1], self.found[second][1])
+            if self.speeds:
+                flops *= pair_speed(self.speeds.get(first), self.speeds.get(second))
+            total = one[0] + other[0] + (flops + WRITE * own)
+            largest = max(own, one[1], other[1])
             if (total, largest) <= choice[:2]:
                 turns = self._turns(labels[first], labels[second]) if is_whole else 0
                 choice = min(choice, (total, largest, turns, first))
@@ -284,7 +290,7 @@ def path_flops(
     terms, total = Multiplication(inputs, output, keys), 0.0
     left: list[Speed | None] = [*speeds] or [None] * len(inputs)
     for i, j in path:
-        if terms.key(i, j) not in terms.made:
+        if not terms.is_made(i, j):
             flops = pair_flops(set(terms.labels[i]) | set(terms.labels[j]), terms.result(i, j), sizes)
             total += flops * pair_speed(left[i], left[j])
         terms.multiply(i, j)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Context, copy_context
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations
 from operator import itemgetter
 from typing import Any, Protocol
@@ -325,10 +325,17 @@ def _written(program: Program) -> tuple[str, bool, str, dict[str, np.ndarray]]:
     return program.source, program.is_quiet, program.single_threaded, program.tables
 
 
+@lru_cache(maxsize=256)
+def _code(part: str) -> Any:
+    """A part of a module, compiled: many modules have the same helpers."""
+    return compile(part, "<string>", "exec")
+
+
 def _defined(source: str, tables: Mapping[str, np.ndarray]) -> Callable[..., Any]:
     """The function that some source defines."""
     namespace: dict[str, Any] = {**REGISTRY, **tables}
-    exec(source, namespace)
+    for part in source.split("\n\n\n"):
+        exec(_code(part), namespace)
     if "in_threads" in namespace:
         namespace["in_threads"] = in_threads  # with threads that are there, and one of BLAS for each
     return namespace["f"]

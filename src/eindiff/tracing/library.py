@@ -91,6 +91,7 @@ class Traced:
     dtype: Any = None  # of the program; None: that of the arrays
     precision: float = 0.0  # the least of all numbers that are computed
     compiling: float = 0.0  # seconds that the library is predicted to take to compile the function
+    seconds: float = 0.0  # that a call of the function is predicted to take
     equations: int = 0  # of the function, as the library reads it
     has_loops: bool = False  # in it
     along: float = 0.0  # seconds that its own second derivative is predicted to take at least, for each direction

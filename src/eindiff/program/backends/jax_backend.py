@@ -121,40 +121,39 @@ def put(shape, index, value, dtype, base=0):
         return done(base + (lax.pad(value, jnp.zeros((), dtype), edges) if value.shape != sizes else value))
     if any(isinstance(i, (slice, jnp.ndarray)) for i in index):
         return done(jnp.broadcast_to(jnp.asarray(base, dtype), shape).at[index].add(value))
+    index = [np.asarray(place) for place in index]
     places = np.broadcast_arrays(*index)
-    flat = np.ravel_multi_index(places, sizes).ravel()
-    if not flat.size:
+    if not places[0].size:
         return jnp.broadcast_to(jnp.asarray(base, dtype), shape)
-    once = bool((np.diff(np.sort(flat)) != 0).all())
     value = jnp.broadcast_to(jnp.asarray(value, dtype), places[0].shape)
-    along = {}  # axes of the value, by those that they run along, with steps of one length
-    for axis, place in enumerate(map(np.asarray, index)):
+    along, runs = {}, {}  # axes of the value, by those that they run along, with steps of one length
+    for axis, place in enumerate(index):
         gaps = np.diff(place.ravel())
         if place.size == max(place.shape, default=0) > 1 and gaps[0] > 0 and (gaps == gaps[0]).all():
-            along.setdefault(value.ndim - place.ndim + int(np.argmax(place.shape)), (axis, int(gaps[0])))
-    first = {axis: int(places[axis].min()) for axis, _ in along.values()}
+            runs[axis] = value.ndim - place.ndim + int(np.argmax(place.shape)), int(gaps[0])
+            along.setdefault(runs[axis][0], (axis, runs[axis][1]))
+    first = {axis: int(index[axis].min()) for axis, _ in along.values()}
     others = [axis for axis in range(len(sizes)) if axis not in first]
-    shifts = {axis: [] for axis in others}  # of those that run beside others
-    if once and len(along) == value.ndim and np.prod(sizes) <= 2**20:
-        for axis, k in [(axis, k) for axis in others for k in first]:
-            apart = places[axis] - places[k]
-            if (apart == apart.flat[0]).all():
-                shifts[axis].append((k, int(apart.flat[0])))
-    is_small = is_small or (others and all(shifts.values()))
-    if is_small and once and len(along) == value.ndim:  # as a choice, which becomes a part of other loops
-        runs = [(i, k, step, first[k]) for i, (k, step) in sorted(along.items())]
-        edges = [(a, sizes[k] - 1 - a - step * (value.shape[i] - 1), step - 1) for i, k, step, a in runs]
-        value = lax.pad(value, jnp.zeros((), dtype), edges).transpose(sorted(along, key=along.get))
-        value = jnp.expand_dims(value, others)
+    beside = {axis: next((k for k in first if runs.get(axis) == runs[k]), None) for axis in others}
+    is_small = is_small or (others and None not in beside.values() and np.prod(sizes) <= max(2**20, 2**6 * value.size))
+    if is_small and len(along) == value.ndim:  # as a choice, which becomes a part of other loops
+        steps = [(i, k, step, first[k]) for i, (k, step) in sorted(along.items())]
+        edges = [(a, sizes[k] - 1 - a - step * (value.shape[i] - 1), step - 1) for i, k, step, a in steps]
+        value = lax.pad(value, jnp.zeros((), dtype), edges) if any(map(any, edges)) else value
+        value = jnp.expand_dims(value.transpose(sorted(along, key=along.get)), others)
         alone = value.shape
-        steps = [lax.broadcasted_iota(np.int32, sizes, axis) for axis in range(len(sizes))]
+        value = lax.broadcast_in_dim(value, sizes, range(len(sizes))) if others else value
         for axis in others:
-            shifted = [steps[k] + np.int32(shift) for k, shift in shifts[axis]]
-            if not shifted:
-                shifted = [np.full(alone, -1, np.int32)]
-                shifted[0][tuple([places[k] if k in first else 0 for k in range(len(sizes))])] = places[axis]
-            value = jnp.where(steps[axis] == shifted[0], value, 0)
+            there, k = lax.broadcasted_iota(np.int32, sizes, axis), beside[axis]
+            if k is None:
+                wanted = np.full(alone, -1, np.int32)
+                wanted[tuple([places[k] if k in first else 0 for k in range(len(sizes))])] = places[axis]
+            else:
+                wanted = lax.broadcasted_iota(np.int32, sizes, k) + np.int32(index[axis].min() - first[k])
+            value = lax.select(there == wanted, value, lax.full(sizes, 0, value.dtype))
         return done(base + value)
+    flat = np.ravel_multi_index(places, sizes).ravel()
+    once = len(along) == value.ndim or bool((np.diff(np.sort(flat)) != 0).all())
     whole = jnp.broadcast_to(jnp.asarray(base, dtype), shape).reshape(-1).at[flat]
     value = lax.optimization_barrier(value) if value.ndim > 4 else value  # the same for axes in another order, in a row
     return done(whole.add(value.ravel(), mode="promise_in_bounds", unique_indices=once).reshape(sizes))

@@ -7,6 +7,7 @@ import keyword
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby
 from string import punctuation
 
@@ -96,7 +97,8 @@ def _is_letter(letter: str) -> bool:
 _BETWEEN = str.maketrans({**dict.fromkeys(set(punctuation) - set("._("), " "), "(": "( "})
 
 
-def _words(text: str) -> dict[str, None]:
+@lru_cache(maxsize=256)  # helpers are read again and again
+def _words(text: str) -> Mapping[str, None]:
     """The names in a text, with `(` behind those that are called.
 
     >>> list(_words("np.exp(-x) @ norm(y, (1, 2))"))
@@ -253,7 +255,7 @@ class Module:
         constants = ["\n".join(self.constants)] if self.constants else []
         places = [line for line in self.constants if line.startswith("P")]
         helpers = _helpers(target, "\n".join([text, *places]))
-        head = "\n".join(_imports(target, "\n".join([text, *constants, *helpers])))
+        head = "\n".join(_imports(target, [text, *constants, *helpers]))
         parts = [head, *helpers, *constants, text] if places else [head, *constants, *helpers, text]
         return "\n\n\n".join(parts) + "\n"
 
@@ -359,11 +361,11 @@ def _needed(lines: Sequence[str], text: str) -> list[str]:
 
 def _helpers(target: Backend, text: str) -> list[str]:
     """The helper functions that are called, by others too."""
-    words = _words(text)
+    words = dict(_words(text))
     called: dict[str, str] = {}
     while new := {x: s for x, s in target.helpers.items() if x not in called and f"{x}(" in words}:
         called |= new
-        words |= _words("\n".join(new.values()))
+        words.update(word for source in new.values() for word in _words(source).items())
     found = [source.strip() for name, source in target.helpers.items() if name in called]
     divided = [word[len("divided_") : -1] for word in words if word.startswith("divided_") and word.endswith("(")]
     return found + [_translated(target, series.source(TABLE[name]).strip()) for name in divided]
@@ -381,10 +383,10 @@ def _translated(target: Backend, text: str) -> str:
     return text
 
 
-def _imports(target: Backend, text: str) -> list[str]:
-    """The library itself, and what else a text needs."""
+def _imports(target: Backend, texts: Sequence[str]) -> list[str]:
+    """The library itself, and what else some texts need."""
     (_, own), *others = target.imports.items()
-    words = tuple(_words(text))
+    words = [word for text in texts for word in _words(text)]
     return [own, *(line for prefix, line in others if any(word.startswith(prefix) for word in words))]
 
 

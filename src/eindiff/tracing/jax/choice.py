@@ -6,7 +6,8 @@ to be read, so that it is asked for only where it may be the better one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from eindiff.tracing.jax.kernels import START, compiling, operations
@@ -23,41 +24,53 @@ MOST_FIRST = 1.3  # times as long that a first call may take, unless later ones 
 FAR_QUICKER, FEW_CALLS = 4, 10  # and so few of them make up for it
 TIMES_LARGER = {"hessian": 2.5, "value_grad_hessian": 2.5, "hvp": 3}  # JAX's own derivatives, at least; others 1.5
 ALL_COLUMNS = 1.02  # times as long as for one direction it takes to compile a Hessian, at least; 1.12 in the median
+BLOCK = 1e-2  # seconds more for each block of a Hessian by several arguments
+LEAST_SWEEPS = 2  # times as long as the function its second derivative takes at least
 MANY = 12  # equations of a function from which on JAX takes its time to read its derivative
 AT_ONCE = 1000  # operations of a program from which on JAX gives it to another thread
 BRIEF_LOOPS = 2.4e-5  # seconds, as predicted, of loops that take less time than another thread takes to start
 TWICE = frozenset({"hessian", "value_grad_hessian"})  # derivatives along all entries, of gradients
 
 
-def is_own_better(
-    ours: Any, own: Callable[[], Written], kind: str, traced: Traced, entries: int, least: float, is_slow: bool
-) -> bool:
-    """Whether JAX's own derivative of a kind, by so many entries, is the better program: what the function tells of it
-    may be enough to know, or its program for one direction."""
-    if traced.has_loops and _is_handed_over(ours, own):
-        return True
-    compiler, call = _at_least(kind, traced, entries)
-    if _is_surely_good(ours, compiler, call, least, is_slow):
-        return False
-    if (along := own().along) is not None:
-        compiler, call = ALL_COLUMNS * compiling(along), max(call, seconds(along))
-        if _is_surely_good(ours, compiler, call, least, is_slow):
+@dataclass(frozen=True, slots=True)
+class Own:
+    """JAX's own derivative of a kind, by arguments of some sizes, which is written when it is looked at."""
+
+    written: Callable[[], Written]
+    kind: str
+    traced: Traced
+    sizes: Sequence[int]
+
+    def bounds(self) -> Iterator[tuple[float, float]]:
+        """The least that its compiler and a call take: as the function tells, and then a program for one direction."""
+        blocks, traced = (BLOCK * (len(self.sizes) ** 2 - 1) if self.kind in TWICE else 0.0), self.traced
+        compiler = START + TIMES_LARGER.get(self.kind, 1.5) * (traced.compiling - START) + blocks
+        compiler += READING * max(0, traced.equations - MANY)
+        call = max(LEAST_SWEEPS * traced.seconds, sum(self.sizes) * traced.along) if self.kind in TWICE else 0.0
+        yield compiler, call
+        if (along := self.written().along) is not None:
+            yield ALL_COLUMNS * compiling(along) + blocks, max(call, seconds(along))
+
+    def is_better(self, ours: Any, least: float, is_slow: bool) -> bool:
+        """Whether it is a better program than another one."""
+        if self.traced.has_loops and _is_handed_over(ours, self.written):
+            return True
+        if any(_is_surely_good(ours, compiler, call, least, is_slow) for compiler, call in self.bounds()):
             return False
-    return _is_worse(ours, own().jaxpr, least)
+        return _is_worse(ours, self.written().jaxpr, least)
+
+    def is_sooner(self, ahead: float) -> bool:
+        """Whether it takes less time than it will take to find and compile another one that takes no time at all."""
+        if not all(takes_longer(ahead, compiler, 0.0, call) for compiler, call in self.bounds()):
+            return False
+        program, reading = self.written().jaxpr, READING * self.traced.equations
+        return takes_longer(ahead, compiling(program) + reading, 0.0, seconds(program))
 
 
 def _is_handed_over(ours: Any, own: Callable[[], Written]) -> bool:
     """Whether JAX gives a program to another thread, and calls its own derivative at once: it counts one turn of each
     loop, and brief loops are over before a thread has started."""
     return operations(ours) >= AT_ONCE > operations(own().jaxpr) and seconds(own().jaxpr) < BRIEF_LOOPS
-
-
-def _at_least(kind: str, traced: Traced, entries: int) -> tuple[float, float]:
-    """The least that JAX's compiler takes for its own derivative of a kind, by so many entries, and that a call takes,
-    as far as the function tells."""
-    compiler = START + TIMES_LARGER.get(kind, 1.5) * (traced.compiling - START)
-    compiler += READING * max(0, traced.equations - MANY)
-    return compiler, entries * traced.along if kind in TWICE else 0.0
 
 
 def _is_surely_good(ours: Any, compiler: float, own_call: float, least: float, is_slow: bool) -> bool:
@@ -67,14 +80,6 @@ def _is_surely_good(ours: Any, compiler: float, own_call: float, least: float, i
     written = sum(x.aval.size * x.aval.dtype.itemsize for x in ours.outvars)  # which JAX stores as well
     is_light = call <= max(least, MOST_SLOWER * own_call) and peak(ours) <= max(LEAST_BYTES, MOST_MEMORY * written)
     return (is_light or not is_slow) and not takes_longer(compiling(ours), compiler, call, max(call, own_call))
-
-
-def is_sooner(own: Written, ahead: float) -> bool:
-    """Whether JAX's own derivative takes less time than it will take to find and compile another one that takes no time
-    at all."""
-    if own.along is not None and not takes_longer(ahead, compiling(own.along), 0.0, seconds(own.along)):
-        return False
-    return takes_longer(ahead, compiling(own.jaxpr), 0.0, seconds(own.jaxpr))
 
 
 def _is_worse(ours: Any, theirs: Any, least: float) -> bool:

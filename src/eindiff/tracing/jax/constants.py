@@ -32,13 +32,13 @@ JUMPS = frozenset({
     "nextafter", "bitcast_convert_type",
 })  # fmt: skip
 
-# The least that JAX's compiler can do, for programs that compute fewer than so many numbers.
+# The least that JAX's compiler can do, for programs that compute fewer than so many numbers; and how many numbers NumPy
+# computes before even that has started.
 QUICK = {
     "xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True,
     "xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1,
 }  # fmt: skip
-MOST_QUICK = 2**18
-
+MOST_QUICK, MOST_BY_NUMPY = 2**18, 2**22
 
 
 def folded(eqn: Any, values: Sequence[Any]) -> list[Any]:
@@ -102,9 +102,10 @@ def _jumps(eqn: Any) -> bool:
     return name in JUMPS or is_whole or any(_jumps(x) for p in jex.jaxprs_in_params(eqn.params) for x in p.eqns)
 
 
-def folded_together(jaxpr: Any, values: Mapping[Any, Any], is_steady: bool) -> dict[Any, Any]:
-    """What NumPy does not compute in the same bits of the known values of a program: by NumPy all the same if nothing
-    depends on their last bits, else compiled at once by JAX. The rest is left to be folded, if something needs it."""
+def folded_together(jaxpr: Any, values: Mapping[Any, Any], is_steady: bool, is_inside: bool) -> dict[Any, Any]:
+    """What NumPy does not compute in the same bits of the known values of a program: if nothing depends on their last
+    bits by NumPy all the same, or, where they are many, by the program around it; else compiled at once by JAX. The
+    rest is left to be folded, if something needs it."""
     known = {x for x, value in values.items() if not isinstance(value, Expr | jax.core.Tracer)}
     given, found = set(known), []
     for eqn in jaxpr.eqns:
@@ -119,9 +120,11 @@ def folded_together(jaxpr: Any, values: Mapping[Any, Any], is_steady: bool) -> d
     info = jex.DebugInfo("known", "known", None, None)
     closed = jex.ClosedJaxpr(jex.Jaxpr((), inputs, outputs, found, set(), info), ())
     arrays = [values[x] for x in inputs]
-    results = (_by_numpy(closed, arrays) if is_steady else None) or computed(closed, arrays)
-    idle = dict.fromkeys(_idle(jaxpr, found, set(outputs)))
-    return idle | {x: as_known(value) for x, value in zip(outputs, results, strict=True)}
+    results = _by_numpy(closed, arrays) if is_steady else None
+    if results is None and is_steady and is_inside:
+        results = jax.core.eval_jaxpr(closed.jaxpr, (), *arrays)
+    found_values = map(known_or_tracer, computed(closed, arrays) if results is None else results)
+    return dict.fromkeys(_idle(jaxpr, found, set(outputs))) | dict(zip(outputs, found_values, strict=True))
 
 
 def _idle(jaxpr: Any, known: Sequence[Any], there: set[Any]) -> list[Any]:
@@ -144,7 +147,7 @@ def _variables(atoms: Sequence[Any]) -> list[Any]:
 
 def _by_numpy(closed: Any, inputs: Sequence[Any]) -> Sequence[Any] | None:
     """What a program computes, if NumPy has all that is in it and it is small."""
-    if numbers_in(closed.jaxpr) < MOST_QUICK and not any(map(_is_key, inputs)):
+    if numbers_in(closed.jaxpr) < MOST_BY_NUMPY and not any(map(_is_key, inputs)):
         with suppress(NoNumbersError):
             return numbers(closed, inputs)
     return None
@@ -167,6 +170,11 @@ def as_function(eqn: Any) -> Callable[..., list[Any]]:
 def as_known(value: Any) -> Any:
     """A known value as a NumPy array; what NumPy cannot hold, such as a key of random numbers, stays as it is."""
     return value if isinstance(value, jax.Array) and _is_key(value) else np.asarray(value)
+
+
+def known_or_tracer(value: Any) -> Any:
+    """A constant of a program: known, unless it belongs to a program around it that is being traced."""
+    return value if isinstance(value, jax.core.Tracer) else as_known(value)
 
 
 def _is_key(value: Any) -> bool:

@@ -20,6 +20,7 @@ from eindiff.tracing.jax.jaxpr import Trace
 from eindiff.tracing.jax.kernels import compiling
 from eindiff.tracing.jax.left import along
 from eindiff.tracing.jax.numbers import NoNumbersError, numbers
+from eindiff.tracing.jax.predicted import seconds
 from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError, equations
 from eindiff.tracing.jax.rerolled import FEW_TURNS, rerolled
 from eindiff.tracing.jax.tables import TABLES
@@ -127,10 +128,11 @@ def _traced(found: Trace, program: Program, inputs: dict[int, Variable], results
         [found.expr(x) if k < count and types[k] is not None else x for k, x in enumerate(outputs)], types,
         program.structure, inputs, found.hidden, found.opaque, Stops(found.stopped), found.outside,
         found.recurrences,
-        precision=program.precision, compiling=compiling(program.closed.jaxpr),
+        precision=program.precision, compiling=compiling(program.closed.jaxpr), seconds=seconds(program.closed.jaxpr),
         equations=equations(program.closed.jaxpr), has_loops=_loops(program.own) > 0,
         nbytes=sum(x.nbytes for x in found.hidden.values() if isinstance(x, np.ndarray)),
-        is_lasting=not any(isinstance(x, jax.core.Tracer) for x in program.closed.consts), function=program.function,
+        is_lasting=not any(isinstance(x, jax.core.Tracer) for x in (*program.closed.consts, *found.hidden.values())),
+        function=program.function,
     )  # fmt: skip
 
 

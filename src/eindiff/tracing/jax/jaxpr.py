@@ -151,7 +151,7 @@ class Trace:
         def read(atom: Any) -> Value:
             return jax_constants.as_known(atom.val) if isinstance(atom, jex.Literal) else values[atom]
 
-        values.update(jax_constants.folded_together(jaxpr, values, self.is_steady))
+        values.update(jax_constants.folded_together(jaxpr, values, self.is_steady, bool(self.tracers)))
         for eqn in joined(jaxpr.eqns, jaxpr.outvars, values):
             if eqn.outvars and eqn.outvars[0] in values:
                 continue
@@ -160,7 +160,7 @@ class Trace:
 
     def run_closed(self, closed: Any, args: Sequence[Value]) -> list[Value]:
         """The results of a program that brings its constants."""
-        constants = [x if isinstance(x, Expr) else known_or_tracer(x) for x in closed.consts]
+        constants = [x if isinstance(x, Expr) else jax_constants.known_or_tracer(x) for x in closed.consts]
         return self.run(closed.jaxpr, constants, args)
 
     def run_body(self, body: Any, args: Sequence[Value]) -> list[Value]:
@@ -203,11 +203,6 @@ class Trace:
             return handler(step, *args)
         finally:
             self.place = outer
-
-
-def known_or_tracer(value: Any) -> Any:
-    """A constant of a program: known, unless it belongs to a program around it that is being traced."""
-    return value if isinstance(value, jax.core.Tracer) else jax_constants.as_known(value)
 
 
 def _is_array(value: Any) -> bool:

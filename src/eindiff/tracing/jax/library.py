@@ -20,7 +20,7 @@ from eindiff.planning.tuning import CALL
 from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
 from eindiff.tracing.computation import Computation
 from eindiff.tracing.derivatives import is_eliminated
-from eindiff.tracing.jax.choice import CALLS, MOST_SLOWER, is_own_better, is_sooner
+from eindiff.tracing.jax.choice import CALLS, MOST_SLOWER, Own
 from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_array, leaf_names, plain_call, trace
 from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
 from eindiff.tracing.jax.kernels import compiling, has_kinks, is_plain
@@ -41,7 +41,9 @@ MOST_GIVEN, MANY = 2**14, 16  # entries of values that are given together, and v
 REMEMBERED = 1024
 LONG = 0.1  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
 BRIEF = 1e-6  # seconds of a function in whose gradient there is no time to save, so that none is spent to find another
-LEAST_AHEAD = 0.45  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
+LEAST_AHEAD = 0.1  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
+LEAST_FINDING = 0.45  # and those to derive it as well
+CERTAIN = 0.75  # of the time to compile a program that is yet to be found
 LEAST_STEPS = 12  # of a program inside of `jax.jit` that is worth a look at how long it takes to compile
 DERIVING = {"grad": 8e-4, "value_and_grad": 8e-4, "hvp": 2.5e-3, "hessian": 12e-3, "value_grad_hessian": 12e-3}
 MOST_DERIVING = 0.5  # seconds for a loop that is written out, by those for each equation; JAX compiles its own sooner
@@ -172,7 +174,9 @@ class JaxLibrary(Library):
         if not arguments.is_inside or "while" in traced.opaque:
             return None
         own = self._written(function, arguments, list(traced.inputs), traced.function)
-        return own if own is not None and seconds(own.jaxpr) < SMALL else None
+        if own is None or next(self._compared(function, arguments, traced).bounds())[1] >= SMALL:
+            return None
+        return own if seconds(own.jaxpr) < SMALL else None
 
     def plain_call(self, function: TracedFunction, arguments: Arguments, traced: Traced) -> Call:
         return plain_call(function.function, arguments, traced)
@@ -265,11 +269,21 @@ class JaxLibrary(Library):
         free, _ = self.chosen(function, arguments)
         outputs = [x for x in traced.outputs if isinstance(x, Expr)]
         ahead = finding(outputs, [traced.inputs[k] for k in free if k in traced.inputs])
-        if ahead < LEAST_AHEAD:
+        if ahead < LEAST_FINDING:
             return None
-        own = self._written(function, arguments, list(traced.inputs), traced.function)
-        assert own is not None
-        return own if is_sooner(own, ahead) else None
+        own = self._compared(function, arguments, traced)
+        return own.written() if own.is_sooner(ahead) else None
+
+    def _compared(self, function: TracedFunction, arguments: Arguments, traced: Traced) -> Own:
+        """JAX's own derivative, of which as much is written as is looked at."""
+
+        def own() -> Written:
+            written = self._written(function, arguments, list(traced.inputs), traced.function)
+            assert written is not None
+            return written
+
+        free, _ = self.chosen(function, arguments)
+        return Own(own, function.kind.name, traced, [int(jnp.size(arguments.leaves[k])) for k in free])
 
     def _has_no_own(self, function: TracedFunction, traced: Traced) -> bool:
         """Whether JAX has no derivative of the kind, or another one: numbers where the function is none."""
@@ -303,14 +317,9 @@ class JaxLibrary(Library):
             return False
         if is_inside and found.dense.is_known(traced.captured):
             return False
-
-        def own() -> Written:
-            written = self._written(function, arguments, list(traced.inputs), traced.function)
-            assert written is not None
-            return written
-
-        ahead = planning(found.exprs, is_inside) + is_inside * compiling_of(found.exprs) / 2
-        if ahead > LEAST_AHEAD and is_sooner(own(), ahead):
+        own = self._compared(function, arguments, traced)
+        ahead = planning(found.exprs, is_inside) + is_inside * CERTAIN * compiling_of(found.exprs)
+        if ahead > LEAST_AHEAD and own.is_sooner(ahead):
             return True
         program = found.dense.compiled("jax" if is_inside else "numpy")
         least = LEAST_INSIDE if is_inside else LEAST_ALONE
@@ -318,16 +327,17 @@ class JaxLibrary(Library):
         plan = program.plan()
         is_slow = plan.seconds - CALL * len(plan.steps) >= least
         if not is_inside:  # JAX's compiler is still to come
-            is_slow = is_slow and plan.seconds > max(least, MOST_SLOWER * seconds(own().jaxpr))
-            return is_slow and CALLS * (plan.seconds - seconds(own().jaxpr)) > compiling(own().jaxpr)
+            if not is_slow:
+                return False
+            theirs = own.written().jaxpr
+            saved = plan.seconds - seconds(theirs)
+            return plan.seconds > max(least, MOST_SLOWER * seconds(theirs)) and CALLS * saved > compiling(theirs)
         if not is_slow and len(plan.steps) < LEAST_STEPS:
             return False
         known = {x.name: _abstract(arguments.leaves[k]) for k, x in traced.inputs.items()}
         given = {x.name: known.get(x.name, jax.ShapeDtypeStruct(x.shape, float)) for x in variables(*found.exprs)}
         ours = jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
-        free, _ = self.chosen(function, arguments)
-        entries = sum(int(jnp.size(arguments.leaves[k])) for k in free)
-        return is_own_better(ours, own, function.kind.name, traced, entries, least, is_slow)
+        return own.is_better(ours, least, is_slow)
 
     def again(
         self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation

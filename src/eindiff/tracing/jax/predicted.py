@@ -12,13 +12,14 @@ from typing import Any
 
 import jax.extend.core as jex
 
-from eindiff.core.nodes import Apply, Einsum, Expr, Map, Variable, topological
+from eindiff.core.nodes import Apply, Constant, Einsum, Expr, Map, Variable, topological
 from eindiff.planning.tuning import CALL, EACH, OPERATION, READ, SCATTER, THIN
 from eindiff.tracing.jax.kernels import FREE, FUNCTIONS, MATRICES, START
 
 TURNS = 50  # of a loop whose length is not known
-PRODUCT, OTHERS = 6e-3, 6e-4  # seconds of the compiler for each product and each operation of an expression
-PLANNING, TRACED = 3e-4, 2.7e-3  # seconds for each node of an expression, and for JAX to read what is found
+RESULT, PRODUCT, FACTOR = 9e-3, 6e-3, 4e-4  # seconds of the compiler for each result, each product and each factor,
+ENTRYWISE, WHOLE = 1.4e-3, 18e-3  # and for functions of entries and of whole arrays
+PLANNING, TRACED = 3e-4, 1.2e-3  # seconds for each node of an expression, and for JAX to read what is found
 FINDING = 10e-3  # seconds to find and compile a Hessian, for each node of a function and each of its variables
 READING = 7e-4  # seconds for JAX to read its own derivative of each equation of a function
 CHOICES = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "select_n", "pad"})  # at a low price
@@ -46,14 +47,16 @@ def finding(exprs: Sequence[Expr], by: Collection[Variable]) -> float:
 
 
 def compiling_of(exprs: Sequence[Expr]) -> float:
-    """The predicted time of the compiler for a program that is yet to be found."""
-    return START + sum(map(_compiling_node, topological(exprs)))
+    """The predicted time of the compiler for a program that is yet to be found: nine of ten take 0.7 to 2.5 times as
+    long, since tables of places may be views of other arrays, or gathers."""
+    return START + RESULT * len(exprs) + sum(map(_compiling_node, topological(exprs)))
 
 
 def _compiling_node(node: Expr) -> float:
-    if isinstance(node, Einsum) and not {label for own in node.labels for label in own} <= set(node.output):
-        return PRODUCT * max(1, len(node.operands) - 1)
-    return OTHERS * len(node.children)
+    if isinstance(node, Einsum):
+        factors = sum(not isinstance(x, Constant) for x in node.operands)
+        return FACTOR * factors + PRODUCT * (max(0, factors - 1) if node.contracted else 0)
+    return ENTRYWISE * isinstance(node, Map) + WHOLE * isinstance(node, Apply)
 
 
 def seconds(jaxpr: Any) -> float:
