@@ -74,9 +74,10 @@ class Tiling:
         """The program with one part that runs in tiles, if there is one that pays."""
         order = reachable(outputs)
         thin = {root_of(x.operands[0]) for x in order if self._rows_of_product(x) is not None}
-        least = {x: tuning.TILED_BYTES / (2 if x in thin else 1) for x in order if not (x.view or x.cheap)}
-        large = {x: None for x in least if self.costs.size(x) >= least[x]}
-        if not large:
+        own = [x for x in order if not (x.view or x.cheap)]
+        self.large = {x for x in own if self.costs.size(x) >= tuning.TILED_BYTES / (2 if x in thin else 1)}
+        seeds = [x for x in own if x in self.large or self.costs.size(x) >= tuning.THREADED_BYTES]
+        if not seeds:
             return list(outputs)
         self.near = set[Operation]()  # arrays that are not small beside the large ones, and what is computed from them
         for x in order:
@@ -84,7 +85,7 @@ class Tiling:
             if not is_small or any(y in self.near for y in x.operands):
                 self.near.add(x)
         best, most = None, 0.0
-        for region in self._regions(order, sorted(large, key=lambda x: (-self.costs.size(x), -len(x.shape)))):
+        for region in self._regions(order, sorted(seeds, key=lambda x: (-self.costs.size(x), -len(x.shape)))):
             saved = self._saved(region, order, outputs)
             if saved > most:
                 best, most = region, saved
@@ -215,10 +216,12 @@ class Tiling:
         """The rows: entries along an axis that is not merged with others."""
         return next(x.shape[axis] for x, axis in region.axes.items() if region.times[x] == 1)
 
-    def _count(self, region: _Region) -> int:
-        """Rows of a tile, so that its arrays fit into the cache together."""
+    def _count(self, region: _Region, times: int = 1) -> int:
+        """Rows of a tile, so that its arrays fit into the cache together, or some times as many; all that a thread has
+        where arrays are not large."""
         length = max(1, self.costs.evaluate(self._length(region)))
-        rows = max(1, int(tuning.TILE_BYTES * length / max(1, region.peak)))
+        rows = max(1, int(times * tuning.TILE_BYTES * length / max(1, region.peak)))
+        rows = rows if times == 1 or not self.large.isdisjoint(region.axes) else length
         return min([rows, *self._thin(region).values()])
 
     def _thin(self, region: _Region) -> dict[Operation, int]:
@@ -243,7 +246,8 @@ class Tiling:
         results = set(self._results(region, order, outputs))
         inside = [x for x in region.axes if not (x.view or x.cheap)]
         tiles, threads = self._tiles(region), self._threads(region)
-        if max(tiles, threads) < 2 or any(_is_of_tile(x) for x in inside):
+        too_few = max(tiles, threads) < 2 if not self.large.isdisjoint(inside) else threads < tuning.THREADS
+        if too_few or any(_is_of_tile(x) for x in inside):
             return 0.0
         formed = sum(self.costs.size(x) for x in inside if x not in results)
         given = {root_of(y) for x in region.axes for y in x.operands if y not in region.axes}
@@ -282,7 +286,7 @@ class Tiling:
             if y in region.axes:
                 return made[y]
             if y.op not in ("number", "size"):
-                outside.setdefault(root_of(y))
+                outside.setdefault(_copied(y))
             if axis is None:
                 return y
             times = below(x, region.axes[x], axis, region.times[x]) if x in region.axes else summed[x]
@@ -299,7 +303,8 @@ class Tiling:
             shape = x.shape if axis is None else (*x.shape[:axis], region.rows(x), *x.shape[axis + 1 :])
             parameters = x.parameters if axis is None else _parameters(x, axis, shape)
             made[x] = operations.make(x.op, operands, parameters, shape=shape, work=x.work, speed=x.speed)
-        rows, threads = self._count(region), self._threads(region)
+        threads = self._threads(region)
+        rows = self._count(region, tuning.THREADED_TILES if threads > 1 else 1)
         body = turned([made[x] for x in results], costs_of_tile(self.costs, rows), outside, alone=threads > 1)
         loop = Loop(
             tuple(body), tuple([region.axes.get(x) for x in results]),
@@ -340,6 +345,13 @@ def _is_of_tile(x: Operation) -> bool:
 def _is_free(x: Operation) -> bool:
     """Whether an operation is a view that takes no time, whatever lies below."""
     return x.op in _TURNS or (x.op == "reshape" and x.operands[0].op not in _TURNS)
+
+
+def _copied(x: Operation) -> Operation:
+    """What an operation is a view of, or a copy where that takes one, which is made once for all tiles."""
+    while x.view and not (x.op == "reshape" and x.operands[0].op in _TURNS):
+        x = x.operands[0]
+    return x
 
 
 def _parameters(x: Operation, axis: int, shape: Shape) -> tuple:
