@@ -44,6 +44,8 @@ class Loop(NamedTuple):
     length: Size
     rows: int  # of a tile
     threads: int  # that it is worth
+    used: int = 0  # bytes that arrays of a tile take together
+    moved: int = 0  # bytes that are read and written between operations
 
 
 @dataclass
@@ -185,14 +187,15 @@ class Tiling:
                 found.add(None if region.axes[y] != b else above(x, axis, b, region.times[y]))
         return None if sources is None or len(found) > 1 else found.pop() if found else 0
 
-    def _peak(self, members: Sequence[Operation]) -> int:
-        """The bytes that are needed at a time if each array goes after its last use."""
+    def _peak(self, members: Sequence[Operation], in_place: bool = False) -> int:
+        """The bytes that are needed at a time if each array goes after its last use, or before, `in_place`."""
         last = {root_of(y): x for x in members for y in x.operands}
         live = most = 0
         for x in members:
             live += 0 if x.view or x.cheap else self.costs.size(x)
-            most = max(most, live)
-            live -= sum(self.costs.size(y) for y in {root_of(y) for y in x.operands} if last[y] is x and y in members)
+            gone = sum(self.costs.size(y) for y in {root_of(y) for y in x.operands} if last[y] is x and y in members)
+            most = max(most, live - gone if in_place and self.rows.is_elementwise(x) else live)
+            live -= gone
         return most
 
     def _is_small(self, x: Operation, region: _Region, tiles: float) -> bool:
@@ -309,8 +312,17 @@ class Tiling:
         loop = Loop(
             tuple(body), tuple([region.axes.get(x) for x in results]),
             tuple([region.times.get(x, 1) for x in results]), self._length(region), rows, threads,
+            *self._memory(region, members, results),
         )  # fmt: skip
         return self._with_loop(loop, members, results, list(outside), outputs)
+
+    def _memory(self, region: _Region, members: Sequence[Operation], results: Sequence[Operation]) -> tuple[int, int]:
+        """The bytes that arrays of tiles take at a time, and those that are moved between operations: arrays that are
+        not large are there as a whole."""
+        if not self.large.isdisjoint(region.axes):
+            return tuning.TILE_BYTES, 2 * tuning.TILE_BYTES
+        used = self._peak(members, in_place=True) - sum(self.costs.size(x) for x in results)
+        return max(0, used), sum(self.costs.moved(x) for x in members)
 
     def _with_loop(
         self, loop: Loop, members: Sequence[Operation], results: Sequence[Operation],
@@ -322,7 +334,7 @@ class Tiling:
         tiles = own.make(
             "tiles", outside, (loop,), shape=(), speed=FUNCTION if calls else ARITHMETIC,
             work=lambda evaluate: sum(one(evaluate) if callable(one) else float(evaluate(one)) for one in work),
-            scratch=tuning.TILE_BYTES // self.costs.itemsize,
+            scratch=loop.used // self.costs.itemsize,
         )  # fmt: skip
         done = {x: own.make("tiled", [tiles], (k,), shape=x.shape, work=0) for k, x in enumerate(results)}
         for x in reachable(outputs):
