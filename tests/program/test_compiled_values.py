@@ -332,6 +332,7 @@ def test_small_products_read_along_rows():
 def test_few_columns_computed_as_rows(tiny_is_large, monkeypatch, order, dtype):
     """They have the same values, and lie in memory as others do."""
     monkeypatch.setattr(tuning, "TILED_BYTES", 2**60)
+    monkeypatch.setattr(tuning, "THREADED_BYTES", 2**60)
     rng = np.random.default_rng(3)
     shapes = {"A": (7, 5), "B": (5, 3), "Y": (7, 3)}
     given = {name: np.asarray(rng.normal(size=shape), dtype, order=order) for name, shape in shapes.items()}
