@@ -47,18 +47,19 @@ def test_products_of_some_rows_at_a_time(shape, dtype):
 
 
 def test_programs_with_tall_products():
-    B, C = ed.matrix("B", "n", "n"), ed.matrix("C", "n", "n")
-    outputs = [ed.tanh(A @ B) @ C.T, A @ B + 1]
+    B, C, D = ed.matrix("B", "n", "n"), ed.matrix("C", "n", "n"), ed.matrix("D", "n", "m")
+    outputs = [ed.tanh(A @ B) @ C.T, A @ B + 1, D.T @ C, ed.exp(A) @ ed.exp(A).T]
     compiled = ed.compile(outputs)
     source = ed.plan(outputs, {"m": 900, "n": 40}).source
-    assert source.count("in_blocks(") == 3  # it is defined, and the product A B is made once
+    assert source.count("in_blocks(") == 4  # it is defined, the product A B is made once, and BLAS sees squares
     rng = np.random.default_rng(2)
     for m in (900, 901, 3):
         arrays = {"A": rng.normal(size=(m, 40)), "B": rng.normal(size=(40, 40)), "C": rng.normal(size=(40, 40))}
-        into = [np.empty((m, 40)), np.empty((m, 40))]
+        arrays["D"] = rng.normal(size=(40, m))
+        into = [np.empty((m, 40)), np.empty((m, 40)), np.empty((m, 40)), np.empty((m, m))]
         for found in (compiled(**arrays), compiled(**arrays, out=into)):
-            np.testing.assert_allclose(found[0], np.tanh(arrays["A"] @ arrays["B"]) @ arrays["C"].T, rtol=1e-12)
-            np.testing.assert_allclose(found[1], arrays["A"] @ arrays["B"] + 1, rtol=1e-12)
+            for value, right in zip(found, evaluate(outputs, arrays), strict=True):
+                np.testing.assert_allclose(value, right, rtol=1e-12, atol=1e-12)
 
 
 def net(layers: int) -> tuple[ed.Expr, ed.Expr]:

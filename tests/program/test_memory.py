@@ -102,6 +102,7 @@ def test_memory_of_views_and_of_results_is_left_alone(tiny_is_large):
 def test_outputs_that_are_sums_make_no_other_arrays(tiny_is_large, monkeypatch):
     """In the memory of an operand that nothing else needs, or in the array that is given; inputs stay as they are."""
     monkeypatch.setattr(tuning, "TILED_BYTES", 2**60)
+    monkeypatch.setattr(tuning, "THREADED_BYTES", 2**60)
     A, B, c = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n"), ed.vector("c", "n")
     rng = np.random.default_rng(0)
     given = {"A": rng.normal(size=(5, 5)), "B": rng.normal(size=(5, 5)), "c": rng.normal(size=5)}

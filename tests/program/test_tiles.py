@@ -114,6 +114,24 @@ def test_threads_are_started_where_they_pay():
     assert "in_threads(" not in ed.plan(Y @ Y @ Y, {"n": 1000}).source
 
 
+def test_each_thread_has_one_tile_of_arrays_that_are_not_large():
+    """Results are written where they belong."""
+    A, B, C = ed.tensor("A", ("n", "n", "n")), ed.matrix("B", "n", "n"), ed.matrix("C", "n", "n")
+    chain = A
+    for W in (B, C, B + C, B - C):
+        chain = ed.tanh(ed.einsum("ijk,kl->ijl", chain, W))
+    source = ed.plan([ed.einsum("ijk,jk->ijk", chain, C)], {"n": 50}).source
+    assert "in_threads(" in source and ", 50):" in source
+    body = source[source.index("def in_tiles") : source.index("in_threads(in_tiles")]
+    assert re.search(r"out=\w+\[tile_start:tile_stop\]", body) and "[tile_start:tile_stop] =" not in body
+    rng = np.random.default_rng(4)
+    given = {"A": rng.normal(size=(50, 50, 50)), "B": rng.normal(size=(50, 50)), "C": rng.normal(size=(50, 50))}
+    right = given["A"]
+    for W in (given["B"], given["C"], given["B"] + given["C"], given["B"] - given["C"]):
+        right = np.tanh(right @ W)
+    np.testing.assert_allclose(ed.compile(ed.einsum("ijk,jk->ijk", chain, C))(**given), right * given["C"], rtol=1e-9)
+
+
 def test_what_joins_a_tile_brings_its_other_operands():
     """`M**2` is needed by rows, though nothing that it is made of is computed in the loop."""
     M, T = ed.tensor("M", ("m", "n")), ed.tensor("T", ("m", "n"))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
 from typing import TypeGuard
 
@@ -12,21 +11,30 @@ from eindiff.core.networks import fresh_in, opened
 from eindiff.core.nodes import Add, Apply, Einsum, Expr, Variable, is_contraction, number, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
+from eindiff.planning.differences import differences, joined, with_square
 from eindiff.planning.tuning import FACTORINGS, TERMS_LIMIT, VARIED
 
 
 def factor(outputs: Sequence[Expr]) -> list[Expr]:
-    """In sums, products with common factors as these factors times a sum of the rest, if the rest is smaller."""
+    """In sums, products with common factors as these factors times a sum of the rest, if the rest is smaller; sums over
+    pairs with squares of differences."""
 
     kept: set[Expr] = set()  # what stays as it is, if what it is made of does
-    sums = {node for node in topological(outputs) if isinstance(node, Add)}
+    sums = {node: None for node in topological(outputs) if isinstance(node, Add)}
+    apart = differences(sums)
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         if node in kept and children == list(node.children):
             return node
         result = with_children(node, children)
+        if is_contraction(result) and (squared := with_square(result)) is not None:
+            result = squared
+            made = {x: None for x in topological([squared]) if isinstance(x, Add)}
+            sums.update(made)
+            apart.update(differences(made))
+            kept.clear()  # other sums are multiples of the differences
         for _ in range(FACTORINGS):  # at once, as what is above is made anew for each change below
-            result, before = _factored(result, sums) if isinstance(result, Add) else result, result
+            result, before = _factored(result, sums, apart) if isinstance(result, Add) else result, result
             if result is before:
                 break
         if result is node:
@@ -40,20 +48,21 @@ def factor(outputs: Sequence[Expr]) -> list[Expr]:
     return list(outputs)
 
 
-def _factored(node: Add, sums: AbstractSet[Expr]) -> Expr:
+def _factored(node: Add, sums: Collection[Expr], apart: Collection[tuple[Expr, int]]) -> Expr:
     """A sum with two of its terms as one, if they have factors in common; or all, if the sum of the rest is there."""
     products = [term for term in node.terms if isinstance(term, Einsum) and _is_plain_product(term)]
     if len(products) > TERMS_LIMIT:
         return node
-    if (merged := _merged(node)) is not None:
-        return merged
+    for merged in (joined(node, apart), _merged(node)):
+        if merged is not None:
+            return merged
     if len(products) == len(node.terms):
-        joined = construct.factored(dict.fromkeys(products, 1), inline=False)
-        if joined is not None and any(child in sums for child in joined.children):
-            return joined
+        whole = construct.factored(dict.fromkeys(products, 1), inline=False)
+        if whole is not None and any(child in sums for child in whole.children):
+            return whole
     for pair in combinations(products, 2):
-        if (joined := construct.factored(dict.fromkeys(pair, 1), node.ndim - 1, inline=False)) is not None:
-            return construct.add([*(term for term in node.terms if term not in pair), joined])
+        if (both := construct.factored(dict.fromkeys(pair, 1), node.ndim - 1, inline=False)) is not None:
+            return construct.add([*(term for term in node.terms if term not in pair), both])
     return node
 
 

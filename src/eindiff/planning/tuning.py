@@ -64,6 +64,11 @@ REUSED_BYTES = 2**16
 # Bytes of an array from which operations on it run over some rows at a time, and those that a tile has in use at most.
 TILED_BYTES = 2**21
 TILE_BYTES = 2**21
+# How many times as many rows a tile has in threads: Python runs in one of them at a time, and who waits for it waits
+# longer than a short call takes.
+THREADED_TILES = 2
+# Bytes of smaller arrays from which they do so in threads, without tiles, and the threads that it has to be worth.
+THREADED_BYTES, THREADS = 2**19, 4
 # Rows of a tile from which, and columns of a product in it up to which, that has no more rows than are not packed.
 TILED_PRODUCT = (24, 32)
 TILED_SEEDS = 6  # arrays around which such operations are looked for

@@ -68,7 +68,7 @@ class Costs:
         """The bytes that are read and written, those of arrays in between as well."""
         if x.cheap or (x.view and x.work == 0):
             return 0
-        between = 2 * self.itemsize * self.evaluate(x.scratch)
+        between = x.parameters[0].moved if x.op == "tiles" else 2 * self.itemsize * self.evaluate(x.scratch)
         return self.size(x) + between + sum(self.size(y) for y in x.operands)
 
     def seconds(self, x: Operation) -> float:

@@ -150,12 +150,11 @@ def inv_factored(factors):
     """The inverse of a matrix, by its factors."""
     matrix, pivots, turned = factors
     kind = "s" if matrix.dtype == np.float32 else "d"
+    if pivots is None and len(matrix) < 64:  # above its diagonal it is zero
+        root = getattr(linalg.lapack, kind + "trtri")(matrix, lower=1)[0]
+        return root.T.dot(root)
     if pivots is None:
         inverse = getattr(linalg.lapack, kind + "potri")(matrix, lower=1)[0].T  # its upper half
-        if len(inverse) < 64:  # the lower one is zero
-            both = inverse + inverse.T
-            both.reshape(-1)[:: len(both) + 1] *= 0.5
-            return both
         below = np.tri(min(len(inverse), 128), k=-1, dtype=bool)
         for start in range(0, len(inverse), 128):
             stop = start + 128

@@ -284,14 +284,19 @@ class Printer:
         costs = costs_of_tile(self.costs, loop.rows)
         outputs = [(self._fresh_name(), y) for y in loop.body]
         sums_first = sorted(outputs, key=lambda output: len(output[1].shape))  # then others may change what they read
-        inner = Printer(sums_first, self.taken | set(names.values()), self.spelling, costs)
+        tiles = {name: self._tile(loop, k, names[k]) for k, (name, _) in enumerate(outputs) if loop.axes[k] is not None}
+        short = {name for name, y in outputs if len(y.shape) > 2 and costs.evaluate(y.shape[-1]) < tuning.SHORT}
+        into = {name: tile for name, tile in tiles.items() if name not in short}
+        inner = Printer(sums_first, self.taken | set(names.values()), self.spelling, costs, into)
         inner.pieces.update({y: self.pieces[y] for y in x.operands})
         inner.count = self.count
         body = [line for statement in inner.run() for line in statement.lines]
         self.count = inner.count
-        for k, (name, y) in enumerate(outputs):
-            is_short = len(y.shape) > 2 and costs.evaluate(y.shape[-1]) < tuning.SHORT
-            body.append(self._collected(loop, k, names[k], inner.results[name], is_short))
+        for k, (name, _) in enumerate(outputs):
+            if name not in tiles:
+                body.append(f"{names[k]} += {inner.results[name]}")
+            elif name in short:
+                body.append(f"store_columns({inner.results[name]}, {tiles[name]})")
         length = self.spelling.size(loop.length)
         if any(ROWS in line for line in body):
             body.insert(0, f"{ROWS} = {STOP} - {START}")
@@ -311,13 +316,10 @@ class Printer:
         body = [f"{STOP} = min({START} + {loop.rows}, {last})", *body]
         return [f"for {START} in range({first}, {last}, {loop.rows}):", *(f"    {line}" for line in body)]
 
-    def _collected(self, loop: Loop, k: int, name: str, text: str, is_short: bool) -> str:
-        """The statement that puts a tile, whose last axis may be short, into its result, or adds it."""
-        if (axis := loop.axes[k]) is None:
-            return f"{name} += {text}"
+    def _tile(self, loop: Loop, k: int, name: str) -> str:
+        """The rows of a result that a tile gives."""
         start, stop = (self.spelling.size(sz.multiply(one, loop.times[k])) for one in (START, STOP))
-        rows = f"{name}[{':, ' * axis}{start}:{stop}]"
-        return f"store_columns({text}, {rows})" if is_short else f"{rows} = {text}"
+        return f"{name}[{':, ' * (loop.axes[k] or 0)}{start}:{stop}]"
 
     # In place
 
@@ -344,7 +346,7 @@ class Printer:
         whole = [k for k, y in enumerate(x.operands) if signs[k : k + 1] != ["-"] and self._is_whole(y, x)]
         free = [k for k in whole if self._is_free(x.operands[k], x)]
         [first] = (free or whole)[:1] or [0]
-        given = f"{{{first}}} if {buffer} is None else {buffer}" if buffer else f"{{{first}}}"
+        given = f"{{{first}}} if {buffer} is None else {buffer}" if buffer.isidentifier() else buffer or f"{{{first}}}"
         target = given if free else buffer
         into = _into(x, self.spelling.template(x), given) if free and x.op not in ("matmul", "einsum") else None
         lines = [f"{{out}} = {into}"] if into else []

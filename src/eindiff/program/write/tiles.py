@@ -44,6 +44,8 @@ class Loop(NamedTuple):
     length: Size
     rows: int  # of a tile
     threads: int  # that it is worth
+    used: int = 0  # bytes that arrays of a tile take together
+    moved: int = 0  # bytes that are read and written between operations
 
 
 @dataclass
@@ -74,9 +76,10 @@ class Tiling:
         """The program with one part that runs in tiles, if there is one that pays."""
         order = reachable(outputs)
         thin = {root_of(x.operands[0]) for x in order if self._rows_of_product(x) is not None}
-        least = {x: tuning.TILED_BYTES / (2 if x in thin else 1) for x in order if not (x.view or x.cheap)}
-        large = {x: None for x in least if self.costs.size(x) >= least[x]}
-        if not large:
+        own = [x for x in order if not (x.view or x.cheap)]
+        self.large = {x for x in own if self.costs.size(x) >= tuning.TILED_BYTES / (2 if x in thin else 1)}
+        seeds = [x for x in own if x in self.large or self.costs.size(x) >= tuning.THREADED_BYTES]
+        if not seeds:
             return list(outputs)
         self.near = set[Operation]()  # arrays that are not small beside the large ones, and what is computed from them
         for x in order:
@@ -84,7 +87,7 @@ class Tiling:
             if not is_small or any(y in self.near for y in x.operands):
                 self.near.add(x)
         best, most = None, 0.0
-        for region in self._regions(order, sorted(large, key=lambda x: (-self.costs.size(x), -len(x.shape)))):
+        for region in self._regions(order, sorted(seeds, key=lambda x: (-self.costs.size(x), -len(x.shape)))):
             saved = self._saved(region, order, outputs)
             if saved > most:
                 best, most = region, saved
@@ -184,14 +187,15 @@ class Tiling:
                 found.add(None if region.axes[y] != b else above(x, axis, b, region.times[y]))
         return None if sources is None or len(found) > 1 else found.pop() if found else 0
 
-    def _peak(self, members: Sequence[Operation]) -> int:
-        """The bytes that are needed at a time if each array goes after its last use."""
+    def _peak(self, members: Sequence[Operation], in_place: bool = False) -> int:
+        """The bytes that are needed at a time if each array goes after its last use, or before, `in_place`."""
         last = {root_of(y): x for x in members for y in x.operands}
         live = most = 0
         for x in members:
             live += 0 if x.view or x.cheap else self.costs.size(x)
-            most = max(most, live)
-            live -= sum(self.costs.size(y) for y in {root_of(y) for y in x.operands} if last[y] is x and y in members)
+            gone = sum(self.costs.size(y) for y in {root_of(y) for y in x.operands} if last[y] is x and y in members)
+            most = max(most, live - gone if in_place and self.rows.is_elementwise(x) else live)
+            live -= gone
         return most
 
     def _is_small(self, x: Operation, region: _Region, tiles: float) -> bool:
@@ -215,10 +219,12 @@ class Tiling:
         """The rows: entries along an axis that is not merged with others."""
         return next(x.shape[axis] for x, axis in region.axes.items() if region.times[x] == 1)
 
-    def _count(self, region: _Region) -> int:
-        """Rows of a tile, so that its arrays fit into the cache together."""
+    def _count(self, region: _Region, times: int = 1) -> int:
+        """Rows of a tile, so that its arrays fit into the cache together, or some times as many; all that a thread has
+        where arrays are not large."""
         length = max(1, self.costs.evaluate(self._length(region)))
-        rows = max(1, int(tuning.TILE_BYTES * length / max(1, region.peak)))
+        rows = max(1, int(times * tuning.TILE_BYTES * length / max(1, region.peak)))
+        rows = rows if times == 1 or not self.large.isdisjoint(region.axes) else length
         return min([rows, *self._thin(region).values()])
 
     def _thin(self, region: _Region) -> dict[Operation, int]:
@@ -243,7 +249,8 @@ class Tiling:
         results = set(self._results(region, order, outputs))
         inside = [x for x in region.axes if not (x.view or x.cheap)]
         tiles, threads = self._tiles(region), self._threads(region)
-        if max(tiles, threads) < 2 or any(_is_of_tile(x) for x in inside):
+        too_few = max(tiles, threads) < 2 if not self.large.isdisjoint(inside) else threads < tuning.THREADS
+        if too_few or any(_is_of_tile(x) for x in inside):
             return 0.0
         formed = sum(self.costs.size(x) for x in inside if x not in results)
         given = {root_of(y) for x in region.axes for y in x.operands if y not in region.axes}
@@ -282,7 +289,7 @@ class Tiling:
             if y in region.axes:
                 return made[y]
             if y.op not in ("number", "size"):
-                outside.setdefault(root_of(y))
+                outside.setdefault(_copied(y))
             if axis is None:
                 return y
             times = below(x, region.axes[x], axis, region.times[x]) if x in region.axes else summed[x]
@@ -299,13 +306,23 @@ class Tiling:
             shape = x.shape if axis is None else (*x.shape[:axis], region.rows(x), *x.shape[axis + 1 :])
             parameters = x.parameters if axis is None else _parameters(x, axis, shape)
             made[x] = operations.make(x.op, operands, parameters, shape=shape, work=x.work, speed=x.speed)
-        rows, threads = self._count(region), self._threads(region)
+        threads = self._threads(region)
+        rows = self._count(region, tuning.THREADED_TILES if threads > 1 else 1)
         body = turned([made[x] for x in results], costs_of_tile(self.costs, rows), outside, alone=threads > 1)
         loop = Loop(
             tuple(body), tuple([region.axes.get(x) for x in results]),
             tuple([region.times.get(x, 1) for x in results]), self._length(region), rows, threads,
+            *self._memory(region, members, results),
         )  # fmt: skip
         return self._with_loop(loop, members, results, list(outside), outputs)
+
+    def _memory(self, region: _Region, members: Sequence[Operation], results: Sequence[Operation]) -> tuple[int, int]:
+        """The bytes that arrays of tiles take at a time, and those that are moved between operations: arrays that are
+        not large are there as a whole."""
+        if not self.large.isdisjoint(region.axes):
+            return tuning.TILE_BYTES, 2 * tuning.TILE_BYTES
+        used = self._peak(members, in_place=True) - sum(self.costs.size(x) for x in results)
+        return max(0, used), sum(self.costs.moved(x) for x in members)
 
     def _with_loop(
         self, loop: Loop, members: Sequence[Operation], results: Sequence[Operation],
@@ -317,7 +334,7 @@ class Tiling:
         tiles = own.make(
             "tiles", outside, (loop,), shape=(), speed=FUNCTION if calls else ARITHMETIC,
             work=lambda evaluate: sum(one(evaluate) if callable(one) else float(evaluate(one)) for one in work),
-            scratch=tuning.TILE_BYTES // self.costs.itemsize,
+            scratch=loop.used // self.costs.itemsize,
         )  # fmt: skip
         done = {x: own.make("tiled", [tiles], (k,), shape=x.shape, work=0) for k, x in enumerate(results)}
         for x in reachable(outputs):
@@ -340,6 +357,13 @@ def _is_of_tile(x: Operation) -> bool:
 def _is_free(x: Operation) -> bool:
     """Whether an operation is a view that takes no time, whatever lies below."""
     return x.op in _TURNS or (x.op == "reshape" and x.operands[0].op not in _TURNS)
+
+
+def _copied(x: Operation) -> Operation:
+    """What an operation is a view of, or a copy where that takes one, which is made once for all tiles."""
+    while x.view and not (x.op == "reshape" and x.operands[0].op in _TURNS):
+        x = x.operands[0]
+    return x
 
 
 def _parameters(x: Operation, axis: int, shape: Shape) -> tuple:

@@ -1,0 +1,72 @@
+"""Sums over pairs of points: derivatives by their scales have squares of differences, and are as exact as these."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+from eindiff.core.nodes import Add, topological
+from eindiff.planning.differences import difference
+from eindiff.planning.factoring import factor
+from eindiff.program.interpreter import evaluate
+
+X, h, y = ed.matrix("X", 5, 2), ed.vector("h", 2), ed.vector("y", 5)
+W, s = ed.matrix("W", 5, 5), ed.scalar("s")
+Z = X * ed.exp(-h)
+APART = Z[:, None, :] - Z[None, :, :]
+SQUARES = ed.sum(APART * APART, 2)
+LINE = ed.exp(s) * (y[:, None] - y[None, :])
+
+FUNCTIONS = {
+    "kernel": ed.sum(ed.exp(-SQUARES / 2)),
+    "weights": ed.sum((W + W.T) * ed.tanh(SQUARES)),
+    "no symmetry": ed.sum(W * ed.exp(-SQUARES)),
+    "odd": ed.sum(W * ed.sum(ed.tanh(APART), 2)),
+    "rows": ed.sum(ed.tanh(y)[:, None] * ed.exp(-SQUARES)),
+    "system": y @ ed.solve(ed.exp(-SQUARES) + ed.eye(5), y),
+    "squares": ed.sum(ed.sum(ed.exp(-SQUARES), 1) ** 2),
+    "line": ed.sum(ed.exp(-h)) * ed.sum(ed.log(1 + LINE * LINE)) * ed.exp(s),
+    "written": ed.sum(W * y[:, None] * LINE) + ed.sum(h) * ed.sum((W + W.T) * y[:, None] * LINE),
+    "multiplied out": y @ W @ y - ed.sum(W, 1) @ (y * y) + ed.sum(ed.tanh(LINE) * W),
+    "joined": y @ (W + W.T) @ y - ed.sum(W + W.T, 1) @ (y * y) + ed.sum(ed.tanh(LINE) * W),
+    "terms": ed.sum(ed.exp(ed.sum(h) * (X @ X.T))) * ed.sum(ed.exp(-SQUARES)),
+}
+
+
+def arrays(far: float = 0.0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    shapes = {"X": (5, 2), "h": (2,), "y": (5,), "W": (5, 5), "s": ()}
+    given = {name: np.asarray(rng.normal(size=shape) / 2) for name, shape in shapes.items()}
+    return {**given, "X": given["X"] + far}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_other_forms_have_the_same_values(name):
+    f, given = FUNCTIONS[name], arrays()
+    outputs = [f, ed.gradient(f, h), ed.hessian(f, h), ed.gradient(f, s), ed.derivative(f, s, h), ed.gradient(f, X)]
+    for expr, other in zip(outputs, factor(outputs), strict=True):
+        right = evaluate(expr, given)
+        np.testing.assert_allclose(evaluate(other, given), right, rtol=1e-11, atol=1e-12 * np.abs(right).max())
+
+
+def test_points_far_from_zero_lose_no_digits():
+    f, given = FUNCTIONS["kernel"], arrays(far=1e6)
+    squares = ((given["X"][:, None] - given["X"][None]) * np.exp(-given["h"])) ** 2
+    kernel = np.exp(-squares.sum(2) / 2)
+    slope = np.einsum("jk,jkd->d", kernel, squares)
+    bend = np.einsum("jk,jkd,jke->de", kernel, squares, squares) - 2 * np.diag(slope)
+    compiled = ed.compile([ed.gradient(f, h), ed.hessian(f, h)])
+    for found, right in zip(compiled(X=given["X"], h=given["h"]), (slope, bend), strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-12)
+
+
+def test_a_difference_is_of_one_array_at_two_places():
+    def found(expr: ed.Expr):
+        [total] = [node for node in topological([expr]) if isinstance(node, Add)]
+        return difference(total)
+
+    assert [found(x).array for x in (APART, LINE, X[None] - X[:, None])] == [X, y, X]
+    assert found(APART).axis == 0
+    for other in (W - W.T, X[:, None] + X[None], y[:, None] - 2 * y, y[:, None] - h, X[:, None, :] - X[None] ** 2):
+        assert found(other) is None
