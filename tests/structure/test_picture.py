@@ -20,8 +20,8 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
 import eindiff as ed
-from eindiff.structure.picture import COLOURS, CORES, plot
-from eindiff.structure.picture_scheme import LARGE, SMALL
+from eindiff.structure.picture import CORES, plot
+from eindiff.structure.picture_scheme import COLOURS, LARGE, SMALL
 from objectives import OBJECTIVES
 from structured_values import hessian, jacobian, third_derivative
 
@@ -294,6 +294,7 @@ def test_into_given_axes() -> None:
 
 def test_matplotlib_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     derivative = hessian("cubes")
+    monkeypatch.delitem(sys.modules, "eindiff.structure.picture")
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ed.EindiffError, match="pip install matplotlib"):
         derivative.plot()

@@ -426,8 +426,10 @@ class Derivative(Shown):
 
     def plot(self, axis: Any = None) -> Any:
         """Draw where entries are, and the cores; matplotlib must be installed."""
-        from eindiff.structure.picture import plot  # only when something is drawn
-
+        try:
+            from eindiff.structure.picture import plot  # only when something is drawn
+        except ModuleNotFoundError as error:
+            raise EindiffError("a picture needs matplotlib: pip install matplotlib", "install") from error
         return plot(self, axis)
 
     # Inside

@@ -9,10 +9,14 @@ from math import ceil, prod, sqrt
 from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, Any
 
+import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import LinearSegmentedColormap, to_rgba
+from matplotlib.patches import Patch
 
-from eindiff.core.errors import EindiffError, shape_text
-from eindiff.structure.picture_scheme import Scheme, Side, scheme_of
+from eindiff.core.errors import shape_text
+from eindiff.structure.picture_scheme import COLOURS, OTHER, PALE, Scheme, Side, scheme_of
 from eindiff.structure.terms import Array
 
 if TYPE_CHECKING:
@@ -21,8 +25,6 @@ if TYPE_CHECKING:
 CORES = 6  # arrays that are shown
 SIDE_ENTRIES = 40  # entries of an array along a side of its picture
 
-COLOURS = ("#4c78a8", "#e0a040", "#5a9e7c", "#c8635a", "#8d76b3", "#57a6b5", "#c987a5", "#8f7d5e")
-OTHER, PALE = "#b4b4b4", 0.22  # the colour of further terms; how strong that of an entry is that is zero here
 INK, GREY, FAINT, PAPER = "#303030", "#767676", "#e2e2e0", "#f7f7f5"
 NEGATIVE_TO_POSITIVE = ("#b5532e", "#f3d9c8", "#ffffff", "#cfdde0", "#2f6673")
 
@@ -36,18 +38,13 @@ def plot(derivative: Derivative, axis: Any = None) -> Any:
     Variables are separated by lines and named by their shapes. Beside it are the arrays of the terms. With `axis`, only
     the matrix and its legend are drawn, into these Axes.
     """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise EindiffError("a picture needs matplotlib: pip install matplotlib", "install") from error
-
     scheme = scheme_of(derivative)
     if axis is not None:
         _draw_matrix(axis, scheme)
         axis.set_title(_title(derivative, 60), fontsize=9, color=INK)
         _draw_legend(axis, scheme, bbox_to_anchor=(1.02, 1))
         return axis
-    page = Page(plt, scheme, derivative)
+    page = Page(scheme, derivative)
     _draw_matrix(page.matrix, scheme)
     _draw_legend(page.legend, scheme)
     for panel, (name, array) in zip(page.cores, scheme.arrays.items(), strict=False):
@@ -66,7 +63,7 @@ def _title(derivative: Derivative, width: int) -> str:
 class Page:
     """A figure with the matrix on the left, and the legend and the arrays on the right."""
 
-    def __init__(self, plt: Any, scheme: Scheme, derivative: Derivative) -> None:
+    def __init__(self, scheme: Scheme, derivative: Derivative) -> None:
         height, width = _box(scheme)
         left = 0.25 + LETTER * max((len(text) for _, _, text in _names(scheme.rows, height)), default=0)
         right = left + width + 0.4
@@ -122,9 +119,6 @@ def _fits(text: str, length: float) -> bool:
 
 def _draw_matrix(axis: Any, scheme: Scheme) -> None:
     """The squares of all terms, on paper with the lines and names of the variables."""
-    from matplotlib.collections import PolyCollection
-    from matplotlib.colors import to_rgba
-
     height, width = _box(scheme)
     axis.set(xlim=(0, max(scheme.cols.places[-1], 1)), ylim=(max(scheme.rows.places[-1], 1), 0), facecolor=PAPER)
     axis.set_box_aspect(height / width)
@@ -166,8 +160,6 @@ def _legend(scheme: Scheme) -> list[tuple[str, str]]:
 
 
 def _draw_legend(axis: Any, scheme: Scheme, **place: Any) -> None:
-    from matplotlib.patches import Patch
-
     if entries := _legend(scheme):
         axis.legend(
             [Patch(color=colour) for colour, _ in entries], [text for _, text in entries], loc="upper left",
@@ -178,8 +170,6 @@ def _draw_legend(axis: Any, scheme: Scheme, **place: Any) -> None:
 
 def _draw_core(panel: Any, name: str, array: Array) -> None:
     """An array as colours, with its name, its shape and the range of its entries; of a large one a sample."""
-    from matplotlib.colors import LinearSegmentedColormap
-
     sample = _sample(array)
     image = _tiles(sample) if array.ndim == 3 else sample.reshape(prod(sample.shape[: ceil(array.ndim / 2)]), -1)
     scale = np.abs(sample[np.isfinite(sample)]).max(initial=0.0) or 1.0

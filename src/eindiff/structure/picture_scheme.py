@@ -22,6 +22,9 @@ from eindiff.structure.terms import ALPHABET, Array, Term
 if TYPE_CHECKING:
     from eindiff.structure.derivative import Derivative
 
+# The colours of terms, and of further ones; how strong that of an entry is that is zero here.
+COLOURS = ("#4c78a8", "#e0a040", "#5a9e7c", "#c8635a", "#8d76b3", "#57a6b5", "#c987a5", "#8f7d5e")
+OTHER, PALE = "#b4b4b4", 0.22
 LARGE, SMALL = 64, 40  # more rows or columns than that are drawn smaller: with that many, if that can be
 AXIS_ENTRIES = 6  # along an axis that is drawn smaller
 MOST_DRAWN_ENTRIES = 64  # entries of a term, along a label that is no axis

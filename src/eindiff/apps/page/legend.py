@@ -11,8 +11,7 @@ from eindiff.core.errors import shape_text
 from eindiff.core.labels import UnionFind
 from eindiff.core.nodes import Expr, Variable, intern, is_index_map, variables
 from eindiff.structure.patterns import Pattern, decompose
-from eindiff.structure.picture import COLOURS, OTHER
-from eindiff.structure.picture_scheme import Scheme
+from eindiff.structure.picture_scheme import COLOURS, OTHER, Scheme
 from eindiff.structure.terms import Term
 from eindiff.text.write.mathml import MathmlStyle, name_mathml, whole
 from eindiff.text.write.plain import POWER, PRODUCT, Piece, UnicodeStyle

@@ -19,8 +19,7 @@ from eindiff.core.nodes import Add, Expr, Variable, size_names, variables
 from eindiff.program.check import random_point
 from eindiff.structure.compile import structured
 from eindiff.structure.derivative import Derivative
-from eindiff.structure.picture import COLOURS, OTHER, PALE
-from eindiff.structure.picture_scheme import Scheme, Side, scheme_of
+from eindiff.structure.picture_scheme import COLOURS, OTHER, PALE, Scheme, Side, scheme_of
 from eindiff.text.graph import boxes, to_svg
 
 DRAWN_SIZES = {"m": 10, "n": 6, "k": 3, "p": 4, "r": 2, "h": 4}  # sizes that are drawn, if none are given
