@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -63,6 +64,22 @@ def test_jax_transforms_index_maps(name: str) -> None:
     compiled = ed.compile(gradient)
     found = jit(jax.jacfwd(lambda at: compiled(**{**given, by: at})))(given[by])
     assert_close(np.asarray(found), expected)
+
+
+def _calls(jaxpr: Any) -> list[str]:
+    """The programs that a program calls, and those that they call, and its loops."""
+    inside = [one for eqn in jaxpr.eqns for one in jex.jaxprs_in_params(eqn.params)]
+    own = [eqn.primitive.name for eqn in jaxpr.eqns if list(jex.jaxprs_in_params(eqn.params))]
+    return own + [name for one in inside for name in _calls(one)]
+
+
+def test_jax_reads_programs_as_a_whole() -> None:
+    """Plain ones have no parts that are compiled apart; loops of JAX's own functions stay loops."""
+    plain = ed.compile(ed.diag(ed.where(x > 0.5, ed.exp(x), 1 / (1 + x**2))), "jax")
+    looped = ed.compile(ed.expm(ed.outer(x, x)), "jax")
+    value = jnp.linspace(0.1, 1.0, 6)
+    assert len(_calls(jax.make_jaxpr(lambda v: plain(x=v))(value).jaxpr)) == 1
+    assert {"while", "scan", "cond"} & set(_calls(jax.make_jaxpr(lambda v: looped(x=v))(value).jaxpr))
 
 
 def test_jax_programs_stay_on_the_device() -> None:

@@ -29,6 +29,7 @@ from eindiff.program.write.module import Module, Program
 
 RESERVED = ("out", "sizes")  # keywords of a call
 NUMBERS = (float, int, bool)  # of Python, which stand for arrays
+LOOPED = frozenset({"linalg", "special"})  # modules of JAX whose functions may have loops
 
 
 class _Ignoring:
@@ -293,11 +294,14 @@ class _Built:
             _keep(max(memory_in_use(self.program()), default=0))
         keywords = [module.names.sizes[name] for name in module.unseen]
         function = _defined(self.source, tables)
-        self.is_opaque = any(name in REGISTRY for name in function.__code__.co_names)  # it calls what users wrote
+        called = function.__code__.co_names
+        self.is_opaque = any(name in REGISTRY for name in called)  # it calls what users wrote
+        is_looped = self.is_opaque or not LOOPED.isdisjoint(called)
         is_guarded = "\ndef alike(" in self.source
         if is_guarded:
             function = _or_else(function, once(lambda: _defined(other().source, other().tables)))
-        self.function = with_one_thread(prepared(library, function, keywords, bool(module.inputs)), single_threaded)
+        run = prepared(library, function, keywords, bool(module.inputs), is_looped)
+        self.function = with_one_thread(run, single_threaded)
 
         def storing() -> Callable[..., Any]:
             found = _defined(module.storing(self.program()), tables)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
 from importlib import import_module
 from typing import Any
 
@@ -120,11 +121,26 @@ def converter(library: str, dtype: np.dtype, arrays: Mapping[str, Any]) -> Calla
     return lambda value: module.asarray(value, dtype)
 
 
-def prepared(library: str, function: Callable, keywords: list[str], takes_arrays: bool = True) -> Callable:
+def _inline(function: Callable) -> Callable:
+    """A program without loops that JAX reads in half of the time: functions like NumPy's are compiled one by one else,
+    and then found to be parts of a program that is. Loops would be written out."""
+    one_by_one = import_module("jax").disable_jit
+
+    @wraps(function)
+    def run(*args: Any, **keywords: Any) -> Any:
+        with one_by_one():
+            return function(*args, **keywords)
+
+    return run
+
+
+def prepared(
+    library: str, function: Callable, keywords: list[str], takes_arrays: bool = True, is_looped: bool = False
+) -> Callable:
     """A generated function as its library runs it best: JAX compiles it as a whole, PyTorch may record it on a GPU."""
     match library:
         case "jax":
-            return import_module("jax").jit(function, static_argnames=keywords)
+            return import_module("jax").jit(function if is_looped else _inline(function), static_argnames=keywords)
         case "torch" if takes_arrays and import_module("torch").cuda.is_available():
             return Recorded(function)
     return function
