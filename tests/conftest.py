@@ -73,7 +73,7 @@ def tiny_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "THREADED_BYTES": 9,
         "TILE_BYTES": 60,
         "THREADED_TILES": 1,
-        "THREADS": 2,
+        "LEAST_THREADS": 2,
         "SHORT": 3,
         "CALL": 0.0,
         "GRAM": 2,

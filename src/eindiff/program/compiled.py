@@ -296,11 +296,11 @@ class _Built:
         function = _defined(self.source, tables)
         called = function.__code__.co_names
         self.is_opaque = any(name in REGISTRY for name in called)  # it calls what users wrote
-        is_looped = self.is_opaque or not LOOPED.isdisjoint(called)
+        may_loop = self.is_opaque or not LOOPED.isdisjoint(called)
         is_guarded = "\ndef alike(" in self.source
         if is_guarded:
             function = _or_else(function, once(lambda: _defined(other().source, other().tables)))
-        run = prepared(library, function, keywords, bool(module.inputs), is_looped)
+        run = prepared(library, function, keywords, bool(module.inputs), may_loop)
         self.function = with_one_thread(run, single_threaded)
 
         def storing() -> Callable[..., Any]:

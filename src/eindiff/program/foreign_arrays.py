@@ -135,12 +135,12 @@ def _inline(function: Callable) -> Callable:
 
 
 def prepared(
-    library: str, function: Callable, keywords: list[str], takes_arrays: bool = True, is_looped: bool = False
+    library: str, function: Callable, keywords: list[str], takes_arrays: bool = True, may_loop: bool = False
 ) -> Callable:
     """A generated function as its library runs it best: JAX compiles it as a whole, PyTorch may record it on a GPU."""
     match library:
         case "jax":
-            return import_module("jax").jit(function if is_looped else _inline(function), static_argnames=keywords)
+            return import_module("jax").jit(function if may_loop else _inline(function), static_argnames=keywords)
         case "torch" if takes_arrays and import_module("torch").cuda.is_available():
             return Recorded(function)
     return function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 
-AS_IN_NUMPY = ("inverse_power", "logdet", "power_derivative", "eigh", "eigvalsh")
+AS_IN_NUMPY = ("inverse_power", "logdet", "power_derivative", "products_without", "eigh", "eigvalsh")
 
 HELPERS = {
     **{name: NUMPY_HELPERS[name] for name in AS_IN_NUMPY},
@@ -96,21 +96,6 @@ def nonzero_pairs(x):
     least = 8 * x.shape[-1] * np.finfo(x.dtype).eps * np.amax(np.abs(x), axis=-1)[..., None, None]
     size = np.abs(x)[..., None, :] + np.abs(x)[..., :, None]
     return np.where(size <= least, np.nan, np.ones_like(size))
-''',
-    "products_without": '''
-def products_without(x, count):
-    """Products along the last axis without the entries i1, ..., i_count, which become axes; 0 where two are equal."""
-    n = x.shape[-1]
-    if count > 1:
-        same = np.arange(n)[:, None] == np.arange(n)
-        found = products_without(np.where(same, 1.0, x[..., None, :]), count - 1)
-        for place in range(1, count):
-            found = np.where(same.reshape((n,) + (1,) * (place - 1) + (n,) + (1,) * (count - 1 - place)), 0.0, found)
-        return found
-    one = np.ones_like(x[..., :1])
-    before = np.cumprod(np.concatenate([one, x[..., :-1]], -1), -1)
-    after = np.cumprod(np.concatenate([one, np.flip(x, (-1,))[..., :-1]], -1), -1)
-    return before * np.flip(after, (-1,))
 ''',
     "matrix_function": '''
 def matrix_function(function, A, *directions):

@@ -346,7 +346,8 @@ class Printer:
         whole = [k for k, y in enumerate(x.operands) if signs[k : k + 1] != ["-"] and self._is_whole(y, x)]
         free = [k for k in whole if self._is_free(x.operands[k], x)]
         [first] = (free or whole)[:1] or [0]
-        given = f"{{{first}}} if {buffer} is None else {buffer}" if buffer.isidentifier() else buffer or f"{{{first}}}"
+        may_be_none = buffer.isidentifier()  # an output that may be given; rows of one are there
+        given = f"{{{first}}} if {buffer} is None else {buffer}" if may_be_none else buffer or f"{{{first}}}"
         target = given if free else buffer
         into = _into(x, self.spelling.template(x), given) if free and x.op not in ("matmul", "einsum") else None
         lines = [f"{{out}} = {into}"] if into else []

@@ -249,7 +249,7 @@ class Tiling:
         results = set(self._results(region, order, outputs))
         inside = [x for x in region.axes if not (x.view or x.cheap)]
         tiles, threads = self._tiles(region), self._threads(region)
-        too_few = max(tiles, threads) < 2 if not self.large.isdisjoint(inside) else threads < tuning.THREADS
+        too_few = max(tiles, threads) < 2 if not self.large.isdisjoint(inside) else threads < tuning.LEAST_THREADS
         if too_few or any(_is_of_tile(x) for x in inside):
             return 0.0
         formed = sum(self.costs.size(x) for x in inside if x not in results)
