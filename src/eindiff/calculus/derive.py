@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, overload
 
 from eindiff.calculus.chain_rule import pullbacks, pushforwards, unit
-from eindiff.calculus.recurrences import is_recurrence, is_smooth, side_by_side
+from eindiff.calculus.recurrences import block, is_recurrence, is_smooth, numbered, side_by_side
 from eindiff.calculus.spectra.closing import swept
 from eindiff.core import construct
 from eindiff.core import sizes as sz
@@ -190,14 +191,21 @@ def hessian(f: Expr, x: Wrt, mode: str = "auto", symmetric: str = "projected") -
     if mode != "auto" or f.ndim or len(topological(first)) <= WRITTEN_OUT or not is_smooth(f, columns):
         return _blocks(first, columns, mode, symmetric)
     with stage("derive"), remembering():
-        find = _by_number if is_recurrence(f, columns) else _mirrored
-        return _rows(find(share(first), columns, symmetric), first, columns)
+        is_numbered = is_recurrence(f, columns)
+        found = _by_number(f, columns, symmetric) if is_numbered else _mirrored(share(first), columns, symmetric)
+        return _rows(found, first, columns)
 
 
-def _by_number(ys: Sequence[Expr], xs: Sequence[Variable], symmetric: str) -> list[Expr]:
-    """The blocks of the Hessian of a recurrence, from its gradients."""
-    rows = side_by_side(ys, xs)
-    return finished([project(prime, x, symmetric) for row in rows for prime, x in zip(row, xs, strict=True)])
+def _by_number(f: Expr, xs: Sequence[Variable], symmetric: str) -> list[Expr]:
+    """The blocks of the Hessian of a recurrence."""
+    slopes, numbers = side_by_side(f, xs), numbered(xs)
+    found = []
+    for x, z in product(xs, xs):
+        if x not in slopes:
+            found.append(construct.filled(0, x.shape + z.shape))
+        else:
+            found.append(project(block(project(slopes[x], x, symmetric), numbers[z]), z, symmetric))
+    return finished(found)
 
 
 def _mirrored(ys: Sequence[Expr], xs: Sequence[Variable], symmetric: str) -> list[Expr]:

@@ -9,16 +9,17 @@ the entries of all variables are numbered, and a node has one derivative by that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
-from eindiff.calculus.chain_rule import depends, swept_forward
-from eindiff.calculus.second_order import KINKS
+from eindiff.calculus.chain_rule import depends, nested, pullback, pushforwards, swept_forward
+from eindiff.calculus.second_order import KINKS, elementwise_second
 from eindiff.calculus.spectra.closing import SPECTRAL
 from eindiff.core import construct
 from eindiff.core import sizes as sz
-from eindiff.core.construct import einsum
+from eindiff.core.construct import Factor, add, einsum
 from eindiff.core.index_relations import IndexMap
-from eindiff.core.nodes import Apply, Expr, Map, Variable, is_contraction
+from eindiff.core.nodes import Apply, Einsum, Expr, Map, Variable, is_contraction, plain
+from eindiff.core.rebuild import substituted
 from eindiff.core.sizes import Size
 from eindiff.functions.opaque import REGISTRY
 
@@ -63,18 +64,98 @@ def _entries(x: Variable) -> int:
     return int(sz.product(x.shape))
 
 
-def side_by_side(gradients: Sequence[Expr], xs: Sequence[Variable]) -> list[list[Expr]]:
-    """The derivative of each gradient by each variable."""
-    numbers = _numbered(xs)
-    seeds: dict[Expr, Expr] = {}
-    for x, number in numbers.items():
-        own = tuple(range(1, 1 + x.ndim))
-        seeds[x] = einsum(1, [(number, (0, *own))], (*own, 0), dict(enumerate(number.shape)))
-    found = swept_forward(*depends(gradients, xs), seeds)
-    return [[_block(found.get(y), y, numbers[x]) for x in xs] for y in gradients]
+def side_by_side(f: Expr, xs: Sequence[Variable]) -> dict[Expr, Expr]:
+    """The derivatives of the gradients of f along the numbers of all entries, which are the first axis: none if 0."""
+    order, moving = depends([f], xs)
+    sweep = _Sweep(swept_forward(order, moving, {x: _moved(number, -1) for x, number in numbered(xs).items()}))
+    return sweep.back(plain(f), order, moving)
 
 
-def _numbered(xs: Sequence[Variable]) -> dict[Variable, Expr]:
+class _Sweep:
+    """The reverse sweep, and its derivative along directions in which all nodes move as `dots` say.
+
+    Each pullback is a node of its own here, whatever is multiplied with it: in the gradients it is a factor of many
+    products, and each of these would be derived again.
+    """
+
+    def __init__(self, dots: Mapping[Expr, Expr]) -> None:
+        self.dots = dots
+
+    def back(self, f: Expr, order: Sequence[Expr], moving: Container[Expr]) -> dict[Expr, Expr]:
+        """The derivatives of the pullbacks of all nodes."""
+        terms: dict[Expr, list[Expr]] = {f: [construct.filled(1, ())]}
+        moved: dict[Expr, list[Expr]] = {}
+        slopes: dict[Expr, Expr] = {}
+        for node in reversed(order):
+            if node not in moving or node not in terms:
+                continue
+            bar = add(terms.pop(node))
+            if node in moved and not construct.is_zero(slope := add(moved.pop(node))):
+                slopes[node] = slope
+            for index, child in enumerate(node.children):
+                if child in moving and (term := pullback(node, bar, index)) is not None:
+                    terms.setdefault(child, []).append(term)
+                    along = [pullback(node, slopes[node], index)] if node in slopes else []
+                    along += self._curved(node, bar, index)
+                    moved.setdefault(child, []).extend([x for x in along if x is not None])
+        return slopes
+
+    def _curved(self, node: Expr, bar: Expr, index: int) -> list[Expr]:
+        """What the pullback of a node contributes to that of a child, derived along what all children do."""
+        match node:
+            case Einsum():
+                return self._of_multiplication(node, bar, index)
+            case Map():
+                return self._of_elementwise(node, bar, index)
+            case Apply():
+                return self._of_general(node, bar, index)
+        return []
+
+    def _of_multiplication(self, node: Einsum, bar: Expr, index: int) -> list[Expr]:
+        factors: list[Factor] = list(zip(node.operands, node.labels, strict=True))
+        new, found = len(node.sizes), []
+        for k, (operand, labels) in enumerate(factors):
+            if k != index and operand in self.dots:
+                dot = self.dots[operand]
+                sizes: dict[int, Size] = {**dict(enumerate(node.sizes)), new: dot.shape[-1]}
+                others = [factor for j, factor in enumerate(factors) if j not in (index, k)]
+                moved = [(bar, node.output), (dot, (*labels, new)), *others]
+                found.append(nested(node.coefficient, moved, (new, *node.labels[index]), sizes))
+        return found
+
+    def _of_elementwise(self, node: Map, bar: Expr, index: int) -> list[Expr]:
+        own, found = tuple(range(node.ndim)), []
+        for k, arg in enumerate(node.args):
+            if arg in self.dots and not construct.is_zero(curvature := elementwise_second(node, index, k)):
+                dot = self.dots[arg]
+                factors = [(bar, own), (curvature, own), (dot, (*own, node.ndim))]
+                found.append(nested(1, factors, (node.ndim, *own), dict(enumerate(dot.shape))))
+        return found
+
+    def _of_general(self, node: Apply, bar: Expr, index: int) -> list[Expr]:
+        """The pullback of a function of variables, derived along these."""
+        args = [construct.placeholder(f"argument_{k}", arg.shape) for k, arg in enumerate(node.args)]
+        seed = construct.placeholder("bar", node.shape)
+        if (back := pullback(construct.apply(node.function, args, node.batch), seed, index)) is None:
+            return []
+        found: list[Expr] = []
+        for k, arg in enumerate(node.args):
+            if arg in self.dots:
+                along = construct.placeholder("along", self.dots[arg].shape)
+                values = {**dict(zip(args, node.args, strict=True)), seed: bar, along: self.dots[arg]}
+                curved = pushforwards(back, args[k], along).get(plain(back))
+                found += [_moved(x, 0) for x in substituted([curved], values)] if curved is not None else []
+        return found
+
+
+def _moved(tensor: Expr, place: int) -> Expr:
+    """A tensor whose first axis is its last one, or the other way round."""
+    labels = tuple(range(tensor.ndim))
+    turned = (*labels[1:], 0) if place else (labels[-1], *labels[:-1])
+    return einsum(1, [(tensor, labels)], turned, dict(enumerate(tensor.shape)))
+
+
+def numbered(xs: Sequence[Variable]) -> dict[Variable, Expr]:
     """The number of each entry among those of all variables, as a relation of it to the axes."""
     total, start = sum(map(_entries, set(xs))), 0
     result: dict[Variable, Expr] = {}
@@ -85,10 +166,8 @@ def _numbered(xs: Sequence[Variable]) -> dict[Variable, Expr]:
     return result
 
 
-def _block(dot: Expr | None, y: Expr, number: Expr) -> Expr:
-    """The derivative by one variable, read from that by all entries."""
-    if dot is None:
-        return construct.filled(0, y.shape + number.shape[1:])
-    own, by = tuple(range(y.ndim)), tuple(range(y.ndim, y.ndim + number.ndim))
-    sizes = dict(enumerate(y.shape + number.shape))
-    return einsum(1, [(dot, (*own, by[0])), (number, by)], own + by[1:], sizes, inline=False)
+def block(slope: Expr, number: Expr) -> Expr:
+    """The derivative by one variable, read from that by the numbers of all entries."""
+    by, own = tuple(range(number.ndim)), tuple(range(number.ndim, number.ndim + slope.ndim - 1))
+    sizes = dict(enumerate(number.shape + slope.shape[1:]))
+    return einsum(1, [(slope, (0, *own)), (number, by)], own + by[1:], sizes, inline=False)
