@@ -9,18 +9,28 @@ the entries of all variables are numbered, and a node has one derivative by that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from eindiff.calculus.chain_rule import depends, nested, pullback, pushforwards, swept_forward
+from eindiff.calculus.chain_rule import (
+    Multiplication,
+    depends,
+    nested,
+    pullback,
+    pullback_multiplication,
+    pushforward,
+    pushforward_multiplication,
+    pushforwards,
+)
 from eindiff.calculus.second_order import KINKS, elementwise_second
 from eindiff.calculus.spectra.closing import SPECTRAL
 from eindiff.core import construct
 from eindiff.core import sizes as sz
-from eindiff.core.construct import Factor, add, einsum
+from eindiff.core.construct import add, einsum
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Apply, Einsum, Expr, Map, Variable, is_contraction, plain
 from eindiff.core.rebuild import substituted
 from eindiff.core.sizes import Size
+from eindiff.core.traverse import post_order
 from eindiff.functions.opaque import REGISTRY
 
 TURNS = 3  # in which an operand meets what it has moved before, in a recurrence
@@ -66,39 +76,82 @@ def _entries(x: Variable) -> int:
 
 def side_by_side(f: Expr, xs: Sequence[Variable]) -> dict[Expr, Expr]:
     """The derivatives of the gradients of f along the numbers of all entries, which are the first axis: none if 0."""
-    order, moving = depends([f], xs)
-    sweep = _Sweep(swept_forward(order, moving, {x: _moved(number, -1) for x, number in numbered(xs).items()}))
-    return sweep.back(plain(f), order, moving)
+    _, moving = depends([f], xs)
+    sweep = _Sweep(plain(f), moving)
+    sweep.forward({x: _moved(number, -1) for x, number in numbered(xs).items()})
+    return sweep.back()
 
 
 class _Sweep:
-    """The reverse sweep, and its derivative along directions in which all nodes move as `dots` say.
+    """A forward sweep along some directions, the reverse sweep, and its derivative along these directions.
 
     Each pullback is a node of its own here, whatever is multiplied with it: in the gradients it is a factor of many
-    products, and each of these would be derived again.
+    products, and each of these would be derived again. So is a product of what stands side by side in contractions:
+    `h = o t` in all `W h`, of which none has the node h.
     """
 
-    def __init__(self, dots: Mapping[Expr, Expr]) -> None:
-        self.dots = dots
+    def __init__(self, f: Expr, moving: set[Expr]) -> None:
+        self.f, self.moving = f, moving
+        self.dots: dict[Expr, Expr] = {}  # derivatives of nodes along the directions, which are the last axis
+        self.products: dict[Expr, Multiplication] = {}
+        self.order = post_order([f], self._children)
 
-    def back(self, f: Expr, order: Sequence[Expr], moving: Container[Expr]) -> dict[Expr, Expr]:
-        """The derivatives of the pullbacks of all nodes."""
-        terms: dict[Expr, list[Expr]] = {f: [construct.filled(1, ())]}
+    def _children(self, node: Expr) -> Sequence[Expr]:
+        if node not in self.moving or not isinstance(node, Einsum):
+            return node.children if node in self.moving else ()
+        if node not in self.products:
+            self.products[node] = self._joined(node)
+        return self.products[node].operands
+
+    def _joined(self, node: Einsum) -> Multiplication:
+        """A contraction with those operands as one that move along the same axes."""
+        factors = list(zip(node.operands, node.labels, strict=True))
+        together = {labels: [x for x, at in factors if at == labels and x in self.moving] for _, labels in factors}
+        if is_contraction(node) and len(together) > 1:
+            for labels, group in together.items():
+                if len(group) > 1:
+                    own = tuple(range(len(labels)))
+                    product = einsum(1, [(x, own) for x in group], own, dict(enumerate(group[0].shape)))
+                    self.moving.add(product)
+                    factors = [(x, at) for x, at in factors if at != labels or x not in group]
+                    factors.append((product, labels))
+        operands, at = [x for x, _ in factors], [labels for _, labels in factors]
+        return Multiplication(node.coefficient, tuple(operands), tuple(at), node.output, node.sizes)
+
+    def forward(self, seeds: Mapping[Expr, Expr]) -> None:
+        """The derivatives of all nodes that move."""
+        self.dots.update(seeds)
+        for node in self.order:
+            if node not in self.moving or node in self.dots:
+                continue
+            own = self.products.get(node)
+            terms = pushforward_multiplication(own, self.dots, 1) if own else pushforward(node, self.dots, 1)
+            if terms and not construct.is_zero(total := add(terms)):
+                self.dots[node] = total
+
+    def back(self) -> dict[Expr, Expr]:
+        """The derivatives of the pullbacks of all nodes; the directions are their first axis."""
+        terms: dict[Expr, list[Expr]] = {self.f: [construct.filled(1, ())]}
         moved: dict[Expr, list[Expr]] = {}
         slopes: dict[Expr, Expr] = {}
-        for node in reversed(order):
-            if node not in moving or node not in terms:
+        for node in reversed(self.order):
+            if node not in self.moving or node not in terms:
                 continue
             bar = add(terms.pop(node))
-            if node in moved and not construct.is_zero(slope := add(moved.pop(node))):
+            if (curved := moved.pop(node, None)) and not construct.is_zero(slope := add(curved)):
                 slopes[node] = slope
-            for index, child in enumerate(node.children):
-                if child in moving and (term := pullback(node, bar, index)) is not None:
+            for index, child in enumerate(self._children(node)):
+                if child in self.moving and (term := self._pullback(node, bar, index)) is not None:
                     terms.setdefault(child, []).append(term)
-                    along = [pullback(node, slopes[node], index)] if node in slopes else []
+                    along = [self._pullback(node, slopes[node], index)] if node in slopes else []
                     along += self._curved(node, bar, index)
                     moved.setdefault(child, []).extend([x for x in along if x is not None])
         return slopes
+
+    def _pullback(self, node: Expr, bar: Expr, index: int) -> Expr | None:
+        if node in self.products:
+            return pullback_multiplication(self.products[node], bar, index)
+        return pullback(node, bar, index)
 
     def _curved(self, node: Expr, bar: Expr, index: int) -> list[Expr]:
         """What the pullback of a node contributes to that of a child, derived along what all children do."""
@@ -112,15 +165,15 @@ class _Sweep:
         return []
 
     def _of_multiplication(self, node: Einsum, bar: Expr, index: int) -> list[Expr]:
-        factors: list[Factor] = list(zip(node.operands, node.labels, strict=True))
-        new, found = len(node.sizes), []
+        own, new = self.products[node], len(node.sizes)
+        factors, found = list(zip(own.operands, own.labels, strict=True)), []
         for k, (operand, labels) in enumerate(factors):
             if k != index and operand in self.dots:
                 dot = self.dots[operand]
-                sizes: dict[int, Size] = {**dict(enumerate(node.sizes)), new: dot.shape[-1]}
                 others = [factor for j, factor in enumerate(factors) if j not in (index, k)]
                 moved = [(bar, node.output), (dot, (*labels, new)), *others]
-                found.append(nested(node.coefficient, moved, (new, *node.labels[index]), sizes))
+                sizes: dict[int, Size] = {**dict(enumerate(node.sizes)), new: dot.shape[-1]}
+                found.append(nested(node.coefficient, moved, (new, *own.labels[index]), sizes))
         return found
 
     def _of_elementwise(self, node: Map, bar: Expr, index: int) -> list[Expr]:
@@ -142,7 +195,8 @@ class _Sweep:
         for k, arg in enumerate(node.args):
             if arg in self.dots:
                 along = construct.placeholder("along", self.dots[arg].shape)
-                values = {**dict(zip(args, node.args, strict=True)), seed: bar, along: self.dots[arg]}
+                values: dict[Expr, Expr] = dict(zip(args, node.args, strict=True))
+                values |= {seed: bar, along: self.dots[arg]}
                 curved = pushforwards(back, args[k], along).get(plain(back))
                 found += [_moved(x, 0) for x in substituted([curved], values)] if curved is not None else []
         return found
