@@ -175,7 +175,9 @@ class _Subsets:
     these in common share the beginning.
     """
 
-    def __init__(self, inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], speeds: Speeds = ()) -> None:
+    def __init__(
+        self, inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], speeds: Speeds = ()
+    ) -> None:
         self.speeds = {1 << k: speed for k, speed in enumerate(speeds)}
         self.masks = [sum(1 << label for label in set(labels)) for labels in inputs]
         self.output = sum(1 << label for label in set(output))

@@ -101,17 +101,7 @@ OPS: tuple[Op, ...] = get_args(Op)
 # May share memory with an operand.
 VIEW_OPS = frozenset(
     {
-        "transpose",
-        "swap",
-        "permute",
-        "expand",
-        "only",
-        "cut",
-        "flip",
-        "reshape",
-        "broadcast",
-        "diagonal",
-        "windows",
+        "transpose", "swap", "permute", "expand", "only", "cut", "flip", "reshape", "broadcast", "diagonal", "windows",
         "part",
     }
 )

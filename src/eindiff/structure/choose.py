@@ -211,7 +211,9 @@ def _schur_complements(grid: Grid, diagonal: Sequence[Solver], facts: Known) -> 
     yield from _nested(grid, easy, facts)
 
 
-def _sparse_complements(grid: Grid, diagonal: Sequence[Solver], easy: Sequence[int], facts: Known) -> Iterator[Solver]:
+def _sparse_complements(
+    grid: Grid, diagonal: Sequence[Solver], easy: Sequence[int], facts: Known
+) -> Iterator[Solver]:
     """Ways that begin with one variable in small blocks, with those whose blocks meet the fewest others."""
     others = {k: [j for j in range(len(diagonal)) if j != k] for k in easy}
     possible = [k for k in easy if _has_small_blocks(diagonal[k]) and is_sparse(grid, [k], others[k])]

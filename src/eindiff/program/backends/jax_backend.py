@@ -49,6 +49,7 @@ def logsumexp(x, axis=-1):
 '''
 
 
+
 def _times(x: Operation, s: Spelling) -> str:
     """Factors; with unit matrices a choice, of which the compiler computes only what is chosen."""
     slots = [f"{{{k}}}" for k in range(len(x.operands))]

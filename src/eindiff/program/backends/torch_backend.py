@@ -33,6 +33,7 @@ _GUARDED = {
 }  # fmt: skip
 
 
+
 def _made(x: Operation, s: Spelling) -> str:
     """A large table is not copied at each call."""
     return "as_tensor" if is_large_table(x) and not s.reading else "tensor"

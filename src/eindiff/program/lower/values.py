@@ -333,7 +333,9 @@ class Arrays:
             [x] = x.operands
         return x if x.shape == shape else self.operations.make("reshape", [x], shape, shape=shape)
 
-    def _tiled(self, terms: Sequence[Term], shape: Shape) -> tuple[list[tuple[Number, Operation]], list[Term]]:
+    def _tiled(
+        self, terms: Sequence[Term], shape: Shape
+    ) -> tuple[list[tuple[Number, Operation]], list[Term]]:
         """Groups of terms that lie side by side and together fill an axis, as what `roll` makes, each as one array;
         and the terms that are left."""
         found, left = [], list(terms)

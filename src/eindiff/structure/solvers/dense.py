@@ -22,11 +22,11 @@ from eindiff.structure.terms import Array
 class Factorization(ABC):
     """A stack of square matrices, ready to solve with: arrays have the shape (stack, rows, columns)."""
 
+
     @property
     def is_definite(self) -> bool:
         """Whether the matrix is known to be positive definite."""
         return False
-
     inverse_norms: Array  # about the norm of each inverse, or a little less
 
     def condition(self, sizes: Array) -> float:

@@ -473,3 +473,4 @@ class _Reader:
             sizes.update({names[label]: size for label, size in zip(labels, node.shape, strict=True)})
         placed = [(node, tuple(names[label] for label in labels)) for node, labels in factors]
         return Labelled(construct.einsum(1, placed, tuple(names[label] for label in kept), sizes), kept)
+

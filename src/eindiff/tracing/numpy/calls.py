@@ -131,6 +131,7 @@ def _added(first: Any, second: Any, sign: int) -> TracedArray | None:
     return TracedArray(Storage((*first._storage.terms(), *signed), FLOAT), (), _identity, True)
 
 
+
 # Functions
 
 
@@ -215,6 +216,7 @@ def _broadcast(function: Callable, args: tuple) -> tuple[Any, ...]:
     return tuple([np.broadcast_to(array, shape) for array in args])
 
 
+
 # Layouts in memory
 
 
@@ -232,6 +234,7 @@ def _laid_out(result: Any, function: Callable, args: tuple, keywords: dict[str, 
         except (TypeError, ValueError):  # of the numbers that stand for values: NumPy's usual order
             return result
     return like_layout(found, result)
+
 
 
 def _traced(value: Any) -> list[TracedArray]:

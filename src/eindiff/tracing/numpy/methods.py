@@ -160,3 +160,4 @@ class Methods(NDArrayOperatorsMixin):
     def partition(self, kth: Any, axis: int = -1, **keywords: Any) -> None:
         """Put entries of some ranks at their places, in place."""
         self[...] = self._call("partition", (kth, axis), keywords)
+

@@ -32,8 +32,7 @@ from eindiff.tracing.shapes import broadcast_to
 from eindiff.tracing.storage import Storage
 
 METHODS = {
-    **protocol.METHODS,
-    "sum": "sum",
+    **protocol.METHODS, "sum": "sum",
     **{name: name for name in ("searchsorted", "argpartition", "compress", "choose", "cumprod", "resize")},
 }
 READ_ONLY = "NumPy does not change it: it is read-only"
@@ -266,7 +265,9 @@ def _is_view(found: Any, places: np.ndarray) -> bool:
     return isinstance(found, np.ndarray) and np.may_share_memory(found, places)
 
 
-def made(expr: Expr, dtype: np.dtype = FLOAT, is_number: bool = False, question: Question | None = None) -> TracedArray:
+def made(
+    expr: Expr, dtype: np.dtype = FLOAT, is_number: bool = False, question: Question | None = None
+) -> TracedArray:
     """A new array, or a number."""
     return TracedArray(Storage((expr,), dtype, question), expr.shape, _identity, is_number)
 

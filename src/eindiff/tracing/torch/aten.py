@@ -151,23 +151,21 @@ def _clamp(x: Expr, low: Any = None, high: Any = None, **names: Any) -> Expr:
     return x if high is None else functions.where(greater(x, high), high, x)
 
 
-ops(
-    {
-        "add": lambda a, b, alpha=1: arrays.add(a, b if alpha == 1 else arrays.multiply(alpha, b)),
-        "sub subtract": lambda a, b, alpha=1: arrays.subtract(a, b if alpha == 1 else arrays.multiply(alpha, b)),
-        "rsub": lambda a, b, alpha=1: arrays.subtract(b, a if alpha == 1 else arrays.multiply(alpha, a)),
-        "div true_divide divide": _divided,
-        "addcmul": lambda x, a, b, value=1: arrays.add(x, arrays.multiply(value, a, b)),
-        "addcdiv": lambda x, a, b, value=1: arrays.add(x, arrays.multiply(value, arrays.divide(a, b))),
-        "lerp": lambda a, b, weight: arrays.add(a, arrays.multiply(weight, arrays.subtract(b, a))),
-        "clamp_min": lambda x, low: _clamp(x, low),
-        "clamp_max": lambda x, high: _clamp(x, None, high),
-        "logical_or bitwise_or": lambda a, b: 1 - arrays.multiply(equal(a, 0), equal(b, 0)),
-        "fmod": fmod,
-        "round": lambda x, decimals=0: functions.rint(x * 10**decimals) / 10**decimals,
-        "masked_fill": lambda x, mask, value: broadcast_to(functions.where(mask, value, x), x.shape),
-    }
-)
+ops({
+    "add": lambda a, b, alpha=1: arrays.add(a, b if alpha == 1 else arrays.multiply(alpha, b)),
+    "sub subtract": lambda a, b, alpha=1: arrays.subtract(a, b if alpha == 1 else arrays.multiply(alpha, b)),
+    "rsub": lambda a, b, alpha=1: arrays.subtract(b, a if alpha == 1 else arrays.multiply(alpha, a)),
+    "div true_divide divide": _divided,
+    "addcmul": lambda x, a, b, value=1: arrays.add(x, arrays.multiply(value, a, b)),
+    "addcdiv": lambda x, a, b, value=1: arrays.add(x, arrays.multiply(value, arrays.divide(a, b))),
+    "lerp": lambda a, b, weight: arrays.add(a, arrays.multiply(weight, arrays.subtract(b, a))),
+    "clamp_min": lambda x, low: _clamp(x, low),
+    "clamp_max": lambda x, high: _clamp(x, None, high),
+    "logical_or bitwise_or": lambda a, b: 1 - arrays.multiply(equal(a, 0), equal(b, 0)),
+    "fmod": fmod,
+    "round": lambda x, decimals=0: functions.rint(x * 10**decimals) / 10**decimals,
+    "masked_fill": lambda x, mask, value: broadcast_to(functions.where(mask, value, x), x.shape),
+})
 
 # Reductions
 
@@ -249,16 +247,12 @@ def _addmm(x: Expr, a: Expr, b: Expr, beta: Any = 1, alpha: Any = 1) -> Expr:
     return arrays.add(x if beta == 1 else beta * x, product if alpha == 1 else alpha * product)
 
 
-ops(
-    {
-        "dot vdot inner": lambda a, b: arrays.einsum("...i,...i->...", a, b),
-        "addbmm": lambda x, a, b, beta=1, alpha=1: beta * x + alpha * arrays.sum(arrays.matmul(a, b), 0),
-        "addr": lambda x, a, b, beta=1, alpha=1: beta * x + alpha * arrays.outer(a, b),
-        "linear": lambda x, weight, bias=None: (
-            arrays.einsum("...j,ij->...i", x, weight) + (0 if bias is None else bias)
-        ),
-    }
-)
+ops({
+    "dot vdot inner": lambda a, b: arrays.einsum("...i,...i->...", a, b),
+    "addbmm": lambda x, a, b, beta=1, alpha=1: beta * x + alpha * arrays.sum(arrays.matmul(a, b), 0),
+    "addr": lambda x, a, b, beta=1, alpha=1: beta * x + alpha * arrays.outer(a, b),
+    "linear": lambda x, weight, bias=None: arrays.einsum("...j,ij->...i", x, weight) + (0 if bias is None else bias),
+})
 
 
 @op("_trilinear")
@@ -281,9 +275,7 @@ def _filled(value: int) -> Callable[..., Expr]:
 
 op("zeros_like", "empty_like", "new_zeros", "new_empty", "new_empty_strided")(_filled(0))
 op("ones_like", "new_ones")(_filled(1))
-ops(
-    {
-        "full_like fill copy": lambda x, value, *_, **__: broadcast_to(value, x.shape),
-        "new_full": lambda x, shape, value, **_: construct.filled(value, tuple(shape)),
-    }
-)
+ops({
+    "full_like fill copy": lambda x, value, *_, **__: broadcast_to(value, x.shape),
+    "new_full": lambda x, shape, value, **_: construct.filled(value, tuple(shape)),
+})

@@ -25,18 +25,16 @@ def _cholesky_ex(a: Expr, upper: bool = False, **_: Any) -> tuple:
     return matrix_transpose(factor) if upper else factor, None
 
 
-ops(
-    {
-        "cholesky linalg_cholesky": lambda a, upper=False: _cholesky_ex(a, upper)[0],
-        "linalg_inv_ex": lambda a, **_: (matrix_functions.inv(a), None),
-        "_linalg_det": lambda a: (matrix_functions.det(a), None, None),
-        "_linalg_slogdet": lambda a: (matrix_functions.signdet(a), matrix_functions.logabsdet(a), None, None),
-        "_linalg_eigh": lambda a, *_: (matrix_functions.eigvals(a), matrix_functions.eigvecs(a)),
-        "linalg_matrix_exp matrix_exp": frechet.expm,
-        "linalg_pinv": lambda a, *_, **__: matrix_functions.pinv(a),
-        "linalg_cross": lambda a, b, dim=-1: cross(a, b, dim),
-    }
-)
+ops({
+    "cholesky linalg_cholesky": lambda a, upper=False: _cholesky_ex(a, upper)[0],
+    "linalg_inv_ex": lambda a, **_: (matrix_functions.inv(a), None),
+    "_linalg_det": lambda a: (matrix_functions.det(a), None, None),
+    "_linalg_slogdet": lambda a: (matrix_functions.signdet(a), matrix_functions.logabsdet(a), None, None),
+    "_linalg_eigh": lambda a, *_: (matrix_functions.eigvals(a), matrix_functions.eigvecs(a)),
+    "linalg_matrix_exp matrix_exp": frechet.expm,
+    "linalg_pinv": lambda a, *_, **__: matrix_functions.pinv(a),
+    "linalg_cross": lambda a, b, dim=-1: cross(a, b, dim),
+})
 
 
 @op("_linalg_solve_ex")
@@ -124,13 +122,11 @@ def _length(change: Expr, p: float) -> Expr:
     return functions.where(some, functions.where(some, total, 1) ** (1 / p), 0)
 
 
-ops(
-    {
-        "_cdist_forward _euclidean_dist cdist": lambda a, b, p=2.0, *_: _length(
-            a[..., :, None, :] - b[..., None, :, :], p
-        ),
-    }
-)
+ops({
+    "_cdist_forward _euclidean_dist cdist": lambda a, b, p=2.0, *_: _length(
+        a[..., :, None, :] - b[..., None, :, :], p
+    ),
+})
 
 
 @op("_pdist_forward")

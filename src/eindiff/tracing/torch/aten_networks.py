@@ -72,17 +72,15 @@ def _log_softmax(x: Expr, dim: int, *_: Any, **__: Any) -> Expr:
     return x - along(reductions.logsumexp(x, dim)[None], 0, 0)[(slice(None),) * (dim % x.ndim) + (None,)]
 
 
-ops(
-    {
-        "log_sigmoid_forward": lambda x: (-functions.softplus(-x), None),
-        "leaky_relu": lambda x, slope=0.01: (1 - slope) * functions.relu(x) + slope * x,
-        "prelu _prelu_kernel": lambda x, weight: functions.where(greater(x, 0), x, weight * x),
-        "threshold": lambda x, threshold, value: functions.where(greater(x, threshold), x, value),
-        "celu": lambda x, alpha=1: _elu(x, alpha, 1, 1 / alpha),
-        "selu": lambda x: _elu(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946),
-        "hardtanh": lambda x, low=-1, high=1: between(x, low, high),
-    }
-)
+ops({
+    "log_sigmoid_forward": lambda x: (-functions.softplus(-x), None),
+    "leaky_relu": lambda x, slope=0.01: (1 - slope) * functions.relu(x) + slope * x,
+    "prelu _prelu_kernel": lambda x, weight: functions.where(greater(x, 0), x, weight * x),
+    "threshold": lambda x, threshold, value: functions.where(greater(x, threshold), x, value),
+    "celu": lambda x, alpha=1: _elu(x, alpha, 1, 1 / alpha),
+    "selu": lambda x: _elu(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946),
+    "hardtanh": lambda x, low=-1, high=1: between(x, low, high),
+})
 
 
 # Losses: reduction is 0 for none, 1 for the mean, 2 for the sum
@@ -99,12 +97,10 @@ def _huber_loss(a: Expr, b: Any, reduction: int = 1, delta: Any = 1.0) -> Expr:
     return _averaged(functions.where(size > delta, delta * (size - delta / 2), change * change / 2), reduction)
 
 
-ops(
-    {
-        "mse_loss": lambda a, b, reduction=1: _averaged(functions.square(arrays.subtract(a, b)), reduction),
-        "smooth_l1_loss": lambda a, b, reduction=1, beta=1.0: _huber_loss(a, b, reduction, beta) / beta,
-    }
-)
+ops({
+    "mse_loss": lambda a, b, reduction=1: _averaged(functions.square(arrays.subtract(a, b)), reduction),
+    "smooth_l1_loss": lambda a, b, reduction=1, beta=1.0: _huber_loss(a, b, reduction, beta) / beta,
+})
 
 
 @op("multilabel_margin_loss_forward", known=(1,))

@@ -166,19 +166,17 @@ ops({
     }.items()
 })  # fmt: skip
 
-ops(
-    {
-        "t numpy_T mT adjoint": lambda x: shapes.matrix_transpose(x) if x.ndim > 1 else x,
-        "roll": lambda x, shifts, dims=(): shapes.roll(x, shifts if dims else shifts[0], dims or None),
-        "expand_as": lambda x, other: _expand(x, other.shape),
-        "select": along,
-        "slice": lambda x, dim=0, start=None, end=None, step=1: along(x, dim, slice(start, end, step)),
-        "narrow": lambda x, dim, start, length: along(x, dim, slice(start, start + length)),
-        "chunk": lambda x, count, dim=0: _split(x, -(-int(x.shape[dim]) // count), dim),
-        "unbind": lambda x, dim=0: [along(x, dim, k) for k in range(int(x.shape[dim]))],
-        "unfold": lambda x, dim, size, step: windows(x, [dim % x.ndim], [size], [step], [1]),
-    }
-)
+ops({
+    "t numpy_T mT adjoint": lambda x: shapes.matrix_transpose(x) if x.ndim > 1 else x,
+    "roll": lambda x, shifts, dims=(): shapes.roll(x, shifts if dims else shifts[0], dims or None),
+    "expand_as": lambda x, other: _expand(x, other.shape),
+    "select": along,
+    "slice": lambda x, dim=0, start=None, end=None, step=1: along(x, dim, slice(start, end, step)),
+    "narrow": lambda x, dim, start, length: along(x, dim, slice(start, start + length)),
+    "chunk": lambda x, count, dim=0: _split(x, -(-int(x.shape[dim]) // count), dim),
+    "unbind": lambda x, dim=0: [along(x, dim, k) for k in range(int(x.shape[dim]))],
+    "unfold": lambda x, dim, size, step: windows(x, [dim % x.ndim], [size], [step], [1]),
+})
 op("index", "_unsafe_index", known=(1,), takes_given=True)(lambda x, indices: chosen_at(x, entries(indices)))
 op("gather", known=(2,), takes_given=True)(
     lambda x, dim, index, **_: chosen_at(x, _places(index, dim % x.ndim)) if x.ndim else x
@@ -213,14 +211,12 @@ def _at_places(x: Expr, places: np.ndarray, values: Any, accumulate: bool = Fals
     return x + added if accumulate else replaced(x, added, is_new.astype(bool).reshape(shape))
 
 
-ops(
-    {
-        "select_scatter": lambda x, source, dim, index: _at_places(x, _numbers(x).take(index, dim), source),
-        "diagonal_scatter": lambda x, source, offset=0, dim1=0, dim2=1: _at_places(
-            x, _numbers(x).diagonal(offset, dim1, dim2), source
-        ),
-    }
-)
+ops({
+    "select_scatter": lambda x, source, dim, index: _at_places(x, _numbers(x).take(index, dim), source),
+    "diagonal_scatter": lambda x, source, offset=0, dim1=0, dim2=1: _at_places(
+        x, _numbers(x).diagonal(offset, dim1, dim2), source
+    ),
+})
 
 
 @op("slice_scatter")

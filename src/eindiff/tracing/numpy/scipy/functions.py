@@ -149,7 +149,9 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     return np.concatenate([c[::-1], r[1:]])[len(c) - 1 - places]
 
 
-FUNCTIONS["linalg.circulant"] = lambda c: _array(c)[np.subtract.outer(np.arange(len(c)), np.arange(len(c))) % len(c)]
+FUNCTIONS["linalg.circulant"] = lambda c: _array(c)[
+    np.subtract.outer(np.arange(len(c)), np.arange(len(c))) % len(c)
+]
 
 
 @named("linalg.hankel")
@@ -221,8 +223,8 @@ for _metric in ("euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine"):
 
 # scipy.stats
 
-FUNCTIONS["stats.zscore"] = lambda a, axis=0, ddof=0: (
-    (a - np.mean(a, axis=axis, keepdims=True)) / np.std(a, axis=axis, ddof=ddof, keepdims=True)
+FUNCTIONS["stats.zscore"] = lambda a, axis=0, ddof=0: (a - np.mean(a, axis=axis, keepdims=True)) / np.std(
+    a, axis=axis, ddof=ddof, keepdims=True
 )
 FUNCTIONS["stats.multivariate_normal.logpdf"] = multivariate_normal_logpdf
 FUNCTIONS["stats.multivariate_normal.pdf"] = lambda *args, **keywords: np.exp(
@@ -232,7 +234,6 @@ FUNCTIONS["stats.multivariate_normal.pdf"] = lambda *args, **keywords: np.exp(
 # scipy.integrate
 
 FUNCTIONS["integrate.trapezoid"] = np.trapezoid
-
 
 @named("integrate.cumulative_trapezoid")
 def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
