@@ -1,4 +1,4 @@
-"""Hessians of recurrences by several variables: one forward sweep of all gradients, along all entries side by side.
+"""Hessians of recurrences by several variables: the sweep for the gradient, derived along all entries side by side.
 
 A reverse sweep of the gradient by each variable has as many nodes as the gradients together, for each variable again.
 That pays where a variable is used once, as the weights of a layer are: its derivative is an outer product. The weights
@@ -35,7 +35,7 @@ from eindiff.functions.opaque import REGISTRY
 
 TURNS = 3  # in which an operand meets what it has moved before, in a recurrence
 OPERANDS = 64  # of contractions that are looked at, those that are used most often
-MOST_ENTRIES = 1024  # of all variables: of larger Hessians what is computed counts, not how many operations there are
+MOST_ENTRIES = 4096  # of all variables: for more, a sweep of each gradient takes as long to run, and less to find
 
 
 def is_smooth(f: Expr, xs: Sequence[Variable]) -> bool:
