@@ -19,7 +19,7 @@ from eindiff.core.rewrite import record
 from eindiff.core.sizes import Size
 
 
-class Multiplication(NamedTuple):
+class Joined(NamedTuple):
     """An Einsum with other operands, some of which may be products: a node would have their factors."""
 
     coefficient: Number
@@ -36,7 +36,7 @@ class Multiplication(NamedTuple):
 # Forward mode
 
 
-def pushforward_multiplication(node: Einsum | Multiplication, dots: Mapping[Expr, Expr], extra: int) -> list[Expr]:
+def pushforward_multiplication(node: Einsum | Joined, dots: Mapping[Expr, Expr], extra: int) -> list[Expr]:
     """Theorem 5: `Ċ = B *_(s2, s1 s4, s3 s4) Ȧ + A *_(s1, s2 s4, s3 s4) Ḃ`, here for any number of operands."""
     sizes = dict(enumerate(node.sizes))
     new = tuple(range(len(sizes), len(sizes) + extra))
@@ -87,7 +87,7 @@ Multiply = Callable[[Number, Sequence[Factor], Labels, dict[int, Size]], Expr]  
 nested: Multiply = partial(einsum, inline=False)  # contractions in it stay nested, because they are shared
 
 
-def pullback_multiplication(node: Einsum | Multiplication, bar: Expr, index: int, multiply: Multiply = nested) -> Expr:
+def pullback_multiplication(node: Einsum | Joined, bar: Expr, index: int, multiply: Multiply = nested) -> Expr:
     """Theorem 8: C contributes `C̄ *_(s4 s3, s2, s4 s1) B` to Ā, here with all the other operands for B."""
     sizes = dict(enumerate(node.sizes))
     seed = tuple(range(len(sizes), len(sizes) + bar.ndim - node.ndim))

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any, overload
 
 from eindiff.calculus.chain_rule import pullbacks, pushforwards, unit
-from eindiff.calculus.recurrences import block, is_recurrence, is_smooth, numbered, side_by_side
+from eindiff.calculus.recurrences import block_by, is_recurrence, is_smooth, numbered, side_by_side
 from eindiff.calculus.spectra.closing import swept
 from eindiff.core import construct
 from eindiff.core import sizes as sz
@@ -204,7 +204,7 @@ def _by_number(f: Expr, xs: Sequence[Variable], symmetric: str) -> list[Expr]:
         if x not in slopes:
             found.append(construct.filled(0, x.shape + z.shape))
         else:
-            found.append(project(block(project(slopes[x], x, symmetric), numbers[z]), z, symmetric))
+            found.append(project(block_by(project(slopes[x], x, symmetric), numbers[z]), z, symmetric))
     return finished(found)
 
 

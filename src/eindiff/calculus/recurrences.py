@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from eindiff.calculus.chain_rule import (
-    Multiplication,
+    Joined,
     depends,
     nested,
     pullback,
@@ -93,7 +93,7 @@ class _Sweep:
     def __init__(self, f: Expr, moving: set[Expr]) -> None:
         self.f, self.moving = f, moving
         self.dots: dict[Expr, Expr] = {}  # derivatives of nodes along the directions, which are the last axis
-        self.products: dict[Expr, Multiplication] = {}
+        self.products: dict[Expr, Joined] = {}
         self.order = post_order([f], self._children)
 
     def _children(self, node: Expr) -> Sequence[Expr]:
@@ -103,7 +103,7 @@ class _Sweep:
             self.products[node] = self._joined(node)
         return self.products[node].operands
 
-    def _joined(self, node: Einsum) -> Multiplication:
+    def _joined(self, node: Einsum) -> Joined:
         """A contraction with those operands as one that move along the same axes."""
         factors = list(zip(node.operands, node.labels, strict=True))
         together = {labels: [x for x, at in factors if at == labels and x in self.moving] for _, labels in factors}
@@ -116,7 +116,7 @@ class _Sweep:
                     factors = [(x, at) for x, at in factors if at != labels or x not in group]
                     factors.append((product, labels))
         operands, at = [x for x, _ in factors], [labels for _, labels in factors]
-        return Multiplication(node.coefficient, tuple(operands), tuple(at), node.output, node.sizes)
+        return Joined(node.coefficient, tuple(operands), tuple(at), node.output, node.sizes)
 
     def forward(self, seeds: Mapping[Expr, Expr]) -> None:
         """The derivatives of all nodes that move."""
@@ -220,7 +220,7 @@ def numbered(xs: Sequence[Variable]) -> dict[Variable, Expr]:
     return result
 
 
-def block(slope: Expr, number: Expr) -> Expr:
+def block_by(slope: Expr, number: Expr) -> Expr:
     """The derivative by one variable, read from that by the numbers of all entries."""
     by, own = tuple(range(number.ndim)), tuple(range(number.ndim, number.ndim + slope.ndim - 1))
     sizes = dict(enumerate(number.shape + slope.shape[1:]))
