@@ -50,10 +50,11 @@ class Choice:
         """The operations that give the outputs."""
         form, compiled = self.form, self.target.compiled
         is_brief = self.nodes <= (tuning.VARIED_COMPILED if compiled else tuning.VARIED)
-        best, starts = self._best_of([share(form)]), [form]
+        shared, starts = share(form), [form]
+        best = self._best_of([shared])
         calls = tuning.REPAID if self.nodes <= tuning.VARIED else self.repaid
         if (is_brief and not compiled) or self._pays(best, calls):
-            best = self._best_of([form, share(form)])
+            best = self._best_of([form, shared])
         if is_brief or self._pays(best, self.repaid):
             others = self._best_of([share(form, deep=True), share(distribute(form))])
             best = others if others[0] < tuning.CLEARLY * best[0] else best
