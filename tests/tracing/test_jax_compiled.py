@@ -16,8 +16,10 @@ import pytest
 from jax import lax
 
 import eindiff.jax as ej
+from eindiff.core import construct
+from eindiff.core.index_relations import IndexMap
 from eindiff.tracing import traced_function
-from eindiff.tracing.jax import choice, constants, kernels, library, memory, whole
+from eindiff.tracing.jax import choice, constants, kernels, library, memory, predicted, whole
 from jax_functions import CASES as TABLE
 from jax_functions import Case
 from tracing.test_jax import order
@@ -473,3 +475,19 @@ def test_what_stores_much_less_is_left_to_jax() -> None:
     ):
         sizes = [jax.jit(f).lower(w).compile().memory_analysis().temp_size_in_bytes for f in (ours, theirs)]
         assert sizes[0] <= 2 * sizes[1]
+
+
+def test_places_of_tables_and_windows_take_the_compiler_longer_than_slices() -> None:
+    """The estimate before a program is planned: entries of a vector in steps, from a table, and in windows."""
+    x = construct.variable("x", (7,))
+
+    def estimate(places: IndexMap) -> float:
+        axes = tuple(range(len(places.shape)))
+        sizes = dict(enumerate(places.shape))
+        return predicted.compiling_of(
+            [construct.einsum(1, [(construct.constant(places), axes), (x, (0,))], axes[1:], sizes)]
+        )
+
+    sliced = estimate(IndexMap(7, (3,), 1, (2,)))
+    assert estimate(IndexMap(7, (3,), indices=(5, 0, 4))) - sliced == pytest.approx(predicted.PLACES)
+    assert estimate(IndexMap(7, (3, 3), 0, (1, 1))) - sliced == pytest.approx(predicted.WINDOW)

@@ -49,13 +49,17 @@ class Choice:
     def run(self) -> list[Operation]:
         """The operations that give the outputs."""
         form, compiled = self.form, self.target.compiled
-        best = self._best_of([form, share(form)] if self.nodes <= tuning.VARIED else [share(form)])
-        starts = [form]
-        if self.nodes <= (tuning.VARIED_COMPILED if compiled else tuning.VARIED) or self._pays(best):
-            others = self._best_of([form, share(form, deep=True), share(distribute(form))])
+        is_brief = self.nodes <= (tuning.VARIED_COMPILED if compiled else tuning.VARIED)
+        shared, starts = share(form), [form]
+        best = self._best_of([shared])
+        calls = tuning.REPAID if self.nodes <= tuning.VARIED else self.repaid
+        if (is_brief and not compiled) or self._pays(best, calls):
+            best = self._best_of([form, shared])
+        if is_brief or self._pays(best, self.repaid):
+            others = self._best_of([share(form, deep=True), share(distribute(form))])
             best = others if others[0] < tuning.CLEARLY * best[0] else best
         if any(x.speed in (BLAS, LAPACK) for x in reachable(best[1])):  # else there is nothing to reorder
-            if self.nodes <= tuning.VARIED or self._pays(best):
+            if is_brief or self._pays(best, self.repaid):
                 for other in self._second_forms(form):
                     if (found := self._best_of([other, share(other)]))[0] < tuning.CLEARLY * best[0]:
                         best, starts = found, [form, other]
@@ -70,9 +74,9 @@ class Choice:
         patient = tuning.REPAID if self.nodes <= tuning.VARIED else large
         return min(tuning.REPAID_COMPILED, patient) if self.target.compiled else patient
 
-    def _pays(self, best: Found) -> bool:
-        """Whether so much is computed that other forms of all outputs are tried."""
-        return self.repaid * self.costs.work(best[1]) > tuning.PLANNED * self.nodes
+    def _pays(self, best: Found, calls: int) -> bool:
+        """Whether so much is computed that so many calls may repay the time to try another form of all outputs."""
+        return calls * self.costs.work(best[1]) > tuning.PLANNED * self.nodes
 
     def _best_of(self, variants: Iterable[Sequence[Expr]]) -> Found:
         found = []

@@ -12,13 +12,15 @@ from typing import Any
 
 import jax.extend.core as jex
 
+from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Apply, Constant, Einsum, Expr, Map, Variable, topological
 from eindiff.planning.tuning import CALL, EACH, OPERATION, READ, SCATTER, THIN
 from eindiff.tracing.jax.kernels import FREE, FUNCTIONS, MATRICES, START
 
 TURNS = 50  # of a loop whose length is not known
 RESULT, PRODUCT, FACTOR = 9e-3, 6e-3, 4e-4  # seconds of the compiler for each result, each product and each factor,
-ENTRYWISE, WHOLE = 1.4e-3, 18e-3  # and for functions of entries and of whole arrays
+ENTRYWISE, WHOLE = 1.4e-3, 18e-3  # and for functions of entries and of whole arrays,
+PLACES, WINDOW = 20e-3, 7e-3  # and for what is read or written at places of a table, and in windows that overlap
 PLANNING, TRACED = 3e-4, 1.2e-3  # seconds for each node of an expression, and for JAX to read what is found
 FINDING = 10e-3  # seconds to find and compile a Hessian, for each node of a function and each of its variables
 READING = 7e-4  # seconds for JAX to read its own derivative of each equation of a function
@@ -55,8 +57,16 @@ def compiling_of(exprs: Sequence[Expr]) -> float:
 def _compiling_node(node: Expr) -> float:
     if isinstance(node, Einsum):
         factors = sum(not isinstance(x, Constant) for x in node.operands)
-        return FACTOR * factors + PRODUCT * (max(0, factors - 1) if node.contracted else 0)
+        return FACTOR * factors + PRODUCT * (max(0, factors - 1) if node.contracted else 0) + _places(node, factors)
     return ENTRYWISE * isinstance(node, Map) + WHOLE * isinstance(node, Apply)
+
+
+def _places(node: Einsum, factors: int) -> float:
+    """The time of the compiler for where factors are read and the product is written; slices take it none."""
+    constants = [x.value for x in node.operands if isinstance(x, Constant)]
+    maps = [x for x in constants if isinstance(x, IndexMap)] if factors else []
+    windows = sum(x.indices is None and len(x.inputs) > 1 and not x.injective for x in maps)
+    return PLACES * any(x.indices is not None for x in maps) + WINDOW * windows
 
 
 def seconds(jaxpr: Any) -> float:
