@@ -39,14 +39,14 @@ def counts(libraries: list[Library]) -> list[int]:
 
 
 def test_blas_has_one_thread_while_anybody_works(libraries):
-    def work(first: int, last: int) -> list[int]:
-        [inner] = in_threads(lambda a, b: [b - a], 4, 1)  # another program
+    def work(first: int, last: int, step: int) -> list[int]:
+        [inner] = in_threads(lambda a, b, step: [b - a], 4, 1, 4)  # another program
         assert counts(libraries) == [1, 1]
         return [inner * (last - first)]
 
-    assert in_threads(work, 7, 3) == [28] and counts(libraries) == [4, 4]
+    assert in_threads(work, 7, 3, 7) == [28] and counts(libraries) == [4, 4]
     with pytest.raises(ZeroDivisionError):
-        in_threads(lambda first, last: [1 // first], 7, 3)
+        in_threads(lambda first, last, step: [1 // first], 7, 3, 7)
     assert counts(libraries) == [4, 4]
 
 
@@ -89,12 +89,12 @@ def test_threads_are_there_in_a_new_process():
 import os
 from eindiff.program import threads
 threads.core_count = lambda: 2
-work = lambda first, last: [last - first]
-assert threads.in_threads(work, 5, 2) == [5]
+work = lambda first, last, step: [last - first]
+assert threads.in_threads(work, 5, 2, 5) == [5]
 with threads._ONE_OF_BLAS:
     child = os.fork()
     if child == 0:
-        os._exit(threads.in_threads(work, 5, 2) != [5] or any(held[1] for held in threads._OneThread._held.values()))
+        os._exit(threads.in_threads(work, 5, 2, 5) != [5] or any(held[1] for held in threads._OneThread._held.values()))
 assert os.waitpid(child, 0)[1] == 0
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -135,7 +135,7 @@ def test_large_arrays(name: str) -> None:
 
 
 def test_large_arrays_are_changed_in_place_and_forgotten() -> None:
-    source = ed.compile(ed.exp(ed.exp(ed.sin(A @ B) + A) @ B) @ A, sizes={"n": 200}).source
+    source = ed.compile(ed.exp(ed.exp(ed.sin(A @ B) + A) @ B) @ A, sizes={"n": 150}).source
     assert "np.sin(t0, out=t0)" in source and "t0 += A" in source and "del t0" in source
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import eindiff as ed
+import eindiff.program.threads as program_threads
 from eindiff.planning import tuning
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 from eindiff.program.interpreter import evaluate
@@ -98,11 +99,37 @@ def test_threads_know_of_the_state_around_them(monkeypatch):
     exec("import os\nfrom concurrent.futures import ThreadPoolExecutor\nimport numpy as np", work)
     exec(NUMPY_HELPERS["core_count"] + NUMPY_HELPERS["in_threads"], work)
     with np.errstate(over="raise"), pytest.raises(FloatingPointError):
-        work["in_threads"](lambda first, last: [np.exp(point[first:last]).sum()], 1000, 3)
-    parts = work["in_threads"](lambda first, last: [last - first, np.full(2, 1.0)], 1000, 64)
+        work["in_threads"](lambda first, last, step: [np.exp(point[first:last]).sum()], 1000, 3, 100)
+    parts = work["in_threads"](lambda first, last, step: [last - first, np.full(2, 1.0)], 1000, 64, 100)
     assert parts[0] == 1000 and (parts[1] == 3).all()
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert (work["in_threads"](lambda first, last: [np.full(2, 1.0)], 1000, 64)[0] == 1).all()
+    assert (work["in_threads"](lambda first, last, step: [np.full(2, 1.0)], 1000, 64, 100)[0] == 1).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_take_equal_steps(monkeypatch, threads):
+    """No tile is larger than planned, and none is a rest: one thread would wait for another."""
+    monkeypatch.setattr(program_threads, "core_count", lambda: threads)
+    for length in (0, 1, 199, 1000):
+        tiles: list[int] = []
+
+        def work(first: int, last: int, step: int, found: list[int] = tiles) -> list[int]:
+            found += [min(step, last - start) for start in range(first, last, step)]
+            return [last - first]
+
+        assert program_threads.in_threads(work, length, 8, 200) == [length]
+        assert sum(tiles) == length
+        assert not tiles or max(tiles) <= min(200, min(tiles) + len(tiles))
+
+
+def test_what_all_tiles_copy_is_copied_once(monkeypatch):
+    """The transposed matrix of a product in a loop does not depend on the tile."""
+    several_threads(monkeypatch)
+    T, U, V = ed.matrix("T", "m", "n"), ed.matrix("U", "m", "k"), ed.matrix("V", "n", "k")
+    f = ed.sum((T - U @ V.T) ** 2)
+    plan = ed.plan([f, ed.gradient(f, U)], {"m": 1000, "n": 1000, "k": 5})
+    before, loop = plan.source.rsplit("def f(", 1)[1].split("for tile_start")
+    assert "V.T.copy()" in before and ".copy()" not in loop
 
 
 def test_threads_are_started_where_they_pay():
@@ -121,7 +148,7 @@ def test_each_thread_has_one_tile_of_arrays_that_are_not_large():
     for W in (B, C, B + C, B - C):
         chain = ed.tanh(ed.einsum("ijk,kl->ijl", chain, W))
     source = ed.plan([ed.einsum("ijk,jk->ijk", chain, C)], {"n": 50}).source
-    assert "in_threads(" in source and ", 50):" in source
+    assert re.search(r"in_threads\(.*, 50\)\n", source)
     body = source[source.index("def in_tiles") : source.index("in_threads(in_tiles")]
     assert re.search(r"out=\w+\[tile_start:tile_stop\]", body) and "[tile_start:tile_stop] =" not in body
     rng = np.random.default_rng(4)
@@ -299,7 +326,7 @@ def test_tiles_of_products_with_few_columns_are_small_matrices():
     O, V = ed.matrix("O", "m", "n"), ed.matrix("V", "n", "k")
     rows, (_, columns) = tuning.UNPACKED, tuning.TILED_PRODUCT
     source = ed.plan((O * O) @ V, {"m": 2000, "n": 1000, "k": 20}).source
-    assert f", {rows // (1000 * 20)}):" in source
-    assert f", {rows // (1000 * 2 * columns)}):" not in ed.plan(
+    assert f", {rows // (1000 * 20)})\n" in source
+    assert f", {rows // (1000 * 2 * columns)})\n" not in ed.plan(
         (O * O) @ V, {"m": 2000, "n": 1000, "k": 2 * columns}
     ).source

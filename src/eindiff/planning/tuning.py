@@ -68,7 +68,7 @@ TILE_BYTES = 2**21
 # longer than a short call takes.
 THREADED_TILES = 2
 # Bytes of smaller arrays from which they do so in threads, without tiles, and the threads that it has to be worth.
-THREADED_BYTES, LEAST_THREADS = 2**19, 4
+THREADED_BYTES, LEAST_THREADS = 2**18, 4
 # Rows of a tile from which, and columns of a product in it up to which, that has no more rows than are not packed.
 TILED_PRODUCT = (24, 32)
 TILED_SEEDS = 6  # arrays around which such operations are looked for

@@ -116,23 +116,26 @@ def core_count() -> int:
     return min([cores, *(int(limit) for limit in limits if limit.isdigit() and int(limit) > 0)])
 
 
-def in_threads(work: Callable[[int, int], list[Any]], length: int, most: int) -> list[Any]:
-    """The sums of what `work(first, last)` gives for parts of a length, each in a thread of its own.
+def in_threads(work: Callable[[int, int, int], list[Any]], length: int, most: int, rows: int) -> list[Any]:
+    """The sums of what `work(first, last, step)` gives for parts of a length, each in a thread of its own, in
+    equal steps of at most so many rows: a short one at the end would leave one thread to wait for another.
 
-    >>> in_threads(lambda first, last: [sum(range(first, last))], 10, 3)
+    >>> in_threads(lambda first, last, step: [sum(range(first, last))], 10, 3, 4)
     [45]
     """
     count = max(1, min(core_count(), length, most))
+    part = max(1, -(-length // count))
+    step = -(-part // -(-part // rows))
     with _ONE_OF_BLAS:
         if count == 1:
-            return work(0, length)
+            return work(0, length, step)
         ends = [length * k // count for k in range(count + 1)]
         state = np.geterr()
 
         def run(first: int, last: int) -> list[Any]:
             with np.errstate(**state):  # a thread does not know of what is around it
-                return work(first, last)
+                return work(first, last, step)
 
         others = [_pool().submit(run, *part) for part in pairwise(ends[1:])]
-        parts = [work(0, ends[1]), *(other.result() for other in others)]
+        parts = [work(0, ends[1], step), *(other.result() for other in others)]
     return [sum(part) for part in zip(*parts, strict=True)]

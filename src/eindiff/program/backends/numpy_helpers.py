@@ -238,21 +238,23 @@ def store_columns(value, out):
             out[..., k] = value[..., k]
 ''',
     "in_threads": '''
-def in_threads(work, length, most):
-    """The sums of what `work(first, last)` gives for parts of a length, each in a thread of its own."""
+def in_threads(work, length, most, rows):
+    """The sums of what `work(first, last, step)` gives for parts of a length, each in a thread, in equal steps."""
     count = max(1, min(core_count(), length, most))
+    part = max(1, -(-length // count))
+    step = -(-part // -(-part // rows))
     if count == 1:
-        return work(0, length)
+        return work(0, length, step)
     ends = [length * k // count for k in range(count + 1)]
     state = np.geterr()
 
     def run(first, last):
         with np.errstate(**state):  # a thread does not know of what is around it
-            return work(first, last)
+            return work(first, last, step)
 
     with ThreadPoolExecutor(count - 1) as pool:
         others = [pool.submit(run, *part) for part in zip(ends[1:], ends[2:])]
-        parts = [work(0, ends[1]), *(other.result() for other in others)]
+        parts = [work(0, ends[1], step), *(other.result() for other in others)]
     return [sum(part) for part in zip(*parts)]
 ''',
     "inverse_or_zero": '''

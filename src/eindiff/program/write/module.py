@@ -56,7 +56,8 @@ Outputs = Expr | Mapping[str, Expr]
 RESERVED = ("np", "lax", "linalg", "special", "min", "jnp", "cp", "cupyx", "torch", "tf", "put", "shape", "filled",
             "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "diagonals", "solved",
             "solve_triangular", "spread", "repeated", "svd", "svdvals", "pinv", "cholesky", "tile_start", "tile_stop",
-            "tile_rows", "tile_first", "tile_last", "in_tiles", "os", "ThreadPoolExecutor", "diagonal_again",
+            "tile_rows", "tile_first", "tile_last", "tile_step", "in_tiles", "os", "ThreadPoolExecutor",
+            "diagonal_again",
             *(name for name in TABLE if name.startswith("divided_")))  # fmt: skip
 
 

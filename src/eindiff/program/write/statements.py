@@ -22,7 +22,7 @@ from eindiff.program.operations import Operation, count_uses
 from eindiff.program.write.grammar import ATOM, kind_of, places_of
 from eindiff.program.write.memory import Memory, root_of
 from eindiff.program.write.repeated import computed_before
-from eindiff.program.write.tiles import FIRST, LAST, ROWS, START, STOP, WORK, Loop, costs_of_tile
+from eindiff.program.write.tiles import FIRST, LAST, ROWS, START, STEP, STOP, WORK, Loop, costs_of_tile
 
 LINE = 96  # columns of a line of source, without its indentation
 
@@ -301,20 +301,20 @@ class Printer:
         if any(ROWS in line for line in body):
             body.insert(0, f"{ROWS} = {STOP} - {START}")
         if loop.threads == 1:
-            return self._over_tiles(loop, "0", length, body)
+            return self._over_tiles("0", length, str(loop.rows), body)
         sums = [names[k] for k, axis in enumerate(loop.axes) if axis is None]
-        lines = [*(f"{name} = 0" for name in sums), *self._over_tiles(loop, FIRST, LAST, body)]
-        call, given = f"in_threads({WORK}, {length}, {loop.threads})", f"[{', '.join(sums)}]"
+        lines = [*(f"{name} = 0" for name in sums), *self._over_tiles(FIRST, LAST, STEP, body)]
+        call, given = f"in_threads({WORK}, {length}, {loop.threads}, {loop.rows})", f"[{', '.join(sums)}]"
         return [
-            f"def {WORK}({FIRST}, {LAST}):", *(f"    {line}" for line in [*lines, f"return {given}"]),
+            f"def {WORK}({FIRST}, {LAST}, {STEP}):", *(f"    {line}" for line in [*lines, f"return {given}"]),
             f"{given} = {call}" if sums else call,
         ]  # fmt: skip
 
     @staticmethod
-    def _over_tiles(loop: Loop, first: str, last: str, body: Sequence[str]) -> list[str]:
+    def _over_tiles(first: str, last: str, step: str, body: Sequence[str]) -> list[str]:
         """A loop over the tiles of some rows."""
-        body = [f"{STOP} = min({START} + {loop.rows}, {last})", *body]
-        return [f"for {START} in range({first}, {last}, {loop.rows}):", *(f"    {line}" for line in body)]
+        body = [f"{STOP} = min({START} + {step}, {last})", *body]
+        return [f"for {START} in range({first}, {last}, {step}):", *(f"    {line}" for line in body)]
 
     def _tile(self, loop: Loop, k: int, name: str) -> str:
         """The rows of a result that a tile gives."""

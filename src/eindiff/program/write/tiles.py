@@ -8,14 +8,14 @@ takes long enough, parts of the rows run in threads, which NumPy lets run side b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from eindiff.core import sizes as sz
 from eindiff.core.sizes import Shape, Size
 from eindiff.planning import tuning
-from eindiff.program.costs import Costs
+from eindiff.program.costs import Costs, missing
 from eindiff.program.operations import (
     ARITHMETIC,
     BLAS,
@@ -31,7 +31,7 @@ from eindiff.program.write.memory import root_of
 from eindiff.program.write.rows import Axes, Rows, above, below
 
 ROWS, START, STOP = "tile_rows", "tile_start", "tile_stop"
-WORK, FIRST, LAST = "in_tiles", "tile_first", "tile_last"  # a thread's part
+WORK, FIRST, LAST, STEP = "in_tiles", "tile_first", "tile_last", "tile_step"  # a thread's part, and rows of its tiles
 _TURNS = frozenset({"transpose", "swap", "permute"})
 
 
@@ -309,6 +309,7 @@ class Tiling:
         threads = self._threads(region)
         rows = self._count(region, tuning.THREADED_TILES if threads > 1 else 1)
         body = turned([made[x] for x in results], costs_of_tile(self.costs, rows), outside, alone=threads > 1)
+        outside.update(dict.fromkeys(x for x in missing(body, outside) if _is_same_copy(x, outside)))
         loop = Loop(
             tuple(body), tuple([region.axes.get(x) for x in results]),
             tuple([region.times.get(x, 1) for x in results]), self._length(region), rows, threads,
@@ -364,6 +365,15 @@ def _copied(x: Operation) -> Operation:
     while x.view and not (x.op == "reshape" and x.operands[0].op in _TURNS):
         x = x.operands[0]
     return x
+
+
+def _is_same_copy(x: Operation, outside: Collection[Operation]) -> bool:
+    """Whether an operation copies what all tiles read."""
+    if x.op != "contiguous":
+        return False
+    while x not in outside and (x.op in _TURNS or x.op == "contiguous"):
+        x = x.operands[0]
+    return x in outside
 
 
 def _parameters(x: Operation, axis: int, shape: Shape) -> tuple:
