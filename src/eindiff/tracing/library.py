@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from logging import getLogger
 from typing import Any
@@ -233,6 +233,14 @@ class Library:
     def all_typed(self, values: Sequence[Any], types: Sequence[Any], arrays: Mapping[str, Any]) -> list[Any]:
         """Values as arrays of types, where the given arrays are."""
         return [self.typed(value, dtype, arrays) for value, dtype in zip(values, types, strict=True)]
+
+    def may_share(self, arrays: Mapping[str, Any]) -> bool:
+        """Whether results for arrays like these may be the same ones at each call, as nobody can change them."""
+        return False
+
+    def are_lasting(self, values: Iterable[Any]) -> bool:
+        """Whether results that were given before are still there."""
+        return True
 
     def spoiled(self, value: Any, outside: Any) -> Any:
         """A value that is not a number where indices were outside."""

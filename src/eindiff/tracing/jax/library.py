@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -209,6 +209,13 @@ class JaxLibrary(Library):
                     del self._given[next(iter(self._given))]
         return [x if dtype is None else jnp.asarray(x, dtype) for x, dtype in zip(values, types, strict=True)]
 
+    def may_share(self, arrays: Mapping[str, Any]) -> bool:
+        return _are_local(arrays)
+
+    def are_lasting(self, values: Iterable[Any]) -> bool:
+        """A compiled function may have been allowed to write into them."""
+        return not any(x.is_deleted() for x in values)
+
     def type_of(self, leaf: Any) -> Any:
         return jax.typeof(leaf).dtype
 
@@ -321,7 +328,7 @@ class JaxLibrary(Library):
         ahead = planning(found.exprs, is_inside) + is_inside * CERTAIN * compiling_of(found.exprs)
         if ahead > LEAST_AHEAD and own.is_sooner(ahead):
             return True
-        program = found.dense.compiled("jax" if is_inside else "numpy")
+        program = found.dense.compiled("jax") if is_inside else found.dense.moving.compiled("numpy")
         least = LEAST_INSIDE if is_inside else LEAST_ALONE
         least += 2 * MOST_SLOWER * writing(found.exprs)  # which JAX has to do as well
         plan = program.plan()

@@ -92,7 +92,7 @@ class Often:
             self._run = self._by_numpy
             return
         assert self._found.dense is not None
-        most = max(MOST_BYTES, MOST_MEMORY * self._found.dense.compiled("numpy").plan().peak)
+        most = max(MOST_BYTES, MOST_MEMORY * self._found.dense.moving.compiled("numpy").plan().peak)
         if QUICKER * seconds(closed.jaxpr) > self._best or peak(closed.jaxpr) > most:
             self._run = self._by_numpy
             return
