@@ -129,6 +129,42 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
+def test_programs_with_many_calls_from_python_are_compiled_soon(
+    monkeypatch: pytest.MonkeyPatch, compiled: list[Any]
+) -> None:
+    """Others are when they are called often; blocks that depend on nothing are no calls."""
+    monkeypatch.setattr(traced_function, "OFTEN", 50)
+    arrays = {f"x{k}": jnp.arange(1.0, 4.0) + k for k in range(12)}
+    brief = ej.hessian(lambda p: jnp.sum(jnp.exp(p["x0"])) + jnp.sum(jnp.concatenate(list(p.values()))))
+    lengthy = ej.grad(lambda p: sum(jnp.sum(jnp.exp(k * x) * x) for k, x in enumerate(p.values())))
+    for called, count in ((brief, 0), (lengthy, 1)):
+        for _ in range(8):
+            called(arrays)
+        assert len(compiled) == count
+
+
+def test_blocks_that_depend_on_nothing_are_made_once() -> None:
+    """Each is an array of its own; those that a compiled function has taken are made again."""
+
+    def function(p: Any) -> Any:
+        return jnp.sum(p["a"] ** 3) + jnp.sum(p["b"]) ** 2 + jnp.sum(p["c"])
+
+    p = {"a": jnp.arange(3.0), "b": jnp.ones(2, "float32"), "c": jnp.ones(3)}
+    called, expected = ej.hessian(function), jax.hessian(function)(p)
+    first, again = called(p), called(p)
+    assert_like_jax(first, expected, 1e-12)
+    assert first["a"]["b"] is again["a"]["b"] and first["a"]["a"] is not again["a"]["a"]
+    arrays = jax.tree_util.tree_leaves(first)
+    assert len({id(x) for x in arrays}) == len(arrays)
+    for x in arrays:
+        x.delete()
+    assert_like_jax(called(p), expected, 1e-12)
+    assert_like_jax(jax.jit(called)(p), expected, 1e-12)
+    all_constant = ej.grad(lambda p: jnp.sum(p["a"]) + 2 * jnp.sum(p["b"]))
+    for _ in range(2):
+        assert_like_jax(all_constant(p), {"a": jnp.ones(3), "b": 2 * jnp.ones(2, "float32"), "c": jnp.zeros(3)}, 1e-12)
+
+
 def test_what_is_called_often_is_compiled(compiled: list[Any]) -> None:
     """The same numbers in the same structure, whatever changes around the function, and NumPy where JAX may not."""
     scale = np.ones(3)

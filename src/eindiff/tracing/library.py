@@ -260,6 +260,10 @@ class Library:
         """The library's own program, of arguments and directions, if that is better than the one that was found."""
         return None
 
+    def has_many_calls(self, found: Any) -> bool:
+        """Whether the calls of a program from Python take so long that the library does without them soon."""
+        return False
+
     def again(
         self, function: Function, arguments: Arguments, traced: Traced, found: Any
     ) -> Callable[[Arguments, Any], Any] | None:

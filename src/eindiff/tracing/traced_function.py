@@ -25,7 +25,7 @@ from eindiff.tracing.names import function_name
 from eindiff.tracing.verify import compare, interpreter
 
 MOST_CALLS = 16  # of one function that are found without a look at what else is remembered
-OFTEN = 50  # calls, after which the library is asked for what takes less time
+OFTEN, SOON = 50, 1  # calls, after which the library is asked for what takes less time
 
 
 class TracedFunction:
@@ -121,7 +121,8 @@ class TracedFunction:
                 around.calls.clear()
                 around.looked_at.clear()
             around.looked_at[arguments.key] = looked_at
-            around.calls[self._call_key(arguments, looked_at)] = found, iter(range(OFTEN))
+            is_soon = found[1] is not None and self.library.has_many_calls(found[2])
+            around.calls[self._call_key(arguments, looked_at)] = found, iter(range(SOON if is_soon else OFTEN))
         return found
 
     def _call_key(self, arguments: Arguments, looked_at: frozenset[int] | None) -> Any:

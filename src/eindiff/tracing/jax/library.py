@@ -49,6 +49,8 @@ DERIVING = {"grad": 8e-4, "value_and_grad": 8e-4, "hvp": 2.5e-3, "hessian": 12e-
 MOST_DERIVING = 0.5  # seconds for a loop that is written out, by those for each equation; JAX compiles its own sooner
 SMALL = 1e-4  # seconds of JAX's own derivative, inside of `jax.jit`, of a function with opaque parts that is left to it
 LEAST_INSIDE, LEAST_ALONE = 1.5e-6, 1e-3  # seconds of a program, in `jax.jit` and alone, that are worth a look at JAX's
+MOST_CALLING = 35e-6  # seconds for calls from Python, that nobody minds,
+GIVING, RESULT = 2e-6, 1e-6  # where giving a result of NumPy to JAX takes so long, and a compiled program for one
 HESSIANS = frozenset({"hessian", "value_grad_hessian"})
 PRODUCTS = frozenset({"grad", "value_and_grad", "hvp"})  # in which JAX shares the value of a part with its derivatives
 MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
@@ -345,6 +347,13 @@ class JaxLibrary(Library):
         given = {x.name: known.get(x.name, jax.ShapeDtypeStruct(x.shape, float)) for x in variables(*found.exprs)}
         ours = jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
         return own.is_better(ours, least, is_slow)
+
+    def has_many_calls(self, found: Computation) -> bool:
+        programs = found.dense
+        if programs is None or not programs.changing:
+            return False
+        steps, results = len(programs.moving.compiled("numpy").plan().steps), len(programs.changing)
+        return CALL * steps + GIVING * results - RESULT * len(programs.constant) > MOST_CALLING
 
     def again(
         self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation
