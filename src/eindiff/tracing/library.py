@@ -32,6 +32,7 @@ class Arguments:
     may_be_left: bool = True  # whether the library's own derivative is an answer
     has_values: bool = True  # whether the leaves are more than shapes and types
     is_inside: bool = False  # whether some belong to a program that the library is tracing
+    is_written: bool = False  # and that program is not run at once, as a stack of calls is
     own: Any = None  # the library's own derivative for them as a program, once that was asked for
     function: Callable | None = None  # the function as it was read for them, which the library differentiates sooner
 
