@@ -18,6 +18,7 @@ from eindiff.core.errors import EindiffError
 from eindiff.program.backends.jax_backend import BACKEND
 from eindiff.tracing import computation, traced_function
 from eindiff.tracing.jax import constants, often
+from eindiff.tracing.jax.library import JaxLibrary
 from jax_functions import CASES as TABLE
 from jax_functions import Case
 from tracing.test_jax import assert_like_jax, order, reference
@@ -127,6 +128,65 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     checked = often._checked
     monkeypatch.setattr(often, "_checked", lambda *given: found.append(given[0]) or checked(*given))
     return found
+
+
+@pytest.mark.parametrize("kind", ["grad", "hessian"])
+def test_a_stack_of_calls_is_read_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what is left to JAX, which would run it operation by operation; values that it looks at are told apart."""
+
+    def left(w: Any, x: Any) -> Any:
+        for _ in range(2):
+            x = jnp.tanh(x @ w)
+        return jnp.sum(x)
+
+    def looking(w: Any, k: Any) -> Any:
+        return jnp.sum(w[k] ** 3) if k[0] else jnp.sum(jnp.sin(w))
+
+    w, x = jnp.arange(12.0).reshape(3, 2, 2) / 10, jnp.ones((3, 2))
+    calls = [(left, x), (left, 2 * x), (looking, np.array([1, 1])), (looking, np.array([0, 1]))]
+    ours = {f: jax.vmap(getattr(ej, kind)(f), (0, None)) for f in (left, looking)}
+    expected = [jax.vmap(getattr(jax, kind)(f), (0, None))(w, y) for f, y in calls]
+    for (f, y), result in zip(calls * 2, expected * 2, strict=True):
+        assert_like_jax(ours[f](w, y), result, 1e-12)
+    assert_like_jax(jax.jit(ours[left])(w, x), expected[0], 1e-12)
+    monkeypatch.setattr(JaxLibrary, "trace", None)
+    assert_like_jax(ours[left](w, 2 * x), expected[1], 1e-12)
+
+
+def test_programs_with_many_calls_from_python_are_compiled_soon(
+    monkeypatch: pytest.MonkeyPatch, compiled: list[Any]
+) -> None:
+    """Others are when they are called often; blocks that depend on nothing are no calls."""
+    monkeypatch.setattr(traced_function, "OFTEN", 50)
+    arrays = {f"x{k}": jnp.arange(1.0, 4.0) + k for k in range(12)}
+    brief = ej.hessian(lambda p: jnp.sum(jnp.exp(p["x0"])) + jnp.sum(jnp.concatenate(list(p.values()))))
+    lengthy = ej.grad(lambda p: sum(jnp.sum(jnp.exp(k * x) * x) for k, x in enumerate(p.values())))
+    for called, programs in ((brief, 0), (lengthy, 1)):
+        for _ in range(8):
+            called(arrays)
+        assert len(compiled) == programs
+
+
+def test_blocks_that_depend_on_nothing_are_made_once() -> None:
+    """Each is an array of its own; those that a compiled function has taken are made again."""
+
+    def function(p: Any) -> Any:
+        return jnp.sum(p["a"] ** 3) + jnp.sum(p["b"]) ** 2 + jnp.sum(p["c"])
+
+    p = {"a": jnp.arange(3.0), "b": jnp.ones(2, "float32"), "c": jnp.ones(3)}
+    called, expected = ej.hessian(function), jax.hessian(function)(p)
+    first, again = called(p), called(p)
+    assert_like_jax(first, expected, 1e-12)
+    assert first["a"]["b"] is again["a"]["b"] and first["a"]["a"] is not again["a"]["a"]
+    arrays = jax.tree_util.tree_leaves(first)
+    assert len({id(x) for x in arrays}) == len(arrays)
+    for x in arrays:
+        x.delete()
+    assert_like_jax(called(p), expected, 1e-12)
+    assert_like_jax(jax.jit(called)(p), expected, 1e-12)
+    all_constant = ej.grad(lambda p: jnp.sum(p["a"]) + 2 * jnp.sum(p["b"]))
+    for _ in range(2):
+        assert_like_jax(all_constant(p), {"a": jnp.ones(3), "b": 2 * jnp.ones(2, "float32"), "c": jnp.zeros(3)}, 1e-12)
 
 
 def test_what_is_called_often_is_compiled(compiled: list[Any]) -> None:

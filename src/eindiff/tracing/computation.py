@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -21,6 +22,8 @@ from eindiff.tracing.library import Library
 MOST_KNOWN = 2**16  # entries of results that depend on nothing and are computed by NumPy,
 MOST_OF_MANY, MANY = 2**18, 8  # and of those that so many nodes are computed for: others are written as fast as copied
 
+MOST_SHARED = 2**12  # entries of a result that is kept to be given again
+
 
 class Programs:
     """Expressions, compiled for each library whose arrays are given."""
@@ -33,11 +36,24 @@ class Programs:
         most = MOST_OF_MANY if len(topological(plain)) > MANY else MOST_KNOWN
         self._needed = {x.name for x in variables(*plain)} if len(plain) == len(exprs) else None
         self._may_be_known = sum(prod(map(int, x.shape)) for x in plain) <= most
+        self.constant = [k for k, x in enumerate(plain) if _is_constant(x)] if len(plain) == len(exprs) else []
+        self.changing = [k for k in range(len(exprs)) if k not in self.constant]
 
     def __call__(self, library: Library, arrays: Mapping[str, Any]) -> list[Any]:
         """The values, in the library of their choice."""
         results = self.results(library, arrays)
         return results if len(self.exprs) > 1 else [results]
+
+    @cached_property
+    def moving(self) -> Programs:
+        """For what is to be computed at each call, if there is anything."""
+        return self.part(self.changing) if self.constant and self.changing else self
+
+    def part(self, places: Sequence[int]) -> Programs:
+        """For some of the expressions."""
+        found = Programs([self.exprs[k] for k in places], self._form, self._dtype)
+        found.likely = self.likely
+        return found
 
     def is_known(self, names: Collection[str]) -> bool:
         """Whether nothing is needed but the arrays of these names: in a library that folds NumPy computes it."""
@@ -89,6 +105,7 @@ class Computation:
         self._type = first.types[0]
         self._single = self._programs[first.form] if is_single else None
         self._arrays = self.dense if are_arrays and s.aux_structure is None else None
+        self._known: list[Any] = []  # all arrays that depend on nothing, once they are made
 
     def _add_programs(self, form: str, dtype: Any, more: list[Any]) -> None:
         """The programs of all parts in a form, and of more expressions, if there is anything to compute."""
@@ -104,7 +121,7 @@ class Computation:
         if self._single is not None:
             return s.library.all_typed([self._single.results(s.library, arrays)], [self._type], arrays)[0]
         if self._arrays is not None:
-            every = iter(s.library.all_typed(self._arrays(s.library, arrays), self._types["dense"], arrays))
+            every = iter(self._every(self._arrays, s.library, arrays))
             made = [nested(every, part.structures) for part in self.parts]
             return made[0] if len(made) == 1 else tuple(made)
         found = {
@@ -121,6 +138,25 @@ class Computation:
             return (*results, aux)
         results[self._value_at] = (results[self._value_at], aux)
         return tuple(results)
+
+    def _every(self, programs: Programs, library: Library, arrays: Mapping[str, Any]) -> list[Any]:
+        """All arrays. Those that depend on nothing are made once, if nobody can change them."""
+        types = self._types["dense"]
+        if not programs.constant or not library.may_share(arrays):
+            return library.all_typed(programs(library, arrays), types, arrays)
+
+        def fill(part: Programs, places: Sequence[int], results: list[Any]) -> None:
+            values = library.all_typed(part(library, arrays), [types[k] for k in places], arrays)
+            for k, x in zip(places, values, strict=True):
+                results[k] = x
+
+        if not self._known or not library.are_lasting([self._known[k] for k in programs.constant]):
+            self._known = [None] * len(types)
+            fill(programs.part(programs.constant), programs.constant, self._known)
+        every = self._known.copy()
+        if programs.changing:
+            fill(programs.moving, programs.changing, every)
+        return every
 
     def _assembled(
         self, s: Selection, part: ResultPart, values: Mapping[str, Any], arrays: Mapping[str, Any], outside: Any
@@ -171,6 +207,11 @@ class Computation:
     def exprs(self) -> list[Expr]:
         """All that is computed."""
         return [x for programs in self._programs.values() for x in flatten(programs.exprs)]
+
+
+def _is_constant(x: Expr) -> bool:
+    """Whether a value depends on nothing, and takes no memory to speak of."""
+    return not variables(x) and prod(map(int, x.shape)) <= MOST_SHARED
 
 
 def _types(part: ResultPart) -> list[Any]:

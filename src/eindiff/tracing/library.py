@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from logging import getLogger
 from typing import Any
@@ -32,6 +32,7 @@ class Arguments:
     may_be_left: bool = True  # whether the library's own derivative is an answer
     has_values: bool = True  # whether the leaves are more than shapes and types
     is_inside: bool = False  # whether some belong to a program that the library is tracing
+    is_written: bool = False  # and that program is not run at once, as a stack of calls is
     own: Any = None  # the library's own derivative for them as a program, once that was asked for
     function: Callable | None = None  # the function as it was read for them, which the library differentiates sooner
 
@@ -234,6 +235,14 @@ class Library:
         """Values as arrays of types, where the given arrays are."""
         return [self.typed(value, dtype, arrays) for value, dtype in zip(values, types, strict=True)]
 
+    def may_share(self, arrays: Mapping[str, Any]) -> bool:
+        """Whether results for arrays like these may be the same ones at each call, as nobody can change them."""
+        return False
+
+    def are_lasting(self, values: Iterable[Any]) -> bool:
+        """Whether results that were given before are still there."""
+        return True
+
     def spoiled(self, value: Any, outside: Any) -> Any:
         """A value that is not a number where indices were outside."""
         return value
@@ -251,6 +260,10 @@ class Library:
     ) -> Callable[[Arguments, Any], Any] | None:
         """The library's own program, of arguments and directions, if that is better than the one that was found."""
         return None
+
+    def has_many_calls(self, found: Any) -> bool:
+        """Whether the calls of a program from Python take so long that the library does without them soon."""
+        return False
 
     def again(
         self, function: Function, arguments: Arguments, traced: Traced, found: Any

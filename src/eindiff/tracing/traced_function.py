@@ -6,7 +6,7 @@ function sees around it is the same. What a library of arrays does in its own wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial, update_wrapper
 from itertools import repeat
 from typing import Any
@@ -25,7 +25,7 @@ from eindiff.tracing.names import function_name
 from eindiff.tracing.verify import compare, interpreter
 
 MOST_CALLS = 16  # of one function that are found without a look at what else is remembered
-OFTEN = 50  # calls, after which the library is asked for what takes less time
+OFTEN, SOON = 50, 1  # calls, after which the library is asked for what takes less time
 
 
 class TracedFunction:
@@ -102,7 +102,7 @@ class TracedFunction:
         if around is None or not around.holds() or self._epoch is not self.library.epoch:
             around, self._epoch = self.library.surroundings(self.function), self.library.epoch
             self._around = around
-        call = None if arguments.is_inside else self._call_key(arguments, around.looked_at.get(arguments.key))
+        call = self._call_key(arguments, around.looked_at.get(arguments.key))
         found, turns = around.calls.get(call) or (None, repeat(0))
         if found is not None and found[0].holds() and (found[1] is not None or arguments.may_be_left):
             return found if next(turns, None) is not None else self._called_often(around, call, arguments, found)
@@ -116,26 +116,37 @@ class TracedFunction:
                 found = (traced, *self._ready(around, traced, arguments))
             is_done = self._wanted in traced.ready and traced.is_verified >= self.verify
             lasts = is_done and self._memory.get(key) is traced
-        if lasts and arguments.may_be_left and not arguments.is_inside:
+        if lasts and arguments.may_be_left and not arguments.is_written:
             if len(around.calls) >= MOST_CALLS:
                 around.calls.clear()
                 around.looked_at.clear()
             around.looked_at[arguments.key] = looked_at
-            around.calls[self._call_key(arguments, looked_at)] = found, iter(range(OFTEN))
+            around.calls[self._call_key(arguments, looked_at)] = found, self._turns(arguments, found)
         return found
 
+    def _turns(self, arguments: Arguments, found: tuple[Traced, Any, Any]) -> Iterator[int]:
+        """A turn for each call until the library is asked for what takes less time."""
+        _, selected, computation = found
+        if selected is None or arguments.is_inside:
+            return repeat(0)
+        return iter(range(SOON if self.library.has_many_calls(computation) else OFTEN))
+
     def _call_key(self, arguments: Arguments, looked_at: frozenset[int] | None) -> Any:
-        """What a call is known by: its arguments as they are read, and the values that the function looks at."""
+        """What a call is known by: its arguments as they are read, where, and the values that the function looks at.
+        One that is written into a program around it is known by nothing."""
+        if arguments.is_written:
+            return None
         if not looked_at:
-            return arguments.key
-        return (arguments.key, *[(k, self.library.contents(self, arguments, k)) for k in sorted(looked_at)])
+            return (arguments.key, "inside") if arguments.is_inside else arguments.key
+        values = [(k, self.library.contents(self, arguments, k)) for k in sorted(looked_at)]
+        return (arguments.key, arguments.is_inside, *values)
 
     def _called_often(
         self, around: Surroundings, call: Any, arguments: Arguments, found: tuple[Traced, Any, Any]
     ) -> Any:
         """What runs from now on."""
-        traced, selected, computation = found
-        if selected is not None and arguments.may_be_left:
+        traced, _, computation = found
+        if arguments.may_be_left:
             own = self.library.again(self, arguments, traced, computation)
             found = found if own is None else (LEFT, None, own)
         around.calls[call] = found, repeat(0)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from eindiff.tracing.jax.often import Often
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
 from eindiff.tracing.jax.predicted import compiling_of, finding, planning, seconds, writing
 from eindiff.tracing.jax.refusals import RefusedError
+from eindiff.tracing.jax.values import NUMPY, are_local, are_traced, is_of, is_written, leaf_key
 from eindiff.tracing.jax.whole import Along, Whole, Written, transform, with_plain, without_plain
 from eindiff.tracing.library import Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
 from eindiff.tracing.verify import Call
@@ -36,7 +37,6 @@ from eindiff.tracing.verify import Call
 if TYPE_CHECKING:
     from eindiff.tracing.traced_function import TracedFunction
 
-NUMPY = frozenset({np.ndarray, np.float64, np.float32})
 MOST_GIVEN, MANY = 2**14, 16  # entries of values that are given together, and values of any size that are
 REMEMBERED = 1024
 LONG = 0.1  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
@@ -49,6 +49,8 @@ DERIVING = {"grad": 8e-4, "value_and_grad": 8e-4, "hvp": 2.5e-3, "hessian": 12e-
 MOST_DERIVING = 0.5  # seconds for a loop that is written out, by those for each equation; JAX compiles its own sooner
 SMALL = 1e-4  # seconds of JAX's own derivative, inside of `jax.jit`, of a function with opaque parts that is left to it
 LEAST_INSIDE, LEAST_ALONE = 1.5e-6, 1e-3  # seconds of a program, in `jax.jit` and alone, that are worth a look at JAX's
+MOST_CALLING = 35e-6  # seconds for calls from Python, that nobody minds,
+GIVING, RESULT = 2e-6, 1e-6  # where giving a result of NumPy to JAX takes so long, and a compiled program for one
 HESSIANS = frozenset({"hessian", "value_grad_hessian"})
 PRODUCTS = frozenset({"grad", "value_and_grad", "hvp"})  # in which JAX shares the value of a part with its derivatives
 MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
@@ -73,55 +75,6 @@ class JaxSurroundings(Surroundings):
         return found
 
 
-@lru_cache(maxsize=1)
-def _concrete() -> type:
-    """The type of JAX's arrays that are no tracers."""
-    with jax.ensure_compile_time_eval():
-        return type(jnp.zeros(()))
-
-
-@lru_cache(maxsize=1)
-def _concrete_types() -> frozenset[type]:
-    """Types of values that belong to no program that is being traced."""
-    return NUMPY | {float, int, bool, str, _concrete()}
-
-
-@lru_cache(maxsize=1)
-def _local_types() -> frozenset[type]:
-    """Types of values that are in main memory, whatever their devices are, which take long to ask for."""
-    has_others = set(backends()) != {"cpu"}
-    return NUMPY | {float} if has_others else NUMPY | {float, _concrete()}
-
-
-def _are_traced(values: Collection[Any]) -> bool:
-    """Whether some values belong to a program that is being traced."""
-    return not _concrete_types().issuperset(map(type, values)) and any(isinstance(x, jax.core.Tracer) for x in values)
-
-
-def _leaf_key(value: Any) -> Any:
-    """Leaves with the same key are read in the same way."""
-    is_concrete = type(value) is _concrete()
-    if is_concrete:
-        aval = value.aval
-        return (aval.shape, aval.dtype, aval.weak_type, False)
-    if isinstance(value, jax.Array):
-        aval = value.aval  # `jax.typeof` takes a hundred times as long
-    elif is_array(value):
-        aval = jax.typeof(value)
-    else:
-        return ("static", type(value), _hashable(value))
-    is_unknowable = isinstance(value, jax.core.Tracer) and not is_real(aval.dtype)
-    return (tuple(aval.shape), aval.dtype, aval.weak_type, is_unknowable)
-
-
-def _hashable(value: Any) -> Any:
-    try:
-        hash(value)
-    except TypeError:
-        return Same(value)
-    return value
-
-
 class JaxLibrary(Library):
     """JAX's arrays; a function of them is read as a jaxpr."""
 
@@ -137,8 +90,10 @@ class JaxLibrary(Library):
     def read(self, function: TracedFunction, args: tuple, keywords: dict[str, Any]) -> Arguments:
         leaves, structure = jax.tree_util.tree_flatten((args, keywords))
         settings = (function.argnums, function.has_aux, jax.config.jax_enable_x64, is_eliminated(function))
-        key = (settings, structure, tuple(map(_leaf_key, leaves)))
-        return Arguments(args, keywords, leaves, structure, key, is_inside=_are_traced(leaves))
+        key = (settings, structure, tuple(map(leaf_key, leaves)))
+        is_inside = are_traced(leaves)
+        in_program = is_inside and any(map(is_written, leaves))
+        return Arguments(args, keywords, leaves, structure, key, is_inside=is_inside, is_written=in_program)
 
     def contents(self, function: TracedFunction, arguments: Arguments, k: int) -> Any:
         check_known(lambda: leaf_names(function.function, arguments)[k], arguments.leaves[k])
@@ -182,14 +137,14 @@ class JaxLibrary(Library):
         return plain_call(function.function, arguments, traced)
 
     def are_numbers(self, arrays: Mapping[str, Any]) -> bool:
-        return not _are_traced(arrays.values())
+        return not are_traced(arrays.values())
 
     def is_accelerated(self, arrays: Mapping[str, Any]) -> bool:
-        return not _are_local(arrays)
+        return not are_local(arrays)
 
     def inputs(self, arrays: Mapping[str, Any], form: str) -> tuple[str, Mapping[str, Any]]:
         """A program of NumPy is for numbers on the CPU, one of JAX for all others."""
-        if _are_local(arrays):
+        if are_local(arrays):
             return "numpy", {name: _as_numpy(x) for name, x in arrays.items()}
         return "jax", {name: _as_input(x) for name, x in arrays.items()}
 
@@ -207,7 +162,14 @@ class JaxLibrary(Library):
                 self._given[key] = None
                 if len(self._given) > REMEMBERED:
                     del self._given[next(iter(self._given))]
-        return [x if dtype is None else jnp.asarray(x, dtype) for x, dtype in zip(values, types, strict=True)]
+        return [x if is_of(x, dtype) else jnp.asarray(x, dtype) for x, dtype in zip(values, types, strict=True)]
+
+    def may_share(self, arrays: Mapping[str, Any]) -> bool:
+        return are_local(arrays)
+
+    def are_lasting(self, values: Iterable[Any]) -> bool:
+        """A compiled function may have been allowed to write into them."""
+        return not any(x.is_deleted() for x in values)
 
     def type_of(self, leaf: Any) -> Any:
         return jax.typeof(leaf).dtype
@@ -304,7 +266,7 @@ class JaxLibrary(Library):
             found.is_better_elsewhere[is_inside] = is_better
         if not found.is_better_elsewhere[is_inside]:
             return None
-        if is_inside and arguments.own is not None:
+        if arguments.is_written and arguments.own is not None:
             return arguments.own
         is_forward = traced.opaque.get("while") is not None
         return self._whole(function, arguments, around, list(traced.inputs), is_forward, traced.function)
@@ -321,7 +283,7 @@ class JaxLibrary(Library):
         ahead = planning(found.exprs, is_inside) + is_inside * CERTAIN * compiling_of(found.exprs)
         if ahead > LEAST_AHEAD and own.is_sooner(ahead):
             return True
-        program = found.dense.compiled("jax" if is_inside else "numpy")
+        program = found.dense.compiled("jax") if is_inside else found.dense.moving.compiled("numpy")
         least = LEAST_INSIDE if is_inside else LEAST_ALONE
         least += 2 * MOST_SLOWER * writing(found.exprs)  # which JAX has to do as well
         plan = program.plan()
@@ -338,6 +300,13 @@ class JaxLibrary(Library):
         given = {x.name: known.get(x.name, jax.ShapeDtypeStruct(x.shape, float)) for x in variables(*found.exprs)}
         ours = jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
         return own.is_better(ours, least, is_slow)
+
+    def has_many_calls(self, found: Computation) -> bool:
+        programs = found.dense
+        if programs is None or not programs.changing:
+            return False
+        steps, results = len(programs.moving.compiled("numpy").plan().steps), len(programs.changing)
+        return CALL * steps + GIVING * results - RESULT * len(programs.constant) > MOST_CALLING
 
     def again(
         self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation
@@ -378,9 +347,9 @@ class JaxLibrary(Library):
         if own is None:
             return None
         seen = [x for _, x in around.arrays.values()]
-        if arguments.is_inside or _are_traced(seen):
-            return lambda given, directions: without_plain(_called(own, given, directions))
         known = [x for k, x in enumerate(arguments.leaves) if is_array(x) and k not in places]
+        if arguments.is_written or are_traced([*seen, *known]):
+            return lambda given, directions: without_plain(_called(own, given, directions))
         key = (around.key, arguments.key, *(digest(np.asarray(x)) for x in known), function.kind, function.options)
         program = self.own_programs.get(key)
         if program is None:  # it holds the function now, and what that sees
@@ -436,21 +405,6 @@ def _given(values: Sequence[Any]) -> list[Any]:
 
 def _abstract(x: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x))
-
-
-def _are_local(arrays: Mapping[str, Any]) -> bool:
-    return _local_types().issuperset(map(type, arrays.values())) or all(map(_is_local, arrays.values()))
-
-
-def _is_local(x: Any) -> bool:
-    if isinstance(x, jax.core.Tracer):
-        return False
-    return not isinstance(x, jax.Array) or _is_on_cpu(x.sharding)
-
-
-@lru_cache(maxsize=64)
-def _is_on_cpu(sharding: jax.sharding.Sharding) -> bool:
-    return all(device.platform == "cpu" for device in sharding.device_set)
 
 
 def _as_input(x: Any) -> Any:

@@ -28,7 +28,7 @@ from eindiff.tracing.jax.function import CONCRETE
 from eindiff.tracing.jax.kernels import MATRICES, compiling
 from eindiff.tracing.jax.memory import peak
 from eindiff.tracing.jax.numbers import INSIDE
-from eindiff.tracing.jax.predicted import READING, planning, seconds
+from eindiff.tracing.jax.predicted import planning, seconds
 from eindiff.tracing.jax.whole import more, of_leaves
 from eindiff.tracing.library import Arguments, Traced
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 UNNOTICED = 1.0  # seconds that nobody minds to wait once, for what is called often
 QUICKER = 1.2  # times that a program of JAX is predicted to be, if it is worth to be compiled
 MOST_BYTES, MOST_MEMORY = 2**26, 2.0  # that it may store, or times as many as NumPy's program
-TRIALS, TRYING = 3, 5e-3  # calls of a program that are timed at least, and seconds: a few brief ones may be disturbed
+TRIALS, TRYING = 2, 5e-3  # calls of a program that are timed at least, and seconds: a few brief ones may be disturbed
 MOST_UNUSUAL = 3  # results that are not finite, after which NumPy computes all
 SINGULAR = MATRICES | {"custom_linear_solve"}
 
@@ -52,7 +52,7 @@ class Often:
         self._function, self._traced, self._found = function, traced, found
         self._places = list(traced.inputs)
         self._derivative = of_leaves(function, arguments, self._places)
-        self._price = min(planning(found.exprs, True), READING * traced.equations)  # in seconds, of what comes next
+        self._price = planning(found.exprs, True)  # in seconds, of what comes next
         self._taken, self._best, self._calls = 0.0, inf, 0  # of NumPy's program: all seconds, those of a call, calls
         self._program: Callable | None = None  # of JAX
         self._timed: list[float] = []  # seconds of its calls
@@ -92,7 +92,7 @@ class Often:
             self._run = self._by_numpy
             return
         assert self._found.dense is not None
-        most = max(MOST_BYTES, MOST_MEMORY * self._found.dense.compiled("numpy").plan().peak)
+        most = max(MOST_BYTES, MOST_MEMORY * self._found.dense.moving.compiled("numpy").plan().peak)
         if QUICKER * seconds(closed.jaxpr) > self._best or peak(closed.jaxpr) > most:
             self._run = self._by_numpy
             return

@@ -1,0 +1,95 @@
+"""Values that JAX's functions are given: which are traced, which are in main memory, and what they are known by."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.backend import backends
+
+from eindiff.core.recent import Same
+from eindiff.tracing.jax.function import is_array
+from eindiff.tracing.jax.opaque import is_real
+
+NUMPY = frozenset({np.ndarray, np.float64, np.float32})
+
+
+@lru_cache(maxsize=1)
+def _concrete() -> type:
+    """The type of JAX's arrays that are no tracers."""
+    with jax.ensure_compile_time_eval():
+        return type(jnp.zeros(()))
+
+
+@lru_cache(maxsize=1)
+def _concrete_types() -> frozenset[type]:
+    """Types of values that belong to no program that is being traced."""
+    return NUMPY | {float, int, bool, str, _concrete()}
+
+
+@lru_cache(maxsize=1)
+def _local_types() -> frozenset[type]:
+    """Types of values that are in main memory, whatever their devices are, which take long to ask for."""
+    has_others = set(backends()) != {"cpu"}
+    return NUMPY | {float} if has_others else NUMPY | {float, _concrete()}
+
+
+def are_traced(values: Collection[Any]) -> bool:
+    """Whether some values belong to a program that is being traced."""
+    return not _concrete_types().issuperset(map(type, values)) and any(isinstance(x, jax.core.Tracer) for x in values)
+
+
+def is_written(value: Any) -> bool:
+    """Whether a value has no numbers, not even behind what `jax.vmap` or a derivative around puts in its place."""
+    while isinstance(value, jax.core.Tracer):
+        value = getattr(value, "primal", None) if hasattr(value, "primal") else getattr(value, "val", None)
+    return value is None or isinstance(value, jex.Var)
+
+
+def leaf_key(value: Any) -> Any:
+    """Leaves with the same key are read in the same way."""
+    is_concrete = type(value) is _concrete()
+    if is_concrete:
+        aval = value.aval
+        return (aval.shape, aval.dtype, aval.weak_type, False)
+    if isinstance(value, jax.Array):
+        aval = value.aval  # `jax.typeof` takes a hundred times as long
+    elif is_array(value):
+        aval = jax.typeof(value)
+    else:
+        return ("static", type(value), _hashable(value))
+    is_unknowable = isinstance(value, jax.core.Tracer) and not is_real(aval.dtype)
+    return (tuple(aval.shape), aval.dtype, aval.weak_type, is_unknowable)
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return Same(value)
+    return value
+
+
+def is_of(x: Any, dtype: Any) -> bool:
+    """Whether a value is an array of a type, which may be any."""
+    return dtype is None or (isinstance(x, jax.Array) and x.dtype == dtype and not x.aval.weak_type)
+
+
+def are_local(arrays: Mapping[str, Any]) -> bool:
+    return _local_types().issuperset(map(type, arrays.values())) or all(map(_is_local, arrays.values()))
+
+
+def _is_local(x: Any) -> bool:
+    if isinstance(x, jax.core.Tracer):
+        return False
+    return not isinstance(x, jax.Array) or _is_on_cpu(x.sharding)
+
+
+@lru_cache(maxsize=64)
+def _is_on_cpu(sharding: jax.sharding.Sharding) -> bool:
+    return all(device.platform == "cpu" for device in sharding.device_set)
