@@ -295,7 +295,7 @@ def test_hessians_that_take_long_to_find_are_not_looked_for(monkeypatch: pytest.
     def separate(p: Any) -> Any:
         return sum(jnp.sum(jnp.tanh(b) ** 3) for _, b, _ in p)
 
-    p = [(jnp.full((4, 4), 0.1 + k), jnp.ones(4), jnp.eye(4)) for k in range(5)]
+    p = [(jnp.full((4, 4), 0.1 + k), jnp.ones(4), jnp.eye(4)) for k in range(2)]
     for function, count in ((net, 0), (separate, 1)):
         jax.make_jaxpr(ej.hessian(function))(p)
         assert len(derived) == count

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax.extend.core as jex
 
+from eindiff.calculus.recurrences import is_recurrence
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Apply, Constant, Einsum, Expr, Map, Variable, topological
 from eindiff.planning.tuning import CALL, EACH, OPERATION, READ, SCATTER, THIN
@@ -22,7 +23,8 @@ RESULT, PRODUCT, FACTOR = 9e-3, 6e-3, 4e-4  # seconds of the compiler for each r
 ENTRYWISE, WHOLE = 1.4e-3, 18e-3  # and for functions of entries and of whole arrays,
 PLACES, WINDOW = 20e-3, 7e-3  # and for what is read or written at places of a table, and in windows that overlap
 PLANNING, TRACED = 3e-4, 1.2e-3  # seconds for each node of an expression, and for JAX to read what is found
-FINDING = 10e-3  # seconds to find and compile a Hessian, for each node of a function and each of its variables
+FINDING = 15e-3  # seconds to find and compile a Hessian, for each node of a function and each of its variables,
+RECURRING = 10e-3  # and for those of a recurrence, which has one sweep for all of them
 READING = 7e-4  # seconds for JAX to read its own derivative of each equation of a function
 CHOICES = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "select_n", "pad"})  # at a low price
 
@@ -44,8 +46,10 @@ def finding(exprs: Sequence[Expr], by: Collection[Variable]) -> float:
     below: dict[Expr, frozenset[Expr]] = {}
     for node in topological(exprs):
         below[node] = frozenset({node}.intersection(by)).union(*[below[x] for x in node.children])
-    is_curved = any(below[x] for x in below if isinstance(x, Map | Apply))
-    return is_curved * FINDING * sum(map(len, below.values()))
+    if not any(below[x] for x in below if isinstance(x, Map | Apply)):
+        return 0.0
+    recurs = any(is_recurrence(f, list(by)) for f in exprs)
+    return (RECURRING if recurs else FINDING) * sum(map(len, below.values()))
 
 
 def compiling_of(exprs: Sequence[Expr]) -> float:
