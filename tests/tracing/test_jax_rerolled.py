@@ -122,20 +122,21 @@ def gated(turns: int) -> Callable:
 
 
 def test_short_loops_are_found_for_jax() -> None:
-    """A net over six or twelve turns is one program for JAX's compiler, and is left to it before it is derived."""
+    """A net is left to JAX before it is derived: as it is written over six turns, since a loop would take longer, but
+    over many of them as one program for its compiler."""
     q = {"u": jnp.ones((6, 2)) / 3, "w": jnp.ones((6, 3)) / 5, "v": jnp.ones((3, 2)) / 4}
-    count = []
-    for turns in (6, 12):
-        found = ej.hessian(gated(turns))
-        arguments = found.library.read(found, (q,), {})
+    found = {turns: ej.hessian(gated(turns)) for turns in (6, 18, 20)}
+    count = {}
+    for turns, f in found.items():
         with pytest.raises(LeftToLibraryError) as left:
-            found._traced(found.library.surroundings(found.function), arguments)
-        count.append(equations(jax.make_jaxpr(left.value.program._program)([q["u"], q["v"], q["w"]], {}).jaxpr))
-        oracles.assert_close(
-            *(np.concatenate([np.ravel(x) for x in jax.tree_util.tree_leaves(f(q))])
-              for f in (found, oracles.jit(jax.hessian(gated(turns))))), 1e-12
-        )  # fmt: skip
-    assert count[0] == count[1]
+            f._traced(f.library.surroundings(f.function), f.library.read(f, (q,), {}))
+        program = jax.make_jaxpr(left.value.program._program)([q["u"], q["v"], q["w"]], {})
+        count[turns] = equations(program.jaxpr), str(program).count("scan[")
+    assert count[18] == count[20]
+    assert count[6][1] == 0 < count[18][1]
+    expected = oracles.jit(jax.hessian(gated(6)))(q)
+    for a, b in zip(*map(jax.tree_util.tree_leaves, (found[6](q), expected)), strict=True):
+        oracles.assert_close(np.asarray(a), np.asarray(b), 1e-12)
 
 
 def test_a_short_loop_is_one_again_if_that_is_compiled_sooner():

@@ -36,8 +36,10 @@ CONCRETE = (
 )
 
 # Equations of a function, or seconds of the compiler as predicted for it, for which a short loop is one again: in
-# derivatives each is many.
+# derivatives each is many. And those for which JAX is to go turn by turn: starting a loop and its turns takes
+# microseconds, which only a long program takes as well where it is written out.
 LEAST_SAVED, LEAST_SECONDS = 50, 0.2
+MANY_SAVED, MANY_SECONDS = 200, 1.0
 
 
 def leaf_names(f: Callable, arguments: Arguments) -> list[str]:
@@ -136,11 +138,11 @@ def _traced(found: Trace, program: Program, inputs: dict[int, Variable], results
     )  # fmt: skip
 
 
-def _is_sooner(given: Any, shorter: Any) -> bool:
-    """Whether a program with loops is compiled so much sooner than one without that JAX may go turn by turn."""
-    if equations(given) - equations(shorter) > LEAST_SAVED:
+def _is_sooner(given: Any, shorter: Any, saved: int = LEAST_SAVED, seconds: float = LEAST_SECONDS) -> bool:
+    """Whether a program with loops has so many fewer equations than one without, or is compiled so much sooner."""
+    if equations(given) - equations(shorter) > saved:
         return True
-    return given is not shorter and compiling(given) - compiling(shorter) > LEAST_SECONDS
+    return given is not shorter and compiling(given) - compiling(shorter) > seconds
 
 
 class Program:
@@ -163,26 +165,35 @@ class Program:
         )
         self.precision = _least_precision(self.closed.jaxpr)
         self._moving = moving
-        self._own, self._is_rerolled = self.closed, False
+        self._own = self._looped = self.closed
+        self._is_rerolled = False
 
     def reroll(self) -> None:
         """Find loops again that Python has written out, if there is less to derive and to compile.
 
-        Short ones are only for JAX, unless nothing is left in them that has to be done turn by turn.
+        Short ones are only for JAX, where they save much, unless nothing is left in them that has to be done turn by
+        turn.
         """
         given, again = self.closed, rerolled(self.closed)
         if again is not given and equations(again.jaxpr) < equations(given.jaxpr):
             self.closed = again
         shorter = rerolled(self.closed, FEW_TURNS)
-        self._own = shorter if _is_sooner(self.closed.jaxpr, shorter.jaxpr) else self.closed
-        if _loops(self._own.jaxpr) == _loops(self.closed.jaxpr):
-            self.closed = self._own
+        self._looped = shorter if _is_sooner(self.closed.jaxpr, shorter.jaxpr) else self.closed
+        is_much = _is_sooner(self.closed.jaxpr, self._looped.jaxpr, MANY_SAVED, MANY_SECONDS)
+        if _loops(self._looped.jaxpr) == _loops(self.closed.jaxpr):
+            self.closed = self._looped
+        self._own = self._looped if is_much else self.closed
         self._is_rerolled = self._own is not given
 
     @property
     def own(self) -> Any:
         """The program that JAX differentiates."""
         return self._own.jaxpr
+
+    @property
+    def looped(self) -> Any:
+        """The program with its short loops as well."""
+        return self._looped.jaxpr
 
     @property
     def function(self) -> Callable | None:

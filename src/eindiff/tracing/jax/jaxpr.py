@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -31,6 +32,7 @@ from eindiff.tracing.library import Recurrence
 from eindiff.tracing.unsupported import Unsupported
 
 UNKNOWN = "a line that JAX does not know"
+JAX_FOLDER = str(Path(jax.__file__).parent)
 Value = Any  # an expression, or a known array
 Handler = Callable[..., Any]
 
@@ -310,7 +312,7 @@ class TracedEquation:
                 "custom_vjp_call" in inside,
                 "while" in inside,
             )
-            same = (self.eqn.primitive, *sorted(self.params.items()), signature, index)
+            same = (self.eqn.primitive, *sorted(_known_apart(self.params).items()), signature, index)
             key = _hashable(same) if len(moving) == len(args) else ()
             function = self.trace.functions.get(key)
             if function is None:
@@ -347,6 +349,24 @@ ELEMENTWISE = frozenset({
 
 def _identifier(text: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in text).strip("_")
+
+
+def _known_apart(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of an equation, in which one of JAX's own functions that have a rule is the same whenever it is
+    called: their rules call them again, which JAX reads as a new program. Of others only they themselves are known."""
+    rule, body = params.get("jvp_jaxpr_fun"), params.get("call_jaxpr")
+    if rule is None or body is None:
+        return params
+    file = body.jaxpr.debug_info.func_filename or ""
+    is_own = file.startswith(JAX_FOLDER) and file == rule.debug_info.func_filename
+    if not is_own or _has_constants(body.jaxpr):
+        return params
+    return params | {"jvp_jaxpr_fun": rule.debug_info.func_src_info, "call_jaxpr": str(body)}
+
+
+def _has_constants(jaxpr: Any) -> bool:
+    """Whether a program has arrays in it, which its text does not show."""
+    return bool(jaxpr.constvars) or any(map(_has_constants, jex.subjaxprs(jaxpr)))
 
 
 def _hashable(key: tuple) -> tuple:

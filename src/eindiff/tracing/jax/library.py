@@ -200,7 +200,7 @@ class JaxLibrary(Library):
         arguments.function = program.run
         reasons = left(program.closed, [k in free for k in moving]) if equation is None else [equation]
         if not reasons and not self._is_as_good(function, arguments, program):
-            written_out = recurrent(program.own, [k in free for k in moving])
+            written_out = recurrent(program.looped, [k in free for k in moving])
             if DERIVING.get(function.kind.name, 0.0) * written_out < MOST_DERIVING:
                 return
         is_forward = runs_forward_only(program.closed.jaxpr)
