@@ -156,14 +156,16 @@ def test_a_stack_of_calls_is_read_once(kind: str, monkeypatch: pytest.MonkeyPatc
 def test_programs_with_many_calls_from_python_are_compiled_soon(
     monkeypatch: pytest.MonkeyPatch, compiled: list[Any]
 ) -> None:
-    """Others are when they are called often; blocks that depend on nothing are no calls."""
+    """Functions of matrices are long ones. Others are when they are called often; blocks that depend on nothing are no
+    calls."""
     monkeypatch.setattr(traced_function, "OFTEN", 50)
     arrays = {f"x{k}": jnp.arange(1.0, 4.0) + k for k in range(12)}
     brief = ej.hessian(lambda p: jnp.sum(jnp.exp(p["x0"])) + jnp.sum(jnp.concatenate(list(p.values()))))
     lengthy = ej.grad(lambda p: sum(jnp.sum(jnp.exp(k * x) * x) for k, x in enumerate(p.values())))
-    for called, programs in ((brief, 0), (lengthy, 1)):
+    whole = ej.grad(lambda A: jnp.sum(jnp.tanh(jnp.linalg.inv(A))))
+    for called, given, programs in ((brief, arrays, 0), (lengthy, arrays, 1), (whole, jnp.eye(3) + 0.1, 2)):
         for _ in range(8):
-            called(arrays)
+            called(given)
         assert len(compiled) == programs
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from jax.extend.backend import backends
 
 from eindiff.core.errors import EindiffError
-from eindiff.core.nodes import Expr, topological, variables
+from eindiff.core.nodes import Apply, Expr, topological, variables
 from eindiff.core.recent import Recent, Same, Seen
 from eindiff.planning.tuning import CALL
 from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
@@ -49,8 +49,9 @@ DERIVING = {"grad": 8e-4, "value_and_grad": 8e-4, "hvp": 2.5e-3, "hessian": 12e-
 MOST_DERIVING = 0.5  # seconds for a loop that is written out, by those for each equation; JAX compiles its own sooner
 SMALL = 1e-4  # seconds of JAX's own derivative, inside of `jax.jit`, of a function with opaque parts that is left to it
 LEAST_INSIDE, LEAST_ALONE = 1.5e-6, 1e-3  # seconds of a program, in `jax.jit` and alone, that are worth a look at JAX's
-MOST_CALLING = 35e-6  # seconds for calls from Python, that nobody minds,
-GIVING, RESULT = 2e-6, 1e-6  # where giving a result of NumPy to JAX takes so long, and a compiled program for one
+MOST_CALLING = 17e-6  # seconds for calls from Python, that nobody minds,
+WHOLE, GIVING = 1e-5, 2e-6  # where functions of whole arrays take so long, and to give a result of NumPy to JAX,
+RESULT = 1e-6  # and a compiled program for one
 HESSIANS = frozenset({"hessian", "value_grad_hessian"})
 PRODUCTS = frozenset({"grad", "value_and_grad", "hvp"})  # in which JAX shares the value of a part with its derivatives
 MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
@@ -302,11 +303,12 @@ class JaxLibrary(Library):
         return own.is_better(ours, least, is_slow)
 
     def has_many_calls(self, found: Computation) -> bool:
-        programs = found.dense
+        programs = found.dense if found.gives_arrays else None
         if programs is None or not programs.changing:
             return False
         steps, results = len(programs.moving.compiled("numpy").plan().steps), len(programs.changing)
-        return CALL * steps + GIVING * results - RESULT * len(programs.constant) > MOST_CALLING
+        calling = CALL * steps + WHOLE * sum(isinstance(x, Apply) for x in topological(found.exprs))
+        return calling + GIVING * results - RESULT * len(programs.constant) > MOST_CALLING
 
     def again(
         self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation
