@@ -36,10 +36,11 @@ CONCRETE = (
 )
 
 # Equations of a function, or seconds of the compiler as predicted for it, for which a short loop is one again: in
-# derivatives each is many. And those for which JAX is to go turn by turn: starting a loop and its turns takes
-# microseconds, which only a long program takes as well where it is written out.
+# derivatives each is many. And those, by one variable, for which JAX is to go turn by turn in any case: starting a loop
+# and its turns takes microseconds, which nobody minds where a derivative along all entries takes so many seconds.
 LEAST_SAVED, LEAST_SECONDS = 50, 0.2
 MANY_SAVED, MANY_SECONDS = 200, 1.0
+LONG = 3e-4
 
 
 def leaf_names(f: Callable, arguments: Arguments) -> list[str]:
@@ -138,11 +139,16 @@ def _traced(found: Trace, program: Program, inputs: dict[int, Variable], results
     )  # fmt: skip
 
 
-def _is_sooner(given: Any, shorter: Any, saved: int = LEAST_SAVED, seconds: float = LEAST_SECONDS) -> bool:
+def _is_sooner(given: Any, shorter: Any, saved: int = LEAST_SAVED, earlier: float = LEAST_SECONDS) -> bool:
     """Whether a program with loops has so many fewer equations than one without, or is compiled so much sooner."""
     if equations(given) - equations(shorter) > saved:
         return True
-    return given is not shorter and compiling(given) - compiling(shorter) > seconds
+    return given is not shorter and compiling(given) - compiling(shorter) > earlier
+
+
+def _is_long(given: Any) -> bool:
+    """Whether it takes long to run a program along all entries that it is given."""
+    return sum(x.aval.size for x in given.invars) * seconds(given) > LONG
 
 
 class Program:
@@ -171,15 +177,18 @@ class Program:
     def reroll(self) -> None:
         """Find loops again that Python has written out, if there is less to derive and to compile.
 
-        Short ones are only for JAX, where they save much, unless nothing is left in them that has to be done turn by
-        turn.
+        Short ones are only for JAX, where they save much or take little of a call, unless nothing is left in them that
+        has to be done turn by turn.
         """
         given, again = self.closed, rerolled(self.closed)
         if again is not given and equations(again.jaxpr) < equations(given.jaxpr):
             self.closed = again
         shorter = rerolled(self.closed, FEW_TURNS)
         self._looped = shorter if _is_sooner(self.closed.jaxpr, shorter.jaxpr) else self.closed
-        is_much = _is_sooner(self.closed.jaxpr, self._looped.jaxpr, MANY_SAVED, MANY_SECONDS)
+        count = max(1, len(self.closed.jaxpr.invars))
+        is_much = _is_long(self.closed.jaxpr) or _is_sooner(
+            self.closed.jaxpr, self._looped.jaxpr, MANY_SAVED, MANY_SECONDS / count
+        )
         if _loops(self._looped.jaxpr) == _loops(self.closed.jaxpr):
             self.closed = self._looped
         self._own = self._looped if is_much else self.closed
