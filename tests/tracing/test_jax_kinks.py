@@ -103,5 +103,8 @@ def test_functions_are_the_same_only_with_the_same_rule() -> None:
     source = ej.hessian(lambda x: log_ndtr(x).sum()).lower(TIES).source
     assert len({word for word in source.replace("(", " ").split() if word.startswith("opaque")}) == 1
     parts = [log_ndtr, lambda x: log_ndtr(x, 1), *with_rules(2.0), *with_rules(3.0)]
-    f = lambda x: sum(((k + 1) * g(x)).sum() for k, g in enumerate(parts))  # noqa: E731
+
+    def f(x: Any) -> Any:
+        return sum(((k + 1) * g(x)).sum() for k, g in enumerate(parts))
+
     np.testing.assert_allclose(ej.hessian(f)(TIES), jax.hessian(f)(TIES), rtol=1e-10, atol=1e-12)

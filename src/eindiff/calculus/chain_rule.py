@@ -162,13 +162,15 @@ _THEOREMS = {  # for pushforwards and for pullbacks
 def pushforwards(y: Expr, x: Expr, seed: Expr) -> dict[Expr, Expr]:
     """Forward mode: `v̇` of every node v of y that depends on x, starting from ẋ = seed."""
     order, active = depends([y], [x])
-    dots = swept_forward(order, active, {x: seed})
+    dots = swept_forward(order, active, {x: seed}, pushforward)
     for u, bar in pullbacks_at_kinks(y, order, active, [x], unit(y), _forward, _back):
         dots[y] = add([*([dots[y]] if y in dots else []), chain(bar, dots[u], y.ndim)])
     return dots
 
 
-def swept_forward(order: Sequence[Expr], active: set[Expr], seeds: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
+def swept_forward(
+    order: Sequence[Expr], active: set[Expr], seeds: Mapping[Expr, Expr], push: Callable[..., list[Expr]]
+) -> dict[Expr, Expr]:
     """Forward mode over nodes in topological order: `v̇` of the active ones, starting from those of some variables."""
     dots = {x: plain(seed) for x, seed in seeds.items()}
     [x, *_] = dots
@@ -176,7 +178,7 @@ def swept_forward(order: Sequence[Expr], active: set[Expr], seeds: Mapping[Expr,
     for node in order:
         if node in dots or node not in active:
             continue
-        terms = pushforward(node, dots, extra)
+        terms = push(node, dots, extra)
         if terms and not construct.is_zero(total := add(terms)):
             dots[node] = total
             record(_THEOREMS[type(node)][0], "pushforward", (node, x), total)
@@ -209,7 +211,7 @@ def pullbacks(y: Expr, xs: Iterable[Expr], seed: Expr) -> dict[Expr, Expr]:
 
 def _forward(nodes: Sequence[Expr], x: Expr) -> dict[Expr, Expr]:
     """Derivatives of nodes by x, and of all that they are made of, without what kinks add."""
-    return swept_forward(*depends(nodes, [x]), {x: unit(x)})
+    return swept_forward(*depends(nodes, [x]), {x: unit(x)}, pushforward)
 
 
 def _back(y: Expr, xs: Iterable[Expr], seed: Expr | None) -> dict[Expr, Expr]:

@@ -20,12 +20,14 @@ from eindiff.calculus.chain_rule import (
     pushforward,
     pushforward_multiplication,
     pushforwards,
+    swept_forward,
 )
 from eindiff.calculus.second_order import KINKS, elementwise_second
 from eindiff.calculus.spectra.closing import SPECTRAL
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.construct import add, einsum
+from eindiff.core.einsums import transpose
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Apply, Einsum, Expr, Map, Variable, is_contraction, plain
 from eindiff.core.rebuild import substituted
@@ -77,9 +79,8 @@ def _entries(x: Variable) -> int:
 def side_by_side(f: Expr, xs: Sequence[Variable]) -> dict[Expr, Expr]:
     """The derivatives of the gradients of f along the numbers of all entries, which are the first axis: none if 0."""
     _, moving = depends([f], xs)
-    sweep = _Sweep(plain(f), moving)
-    sweep.forward({x: _moved(number, -1) for x, number in numbered(xs).items()})
-    return sweep.back()
+    seeds: dict[Expr, Expr] = {x: transpose(n, (*range(1, n.ndim), 0)) for x, n in numbered(xs).items()}
+    return _Sweep(plain(f), moving, seeds).back()
 
 
 class _Sweep:
@@ -90,11 +91,12 @@ class _Sweep:
     `h = o t` in all `W h`, of which none has the node h.
     """
 
-    def __init__(self, f: Expr, moving: set[Expr]) -> None:
+    def __init__(self, f: Expr, moving: set[Expr], seeds: Mapping[Expr, Expr]) -> None:
         self.f, self.moving = f, moving
-        self.dots: dict[Expr, Expr] = {}  # derivatives of nodes along the directions, which are the last axis
         self.products: dict[Expr, Joined] = {}
         self.order = post_order([f], self._children)
+        # Derivatives of nodes along the directions, which are the last axis.
+        self.dots = swept_forward(self.order, moving, seeds, self._pushforward)
 
     def _children(self, node: Expr) -> Sequence[Expr]:
         if node not in self.moving or not isinstance(node, Einsum):
@@ -118,16 +120,10 @@ class _Sweep:
         operands, at = [x for x, _ in factors], [labels for _, labels in factors]
         return Joined(node.coefficient, tuple(operands), tuple(at), node.output, node.sizes)
 
-    def forward(self, seeds: Mapping[Expr, Expr]) -> None:
-        """The derivatives of all nodes that move."""
-        self.dots.update(seeds)
-        for node in self.order:
-            if node not in self.moving or node in self.dots:
-                continue
-            own = self.products.get(node)
-            terms = pushforward_multiplication(own, self.dots, 1) if own else pushforward(node, self.dots, 1)
-            if terms and not construct.is_zero(total := add(terms)):
-                self.dots[node] = total
+    def _pushforward(self, node: Expr, dots: Mapping[Expr, Expr], extra: int) -> list[Expr]:
+        if node in self.products:
+            return pushforward_multiplication(self.products[node], dots, extra)
+        return pushforward(node, dots, extra)
 
     def back(self) -> dict[Expr, Expr]:
         """The derivatives of the pullbacks of all nodes; the directions are their first axis."""
@@ -198,15 +194,9 @@ class _Sweep:
                 values: dict[Expr, Expr] = dict(zip(args, node.args, strict=True))
                 values |= {seed: bar, along: self.dots[arg]}
                 curved = pushforwards(back, args[k], along).get(plain(back))
-                found += [_moved(x, 0) for x in substituted([curved], values)] if curved is not None else []
+                for x in substituted([curved], values) if curved is not None else ():
+                    found.append(transpose(x, (x.ndim - 1, *range(x.ndim - 1))))
         return found
-
-
-def _moved(tensor: Expr, place: int) -> Expr:
-    """A tensor whose first axis is its last one, or the other way round."""
-    labels = tuple(range(tensor.ndim))
-    turned = (*labels[1:], 0) if place else (labels[-1], *labels[:-1])
-    return einsum(1, [(tensor, labels)], turned, dict(enumerate(tensor.shape)))
 
 
 def numbered(xs: Sequence[Variable]) -> dict[Variable, Expr]:

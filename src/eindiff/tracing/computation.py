@@ -21,7 +21,6 @@ from eindiff.tracing.library import Library
 
 MOST_KNOWN = 2**16  # entries of results that depend on nothing and are computed by NumPy,
 MOST_OF_MANY, MANY = 2**18, 8  # and of those that so many nodes are computed for: others are written as fast as copied
-
 MOST_SHARED = 2**12  # entries of a result that is kept to be given again
 
 

@@ -48,24 +48,33 @@ class Choice:
 
     def run(self) -> list[Operation]:
         """The operations that give the outputs."""
-        form, compiled = self.form, self.target.compiled
-        is_brief = self.nodes <= (tuning.VARIED_COMPILED if compiled else tuning.VARIED)
-        shared, starts = share(form), [form]
-        best = self._best_of([shared])
-        calls = tuning.REPAID if self.nodes <= tuning.VARIED else self.repaid
-        if (is_brief and not compiled) or self._pays(best, calls):
-            best = self._best_of([form, shared])
-        if is_brief or self._pays(best, self.repaid):
-            others = self._best_of([share(form, deep=True), share(distribute(form))])
-            best = others if others[0] < tuning.CLEARLY * best[0] else best
+        form, compiled, starts = self.form, self.target.compiled, [self.form]
+        best = self._best_first_form(form)
         if any(x.speed in (BLAS, LAPACK) for x in reachable(best[1])):  # else there is nothing to reorder
-            if is_brief or self._pays(best, self.repaid):
+            if self.is_brief or self._pays(best, self.repaid):
                 for other in self._second_forms(form):
                     if (found := self._best_of([other, share(other)]))[0] < tuning.CLEARLY * best[0]:
                         best, starts = found, [form, other]
             best = self._improved(best, starts)
         own = Operations(single=self.single, functional=True, compiled=True)
         return for_compilers(own, best[1]) if compiled else best[1]
+
+    def _best_first_form(self, form: Form) -> Found:
+        """The best of a form with common parts shared, as it is, and with sums multiplied out, where that may pay."""
+        shared = share(form)
+        best = self._best_of([shared])
+        calls = tuning.REPAID if self.nodes <= tuning.VARIED else self.repaid
+        if (self.is_brief and not self.target.compiled) or self._pays(best, calls):
+            best = self._best_of([form, shared])
+        if self.is_brief or self._pays(best, self.repaid):
+            others = self._best_of([share(form, deep=True), share(distribute(form))])
+            best = others if others[0] < tuning.CLEARLY * best[0] else best
+        return best
+
+    @cached_property
+    def is_brief(self) -> bool:
+        """Whether there are so few nodes that other forms are tried whatever they save."""
+        return self.nodes <= (tuning.VARIED_COMPILED if self.target.compiled else tuning.VARIED)
 
     @cached_property
     def repaid(self) -> int:

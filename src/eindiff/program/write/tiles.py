@@ -309,7 +309,7 @@ class Tiling:
         threads = self._threads(region)
         rows = self._count(region, tuning.THREADED_TILES if threads > 1 else 1)
         body = turned([made[x] for x in results], costs_of_tile(self.costs, rows), outside, alone=threads > 1)
-        outside.update(dict.fromkeys(x for x in missing(body, outside) if _is_same_copy(x, outside)))
+        outside.update(_same_copies(body, outside))
         loop = Loop(
             tuple(body), tuple([region.axes.get(x) for x in results]),
             tuple([region.times.get(x, 1) for x in results]), self._length(region), rows, threads,
@@ -365,6 +365,11 @@ def _copied(x: Operation) -> Operation:
     while x.view and not (x.op == "reshape" and x.operands[0].op in _TURNS):
         x = x.operands[0]
     return x
+
+
+def _same_copies(body: Sequence[Operation], outside: Collection[Operation]) -> dict[Operation, None]:
+    """Copies in the body of a loop that are the same for all tiles."""
+    return dict.fromkeys([x for x in missing(body, outside) if _is_same_copy(x, outside)])
 
 
 def _is_same_copy(x: Operation, outside: Collection[Operation]) -> bool:

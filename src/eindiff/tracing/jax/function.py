@@ -40,7 +40,7 @@ CONCRETE = (
 # and its turns takes microseconds, which nobody minds where a derivative along all entries takes so many seconds.
 LEAST_SAVED, LEAST_SECONDS = 50, 0.2
 MANY_SAVED, MANY_SECONDS = 200, 1.0
-LONG = 3e-4
+LONG_SWEEP = 3e-4
 
 
 def leaf_names(f: Callable, arguments: Arguments) -> list[str]:
@@ -148,7 +148,7 @@ def _is_sooner(given: Any, shorter: Any, saved: int = LEAST_SAVED, earlier: floa
 
 def _is_long(given: Any) -> bool:
     """Whether it takes long to run a program along all entries that it is given."""
-    return sum(x.aval.size for x in given.invars) * seconds(given) > LONG
+    return sum(x.aval.size for x in given.invars) * seconds(given) > LONG_SWEEP
 
 
 class Program:

@@ -312,7 +312,7 @@ class TracedEquation:
                 "custom_vjp_call" in inside,
                 "while" in inside,
             )
-            same = (self.eqn.primitive, *sorted(_known_apart(self.params).items()), signature, index)
+            same = (self.eqn.primitive, *sorted(_named_by_rule(self.params).items()), signature, index)
             key = _hashable(same) if len(moving) == len(args) else ()
             function = self.trace.functions.get(key)
             if function is None:
@@ -351,7 +351,7 @@ def _identifier(text: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in text).strip("_")
 
 
-def _known_apart(params: dict[str, Any]) -> dict[str, Any]:
+def _named_by_rule(params: dict[str, Any]) -> dict[str, Any]:
     """Parameters of an equation, in which one of JAX's own functions that have a rule is the same whenever it is
     called: their rules call them again, which JAX reads as a new program. Of others only they themselves are known."""
     rule, body = params.get("jvp_jaxpr_fun"), params.get("call_jaxpr")

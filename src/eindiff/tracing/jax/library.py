@@ -50,8 +50,8 @@ MOST_DERIVING = 0.5  # seconds for a loop that is written out, by those for each
 SMALL = 1e-4  # seconds of JAX's own derivative, inside of `jax.jit`, of a function with opaque parts that is left to it
 LEAST_INSIDE, LEAST_ALONE = 1.5e-6, 1e-3  # seconds of a program, in `jax.jit` and alone, that are worth a look at JAX's
 MOST_CALLING = 17e-6  # seconds for calls from Python, that nobody minds,
-WHOLE, GIVING = 1e-5, 2e-6  # where functions of whole arrays take so long, and to give a result of NumPy to JAX,
-RESULT = 1e-6  # and a compiled program for one
+OF_WHOLE_ARRAYS, GIVING = 1e-5, 2e-6  # where functions of these take so long, and to give a result of NumPy to JAX,
+COMPILED_RESULT = 1e-6  # and a compiled program for one
 HESSIANS = frozenset({"hessian", "value_grad_hessian"})
 PRODUCTS = frozenset({"grad", "value_and_grad", "hvp"})  # in which JAX shares the value of a part with its derivatives
 MOST_IN_JACOBIAN = 2000  # of the Jacobian of an opaque function; JAX does not form it where it does all itself
@@ -307,8 +307,8 @@ class JaxLibrary(Library):
         if programs is None or not programs.changing:
             return False
         steps, results = len(programs.moving.compiled("numpy").plan().steps), len(programs.changing)
-        calling = CALL * steps + WHOLE * sum(isinstance(x, Apply) for x in topological(found.exprs))
-        return calling + GIVING * results - RESULT * len(programs.constant) > MOST_CALLING
+        calling = CALL * steps + OF_WHOLE_ARRAYS * sum(isinstance(x, Apply) for x in topological(found.exprs))
+        return calling + GIVING * results - COMPILED_RESULT * len(programs.constant) > MOST_CALLING
 
     def again(
         self, function: TracedFunction, arguments: Arguments, traced: Traced, found: Computation

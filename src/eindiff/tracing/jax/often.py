@@ -39,7 +39,7 @@ UNNOTICED = 1.0  # seconds that nobody minds to wait once, for what is called of
 QUICKER = 1.2  # times that a program of JAX is predicted to be, if it is worth to be compiled
 MOST_BYTES, MOST_MEMORY = 2**26, 2.0  # that it may store, or times as many as NumPy's program
 TRIALS, TRYING = 2, 5e-3  # calls of a program that are timed at least, and seconds: a few brief ones may be disturbed
-SMALL = 2**12  # entries of an array that is looked at together with others: each alone takes longer than to copy it
+MOST_TOGETHER = 2**12  # entries of an array that is looked at with others: alone it takes longer than to copy it
 MOST_UNUSUAL = 3  # results that are not finite, after which NumPy computes all
 SINGULAR = MATRICES | {"custom_linear_solve"}
 
@@ -139,8 +139,8 @@ def _checked(closed: Any, structure: Any, given: Sequence[Any]) -> tuple[Any, An
     """What a program gives, and whether that is finite, with all solutions of systems and factors on the way."""
     found, inverted = _values(closed, given)
     flat = [jnp.ravel(x) for x in (*found, *inverted)]
-    together = [jnp.concatenate([x for x in flat if x.size <= SMALL] or [jnp.zeros(0)])]
-    are_finite = [jnp.isfinite(x).all() for x in together + [x for x in flat if x.size > SMALL]]
+    together = [jnp.concatenate([x for x in flat if x.size <= MOST_TOGETHER] or [jnp.zeros(0)])]
+    are_finite = [jnp.isfinite(x).all() for x in together + [x for x in flat if x.size > MOST_TOGETHER]]
     return structure.unflatten(found), jnp.stack(are_finite).all()
 
 

@@ -260,4 +260,3 @@ def check_tangents(point: Any, tangents: Any) -> None:
     for v, x in zip(*map(jax.tree_util.tree_leaves, (tangents, point)), strict=True):
         if jnp.shape(v) != jnp.shape(x):
             raise EindiffError(f"the tangent has shape {jnp.shape(v)} instead of {jnp.shape(x)}", "shapes")
-
