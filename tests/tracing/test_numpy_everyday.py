@@ -202,6 +202,14 @@ def root_of_a_function(p: Any) -> Any:
     return optimize.newton(lambda t: t**3 + t - p[0], 1.0) + optimize.rosen(p)
 
 
+@of(3)
+def lists_as_operands(x: Any) -> Any:
+    turned = np.array([[0.8, -0.6], [0.6, 0.8]]) @ [x[0], x[1]]
+    moved = x - (x[2], 1.0, x[0]) + TIMES[:3] * [x[1], x[1] ** 2, 2.0]
+    away = np.hypot(moved, [1.0, x[0], 2.0]) + np.multiply([[x[0]], [x[1]]], x)
+    return (turned**2).dot([x[2], 3.0]) + away.clip([-9.0, x[0] - 9.0, -9.0], 9.0).sum()
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradient(name: str) -> None:
     f, count = FUNCTIONS[name]

@@ -26,6 +26,7 @@ from eindiff.tracing.numpy.traced_array import (
     has_traced,
     in_storage,
     made,
+    operands,
     stacked,
 )
 from eindiff.tracing.numpy.values import asking
@@ -164,6 +165,7 @@ class Buffer(np.ndarray):
 
     def dot(self, other: Any, out: Any = None) -> Any:
         """The product over the last axis, and the last but one of the other."""
+        [other] = operands((other,))
         return np.dot(self, other) if out is None else np.dot(self, other, out)
 
     # Protocols of NumPy
@@ -174,9 +176,9 @@ class Buffer(np.ndarray):
             return _add_at(ufunc, *inputs)
         if out:
             targets = tuple([_target(x, is_traced) for x in out])  # before inputs are read, which may be the same
-            getattr(ufunc, method)(*settled(inputs), out=targets, **settled(keywords))
+            getattr(ufunc, method)(*operands(settled(inputs)), out=targets, **settled(keywords))
             return out[0] if len(out) == 1 else out
-        return buffer(getattr(ufunc, method)(*settled(inputs), **settled(keywords)))
+        return buffer(getattr(ufunc, method)(*operands(settled(inputs)), **settled(keywords)))
 
     def __array_function__(self, function: Callable, types: Any, args: Any, keywords: Any) -> Any:
         out = keywords.get("out")

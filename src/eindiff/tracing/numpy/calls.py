@@ -21,6 +21,7 @@ from eindiff.tracing.numpy.traced_array import (
     joined,
     like_layout,
     made,
+    operands,
     unwrapped,
     with_values,
     wrapped,
@@ -54,6 +55,8 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, out: Any 
         getattr(ufunc, method)(*inputs, out=tuple([x._written() for x in out]), **keywords)
         return out[0] if len(out) == 1 else out
     inputs, target = joined(inputs), None
+    if method != "at":  # its lists are indices
+        inputs = operands(inputs)
     if out is not None and len(out) == 1 and is_traced(out[0]):
         target = out[0]
     elif out is not None:

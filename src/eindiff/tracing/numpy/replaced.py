@@ -16,7 +16,7 @@ from eindiff.core.errors import EindiffError
 from eindiff.functions.multilinear import as_expr
 from eindiff.tracing.numpy.buffers import WRITES, Buffer, buffer, owner, settled
 from eindiff.tracing.numpy.given_arguments import are_given
-from eindiff.tracing.numpy.traced_array import TracedArray, at_places, expression, has_traced, made, stacked
+from eindiff.tracing.numpy.traced_array import TracedArray, at_places, expression, has_traced, made, operands, stacked
 from eindiff.tracing.numpy.types import result_type
 from eindiff.tracing.numpy.values import ask
 
@@ -175,12 +175,12 @@ _OF_SEVERAL = frozenset({
 })  # fmt: skip
 
 
-def _arrays_of(name: str, args: tuple[Any, ...]) -> list[Any]:
+def _arrays_of(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Arguments with arrays in the places of lists of traced numbers."""
     if name not in _OF_SEVERAL:
-        return [stacked(x) if isinstance(x, list | tuple) and has_traced(x) else x for x in args]
-    several = [stacked(x) if isinstance(x, list | tuple) and has_traced(x) and name != "block" else x for x in args[0]]
-    return [type(args[0])(several) if isinstance(args[0], list | tuple) else args[0], *args[1:]]
+        return operands(args)
+    [first, *rest] = args
+    return (type(first)(operands(first)) if isinstance(first, list | tuple) and name != "block" else first, *rest)
 
 
 def _filled(original: Callable, function: Callable, name: str = "") -> Callable:

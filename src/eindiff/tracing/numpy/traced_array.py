@@ -7,7 +7,7 @@ A view is an index relation on the array that it is a view of: what NumPy makes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -224,6 +224,7 @@ class TracedArray(Methods, Conversions):
         return wrapped(protocol.attribute(expression(self), name), self.dtype)
 
     def _call(self, name: str, args: tuple, keywords: dict[str, Any]) -> Any:
+        args = args if name == "choose" else operands(args)  # which chooses from several arrays
         return self.__array_function__(getattr(np, name), (), (self, *args), keywords)
 
     def _new(self, expr: Expr, dtype: np.dtype, is_number: bool = False) -> TracedArray:
@@ -359,6 +360,11 @@ def has_traced(value: Any) -> bool:
     if hasattr(type(value), "_settled"):
         return value._traced() is not None
     return is_traced(value) or (isinstance(value, list | tuple) and any(map(has_traced, value)))
+
+
+def operands(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Arrays in place of lists with traced arrays in them, as NumPy makes them of operands."""
+    return tuple([stacked(x) if type(x) in (list, tuple) and has_traced(x) else x for x in inputs])
 
 
 # Indices, and values that fit

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+CONTAINERS = (list, tuple, Mapping)
+
 
 def map_named(
     function: Callable[[Any, str], Any], tree: Any, name: str, is_leaf: Callable[[Any], bool] = lambda _: False
@@ -15,16 +17,19 @@ def map_named(
     >>> map_named(lambda leaf, name: name, {"W": [1, 2], "b": 3}, "p")
     {'W': ['p_W0', 'p_W1'], 'b': 'p_b'}
     """
-    if is_leaf(tree):
+    if is_leaf(tree) or not isinstance(tree, CONTAINERS):
         return function(tree, name)
-    if isinstance(tree, Mapping):
-        return {key: map_named(function, value, f"{name}_{key}", is_leaf) for key, value in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        fields = zip(tree._fields, tree, strict=True)
-        return type(tree)(*[map_named(function, value, f"{name}_{key}", is_leaf) for key, value in fields])
+    keys = tree if isinstance(tree, Mapping) else getattr(tree, "_fields", None)
+    names = map(str, range(len(tree))) if keys is None else (f"_{key}" for key in keys)
+    return _map_parts(lambda part: map_named(function, part, name + next(names), is_leaf), tree)
+
+
+def _map_parts(function: Callable[[Any], Any], tree: Any) -> Any:
+    """A container with each of its parts replaced."""
     if isinstance(tree, list | tuple):
-        return type(tree)([map_named(function, value, f"{name}{k}", is_leaf) for k, value in enumerate(tree)])
-    return function(tree, name)
+        parts = [function(part) for part in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+    return {key: function(part) for key, part in tree.items()}
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
@@ -57,9 +62,11 @@ class Containers:
     def unflatten(self, values: Iterable[Any]) -> Any:
         """The containers, with values in them."""
         given = iter(values)
-        if self.tree is LEAF:
-            return next(given)
-        return map_leaves(lambda leaf: next(given) if leaf is LEAF else None, self.tree)
+
+        def filled(tree: Any) -> Any:
+            return next(given) if tree is LEAF else tree if tree is None else _map_parts(filled, tree)
+
+        return filled(self.tree)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Containers) and _form(self.tree) == _form(other.tree)
