@@ -130,7 +130,7 @@ CASES: Table = {
         (lambda a, v: np.convolve(a, v, "same"), "real:3", "real:4"),
         (lambda a, v: np.convolve(a, v, "valid"), "real:5", "real:3"),
     ],
-    "kron": [(np.kron, "real:2", "real:3"), (np.kron, "real:2x2", "real:1x3")],
+    "kron": [(np.kron, "real:2", "real:3"), (np.kron, "real:2x2", "real:1x3"), (np.kron, "real:2", "real:2x3")],
     "linalg.matmul": [(np.linalg.matmul, X, "real:3x2")],
     "linalg.vecdot": [(np.linalg.vecdot, X, X), (lambda a, b: np.linalg.vecdot(a, b, axis=0), X, X)],
     "transpose": [(np.transpose, X), (lambda a: np.transpose(a, (1, 2, 0)), "real:2x3x2")],

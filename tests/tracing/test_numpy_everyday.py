@@ -140,8 +140,11 @@ def low_pass(x: Any) -> Any:
     spectrum = np.fft.fft(x)
     spectrum[3:6] = 0
     turned = np.exp(1j * np.outer(x[:2], np.arange(4)))
-    plane = np.fft.ifft2(np.fft.fftshift(np.fft.fft2(x.reshape(2, 4))) * np.linspace(0, 1, 4))
-    return np.sum(np.fft.ifft(spectrum).real ** 2) + np.abs(turned @ (x[4:] + 1j)).sum() + np.sum(np.abs(plane) ** 2)
+    image = x.reshape(2, 4)
+    plane = np.fft.ifft2(np.fft.fftshift(np.fft.fft2(image)) * np.linspace(0, 1, 4))
+    half = np.fft.irfft2(np.fft.rfft2(image) ** 2 * [1, 0.5, 0]) * np.fft.irfftn(np.fft.rfftn(image))
+    total = np.sum(np.fft.ifft(spectrum).real ** 2) + np.abs(turned @ (x[4:] + 1j)).sum() + np.sum(np.abs(plane) ** 2)
+    return total + np.sum(half**2)
 
 
 @of(5)

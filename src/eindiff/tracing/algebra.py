@@ -193,7 +193,14 @@ def convolve(a: Operand, v: Operand, mode: str = "full") -> Expr:
     return windows @ v[::-1]
 
 
-FUNCTIONS["kron"] = indexing.kron
+@named("kron")
+def kron(a: Operand, b: Operand) -> Expr:
+    """The Kronecker product of two arrays; that with fewer axes has some of length 1 in front."""
+    exprs = [as_expr(a), as_expr(b)]
+    order = max(x.ndim for x in exprs)
+    return indexing.kron(*[x[(*[None] * (order - x.ndim), ...)] for x in exprs])
+
+
 FUNCTIONS["linalg.matmul"] = arrays.matmul
 
 

@@ -49,8 +49,8 @@ def _transform(sign: int, half: bool = False) -> Callable[..., ComplexArray]:
     return lambda a, n=None, axis=-1, norm=None: _transformed(a, n, axis, norm, sign, half)
 
 
-fft, ifft = _transform(-1), _transform(1)
-COMPOSITE |= {"fft.fft": fft, "fft.ifft": ifft, "fft.rfft": _transform(-1, half=True)}
+fft, ifft, rfft = _transform(-1), _transform(1), _transform(-1, half=True)
+COMPOSITE |= {"fft.fft": fft, "fft.ifft": ifft, "fft.rfft": rfft}
 
 
 @named("fft.irfft")
@@ -77,21 +77,27 @@ COMPOSITE["fft.fftshift"] = lambda x, axes=None: _shifted(x, axes, 1)
 COMPOSITE["fft.ifftshift"] = lambda x, axes=None: _shifted(x, axes, -1)
 
 
-def _along(transform: Callable, is_plane: bool) -> Callable:
-    """A transform along several axes, one after the other."""
+def _along(transform: Callable, of_last: Callable, is_plane: bool, last_comes_first: bool) -> Callable:
+    """A transform along several axes, one after the other; along the last one it may be another."""
 
     def called(a: Any, s: None = None, axes: Any = (-2, -1) if is_plane else None, norm: str | None = None) -> Any:
         if s is not None:
             raise EindiffError("a Fourier transform of symbolic arrays with s: cut or pad the array first", "tracing")
-        for axis in range(np.ndim(a)) if axes is None else axes:
-            a = transform(a, None, axis, norm)
+        *rest, last = range(np.ndim(a)) if axes is None else axes
+        turns = [(transform, axis) for axis in rest]
+        turns.insert(0 if last_comes_first else len(rest), (of_last, last))
+        for along, axis in turns:
+            a = along(a, None, axis, norm)
         return a
 
     return called
 
 
+_BY_AXES = {"fft": (fft, fft), "ifft": (ifft, ifft), "rfft": (fft, rfft), "irfft": (ifft, irfft)}
 _SEVERAL = {
-    "fft2": _along(fft, True), "ifft2": _along(ifft, True), "fftn": _along(fft, False), "ifftn": _along(ifft, False),
-}  # fmt: skip
+    f"{name}{end}": _along(transform, of_last, end == "2", name == "rfft")
+    for name, (transform, of_last) in _BY_AXES.items()
+    for end in ("2", "n")
+}
 COMPOSITE.update({f"fft.{name}": function for name, function in _SEVERAL.items()})
 FUNCTIONS.update({"fft": fft, "ifft": ifft, "irfft": irfft, **_SEVERAL})
