@@ -194,6 +194,19 @@ def test_what_many_nodes_are_computed_for_is_known() -> None:
         np.testing.assert_allclose(program(x), jax.hessian(function)(x), rtol=1e-12, atol=1e-12)
 
 
+def test_brief_programs_are_called_at_once() -> None:
+    """JAX gives programs of a thousand operations to another thread, which takes longer than these do."""
+
+    def function(x: Any) -> Any:
+        powers = jnp.stack([x, x**2, x**3], 1).ravel()
+        return jnp.vdot(jnp.cos(jnp.arange(10.0)), powers[:10] * jnp.concatenate([x, x[::-1]]))
+
+    x = jnp.linspace(-1, 2, 5)
+    program = jax.jit(ej.hessian(function)).lower(x).compile()
+    assert program.cost_analysis()["flops"] < choice.AT_ONCE
+    np.testing.assert_allclose(program(x), jax.hessian(function)(x), rtol=1e-12, atol=1e-12)
+
+
 def test_steps_along_axes_are_parts_of_loops() -> None:
     """Also where arrays are larger than those that are written as tables."""
 
