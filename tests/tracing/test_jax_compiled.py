@@ -194,6 +194,19 @@ def test_what_many_nodes_are_computed_for_is_known() -> None:
         np.testing.assert_allclose(program(x), jax.hessian(function)(x), rtol=1e-12, atol=1e-12)
 
 
+def test_brief_programs_are_called_at_once() -> None:
+    """JAX gives programs of a thousand operations to another thread, which takes longer than these do."""
+
+    def function(x: Any) -> Any:
+        powers = jnp.stack([x, x**2, x**3], 1).ravel()
+        return jnp.vdot(jnp.cos(jnp.arange(10.0)), powers[:10] * jnp.concatenate([x, x[::-1]]))
+
+    x = jnp.linspace(-1, 2, 5)
+    program = jax.jit(ej.hessian(function)).lower(x).compile()
+    assert program.cost_analysis()["flops"] < choice.AT_ONCE
+    np.testing.assert_allclose(program(x), jax.hessian(function)(x), rtol=1e-12, atol=1e-12)
+
+
 def test_steps_along_axes_are_parts_of_loops() -> None:
     """Also where arrays are larger than those that are written as tables."""
 
@@ -204,6 +217,18 @@ def test_steps_along_axes_are_parts_of_loops() -> None:
     program = jax.jit(ej.hessian(function)).lower(B).compile()
     assert "scatter(" not in program.as_text()
     np.testing.assert_allclose(program(B), jax.jit(jax.hessian(function))(B), rtol=1e-12, atol=1e-12)
+
+
+def test_places_that_run_backwards_are_parts_of_loops() -> None:
+    """As those of a vector and of the same one reversed, which are side by side in the other direction."""
+
+    def function(x: Any) -> Any:
+        return jnp.sum(x[::-1] * jnp.roll(x, 2) * jnp.flip(x) * weights) + jnp.sum(x[8::-2] * x[1:10:2] ** 2)
+
+    weights, x = jnp.cos(jnp.arange(300.0)), jnp.asarray(np.random.default_rng(5).normal(size=300))
+    program = jax.jit(ej.hessian(function)).lower(x).compile()
+    assert "scatter(" not in program.as_text()
+    np.testing.assert_allclose(program(x), jax.jit(jax.hessian(function))(x), rtol=1e-12, atol=1e-12)
 
 
 def test_calls_store_what_is_stored_inside_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,6 +449,32 @@ def test_the_compiler_takes_its_time_for_loops() -> None:
     assert loops(lambda x: jnp.outer(x, x) + jnp.vdot(x, x)) == 2
     assert loops(lambda x: x[jnp.array([2, 0])] * 2) == 1
     assert loops(lambda x: jnp.split(x * 2, 3)) == 3
+
+
+def test_the_compiler_stores_what_is_made_of_parts_and_read_twice() -> None:
+    """Arrays side by side and margins are no loops of their own where each loop reads them once; many entries are
+    copied, part by part."""
+
+    def rolled(x: Any) -> Any:
+        return jax.lax.concatenate([x[..., 2:], x[..., :2]], x.ndim - 1)
+
+    def padded(x: Any) -> Any:
+        return jax.lax.pad(x, 0.0, [(1, 2, 0)])
+
+    few, many = jnp.arange(8.0), jnp.ones((128, 128))
+    for function, x, count in (
+        (lambda x: rolled(x) * x, few, 1),
+        (lambda x: (lambda y: y * x + y[::-1])(rolled(x * x)), few, 2),
+        (lambda x: (lambda y: (y * x, y - x))(rolled(x * x)), few, 2),
+        (lambda x: (lambda y: y[::-1][1:] * y[1:] + y[:-1])(rolled(x) - x), few, 2),
+        (lambda x: padded(x) * 2, few, 1),
+        (lambda x: (lambda y: (y * 2, y - 1))(padded(x * x)), few, 3),
+        (lambda x: rolled(x) * x, many, 4),
+    ):
+        text = jax.jit(function).lower(x).compile().as_text()
+        found = len(re.findall(r" (?:fusion|concatenate)\(", text[text.index("ENTRY") :]))
+        jaxpr = jax.make_jaxpr(function)(x).jaxpr
+        assert sum(step.is_stored for step in kernels._needed(jaxpr)) == found == count
 
 
 def test_what_the_compiler_does_again_in_each_loop_counts_in_each() -> None:

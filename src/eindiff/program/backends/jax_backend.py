@@ -129,12 +129,14 @@ def put(shape, index, value, dtype, base=0):
     along, runs = {}, {}  # axes of the value, by those that they run along, with steps of one length
     for axis, place in enumerate(index):
         gaps = np.diff(place.ravel())
-        if place.size == max(place.shape, default=0) > 1 and gaps[0] > 0 and (gaps == gaps[0]).all():
+        if place.size == max(place.shape, default=0) > 1 and gaps[0] and (gaps == gaps[0]).all():
             runs[axis] = value.ndim - place.ndim + int(np.argmax(place.shape)), int(gaps[0])
-            along.setdefault(runs[axis][0], (axis, runs[axis][1]))
+            if gaps[0] > 0:
+                along.setdefault(runs[axis][0], (axis, runs[axis][1]))
     first = {axis: int(index[axis].min()) for axis, _ in along.values()}
     others = [axis for axis in range(len(sizes)) if axis not in first]
-    beside = {axis: next((k for k in first if runs.get(axis) == runs[k]), None) for axis in others}
+    alike = {axis: (runs[axis], (runs[axis][0], -runs[axis][1])) for axis in first}  # forwards or backwards
+    beside = {axis: next((k for k in first if runs.get(axis) in alike[k]), None) for axis in others}
     is_small = is_small or (others and None not in beside.values() and np.prod(sizes) <= max(2**20, 2**6 * value.size))
     if is_small and len(along) == value.ndim:  # as a choice, which becomes a part of other loops
         steps = [(i, k, step, first[k]) for i, (k, step) in sorted(along.items())]
@@ -149,7 +151,8 @@ def put(shape, index, value, dtype, base=0):
                 wanted = np.full(alone, -1, np.int32)
                 wanted[tuple([places[k] if k in first else 0 for k in range(len(sizes))])] = places[axis]
             else:
-                wanted = lax.broadcasted_iota(np.int32, sizes, k) + np.int32(index[axis].min() - first[k])
+                start, since = index[axis].flat[0], lax.broadcasted_iota(np.int32, sizes, k) - np.int32(first[k])
+                wanted = np.int32(start) + (since if runs[axis] == runs[k] else -since)
             value = lax.select(there == wanted, value, lax.full(sizes, 0, value.dtype))
         return done(base + value)
     flat = np.ravel_multi_index(places, sizes).ravel()

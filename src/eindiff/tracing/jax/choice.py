@@ -28,6 +28,7 @@ BLOCK = 1e-2  # seconds more for each block of a Hessian by several arguments
 LEAST_SWEEPS = 2  # times as long as the function its second derivative takes at least
 MANY = 12  # equations of a function from which on JAX takes its time to read its derivative
 AT_ONCE = 1000  # operations of a program from which on JAX gives it to another thread
+FOR_ENTRY = 7  # operations that JAX's own derivatives take for each entry, and rarely fewer
 BRIEF_LOOPS = 2.4e-5  # seconds, as predicted, of loops that take less time than another thread takes to start
 TWICE = frozenset({"hessian", "value_grad_hessian"})  # derivatives along all entries, of gradients
 
@@ -53,7 +54,8 @@ class Own:
 
     def is_better(self, ours: Any, least: float, is_slow: bool) -> bool:
         """Whether it is a better program than another one."""
-        if self.traced.has_loops and _is_handed_over(ours, self.written):
+        is_in_doubt = self.traced.has_loops or sum(x.aval.size for x in ours.outvars) * FOR_ENTRY < AT_ONCE
+        if is_in_doubt and _is_handed_over(ours, self.written):
             return True
         if any(_is_surely_good(ours, compiler, call, least, is_slow) for compiler, call in self.bounds()):
             return False
@@ -68,8 +70,8 @@ class Own:
 
 
 def _is_handed_over(ours: Any, own: Callable[[], Written]) -> bool:
-    """Whether JAX gives a program to another thread, and calls its own derivative at once: it counts one turn of each
-    loop, and brief loops are over before a thread has started."""
+    """Whether JAX gives a program to another thread, and calls its own derivative at once: it counts operations, of
+    each loop those of one turn, and what is brief is over before a thread has started."""
     return operations(ours) >= AT_ONCE > operations(own().jaxpr) and seconds(own().jaxpr) < BRIEF_LOOPS
 
 

@@ -47,6 +47,8 @@ SHIFTS = frozenset({
     "slice", "pad", "concatenate", "split", "rev", "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "transpose",
     "gather", "dynamic_slice",
 })  # fmt: skip
+PARTED = frozenset({"concatenate", "pad"})  # arrays of parts, whose entries are chosen: not twice in one loop,
+MOST_CHOSEN, FEW = 2**14, 2**9  # nor of so many entries in several rows, and at the price of two loops beyond a few
 MOST_COPIES = 15  # of an operation in one loop, for entries at other places; more are computed before
 READS = frozenset({"gather", "dynamic_slice"})  # entries at places, in the loop that uses them
 SUMS = frozenset({"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_or", "reduce_and"})
@@ -90,6 +92,8 @@ class _Step:
         m, n, k = _sizes(self.eqn) if self.name == "dot_general" else (0, 0, 0)
         self.is_sum = self.name in SUMS or m == n == 1
         self.is_entrywise = self.is_sum or k == 1 or self.name in ENTRYWISE or self.name in READS
+        if self.name == "concatenate" and self.entries >= MOST_CHOSEN:
+            self.is_entrywise = prod(self.eqn.outvars[0].aval.shape[: self.eqn.params["dimension"]]) == 1
         self.is_slow = self.is_sum or self.name in SLOW or self.name == "gather"
 
     @property
@@ -194,10 +198,17 @@ def _settle(step: _Step, own: int) -> None:
     if not step.is_stored:
         shifted = sum([x.copies for x in users if x.name in SHIFTS])
         step.copies = shifted + max([x.copies for x in users if x.name not in SHIFTS], default=0)
-        if step.copies > MOST_COPIES and step.name not in FREE and step.name not in SHIFTS:
+        if _is_done_before(step, len(users)):
             step.is_stored, step.copies = True, 1
     if step.is_stored:
         step.loops = own
+
+
+def _is_done_before(step: _Step, uses: int) -> bool:
+    """Whether the compiler takes an operation out of a loop that would do it again and again."""
+    if step.name in PARTED:
+        return step.copies > 1 or uses > (step.loops.bit_count() if step.name == "concatenate" else 1)
+    return step.copies > MOST_COPIES and step.name not in FREE and step.name not in SHIFTS
 
 
 def _price_of(step: _Step) -> float:
@@ -205,6 +216,8 @@ def _price_of(step: _Step) -> float:
     if step.is_entrywise:
         own = 0.0 if name in MOVES else step.loops.bit_count() * OPERATION + (name in LENGTHY) * LONG_FUNCTION
         own += LONG_SUM if step.is_sum and step.terms > MANY_TERMS * step.entries else 0.0
+        if name == "concatenate" and step.is_stored:
+            own += LOOP if step.entries > FEW else PIECE
         return own + (len(step.eqn.outvars) * (PIECE if name == "split" else LOOP) if step.is_stored else 0.0)
     for start, price in PRICES_LIKE.items():
         if name.startswith(start):
