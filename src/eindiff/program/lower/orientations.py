@@ -45,7 +45,7 @@ def _given(order: Sequence[Expr]) -> dict[Expr, Labels]:
         elif isinstance(node, Add | Map):
             whole = [found[child] for child in node.children if child in found and child.shape == node.shape]
             found.update({node: whole[0]} if whole else {})
-        elif isinstance(node, Einsum) and node.is_product:
+        elif isinstance(node, Einsum) and node.is_product and not node.has_delta:
             for child, labels in zip(node.operands, node.labels, strict=True):
                 if child in found and sorted(labels) == sorted(node.output):
                     found.setdefault(node, tuple([node.output.index(labels[axis]) for axis in found[child]]))
