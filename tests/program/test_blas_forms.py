@@ -125,6 +125,12 @@ def test_axes_of_one_entry(name):
                 np.testing.assert_allclose(found, right, rtol=1e-11, atol=1e-12)
 
 
+def test_diagonals_of_one_entry_are_added_to_numbers():
+    one = ed.matrix("one", 1, 1)
+    found = ed.compile((1.2 + ed.sin(ed.diag(ed.diag(one)).T)) ** 0.5)(one=np.array([[0.3]]))
+    np.testing.assert_allclose(found, [[np.sqrt(1.2 + np.sin(0.3))]], rtol=1e-15)
+
+
 def test_norms_of_one_row_are_in_range():
     found = ed.compile(ed.gradient(ed.sum(ed.sqrt(ed.sum(A**2, 1))), A))(A=np.array([[3e200, 4e200]]))
     np.testing.assert_allclose(found, [[0.6, 0.8]], rtol=1e-12)
