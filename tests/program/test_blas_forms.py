@@ -29,6 +29,22 @@ def test_outer_products_with_short_rows(m, n, is_product):
     assert (compiled.source.count("[None])") >= 2) == is_product
 
 
+def test_products_lie_as_the_inputs_that_they_are_added_to_or_multiplied_with():
+    U, V, W = (ed.matrix(name, "n", "k") for name in "UVW")
+    T, M = ed.tensor("T", ("n", "n", "n")), ed.matrix("M", "n", "n")
+    losses = [ed.sum((ed.einsum("ik,jk,lk->ijl", U, V, W) - T) ** 2), ed.sum(M * (U @ V.T - ed.exp(M)) ** 2)]
+    losses += [ed.sum(ed.tanh(V @ U.T + 2 * M.T) ** 2)]
+    rng, sizes = np.random.default_rng(4), {"n": 30, "k": 4}
+    for loss in losses:
+        variables = ed.variables(loss)
+        outputs = [loss, *ed.gradient(loss, [v for v in variables if v in (U, V, W)])]
+        arrays = {v.name: rng.normal(size=[sizes[size] for size in v.shape]) for v in variables}
+        compiled = ed.compile(outputs, sizes=sizes)
+        for found, expected in zip(compiled(**arrays), evaluate(outputs, arrays), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        assert not re.search(r"\b[TM]\.(T\b|transpose)", compiled.source)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(7, 3, 2), (8, 3, 2), (3, 5, 4), (100, 1, 1), (0, 2, 3), (5, 0, 3), (9, 40, 1)])
 def test_products_of_some_rows_at_a_time(shape, dtype):
@@ -107,6 +123,12 @@ def test_axes_of_one_entry(name):
             for found, right in zip(compiled(**arrays, **given), evaluate(outputs, arrays), strict=True):
                 assert np.shape(found) == np.shape(right) and not np.shares_memory(found, arrays["A"])
                 np.testing.assert_allclose(found, right, rtol=1e-11, atol=1e-12)
+
+
+def test_diagonals_of_one_entry_are_added_to_numbers():
+    one = ed.matrix("one", 1, 1)
+    found = ed.compile((1.2 + ed.sin(ed.diag(ed.diag(one)).T)) ** 0.5)(one=np.array([[0.3]]))
+    np.testing.assert_allclose(found, [[np.sqrt(1.2 + np.sin(0.3))]], rtol=1e-15)
 
 
 def test_norms_of_one_row_are_in_range():

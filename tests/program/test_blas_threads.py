@@ -52,7 +52,7 @@ def test_blas_has_one_thread_while_anybody_works(libraries):
 
 def test_whoever_leaves_last_restores_what_was_there(libraries):
     """In whatever order: a thread may leave a program of SciPy while another one is in a loop."""
-    loop, program = threads._ONE_OF_BLAS, threads._ONE_OF_SCIPY
+    loop, program = threads._ONE_OF_BLAS, threads._ONE_OF["scipy"]
     for first, second in ((loop, program), (program, loop)):
         first.__enter__()
         second.__enter__()
@@ -60,7 +60,7 @@ def test_whoever_leaves_last_restores_what_was_there(libraries):
         assert libraries[1].num_threads == 1
         second.__exit__()
         assert counts(libraries) == [4, 4]
-    for of, found in (("scipy", [4, 1]), ("all", [1, 1]), ("", [4, 4])):
+    for of, found in (("scipy", [4, 1]), ("numpy", [1, 4]), ("all", [1, 1]), ("", [4, 4])):
         assert with_one_thread(lambda: counts(libraries), of)() == found
 
 
@@ -106,7 +106,8 @@ def test_factorizations_leave_the_cores_to_products(libraries, monkeypatch):
     outputs = [x @ ed.inv(A) @ x, ed.logdet(A)]
     assert ed.plan(outputs, {"n": 120})._program.single_threaded == "scipy"
     assert not ed.plan(outputs, {"n": 30})._program.single_threaded
-    assert not ed.plan(outputs, {"n": 2000})._program.single_threaded
+    assert ed.plan(outputs, {"n": 2000})._program.single_threaded == "numpy"
+    assert not ed.plan([ed.logdet(A)], {"n": 2000})._program.single_threaded
     assert ed.plan([*outputs, C @ C @ C], {"n": 2000})._program.single_threaded == "scipy"
     monkeypatch.setattr(tuning, "FEW_THREADS", (0.0, 1.0))
     compiled = ed.compile(outputs)

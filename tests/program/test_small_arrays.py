@@ -64,6 +64,24 @@ def test_opposite_sigmoids_are_one_function():
     np.testing.assert_array_equal(np.diag(both(**point)[1]) > 0, found > 0)
 
 
+@pytest.mark.parametrize("rows", [(), (3,)])
+@pytest.mark.parametrize("function", [ed.sigmoid, ed.tanh, lambda z: z / (1 + ed.exp(-z)), lambda z: z + ed.sin(z)])
+def test_derivatives_of_layers_are_computed_together(function, rows):
+    """Those that are known before the first is needed; layers themselves are not."""
+    layers = [ed.matrix(f"W{k}", 4, 4) for k in range(9)]
+    z = start = ed.tensor("z", (*rows, 4))
+    for W in layers:
+        z = function(z @ W)
+    f = ed.sum(z)
+    outputs = [f, ed.gradient(f, start), ed.gradient(f, layers[0]), *([z] if rows else [])]
+    arrays = {v.name: 0.5 * RNG.normal(size=v.shape) for v in ed.variables(*outputs)}
+    compiled = ed.compile(outputs)
+    for found, expected in zip(compiled(**arrays), ed.evaluate(outputs, arrays), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+    if function is ed.sigmoid:
+        assert "np.cosh(np.concatenate(" in compiled.source and compiled.source.count("cosh") == 1
+
+
 def test_factors_with_equal_coefficients_are_shared():
     d = X[:, None, :] - X[None, :, :]
     energy = ed.sum(ed.sqrt(ed.sum(d * d, 2) + 1))

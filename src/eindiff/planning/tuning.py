@@ -55,6 +55,8 @@ RIGHT_SIDES = (2**11, 2, 6)
 MANY_ENTRIES = 256
 # Bytes of an array that is worth being changed in place: new memory of that size is not in the cache yet.
 IN_PLACE_BYTES = 2**14
+# Calls on small arrays that take as long as putting such side by side, and as reading one of them there.
+JOINED, PICKED = 8, 0.3
 # Bytes of an array that is worth a `del`: memory that is used again need not be mapped again.
 FORGET_BYTES = 2**14
 
@@ -80,6 +82,9 @@ THREAD = 3e-4
 FEW_THREADS = (1.5e-5, 1e-3)
 # Seconds that a thread of BLAS keeps its core busy after a product, waiting for another one.
 SPINNING = 2.5e-2
+# Predicted seconds of products up to which one thread computes them beside factorizations by several: those of another
+# library come to a core that is kept busy only when the system takes it away.
+SWITCHED = 8e-3
 # Entries of a last axis that is short: NumPy's loops along it take longer than what they compute.
 SHORT = 16
 # Bytes of an array from which it is made with its short axes first.

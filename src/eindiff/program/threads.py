@@ -75,7 +75,13 @@ class _OneThread:
         cls._held.clear()
 
 
-_ONE_OF_BLAS, _ONE_OF_SCIPY = _OneThread(lambda: _libraries()), _OneThread(lambda: _of_scipy())
+def _of_numpy() -> list[Any]:
+    """All others, if SciPy brought one."""
+    return [library for library in _libraries() if library not in _of_scipy()] if _of_scipy() else []
+
+
+_ONE_OF_BLAS = _OneThread(lambda: _libraries())
+_ONE_OF = {"all": _ONE_OF_BLAS, "scipy": _OneThread(lambda: _of_scipy()), "numpy": _OneThread(lambda: _of_numpy())}
 _pools: list[ThreadPoolExecutor] = []  # one, when it is needed
 
 
@@ -89,11 +95,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def with_one_thread(function: Callable[..., Any], of: str) -> Callable[..., Any]:
-    """A program in which one library has one thread of BLAS, or all have: SciPy's leaves the cores to NumPy's then, and
-    NumPy's to threads of the program."""
+    """A program in which one library has one thread of BLAS, or all have: SciPy's leaves the cores to NumPy's then, or
+    NumPy's to SciPy's, and both to threads of the program."""
     if not of:
         return function
-    limit = _ONE_OF_SCIPY if of == "scipy" else _ONE_OF_BLAS
+    limit = _ONE_OF[of]
 
     def run(*values: Any, **keywords: Any) -> Any:
         with limit:

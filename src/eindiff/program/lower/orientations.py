@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eindiff.core.labels import Labels
-from eindiff.core.nodes import Add, Einsum, Expr, Map
+from eindiff.core.nodes import Add, Einsum, Expr, Map, Variable
 
 
 def orientations(order: Sequence[Expr], outputs: Sequence[Expr], runs: bool = False) -> dict[Expr, Labels]:
@@ -13,11 +13,14 @@ def orientations(order: Sequence[Expr], outputs: Sequence[Expr], runs: bool = Fa
 
     Sums of products of entries (`ijk,ijk->ij`) run over any order, so that of matrix products counts before theirs.
     What is multiplied with smaller arrays has the axes of these last in a program that `runs`, not one to be read:
-    NumPy then goes through both at once, and not row by row.
+    NumPy then goes through both at once, and not row by row. What is added to inputs, or times them, lies as they do.
     """
     hints: dict[Expr, Labels] = {output: tuple(range(output.ndim)) for output in outputs}
     weak: dict[Expr, Labels] = {}
+    given = _given(order) if runs else {}
     for node in reversed(order):
+        if node in given and node not in outputs:
+            hints[node] = given[node]
         own = hints.setdefault(node, _natural(node, weak.get(node, ())))
         if isinstance(node, Add | Map):
             for child in node.children:
@@ -31,6 +34,22 @@ def orientations(order: Sequence[Expr], outputs: Sequence[Expr], runs: bool = Fa
             for child in node.children:
                 hints.setdefault(child, tuple(range(child.ndim)))
     return hints
+
+
+def _given(order: Sequence[Expr]) -> dict[Expr, Labels]:
+    """The order in which the axes lie of inputs, and of what is made of them entry by entry."""
+    found: dict[Expr, Labels] = {}
+    for node in order:
+        if isinstance(node, Variable):
+            found[node] = tuple(range(node.ndim))
+        elif isinstance(node, Add | Map):
+            whole = [found[child] for child in node.children if child in found and child.shape == node.shape]
+            found.update({node: whole[0]} if whole else {})
+        elif isinstance(node, Einsum) and node.is_product and not node.has_delta:
+            for child, labels in zip(node.operands, node.labels, strict=True):
+                if child in found and sorted(labels) == sorted(node.output):
+                    found.setdefault(node, tuple([node.output.index(labels[axis]) for axis in found[child]]))
+    return found
 
 
 def summands(outputs: Sequence[Expr]) -> set[Expr]:

@@ -47,6 +47,7 @@ from eindiff.program.write.choice import Choice
 from eindiff.program.write.grammar import kind_of, places_of
 from eindiff.program.write.numbers import with_constants
 from eindiff.program.write.rows import Rows
+from eindiff.program.write.side_by_side import side_by_side
 from eindiff.program.write.statements import Printer, Statement, Written, is_universal
 from eindiff.program.write.tiles import Tiling
 
@@ -138,22 +139,28 @@ class Program:
 
     @property
     def single_threaded(self) -> str:
-        """Whose BLAS is to have one thread: "scipy" where NumPy's has more to do, or there is little for several; "all"
-        where more is done by threads of its own than by products outside of these, and sooner than those of BLAS, which
-        keep their cores for a while after each, are gone.
+        """Whose BLAS has one thread: "scipy" where NumPy's has more to do, or there is little for several; "numpy"
+        where it has less to do than it would wait for SciPy's threads; "all" where more is done by threads of its own
+        than by products outside of these, and sooner than those of BLAS, which keep their cores for a while after each,
+        are gone.
         """
         if self.costs is None or self.spelling.backend.name != "numpy":
             return ""
-        work, tiles = dict.fromkeys((BLAS, LAPACK), 0.0), 0.0
+        work, tiles, of_scipy = dict.fromkeys((BLAS, LAPACK), 0.0), 0.0, 0.0
         for x in self.operations:
             if x.speed in work:
-                work[x.speed] += self.costs.flops(x) * tuning.OPERATION[x.speed]
+                work[x.speed] += (seconds := self.costs.flops(x) * tuning.OPERATION[x.speed])
+                of_scipy += seconds if x.op in _OF_SCIPY else 0
             elif x.op == "tiles" and x.parameters[0].threads > 1:
                 tiles += self.costs.flops(x) * tuning.OPERATION[BLAS]
-        if work[BLAS] + work[LAPACK] < min(tiles, tuning.SPINNING):
+        total = work[BLAS] + work[LAPACK]
+        if total < min(tiles, tuning.SPINNING):
             return "all"
         least, most = tuning.FEW_THREADS
-        return "scipy" if least < work[LAPACK] < max(work[BLAS], most) else ""
+        if least < work[LAPACK] < max(work[BLAS], most):
+            return "scipy"
+        is_switched = least < of_scipy and 0 < total - of_scipy < min(of_scipy, tuning.SWITCHED)
+        return "numpy" if is_switched else ""
 
     @property
     def seconds(self) -> float:
@@ -162,6 +169,8 @@ class Program:
         return self.costs.total(self.outputs)
 
 
+# What programs leave to SciPy.
+_OF_SCIPY = ("factors", "solve_factored", "of_factors", "conjugate_inverse")
 LONG = 100_000  # characters of a constant that nobody reads
 SHORT_NAME = 10  # characters of a number that is its own name
 
@@ -210,7 +219,9 @@ class Module:
             found = best
             if not target.functional:
                 places = {v.name for v in self.inputs if v.into is not None}
-                found = with_constants(turned(self._tiled(best, spelling, costs), costs), costs, places)
+                found = turned(self._tiled(best, spelling, costs), costs)
+                found = side_by_side(found, costs, lambda x: is_universal(x, spelling.template(x)))
+                found = with_constants(found, costs, places)
             made = self._program(found, self.checks(checked=False), spelling, costs)
         return replace(made, request=(self.named, dict(known), dtype, exact, strategy, library, guarded))
 
