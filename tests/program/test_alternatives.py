@@ -140,6 +140,25 @@ def test_no_digits_are_lost_where_a_diagonal_has_small_entries(text: str) -> Non
     assert "alike(w)" not in ed.to_source(expr, sizes=WIDE)
 
 
+@pytest.mark.parametrize("text", ["x'*inv(G)*inv(G)*x", "y'*H*inv(G)*inv(G)*H'*y", "sum((inv(G)*H'*y).^2)"])
+@pytest.mark.parametrize("base", ["g*eye(n)", "diag(w)"])
+def test_no_more_digits_are_lost_than_the_condition_has(text: str, base: str) -> None:
+    """Also in derivatives, with powers of an inverse, and where what is solved for lies in the range of H'."""
+    loss = ed.parse(text.replace("G", f"H'*H + {base}"), DECLARED)
+    arrays = _arrays({"n": 300, "m": 12}, 4) | {"g": np.array(1e-4), "w": np.full(300, 1e-4)}
+    by = "w" if "w" in base else "g"
+    given = {v.name: arrays[v.name] for v in ed.variables(loss)}
+    found = ed.compile([loss, ed.gradient(loss, by)])(**given)
+    U, s, V = np.linalg.svd(arrays["H"])
+    squares = np.concatenate([s**2, np.zeros(288)]) + 1e-4
+    right = np.concatenate([s * (U.T @ arrays["y"]), np.zeros(288)]) if "y" in text else V @ arrays["x"]
+    entries = right / squares
+    by_entry = -2 * (V.T @ entries) * (V.T @ (entries / squares))
+    expected = [entries @ entries, by_entry.sum() if by == "g" else by_entry]
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-10 * np.abs(y).max())
+
+
 @pytest.mark.parametrize("text", ["norm2(A*x - b)^2", "sum(w.*(A*x - b).^2)", "norm2(A*x - b)^2 + c*norm2(x)^2"])
 def test_gradients_of_small_residuals_beside_hessians(text: str) -> None:
     """A'A is there, but `(A'A) x - A'b` would be a small difference of large vectors."""

@@ -17,7 +17,7 @@ from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.planning.factoring import cancels_exactly, is_sum_of_outer
 from eindiff.planning.halves import Evaluate, flops_alone
-from eindiff.planning.low_rank import LOGARITHMS, inverse, is_of_sum, multiplied_out, pushed, splits, without
+from eindiff.planning.low_rank import LOGARITHMS, is_of_sum, multiplied_out, splits, without
 from eindiff.planning.simplify import joins
 from eindiff.planning.tuning import TERMS_LIMIT
 
@@ -30,10 +30,10 @@ def alternatives(outputs: Sequence[Expr], evaluate: Evaluate, guarded: bool) -> 
         yield from (without(outputs, matrix, split) for split in splits(matrix, evaluate, guarded))
     for node in nodes:
         if node.ndim <= 2:
-            yield from (_replaced(outputs, node, other) for other in _others(node, evaluate, guarded))
+            yield from (_replaced(outputs, node, other) for other in _others(node, evaluate))
 
 
-def _others(node: Expr, evaluate: Evaluate, guarded: bool) -> Iterator[Expr]:
+def _others(node: Expr, evaluate: Evaluate) -> Iterator[Expr]:
     """What may stand in the place of a matrix or a vector."""
     if any(child.ndim > 2 for child in node.children):
         if is_contraction(node):
@@ -47,13 +47,6 @@ def _others(node: Expr, evaluate: Evaluate, guarded: bool) -> Iterator[Expr]:
                 terms = multiplied_out(node, place, operand.terms)
                 if _is_better_alone(node, operand, terms, evaluate):
                     yield construct.add(terms)
-            elif is_of_sum(operand, "inv"):
-                for split in splits(operand.children[0], evaluate, guarded):
-                    if (found := pushed(node, place, split)) is not None:
-                        yield found
-                    yield construct.add(multiplied_out(node, place, inverse(split)))
-    elif is_of_sum(node, "inv"):
-        yield from (construct.add(inverse(split)) for split in splits(node.children[0], evaluate, guarded))
 
 
 def _replaced(outputs: Sequence[Expr], old: Expr, new: Expr) -> list[Expr]:

@@ -12,7 +12,9 @@ vectors: a matrix with one column, and one with one row.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from math import inf
 from typing import NamedTuple
 
@@ -257,12 +259,46 @@ def without(outputs: Sequence[Expr], matrix: Expr, split: Split) -> list[Expr]:
 
 
 def _expanded(node: Einsum, of_matrix: Expr, split: Split) -> Expr:
-    """A contraction with the inverse by the small matrix, at one of the places where it stands."""
-    place = next((k for k, operand in enumerate(node.operands) if operand is of_matrix), None)
-    if place is None:
-        return node
-    found = pushed(node, place, split)
-    return construct.add(multiplied_out(node, place, inverse(split))) if found is None else found
+    """A contraction with an inverse by the small matrix; it is at several places solved for one after the other.
+
+    Push-through comes first, as its terms do not cancel. Those of Woodbury's formula do, by up to as many digits as the
+    condition has, which solutions lose as well. If these were multiplied out twice, they would lose twice as many.
+    """
+    places = [k for k, operand in enumerate(node.operands) if operand is of_matrix]
+    for place in places:
+        if (found := pushed(node, place, split)) is not None:
+            return found
+    if len(places) == 1:
+        return construct.add(multiplied_out(node, places[0], inverse(split)))
+    return _one_by_one(node, of_matrix, split) if places else node
+
+
+def _one_by_one(node: Einsum, of_matrix: Expr, split: Split) -> Expr:
+    """A contraction with each inverse multiplied by one of its neighbours first."""
+    sizes: dict[int, Size] = dict(enumerate(node.sizes))
+    factors = list(zip(node.operands, node.labels, strict=True))
+    while pair := _pair(factors, node.output, of_matrix):
+        own, other = pair
+        factors.remove(own)
+        factors.remove(other)
+        kept = tuple([label for label in (*own[1], *other[1]) if (label in own[1]) != (label in other[1])])
+        system = construct.einsum(1, [own, other], kept, sizes)
+        [found] = without([system], of_matrix.children[0], split)
+        factors.append((found, kept))
+    return construct.einsum(node.coefficient, factors, node.output, sizes, inline=False)
+
+
+def _pair(factors: Sequence[Factor], output: Labels, of_matrix: Expr) -> tuple[Factor, Factor] | None:
+    """An inverse, and the smallest factor that it alone is multiplied with."""
+    uses = Counter(label for labels in (output, *(own for _, own in factors)) for label in labels)
+    inverses = [factor for factor in factors if factor[0] is of_matrix]
+    others = [factor for factor in factors if factor[0] is not of_matrix]
+    pairs = [
+        (own, other)
+        for own, other in product(inverses, others)
+        if [uses[label] for label in own[1] if label in other[1]] == [2]
+    ]
+    return min(pairs, key=lambda pair: pair[1][0].ndim, default=None)
 
 
 def multiplied_out(node: Einsum, place: int, terms: Sequence[Expr]) -> list[Expr]:
