@@ -30,6 +30,7 @@ CASES = {
     "Woodbury, scaled": ("inv(e*H'*H - c*eye(n))*x", 4 * 40**2 * 600),
     "Woodbury of an inverse": ("inv(H'*inv(R)*H + inv(B))*x", 4 * 600**2 * 40),
     "Woodbury, any diagonal": ("inv(H'*H + diag(v))*x", 4 * 40**2 * 600),
+    "Woodbury, a sum of diagonals": ("inv(H'*H + diag(w) + g*eye(n))*x", 4 * 40**2 * 600),
     "Woodbury, orthogonal": ("inv(Q + S*H)*x", 2 * 600**2 * 40 + 8 * 40**2 * 600),
     "Sherman and Morrison": ("inv(diag(w) + 2*c*x*v')*x", 20 * 600),
     "Sherman and Morrison, a product": ("inv(g*eye(n) - (A*x)*v')*x", 3 * 600**2),

@@ -82,6 +82,8 @@ def splits(total: Expr, evaluate: Evaluate, guarded: bool) -> Iterator[Split]:
 def _inverse_for_nothing(matrix: Expr, guarded: bool) -> Expr | None:
     """The inverse of a multiple of the identity, of a diagonal matrix whose entries are of one size, of an orthogonal
     matrix, or of an inverse; else None."""
+    if isinstance(matrix, Add) and facts(matrix).diagonal:
+        matrix = diag(diag(matrix))
     coefficient, factors, output, sizes = construct.parts(matrix)
     if output[0] == output[1]:
         entries = construct.einsum(1, [x for x in factors if x[1]], output[:1], {output[0]: sizes[output[0]]})
