@@ -84,3 +84,13 @@ def test_short_calls_do_not_run_side_by_side():
     energy = ed.hessian(ed.sum(ed.sqrt(ed.sum(d * d, 2) + 1)), X)
     assert "in_threads(" not in ed.plan(energy, {"m": 200, "n": 3}).source
     assert "in_threads(" in ed.plan(energy, {"m": 1000, "n": 3}).source
+
+
+def test_products_with_a_factor_twice_keep_both() -> None:
+    """`a a b` is not `(a b)` where `a b` is there anyway."""
+    x = ed.tensor("x", 1, 3, 1)
+    half = ed.sigmoid(-ed.transpose(x, (2, 1, 0)))
+    square = half * ed.sum(half, 0)
+    third = ed.derivative(ed.hessian(ed.sum(ed.sin(square) * square), x), x)
+    point = {"x": np.array([0.9, 0.3, -1.2]).reshape(1, 3, 1)}
+    np.testing.assert_allclose(ed.compile(third)(**point), ed.evaluate(third, point), rtol=1e-10, atol=1e-12)
