@@ -204,6 +204,15 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.inv(ed.diag(x)), lambda x, **_: np.diag(1 / x)),
         (lambda: ed.inv(A @ B.T @ A), lambda A, B, **_: inv(A @ B.T @ A)),
         (lambda: ed.inv(Q), lambda Q, **_: Q.T),
+        (lambda: ed.inv(ed.diag(x) + 2 * ed.eye("n")), lambda x, **_: np.diag(1 / (x + 2))),
+    ],
+    "inverse_in_basis": [
+        (lambda: ed.inv(Q @ A @ Q.T + c * ed.eye("n")), lambda A, Q, c, **_: inv(Q @ A @ Q.T + c * np.eye(4))),
+        (lambda: ed.inv(c * Q.T @ A @ Q - ed.eye("n")), lambda A, Q, c, **_: Q.T @ inv(c * A - np.eye(4)) @ Q),
+    ],
+    "determinant_in_basis": [
+        (lambda: ed.det(Q.T @ A @ Q + c * ed.eye("n")), lambda A, Q, c, **_: det(A + c * np.eye(4))),
+        (lambda: ed.logdet(Q @ ed.diag(x) @ Q.T + ed.eye("n")), lambda x, **_: np.log(x + 1).sum()),
     ],
     "determinant_of": [
         (lambda: ed.det(ed.inv(A)), lambda A, **_: 1 / det(A)),

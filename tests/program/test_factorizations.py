@@ -35,6 +35,7 @@ CASES = {
     "inverse": (ed.inv(P) + P, 1),
     "determinants": (ed.logdet(P) + b @ ed.inv(P) @ b, 1),
     "determinant of a general one": (logabsdet(A) * signdet(A) * ed.inv(A) @ b, 1),
+    "determinant beside a system": (ed.det(A) * ed.inv(A) @ b + ed.det(P) * ed.inv(P) @ b, 2),
     "log-determinant of a general one": (ed.logdet(A @ A.T) + ed.sum(ed.inv(A @ A.T) @ b), 1),
     "gradient": (ed.gradient(ed.logdet(P) + b @ ed.inv(P) @ b, P), 1),
     "hessian": (ed.hessian(ed.sum(ed.log(X.T @ ed.inv(P) @ b)), b), 1),

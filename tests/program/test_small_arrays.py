@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import eindiff as ed
+from eindiff.program.lower.common_products import _grouped
+from eindiff.program.operations import Operations
 
 x, y, w = ed.vector("x", "n"), ed.vector("y", "m"), ed.vector("w", "n")
 X, a = ed.matrix("X", "m", "n"), ed.scalar("a")
@@ -102,3 +104,11 @@ def test_short_calls_do_not_run_side_by_side():
     energy = ed.hessian(ed.sum(ed.sqrt(ed.sum(d * d, 2) + 1)), X)
     assert "in_threads(" not in ed.plan(energy, {"m": 200, "n": 3}).source
     assert "in_threads(" in ed.plan(energy, {"m": 1000, "n": 3}).source
+
+
+def test_products_with_a_factor_twice_keep_both() -> None:
+    """`a a b` is not `(a b)` where `a b` is there anyway."""
+    operations = Operations()
+    a, b = (operations.make("input", parameters=(name,), shape=(3,)) for name in "ab")
+    both = operations.make("multiply", [a, b])
+    assert sorted(map(id, _grouped([a, a, b], {frozenset({a, b}): both}))) == sorted(map(id, [both, a]))

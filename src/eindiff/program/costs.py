@@ -85,6 +85,9 @@ class Costs:
             m, n, k = map(self.evaluate, (*x.shape[-2:], x.operands[0].shape[-1]))
             time = self.products(self.entries(x.shape[:-2]), m, n, k)
             time /= 2 if is_half and n * k >= TRIANGLE**2 else 1
+        elif x.op in ("solve", "solve_many") and x.speed == LAPACK:  # right sides are products of blocks
+            factors = 0.0 if x.op == "solve" and x.parameters[0] else 2 / 3 * self.evaluate(x.shape[0]) ** 3
+            time = factors * OPERATION[LAPACK] + (self.flops(x) - factors) * OPERATION[BLAS]
         else:
             time = self.flops(x) * OPERATION[x.speed]
         return CALL * x.calls + time + moved * BYTE[moved < CACHE_BYTES]

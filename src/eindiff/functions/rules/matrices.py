@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 
 from eindiff.core import construct
 from eindiff.core.coefficients import Number, to_power
 from eindiff.core.construct import Factor, parts, scale
 from eindiff.core.index_relations import IndexMap
-from eindiff.core.nodes import Constant, Einsum, Expr, Variable, is_index_map
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, Variable, is_index_map, variables
 from eindiff.core.rewrite import rule
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import exp, power
 from eindiff.functions.frechet import expm, frechet_function
-from eindiff.functions.matrices import det, inv, logdet
+from eindiff.functions.matrices import det, inv, logabsdet, logdet, signdet
 from eindiff.functions.multilinear import tr
 from eindiff.functions.reductions import prod
 from eindiff.functions.rules.shapes import is_apply
@@ -32,7 +33,10 @@ def _wrapped(x: Expr) -> tuple[Number, Expr, bool] | None:
 
 
 def _diagonal(x: Expr) -> Expr | None:
-    """The vector of a diagonal matrix."""
+    """The vector of a diagonal matrix, or of a sum of such: `diag(v) + c I` is none by itself."""
+    if isinstance(x, Add):
+        entries = [vector for term in x.terms if (vector := _diagonal(term)) is not None]
+        return construct.add(entries) if len(entries) == len(x.terms) else None
     if not isinstance(x, Einsum) or x.output != (0, 0):
         return None
     return construct.einsum(x.coefficient, list(zip(x.operands, x.labels, strict=True)), (0,), {0: x.sizes[0]})
@@ -74,6 +78,42 @@ def _scaled(x: Expr) -> tuple[list[Factor], Factor] | None:
         return None
     single = [(construct.einsum(1, [factor], (*{*factor[1]},), sizes), (*{*factor[1]},)) for factor in others]
     return single, matrices[0]
+
+
+def _in_basis(a: Expr) -> tuple[Expr, Expr] | None:
+    """An orthogonal Q and X without it, if a sum is Q X Q': its terms are such products, or multiples of I = Q Q'."""
+    operands = [x for term in a.terms for x, _ in parts(term)[1]] if isinstance(a, Add) and a.ndim == 2 else []
+    inside = dict.fromkeys(y for x in operands for y in (x.operands if isinstance(x, Einsum) else ()))
+    for q in (x for x in inside if isinstance(x, Variable) and "orthogonal" in x.properties and x.shape == a.shape):
+        for basis in (q, construct.transpose(q, (1, 0))):
+            found = construct.add([construct.transpose(basis, (1, 0)) @ term @ basis for term in a.children])
+            if q not in variables(found):
+                return basis, found
+    return None
+
+
+@rule("inv")
+def inverse_in_basis(a: Expr) -> Expr | None:
+    """inv(Q X Q' + c I) = Q inv(X + c I) Q' for an orthogonal Q. Two factors less inside."""
+    if (found := _in_basis(a)) is None:
+        return None
+    basis, inside = found
+    return basis @ inv(inside) @ construct.transpose(basis, (1, 0))
+
+
+def _basis_rules() -> None:
+    """One rule for each determinant and its logarithms."""
+    for name, function in {"det": det, "logdet": logdet, "logabsdet": logabsdet, "signdet": signdet}.items():
+
+        def determinant_in_basis(a: Expr, function: Callable[[Expr], Expr] = function) -> Expr | None:
+            """det(Q X Q' + c I) = det(X + c I) for an orthogonal Q. Two factors less inside."""
+            found = _in_basis(a)
+            return None if found is None else function(found[1])
+
+        rule(name)(determinant_in_basis)
+
+
+_basis_rules()
 
 
 @rule("inv")

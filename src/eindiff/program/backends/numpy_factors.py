@@ -167,6 +167,13 @@ def inv_factored(factors):
     inverse = getattr(linalg.lapack, kind + "getri")(matrix, pivots, lwork=64 * len(matrix))[0]
     return inverse.T if turned else inverse
 ''',
+    "det_factored": '''
+def det_factored(factors):
+    """A determinant, by the factors of its matrix."""
+    matrix, pivots, _ = factors
+    swaps = 0 if pivots is None else np.count_nonzero(pivots != np.arange(len(pivots)))
+    return matrix.diagonal().prod() ** (2 if pivots is None else 1) * (-1.0) ** swaps
+''',
     "logabsdet_factored": '''
 def logabsdet_factored(factors):
     """The logarithm of the absolute value of a determinant, by the factors of its matrix."""

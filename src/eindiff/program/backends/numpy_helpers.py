@@ -7,7 +7,7 @@ NUMPY_HELPERS = {
 def alike(x):
     """The entries of a diagonal, refused if some are so much smaller than others that digits would be lost."""
     sizes = np.abs(x)
-    if x.size and not sizes.max() <= {ALIKE:g} * sizes.min():
+    if x.size and not 0 < sizes.max() <= {ALIKE:g} * sizes.min():
         raise ArithmeticError("some entries of a diagonal are much smaller than others: digits would be lost here")
     return x
 ''',

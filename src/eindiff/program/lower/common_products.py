@@ -41,8 +41,10 @@ def share_products(operations: Operations, outputs: Sequence[Operation], costs: 
 def _grouped(factors: Sequence[Operation], pairs: Pairs) -> Sequence[Operation]:
     """Factors with products of two in their place that are there anyway."""
     while len(factors) > 2:
-        known = [pair for pair in combinations(factors, 2) if frozenset(pair) in pairs]
+        known = [pair for pair in combinations(range(len(factors)), 2) if frozenset(factors[k] for k in pair) in pairs]
         if not known:
             break
-        factors = [pairs[frozenset(known[0])], *(y for y in factors if y not in known[0])]
+        first, second = known[0]  # factors may be there twice
+        rest = [y for k, y in enumerate(factors) if k not in known[0]]
+        factors = [pairs[frozenset((factors[first], factors[second]))], *rest]
     return factors

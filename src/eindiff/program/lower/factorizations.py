@@ -27,7 +27,7 @@ from eindiff.program.operations import (
     with_operands,
 )
 
-OF_FACTORS = ("inv", "logdet", "logabsdet", "signdet")  # functions that a factorization gives, besides solutions
+OF_FACTORS = ("inv", "det", "logdet", "logabsdet", "signdet")  # functions that a factorization gives, besides solutions
 
 
 def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
@@ -46,6 +46,7 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
                 few.add(x)
             else:
                 users.setdefault(_base(x.operands[0]), []).append(x)
+    users = {matrix: own for matrix, own in users.items() if not all(is_call(x, "det") for x in own)}  # as it is
     halves = {matrix for matrix in users if half(operations, matrix) in TRIANGLES}
     pays = {x for x, own in users.items() if x in operations.symmetric or len(own) > 1}
     pays |= {

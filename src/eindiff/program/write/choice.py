@@ -11,7 +11,7 @@ from eindiff.core.derivation import derivation
 from eindiff.core.nesting import share
 from eindiff.core.nodes import Expr, plain, size_names, topological, variables
 from eindiff.planning import tuning
-from eindiff.planning.alternatives import alternatives, replaced
+from eindiff.planning.alternatives import alternatives
 from eindiff.planning.factoring import distribute, factor
 from eindiff.planning.halves import with_halves
 from eindiff.planning.stacks import Stack, stacked
@@ -143,8 +143,7 @@ class Choice:
             form = min(front, key=front.__getitem__)
             if front.pop(form) > tuning.NEARLY * found[0] or (form not in starts and found is best):
                 break
-            pairs = alternatives(form, self.costs.evaluate, self.guarded)
-            changed = (tuple(replaced(form, *pair)) for pair in pairs)
+            changed = map(tuple, alternatives(form, self.costs.evaluate, self.guarded))
             for other in islice(_unseen(changed, tried), left):
                 left -= 1
                 new = self._attempt(other, tuning.HOPELESS * found[0])

@@ -1,0 +1,312 @@
+"""Inverses and determinants of D + U M V, where D has an inverse that costs nothing, and U few columns.
+
+- `inv(D + U M V) U = inv(D) U inv(G) inv(M)` with `G = inv(M) + V inv(D) U` (push-through),
+- `inv(D + U M V) = inv(D) - inv(D) U inv(G) V inv(D)` (Woodbury), and
+- `det(D + U M V) = det(D) det(M) det(G)`.
+
+D is a diagonal or an orthogonal matrix, or an inverse. Where a diagonal has entries that are much smaller than others,
+their reciprocals would cancel: digits would be lost that the sum has. So entries that may be of any size are held
+against each other where they are known (`functions.reductions.alike`), in programs that can do so. U and V may be
+vectors: a matrix with one column, and one with one row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from math import inf
+from typing import NamedTuple
+
+from eindiff.core import construct
+from eindiff.core.coefficients import to_power
+from eindiff.core.construct import Factor
+from eindiff.core.labels import Labels, components
+from eindiff.core.networks import new_label
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, Number, Variable, is_contraction
+from eindiff.core.rebuild import rebuild, with_children
+from eindiff.core.sizes import Size
+from eindiff.facts.bounds import facts, interval
+from eindiff.functions import elementwise, multilinear
+from eindiff.functions.elementwise import log, power
+from eindiff.functions.matrices import inv, logabsdet, logdet
+from eindiff.functions.multilinear import diag, eye
+from eindiff.functions.reductions import ALIKE, alike
+from eindiff.planning.simplify import flat
+
+Evaluate = Callable[[Size], int]
+LOGARITHMS = ("logdet", "logabsdet")  # of determinants
+
+
+class Split(NamedTuple):
+    """D + U M V: the inverses of D and of M, U and V, and the small matrix `G = inv(M) + V inv(D) U`."""
+
+    base: Expr
+    left: Expr
+    middle: Expr
+    right: Expr
+    small: Expr
+
+
+def is_of_sum(node: Expr, *names: str) -> bool:
+    """Whether a node is the inverse of a sum, or another function of a matrix that is one."""
+    is_function = isinstance(node, Apply) and node.function.name in names and len(node.children) == 1
+    return is_function and isinstance(node.children[0], Add) and node.children[0].ndim == 2
+
+
+def splits(total: Expr, evaluate: Evaluate, guarded: bool) -> Iterator[Split]:
+    """The ways to see a sum as D + U M V; no more is inverted than D, which has to have an inverse anyway.
+
+    If D is a multiple of the identity, the sum without it has a low rank, and is singular.
+    """
+    for term in total.children:
+        found = _chain(term)
+        if found is None or len(found[1]) < 2:
+            continue
+        coefficient, chain = found
+        inner = [evaluate(x.shape[1]) for x in chain[:-1]]
+        least = min(inner)
+        base = _inverse_for_nothing(construct.add([other for other in total.children if other is not term]), guarded)
+        if least >= evaluate(total.shape[0]) or base is None:
+            continue
+        first, last = inner.index(least) + 1, len(inner) - inner[::-1].index(least)
+        last = last if all(_is_inverse(x) for x in chain[first:last]) else first
+        while last - first > 1:  # a product of what is inverted would have the product of their conditions
+            first, last = first + 1, last - 1
+        left, right = _product(chain[:first]), _product(chain[last:])
+        middle = inv(_product(chain[first:last])) if last > first else eye(left.shape[1])
+        middle = construct.scale(coefficient, middle)
+        yield Split(base, left, middle, right, middle + right @ base @ left)
+
+
+def _inverse_for_nothing(matrix: Expr, guarded: bool) -> Expr | None:
+    """The inverse of a multiple of the identity, of a diagonal matrix whose entries are of one size, of an orthogonal
+    matrix, or of an inverse; else None."""
+    if isinstance(matrix, Add) and facts(matrix).diagonal:
+        matrix = diag(diag(matrix))
+    coefficient, factors, output, sizes = construct.parts(matrix)
+    if output[0] == output[1]:
+        entries = construct.einsum(1, [x for x in factors if x[1]], output[:1], {output[0]: sizes[output[0]]})
+        least, most = sorted([abs(interval(entries).low), abs(interval(entries).high)])
+        if interval(entries).sign and most <= ALIKE * least < inf:
+            return inv(matrix)
+        if not guarded:
+            return None
+        found = [*[x for x in factors if not x[1]], (alike(entries), output[:1])]
+        return inv(construct.einsum(coefficient, found, output, sizes))
+    matrices = [node for node, labels in factors if labels]
+    is_known = len(matrices) == 1 and (_is_inverse(matrix) or _is_orthogonal(matrices[0]))
+    return inv(matrix) if is_known else None
+
+
+def _is_inverse(x: Expr) -> bool:
+    """Whether a matrix, or one that it is a multiple of, has to be found as an inverse."""
+    return any(isinstance(node, Apply) and node.function.name == "inv" for node, _ in construct.parts(x)[1])
+
+
+def _is_orthogonal(x: Expr) -> bool:
+    return isinstance(x, Variable) and "orthogonal" in x.properties
+
+
+def _product(chain: Sequence[Expr]) -> Expr:
+    result = chain[0]
+    for factor in chain[1:]:
+        result = result @ factor
+    return result
+
+
+def _chain(term: Expr) -> tuple[Number, list[Expr]] | None:
+    """The reciprocal of a number, and matrices whose product, times that number, is a term; None if it is no such.
+
+    Factors that are numbers may be 0: they are part of the last matrix.
+    """
+    coefficient, factors, output, sizes = flat(term)
+    if len(output) != 2 or output[0] == output[1] or (inverse := to_power(coefficient, -1)) is None:
+        return None
+    matrices = [factor for factor in factors if factor[1]]
+    chain = _outer(matrices, output, sizes) or _between(matrices, output)
+    for node, labels in factors if chain else ():
+        chain[-1] = chain[-1] if labels else node * chain[-1]
+    return (inverse, chain) if chain else None
+
+
+def _outer(factors: Sequence[Factor], output: Labels, sizes: dict[int, Size]) -> list[Expr]:
+    """Two vectors whose outer product is that of factors, as a matrix with one column and one with one row."""
+    groups = [[factors[k] for k in group] for group in components([labels for _, labels in factors])]
+    places = [[k for k, group in enumerate(groups) if any(x in own for _, own in group)] for x in output]
+    if len(groups) != 2 or sorted(places) != [[0], [1]]:
+        return []
+    one = new_label(sizes, 1)
+    columns, rows = (groups[k] for [k] in places)
+    return [
+        construct.einsum(1, own, axes, sizes) for own, axes in ((columns, (output[0], one)), (rows, (one, output[1])))
+    ]
+
+
+def _between(factors: Sequence[Factor], output: Labels) -> list[Expr]:
+    """Matrices from a row to a column whose product is that of factors; none if it is no such product."""
+    left, chain = list(factors), []
+    at, end = output
+    while left:
+        step = next((f for f in left if len(f[1]) == 2 and at in f[1] and f[1][0] != f[1][1]), None)
+        if step is None:
+            return []
+        left.remove(step)
+        chain.append(_turned(step, at))
+        at = step[1][1] if step[1][0] == at else step[1][0]
+    return chain if at == end else []
+
+
+def _turned(factor: Factor, row: int) -> Expr:
+    """A matrix with the given label as its row."""
+    node, labels = factor
+    return node if labels[0] == row else construct.transpose(node, (1, 0))
+
+
+def _entry(matrix: Expr) -> Expr:
+    """The only entry of a matrix."""
+    return construct.einsum(1, [(matrix, (0, 1))], (), {0: 1, 1: 1})
+
+
+def _small_inverse(split: Split) -> Expr:
+    if split.small.shape != (1, 1):
+        return inv(split.small)
+    return construct.einsum(1, [(power(_entry(split.small), -1), ())], (0, 1), {0: 1, 1: 1})
+
+
+def inverse(split: Split) -> list[Expr]:
+    """The terms of `inv(D + U M V)`."""
+    base, left, _, right, _ = split
+    return [base, construct.scale(-1, base @ left @ _small_inverse(split) @ right @ base)]
+
+
+def pushed(node: Einsum, place: int, split: Split) -> Expr | None:
+    """A contraction with `inv(D + U M V) U`, or `V inv(D + U M V)`, by the small matrix; the inverse is at a place."""
+    inverse, (row, column) = node.operands[place], node.labels[place]
+    symmetric = construct.transpose(inverse, (1, 0)) is inverse
+    for at, away in ((column, row), (row, column)) if symmetric else ((column, row),):
+        for other in (k for k in range(len(node.operands)) if k != place):
+            factor, labels = node.operands[other], node.labels[other]
+            alone = sum(at in own for own in node.labels) == 2 and at not in node.output
+            is_matrix = len(labels) == 2 and at in labels and labels[0] != labels[1]
+            if alone and is_matrix and _turned((factor, labels), at) is split.left:
+                end = labels[1] if labels[0] == at else labels[0]
+                return _with_small(node, (place, other), split, (away, end))
+    return None
+
+
+def _with_small(node: Einsum, gone: tuple[int, int], split: Split, ends: Labels) -> Expr:
+    sizes: dict[int, Size] = dict(enumerate(node.sizes))
+    factors = [(x, own) for k, (x, own) in enumerate(zip(node.operands, node.labels, strict=True)) if k not in gone]
+    at = ends[0]
+    for matrix in (split.base, split.left, _small_inverse(split), split.middle):
+        to = ends[1] if matrix is split.middle else new_label(sizes, matrix.shape[1])
+        factors.append((matrix, (at, to)))
+        at = to
+    return construct.einsum(1, factors, node.output, sizes)
+
+
+def log_determinant(split: Split, absolute: bool) -> Expr | None:
+    """`log det(D + U M V)`, or that of its absolute value; None if it is not known that det(D) and det(M) are positive,
+    since that of the sum may be so all the same."""
+    number, factors, output, _ = construct.parts(split.middle)
+    is_multiple = not factors and (output[0] == output[1] or split.middle.shape == (1, 1))
+    reciprocal = to_power(number, -1) if is_multiple else None
+    small = split.small if reciprocal is None else construct.scale(reciprocal, split.small)
+    inverted = [split.base] if reciprocal is not None else [split.base, split.middle]
+    known = [x for x in (_of_positive(matrix, absolute) for matrix in inverted) if x is not None]
+    if len(known) < len(inverted):
+        return None
+    if small.shape == (1, 1):
+        own = log(_size(_entry(small), absolute))
+    else:
+        own = logabsdet(small) if absolute else logdet(small)
+    return construct.add([own, *(construct.scale(-1, x) for x in known)])
+
+
+def _of_positive(matrix: Expr, absolute: bool) -> Expr | None:
+    """The logarithm of a determinant, or of its absolute value, that is there; None if that is not known."""
+    known = facts(matrix)
+    if known.diagonal:
+        entries = diag(matrix)
+        has_logarithm = absolute or (interval(entries).low >= 0 and interval(entries).nonzero)
+        return multilinear.sum(log(_size(entries, absolute))) if has_logarithm else None
+    return logabsdet(matrix) if absolute else logdet(matrix) if known.psd else None
+
+
+def _size(x: Expr, absolute: bool) -> Expr:
+    return elementwise.abs(x) if absolute else x
+
+
+def without(outputs: Sequence[Expr], matrix: Expr, split: Split) -> list[Expr]:
+    """Expressions with what is computed of a sum, its inverse and its determinant, by the small matrix alone.
+
+    One of these by itself saves nothing, if the others factorize the sum all the same.
+    """
+    of_matrix = inv(matrix)
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        node = with_children(node, children, inline=children != list(node.children))
+        if is_of_sum(node, *LOGARITHMS) and node.children[0] is matrix:
+            other = log_determinant(split, is_of_sum(node, "logabsdet"))
+            return node if other is None else other
+        return _expanded(node, of_matrix, split) if is_contraction(node) else node
+
+    def left(node: Expr, children: list[Expr]) -> Expr:
+        return construct.add(inverse(split)) if node is of_matrix else with_children(node, children)
+
+    while (found := rebuild(outputs, change)) != list(outputs):
+        outputs = found
+    return rebuild(outputs, left)
+
+
+def _expanded(node: Einsum, of_matrix: Expr, split: Split) -> Expr:
+    """A contraction with an inverse by the small matrix; it is at several places solved for one after the other.
+
+    Push-through comes first, as its terms do not cancel. Those of Woodbury's formula do, by up to as many digits as the
+    condition has, which solutions lose as well. If these were multiplied out twice, they would lose twice as many.
+    """
+    places = [k for k, operand in enumerate(node.operands) if operand is of_matrix]
+    for place in places:
+        if (found := pushed(node, place, split)) is not None:
+            return found
+    if len(places) == 1:
+        return construct.add(multiplied_out(node, places[0], inverse(split)))
+    return _one_by_one(node, of_matrix, split) if places else node
+
+
+def _one_by_one(node: Einsum, of_matrix: Expr, split: Split) -> Expr:
+    """A contraction with each inverse multiplied by one of its neighbours first."""
+    sizes: dict[int, Size] = dict(enumerate(node.sizes))
+    factors = list(zip(node.operands, node.labels, strict=True))
+    while pair := _pair(factors, node.output, of_matrix):
+        own, other = pair
+        factors.remove(own)
+        factors.remove(other)
+        kept = tuple([label for label in (*own[1], *other[1]) if (label in own[1]) != (label in other[1])])
+        system = construct.einsum(1, [own, other], kept, sizes)
+        [found] = without([system], of_matrix.children[0], split)
+        factors.append((found, kept))
+    return construct.einsum(node.coefficient, factors, node.output, sizes, inline=False)
+
+
+def _pair(factors: Sequence[Factor], output: Labels, of_matrix: Expr) -> tuple[Factor, Factor] | None:
+    """An inverse, and the smallest factor that it alone is multiplied with."""
+    uses = Counter(label for labels in (output, *(own for _, own in factors)) for label in labels)
+    inverses = [factor for factor in factors if factor[0] is of_matrix]
+    others = [factor for factor in factors if factor[0] is not of_matrix]
+    pairs = [
+        (own, other)
+        for own, other in product(inverses, others)
+        if [uses[label] for label in own[1] if label in other[1]] == [2]
+    ]
+    return min(pairs, key=lambda pair: pair[1][0].ndim, default=None)
+
+
+def multiplied_out(node: Einsum, place: int, terms: Sequence[Expr]) -> list[Expr]:
+    """A contraction with one of its operands, at some place, as a sum of terms: what is added up."""
+    children, result = list(node.operands), []
+    for term in terms:
+        children[place] = term
+        result.append(with_children(node, children, inline=True))
+    return result
