@@ -58,7 +58,17 @@ def nested(p: Any, rows: Any) -> Any:
     return total
 
 
-@pytest.mark.parametrize("f", [several, two_turns_before, buffer, nested])
+def both_directions(p: Any, rows: Any) -> Any:
+    """One loop after the other, of the same operations with other arguments."""
+    h = k = p
+    for t in range(TURNS):
+        h = jnp.tanh(p * h + rows[t])
+    for t in reversed(range(TURNS)):
+        k = jnp.tanh(p**2 * k + rows[t])
+    return (h * k).sum()
+
+
+@pytest.mark.parametrize("f", [several, two_turns_before, buffer, nested, both_directions])
 def test_same_values(f: Callable) -> None:
     closed = jax.make_jaxpr(f)(p, rows)
     found = rerolled(closed)

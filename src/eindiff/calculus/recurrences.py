@@ -37,7 +37,8 @@ from eindiff.functions.opaque import REGISTRY
 
 TURNS = 3  # in which an operand meets what it has moved before, in a recurrence
 OPERANDS = 64  # of contractions that are looked at, those that are used most often
-MOST_ENTRIES = 4096  # of all variables: for more, a sweep of each gradient takes as long to run, and less to find
+# Of all variables; for more, a sweep of each gradient takes as long to run, and to find. Many take as many sweeps.
+MOST_ENTRIES, MOST_OF_MANY, MANY = 4096, 8192, 6
 
 
 def is_smooth(f: Expr, xs: Sequence[Variable]) -> bool:
@@ -55,7 +56,7 @@ def is_recurrence(f: Expr, xs: Sequence[Variable]) -> bool:
     order, moving = depends([f], xs)
     uses = Counter(child for node in order for child in node.children if child in moving)
     often, entries = sum(_entries(x) for x in xs if uses[x] >= TURNS), sum(map(_entries, xs))
-    if entries > min(2 * often, MOST_ENTRIES):
+    if entries > min(2 * often, MOST_OF_MANY if len(xs) >= MANY else MOST_ENTRIES):
         return False
     factors = Counter(child for node in order if is_contraction(node) for child in node.children if child in moving)
     again = [x for x, count in factors.most_common(OPERANDS) if count >= TURNS]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eindiff.core.nodes import Expr, topological, variables
+from eindiff.core.nodes import Expr, Variable, plain, topological
 from eindiff.program.compiled import Compiled
 from eindiff.program.inputs import likely_type
 from eindiff.program.interpreter import flatten
@@ -31,12 +31,16 @@ class Programs:
         self.exprs, self._form, self._dtype = exprs, form, dtype
         self.likely = "float64"  # type of the arrays that are given
         self._made: dict[str, Compiled] = {}
-        plain = [x for x in exprs if isinstance(x, Expr)] if form == "dense" else []
-        most = MOST_OF_MANY if len(topological(plain)) > MANY else MOST_KNOWN
-        self._needed = {x.name for x in variables(*plain)} if len(plain) == len(exprs) else None
-        self._may_be_known = sum(prod(map(int, x.shape)) for x in plain) <= most
-        self.constant = [k for k, x in enumerate(plain) if _is_constant(x)] if len(plain) == len(exprs) else []
-        self.changing = [k for k in range(len(exprs)) if k not in self.constant]
+        dense = [plain(x) for x in exprs if isinstance(x, Expr)] if form == "dense" else []
+        order = topological(dense)
+        most = MOST_OF_MANY if len(order) > MANY else MOST_KNOWN
+        are_all = len(dense) == len(exprs)
+        self._needed = {x.name for x in order if isinstance(x, Variable)} if are_all else None
+        self._may_be_known = sum(prod(map(int, x.shape)) for x in dense) <= most
+        constant = _constants(order)
+        small = [k for k, x in enumerate(dense) if x in constant and prod(map(int, x.shape)) <= MOST_SHARED]
+        self.constant = small if are_all else []  # what depends on nothing, and takes no memory to speak of
+        self.changing = sorted({*range(len(exprs))}.difference(self.constant))
 
     def __call__(self, library: Library, arrays: Mapping[str, Any]) -> list[Any]:
         """The values, in the library of their choice."""
@@ -208,9 +212,13 @@ class Computation:
         return [x for programs in self._programs.values() for x in flatten(programs.exprs)]
 
 
-def _is_constant(x: Expr) -> bool:
-    """Whether a value depends on nothing, and takes no memory to speak of."""
-    return not variables(x) and prod(map(int, x.shape)) <= MOST_SHARED
+def _constants(order: Sequence[Expr]) -> set[Expr]:
+    """Those of some nodes, each after its children, that depend on nothing."""
+    found: set[Expr] = set()
+    for node in order:
+        if not isinstance(node, Variable) and found.issuperset(node.children):
+            found.add(node)
+    return found
 
 
 def _types(part: ResultPart) -> list[Any]:

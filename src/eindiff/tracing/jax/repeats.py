@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import jax.extend.core as jex
@@ -90,12 +91,10 @@ def _between(eqns: Sequence[Any], ids: np.ndarray, start: int, stop: int, least:
         return
     first, period, length = run
     first += start
-    found = None
-    for shift in range(period):
-        turns = (length - shift) // period
-        found = _repeat(eqns, first + shift, period, turns) if turns >= least else None
-        if found is not None or turns < least:
-            break
+    shifts = [(shift, (length - shift) // period) for shift in range(period) if (length - shift) // period >= least]
+    whole = (_repeat(eqns, first + shift, period, turns) for shift, turns in shifts)
+    some = (_most_turns(eqns, first + shift, period, least, turns) for shift, turns in shifts)
+    found = next((x for x in chain(whole, some) if x is not None), None)
     end = found.stop if found is not None else first + length
     yield from _between(eqns, ids, start, found.start if found is not None else first, least)
     if found is not None:
@@ -116,6 +115,16 @@ def _longest(ids: np.ndarray, least: int) -> tuple[int, int, int] | None:
         if most > len(ids) - period:
             break
     return best
+
+
+def _most_turns(eqns: Sequence[Any], start: int, period: int, least: int, most: int) -> Repeat | None:
+    """The longest loop that a run begins with: the next one may do the same with other arguments."""
+    found = _repeat(eqns, start, period, least)
+    while found is not None and found.turns + 1 < most:
+        turns = (found.turns + most) // 2
+        longer = _repeat(eqns, start, period, turns)
+        found, most = (longer, most) if longer is not None else (found, turns)
+    return found
 
 
 def _repeat(eqns: Sequence[Any], start: int, period: int, turns: int) -> Repeat | None:

@@ -215,7 +215,7 @@ def _captured(f: Callable) -> dict[str, np.ndarray]:
     """The arrays that a function uses without getting them as arguments, by name."""
     try:
         found = getclosurevars(f)
-    except TypeError:
+    except (TypeError, ValueError):  # not a function of Python, or one with a name that nothing was given to yet
         return {}
     return {k: x for k, x in {**found.globals, **found.nonlocals}.items() if isinstance(x, np.ndarray)}
 
