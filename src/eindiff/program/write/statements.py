@@ -425,12 +425,10 @@ class Printer:
             return [f"{target} {'*' if x.op == 'scale' else '**'}= {self.spelling.number(x.parameters[0])}"]
         if not (signs := _operators(x)):
             return []
-        if len(signs) == 1 and place == 1 and signs[0] in ("-", "/"):
-            return [f"np.{_UFUNCS[signs[0]]}({{0}}, {{1}}, out={{1}})"]
         signs = ["*" if signs[0] in ("*", "/") else "+", *signs]
-        if signs[place] in ("-", "/"):
-            return []
-        return [f"{target} {sign}= {{{k}}}" for k, sign in enumerate(signs) if k != place]
+        is_taken = signs[place] in ("-", "/")  # from the first operand, which thus is done
+        lines = [f"np.{_UFUNCS[signs[place]]}({{0}}, {target}, out={target})"] if is_taken else []
+        return lines + [f"{target} {sign}= {{{k}}}" for k, sign in enumerate(signs) if k != place and (k or not lines)]
 
     # Forgetting
 
