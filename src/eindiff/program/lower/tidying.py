@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
-from eindiff.program.operations import Operation, Operations, count_uses, reachable, with_operands
+from eindiff.program.operations import ARITHMETIC_OPS, Operation, Operations, count_uses, reachable, with_operands
 
 _PRODUCTS = ("matmul", "multiply", "outer")
+_ENTRYWISE = ARITHMETIC_OPS | {"inner"}
+_IN_ANY_ORDER = _ENTRYWISE | {"transpose", "matmul", "einsum", "sum"}  # of the axes of their operands
 
 
 def tidy(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
@@ -24,6 +27,42 @@ def tidy(operations: Operations, outputs: Sequence[Operation]) -> list[Operation
         if uses[x] == 1:
             once.add(done[x])
     return [done[x] for x in outputs]
+
+
+def turn_products(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
+    """Operations with `B.T @ A.T` for a product `A @ B` whose transpose is what arrays are added to, or multiplied with
+    entry by entry: it takes no longer, and these go through memory in the order in which they lie."""
+    order = reachable(outputs)
+    wanted: Counter[Operation] = Counter()  # as the transpose, less those as it is
+    fixed = set(outputs)
+    for x in order:
+        fixed.update(x.operands if x.op not in _IN_ANY_ORDER else ())
+        whole = [y for y in x.operands if x.op == "inner" or y.shape == x.shape] if x.op in _ENTRYWISE else []
+        transposes = [y.operands[0] for y in whole if y.op == "transpose"]
+        wanted.update(transposes if len(transposes) < len(whole) else ())
+        wanted.subtract([y for y in whole if y.op == "matmul"])
+    turned = {x for x in order if x.op == "matmul" and wanted[x] > 0 and x not in fixed}
+    turned = {x for x in turned if len(x.shape) == len(x.operands[0].shape) == len(x.operands[1].shape) == 2}
+    done: dict[Operation, Operation] = {}
+    for x in order if turned else ():
+        operands = [done[y] for y in x.operands]
+        if x in turned:
+            product = operations.matmul(*[operations.transpose(y) for y in reversed(operands)])
+            done[x] = operations.transpose(product)
+        elif x.op == "einsum" and not turned.isdisjoint(x.operands):
+            done[x] = _of_turned(operations, x, operands, [y in turned for y in x.operands])
+        else:
+            done[x] = with_operands(operations, x, operands)
+    return [done.get(x, x) for x in outputs]
+
+
+def _of_turned(operations: Operations, x: Operation, operands: list[Operation], turned: Sequence[bool]) -> Operation:
+    """A sum of products of arrays, of some of which the transposes are there."""
+    inputs, arrow, output = x.parameters[0].partition("->")
+    labels = [own[::-1] if turn else own for own, turn in zip(inputs.split(","), turned, strict=True)]
+    arrays = [operations.transpose(y) if turn else y for y, turn in zip(operands, turned, strict=True)]
+    parameters = (",".join(labels) + arrow + output, *x.parameters[1:])
+    return operations.make("einsum", arrays, parameters, shape=x.shape, work=x.work, speed=x.speed)
 
 
 def _turned(operations: Operations, x: Operation, inner: Operation, once: Collection[Operation]) -> Operation | None:

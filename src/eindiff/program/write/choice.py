@@ -23,7 +23,7 @@ from eindiff.program.lower.for_compilers import for_compilers
 from eindiff.program.lower.logistic_densities import with_densities
 from eindiff.program.lower.lowering import Lowering
 from eindiff.program.lower.softmaxes import with_softmaxes
-from eindiff.program.lower.tidying import tidy
+from eindiff.program.lower.tidying import tidy, turn_products
 from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, reachable
 
 Form = tuple[Expr, ...]  # the outputs, in one of several ways
@@ -107,7 +107,8 @@ class Choice:
         lowering = Lowering(operations, self.costs, self.strategy, self.exact)
         found = tidy(operations, lowering.run(form, self.stacks))
         if not target.functional:
-            found = with_softmaxes(operations, share_products(operations, found, self.costs), self.costs)
+            found = share_products(operations, turn_products(operations, found), self.costs)
+            found = with_softmaxes(operations, found, self.costs)
             found = with_densities(operations, found, self.costs)
             found = factorize(operations, found, self.costs)
         return self.costs.total(found), found

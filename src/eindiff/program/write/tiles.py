@@ -245,7 +245,8 @@ class Tiling:
         return self.costs.evaluate(self._length(region)) / self._count(region)
 
     def _saved(self, region: _Region, order: Sequence[Operation], outputs: Sequence[Operation]) -> float:
-        """The predicted time that tiles save: arrays that are not formed, less calls, sums and copies of results."""
+        """The predicted time that tiles save: arrays that are not formed, less calls, sums and copies of results, which
+        go run by run where tiles are not cut along the first axis."""
         results = set(self._results(region, order, outputs))
         inside = [x for x in region.axes if not (x.view or x.cheap)]
         tiles, threads = self._tiles(region), self._threads(region)
@@ -257,9 +258,10 @@ class Tiling:
         formed -= sum(self.costs.size(y) for y in given & self.near)  # else they may be changed in place
         moved = sum(self.costs.size(x) * (tiles if x in region.sums else 1) for x in results)
         calls = tuning.CALL * tiles * (len(region.axes) + len(region.sums))
+        runs = tiles * sum(self.costs.evaluate(sz.product(x.shape[: region.axes.get(x, 0)])) for x in results)
         beside = threads > 1 and self._seconds(region) / 2  # what a second thread does; there may be more
         faster = sum(self.costs.flops(x) for x in self._thin(region)) * tuning.OPERATION[BLAS] / 4
-        return beside + faster + 2 * tuning.BYTE[False] * formed - 2 * tuning.BYTE[True] * moved - calls
+        return beside + faster + 2 * tuning.BYTE[False] * formed - 2 * tuning.BYTE[True] * moved - calls - tuning.RUN * runs
 
     def _seconds(self, region: _Region) -> float:
         """The predicted time of what NumPy does entry by entry, on one core; products use all of them anyway."""
