@@ -29,6 +29,24 @@ def test_outer_products_with_short_rows(m, n, is_product):
     assert (compiled.source.count("[None])") >= 2) == is_product
 
 
+def test_products_lie_as_what_they_meet_entry_by_entry():
+    B, R, S = ed.matrix("B", "k", "n"), ed.matrix("R", "m", "n"), ed.matrix("S", "m", "k")
+    back = R @ B.T + S  # a bias: it is added to each row
+    H = ed.tanh(back)
+    outputs = [ed.sum((H @ B + y - R) ** 2)]
+    outputs += ed.gradient(outputs[0], [B, S, y])
+    outputs += [ed.sum((1 - H**2).T * (B @ (R - H @ B).T), 1), B @ R.T, ed.einsum("ij,ji->j", H, B @ R.T)]
+    rng = np.random.default_rng(5)
+    arrays = {v.name: rng.normal(size=[{"m": 7, "n": 5, "k": 3}[axis] for axis in v.shape]) for v in (B, R, S, y)}
+    compiled = ed.compile(outputs)
+    for found, expected in zip(compiled(**arrays), evaluate(outputs, arrays), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    bias, X, C = ed.vector("bias", "k"), ed.matrix("X", "m", "n"), ed.matrix("C", "n", "k")
+    loss = ed.sum((ed.tanh(X @ C + bias) @ B + y - X) ** 2)
+    source = ed.plan([loss, *ed.gradient(loss, [C, B, bias, y])], {"m": 100, "n": 100, "k": 25}).source
+    assert not re.search(r"\* t\d+\.T|ij,ji", source)
+
+
 def test_products_lie_as_the_inputs_that_they_are_added_to_or_multiplied_with():
     U, V, W = (ed.matrix(name, "n", "k") for name in "UVW")
     T, M = ed.tensor("T", ("n", "n", "n")), ed.matrix("M", "n", "n")

@@ -122,3 +122,14 @@ def test_outputs_that_are_sums_make_no_other_arrays(tiny_is_large, monkeypatch):
             np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12, err_msg=name)
         assert all((given[key] == before[key]).all() for key in given)
         assert (re.search(r"out=t\d", ed.compile(expr, sizes={"n": 5}).source) is not None) is in_operand, name
+
+
+def test_sums_lie_in_the_memory_of_what_is_subtracted():
+    A, B, c = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n"), ed.vector("c", "n")
+    rng = np.random.default_rng(0)
+    given = {"A": rng.normal(size=(60, 60)), "B": rng.normal(size=(60, 60)), "c": rng.normal(size=60)}
+    for rest in (A - A @ B - c, A - A @ B - c[:, None] + 3 * c, A + B - A @ B, c - A @ B):
+        compiled = ed.compile([ed.sum(rest**2), rest @ B], sizes={"n": 60})
+        for found, expected in zip(compiled(**given), evaluate([ed.sum(rest**2), rest @ B], given), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        assert not re.search(r" = .* - ", compiled.source)

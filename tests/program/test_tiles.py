@@ -330,3 +330,10 @@ def test_tiles_of_products_with_few_columns_are_small_matrices():
     assert f", {rows // (1000 * 2 * columns)})\n" not in ed.plan(
         (O * O) @ V, {"m": 2000, "n": 1000, "k": 2 * columns}
     ).source
+
+
+def test_tiles_are_cut_along_the_rows_in_memory():
+    a, q = ed.vector("a", "n"), ed.sum(X * X, 1)
+    kernel = ed.exp(-(q[:, None] + q[None, :] - 2 * X @ X.T))
+    source = ed.plan([ed.sum((kernel @ a) ** 2), kernel @ (kernel @ a)], {"n": 1000, "d": 5}).source
+    assert "for tile_start" in source and "[:, tile_start" not in source
