@@ -257,11 +257,12 @@ class Tiling:
         given = {root_of(y) for x in region.axes for y in x.operands if y not in region.axes}
         formed -= sum(self.costs.size(y) for y in given & self.near)  # else they may be changed in place
         moved = sum(self.costs.size(x) * (tiles if x in region.sums else 1) for x in results)
-        calls = tuning.CALL * tiles * (len(region.axes) + len(region.sums))
+        calls = tiles * (len(region.axes) + len(region.sums))
         runs = tiles * sum(self.costs.evaluate(sz.product(x.shape[: region.axes.get(x, 0)])) for x in results)
         beside = threads > 1 and self._seconds(region) / 2  # what a second thread does; there may be more
         faster = sum(self.costs.flops(x) for x in self._thin(region)) * tuning.OPERATION[BLAS] / 4
-        return beside + faster + 2 * tuning.BYTE[False] * formed - 2 * tuning.BYTE[True] * moved - calls - tuning.RUN * runs
+        spent = tuning.CALL * calls + tuning.RUN * runs + 2 * tuning.BYTE[True] * moved
+        return beside + faster + 2 * tuning.BYTE[False] * formed - spent
 
     def _seconds(self, region: _Region) -> float:
         """The predicted time of what NumPy does entry by entry, on one core; products use all of them anyway."""
