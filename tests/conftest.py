@@ -76,7 +76,7 @@ def tiny_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "LEAST_THREADS": 2,
         "SHORT": 3,
         "CALL": 0.0,
-        "RUN": 0.0,
+        "SHORT_RUN": 0.0,
         "GRAM": 2,
         "THIN_PRODUCT": (2, 2, 8),
         "THIN_TRANSPOSED": 2,

@@ -94,7 +94,7 @@ SPREAD_BYTES = 2**12
 
 CALL = 1e-6  # one call from Python
 VIEW = 2e-7  # one view
-RUN = 1e-8  # one run of entries that lie beside each other, of an array that is part of another one
+SHORT_RUN = 1e-8  # one run of entries that lie beside each other, of an array that is part of another one
 EACH = 5e-7  # each matrix product in a stack
 OPERATION = {"blas": 2e-11, "lapack": 6e-11, "arithmetic": 2.5e-10, "function": 5e-9}  # one operation on a number
 CACHE_BYTES = 2**20  # bytes that stay in the cache

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from eindiff.program.operations import ARITHMETIC_OPS, Operation, Operations, count_uses, reachable, with_operands
 
 _PRODUCTS = ("matmul", "multiply", "outer")
-_ENTRYWISE = ARITHMETIC_OPS | {"inner"}
-_IN_ANY_ORDER = _ENTRYWISE | {"transpose", "matmul", "einsum", "sum"}  # of the axes of their operands
+_BY_ENTRIES = ARITHMETIC_OPS | {"inner"}
+_IN_ANY_ORDER = _BY_ENTRIES | {"transpose", "matmul", "einsum", "sum"}  # of the axes of their operands
 
 
 def tidy(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
@@ -33,16 +33,7 @@ def turn_products(operations: Operations, outputs: Sequence[Operation]) -> list[
     """Operations with `B.T @ A.T` for a product `A @ B` whose transpose is what arrays are added to, or multiplied with
     entry by entry: it takes no longer, and these go through memory in the order in which they lie."""
     order = reachable(outputs)
-    wanted: Counter[Operation] = Counter()  # as the transpose, less those as it is
-    fixed = set(outputs)
-    for x in order:
-        fixed.update(x.operands if x.op not in _IN_ANY_ORDER else ())
-        whole = [y for y in x.operands if x.op == "inner" or y.shape == x.shape] if x.op in _ENTRYWISE else []
-        transposes = [y.operands[0] for y in whole if y.op == "transpose"]
-        wanted.update(transposes if len(transposes) < len(whole) else ())
-        wanted.subtract([y for y in whole if y.op == "matmul"])
-    turned = {x for x in order if x.op == "matmul" and wanted[x] > 0 and x not in fixed}
-    turned = {x for x in turned if len(x.shape) == len(x.operands[0].shape) == len(x.operands[1].shape) == 2}
+    turned = _liked_as_transposes(order) - set(outputs)
     done: dict[Operation, Operation] = {}
     for x in order if turned else ():
         operands = [done[y] for y in x.operands]
@@ -54,6 +45,19 @@ def turn_products(operations: Operations, outputs: Sequence[Operation]) -> list[
         else:
             done[x] = with_operands(operations, x, operands)
     return [done.get(x, x) for x in outputs]
+
+
+def _liked_as_transposes(order: Sequence[Operation]) -> set[Operation]:
+    """Products of matrices whose transposes meet more arrays entry by entry than they do, used in no fixed order."""
+    wanted: Counter[Operation] = Counter()
+    for x in order:
+        whole = [y for y in x.operands if x.op == "inner" or y.shape == x.shape] if x.op in _BY_ENTRIES else []
+        transposes = [y.operands[0] for y in whole if y.op == "transpose"]
+        wanted.update(transposes if len(transposes) < len(whole) else ())
+        wanted.subtract([y for y in whole if y.op == "matmul"])
+    fixed = {y for x in order if x.op not in _IN_ANY_ORDER for y in x.operands}
+    products = {x for x in order if x.op == "matmul" and {len(x.shape), *(len(y.shape) for y in x.operands)} == {2}}
+    return {x for x in products - fixed if wanted[x] > 0}
 
 
 def _of_turned(operations: Operations, x: Operation, operands: list[Operation], turned: Sequence[bool]) -> Operation:

@@ -426,9 +426,10 @@ class Printer:
         if not (signs := _operators(x)):
             return []
         signs = ["*" if signs[0] in ("*", "/") else "+", *signs]
-        is_taken = signs[place] in ("-", "/")  # from the first operand, which thus is done
-        lines = [f"np.{_UFUNCS[signs[place]]}({{0}}, {target}, out={target})"] if is_taken else []
-        return lines + [f"{target} {sign}= {{{k}}}" for k, sign in enumerate(signs) if k != place and (k or not lines)]
+        lines = [f"{target} {sign}= {{{k}}}" for k, sign in enumerate(signs) if k != place]
+        if signs[place] in ("-", "/"):  # from the first operand
+            lines[0] = f"np.{_UFUNCS[signs[place]]}({{0}}, {target}, out={target})"
+        return lines
 
     # Forgetting
 

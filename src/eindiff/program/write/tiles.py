@@ -245,8 +245,7 @@ class Tiling:
         return self.costs.evaluate(self._length(region)) / self._count(region)
 
     def _saved(self, region: _Region, order: Sequence[Operation], outputs: Sequence[Operation]) -> float:
-        """The predicted time that tiles save: arrays that are not formed, less calls, sums and copies of results, which
-        go run by run where tiles are not cut along the first axis."""
+        """The predicted time that tiles save: arrays that are not formed, less what they take."""
         results = set(self._results(region, order, outputs))
         inside = [x for x in region.axes if not (x.view or x.cheap)]
         tiles, threads = self._tiles(region), self._threads(region)
@@ -256,13 +255,18 @@ class Tiling:
         formed = sum(self.costs.size(x) for x in inside if x not in results)
         given = {root_of(y) for x in region.axes for y in x.operands if y not in region.axes}
         formed -= sum(self.costs.size(y) for y in given & self.near)  # else they may be changed in place
+        beside = threads > 1 and self._seconds(region) / 2  # what a second thread does; there may be more
+        faster = sum(self.costs.flops(x) for x in self._thin(region)) * tuning.OPERATION[BLAS] / 4
+        return beside + faster + 2 * tuning.BYTE[False] * formed - self._spent(region, results)
+
+    def _spent(self, region: _Region, results: Collection[Operation]) -> float:
+        """The predicted time of calls, sums and copies of results, which go run by run where tiles are not cut along
+        the first axis."""
+        tiles = self._tiles(region)
         moved = sum(self.costs.size(x) * (tiles if x in region.sums else 1) for x in results)
         calls = tiles * (len(region.axes) + len(region.sums))
         runs = tiles * sum(self.costs.evaluate(sz.product(x.shape[: region.axes.get(x, 0)])) for x in results)
-        beside = threads > 1 and self._seconds(region) / 2  # what a second thread does; there may be more
-        faster = sum(self.costs.flops(x) for x in self._thin(region)) * tuning.OPERATION[BLAS] / 4
-        spent = tuning.CALL * calls + tuning.RUN * runs + 2 * tuning.BYTE[True] * moved
-        return beside + faster + 2 * tuning.BYTE[False] * formed - spent
+        return tuning.CALL * calls + tuning.SHORT_RUN * runs + 2 * tuning.BYTE[True] * moved
 
     def _seconds(self, region: _Region) -> float:
         """The predicted time of what NumPy does entry by entry, on one core; products use all of them anyway."""
