@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 from weakref import WeakValueDictionary
 
@@ -27,6 +28,7 @@ from eindiff.core.traverse import post_order
 if TYPE_CHECKING:
     from eindiff.core.derivation import Derivation
 
+_CHILDREN = attrgetter("children")
 INDICES = "indices into "  # a property, before the size of the axis
 
 _interned: WeakValueDictionary[bytes, Expr] = WeakValueDictionary()
@@ -336,7 +338,7 @@ def remember(node: Expr, name: str, found: Any) -> Any:
 
 def topological(outputs: Iterable[Expr]) -> list[Expr]:
     """All nodes below the outputs, each after its children."""
-    return post_order(map(plain, outputs), lambda node: node.children)
+    return post_order(map(plain, outputs), _CHILDREN)
 
 
 def depth(node: Expr) -> int:
