@@ -209,10 +209,6 @@ class Einsum(Expr):
     _placed: Any  # what `networks.placed_factors` has found
 
     @property
-    def children(self) -> tuple[Expr, ...]:
-        return self.operands
-
-    @property
     def has_delta(self) -> bool:
         """Whether the output repeats a label."""
         return len(set(self.output)) < len(self.output)
@@ -236,10 +232,6 @@ class Add(Expr):
     _has_delta: bool  # where it has been asked for, as it is for each product with the sum
     _relations: list[Einsum | Constant]
     make: ClassVar[Callable[[Sequence[Expr]], Expr]]  # the constructor, which `sums` installs
-
-    @property
-    def children(self) -> tuple[Expr, ...]:
-        return self.terms
 
     @property
     def has_delta(self) -> bool:
@@ -270,10 +262,6 @@ class Map(Expr):
     args: tuple[Expr, ...]
     make: ClassVar[Callable[[Function, Sequence[Expr]], Expr]]  # the constructor, which `applications` installs
 
-    @property
-    def children(self) -> tuple[Expr, ...]:
-        return self.args
-
 
 class Apply(Expr):
     """A function of whole tensors. Its core axes are the last ones; leading axes are batch axes.
@@ -286,9 +274,10 @@ class Apply(Expr):
     args: tuple[Expr, ...]
     batch: tuple[Labels, ...]
 
-    @property
-    def children(self) -> tuple[Expr, ...]:
-        return self.args
+
+# All walks ask for them: the slots themselves, which are read without a call.
+for _kind, _name in ((Einsum, "operands"), (Add, "terms"), (Map, "args"), (Apply, "args")):
+    setattr(_kind, "children", vars(_kind)[_name])
 
 
 def intern(kind: type, identity: tuple, **fields: Any) -> Any:
