@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any, overload
 
 from eindiff.calculus.chain_rule import pullbacks, pushforwards, unit
-from eindiff.calculus.recurrences import block_by, is_recurrence, is_smooth, numbered, side_by_side
+from eindiff.calculus.recurrences import block_by, is_of_small_arrays, is_recurrence, is_smooth, numbered, side_by_side
 from eindiff.calculus.spectra.closing import swept
 from eindiff.core import construct
 from eindiff.core import sizes as sz
@@ -186,9 +186,17 @@ def hessian(f: Expr, x: Wrt, mode: str = "auto", symmetric: str = "projected") -
     """The second derivative of f by x; a list of variables gives the blocks, cross blocks included."""
     if not isinstance(x, list | tuple):
         return derivative(f, x, x, mode=mode, symmetric=symmetric)
+    return hessian_blocks(f, x, mode, symmetric)
+
+
+def hessian_blocks(
+    f: Expr, x: Several, mode: str = "auto", symmetric: str = "projected", dense: bool = False
+) -> list[list[Expr]]:
+    """The blocks of a Hessian, in a form that is found soon where their entries are all that is asked for."""
     columns = [find_variable(f, one) for one in x]
     is_symmetric = mode == "auto" and not f.ndim and is_smooth(f, columns)
-    if is_symmetric and 2 * len(topological([f])) > WRITTEN_OUT and is_recurrence(f, columns):
+    is_long = is_symmetric and 2 * len(topological([f])) > WRITTEN_OUT
+    if is_long and (is_recurrence(f, columns) or (dense and is_of_small_arrays(f, columns))):
         return _by_number(f, columns, symmetric)
     first = _blocks([f], columns, mode, symmetric)[0]
     if not is_symmetric or len(topological(first)) <= WRITTEN_OUT:

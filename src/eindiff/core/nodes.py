@@ -277,7 +277,7 @@ class Apply(Expr):
 
 # All walks ask for them: the slots themselves, which are read without a call.
 for _kind, _name in ((Einsum, "operands"), (Add, "terms"), (Map, "args"), (Apply, "args")):
-    setattr(_kind, "children", vars(_kind)[_name])
+    _kind.children = vars(_kind)[_name]  # type: ignore[method-assign]
 
 
 def intern(kind: type, identity: tuple, **fields: Any) -> Any:

@@ -473,8 +473,7 @@ def _exchanged(result: Tensor, factors: Sequence[Tensor], kept: Labels) -> Tenso
 
 def _usual_order(labels: Collection[int], group: Sequence[Tensor]) -> Labels:
     """The order of axes of most of the tensors that have them all."""
-    orders = [x.labels for x in group if len(x.labels) == len(labels)]
-    return orders[0] if len(orders) == 1 else Counter(orders).most_common(1)[0][0]
+    return Counter(x.labels for x in group if len(x.labels) == len(labels)).most_common(1)[0][0]
 
 
 def _inner_order(a: Labels, b: Labels, hint: Labels) -> Labels:
