@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import eindiff as ed
-from eindiff.calculus.recurrences import MOST_ENTRIES, is_recurrence, is_smooth
+from eindiff.calculus.derive import hessian_blocks
+from eindiff.calculus.recurrences import MOST_ENTRIES, is_of_small_arrays, is_recurrence, is_smooth
 from eindiff.core import construct
 from eindiff.core.nodes import Expr, topological
 from eindiff.program.check import random_point
@@ -66,11 +67,11 @@ def attending(steps: int) -> Model:
     return ed.sum(state**2), [w, u]
 
 
-def layers(count: int) -> Model:
+def layers(count: int, m: int | str = "m", h: int | str = "h") -> Model:
     """A net whose layers have weights of their own, of sizes that have names, and normalize."""
-    y, weights = ed.matrix("X", "m", "h"), []
+    y, weights = ed.matrix("X", m, h), []
     for k in range(count):
-        w, g = ed.matrix(f"W{k}", "h", "h"), ed.vector(f"g{k}", "h")
+        w, g = ed.matrix(f"W{k}", h, h), ed.vector(f"g{k}", h)
         y, weights = y + ed.tanh(y @ w) * g / ed.sqrt(1 + ed.sum(y**2)), [*weights, w, g]
     return ed.sum(ed.softmax(y, axis=1) ** 2), weights
 
@@ -114,6 +115,20 @@ def test_hessians_of_twice_the_steps_have_twice_the_nodes(make: Callable[[int], 
         f, by = make(steps)
         nodes.append(len(topological([block for row in ed.hessian(f, by) for block in row])))
     assert nodes[1] <= 2.1 * nodes[0]
+
+
+def test_small_arrays_of_many_variables_are_derived_side_by_side() -> None:
+    """One sweep has a fraction of the nodes of one for each variable, which large arrays take: they have less to do."""
+    f, by = layers(3, 2, 3)
+    found = [hessian_blocks(f, by, dense=dense) for dense in (True, False)]
+    few, many = (len(topological([block for row in rows for block in row])) for rows in found)
+    assert 3 * few < 2 * many
+    arrays = random_point([f], {})
+    first, second = (ed.evaluate([block for row in rows for block in row], arrays) for rows in found)
+    for block, other in zip(first, second, strict=True):
+        np.testing.assert_allclose(block, other, 1e-9, 1e-12)
+    assert not is_of_small_arrays(*layers(3, 40, 30))
+    assert not is_of_small_arrays(*layers(3))
 
 
 def test_one_block_of_each_pair_is_computed() -> None:

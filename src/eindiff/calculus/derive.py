@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any, overload
 
 from eindiff.calculus.chain_rule import pullbacks, pushforwards, unit
-from eindiff.calculus.recurrences import block_by, is_recurrence, is_smooth, numbered, side_by_side
+from eindiff.calculus.recurrences import block_by, is_of_small_arrays, is_recurrence, is_smooth, numbered, side_by_side
 from eindiff.calculus.spectra.closing import swept
 from eindiff.core import construct
 from eindiff.core import sizes as sz
@@ -56,7 +56,7 @@ def _blocks(ys: Sequence[Expr], xs: Sequence[Variable], mode: str, symmetric: st
 
 def _rows(found: Sequence[Expr], ys: Sequence[Expr], xs: Sequence[Variable]) -> list[list[Expr]]:
     """Derivatives of each of ys by each of xs, which know what they are."""
-    known = [derived(result, ys[k // len(xs)], by=xs[k % len(xs)]) for k, result in enumerate(found)]
+    known = [derived(result, ys[k // len(xs)], by=[xs[k % len(xs)]]) for k, result in enumerate(found)]
     return [known[start : start + len(xs)] for start in range(0, len(known), len(xs))]
 
 
@@ -186,26 +186,37 @@ def hessian(f: Expr, x: Wrt, mode: str = "auto", symmetric: str = "projected") -
     """The second derivative of f by x; a list of variables gives the blocks, cross blocks included."""
     if not isinstance(x, list | tuple):
         return derivative(f, x, x, mode=mode, symmetric=symmetric)
+    return hessian_blocks(f, x, mode, symmetric)
+
+
+def hessian_blocks(
+    f: Expr, x: Several, mode: str = "auto", symmetric: str = "projected", dense: bool = False
+) -> list[list[Expr]]:
+    """The blocks of a Hessian, in a form that is found soon where their entries are all that is asked for."""
     columns = [find_variable(f, one) for one in x]
+    is_symmetric = mode == "auto" and not f.ndim and is_smooth(f, columns)
+    is_long = is_symmetric and 2 * len(topological([f])) > WRITTEN_OUT
+    if is_long and (is_recurrence(f, columns) or (dense and is_of_small_arrays(f, columns))):
+        return _by_number(f, columns, symmetric)
     first = _blocks([f], columns, mode, symmetric)[0]
-    if mode != "auto" or f.ndim or len(topological(first)) <= WRITTEN_OUT or not is_smooth(f, columns):
+    if not is_symmetric or len(topological(first)) <= WRITTEN_OUT:
         return _blocks(first, columns, mode, symmetric)
     with stage("derive"), remembering():
-        is_numbered = is_recurrence(f, columns)
-        found = _by_number(f, columns, symmetric) if is_numbered else _mirrored(share(first), columns, symmetric)
-        return _rows(found, first, columns)
+        return _rows(_mirrored(share(first), columns, symmetric), first, columns)
 
 
-def _by_number(f: Expr, xs: Sequence[Variable], symmetric: str) -> list[Expr]:
+def _by_number(f: Expr, xs: Sequence[Variable], symmetric: str) -> list[list[Expr]]:
     """The blocks of the Hessian of a recurrence."""
-    slopes, numbers = side_by_side(f, xs), numbered(xs)
-    found = []
-    for x, z in product(xs, xs):
-        if x not in slopes:
-            found.append(construct.filled(0, x.shape + z.shape))
-        else:
-            found.append(project(block_by(project(slopes[x], x, symmetric), numbers[z]), z, symmetric))
-    return finished(found)
+    with stage("derive"), remembering():
+        slopes, numbers = side_by_side(f, xs), numbered(xs)
+        found = []
+        for x, z in product(xs, xs):
+            if x not in slopes:
+                found.append(construct.filled(0, x.shape + z.shape))
+            else:
+                found.append(project(block_by(project(slopes[x], x, symmetric), numbers[z]), z, symmetric))
+        blocks = iter(finished(found))
+        return [[derived(next(blocks), f, by=[x, z]) for z in xs] for x in xs]
 
 
 def _mirrored(ys: Sequence[Expr], xs: Sequence[Variable], symmetric: str) -> list[Expr]:

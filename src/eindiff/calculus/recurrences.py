@@ -39,6 +39,7 @@ TURNS = 3  # in which an operand meets what it has moved before, in a recurrence
 OPERANDS = 64  # of contractions that are looked at, those that are used most often
 # Of all variables; for more, a sweep of each gradient takes as long to run, and to find. Many take as many sweeps.
 MOST_ENTRIES, MOST_OF_MANY, MANY = 4096, 8192, 6
+CALL = 2000  # entries that are computed in the time that a call takes
 
 
 def is_smooth(f: Expr, xs: Sequence[Variable]) -> bool:
@@ -63,6 +64,21 @@ def is_recurrence(f: Expr, xs: Sequence[Variable]) -> bool:
     return any(_turns(x, order) >= TURNS for x in again)
 
 
+def is_of_small_arrays(f: Expr, xs: Sequence[Variable]) -> bool:
+    """Whether the calls of a sweep for each of many variables take longer than the entries of one sweep for all.
+
+    Not where there is but a product and a function for each two variables: derivatives of such chains are outer
+    products, which take few calls.
+    """
+    order, moving = depends([f], xs)
+    between = [node for node in order if node in moving and not isinstance(node, Variable)]
+    if len(xs) < MANY or len(between) <= 2 * len(xs):
+        return False
+    if not all(isinstance(size, int) for node in (*between, *xs) for size in node.shape):
+        return False
+    return max(map(_entries, between)) * sum(map(_entries, xs)) <= CALL * len(xs)
+
+
 def _turns(x: Expr, order: Iterable[Expr]) -> int:
     """How many contractions with an operand there are at most one after the other."""
     before: dict[Expr, int] = {x: 0}
@@ -73,7 +89,7 @@ def _turns(x: Expr, order: Iterable[Expr]) -> int:
     return max(before.values())
 
 
-def _entries(x: Variable) -> int:
+def _entries(x: Expr) -> int:
     return int(sz.product(x.shape))
 
 

@@ -8,6 +8,7 @@ place of a twin, so no node is made of twins, and nothing is known of a node bec
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,10 +47,9 @@ _TWINS: dict[type[Expr], type[Expr]] = {
 }
 
 
-def derived(result: Expr, *sources: Expr, by: Variable | None = None) -> Expr:
-    """The result as the derivative of a function by a variable, or as something that was made of sources."""
-    result = plain(result)
-    xs: tuple[Variable, ...] = (by,) if by is not None else ()
+def derived(result: Expr, *sources: Expr, by: Sequence[Variable] = ()) -> Expr:
+    """The result as the derivative of a function by variables, or as something that was made of sources."""
+    result, xs = plain(result), tuple(by)
     if xs and (before := derivation(sources[0])).by:
         sources, xs = before.sources, before.by + xs
     return twin(Derivation(result, sources, xs))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 from weakref import WeakValueDictionary
 
@@ -27,6 +28,7 @@ from eindiff.core.traverse import post_order
 if TYPE_CHECKING:
     from eindiff.core.derivation import Derivation
 
+_CHILDREN = attrgetter("children")
 INDICES = "indices into "  # a property, before the size of the axis
 
 _interned: WeakValueDictionary[bytes, Expr] = WeakValueDictionary()
@@ -207,10 +209,6 @@ class Einsum(Expr):
     _placed: Any  # what `networks.placed_factors` has found
 
     @property
-    def children(self) -> tuple[Expr, ...]:
-        return self.operands
-
-    @property
     def has_delta(self) -> bool:
         """Whether the output repeats a label."""
         return len(set(self.output)) < len(self.output)
@@ -234,10 +232,6 @@ class Add(Expr):
     _has_delta: bool  # where it has been asked for, as it is for each product with the sum
     _relations: list[Einsum | Constant]
     make: ClassVar[Callable[[Sequence[Expr]], Expr]]  # the constructor, which `sums` installs
-
-    @property
-    def children(self) -> tuple[Expr, ...]:
-        return self.terms
 
     @property
     def has_delta(self) -> bool:
@@ -268,10 +262,6 @@ class Map(Expr):
     args: tuple[Expr, ...]
     make: ClassVar[Callable[[Function, Sequence[Expr]], Expr]]  # the constructor, which `applications` installs
 
-    @property
-    def children(self) -> tuple[Expr, ...]:
-        return self.args
-
 
 class Apply(Expr):
     """A function of whole tensors. Its core axes are the last ones; leading axes are batch axes.
@@ -284,9 +274,10 @@ class Apply(Expr):
     args: tuple[Expr, ...]
     batch: tuple[Labels, ...]
 
-    @property
-    def children(self) -> tuple[Expr, ...]:
-        return self.args
+
+# All walks ask for them: the slots themselves, which are read without a call.
+for _kind, _name in ((Einsum, "operands"), (Add, "terms"), (Map, "args"), (Apply, "args")):
+    _kind.children = vars(_kind)[_name]  # type: ignore[method-assign]
 
 
 def intern(kind: type, identity: tuple, **fields: Any) -> Any:
@@ -336,7 +327,7 @@ def remember(node: Expr, name: str, found: Any) -> Any:
 
 def topological(outputs: Iterable[Expr]) -> list[Expr]:
     """All nodes below the outputs, each after its children."""
-    return post_order(map(plain, outputs), lambda node: node.children)
+    return post_order(map(plain, outputs), _CHILDREN)
 
 
 def depth(node: Expr) -> int:

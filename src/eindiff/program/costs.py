@@ -10,7 +10,7 @@ from eindiff.core.leaves import TRIANGLES
 from eindiff.core.sizes import Size
 from eindiff.core.traverse import post_order
 from eindiff.planning.tuning import BYTE, CACHE_BYTES, CALL, EACH, OPERATION, REUSED_BYTES, THIN, TRIANGLE, VIEW
-from eindiff.program.operations import BLAS, LAPACK, Operation
+from eindiff.program.operations import BLAS, LAPACK, Operation, reachable
 
 
 def kind_of(size: int) -> int:
@@ -100,16 +100,16 @@ class Costs:
         """The predicted time of putting the axes of a large array in another order."""
         return 2 * self.itemsize * self.entries(shape) * BYTE[False]
 
-    def work(self, outputs: Iterable[Operation]) -> float:
-        """The predicted time of all operations below some outputs without that of the calls."""
-        return self._without_calls(missing(outputs, ()))
+    def total_and_work(self, outputs: Iterable[Operation]) -> tuple[float, float]:
+        """The predicted time of all operations below some outputs, and that without the calls."""
+        each = [(x, self.seconds(x)) for x in reachable(outputs)]
+        work = [max(0.0, time - CALL * x.calls) for x, time in each if not x.cheap]
+        return sum([time for _, time in each]), sum(work)
 
     def multiplying(self, outputs: Iterable[Operation]) -> float:
-        """The same of products and systems only: what works entry by entry, compilers make a few loops of."""
-        return self._without_calls([x for x in missing(outputs, ()) if x.speed in (BLAS, LAPACK)])
-
-    def _without_calls(self, operations: Iterable[Operation]) -> float:
-        return sum(max(0.0, self.seconds(x) - CALL * x.calls) for x in operations if not x.cheap)
+        """The second of products and systems only: what works entry by entry, compilers make a few loops of."""
+        found = [x for x in reachable(outputs) if x.speed in (BLAS, LAPACK) and not x.cheap]
+        return sum([max(0.0, self.seconds(x) - CALL * x.calls) for x in found])
 
     def total(self, outputs: Iterable[Operation], done: Collection[Operation] = ()) -> float:
         """The predicted time of all operations below some outputs, without those that are done anyway."""
@@ -118,5 +118,7 @@ class Costs:
 
 def missing(outputs: Iterable[Operation], done: Collection[Operation]) -> list[Operation]:
     """All operations below some outputs that are not done yet."""
+    if not done:
+        return reachable(outputs)
     wanted = [x for x in outputs if x not in done]
     return post_order(wanted, lambda x: [y for y in x.operands if y not in done])

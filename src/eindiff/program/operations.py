@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any, Literal, get_args
 
 from eindiff.core import sizes as sz
@@ -115,6 +116,8 @@ ARITHMETIC_OPS = frozenset(
 DIVISIONS = frozenset({"divide", "reciprocal", "logistic", "complement"})
 # Their parameters are numbers, which are told apart as they are written: 2 and 2.0, 0.0 and -0.0.
 _OF_NUMBERS = frozenset({"number", "scale", "power"})
+
+_OPERANDS = attrgetter("operands")
 
 LISTED = 2000  # places that may stand in the source of a program
 
@@ -394,7 +397,7 @@ def is_large_table(x: Operation) -> bool:
 
 def reachable(outputs: Iterable[Operation]) -> list[Operation]:
     """All operations below the outputs, each after its operands."""
-    return post_order(outputs, lambda operation: operation.operands)
+    return post_order(outputs, _OPERANDS)
 
 
 def count_uses(order: Sequence[Operation], outputs: Iterable[Operation]) -> Counter[Operation]:
@@ -419,7 +422,7 @@ def _with_others(
 
 def with_operands(operations: Operations, x: Operation, operands: list[Operation]) -> Operation:
     """An operation with others in the place of its operands."""
-    if all(new is old for new, old in zip(operands, x.operands, strict=True)):
+    if tuple(operands) == x.operands:
         return x
     if x.op == "transpose":
         return operations.transpose(operands[0])

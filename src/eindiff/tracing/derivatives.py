@@ -216,7 +216,8 @@ def _second(s: Selection, y: Expr, options: Options) -> list[list[Expr]]:
     In reverse mode twice it is symmetric: such a value is constant throughout.
     """
     if not s.stops.in_reverse or options.structured or options.modes == ("jacrev", "jacrev"):
-        return [s.stops.put_in(row) for row in derive.hessian(y, s.variables, options.mode)]
+        blocks = derive.hessian_blocks(y, s.variables, options.mode, dense=not options.structured)
+        return [s.stops.put_in(row) for row in blocks]
     first, second = options.modes
     if second == "jacrev":
         s.symmetric()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
+from operator import attrgetter
+from typing import NamedTuple
 
 from eindiff.calculus.curvatures import curvatures, is_through_matrices
 from eindiff.core.derivation import derivation
@@ -27,7 +29,14 @@ from eindiff.program.lower.tidying import tidy, turn_products
 from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, reachable
 
 Form = tuple[Expr, ...]  # the outputs, in one of several ways
-Found = tuple[float, list[Operation]]  # the time that operations take, and those that give the outputs
+
+
+class Found(NamedTuple):
+    """A program for the outputs."""
+
+    seconds: float  # that its operations take
+    work: float  # without the calls
+    operations: list[Operation]  # that give the outputs
 
 
 class Choice:
@@ -50,14 +59,14 @@ class Choice:
         """The operations that give the outputs."""
         form, compiled, starts = self.form, self.target.compiled, [self.form]
         best = self._best_first_form(form)
-        if any(x.speed in (BLAS, LAPACK) for x in reachable(best[1])):  # else there is nothing to reorder
+        if any(x.speed in (BLAS, LAPACK) for x in reachable(best.operations)):  # else there is nothing to reorder
             if self.is_brief or self._pays(best, self.repaid):
                 for other in self._second_forms(form):
-                    if (found := self._best_of([other, share(other)]))[0] < tuning.CLEARLY * best[0]:
+                    if (found := self._best_of([other, share(other)])).seconds < tuning.CLEARLY * best.seconds:
                         best, starts = found, [form, other]
             best = self._improved(best, starts)
         own = Operations(single=self.single, functional=True, compiled=True)
-        return for_compilers(own, best[1]) if compiled else best[1]
+        return for_compilers(own, best.operations) if compiled else best.operations
 
     def _best_first_form(self, form: Form) -> Found:
         """The best of a form with common parts shared, as it is, and with sums multiplied out, where that may pay."""
@@ -68,7 +77,7 @@ class Choice:
             best = self._best_of([form, shared])
         if self.is_brief or self._pays(best, self.repaid):
             others = self._best_of([share(form, deep=True), share(distribute(form))])
-            best = others if others[0] < tuning.CLEARLY * best[0] else best
+            best = others if others.seconds < tuning.CLEARLY * best.seconds else best
         return best
 
     @cached_property
@@ -85,7 +94,7 @@ class Choice:
 
     def _pays(self, best: Found, calls: int) -> bool:
         """Whether so much is computed that so many calls may repay the time to try another form of all outputs."""
-        return calls * self.costs.work(best[1]) > tuning.PLANNED * self.nodes
+        return calls * best.work > tuning.PLANNED * self.nodes
 
     def _best_of(self, variants: Iterable[Sequence[Expr]]) -> Found:
         found = []
@@ -96,7 +105,7 @@ class Choice:
             if form not in self._lowered:
                 self._lowered[form] = self._operations(form)
             found.append(self._lowered[form])
-        return min(found, key=lambda x: x[0])
+        return min(found, key=attrgetter("seconds"))
 
     def _operations(self, form: Form) -> Found:
         target = self.target
@@ -111,7 +120,7 @@ class Choice:
             found = with_softmaxes(operations, found, self.costs)
             found = with_densities(operations, found, self.costs)
             found = factorize(operations, found, self.costs)
-        return self.costs.total(found), found
+        return Found(*self.costs.total_and_work(found), found)
 
     def _second_forms(self, form: Form) -> Iterator[Form]:
         """Outputs in other forms: with products of equal parts, and second derivatives as sums of curvatures."""
@@ -138,29 +147,29 @@ class Choice:
         Forms that are worse by little are changed again as soon as a change has paid: the next may need two.
         """
         left, found = self._attempts(best), best
-        front = {form: self._best_of([form, share(form)])[0] for form in starts} if left else {}
+        front = {form: self._best_of([form, share(form)]).seconds for form in starts} if left else {}
         tried = set(front)
         while left > 0 and front:
             form = min(front, key=front.__getitem__)
-            if front.pop(form) > tuning.NEARLY * found[0] or (form not in starts and found is best):
+            if front.pop(form) > tuning.NEARLY * found.seconds or (form not in starts and found is best):
                 break
             changed = map(tuple, alternatives(form, self.costs.evaluate, self.guarded))
             for other in islice(_unseen(changed, tried), left):
                 left -= 1
-                new = self._attempt(other, tuning.HOPELESS * found[0])
-                front[other] = new[0]
-                found = new if new[0] < tuning.CLEARLY * found[0] else found
+                new = self._attempt(other, tuning.HOPELESS * found.seconds)
+                front[other] = new.seconds
+                found = new if new.seconds < tuning.CLEARLY * found.seconds else found
         return found
 
     def _attempt(self, form: Form, limit: float) -> Found:
         """The best of a form, with common parts shared only where that might take less time than the limit."""
         found = self._best_of([form])
-        return found if found[0] > limit else self._best_of([form, share(form), share(form, deep=True)])
+        return found if found.seconds > limit else self._best_of([form, share(form), share(form, deep=True)])
 
     def _attempts(self, best: Found) -> int:
         """How many changes are tried, for the time that a better form may save."""
         compiled, costs = self.target.compiled, self.costs
-        seconds = costs.multiplying(best[1]) if compiled else costs.work(best[1])
+        seconds = costs.multiplying(best.operations) if compiled else best.work
         if seconds < tuning.WORTHWHILE:
             return 0
         few = min(self.repaid, tuning.REPAID_TWICE) if compiled else self.repaid

@@ -215,7 +215,7 @@ class Module:
             outputs, single = list(self.named.values()), dtype == "float32"
             best = Choice(outputs, costs, target, strategy, exact, single, guarded).run()
         spelling = Spelling(target, self.names.variables, self.names.size, dtype, is_small=costs.is_small)
-        with stage("compile"):
+        with stage("compile"), remembering():
             found = best
             if not target.functional:
                 places = {v.name for v in self.inputs if v.into is not None}

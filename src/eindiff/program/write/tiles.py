@@ -84,7 +84,7 @@ class Tiling:
         self.near = set[Operation]()  # arrays that are not small beside the large ones, and what is computed from them
         for x in order:
             is_small = x.view or x.cheap or 8 * self.costs.size(x) < tuning.TILED_BYTES
-            if not is_small or any(y in self.near for y in x.operands):
+            if not is_small or not self.near.isdisjoint(x.operands):
                 self.near.add(x)
         best, most = None, 0.0
         for region in self._regions(order, sorted(seeds, key=lambda x: (-self.costs.size(x), -len(x.shape)))):
@@ -148,17 +148,14 @@ class Tiling:
 
     def _grown(self, region: _Region, order: Sequence[Operation]) -> _Region | None:
         """With what is computed from tiles by tiles; nothing in it may need what comes after it."""
-        after: set[Operation] = set()
+        after, sums, axes = set[Operation](), region.sums.keys(), region.axes.keys()
         for x in order:
-            late = any(y in after or y in region.sums for y in x.operands)
-            if x in region.axes:
+            late = not (after.isdisjoint(x.operands) and sums.isdisjoint(x.operands))
+            if x in axes:
                 own = self._entries(region, x, self._sources(x, region.axes[x]), region.axes[x])
                 if late or own not in (0, region.times[x]):
                     return None
-            elif late or not any(y in region.axes for y in x.operands):
-                if late:
-                    after.add(x)
-            elif not self._joins(region, x):
+            elif late or not (axes.isdisjoint(x.operands) or self._joins(region, x)):
                 after.add(x)
         region.peak = self._peak([x for x in order if x in region.axes or x in region.sums])
         tiles = self._tiles(region)
@@ -246,12 +243,12 @@ class Tiling:
 
     def _saved(self, region: _Region, order: Sequence[Operation], outputs: Sequence[Operation]) -> float:
         """The predicted time that tiles save: arrays that are not formed, less what they take."""
-        results = set(self._results(region, order, outputs))
         inside = [x for x in region.axes if not (x.view or x.cheap)]
         tiles, threads = self._tiles(region), self._threads(region)
         too_few = max(tiles, threads) < 2 if not self.large.isdisjoint(inside) else threads < tuning.LEAST_THREADS
         if too_few or any(_is_of_tile(x) for x in inside):
             return 0.0
+        results = set(self._results(region, order, outputs))
         formed = sum(self.costs.size(x) for x in inside if x not in results)
         given = {root_of(y) for x in region.axes for y in x.operands if y not in region.axes}
         formed -= sum(self.costs.size(y) for y in given & self.near)  # else they may be changed in place
