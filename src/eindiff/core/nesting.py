@@ -214,7 +214,7 @@ def _with_part(network: _Opened, part: Expr, inner: _Opened) -> Sequence[Factor]
 def _is_square_around(network: _Opened, inner: _Opened) -> bool:
     """Whether a part has a matrix twice, and a contraction has what is around it on both sides.
 
-    The contraction is then a product of one with itself, and takes no longer as such; of inverses also row by row.
+    The contraction is then a product of one with itself, and takes hardly longer as such; of inverses also row by row.
     """
     around = network.operands - inner.operands
     twice = [x for x, count in inner.operands.items() if count > 1 and x.ndim > 1]
