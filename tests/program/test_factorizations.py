@@ -237,3 +237,27 @@ def test_systems_without_equations() -> None:
     outputs, arrays = [ed.solve(A, x), ed.solve(A, B)], {"A": np.eye(0), "x": np.ones(0), "B": np.ones((0, 2))}
     for found in (ed.compile(outputs)(**arrays), ed.evaluate(outputs, arrays)):
         assert [y.shape for y in found] == [(0,), (0, 2)]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_squares_of_solutions_beside_their_derivatives_keep_their_digits(weighted: bool) -> None:
+    """`|inv(H) b|^2` is no product of b with `inv(H) inv(H) b`, parts of which derivatives have."""
+    n = 8
+    h, b, w = ed.symmetric("H", n), ed.vector("b", n), ed.vector("w", n)
+    loss = ed.sum((w if weighted else 1) * (ed.inv(h) @ b) ** 2)
+    hilbert = 1 / (np.arange(n)[:, None] + np.arange(n) + 1.0)
+    arrays = {"H": hilbert, "b": hilbert.sum(axis=1)} | ({"w": np.ones(n)} if weighted else {})
+    for others in ([ed.gradient(loss, b)], [ed.hessian(loss, b)], [ed.gradient(loss, b), ed.hessian(loss, b)]):
+        assert abs(ed.compile([loss, *others])(**arrays)[0] - n) < 1e-4
+
+
+def test_squares_of_products_beside_their_derivatives_keep_their_digits() -> None:
+    """`|A x|^2` is no product of x with `A'A x`: where x is nearly in the kernel of A, that has no digits."""
+    a, x = ed.matrix("A", 40, 5), ed.vector("x", 5)
+    loss = ed.norm2(a @ x) ** 2
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(40, 5))
+    matrix[:, 4] = -matrix[:, :4].sum(axis=1) + 1e-9 * rng.normal(size=40)
+    expected = float(((matrix @ np.ones(5)) ** 2).sum())
+    for others in ([ed.gradient(loss, x)], [ed.hessian(loss, x)], [ed.gradient(loss, x), ed.hessian(loss, x)]):
+        assert abs(ed.compile([loss, *others])(A=matrix, x=np.ones(5))[0] / expected - 1) < 1e-5

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from eindiff.core import construct
 from eindiff.core.labels import Labels
 from eindiff.core.networks import Factor, fresh_in, matches, opened
-from eindiff.core.nodes import Einsum, Expr, depth, is_contraction, is_index_map, is_sealed, plain, topological
+from eindiff.core.nodes import Apply, Einsum, Expr, depth, is_contraction, is_index_map, is_sealed, plain, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import tensor_order_path
@@ -110,7 +110,8 @@ def share(outputs: Sequence[Expr], deep: bool = False) -> list[Expr]:
 
     This is the reverse of flattening: the constructors make `a'B'Bc` one contraction, but where `Bc` is there anyway
     it is used. If `deep`, the contractions that only one other uses are looked at as parts of it, which finds more, but
-    does not always pay. Contractions have fewer operands in all after each round, so it ends.
+    does not always pay. Contractions have fewer operands in all after each round, so it ends. Squares have no
+    parts that are more than a half: `|A x|^2` is not `x' (A'A x)`, whose errors grow with the square of the condition.
     """
     limit = PARTS_LIMIT if deep else 0
     outputs = [plain(output) for output in outputs]
@@ -200,9 +201,26 @@ def _with_part(network: _Opened, part: Expr, inner: _Opened) -> Sequence[Factor]
     """The factors of a contraction with another one in the place of those that it stands for, if it occurs there."""
     if len(inner.factors) >= len(network.factors) or not inner.operands <= network.operands:
         return None
+    if _is_square_around(network, inner):
+        return None
     for places, names in matches(inner.factors, network.factors, {}):
         rest = [factor for k, factor in enumerate(network.factors) if k not in places]
         outside = set(network.output).union(*(labels for _, labels in rest))
         if not any(names[label] in outside for label in inner.contracted):
             return [*rest, (part, tuple([names[label] for label in inner.output]))]
     return None
+
+
+def _is_square_around(network: _Opened, inner: _Opened) -> bool:
+    """Whether a part has a matrix twice, and a contraction has what is around it on both sides.
+
+    The contraction is then a product of one with itself, and takes hardly longer as such; of inverses also row by row.
+    """
+    around = network.operands - inner.operands
+    twice = [x for x, count in inner.operands.items() if count > 1 and x.ndim > 1]
+    is_square = all(count % 2 == 0 or x in inner.operands for x, count in around.items())
+    return is_square and any(not network.output or _is_inverse(x) for x in twice)
+
+
+def _is_inverse(x: Expr) -> bool:
+    return isinstance(x, Apply) and x.function.name == "inv"
