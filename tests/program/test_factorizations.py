@@ -261,3 +261,19 @@ def test_squares_of_products_beside_their_derivatives_keep_their_digits() -> Non
     expected = float(((matrix @ np.ones(5)) ** 2).sum())
     for others in ([ed.gradient(loss, x)], [ed.hessian(loss, x)], [ed.gradient(loss, x), ed.hessian(loss, x)]):
         assert abs(ed.compile([loss, *others])(A=matrix, x=np.ones(5))[0] / expected - 1) < 1e-5
+
+
+@pytest.mark.parametrize(("n", "k"), [(30, 6), (12, 11), (6, 30)])
+def test_products_beside_the_inverse_of_what_they_are_part_of_keep_their_digits(n: int, k: int) -> None:
+    """`U U' inv(U U' + l) b` is `U (U' ...)`: the inverse is large where `U'` is 0, and `U U'` only up to rounding."""
+    u, b, ridge = ed.matrix("U", "n", "k"), ed.vector("b", "n"), ed.scalar("l")
+    loss = ed.norm2(u.T @ ed.inv(u @ u.T + ridge * ed.eye("n")) @ b) ** 2
+    outputs = [loss, ed.gradient(loss, b), ed.hessian(loss, b)]
+    rng = np.random.default_rng(n)
+    arrays = {"U": rng.normal(size=(n, k)), "b": rng.normal(size=n), "l": 1e-6}
+    basis, s, _ = np.linalg.svd(arrays["U"], full_matrices=False)
+    hessian = 2 * basis * (s / (s**2 + 1e-6)) ** 2 @ basis.T
+    expected = [arrays["b"] @ hessian @ arrays["b"] / 2, hessian @ arrays["b"], hessian]
+    for found in (ed.compile(outputs)(**arrays), [ed.compile(x)(**arrays) for x in outputs]):
+        for value, exact in zip(found, expected, strict=True):
+            assert np.abs(value - exact).max() < 1e-6 * np.abs(exact).max()

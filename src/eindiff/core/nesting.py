@@ -201,7 +201,7 @@ def _with_part(network: _Opened, part: Expr, inner: _Opened) -> Sequence[Factor]
     """The factors of a contraction with another one in the place of those that it stands for, if it occurs there."""
     if len(inner.factors) >= len(network.factors) or not inner.operands <= network.operands:
         return None
-    if _is_square_around(network, inner):
+    if _is_square_around(network, inner) or _is_undone(network, inner):
         return None
     for places, names in matches(inner.factors, network.factors, {}):
         rest = [factor for k, factor in enumerate(network.factors) if k not in places]
@@ -220,6 +220,16 @@ def _is_square_around(network: _Opened, inner: _Opened) -> bool:
     twice = [x for x, count in inner.operands.items() if count > 1 and x.ndim > 1]
     is_square = all(count % 2 == 0 or x in inner.operands for x, count in around.items())
     return is_square and any(not network.output or _is_inverse(x) for x in twice)
+
+
+def _is_undone(network: _Opened, inner: _Opened) -> bool:
+    """Whether a part has a matrix twice, and an inverse of what it is part of is beside it.
+
+    In `U U' inv(U U' + l) b` the inverse is large where `U'` is 0, and `U U'` only up to rounding.
+    """
+    twice = {x for x, count in inner.operands.items() if count > 1 and x.ndim > 1}
+    around = network.operands - inner.operands
+    return bool(twice) and any(_is_inverse(x) and not twice.isdisjoint(topological(x.children)) for x in around)
 
 
 def _is_inverse(x: Expr) -> bool:

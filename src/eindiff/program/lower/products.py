@@ -24,7 +24,7 @@ from eindiff.planning.contraction_order import Speed, contraction_path, path_flo
 from eindiff.program.costs import Costs
 from eindiff.program.lower import halves
 from eindiff.program.lower.contractions import Contractions
-from eindiff.program.lower.symmetric_products import symmetric_product
+from eindiff.program.lower.symmetric_products import is_undone, symmetric_product
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.triangles import between
 from eindiff.program.operations import ARITHMETIC, Operation, Operations, broadcast, is_call, is_reciprocal
@@ -193,7 +193,7 @@ class Products(Contractions):
         for i, j in combinations(products, 2):
             rest = [x for k, x in enumerate(terms) if k not in (i, j)]
             found = self.known(terms[i], terms[j], set(kept).union(*(x.labels for x in rest)))
-            if found is not None and found.operation not in self.opened:
+            if found is not None and not (found.operation in self.opened or is_undone(found, i, j, terms, self.costs)):
                 others.append([*rest, found])
         if not others:
             return terms

@@ -10,8 +10,9 @@ from eindiff.core import sizes as sz
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Number
 from eindiff.planning import tuning
+from eindiff.program.costs import Costs
 from eindiff.program.lower.tensors import Tensor
-from eindiff.program.operations import BLAS
+from eindiff.program.operations import BLAS, is_call, reachable
 
 if TYPE_CHECKING:
     from eindiff.program.lower.products import Products
@@ -70,3 +71,12 @@ def _are_mirrored(left: Sequence[Tensor], right: Sequence[Tensor], mirror: Mappi
     """Whether tensors are others with labels of columns in the place of those of rows."""
     own = Counter((x.operation, tuple([mirror.get(label, label) for label in x.labels])) for x in left)
     return own == Counter((x.operation, x.labels) for x in right)
+
+
+def is_undone(product: Tensor, one: int, other: int, terms: Sequence[Tensor], costs: Costs) -> bool:
+    """Whether a product of a matrix and itself has less than full rank, and the inverse of what it is part of is beside
+    it: that is large where the matrix is 0, and the product only up to rounding."""
+    x = terms[one].operation
+    if terms[other].operation is not x or costs.size(product.operation) < costs.size(x):
+        return False
+    return any(is_call(y.operation, "inv") and x in reachable([y.operation]) for y in terms)
