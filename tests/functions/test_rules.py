@@ -212,6 +212,8 @@ CASES: dict[str, list[Case]] = {
     ],
     "determinant_in_basis": [
         (lambda: ed.det(Q.T @ A @ Q + c * ed.eye("n")), lambda A, Q, c, **_: det(A + c * np.eye(4))),
+    ],
+    "log_determinant_in_basis": [
         (lambda: ed.logdet(Q @ ed.diag(x) @ Q.T + ed.eye("n")), lambda x, **_: np.log(x + 1).sum()),
     ],
     "determinant_of": [

@@ -34,6 +34,7 @@ def test_random_programs(kind: str, chunk: int) -> None:
 def test_each_rule_has_a_program():
     """But for rules of functions that only derivatives have."""
     names = {"ed": EINDIFF, "n": "n", "s": ed.scalar("s"), "a": ed.matrix("a", "n", "n")}
+    names["q"] = ed.tensor("q", ("n", "n"), "orthogonal")
     names |= {name: ed.vector(name, "n") for name in "vw"}
     with ed.rewrite_log() as log:
         for program in rules.PROGRAMS:

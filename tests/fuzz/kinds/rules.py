@@ -20,7 +20,8 @@ from fuzz.checks import Case
 from fuzz.jets import Array
 from fuzz.programs import RESULT, Declared, FoundError, Random, Unfit, Writer
 
-# Operands: S a scalar, V and W vectors, M a square matrix, N the size. What is inside may be another operand.
+# Operands: S a scalar, V and W vectors, M a square matrix, N the size. What is inside may be another operand. There is
+# an orthogonal matrix q as well.
 
 SCALARS = (
     "s",
@@ -138,6 +139,8 @@ PROGRAMS = (
     "ed.eigvecs(M + M.T).T @ ed.eigvecs(M + M.T)", "ed.eigvecs(M) @ ed.diag(ed.eigvals(M)) @ ed.eigvecs(M).T",
     "ed.einsum('ij,ij->ij', ed.eigvecs(M), ed.eigvecs(M)) @ ed.eigvals(M)",
     "ed.eigvals(M) * ed.sum(ed.eigvals(M))", "ed.einsum('i,j->', ed.eigvals(M), V)",
+    "ed.inv(q @ ed.diag(V) @ q.T + 3 * ed.eye(N))", "ed.inv(2 * ed.eye(N) - q.T @ M @ q) @ V",
+    "ed.det(q @ M @ q.T + ed.eye(N))", "ed.logdet(q.T @ ed.diag(ed.exp(V)) @ q + ed.eye(N))",
 )  # fmt: skip
 AROUND = (
     "R", "R", "R", "2 * R", "-R", "R + 1", "ed.sum(R)", "R * R", "ed.exp(ed.tanh(R))", "S * R",
@@ -259,7 +262,8 @@ def _declared(rng: Random, n: int, size: int | str) -> dict[str, Declared]:
     """The variables; often with entries that are equal, or zero."""
     values = [-1.0, 0.0, 0.5, 1.0, 2.0] if rng.random() < 0.4 else rng.uniform(-1.2, 1.2, 24)
     orders = {"s": 0, "v": 1, "w": 1, "a": 2}
-    return {name: Declared((size,) * k, np.asarray(rng.choice(values, (n,) * k))) for name, k in orders.items()}
+    found = {name: Declared((size,) * k, np.asarray(rng.choice(values, (n,) * k))) for name, k in orders.items()}
+    return found | {"q": Declared((size, size), np.linalg.qr(rng.normal(size=(n, n)))[0], ("orthogonal",))}
 
 
 def generate(rng: Random) -> Rewritten:

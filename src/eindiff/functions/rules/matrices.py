@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from fractions import Fraction
 
 from eindiff.core import construct
@@ -15,7 +14,7 @@ from eindiff.core.rewrite import rule
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import exp, power
 from eindiff.functions.frechet import expm, frechet_function
-from eindiff.functions.matrices import det, inv, logabsdet, logdet, signdet
+from eindiff.functions.matrices import det, inv, logdet
 from eindiff.functions.multilinear import tr
 from eindiff.functions.reductions import prod
 from eindiff.functions.rules.shapes import is_apply
@@ -101,19 +100,18 @@ def inverse_in_basis(a: Expr) -> Expr | None:
     return basis @ inv(inside) @ construct.transpose(basis, (1, 0))
 
 
-def _basis_rules() -> None:
-    """One rule for each determinant and its logarithms."""
-    for name, function in {"det": det, "logdet": logdet, "logabsdet": logabsdet, "signdet": signdet}.items():
-
-        def determinant_in_basis(a: Expr, function: Callable[[Expr], Expr] = function) -> Expr | None:
-            """det(Q X Q' + c I) = det(X + c I) for an orthogonal Q. Two factors less inside."""
-            found = _in_basis(a)
-            return None if found is None else function(found[1])
-
-        rule(name)(determinant_in_basis)
+@rule("det")
+def determinant_in_basis(a: Expr) -> Expr | None:
+    """det(Q X Q' + c I) = det(X + c I) for an orthogonal Q. Two factors less inside."""
+    found = _in_basis(a)
+    return None if found is None else det(found[1])
 
 
-_basis_rules()
+@rule("logdet")
+def log_determinant_in_basis(a: Expr) -> Expr | None:
+    """logdet(Q X Q' + c I) = logdet(X + c I) for an orthogonal Q. Two factors less inside."""
+    found = _in_basis(a)
+    return None if found is None else logdet(found[1])
 
 
 @rule("inv")
