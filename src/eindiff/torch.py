@@ -29,7 +29,7 @@ from eindiff.tracing.computation import Lowered
 from eindiff.tracing.derivatives import Kind, Newton
 from eindiff.tracing.fields import Fields
 from eindiff.tracing.torch.capture import is_real
-from eindiff.tracing.torch.library import TORCH, are_tensors, as_array
+from eindiff.tracing.torch.library import TORCH, as_array, flat
 from eindiff.tracing.traced_function import HessianProduct, TracedFunction
 from eindiff.tracing.verify import Compared, compared
 
@@ -61,7 +61,7 @@ class _OfTensors(TracedFunction):
         return self._called(args, keywords)
 
     def _called(self, args: tuple, keywords: dict[str, Any]) -> Any:
-        leaves = args if are_tensors(args, keywords) else pytree.tree_leaves((args, keywords))
+        flat((args, keywords), leaves := list[Any]())
         if any(isinstance(x, torch.Tensor) and not is_real(x) for x in leaves):
             directions = keywords.pop("tangents", None) if self.kind is derivatives.PRODUCT else None
             return TORCH.inside(self, args, keywords, directions)

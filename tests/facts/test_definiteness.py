@@ -91,7 +91,7 @@ OPERATORS = {
     "crossed pair": (ed.einsum("il,kj->ijkl", A, A), "symmetric"),
     "nested": (ed.inv(X.T @ (X @ P @ X.T + ed.eye(m)) @ X + I), "symmetric psd pd"),
     "sum with a factor in front": (X.T @ (X @ P @ X.T + ed.eye(m)) @ X, "symmetric psd"),
-    "difference with a factor in front": (X.T @ (X @ P @ X.T - ed.eye(m)) @ X, ""),
+    "difference with a factor in front": (X.T @ (X @ P @ X.T - ed.eye(m)) @ X, "symmetric"),
     "factored sum": (ed.einsum("ij,a,a->ij", P + X.T @ X, y, y), "symmetric psd"),
     "literal definite": (construct.constant(np.array([[2.0, 1.0], [1.0, 3.0]])), "symmetric psd pd"),
     "literal Laplacian": (construct.constant(np.array([[1.0, -1.0], [-1.0, 1.0]])), "symmetric psd"),

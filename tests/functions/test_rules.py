@@ -120,6 +120,18 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.exp(x) / ed.sum(ed.exp(x)), lambda x, **_: np.exp(x) / np.exp(x).sum()),
         (lambda: ed.exp(A) / ed.sum(ed.exp(A), 1)[:, None], lambda A, **_: np.exp(A) / np.exp(A).sum(1)[:, None]),
         (lambda: ed.exp(A.T) / ed.sum(ed.exp(A), 1), lambda A, **_: (np.exp(A) / np.exp(A).sum(1)[:, None]).T),
+        (
+            lambda: ed.exp(A - y[:, None]) / ed.sum(ed.exp(A - y[:, None]), 1)[:, None],
+            lambda A, **_: np.exp(A) / np.exp(A).sum(1)[:, None],
+        ),
+    ],
+    "shifted_back": [
+        (lambda: ed.logsumexp(A - y[:, None], 1) + y, lambda A, **_: np.log(np.exp(A).sum(1))),
+        (lambda: 2 * y - 2 * ed.logsumexp(3 * A + y[:, None], 1), lambda A, **_: -2 * np.log(np.exp(3 * A).sum(1))),
+    ],
+    "sum_of_softmax": [
+        (lambda: ed.sum(ed.softmax(ed.outer(x[:3], y[:2]), 1), 1) * x[:3], lambda x, **_: x[:3]),
+        (lambda: ed.sum(ed.softmax(ed.outer(x[:3], y[:2]), 0)), lambda **_: np.asarray(2.0)),
     ],
     "log_of_product": [(lambda: ed.log(ed.prod(p)), lambda p, **_: np.log(p.prod()))],
     "sign_of_argument": [
@@ -156,7 +168,10 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.log1p(2 * ed.sum(ed.exp(x))), lambda x, **_: np.log(1 + 2 * np.exp(x).sum())),
     ],
     "reciprocal_of_one_plus_exp": [(lambda: 1 / (1 + ed.exp(x)), lambda x, **_: 1 / (1 + np.exp(x)))],
-    "one_minus_sigmoid": [(lambda: 3 - 3 * ed.sigmoid(x), lambda x, **_: 3 / (1 + np.exp(x)))],
+    "one_minus_sigmoid": [
+        (lambda: 3 - 3 * ed.sigmoid(x), lambda x, **_: 3 / (1 + np.exp(x))),
+        (lambda: 3 - 6 * ed.sigmoid(x), lambda x, **_: 3 * np.tanh(-x / 2)),
+    ],
     "exp_times_sigmoid": [
         (lambda: ed.exp(A.T) / (1 + ed.exp(A.T)), lambda A, **_: 1 / (1 + np.exp(-A.T))),
         (lambda: ed.exp(A * B.T) / (1 + ed.exp(A * B.T)), lambda A, B, **_: 1 / (1 + np.exp(-A * B.T))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eindiff.core.construct import FLAT_LIMIT, transpose
-from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, is_sealed, topological
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, is_kept, is_sealed, topological
 from eindiff.core.sizes import Size
 
 GENERATORS = 24  # symmetries that are combined with all others
@@ -59,7 +59,8 @@ def _check_einsum(node: Einsum) -> None:
     for operand, labels in zip(node.operands, node.labels, strict=True):
         assert all(_are_same(size, node.sizes[label]) for size, label in zip(operand.shape, labels, strict=True))
         assert not (isinstance(operand, Einsum) and operand.is_product), "products are inlined"
-        assert not (isinstance(operand, Add) and operand.has_delta), "sums with deltas are distributed over"
+        has_delta = isinstance(operand, Add) and operand.has_delta
+        assert not has_delta or is_kept(node), "sums with deltas are distributed over, or kept"
     assert node.shape == tuple(node.sizes[label] for label in node.output)
     assert set(range(len(node.sizes))) == bound | set(node.output), "labels are 0, 1, 2, ..."
     if node.is_product:

@@ -149,6 +149,21 @@ def test_diagonals_of_one_entry_are_added_to_numbers():
     np.testing.assert_allclose(found, [[np.sqrt(1.2 + np.sin(0.3))]], rtol=1e-15)
 
 
+def test_a_sign_is_part_of_a_number():
+    """That of `-(2 (U - Y))`, to which others are added in place."""
+    u, y = ed.matrix("U", 40, 40), ed.matrix("Y", 40, 40)
+    f = ed.sum((u - y) ** 2) + ed.sum(ed.sqrt((u[1:] - u[:-1]) ** 2 + 1))
+    source = ed.compile(ed.gradient(f, u)).source
+    assert "*= -" not in source and "negative" not in source
+
+
+def test_a_sum_of_rows_is_part_of_a_product():
+    """`X'exp(X w) - X'1` reads X once less."""
+    X, w = ed.matrix("X", 400, 300), ed.vector("w", 300)
+    gradient = ed.gradient(ed.sum(ed.exp(X @ w) - X @ w), w)
+    assert "sum(" not in ed.compile(gradient).source.split("def f")[-1]
+
+
 def test_norms_of_one_row_are_in_range():
     found = ed.compile(ed.gradient(ed.sum(ed.sqrt(ed.sum(A**2, 1))), A))(A=np.array([[3e200, 4e200]]))
     np.testing.assert_allclose(found, [[0.6, 0.8]], rtol=1e-12)
@@ -169,3 +184,19 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
     found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert int(found.stdout) < 10 * 20  # of 880 pages a call
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_sums_of_outer_products_are_one_product(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b, c, d = (ed.vector(name, size) for name, size in (("a", 60), ("b", 60), ("c", 70), ("d", 70)))
+    A = ed.matrix("A", 60, 70)
+    at = {str(v): rng.normal(size=v.shape).astype(dtype) for v in (a, b, c, d, A)}
+    x, y, z, w, M = at.values()
+    total = ed.outer(a * a, c) - 3 * ed.outer(b, d) + A * A - ed.outer(ed.exp(b), c)
+    program = ed.compile(total, dtype=dtype)
+    assert program.source.count("@") + program.source.count(".dot(") == 1
+    expected = np.outer(x * x, z) - 3 * np.outer(y, w) + M * M - np.outer(np.exp(y), z)
+    np.testing.assert_allclose(program(**at), expected, atol=1e-13 if dtype == "float64" else 1e-4)
+    symmetric = ed.compile(ed.outer(a, b) + ed.outer(b, a), dtype=dtype)(a=x, b=y)
+    np.testing.assert_array_equal(symmetric, symmetric.T)

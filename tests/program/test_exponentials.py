@@ -74,3 +74,37 @@ def test_relu_at_special_values(count: int) -> None:
     np.testing.assert_array_equal(value[:7], [np.nan, np.inf, 0, 0, 0, 3, 0])
     np.testing.assert_allclose(softplus[1:7], np.logaddexp(0, values[1:7]), rtol=1e-15)
     np.testing.assert_array_equal(ed.compile(ed.gradient(f, x))(x=values[1:])[1:5], [0, 0, 0, 6])
+
+
+def test_a_softmax_by_hand_is_one() -> None:
+    """What is taken away so that nothing overflows has no derivative: no largest entry is looked for."""
+    s, y = ed.matrix("s", 30, 20), ed.matrix("y", 30, 20)
+    top = ed.max(s, 1)[:, None]
+    entries = ed.exp((s - top) / 7)
+    weights = entries / ed.sum(entries, 1)[:, None]
+    assert weights is ed.softmax(s / 7, 1)
+    logarithms = s - top - ed.log(ed.sum(ed.exp(s - top), 1))[:, None]
+    for f in (ed.sum(y * weights), ed.sum(y * logarithms)):
+        assert "argmax" not in ed.compile(ed.gradient(f, s)).source
+    random = np.random.default_rng(0)
+    arrays = {"s": 500 * random.normal(size=(30, 20)), "y": random.normal(size=(30, 20))}
+    shifted = arrays["s"] - arrays["s"].max(1, keepdims=True)
+    expected = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    np.testing.assert_allclose(ed.compile(logarithms)(s=arrays["s"]), expected, atol=1e-10)
+    gradient = arrays["y"] - np.exp(expected) * arrays["y"].sum(1, keepdims=True)
+    found = ed.compile(ed.gradient(ed.sum(y * logarithms), s))(**arrays)
+    np.testing.assert_allclose(found, gradient, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(4,), (5, 1), (1, 4), (1, 1), (5, 4)])
+def test_weights_that_are_the_same_along_axes_are_not_copied(shape: tuple[int, ...]) -> None:
+    x, w = ed.matrix("x", 5, 4), ed.tensor("w", shape)
+    rng = np.random.default_rng(0)
+    at, weights = rng.normal(size=(5, 4)), rng.uniform(0.5, 1, shape)
+    terms = weights * np.exp(at)
+    total = ed.log(ed.sum(w * ed.exp(x), 1))
+    program = ed.compile([total, ed.gradient(ed.sum(total), x)])
+    assert "broadcast_to" not in program.source
+    sums, slopes = program(x=at, w=weights)
+    np.testing.assert_allclose(sums, np.log(terms.sum(-1)), rtol=1e-13)
+    np.testing.assert_allclose(slopes, terms / terms.sum(-1, keepdims=True), rtol=1e-13)

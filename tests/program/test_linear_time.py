@@ -12,6 +12,7 @@ import pytest
 
 import eindiff as ed
 from eindiff.core.nodes import Expr, is_sealed, topological
+from eindiff.core.tensor_order import tensor_order_path
 from eindiff.planning import tuning
 from eindiff.program.check import random_point
 from eindiff.program.lower.lowering import Lowering
@@ -225,3 +226,12 @@ def test_a_second_derivative_of_twice_the_steps_takes_twice_the_work() -> None:
         found = ed.hessian(f, w)
         work.append(calls(lambda: ed.plan(found, {"h": 6, "d": 4})))  # noqa: B023
     assert work[1] <= 2.4 * work[0]
+
+
+def test_the_order_of_twice_the_operands_takes_four_times_the_work() -> None:
+    """There are four times as many pairs, of which each is looked at once; some operands are the same tensor."""
+    work = []
+    for count in (12, 24):
+        inputs = [(k, k + 1) for k in range(count)]
+        work.append(calls(lambda: tensor_order_path(inputs, (0, count), [k % 3 for k in range(count)])))  # noqa: B023
+    assert work[1] <= 4.6 * work[0]

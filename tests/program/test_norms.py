@@ -72,3 +72,23 @@ def test_what_norms_are_of_is_no_multiple_of_it() -> None:
         found, multiple = ed.compile([norm, 7 * (A @ x)])(**arrays)
         np.testing.assert_allclose(found, [0.6, 0.8] if norm.ndim else 5e200, rtol=1e-14)
         np.testing.assert_allclose(multiple, [2.1e201, 2.8e201, 0], rtol=1e-14)
+
+
+def test_cosines_of_rows_take_four_products() -> None:
+    """`A W` and `B W`, and two for the gradient: rows are squared, and norms multiplied, after that."""
+    a, b, w = ed.matrix("a", 200, 300), ed.matrix("b", 200, 300), ed.matrix("w", 300, 300)
+    u, v = a @ w, b @ w
+    f = ed.sum(ed.sum(u * v, 1) / ed.sqrt(ed.sum(u * u, 1) * ed.sum(v * v, 1)))
+    assert sum(step.flops for step in ed.plan(ed.gradient(f, w)).steps) < 4.1 * (2 * 200 * 300 * 300)
+    random = np.random.default_rng(0)
+    arrays = {x.name: random.normal(size=x.shape) for x in (a, b, w)}
+    value = ed.compile(ed.gradient(f, w))(**arrays)
+    np.testing.assert_allclose(value, ed.evaluate(ed.gradient(f, w), arrays), rtol=1e-10, atol=1e-12)
+
+
+def test_nothing_is_multiplied_with_ones() -> None:
+    """`U' (U W)`, each row over its norm."""
+    u, w = ed.matrix("u", 30, 40), ed.matrix("w", 40, 50)
+    source = ed.compile(ed.gradient(ed.sum(ed.sqrt(ed.sum((u @ w) ** 2, 1))), w)).source
+    assert "**0" not in source
+    assert "/ norm(" in source

@@ -53,3 +53,33 @@ def test_running_sums_from_the_end_are_a_product_with_the_transpose() -> None:
     assert ed.evaluate(backwards, {"x": [1.0, 2.0, 4.0]}).tolist() == [7.0, 6.0, 4.0]
     half = ed.cumsum(x[::-1])  # reversed once it is none
     assert ed.evaluate(half, {"x": [1.0, 2.0, 4.0]}).tolist() == [4.0, 6.0, 7.0]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_running_sums_form_no_triangle(axis: int, backwards: bool) -> None:
+    """Of a part of a larger expression, along each axis, from its start and from its end."""
+    a = ed.tensor("a", (70, 71, 72))
+    order = tuple([slice(None, None, -1 if backwards and k == axis else None) for k in range(3)])
+    program = ed.compile(ed.cumsum((a / (2 + a**2))[order], axis)[order])
+    at = RNG.normal(size=a.shape)
+    expected = np.cumsum((at / (2 + at**2))[order], axis)[order]
+    np.testing.assert_allclose(program(a=at), expected, rtol=1e-12, atol=1e-12)
+    assert "np.tri(" not in program.source
+
+
+def test_derivatives_of_running_sums_take_running_sums() -> None:
+    """Those of the proportional hazards of `X w`: no product is one with a triangle."""
+    x, w, d = ed.matrix("x", 200, 80), ed.vector("w", 80), ed.vector("d", 200)
+    f = d @ ed.log(ed.cumsum(ed.exp(x @ w)))
+    outputs = [ed.gradient(f, w), ed.hessian(f, w)]
+    assert ed.plan(outputs).flops < 3 * 200 * 80**2 + 20 * 200 * 80
+    arrays = {"x": RNG.normal(size=(200, 80)), "w": RNG.normal(size=80) / 9, "d": RNG.random(200)}
+    scaled = np.exp(arrays["x"] @ arrays["w"])[:, None] * arrays["x"]
+    sums = np.cumsum(np.exp(arrays["x"] @ arrays["w"]))
+    means = np.tri(200) @ scaled / sums[:, None]
+    gradient, hessian = ed.compile(outputs)(**arrays)
+    np.testing.assert_allclose(gradient, arrays["d"] @ means, rtol=1e-10, atol=1e-12)
+    second = (np.tri(200).T @ (arrays["d"] / sums))[:, None] * scaled
+    expected = arrays["x"].T @ second - means.T @ (arrays["d"][:, None] * means)
+    np.testing.assert_allclose(hessian, expected, rtol=1e-10, atol=1e-10)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.scipy import special
 
 import eindiff.jax as ej
 from eindiff.tracing import traced_function
@@ -87,12 +88,23 @@ def test_sines_are_computed_once() -> None:
 
 
 def test_diagonals_of_several_functions_are_one_loop() -> None:
-    """The compiler would store each of the functions: for the rows of the matrix."""
+    """The compiler would store each of the functions: for the rows of the matrix. Some are made of several."""
     x = jnp.array([0.1, 0.4, 0.9, 0.0, 1.0, jnp.nan])
-    for f in (jax.nn.sigmoid, jax.scipy.special.logit, lambda x: x * jax.nn.sigmoid(x) + jnp.log(x) * jnp.exp(-x)):
+    several = lambda x: x * jax.nn.sigmoid(x) + jnp.log(x) * jnp.exp(-x)  # noqa: E731
+    for f in (jax.nn.sigmoid, special.logit, several, jnp.cosh, special.gammaln, special.erfinv):
         ours, theirs = (jax.jit(d(lambda x, f=f: jnp.sum(f(x)))) for d in (ej.hessian, jax.hessian))
         assert ours.lower(x).compile().memory_analysis().temp_size_in_bytes <= x.nbytes
         np.testing.assert_allclose(jnp.diag(ours(x)), jnp.diag(theirs(x)), rtol=1e-12, atol=1e-15)
+
+
+def test_products_of_few_entries_are_one_loop() -> None:
+    """Running products take several; they are for many entries, and both are right where entries are 0."""
+    for n, is_few in ((7, True), (20, False)):
+        x = jnp.linspace(0.4, 1.6, n)
+        ours, theirs = (jax.jit(d(lambda x: jnp.prod(x) ** 2)).lower(x).compile() for d in (ej.hessian, jax.hessian))
+        assert ("reduce-window" not in ours.as_text()) is is_few
+        for y in (x, x.at[3].set(0), x.at[3:5].set(0)):
+            np.testing.assert_allclose(ours(y), theirs(y), rtol=1e-12, atol=1e-15)
 
 
 def test_brief_loops_stay_loops() -> None:
@@ -444,3 +456,16 @@ def test_what_stores_much_less_is_left_to_jax() -> None:
     ):
         sizes = [jax.jit(f).lower(w).compile().memory_analysis().temp_size_in_bytes for f in (ours, theirs)]
         assert sizes[0] <= 2 * sizes[1]
+
+
+def test_results_of_numpy_are_given_to_jax_as_copies_that_need_no_compiler() -> None:
+    data = np.arange(64.0)
+    slope = ej.value_and_grad(lambda x, a: (jnp.sum(x * a), {"twice": 2 * x}), has_aux=True)
+    x, events = jnp.ones(64), list[str]()
+    slope(x, data)
+    jax.monitoring.register_event_duration_secs_listener(listener := lambda event, *_, **__: events.append(event))
+    (value, aux), gradient = slope(x, data)
+    jax.monitoring.unregister_event_duration_listener(listener)
+    data[:] = 0
+    assert not events
+    assert (float(value), float(aux["twice"][0]), float(gradient[-1])) == (2016.0, 2.0, 63.0)

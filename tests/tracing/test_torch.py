@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections import OrderedDict, namedtuple
 from functools import partial
+from operator import is_
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
+from torch.utils import _pytree as pytree
 
 import eindiff as ed
 import eindiff.torch as et
 import torch_models  # noqa: F401 (it adds to the cases)
+from eindiff.tracing.torch.library import flat, structure_of
 from torch_functions import CASES, TOLERANCE, assert_same, randn
 
 
@@ -465,3 +470,20 @@ def test_products_with_opaque_parts_are_those_of_pytorch():
     assert torch.equal(et.grad(f)(x), torch.func.grad(f)(x))
     with pytest.raises(ed.EindiffError, match=r"shape \(2,\) instead of"):
         et.hvp(f)(x, tangents=x[:2])
+
+
+def test_containers_are_known_by_a_form_as_by_their_structure() -> None:
+    x, pair = torch.ones(2), namedtuple("pair", "a b")
+    trees = [
+        x, (x,), [x], {"a": x}, {"b": x}, {"a": x, "b": x}, {"b": x, "a": x}, (x, 2.0), (x, None), [[x], (), {}],
+        [[], x], pair(x, [x]), (x, [x]), OrderedDict(a=x), {"a": {"a": x}}, {"a": [x]}, {1: x, 2: x}, nn.Parameter(x),
+    ]  # fmt: skip
+    structures, forms = [], []
+    for tree in trees:
+        leaves: list[Any] = []
+        forms.append(flat(tree, leaves))
+        expected, structure = pytree.tree_flatten(tree)
+        structures.append(structure)
+        assert len(leaves) == len(expected) and all(map(is_, leaves, expected))
+        assert structure_of(forms[-1]) == structure
+    assert [[a == b for b in forms] for a in forms] == [[a == b for b in structures] for a in structures]

@@ -7,7 +7,7 @@ less: that of `log det K` is `-tr(K⁻¹ K_d K⁻¹ K_e)`, for which all `K⁻¹
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations, product
 from math import prod
 
@@ -19,13 +19,13 @@ from eindiff.core.construct import Factor, add, einsum
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Apply, Einsum, Expr, Map, Number, Variable, plain
 from eindiff.core.rebuild import substituted
-from eindiff.core.sizes import Size
+from eindiff.core.sizes import Evaluate, Size
 from eindiff.functions.table import TABLE
 
 Slopes = Mapping[Expr, Expr]  # derivatives of nodes by a variable
 
 
-def is_through_matrices(f: Expr, by: Sequence[Variable], evaluate: Callable[[Size], int]) -> bool:
+def is_through_matrices(f: Expr, by: Sequence[Variable], evaluate: Evaluate) -> bool:
     """Whether variables go through a function of a matrix that has more rows than they have entries."""
     entries = max(prod(map(evaluate, x.shape)) for x in by)
     order, active = depends([f], by)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from math import inf, isfinite, isinf
+from math import gcd, inf, isfinite, isinf, lcm
 from typing import Any
 
 from eindiff.core.errors import EindiffError
@@ -111,3 +112,15 @@ def to_power(base: Number, exponent: Number) -> Number | None:
 def is_whole(value: Number) -> bool:
     """Whether a number is an integer."""
     return isfinite(value) and value == int(value)
+
+
+def content(coefficients: Sequence[Number]) -> Number:
+    """The positive factor common to all coefficients: their content if they are exact, else their size if equal."""
+    if all(type(c) is int for c in coefficients):
+        return gcd(*map(int, coefficients))
+    exact = [c for c in coefficients if not isinstance(c, float)]
+    if len(exact) == len(coefficients):
+        return number(Fraction(gcd(*[c.numerator for c in exact]), lcm(*[c.denominator for c in exact])))
+    first = coefficients[0]
+    size = first if first > 0 else -first
+    return size if isfinite(size) and all(c in (size, -size) for c in coefficients) else 1

@@ -11,8 +11,10 @@ Facts about every node ever made (Lemmas 1 to 3 of the paper made structural):
 5. Adds are flat, like terms are merged, terms of one delta pattern are grouped under it, and what is common to all
    terms stands in front (Lemma 3). Long sums deep down, such as those of the steps of a loop, are terms of others as
    they are (`sealed`): else each step would have the terms of all before.
-6. An Einsum over an Add with delta terms distributes over those terms. An index map over an Add does not: the Add is
-   shared. Terms that simple index maps read alike are added up first (`x[1:] + y[1:]` is `(x + y)[1:]`).
+6. An Einsum over an Add with delta terms distributes over those terms, but where it is a diagonal and a full matrix
+   that is multiplied with matrices: that is kept as an operand (`kept_sums`), which has all digits of a difference.
+   An index map over an Add does not: the Add is shared. Terms that simple index maps read alike are added up first
+   (`x[1:] + y[1:]` is `(x + y)[1:]`).
 """
 
 from eindiff.core.applications import apply, map_

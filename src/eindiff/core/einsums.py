@@ -21,6 +21,7 @@ from eindiff.core.nodes import (
     intern,
     is_diagonal,
     is_index_map,
+    is_kept,
     is_sealed,
     plain,
     remember,
@@ -36,7 +37,6 @@ FLAT_LIMIT = 8  # a contraction takes in the contractions among its operands up 
 DIAGONAL_LIMIT = 60  # nodes; the diagonal of a larger elementwise function is not taken inside it
 RELATIONS_LIMIT = 8  # a product of sums of relations is multiplied out to at most so many terms
 PRODUCT_LIMIT = 8  # more factors over the same labels are multiplied apart
-
 Inline = bool | Collection[Expr]
 
 
@@ -104,9 +104,6 @@ def parts(expr: Expr) -> tuple[Number, list[Factor], Labels, dict[int, Size]]:
         return expr.coefficient, factors, expr.output, dict(enumerate(expr.sizes))
     labels = tuple(range(expr.ndim))
     return 1, [(expr, labels)], labels, dict(enumerate(expr.shape))
-
-
-# Products and contractions
 
 
 def einsum(
@@ -231,7 +228,7 @@ class Network:
         pending, self.factors = self.factors[::-1], []
         while pending:
             node, labels = pending.pop()
-            if isinstance(node, Einsum) and (node.is_product or is_sealed(node)):
+            if isinstance(node, Einsum) and (node.is_product or (is_sealed(node) and not is_kept(node))):
                 self.coefficient = times(self.coefficient, node.coefficient)
                 pending.extend(self._enter(node, labels))
             else:
@@ -251,13 +248,17 @@ class Network:
 
     def _distribute(self) -> Expr | None:
         """Fact 6; and the sum of a sum is the sum of the sums, and `(x + 1)[1:] = x[1:] + 1`."""
-        if Add not in [type(node) for node, _ in self.factors]:
+        if not (sums := [node for node, _ in self.factors if isinstance(node, Add)]):
             return None
-        relations = prod([max(1, len(node.relations)) for node, _ in self.factors if isinstance(node, Add)])
+        relations = prod([max(1, len(node.relations)) for node in sums])
         for index, (node, labels) in enumerate(self.factors):
             if not isinstance(node, Add):
                 continue
-            others = self.factors[:index] + self.factors[index + 1 :]
+            others = [*self.factors[:index], *self.factors[index + 1 :]]
+            if node.has_delta and (whole := Add.keep(node, labels, others, self.summed)) is not None:
+                self.coefficient = times(self.coefficient, whole[0])
+                self.exchange({index: whole[1:]})
+                return self._distribute()
             if split := self._split(node, labels, others, relations):
                 rest = [t for t in node.terms if t not in split]
                 pieces = split + ([Add.make(rest)] if rest else [])
@@ -321,11 +322,8 @@ class Network:
         if Einsum not in [type(node) for node, _ in self.factors]:
             return False
         for group in self._groups():
-            inner = {i: node for i in group if isinstance(node := self.factors[i][0], Einsum)}
-            if self.inline is not True:
-                inner = {i: node for i, node in inner.items() if self.inline and node in self.inline}
-            count = sum(len(inner[i].operands) if i in inner else 1 for i in group)
-            if count > FLAT_LIMIT:
+            inner = {i: node for i in group if self._is_inlined(node := self.factors[i][0])}
+            if sum(len(inner[i].children) if i in inner else 1 for i in group) > FLAT_LIMIT:
                 inner = {}
             inner |= {i: node for i in self._meeting(group) if isinstance(node := self.factors[i][0], Einsum)}
             if inner:
@@ -335,6 +333,11 @@ class Network:
                 self.factors = flat
                 return True
         return False
+
+    def _is_inlined(self, node: Expr) -> TypeGuard[Einsum]:
+        if not isinstance(node, Einsum) or is_kept(node):
+            return False
+        return self.inline if isinstance(self.inline, bool) else node in self.inline
 
     def _meeting(self, group: list[int]) -> set[int]:
         """Factors with index maps into axes that are summed, where they meet index maps of other factors."""
@@ -422,7 +425,7 @@ def contraction(factors: list[Factor], free: list[int]) -> tuple[int, Expr, Labe
     for operand, labels in zip(operands, form.labels, strict=True):
         size_of.update(zip(labels, operand.shape, strict=True))
     ordered = tuple([size_of[label] for label in range(len(size_of))])
-    node = _intern_einsum(1, operands, tuple(form.labels), form.output, ordered, form.symmetries, False)
+    node = intern_einsum(1, operands, tuple(form.labels), form.output, ordered, form.symmetries, False)
     return form.sign, node, tuple(form.free)
 
 
@@ -454,7 +457,7 @@ def _multiple(
         return filled(0, tuple([sizes[label] for label in output]))
     if coefficient == 1 and len(operands) == 1 and labels[0] == output and len(sizes) == len(output):
         return operands[0]
-    return _intern_einsum(coefficient, operands, labels, output, sizes, (), True)
+    return intern_einsum(coefficient, operands, labels, output, sizes, (), True)
 
 
 def with_coefficient(coefficient: Number, node: Einsum) -> Expr:
@@ -484,7 +487,7 @@ def _sealed(factors: Sequence[Factor]) -> tuple[int, list[Factor]]:
     return sign, [factor for factor in factors if frozenset(factor[1]) != labels] + [(node, ordered)]
 
 
-def _intern_einsum(
+def intern_einsum(
     coefficient: Number, operands: tuple[Expr, ...], labels: tuple[Labels, ...], output: Labels, sizes: Shape,
     symmetries: tuple[Symmetry, ...], is_product: bool,
 ) -> Einsum:  # fmt: skip

@@ -10,12 +10,22 @@ from heapq import heappop, heappush
 from eindiff.core import construct
 from eindiff.core.labels import Labels
 from eindiff.core.networks import Factor, fresh_in, matches, opened
-from eindiff.core.nodes import Apply, Einsum, Expr, depth, is_contraction, is_index_map, is_sealed, plain, topological
+from eindiff.core.nodes import (
+    Einsum,
+    Expr,
+    depth,
+    is_contraction,
+    is_index_map,
+    is_inverse,
+    is_sealed,
+    plain,
+    topological,
+)
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.core.tensor_order import tensor_order_path
 
-PARTS_LIMIT = 40  # operands of a contraction in which parts are looked for
+PARTS_LIMIT = 20  # operands of a contraction in which parts are looked for
 
 
 def merge(outputs: Sequence[Expr]) -> list[Expr]:
@@ -219,7 +229,7 @@ def _is_square_around(network: _Opened, inner: _Opened) -> bool:
     around = network.operands - inner.operands
     twice = [x for x, count in inner.operands.items() if count > 1 and x.ndim > 1]
     is_square = all(count % 2 == 0 or x in inner.operands for x, count in around.items())
-    return is_square and any(not network.output or _is_inverse(x) for x in twice)
+    return is_square and any(not network.output or is_inverse(x) for x in twice)
 
 
 def _is_undone(network: _Opened, inner: _Opened) -> bool:
@@ -229,8 +239,4 @@ def _is_undone(network: _Opened, inner: _Opened) -> bool:
     """
     twice = {x for x, count in inner.operands.items() if count > 1 and x.ndim > 1}
     around = network.operands - inner.operands
-    return bool(twice) and any(_is_inverse(x) and not twice.isdisjoint(topological(x.children)) for x in around)
-
-
-def _is_inverse(x: Expr) -> bool:
-    return isinstance(x, Apply) and x.function.name == "inv"
+    return bool(twice) and any(is_inverse(x) and not twice.isdisjoint(topological(x.children)) for x in around)

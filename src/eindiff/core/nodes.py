@@ -22,6 +22,7 @@ from eindiff.core.function import Function
 from eindiff.core.index_relations import Given, IndexMap, SizeOf, Structure
 from eindiff.core.labels import Labels, Symmetry
 from eindiff.core.locks import reentrant_lock
+from eindiff.core.remembered import ordered
 from eindiff.core.sizes import Shape, Size
 from eindiff.core.traverse import post_order
 
@@ -51,6 +52,7 @@ class Expr:
     digest: bytes  # of the structure: the same in every run, and what nodes are interned and ordered by
     symmetries: tuple[Symmetry, ...]  # permutations of axes that leave the value as it is, up to a sign
     derivation: Derivation | None = None  # what a derivative is one of
+    children: Sequence[Expr] = ()  # that this one is made of
     _depth: int  # where `depth` has been asked for it
     _facts: Any  # what `facts` has found out already
     _interval: Any
@@ -63,10 +65,9 @@ class Expr:
                 raise AttributeError(f"expressions have no attribute {name!r}")
             return self._numpy_attribute(name)
 
-    @property
-    def children(self) -> tuple[Expr, ...]:
-        """The expressions that this one is made of."""
-        return ()
+    def __init_subclass__(cls, parts: str = "") -> None:
+        if parts:  # the slot itself, which all walks read without a call
+            cls.children = vars(cls)[parts]
 
     @property
     def ndim(self) -> int:
@@ -185,12 +186,12 @@ class Constant(Expr):
     value: np.ndarray | Structure
 
     @property
-    def children(self) -> tuple[Expr, ...]:
+    def children(self) -> tuple[Expr, ...]:  # type: ignore[override]
         given = self.value.indices if isinstance(self.value, IndexMap) else None
         return (given.expr,) if isinstance(given, Given) else ()
 
 
-class Einsum(Expr):
+class Einsum(Expr, parts="operands"):
     """`coefficient * sum of products of operands`, with labels 0, 1, 2, ... for axes.
 
     The output may repeat a label (a delta) or name one that no operand has (ones); `sizes` has the size of every label.
@@ -224,7 +225,7 @@ class Einsum(Expr):
         return tuple(label for label in range(len(self.sizes)) if label not in self.output)
 
 
-class Add(Expr):
+class Add(Expr, parts="terms"):
     """A sum of two or more terms of the same shape."""
 
     __slots__ = ("_has_delta", "_relations", "terms")
@@ -232,6 +233,7 @@ class Add(Expr):
     _has_delta: bool  # where it has been asked for, as it is for each product with the sum
     _relations: list[Einsum | Constant]
     make: ClassVar[Callable[[Sequence[Expr]], Expr]]  # the constructor, which `sums` installs
+    keep: ClassVar[Callable[..., tuple[Number, Expr, Labels] | None]]  # `kept_sums` installs it
 
     @property
     def has_delta(self) -> bool:
@@ -254,7 +256,7 @@ def _relates(term: Expr) -> TypeGuard[Einsum | Constant]:
     return is_index_map(term) and term.ndim > 1
 
 
-class Map(Expr):
+class Map(Expr, parts="args"):
     """A function applied entry by entry to arguments of one shape."""
 
     __slots__ = ("args", "function")
@@ -263,7 +265,7 @@ class Map(Expr):
     make: ClassVar[Callable[[Function, Sequence[Expr]], Expr]]  # the constructor, which `applications` installs
 
 
-class Apply(Expr):
+class Apply(Expr, parts="args"):
     """A function of whole tensors. Its core axes are the last ones; leading axes are batch axes.
 
     `batch` has the labels of each argument's batch axes; those of the result are 0, 1, 2, ...
@@ -273,11 +275,6 @@ class Apply(Expr):
     function: Function
     args: tuple[Expr, ...]
     batch: tuple[Labels, ...]
-
-
-# All walks ask for them: the slots themselves, which are read without a call.
-for _kind, _name in ((Einsum, "operands"), (Add, "terms"), (Map, "args"), (Apply, "args")):
-    _kind.children = vars(_kind)[_name]  # type: ignore[method-assign]
 
 
 def intern(kind: type, identity: tuple, **fields: Any) -> Any:
@@ -307,6 +304,11 @@ def unlisted(kind: type, digest: bytes, **fields: Any) -> Any:
     return node
 
 
+def is_canonical(node: Expr) -> bool:
+    """Whether a node is made by the constructors, and so equal to another one only if it is the same."""
+    return _interned.get(node.digest) is node
+
+
 def expression(value: Any) -> Expr:
     """What is an expression, or an error."""
     if not isinstance(value, Expr):
@@ -327,7 +329,7 @@ def remember(node: Expr, name: str, found: Any) -> Any:
 
 def topological(outputs: Iterable[Expr]) -> list[Expr]:
     """All nodes below the outputs, each after its children."""
-    return post_order(map(plain, outputs), _CHILDREN)
+    return ordered(map(plain, outputs), _CHILDREN)
 
 
 def depth(node: Expr) -> int:
@@ -349,6 +351,11 @@ def is_index_map(node: Expr) -> TypeGuard[Constant]:
     return isinstance(node, Constant) and isinstance(node.value, IndexMap)
 
 
+def is_inverse(node: Expr) -> TypeGuard[Apply]:
+    """Whether a node is the inverse of a matrix, or of several."""
+    return isinstance(node, Apply) and node.function.name == "inv"
+
+
 def is_contraction(node: Expr) -> TypeGuard[Einsum]:
     """Whether a node is a product with a sum over something."""
     return isinstance(node, Einsum) and not node.is_product
@@ -357,6 +364,11 @@ def is_contraction(node: Expr) -> TypeGuard[Einsum]:
 def is_sealed(node: Expr) -> TypeGuard[Einsum]:
     """Whether a node is a sum that other sums do not take in."""
     return isinstance(node, Einsum) and not node.is_product and [type(x) for x in node.operands] == [Add]
+
+
+def is_kept(node: Expr) -> TypeGuard[Einsum]:
+    """Whether a node is a sum with deltas that is not multiplied out."""
+    return is_sealed(node) and isinstance(total := node.operands[0], Add) and total.has_delta
 
 
 def variables(*outputs: Expr) -> list[Variable]:

@@ -7,13 +7,18 @@ most derivatives, programs compute the first; a chain of sums, each of the one b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from eindiff.core import construct
 from eindiff.core.coefficients import Number, ratio
-from eindiff.core.nodes import Add, Einsum, Expr
+from eindiff.core.nodes import Add, Einsum, Expr, depth, is_canonical, is_kept, plain, topological
+from eindiff.core.rebuild import rebuild, with_children
+from eindiff.core.traverse import post_order
 
+ROUNDS = 4  # of sums that are parts of sums that are parts of others
+ROUNDING = 2.0**-50  # of quotients of two numbers that are products themselves
 Terms = dict[Expr, Number]  # without their coefficients, and these
 
 
@@ -39,15 +44,73 @@ class _Turned(NamedTuple):
 
 
 def partial_sums(order: Sequence[Expr]) -> dict[Expr, Parts]:
-    """For sums among some nodes those of the others that are parts of them, the largest first."""
-    bare = {node: _bare(node.terms) for node in order if isinstance(node, Add) and not node.has_delta}
-    known = _by_rarest_term(bare)
+    """For sums among some nodes those of the others that are parts of them, the largest first.
+
+    One with all terms of another, up to a factor, is there where their numbers are rounded: residuals times weights.
+    """
+    kept = {node.children[0] for node in order if is_kept(node)}
+    sums = [node for node in order if isinstance(node, Add) and is_canonical(node)]
+    bare = {node: _bare(node.terms) for node in sums if kept or not node.has_delta}
+    known = _by_rarest_term({node: terms for node, terms in bare.items() if node in kept or not node.has_delta})
     found: dict[Expr, Parts] = {}
+    place = {node: (len(terms), k) for k, (node, terms) in enumerate(bare.items())}
     for node, terms in bare.items():
-        candidates = [one for term in terms for one in known.get(term, ()) if len(one.terms) < len(terms)]
+        candidates = [one for term in terms for one in known.get(term, ()) if place[one.node] < place[node]]
         if candidates and (parts := _parts(node, terms, candidates)).sums:
             found[node] = parts
     return found
+
+
+def parts_apart(outputs: Sequence[Expr]) -> list[Expr]:
+    """Expressions in which sums have others that are parts of them as one term, where that shows only when the numbers
+    in them are taken apart: `x + (c + d)` is `(x + c) + d` if there is an `x + c`, whose errors it then shares."""
+    for _ in range(ROUNDS):
+        sums = [x for x in topological(outputs) if isinstance(x, Add) and x.ndim and is_canonical(x)]
+        apart = {x: _taken_apart(x) for x in sums if not x.has_delta and not x.relations}
+        known: dict[Expr, list[tuple[Terms, Expr]]] = {}
+        for x, terms in apart.items():
+            known.setdefault(next(iter(terms)), []).append((terms, x))
+        found = {x: _around_part(x, terms, known) for x, terms in apart.items() if len(terms) > len(x.terms)}
+        changed: dict[Expr, Expr] = {x: other for x, other in found.items() if other is not None}
+        if not changed:
+            break
+        outputs = rebuild(outputs, partial(_changed, changed))
+    return [*outputs]
+
+
+def _changed(others: Mapping[Expr, Expr], node: Expr, children: list[Expr]) -> Expr:
+    return others[node] if node in others else with_children(node, children)
+
+
+def _around_part(node: Add, terms: Terms, known: Mapping[Expr, list[tuple[Terms, Expr]]]) -> Expr | None:
+    """A sum as the largest other one that is part of it, and not made of it, and the rest."""
+    candidates = [one for term in terms for one in known.get(term, ()) if len(one[0]) < len(terms)]
+    for inner, part in sorted(candidates, key=lambda one: -len(one[0])):
+        if depth(part) <= depth(node) and (factor := _factor(inner, terms)) is not None:
+            rest = [construct.scale(c, term) for term, c in terms.items() if term not in inner]
+            return construct.add([construct.scale(factor, construct.sealed(part)), *rest])
+    return None
+
+
+def _taken_apart(node: Add) -> Terms:
+    """The terms of a sum, those that are the same along axes with each number in them apart."""
+    found: list[Expr] = []
+    for term in node.terms:
+        coefficient, factors, output, sizes = construct.parts(term)
+        if len(factors) == 1 and isinstance(total := factors[0][0], Add) and total.ndim < node.ndim:
+            found += [construct.einsum(coefficient, [(x, factors[0][1])], output, sizes) for x in total.terms]
+        else:
+            found.append(term)
+    return _bare(found)
+
+
+def with_parts_first(outputs: Sequence[Expr], parts: Mapping[Expr, Parts]) -> list[Expr]:
+    """All nodes in an order in which sums come after those that are parts of them."""
+
+    def below(node: Expr) -> list[Expr]:
+        return [*(part.node for part in parts[node].sums), *node.children] if node in parts else [*node.children]
+
+    return post_order(map(plain, outputs), below)
 
 
 def _by_rarest_term(bare: dict[Add, Terms]) -> dict[Expr, list[_Turned]]:
@@ -95,7 +158,12 @@ def _factor(part: Terms, whole: Terms) -> Number | None:
         if term not in whole:
             return None
         own = ratio(whole[term], coefficient)
-        if factor is not None and own != factor:
+        if factor is not None and own != factor and not _is_rounded(own, factor):
             return None
-        factor = own
+        factor = own if factor is None else factor
     return factor
+
+
+def _is_rounded(a: Number, b: Number) -> bool:
+    """Whether two quotients differ as rounded numbers do; exact ones are not rounded."""
+    return float in (type(a), type(b)) and abs(float(a) - float(b)) <= ROUNDING * abs(float(b))

@@ -7,12 +7,13 @@ of `remembering()` a constructor looks first whether it was asked the same befor
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from eindiff.core.rewrite import is_logged
+from eindiff.core.traverse import Node, post_order
 
 MOST = 2**17  # nodes that are kept
 
@@ -35,6 +36,17 @@ def remembering() -> Iterator[None]:
         if collects:
             gc.enable()
         _made.set(None)
+
+
+def ordered(roots: Iterable[Node], children: Callable[[Node], Collection[Node]]) -> list[Node]:
+    """Everything below the roots, each once and after its children: many passes in a row look at the same nodes."""
+    known, own = made(), tuple(roots)
+    if known is None:
+        return post_order(own, children)
+    found = known.get((ordered, own))
+    if found is None:
+        found = known[ordered, own] = post_order(own, children)
+    return [*found]
 
 
 def made() -> dict[Any, Any] | None:

@@ -11,7 +11,7 @@ they compare equal.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from operator import index
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from eindiff.core.errors import EindiffError
 
 Size = int | str
+Evaluate = Callable[[Size], int]  # the number that a size is
 Shape = tuple[Size, ...]
 _Polynomial = dict[tuple[str, ...], int]
 

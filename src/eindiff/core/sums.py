@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from fractions import Fraction
 from functools import reduce
-from math import gcd, inf, isfinite, lcm
+from math import inf
 from operator import and_
 
-from eindiff.core.coefficients import HALF, Number, number, plus, ratio, times
+from eindiff.core.coefficients import HALF, Number, content, number, plus, ratio, times
 from eindiff.core.einsums import (
     Factor,
     Inline,
@@ -23,6 +22,7 @@ from eindiff.core.einsums import (
     transpose_core,
     with_coefficient,
 )
+from eindiff.core.kept_sums import regrouped
 from eindiff.core.labels import Labels, Symmetry, arrangements
 from eindiff.core.networks import Placed, fresh_in, opened, placed_factors
 from eindiff.core.nodes import Add, Einsum, Expr, depth, intern, is_sealed, plain
@@ -32,6 +32,7 @@ from eindiff.core.sizes import Shape, Size
 
 SUM_LIMIT = 4  # terms of a sum that other sums always take in
 DEEP_SUM = 100  # terms times depth of a sum from which on they do not: nobody reads it, and in loops each takes in all
+SHALLOW = 4  # of less depth than that a sum counts as so deep: in a residual net all weights are added up
 
 
 def add(terms: Sequence[Expr]) -> Expr:
@@ -50,6 +51,8 @@ def _add(terms: Sequence[Expr]) -> Expr:
     collected = _collect(terms)
     if (rewritten := rewrite("add", collected, shape)) is not None:
         return rewritten
+    if len(collected) > 1:
+        collected = regrouped(collected)
     if len(collected) > 1:
         collected = _group(_related(collected))
     if not collected:
@@ -119,7 +122,8 @@ def _terms_in(term: Expr, whole: Add) -> Sequence[Expr]:
 
 def _is_long(node: Add) -> bool:
     """Whether a sum is kept apart in other sums: else those of a loop's steps have the terms of all steps before."""
-    return len(node.terms) > SUM_LIMIT and len(node.terms) * depth(node) > DEEP_SUM and _is_dense(node)
+    count = len(node.terms)
+    return count > SUM_LIMIT and count * max(SHALLOW, depth(node)) > DEEP_SUM and _is_dense(node)
 
 
 def _is_dense(node: Add) -> bool:
@@ -219,14 +223,14 @@ def _orient(terms: dict[Expr, Number], shape: Shape) -> Expr:
     if any(isinstance(term, Einsum) and term.has_delta for term in terms):
         ordered = sorted(terms.items(), key=lambda item: item[0].digest)
         return _sum_node([scale(c, term) for term, c in ordered], shape, ())
-    content = _content(list(terms.values()))
+    factor = content(list(terms.values()))
     orders = arrangements(_axis_signatures(list(terms), shape)) if len(shape) > 1 else [identity]
-    found = [(*_turned(terms, axes, content), axes) for axes in orders]
+    found = [(*_turned(terms, axes, factor), axes) for axes in orders]
     sign, turned, axes = found[0] if len(found) == 1 else min(found, key=_order)
     same = {(tuple([axes.index(a) for a in other]), sign * s) for s, these, other in found if these == turned}
     scaled = [scale(c, term) for term, c in turned]
     node = _sum_node(scaled, tuple([shape[axis] for axis in axes]), tuple(sorted(same - {(identity, 1)})))
-    return product(number(sign * content), [(node, axes)], identity, dict(enumerate(shape)))
+    return product(number(sign * factor), [(node, axes)], identity, dict(enumerate(shape)))
 
 
 def _sum_node(terms: Sequence[Expr], shape: Shape, symmetries: tuple[Symmetry, ...]) -> Add:
@@ -242,12 +246,12 @@ def _order(candidate: tuple[int, Turned, tuple[int, ...]]) -> list[tuple[bytes, 
     return [(term.digest, float(c)) for term, c in candidate[1]]
 
 
-def _turned(terms: dict[Expr, Number], axes: tuple[int, ...], content: Number) -> tuple[int, Turned]:
+def _turned(terms: dict[Expr, Number], axes: tuple[int, ...], factor: Number) -> tuple[int, Turned]:
     """The sign, and the terms with axes in another order and without the factor in front."""
     pairs = [_bare(transpose(term, axes), c) for term, c in terms.items()]
     turned = sorted(pairs, key=lambda pair: pair[0].digest)
     sign = -1 if turned[0][1] < 0 else 1
-    return sign, [(term, ratio(c, sign * content)) for term, c in turned]
+    return sign, [(term, ratio(c, sign * factor)) for term, c in turned]
 
 
 def _bare(term: Expr, coefficient: Number) -> tuple[Expr, Number]:
@@ -255,22 +259,6 @@ def _bare(term: Expr, coefficient: Number) -> tuple[Expr, Number]:
     if not isinstance(term, Einsum) or term.coefficient == 1:
         return term, coefficient
     return with_coefficient(1, term), times(coefficient, term.coefficient)
-
-
-def _exact(*values: Number) -> bool:
-    return not any(isinstance(value, float) for value in values)
-
-
-def _content(coefficients: Sequence[Number]) -> Number:
-    """The positive factor common to all coefficients: their content if they are exact, else their size if equal."""
-    if all(type(c) is int for c in coefficients):
-        return gcd(*map(int, coefficients))
-    if _exact(*coefficients):
-        exact = [c for c in coefficients if not isinstance(c, float)]
-        return number(Fraction(gcd(*[c.numerator for c in exact]), lcm(*[c.denominator for c in exact])))
-    first = coefficients[0]
-    size = first if first > 0 else -first
-    return size if isfinite(size) and all(c in (size, -size) for c in coefficients) else 1
 
 
 def _axis_signatures(terms: Sequence[Expr], shape: Shape) -> list[tuple]:

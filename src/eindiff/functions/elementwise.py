@@ -444,7 +444,7 @@ _maximum = row(
 _greater = row(
     "greater", lambda a, b: np.greater(a, b).astype(float), None, None, latex="{} > {}", public=greater,
     names=called("greater", {"jax": "gt", "torch": "gt"}),
-    source=written("np.where({0} > {1}, 1.0, 0.0)", 2, {
+    source=written("np.multiply({0} > {1}, 1.0)", 2, {  # np.where takes a branch for each entry
         "jax": "({0} > {1}).astype(DTYPE)", "cupy": "({0} > {1}).astype(DTYPE)", "torch": "({0} > {1}).to(DTYPE)",
         "tensorflow": "tf.cast({0} > {1}, DTYPE)",
     }),

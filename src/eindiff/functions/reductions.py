@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import product
 from math import inf
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.function import Function
 from eindiff.core.intervals import Interval, bounded, within
-from eindiff.core.nodes import Expr
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map
 from eindiff.functions.elementwise import abs, exp
 from eindiff.functions.indexing import reshape
 from eindiff.functions.multilinear import (
@@ -302,3 +304,41 @@ def softmax(x: Operand, axis: int = -1) -> Expr:
     x = as_expr(x)
     at = axis_of("softmax", x, axis)
     return exp(x - logsumexp(x, axis)[(slice(None),) * at + (None,)])
+
+
+class Softmax(NamedTuple):
+    """What `exp(x - logsumexp(x))`, or its logarithm, is made of."""
+
+    argument: Expr
+    axis: int
+    total: Apply  # the logsumexp, of the argument with that axis last
+    sign: int = 1  # of the logarithm
+
+
+def as_softmax(node: Expr) -> Softmax | None:
+    """The parts of a node, if it is a softmax along an axis."""
+    if not isinstance(node, Map) or node.function.name != "exp":
+        return None
+    found = as_log_softmax(node.args[0])
+    return None if found is None or found.sign < 0 else found
+
+
+def as_log_softmax(node: Expr) -> Softmax | None:
+    """The parts of a node, if it is the logarithm of a softmax along an axis, or its negative."""
+    inside = [node, *(node.children if isinstance(node, Einsum) else ())]
+    terms = [x for total in inside if isinstance(total, Add) for x in total.terms]
+    labels, sizes = tuple(range(node.ndim)), dict(enumerate(node.shape))
+    for total, axis in product([x for term in terms for x in term.children if _is_log_of_sum(x)], labels):
+        others = (*labels[:axis], *labels[axis + 1 :])
+        shape = tuple([node.shape[k] for k in (*others, axis)])
+        if total.args[0].shape == shape and total.batch == (tuple(range(len(others))),):
+            argument = construct.einsum(1, [(total.args[0], (*others, axis))], labels, sizes)
+            for sign in (1, -1):
+                spread = construct.einsum(sign, [(total, others)], labels, sizes)
+                if construct.add([node, spread]) is construct.scale(sign, argument):
+                    return Softmax(argument, axis, total, sign)
+    return None
+
+
+def _is_log_of_sum(x: Expr) -> TypeGuard[Apply]:
+    return isinstance(x, Apply) and x.function is _logsumexp

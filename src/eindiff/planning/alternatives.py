@@ -10,14 +10,15 @@ What is taken is decided by what whole programs cost (`program.write.choice`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 
 from eindiff.core import construct
-from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, topological
+from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_kept, topological
 from eindiff.core.rebuild import rebuild, with_children
-from eindiff.planning.factoring import cancels_exactly, is_sum_of_outer
-from eindiff.planning.halves import Evaluate, flops_alone
-from eindiff.planning.low_rank import LOGARITHMS, is_of_sum, multiplied_out, splits, without
+from eindiff.core.sizes import Evaluate
+from eindiff.planning.factoring import cancels_exactly, is_sum_of_outer, with_each
+from eindiff.planning.halves import flops_alone
+from eindiff.planning.low_rank import LOGARITHMS, is_of_sum, splits, without
 from eindiff.planning.simplify import joins
 from eindiff.planning.tuning import TERMS_LIMIT
 
@@ -33,20 +34,81 @@ def alternatives(outputs: Sequence[Expr], evaluate: Evaluate, guarded: bool) -> 
             yield from (_replaced(outputs, node, other) for other in _others(node, evaluate))
 
 
+def with_thin_products(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
+    """Outputs with products of kept sums and one matrix multiplied out where that takes fewer operations: `(A B - I) S`
+    is `A (B S) - S`, as with vectors. Not with another kept one, which would cost the digits of both."""
+
+    def multiplied(node: Expr) -> Expr:
+        if not is_contraction(node):
+            return with_children(node, [*map(multiplied, node.children)]) if isinstance(node, Einsum) else node
+        places = range(len(node.operands))
+        pairs = ((k, other) for k in places if is_kept(node.operands[k]) for other in places)
+        found = (_thin_product(node, k, other, evaluate) for k, other in pairs)
+        changed = next((x for x in found if x is not None), None)
+        return node if changed is None else multiplied(changed)
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        made = with_children(node, children)
+        return multiplied(made) if is_contraction(made) else made
+
+    return rebuild(outputs, change) if any(map(is_kept, topological(outputs))) else [*outputs]
+
+
+def _thin_product(node: Einsum, place: int, other: int, evaluate: Evaluate) -> Expr | None:
+    """A contraction with the product of a kept sum and one more operand multiplied out, if that pays."""
+    factors, sizes = list(zip(node.operands, node.labels, strict=True)), dict(enumerate(node.sizes))
+    (kept, labels), (thin, theirs) = factors[place], factors[other]
+    rest = [factor for k, factor in enumerate(factors) if k not in (place, other)]
+    outside = set(node.output).union(*(own for _, own in rest))
+    shared = set(labels).intersection(theirs)
+    if len(shared) != 1 or shared & outside or is_kept(thin):
+        return None
+    output = tuple([label for label in (*labels, *theirs) if label in outside])
+    whole = construct.parts(construct.einsum(1, [factors[place], factors[other]], output, sizes, inline=False))[1][0][0]
+    total = kept.children[0]
+    terms = [construct.einsum(1, [(x, labels), (thin, theirs)], output, sizes) for x in total.children]
+    if not is_contraction(whole) or not _is_better_alone(whole, total, terms, evaluate):
+        return None
+    return construct.einsum(1, [*rest, (construct.add(terms), output)], node.output, sizes, inline=False)
+
+
 def _others(node: Expr, evaluate: Evaluate) -> Iterator[Expr]:
     """What may stand in the place of a matrix or a vector."""
     if any(child.ndim > 2 for child in node.children):
         if is_contraction(node):
             outer = [place for place, x in enumerate(node.operands) if is_sum_of_outer(x, node.operands)]
-            yield from (construct.add(multiplied_out(node, place, node.operands[place].children)) for place in outer)
+            yield from (construct.add(with_each(node, place, node.operands[place].children)) for place in outer)
     elif isinstance(node, Add):
         yield from _joined(node)
     elif is_contraction(node):
+        yield from _centered(node)
         for place, operand in enumerate(node.operands):
             if isinstance(operand, Add):
-                terms = multiplied_out(node, place, operand.terms)
+                terms = with_each(node, place, operand.terms)
                 if _is_better_alone(node, operand, terms, evaluate):
                     yield construct.add(terms)
+
+
+def _centered(node: Einsum) -> Iterator[Expr]:
+    """`(X - 1 m')' diag(p) X`, the covariance for chances p and means m, as `(X - 1 m')' diag(p) (X - 1 m')`, of which
+    programs compute half: `(X - 1 m')' p` is 0."""
+    factors, sizes = list(zip(node.operands, node.labels, strict=True)), dict(enumerate(node.sizes))
+    mirror = dict(zip(node.output, node.output[::-1], strict=True)) if len({*node.shape}) == 1 else {}
+    for place, other in permutations(range(len(factors)), 2):
+        (total, labels), (x, own) = factors[place], factors[other]
+        turned = tuple([mirror.get(label, label) for label in labels])
+        if isinstance(total, Add) and len(labels) == 2 and {*turned} == {*own} != {*labels}:
+            sides = [construct.einsum(sign, [(total, turned)], own, sizes) for sign in (1, -1)]
+            for side, means in [(side, construct.add([side, construct.scale(-1, x)])) for side in sides]:
+                if _is_repeated(means) and _vanishes(node, place, other, means):
+                    yield with_children(node, [side if k == other else y for k, y in enumerate(node.operands)])
+
+
+def _vanishes(node: Einsum, place: int, other: int, means: Expr) -> bool:
+    """Whether a contraction with a sum at one place is 0 with what is the same along an axis at another one."""
+    changed = [means if k == other else x for k, x in enumerate(node.operands)]
+    with_terms = [[*changed[:place], term, *changed[place + 1 :]] for term in node.operands[place].children]
+    return construct.is_zero(construct.add([with_children(node, children, inline=True) for children in with_terms]))
 
 
 def _replaced(outputs: Sequence[Expr], old: Expr, new: Expr) -> list[Expr]:
@@ -58,21 +120,30 @@ def _replaced(outputs: Sequence[Expr], old: Expr, new: Expr) -> list[Expr]:
     return rebuild(outputs, change)
 
 
-def _is_better_alone(node: Einsum, total: Add, terms: Sequence[Expr], evaluate: Evaluate) -> bool:
+def _is_better_alone(node: Einsum, total: Expr, terms: Sequence[Expr], evaluate: Evaluate) -> bool:
     """Whether a contraction with a sum takes fewer operations multiplied out, and not because of what others have.
 
     The gradient `A'(A x - b)` has rounding errors of the size of the residual. Where a Hessian has A'A, `(A'A) x - A'b`
-    takes less time, and has those of what it is the difference of.
+    takes less time, and has those of what it is the difference of. So has `X' diag(p) X - m m'`, of which half need not
+    be computed, where `(X - 1 m')' diag(p) X` has those of deviations from means; and `A'A - A`, where `(A - I)'A` has
+    those of what A is more than I.
     """
     if cancels_exactly(total):
         return False
-    inside = [x for term in (node, *total.terms, *terms) for x in (term, *term.children)]
-    flops: dict[Expr, float] = {x: flops_alone(x, evaluate) for x in inside if is_contraction(x)}
+    inside = [x for term in (node, *total.children, *terms) for x in (term, *term.children)]
+    has_deltas = any(isinstance(term, Einsum) and term.has_delta for term in total.children)
+    squares = not has_deltas and not any(map(_is_repeated, total.children))
+    flops: dict[Expr, float] = {x: flops_alone(x, evaluate, squares) for x in inside if is_contraction(x)}
 
     def alone(term: Expr) -> float:
         return flops[term] if term in flops else sum(flops.get(x, 0.0) for x in term.children)
 
-    return sum(map(alone, terms)) < alone(node) + sum(map(alone, total.terms))
+    return sum(map(alone, terms)) < alone(node) + sum(map(alone, total.children))
+
+
+def _is_repeated(term: Expr) -> bool:
+    """Whether a term is the same along an axis."""
+    return isinstance(term, Einsum) and not term.has_delta and any(map(term.same_along, range(term.ndim)))
 
 
 def _joined(node: Add) -> Iterator[Expr]:

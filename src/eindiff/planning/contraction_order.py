@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import factorial, inf
 from typing import NamedTuple
 
 from eindiff.core.labels import Labels, components, first_appearance
-from eindiff.core.tensor_order import Multiplication, Path, tensor_order_path
+from eindiff.core.tensor_order import Multiplication, Path, numbered, tensor_order_path
 from eindiff.planning.tuning import BEST_LIMIT, NEAR, STACKED, SUBSETS_LIMIT, WRITE
 
 FORMED = 0.7  # of a product with an inverse: what it takes to form another one
@@ -63,13 +63,16 @@ def _path(
         return rule
     size_of = dict(enumerate(sizes))
     is_small = len(inputs) <= BEST_LIMIT
-    best = _best_path(inputs, output, sizes, speeds) if is_small else _good_path(inputs, output, sizes)
-    if best == rule:
-        return best
-    return min(best, rule, key=lambda path: path_flops(inputs, output, size_of, path, keys, speeds))
+    if is_small:
+        found = _best_paths(inputs, output, sizes, keys, speeds, rule)
+    else:
+        found = [_good_path(inputs, output, sizes, rule)]
+    if found == [rule]:
+        return rule
+    return min([*found, rule], key=lambda path: path_flops(inputs, output, size_of, path, keys, speeds))
 
 
-def _good_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...]) -> Path:
+def _good_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], known: Path) -> Path:
     """A path for many operands: the best one within parts that hang together by labels that few operands have, and then
     between these parts; by opt_einsum where that is too much."""
     table = _Subsets(inputs, output, sizes)
@@ -77,15 +80,17 @@ def _good_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...
     near = sum(1 << label for label, count in counts.items() if count <= NEAR)
     neighbours = [sum(1 << k for k, other in enumerate(table.masks) if other & mask & near) for mask in table.masks]
     parts = components([[label for label in labels if counts[label] <= NEAR] for labels in inputs])
-    tree: dict[int, int] = {}
-    for part in parts:
-        subsets = _connected_subsets(part, neighbours)
-        if subsets is None or len(parts) > BEST_LIMIT:
-            return _heuristic_path(inputs, output, dict(enumerate(sizes)))
-        tree |= table.best(subsets)
+    connected = [_connected_subsets(part, neighbours) for part in parts]
+    if len(parts) > BEST_LIMIT or any(subsets is None for subsets in connected):
+        return _heuristic_path(inputs, output, dict(enumerate(sizes)))
     whole = [sum(1 << k for k in part) for part in parts]
     unions = [sum(mask for k, mask in enumerate(whole) if chosen >> k & 1) for chosen in range(1, 1 << len(whole))]
-    return _path_of_tree(tree | table.best(unions), len(inputs))
+    groups = [*filter(None, connected), unions]
+    bound = table.bound(known, {subset for subsets in groups for subset in subsets})
+    tree: dict[int, int] = {}
+    for subsets in groups:
+        tree |= table.best(subsets, bound)
+    return _path_of_tree(tree, len(inputs))
 
 
 def _connected_subsets(part: Sequence[int], neighbours: Sequence[int]) -> list[int] | None:
@@ -115,10 +120,25 @@ def _heuristic_path(inputs: tuple[Labels, ...], output: Labels, sizes: Mapping[i
     return pairs if all(len(pair) == 2 for pair in pairs) else tensor_order_path(inputs, output)
 
 
-def _best_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], speeds: Speeds) -> Path:
-    """The path of least operations."""
-    tree = _Subsets(inputs, output, sizes, speeds).best(range(1, 1 << len(inputs)))
-    return _path_of_tree(tree, len(inputs))
+def _best_paths(
+    inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], keys: tuple[int, ...], speeds: Speeds,
+    known: Path,
+) -> list[Path]:  # fmt: skip
+    """The path of least operations, if all count, of which a known one has no fewer; and those of products of two that
+    may be equal."""
+    table, subsets = _Subsets(inputs, output, sizes, speeds), range(1, 1 << len(inputs))
+    tree, whole = table.best(subsets, table.bound(known, subsets)), subsets[-1]
+    halves = [half for half in _halves(keys) if {half, whole ^ half} <= table.found.keys()]
+    return [_path_of_tree(tree | {whole: half}, len(inputs)) for half in (tree[whole], *halves)]
+
+
+def _halves(keys: Sequence[int]) -> Iterator[int]:
+    """Sets of operands, one of which is the first, of which there is another one each among the others."""
+    wanted = {key: count / 2 for key, count in Counter(keys).items()}
+    if all(count.is_integer() for count in wanted.values()):
+        for rest in combinations(range(1, len(keys)), len(keys) // 2 - 1):
+            if Counter([keys[0], *(keys[k] for k in rest)]) == wanted:
+                yield sum(1 << k for k in (0, *rest))
 
 
 def least_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], operands: Sequence) -> float:
@@ -140,7 +160,7 @@ def least_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, in
         shared, least = _copies([operands[k] for k in inside], operands), inf
         if _may_be_symmetric([operands[k] for k in inside], [inputs[k] for k in inside]):
             shared *= max(2, factorial(labels[subset].bit_count()))
-        for first in _submasks(subset):
+        for first in filter(None, _submasks(subset)):
             met = labels[first] | labels[subset ^ first]
             flops = table.entries(met) * (2.0 if met != labels[subset] else 1.0)
             least = min(least, flops / shared + found[first] + found[subset ^ first])
@@ -195,48 +215,71 @@ class _Subsets:
                 outside |= mask
         return inside & outside
 
-    def best(self, subsets: Iterable[int]) -> dict[int, int]:
-        """For each set of two or more operands one of the two sets that it is best made of, both given or known."""
+    def best(self, subsets: Iterable[int], bound: float = inf) -> dict[int, int]:
+        """For each set of two or more operands one of the two sets that it is best made of, both given or known.
+
+        Sets that take more than the bound are left out: what has them as a part takes more, too.
+        """
         splits: dict[int, int] = {}
-        wanted = sorted({*subsets, *self.found}, key=int.bit_count)
-        labels = {subset: self.labels(subset) for subset in wanted}
-        complete = len(wanted) == (1 << len(self.masks)) - 1
-        for subset in wanted:
-            if subset in self.found:
-                continue
-            choice = (0.0, 0.0, 0, 0)
-            if subset & (subset - 1):
-                choice = self._choice(subset, _submasks(subset) if complete else wanted, labels)
-            if choice[0] < inf:
-                self.found[subset] = choice[:2]
-                if choice[-1]:
+        labels: dict[int, int] = {}
+        highest: dict[int, list[int]] = {}  # the sets that are made, by their last operand
+        for subset in sorted({*subsets, *self.found}, key=int.bit_count):
+            labels[subset] = self.labels(subset)
+            parts = highest.setdefault(subset.bit_length(), [])
+            if subset not in self.found:
+                choice = (0.0, 0.0, 0, 0)
+                if subset & (subset - 1):
+                    choice = self._choice(subset, parts, labels, bound)
                     splits[subset] = choice[-1]
+                if choice[0] > bound or choice[0] == inf:
+                    continue
+                self.found[subset] = choice[:2]
+            parts.append(subset)
         return splits
 
-    def _choice(self, subset: int, parts: Iterable[int], labels: Mapping[int, int]) -> tuple[float, float, int, int]:
+    def _choice(
+        self, subset: int, parts: Sequence[int], labels: Mapping[int, int], bound: float
+    ) -> tuple[float, float, int, int]:
         """The best way to make a set of operands of two: its cost, its largest intermediate, how often axes of the two
-        take turns in the output, and one of the two."""
+        take turns in the output, and the one of the two that has the last operand."""
         own, found, choice = self.entries(labels[subset]), self.found, (inf, inf, 0, 0)
-        is_whole = subset == (1 << len(self.masks)) - 1
+        if (written := WRITE * own) > bound:
+            return choice
+        is_whole, highest = subset == (1 << len(self.masks)) - 1, 1 << subset.bit_length() - 1
+        if 1 << subset.bit_count() - 1 < len(parts):
+            parts = [highest | part for part in _submasks(subset ^ highest)]
         for first in parts:
             second = subset ^ first
-            if first < second or first & subset != first:
+            if first & subset != first:
                 continue
             one, other = found.get(first), found.get(second)
-            if one is None or other is None or one[0] + other[0] > choice[0]:
+            if one is None or other is None or one[0] + other[0] + written > choice[0]:
                 continue
-            met = labels[first] | labels[second]
-            summed = met != labels[subset]
-            stacked = summed and labels[first] & labels[second] & labels[subset]
-            flops = self.entries(met) * (STACKED if stacked else 2.0 if summed else 1.0)
-            if self.speeds:
-                flops *= pair_speed(self.speeds.get(first), self.speeds.get(second))
-            total = one[0] + other[0] + (flops + WRITE * own)
+            total = one[0] + other[0] + (self._flops(first, second, labels) + written)
             largest = max(own, one[1], other[1])
             if (total, largest) <= choice[:2]:
                 turns = self._turns(labels[first], labels[second]) if is_whole else 0
                 choice = min(choice, (total, largest, turns, first))
         return choice
+
+    def _flops(self, first: int, second: int, labels: Mapping[int, int]) -> float:
+        """The operations of the product of two sets."""
+        met, made = labels[first] | labels[second], labels[first | second]
+        stacked = met != made and labels[first] & labels[second] & made
+        flops = self.entries(met) * (STACKED if stacked else 2.0 if met != made else 1.0)
+        return flops * pair_speed(self.speeds.get(first), self.speeds.get(second)) if self.speeds else flops
+
+    def bound(self, path: Path, subsets: Collection[int]) -> float:
+        """What a path takes that makes none but some sets: the best one with these takes no more."""
+        sets, total = [1 << k for k in range(len(self.masks))], 0.0
+        labels = {one: self.labels(one) for one in sets}
+        for i, j in numbered(path, len(sets)):
+            sets.append(whole := sets[i] | sets[j])
+            if whole not in subsets:
+                return inf
+            labels[whole] = self.labels(whole)
+            total += self._flops(sets[i], sets[j], labels) + WRITE * self.entries(labels[whole])
+        return total * (1 + 1e-9)  # sums in another order are rounded in another way
 
     def _turns(self, one: int, other: int) -> int:
         """How often axes that only one of two tensors has follow on those of the other one in the output."""
@@ -245,10 +288,11 @@ class _Subsets:
 
 
 def _submasks(mask: int) -> Iterator[int]:
-    part = (mask - 1) & mask
+    """The sets that are part of one, without itself: the empty one is."""
+    part = mask
     while part:
-        yield part
         part = (part - 1) & mask
+        yield part
 
 
 def _sizes_of_masks(sizes: tuple[int, ...]) -> Callable[[int], float]:
@@ -289,12 +333,12 @@ def path_flops(
     """Operations of a contraction in a given order; equal products count once."""
     terms, total = Multiplication(inputs, output, keys), 0.0
     left: list[Speed | None] = [*speeds] or [None] * len(inputs)
-    for i, j in path:
+    for i, j in numbered(path, len(inputs)):
         if not terms.is_made(i, j):
             flops = pair_flops(set(terms.labels[i]) | set(terms.labels[j]), terms.result(i, j), sizes)
             total += flops * pair_speed(left[i], left[j])
         terms.multiply(i, j)
-        left = [speed for k, speed in enumerate(left) if k not in (i, j)] + [None]
+        left.append(None)
     return total
 
 

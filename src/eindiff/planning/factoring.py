@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from eindiff.core import construct
 from eindiff.core.networks import fresh_in, opened
-from eindiff.core.nodes import Add, Apply, Einsum, Expr, Variable, is_contraction, number, topological
+from eindiff.core.nodes import Add, Einsum, Expr, Variable, is_contraction, is_inverse, is_kept, number, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.planning.differences import differences, joined, with_square
@@ -85,7 +85,7 @@ def _sums_of_outer_opened(node: Expr) -> Iterator[Expr]:
     if is_contraction(node):
         for place, operand in enumerate(node.operands):
             if is_sum_of_outer(operand, node.operands):
-                yield construct.add(multiplied_out(node, node.operands, place))
+                yield construct.add(multiplied_out(node, place))
 
 
 def _is_plain_product(term: Einsum) -> bool:
@@ -106,7 +106,7 @@ def distribute(outputs: Sequence[Expr]) -> list[Expr]:
             for place, operand in enumerate(node.operands):
                 if _is_sum_to_open(operand, node.operands) and len(operand.children) <= left:
                     left -= len(operand.children)
-                    return construct.add(multiplied_out(node, node.operands, place, opens=True))
+                    return construct.add(multiplied_out(node, place, opens=True))
         return node
 
     def change(node: Expr, children: list[Expr]) -> Expr:
@@ -116,6 +116,23 @@ def distribute(outputs: Sequence[Expr]) -> list[Expr]:
         return with_children(made, [child if child in children else multiplied(child) for child in made.children])
 
     return rebuild(outputs, change)
+
+
+def without_kept(outputs: Sequence[Expr]) -> list[Expr]:
+    """Products with sums of diagonal and full terms as sums of products with each: structure shows, digits may go."""
+
+    def multiplied(node: Expr) -> Expr:
+        place = next((k for k, x in enumerate(node.children) if is_kept(x)), None)
+        if not isinstance(node, Einsum) or place is None:
+            return node
+        [total] = node.operands[place].children
+        return construct.add([*map(multiplied, with_each(node, place, total.children, inline=False))])
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        made = node if is_kept(node) else with_children(node, children)
+        return made if is_kept(made) else multiplied(made)
+
+    return rebuild(outputs, change) if any(map(is_kept, topological(outputs))) else [*outputs]
 
 
 def _is_sum_to_open(factor: Expr, factors: Sequence[Expr]) -> bool:
@@ -130,19 +147,15 @@ def _is_large_sum(factor: Expr, factors: Sequence[Expr]) -> bool:
     vectors takes two solutions there, a matrix one for each column."""
     if not isinstance(factor, Add) or list(factors).count(factor) > 1 or cancels_exactly(factor):
         return False
-    return factor.ndim > 2 or (factor.ndim == 2 and any(map(_is_inverse, factors)))
+    return factor.ndim > 2 or (factor.ndim == 2 and any(map(is_inverse, factors)))
 
 
-def cancels_exactly(total: Add) -> bool:
+def cancels_exactly(total: Expr) -> bool:
     """Whether a sum may be that of differences without rounding errors of the size of its terms: of variables, or of
     the entries of one tensor, repeated along other axes. `Σ_j w_ij (x_i - x_j)` has none either, if it stays so."""
-    repeated = [x.operands[0] for x in total.terms if is_outer(x) and len(x.operands) == 1 and not x.has_delta]
+    repeated = [x.operands[0] for x in total.children if is_outer(x) and len(x.operands) == 1 and not x.has_delta]
     pairs = combinations(repeated, 2)
     return any(x is y or (isinstance(x, Variable) and isinstance(y, Variable)) for x, y in pairs)
-
-
-def _is_inverse(x: Expr) -> bool:
-    return isinstance(x, Apply) and x.function.name == "inv"
 
 
 def _contraction(term: Expr) -> Einsum | None:
@@ -158,15 +171,21 @@ def is_sum_of_outer(factor: Expr, factors: Sequence[Expr]) -> bool:
     return _is_large_sum(factor, factors) and all(is_outer(term) for term in factor.children)
 
 
-def multiplied_out(node: Einsum, children: Sequence[Expr], place: int, opens: bool = False) -> list[Expr]:
-    """A product or contraction over a sum, at some place among its children, as one for each term of the sum.
+def with_each(node: Einsum, place: int, terms: Sequence[Expr], inline: bool = True) -> list[Expr]:
+    """A product or contraction, flat if `inline`, with each of several terms in the place of one of its operands."""
+    before, after = node.operands[:place], node.operands[place + 1 :]
+    return [with_children(node, [*before, term, *after], inline) for term in terms]
+
+
+def multiplied_out(node: Einsum, place: int, opens: bool = False) -> list[Expr]:
+    """A product or contraction over a sum, at some place among its operands, as one for each term of the sum.
 
     If it `opens` terms that are contractions, their operands are factors.
     """
-    factors, labels = list(zip(children, node.labels, strict=True)), node.labels[place]
+    factors, labels = list(zip(node.operands, node.labels, strict=True)), node.labels[place]
     before, after = factors[:place], factors[place + 1 :]
     terms = []
-    for term in children[place].children:
+    for term in node.operands[place].children:
         sizes: dict[int, Size] = dict(enumerate(node.sizes))
         coefficient, inside = node.coefficient, [(term, labels)]
         if opens and (contraction := _contraction(term)) is not None:

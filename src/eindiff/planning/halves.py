@@ -6,7 +6,7 @@ which know the symmetries of all operands, so that two parts are one node wherev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, islice, product
 from math import prod
 
@@ -14,12 +14,11 @@ from eindiff.core import construct
 from eindiff.core.construct import Factor
 from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map
 from eindiff.core.rebuild import rebuild, with_children
-from eindiff.core.sizes import Size
+from eindiff.core.sizes import Evaluate, Size
 from eindiff.planning.contraction_order import contraction_path, path_flops
 from eindiff.planning.tuning import BEST_LIMIT, CLEARLY, SPLIT_LIMIT
 
 Split = tuple[list[int], list[int]]  # the places of the operands of two parts
-Evaluate = Callable[[Size], int]
 
 
 def with_halves(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
@@ -86,12 +85,23 @@ def _of_parts(node: Einsum, split: Split) -> Einsum | None:
     return found if is_contraction(found) else None
 
 
-def flops_alone(node: Expr, evaluate: Evaluate) -> float:
-    """What the best order of multiplication of a contraction takes, if nothing of it is there."""
+def flops_alone(node: Expr, evaluate: Evaluate, squares: bool = True) -> float:
+    """What the best order of multiplication of a contraction takes, if nothing of it is there; half of that for
+    `X' diag(d) X`, if `squares` count as such."""
     if not is_contraction(node):
         return float(prod(map(evaluate, node.shape)))
     sizes = {label: evaluate(size) for label, size in enumerate(node.sizes)}
     operands = [operand.digest for operand in node.operands]
     keys = [operands.index(operand) for operand in operands]
     path = contraction_path(node.labels, node.output, sizes, operands=operands)
-    return path_flops(node.labels, node.output, sizes, path, keys)
+    return path_flops(node.labels, node.output, sizes, path, keys) / (2 if squares and _is_square(node) else 1)
+
+
+def _is_square(node: Einsum) -> bool:
+    """Whether a contraction is `X' diag(d) X`."""
+    sides = [[k for k, labels in enumerate(node.labels) if label in labels] for label in node.output]
+    if len(sides) != 2 or [len(side) for side in sides] != [1, 1] or sides[0] == sides[1]:
+        return False
+    [[i], [j]], turned = sides, dict(zip(node.output, node.output[::-1], strict=True))
+    is_mirrored = tuple([turned.get(label, label) for label in node.labels[i]]) == node.labels[j]
+    return is_mirrored and node.operands[i] is node.operands[j] and len(node.labels[i]) == 2

@@ -13,7 +13,7 @@ vectors: a matrix with one column, and one with one row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import inf
 from typing import NamedTuple
@@ -23,18 +23,18 @@ from eindiff.core.coefficients import to_power
 from eindiff.core.construct import Factor
 from eindiff.core.labels import Labels, components
 from eindiff.core.networks import new_label
-from eindiff.core.nodes import Add, Apply, Einsum, Expr, Number, Variable, is_contraction
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, Number, Variable, is_contraction, is_inverse
 from eindiff.core.rebuild import rebuild, with_children
-from eindiff.core.sizes import Size
+from eindiff.core.sizes import Evaluate, Size
 from eindiff.facts.bounds import facts, interval
 from eindiff.functions import elementwise, multilinear
 from eindiff.functions.elementwise import log, power
 from eindiff.functions.matrices import inv, logabsdet, logdet
 from eindiff.functions.multilinear import diag, eye
 from eindiff.functions.reductions import ALIKE, alike
+from eindiff.planning.factoring import with_each
 from eindiff.planning.simplify import flat
 
-Evaluate = Callable[[Size], int]
 LOGARITHMS = ("logdet", "logabsdet")  # of determinants
 
 
@@ -70,7 +70,7 @@ def splits(total: Expr, evaluate: Evaluate, guarded: bool) -> Iterator[Split]:
         if least >= evaluate(total.shape[0]) or base is None:
             continue
         first, last = inner.index(least) + 1, len(inner) - inner[::-1].index(least)
-        last = last if all(_is_inverse(x) for x in chain[first:last]) else first
+        last = last if all(_is_of_inverse(x) for x in chain[first:last]) else first
         while last - first > 1:  # a product of what is inverted would have the product of their conditions
             first, last = first + 1, last - 1
         left, right = _product(chain[:first]), _product(chain[last:])
@@ -95,13 +95,13 @@ def _inverse_for_nothing(matrix: Expr, guarded: bool) -> Expr | None:
         found = [*[x for x in factors if not x[1]], (alike(entries), output[:1])]
         return inv(construct.einsum(coefficient, found, output, sizes))
     matrices = [node for node, labels in factors if labels]
-    is_known = len(matrices) == 1 and (_is_inverse(matrix) or _is_orthogonal(matrices[0]))
+    is_known = len(matrices) == 1 and (_is_of_inverse(matrix) or _is_orthogonal(matrices[0]))
     return inv(matrix) if is_known else None
 
 
-def _is_inverse(x: Expr) -> bool:
+def _is_of_inverse(x: Expr) -> bool:
     """Whether a matrix, or one that it is a multiple of, has to be found as an inverse."""
-    return any(isinstance(node, Apply) and node.function.name == "inv" for node, _ in construct.parts(x)[1])
+    return any(is_inverse(node) for node, _ in construct.parts(x)[1])
 
 
 def _is_orthogonal(x: Expr) -> bool:
@@ -271,7 +271,7 @@ def _expanded(node: Einsum, of_matrix: Expr, split: Split) -> Expr:
         if (found := pushed(node, place, split)) is not None:
             return found
     if len(places) == 1:
-        return construct.add(multiplied_out(node, places[0], inverse(split)))
+        return construct.add(with_each(node, places[0], inverse(split)))
     return _one_by_one(node, of_matrix, split) if places else node
 
 
@@ -301,12 +301,3 @@ def _pair(factors: Sequence[Factor], output: Labels, of_matrix: Expr) -> tuple[F
         if [uses[label] for label in own[1] if label in other[1]] == [2]
     ]
     return min(pairs, key=lambda pair: pair[1][0].ndim, default=None)
-
-
-def multiplied_out(node: Einsum, place: int, terms: Sequence[Expr]) -> list[Expr]:
-    """A contraction with one of its operands, at some place, as a sum of terms: what is added up."""
-    children, result = list(node.operands), []
-    for term in terms:
-        children[place] = term
-        result.append(with_children(node, children, inline=True))
-    return result

@@ -8,15 +8,15 @@ no less than a product with a matrix, after its matrix was factorized.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from eindiff.core import construct
 from eindiff.core.construct import Factor
 from eindiff.core.labels import Labels, first_appearance
 from eindiff.core.leaves import TRIANGLES
 from eindiff.core.networks import fresh_in, opened
-from eindiff.core.nodes import Add, Apply, Einsum, Expr, Variable, variables
-from eindiff.core.sizes import Size
+from eindiff.core.nodes import Add, Apply, Einsum, Expr, Variable, is_inverse, variables
+from eindiff.core.sizes import Evaluate, Size
 from eindiff.planning.contraction_order import least_flops
 
 TERMS = 64  # of a sum that is multiplied out
@@ -26,7 +26,7 @@ HALF = frozenset({"symmetric", "psd", "positive", "lower", "upper", "orthogonal"
 Term = tuple[list[Factor], Labels, dict[int, Size]]
 
 
-def lower_bound(output: Expr, evaluate: Callable[[Size], int]) -> float | None:
+def lower_bound(output: Expr, evaluate: Evaluate) -> float | None:
     """Operations on numbers that every program for an output takes; None where nothing is known."""
     _, factors, _, _ = construct.parts(output)
     alone = len(factors) == 1 and len(set(factors[0][1])) == len(factors[0][1])  # besides deltas and ones
@@ -78,7 +78,7 @@ def _parts(node: Expr, labels: Labels, sizes: dict[int, Size]) -> Iterator[Seque
             yield opened(node, labels, fresh_in(sizes))
 
 
-def _of_product(term: Term, evaluate: Callable[[Size], int]) -> float | None:
+def _of_product(term: Term, evaluate: Evaluate) -> float | None:
     """What every order of multiplication takes of a product of variables and inverses of variables."""
     factors, output, sizes = term
     factors = [(node, labels) for node, labels in factors if labels]
@@ -102,7 +102,7 @@ def _saved(nodes: Sequence[Expr]) -> int:
     return 2**others * (6 if triangles > 1 else 1 + triangles)
 
 
-def _factorizations(nodes: Sequence[Expr], evaluate: Callable[[Size], int]) -> float:
+def _factorizations(nodes: Sequence[Expr], evaluate: Evaluate) -> float:
     """What the factorizations of general matrices take that are inverted."""
     inverted = {_variable(node) for node in nodes if not isinstance(node, Variable)}
     return sum(2 / 3 * evaluate(x.shape[0]) ** 3 for x in inverted if not x.properties)
@@ -116,6 +116,6 @@ def _variable(node: Expr) -> Variable:
 
 def _is_known(node: Expr) -> bool:
     """Whether a factor is a variable, or the inverse of one, with properties that save no more than half."""
-    if isinstance(node, Apply) and node.function.name == "inv" and node.ndim == 2:
+    if is_inverse(node) and node.ndim == 2:
         node = node.args[0]
     return isinstance(node, Variable) and node.properties <= HALF and node.into is None

@@ -75,31 +75,37 @@ def factor_contractions(node: Expr) -> Expr | None:
 
 
 def joins(first: Expr, second: Expr) -> Iterator[Expr]:
-    """The sum of two products as one, in some ways: if one has all that they have in common, a factor stays behind."""
+    """The sum of two products as one, in some ways: if one has all that they have in common, 1 or a factor stays
+    behind."""
     ours, theirs = flat(first)[1], flat(second)[1]
     pairs = most_matches(ours, theirs, {x: x for x in range(first.ndim)})[0]
-    if len(pairs) not in (len(ours), len(theirs)):
-        found = [_join(first, second)]
-    else:
-        found = [_join(first, second, pair) for pair in pairs] if len(pairs) > 1 else []
+    found = [_join(first, second)]
+    if len(pairs) in (len(ours), len(theirs)) and len(pairs) > 1:
+        found += [_join(first, second, pair) for pair in pairs]
     yield from (x for x in found if x is not None)
 
 
 def _join(first: Expr, second: Expr, without: tuple[int, int] | None = None) -> Expr | None:
-    """The sum of two products as one: what they have in common, times the sum of what is left of each."""
+    """The sum of two products as one: what they have in common, times the sum of what is left of each, or 1."""
     a, ours, output, sizes = flat(first)
     b, theirs, output2, sizes2 = flat(second)
     pairs, names = most_matches(ours, theirs, dict(zip(output, output, strict=True)))
     pairs = [pair for pair in pairs if pair != without]
-    if output != output2 or not pairs or len(pairs) in (len(ours), len(theirs)):
+    if output != output2 or not pairs or len(ours) == len(pairs) == len(theirs):
         return None
     common = [ours[i] for i, _ in pairs]
     mine = _without(ours, [i for i, _ in pairs])
     names = {label: new_label(sizes, size) for label, size in sizes2.items()} | names
     other = [(node, tuple([names[x] for x in labels])) for node, labels in _without(theirs, [j for _, j in pairs])]
-    seen = set(output).union(*(labels for _, labels in common))
-    joint = [sorted({x for _, labels in rest for x in labels} & seen) for rest in (mine, other)]
-    return in_front(common, [(a, mine), (b, other)], tuple(joint[0]), output, sizes) if joint[0] == joint[1] else None
+    outside = set(output) | _labels(common)
+    joint = [sorted(_labels(rest) & outside) for rest in (mine, other) if rest]
+    if joint[0] != joint[-1] or (len(joint) == 1 and not set(joint[0]).difference(output)):
+        return None
+    return in_front(common, [(a, mine), (b, other)], tuple(joint[0]), output, sizes)
+
+
+def _labels(factors: Sequence[Factor]) -> set[int]:
+    return {label for _, labels in factors for label in labels}
 
 
 def _without(factors: Sequence[Factor], places: Collection[int]) -> list[Factor]:

@@ -6,7 +6,7 @@ quarter where it is known to be symmetric in k and l too; and the terms of M, di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -14,12 +14,10 @@ from eindiff.core import construct
 from eindiff.core.construct import Factor
 from eindiff.core.derivation import derivation
 from eindiff.core.nodes import Add, Apply, Expr, Map, is_index_map, plain, topological
-from eindiff.core.sizes import Size
+from eindiff.core.sizes import Evaluate
 from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
 from eindiff.planning.simplify import flat
-
-Evaluate = Callable[[Size], int]
 
 
 class Stack(NamedTuple):

@@ -53,6 +53,8 @@ RIGHT_SIDES = (2**11, 2, 6)
 # Entries from which `x > 0` is faster than np.heaviside, and 1 / (1 + np.exp(-x)), which is vectorized, than SciPy's
 # expit: two calls more, against some nanoseconds an entry.
 MANY_ENTRIES = 256
+# Entries of a sum of outer products from which on putting vectors into two matrices pays.
+OUTER_PRODUCTS = 2500
 # Bytes of an array that is worth being changed in place: new memory of that size is not in the cache yet.
 IN_PLACE_BYTES = 2**14
 # Calls on small arrays that take as long as putting such side by side, and as reading one of them there.

@@ -30,8 +30,9 @@ def range_of_kind(size: int) -> tuple[int, int]:
 class Costs:
     """Sizes bound to numbers."""
 
-    def __init__(self, known: Mapping[str, int], itemsize: int = 8) -> None:
+    def __init__(self, known: Mapping[str, int], itemsize: int = 8, halves: bool = True) -> None:
         self.known = known
+        self.halves = halves  # the library computes half of a product of a matrix and its own transpose
         self.itemsize = itemsize
         ranges = {name: range_of_kind(size) for name, size in known.items()}
         self._ends = [{name: ends[k] for name, ends in ranges.items()} for k in range(2)]
@@ -84,7 +85,7 @@ class Costs:
         if is_half or (x.op == "matmul" and len(x.shape) >= 2):
             m, n, k = map(self.evaluate, (*x.shape[-2:], x.operands[0].shape[-1]))
             time = self.products(self.entries(x.shape[:-2]), m, n, k)
-            time /= 2 if is_half and n * k >= TRIANGLE**2 else 1
+            time /= 2 if (is_half and n * k >= TRIANGLE**2) or (self.halves and _is_square(x)) else 1
         elif x.op in ("solve", "solve_many") and x.speed == LAPACK:  # right sides are products of blocks
             factors = 0.0 if x.op == "solve" and x.parameters[0] else 2 / 3 * self.evaluate(x.shape[0]) ** 3
             time = factors * OPERATION[LAPACK] + (self.flops(x) - factors) * OPERATION[BLAS]
@@ -114,6 +115,13 @@ class Costs:
     def total(self, outputs: Iterable[Operation], done: Collection[Operation] = ()) -> float:
         """The predicted time of all operations below some outputs, without those that are done anyway."""
         return sum(self.seconds(x) for x in missing(outputs, done))
+
+
+def _is_square(x: Operation) -> bool:
+    """Whether a product is that of a matrix and its own transpose."""
+    first, second = x.operands
+    is_turned = any(a.op == "transpose" and a.operands[0] is b for a, b in ((first, second), (second, first)))
+    return is_turned and len(x.shape) == 2
 
 
 def missing(outputs: Iterable[Operation], done: Collection[Operation]) -> list[Operation]:

@@ -26,12 +26,15 @@ from eindiff.core.nodes import (
     Variable,
     is_contraction,
     is_index_map,
+    is_inverse,
     plain,
     size_names,
     topological,
     variables,
 )
+from eindiff.core.partial_sums import Parts, partial_sums, parts_apart, with_parts_first
 from eindiff.core.ranges import Ranges
+from eindiff.functions.reductions import as_log_softmax, as_softmax
 from eindiff.planning.contraction_order import contraction_path
 from eindiff.program.inputs import check, common_type, real_array
 from eindiff.program.norms import is_root, squares, units
@@ -185,9 +188,12 @@ class _Interpreter:
     def __init__(self, inputs: Mapping[Variable, Array], bindings: Mapping[str, int]) -> None:
         self.values: dict[Expr, Array] = dict(inputs)  # type: ignore[arg-type]
         self.bindings = bindings
+        self.parts: dict[Expr, Parts] = {}  # sums that are parts of others
 
     def run(self, outputs: Sequence[Expr]) -> list[Array]:
-        order = topological(outputs)
+        outputs = parts_apart(outputs)
+        self.parts = partial_sums(topological(outputs))
+        order = with_parts_first(outputs, self.parts)
         formed = {child for node in order if not isinstance(node, Einsum) for child in node.children} | set(outputs)
         for node in order:
             if node not in self.values and (node in formed or not is_index_map(node)):
@@ -226,18 +232,30 @@ class _Interpreter:
                 return node.value if isinstance(node.value, np.ndarray) else node.value.to_array(self.bindings)
             case Einsum():
                 return self._einsum(node)
+            case Add() if len(node.terms) == 2 and (found := as_log_softmax(node)) is not None:
+                return np.moveaxis(found.sign * _log_softmax(self.values[found.total.args[0]]), -1, found.axis)
             case Add():
-                total = np.zeros(self.shape(node))
-                for term in node.terms:
-                    total = total + self.values[term]
-                return total
+                return self._sum(node)
             case Map() if _is_of_norm(node) and (norm := self._norm(node.args[0])) is not None:
                 return power_of_norm(norm, self.values[node.args[0]], node.function.parameter)
+            case Map() if (softmax := as_softmax(node)) is not None:
+                entries = np.exp(self.values[node.args[0]])  # up to a factor, where the sum is large
+                return np.asarray(entries / np.nansum(entries, axis=softmax.axis, keepdims=True))
             case Map():
                 return np.asarray(node.function.value(*(self.values[arg] for arg in node.args)))
             case Apply():
                 return self._apply(node)
         raise AssertionError(f"a node of unknown kind: {type(node)}")
+
+    def _sum(self, node: Add) -> Array:
+        """The sum of terms, of which some are there as another sum."""
+        sums, rest = self.parts.get(node, Parts([], list(node.terms)))
+        total = np.zeros(self.shape(node))
+        for factor, part, axes in sums:
+            total = total + float(factor) * self.values[part].transpose(axes)
+        for term in rest:
+            total = total + self.values[term]
+        return total
 
     def _apply(self, node: Apply) -> Array:
         """Arguments with their batch axes aligned, so that NumPy's broadcasting does the rest."""
@@ -344,7 +362,7 @@ class _Interpreter:
         """`inv(A)` next to something that shares one contracted axis with it becomes a solve."""
         for entry in list(arrays):
             node, _, labels = entry
-            if not (isinstance(node, Apply) and node.function.name == "inv" and node.ndim == 2):
+            if not (is_inverse(node) and node.ndim == 2):
                 continue
             matrix = self.values[node.args[0]]
             for system, (kept, gone) in ((matrix, labels), (matrix.T, labels[::-1])):
@@ -368,6 +386,13 @@ class _Interpreter:
                     "domain",
                 )
             raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix", "domain")
+
+
+def _log_softmax(z: Array) -> Array:
+    """z less the logarithms of the sums of its exponentials along the last axis, to the digits of the difference."""
+    top = z.max(axis=-1, keepdims=True)
+    shifted = z - np.where(np.isfinite(top), top, 0)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
 
 
 def _is_of_norm(node: Map) -> bool:

@@ -12,7 +12,7 @@ from typing import TypeGuard
 from eindiff.core.coefficients import to_power
 from eindiff.core.construct import Factor, einsum, parts, power_parts
 from eindiff.core.index_relations import SizeOf
-from eindiff.core.labels import Labels
+from eindiff.core.labels import Labels, components
 from eindiff.core.networks import fresh_in, opened
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_contraction
 from eindiff.core.sizes import Size
@@ -62,11 +62,19 @@ def _root_of_term(term: Expr) -> Squared | None:
         if len(factors) > MOST_FACTORS:
             return None
         if (found := _half(factors, output)) is not None:
+            if _is_outer(found[0], output):
+                return None
             roots = [(sqrt(node), labels) for node, labels in alone]
             kept = (*output, *found[1])
             return Squared(einsum(root, [*found[0], *roots], kept, sizes, inline=False), len(found[1]))
         factors = list(chain.from_iterable([_inside(operand, labels, sizes) for operand, labels in factors]))
     return None
+
+
+def _is_outer(factors: Sequence[Factor], output: Labels) -> bool:
+    """Whether sums of squares are multiplied: all products of what they are of are too many."""
+    summed = [set(labels).difference(output) for _, labels in factors]
+    return len(components([labels for labels in summed if labels])) > 1
 
 
 def _has_root(node: Expr) -> bool:

@@ -15,7 +15,8 @@ from typing import Any, Literal, get_args
 
 from eindiff.core import sizes as sz
 from eindiff.core.nodes import Number, number
-from eindiff.core.sizes import Shape, Size
+from eindiff.core.remembered import ordered
+from eindiff.core.sizes import Evaluate, Shape, Size
 from eindiff.core.traverse import post_order
 
 CHUNK = 8  # longer sums and products are written in parts
@@ -70,6 +71,7 @@ Op = Literal[
     "mask",  # 1 where a condition holds, else 0
     # Sums of products
     "sum",  # (*axes that are left out; none: all)
+    "running_sum",  # (axis, whether it starts at the end)
     "trace",  # (subscripts)
     "inner",
     "matmul",  # (whether BLAS has one thread,) if some rows at a time
@@ -127,7 +129,7 @@ Cut = Size | tuple[Size | None, Size | None, Size | None]
 # that are cut like its rows), and the number of index arrays, which follow the term as operands.
 Assignment = tuple[str, str, Any, int]
 
-Work = Size | Callable[[Callable[[Size], int]], float]  # as a polynomial in sizes, or from a way to evaluate sizes
+Work = Size | Callable[[Evaluate], float]  # as a polynomial in sizes, or from a way to evaluate sizes
 
 # How fast an operation runs, for the cost model: at the speed of matrix products, of a pass over memory, of functions
 # like exp, or of decompositions.
@@ -256,7 +258,8 @@ class Operations:
         if len(factors) == 1:
             return factors[0]
         masks = [x for x in dict.fromkeys(factors) if x.op == "mask"]
-        powers = [self.power(x, count) for x, count in Counter(factors).items() if x not in masks]
+        counts = Counter(factors) if len(set(factors)) < len(factors) else dict.fromkeys(factors, 1)
+        powers = [self.power(x, count) for x, count in counts.items() if x not in masks]
         numbers = any(x.shape for x in powers)  # next to arrays of numbers a condition is one
         if masks and numbers and self.conditions:  # in one pass, without an array of truth values
             [condition] = masks[0].operands
@@ -397,7 +400,7 @@ def is_large_table(x: Operation) -> bool:
 
 def reachable(outputs: Iterable[Operation]) -> list[Operation]:
     """All operations below the outputs, each after its operands."""
-    return post_order(outputs, _OPERANDS)
+    return ordered(outputs, _OPERANDS)
 
 
 def count_uses(order: Sequence[Operation], outputs: Iterable[Operation]) -> Counter[Operation]:

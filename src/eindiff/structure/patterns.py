@@ -17,7 +17,7 @@ from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.labels import Labels, components
 from eindiff.core.networks import Factor, fresh_in, matches, opened
-from eindiff.core.nodes import Add, Apply, Einsum, Expr, Number, is_contraction, is_index_map
+from eindiff.core.nodes import Add, Einsum, Expr, Number, is_contraction, is_index_map, is_inverse
 from eindiff.core.sizes import Size
 from eindiff.planning import factoring, tuning
 from eindiff.planning.contraction_order import contraction_path, path_flops
@@ -56,6 +56,7 @@ class Pattern:
 
 def decompose(expr: Expr, sizes: Mapping[str, int]) -> list[Pattern]:
     """An expression as patterns, for the given sizes."""
+    [expr] = factoring.without_kept([expr])
     terms = _summands(expr)
     related, rest = _with_places(terms, sizes)
     patterns: list[Pattern] = []
@@ -158,7 +159,7 @@ def _spread(term: Expr) -> list[Expr]:
     if isinstance(term, Einsum) and term.is_product:
         for place, operand in enumerate(term.operands):
             if isinstance(operand, Add) and operand.ndim > 2 and any(is_outer(part) for part in operand.terms):
-                return factoring.multiplied_out(term, term.operands, place)
+                return factoring.multiplied_out(term, place)
     return []
 
 
@@ -179,7 +180,7 @@ def _pattern(term: Expr) -> Pattern:
 
 def inverted(factor: Expr) -> Expr | None:
     """The matrix that a factor is the inverse of: systems with inverses are solved by what is inverted."""
-    if isinstance(factor, Apply) and factor.function.name == "inv" and factor.args[0].ndim == factor.ndim:
+    if is_inverse(factor) and factor.args[0].ndim == factor.ndim:
         return factor.args[0]
     return None
 

@@ -107,7 +107,7 @@ class Computation:
         is_single = are_arrays and not others and len(first.exprs) == 1 and is_bare(first.structures)
         self._type = first.types[0]
         self._single = self._programs[first.form] if is_single else None
-        self._arrays = self.dense if are_arrays and s.aux_structure is None else None
+        self._arrays = self.dense if are_arrays and self.gives_arrays else None
         self._known: list[Any] = []  # all arrays that depend on nothing, once they are made
 
     def _add_programs(self, form: str, dtype: Any, more: list[Any]) -> None:
@@ -125,22 +125,23 @@ class Computation:
             return s.library.all_typed([self._single.results(s.library, arrays)], [self._type], arrays)[0]
         if self._arrays is not None:
             every = iter(self._every(self._arrays, s.library, arrays))
-            made = [nested(every, part.structures) for part in self.parts]
-            return made[0] if len(made) == 1 else tuple(made)
+            results = [nested(every, part.structures) for part in self.parts]
+        else:
+            results = self._assembled(s, arrays)
+        if s.aux_structure is not None and self._value_at is not None:
+            aux = results.pop()
+            results[self._value_at] = (results[self._value_at], aux)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _assembled(self, s: Selection, arrays: Mapping[str, Any]) -> list[Any]:
+        """All parts, some of which are no arrays that are computed together."""
         found = {
             form: s.library.all_typed(programs(s.library, arrays), self._types[form], arrays)
             for form, programs in self._programs.items()
         }
         outside = sum(found["dense"][-len(self._outside) :]) if self._outside and "dense" in found else None
         values = {form: iter(results) for form, results in found.items()}
-        results = [self._assembled(s, part, values, arrays, outside) for part in self.parts]
-        if s.aux_structure is None:
-            return results[0] if len(results) == 1 else tuple(results)
-        *results, aux = results
-        if self._value_at is None:
-            return (*results, aux)
-        results[self._value_at] = (results[self._value_at], aux)
-        return tuple(results)
+        return [self._assembled_part(s, part, values, arrays, outside) for part in self.parts]
 
     def _every(self, programs: Programs, library: Library, arrays: Mapping[str, Any]) -> list[Any]:
         """All arrays. Those that depend on nothing are made once, if nobody can change them."""
@@ -161,7 +162,7 @@ class Computation:
             fill(programs.moving, programs.changing, every)
         return every
 
-    def _assembled(
+    def _assembled_part(
         self, s: Selection, part: ResultPart, values: Mapping[str, Any], arrays: Mapping[str, Any], outside: Any
     ) -> Any:
         is_aux = s.aux_structure is not None and part is self.parts[-1]

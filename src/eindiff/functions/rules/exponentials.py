@@ -6,6 +6,7 @@ The logarithm of a sum of exponentials is `logsumexp` (of two of them a `softplu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -19,10 +20,10 @@ from eindiff.core.labels import Labels
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, Number, is_contraction, is_index_map
 from eindiff.core.rewrite import rule
 from eindiff.core.sizes import Shape, Size, product
-from eindiff.functions.elementwise import exp, expm1, log, power, sigmoid, softplus
+from eindiff.functions.elementwise import exp, expm1, log, power, sigmoid, softplus, tanh
 from eindiff.functions.indexing import concatenate, reshape, stack
 from eindiff.functions.matrices import logdet
-from eindiff.functions.reductions import log_weighted_sum, logsumexp
+from eindiff.functions.reductions import as_softmax, log_weighted_sum, logsumexp
 from eindiff.functions.rules.shapes import is_apply, is_map, is_positive
 
 if TYPE_CHECKING:
@@ -361,14 +362,15 @@ def reciprocal_of_one_plus_exp(exponent: Number, x: Expr) -> Expr | None:
 
 @rule("add")
 def one_minus_sigmoid(terms: dict[Expr, Number], shape: tuple) -> Expr | None:
-    """1 - sigmoid(x) = sigmoid(-x). One term less."""
+    """1 - sigmoid(x) = sigmoid(-x), and 1 - 2 sigmoid(x) = tanh(-x/2). One term less, of which no digits are lost."""
     if len(terms) != 2:
         return None
     (a, ca), (b, cb) = sorted(terms.items(), key=lambda item: not is_number(item[0]))
     _, factors, output, sizes = parts(b)
-    if not is_number(a) or ca != -cb or len(factors) != 1 or not is_map(factors[0][0], "sigmoid"):
+    if not is_number(a) or cb not in (-ca, -2 * ca) or len(factors) != 1 or not is_map(factors[0][0], "sigmoid"):
         return None
-    mirrored = sigmoid(scale(-1, factors[0][0].children[0]))
+    [x] = factors[0][0].children
+    mirrored = sigmoid(scale(-1, x)) if cb == -ca else tanh(scale(Fraction(-1, 2), x))
     return construct.einsum(ca, [(mirrored, factors[0][1])], output, sizes) if len(set(output)) == len(output) else None
 
 
@@ -414,11 +416,70 @@ def _divided(node: Expr, labels: Labels, total: Expr, along: Labels) -> Expr | N
         return None
     if not is_map(node, "exp") or not _contains(total, node) or not set(along) <= set(labels):
         return None
+    exponent, total = _without_shift(node, total)
     if len(set(labels)) < len(labels) or (logarithm := _logarithm(total)) is None:
         return None
     places = tuple([labels.index(label) for label in along])
     spread = construct.einsum(-1, [(logarithm, places)], tuple(range(node.ndim)), dict(enumerate(node.shape)))
-    return exp(construct.add([node.args[0], spread]))
+    return exp(construct.add([exponent, spread]))
+
+
+def _without_shift(node: Expr, total: Expr) -> tuple[Expr, Expr]:
+    """The exponent of an exponential, and a sum over it, without what is the same for all terms of the sum: the largest
+    of them, which was taken away so that nothing overflows."""
+    [exponent] = node.children
+    if not is_contraction(total) or node not in total.operands:
+        return exponent, total
+    place = total.operands.index(node)
+    summed = [axis for axis, label in enumerate(total.labels[place]) if label not in total.output]
+    varying = construct.add([term for term in _terms(exponent) if not _is_same_along(term, summed)] or [exponent])
+    operands = [exp(varying) if k == place else operand for k, operand in enumerate(total.operands)]
+    factors = list(zip(operands, total.labels, strict=True))
+    return varying, construct.einsum(1, factors, total.output, dict(enumerate(total.sizes)))
+
+
+def _terms(x: Expr) -> list[Expr]:
+    """What adds up to an expression, which may be a multiple of a sum, with its axes in another order."""
+    coefficient, factors, output, sizes = parts(x)
+    if len(factors) != 1 or not isinstance(factors[0][0], Add):
+        return [x]
+    [(total, labels)] = factors
+    return [construct.einsum(coefficient, [(term, labels)], output, sizes) for term in total.children]
+
+
+def _is_same_along(x: Expr, axes: Sequence[int]) -> bool:
+    return isinstance(x, Einsum) and all(map(x.same_along, axes))
+
+
+@rule("add")
+def shifted_back(terms: dict[Expr, Number], shape: tuple) -> Expr | None:
+    """logsumexp(x + c) - c = logsumexp(x) for a c that is the same along the axis. One term less."""
+    for node, times in terms.items():
+        inside = _terms(node.args[0]) if is_apply(node, "logsumexp") else []
+        for shift in [term for term in inside if len(inside) > 1 and _is_same_along(term, [node.ndim])]:
+            coefficient, factors, output, sizes = parts(shift)
+            back = construct.einsum(-times * coefficient, factors, output[:-1], sizes)
+            others = [scale(own, term) for term, own in terms.items() if term is not node]
+            if back in others:
+                others.remove(back)
+                varying = construct.add([term for term in inside if term is not shift])
+                return construct.add([*others, scale(times, logsumexp(varying, -1))])
+    return None
+
+
+@rule("einsum", among=("exp",))
+def sum_of_softmax(network: Network) -> bool | None:
+    """The entries of a softmax add up to 1, if there are any. One factor less."""
+    summed = [label for label in network.summed if isinstance(network.sizes[label], int) and network.sizes[label]]
+    uses = network.occurrences() if summed else Counter[int]()
+    for i, (node, labels) in enumerate(network.factors):
+        alone = [label for label in labels if label in summed and uses[label] == 1]
+        found = as_softmax(node) if alone else None
+        if found is not None and labels[found.axis] in alone:
+            rest = (*labels[: found.axis], *labels[found.axis + 1 :])
+            shape = tuple([network.sizes[label] for label in rest])
+            return network.exchange({i: (construct.filled(1, shape), rest)}, [labels[found.axis]])
+    return None
 
 
 def _contains(total: Expr, part: Expr) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from eindiff.program.backends.numpy_helpers import NUMPY_HELPERS
 
-AS_IN_NUMPY = ("inverse_power", "logdet", "power_derivative", "products_without", "eigh", "eigvalsh")
+AS_IN_NUMPY = (
+    "inverse_power", "logdet", "power_derivative", "products_without", "products_without_one", "eigh", "eigvalsh",
+)  # fmt: skip
 
 HELPERS = {
     **{name: NUMPY_HELPERS[name] for name in AS_IN_NUMPY},

@@ -173,6 +173,17 @@ def total(x, axis):
     ones = jnp.ones(x.shape[axis], x.dtype)
     return jnp.matmul(*((x, ones) if axis else (ones, x)), precision="highest")
 ''',
+        "products_without_one": '''
+def products_without_one(x):
+    """Products along the last axis without each of its entries; of few in one loop, where running ones take several."""
+    n = x.shape[-1]
+    if n <= 16:
+        return jnp.prod(jnp.where(jnp.arange(n)[:, None] == jnp.arange(n), 1.0, x[..., None, :]), -1)
+    one = jnp.ones_like(x[..., :1])
+    before = jnp.cumprod(jnp.concatenate([one, x[..., :-1]], -1), -1)
+    after = jnp.cumprod(jnp.concatenate([one, jnp.flip(x, (-1,))[..., :-1]], -1), -1)
+    return before * jnp.flip(after, (-1,))
+''',
         "once": '''
 def once(x):
     """Values between -1 and 1 as they are. The compiler computes sines anew for each entry, but remainders once."""

@@ -332,6 +332,11 @@ def products_without(x, count):
         for place in range(1, count):
             found = np.where(same.reshape((n,) + (1,) * (place - 1) + (n,) + (1,) * (count - 1 - place)), 0.0, found)
         return found
+    return products_without_one(x)
+''',
+    "products_without_one": '''
+def products_without_one(x):
+    """Products along the last axis without each of its entries: of those before it and those after."""
     one = np.ones_like(x[..., :1])
     before = np.cumprod(np.concatenate([one, x[..., :-1]], -1), -1)
     after = np.cumprod(np.concatenate([one, np.flip(x, (-1,))[..., :-1]], -1), -1)

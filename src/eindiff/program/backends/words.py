@@ -197,6 +197,13 @@ SHARED: dict[Op, Word] = {
     "norm_of_several": _norm_of_several,
 }
 
+
+def _running_sum(x: Operation, s: Spelling) -> str:
+    axis, is_from_end = x.parameters
+    turned = f"[{':, ' * axis}::-1]" if is_from_end else ""
+    return f"{{0}}{turned}.cumsum({axis}){turned}"
+
+
 # Programs that change nothing in place have none of these.
 EAGER: dict[Op, Word] = {
     "fill": _fill,
@@ -206,6 +213,7 @@ EAGER: dict[Op, Word] = {
     "complement": "complement({0}, {1})",
     "positive": "({0} > 0.0)",
     "mask": lambda x, s: f"{{0}}.astype({s.dtype if s.created else 'float'})",
+    "running_sum": _running_sum,
     "mirrored": lambda x, s: f"mirrored{'_twice' if x.parameters[0] else ''}({{0}}, {{1}})",
     "structured_product": lambda x, s: (
         f"{x.parameters[0]}_product({{0}}, {{1}})"

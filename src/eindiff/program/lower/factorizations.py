@@ -8,11 +8,11 @@ takes less time by factors than by the library's own function, which solves for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from eindiff.core import sizes as sz
 from eindiff.core.leaves import BANDS, TRIANGLES
-from eindiff.core.sizes import Size
+from eindiff.core.sizes import Evaluate
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
 from eindiff.program.lower.halves import half, solution
@@ -37,27 +37,33 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     conjugated = {x: system for x in order if (system := _conjugated(operations, x, uses)) is not None}
     many, small = _with_many_sides(operations, order, costs)
     small -= {*conjugated.values()}
+    wanted = [x for x in order if _needs_factors(x) and x not in small and costs.evaluate(x.operands[0].shape[0]) > 1]
+    few = {x for x in wanted if _has_few_entries(operations, x, costs)}
     users: dict[Operation, list[Operation]] = {}
-    few: set[Operation] = set()  # inverses of matrices with few entries
-    for x in order:
-        if _needs_factors(x) and x not in small and costs.evaluate(x.operands[0].shape[0]) > 1:
-            kind = half(operations, x.operands[0]) if is_call(x, "inv") else ""
-            if kind in TRIANGLES or (kind and costs.evaluate(x.shape[0]) >= tuning.TRIANGLE):
-                few.add(x)
-            else:
-                users.setdefault(_base(x.operands[0]), []).append(x)
-    users = {matrix: own for matrix, own in users.items() if not all(is_call(x, "det") for x in own)}  # as it is
-    halves = {matrix for matrix in users if half(operations, matrix) in TRIANGLES}
-    pays = {x for x, own in users.items() if x in operations.symmetric or len(own) > 1}
-    pays |= {
-        matrix
-        for matrix, own in users.items()
-        if any(is_call(x, "inv") for x in own) and costs.evaluate(matrix.shape[0]) >= tuning.FACTORED
-    }
-    shared = (pays | {_base(x.operands[0]) for x in many - small}) - halves
+    for x in wanted:
+        if x not in few:
+            users.setdefault(_base(x.operands[0]), []).append(x)
+    shared = {x for x, own in users.items() if _pays(operations, x, own, costs)}
+    shared |= {_base(x.operands[0]) for x in many - small}
+    shared = {x for x in shared if half(operations, x) not in TRIANGLES}
     if not shared and not few and not small:
         return [*outputs]
     return _Factorizations(operations, shared, few, small, conjugated).run(order, outputs)
+
+
+def _has_few_entries(operations: Operations, x: Operation, costs: Costs) -> bool:
+    """Whether it is the inverse of a matrix with few entries."""
+    kind = half(operations, x.operands[0]) if is_call(x, "inv") else ""
+    return kind in TRIANGLES or (bool(kind) and costs.evaluate(x.shape[0]) >= tuning.TRIANGLE)
+
+
+def _pays(operations: Operations, matrix: Operation, users: Sequence[Operation], costs: Costs) -> bool:
+    """Whether factors of a matrix save work for what needs them; a determinant alone is as quick without."""
+    if all(is_call(x, "det") for x in users):
+        return False
+    is_large = costs.evaluate(matrix.shape[0]) >= tuning.FACTORED
+    is_inverted = is_large and any(is_call(x, "inv") for x in users)
+    return matrix in operations.symmetric or len(users) > 1 or is_inverted
 
 
 def _with_many_sides(
@@ -143,7 +149,7 @@ class _Factorizations:
             units = self.operations.make("identity", parameters=(n,), shape=matrix.shape)
             return solution(self.operations, matrix, units, kind)
 
-        def work(evaluate: Callable[[Size], int]) -> float:
+        def work(evaluate: Evaluate) -> float:
             return evaluate(n) ** 3 / 3
 
         parameters = (kind,)
@@ -154,7 +160,7 @@ class _Factorizations:
     def _factors(self, matrix: Operation, symmetric: bool) -> Operation:
         n, times = matrix.shape[0], 1 if symmetric else 2
 
-        def work(evaluate: Callable[[Size], int]) -> float:
+        def work(evaluate: Evaluate) -> float:
             return times / 3 * evaluate(n) ** 3
 
         return self.operations.make("factors", [matrix], (symmetric,), shape=matrix.shape, work=work, speed=LAPACK)
@@ -162,7 +168,7 @@ class _Factorizations:
     def _conjugate(self, matrix: Operation, right: Operation) -> Operation:
         n, m = right.shape
 
-        def work(evaluate: Callable[[Size], int]) -> float:
+        def work(evaluate: Evaluate) -> float:
             return evaluate(n) * evaluate(m) * (evaluate(n) + evaluate(m))
 
         made = self.operations.make(
@@ -181,7 +187,7 @@ class _Factorizations:
             return self._solved(factors, operands[1], turned)
         name, n = x.parameters[0], matrix.shape[0]
 
-        def work(evaluate: Callable[[Size], int]) -> float:
+        def work(evaluate: Evaluate) -> float:
             return (2 if symmetric else 4) / 3 * evaluate(n) ** 3 if name == "inv" else evaluate(n)
 
         result = self.operations.make("of_factors", [factors], (name,), shape=x.shape, work=work, speed=LAPACK)
@@ -192,7 +198,7 @@ class _Factorizations:
     def _solved(self, factors: Operation, right: Operation, turned: bool) -> Operation:
         n, entries = right.shape[0], sz.product(right.shape)
 
-        def work(evaluate: Callable[[Size], int]) -> float:
+        def work(evaluate: Evaluate) -> float:
             return 2.0 * evaluate(n) * evaluate(entries)
 
         operands = [factors, right]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import product
+from collections.abc import Sequence
 from math import prod
-from typing import Any, TypeGuard
+from typing import Any
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
+from eindiff.core.coefficients import HALF
 from eindiff.core.leaves import TRIANGLES
-from eindiff.core.nodes import Add, Apply, Einsum, Expr, Map, Variable
-from eindiff.core.sizes import Size
+from eindiff.core.nodes import Apply, Map, Variable
+from eindiff.core.sizes import Evaluate
 from eindiff.facts.definiteness import is_symmetric
 from eindiff.functions.opaque import REGISTRY
 from eindiff.functions.powers import power_terms
@@ -25,11 +25,13 @@ from eindiff.program.operations import (
     Operation,
     Operations,
     Work,
+    broadcast,
     is_call,
     is_number,
 )
 
-OF_MANY = ("step", "sigmoid", "softplus", "relu")
+OF_MANY = ("step", "sigmoid", "softplus", "relu", "winner")
+_WEIGHTED = ("log_weighted_sum", "weighted_softmax")
 _DETERMINANTS = ("det", "logdet", "logabsdet", "signdet")
 
 
@@ -40,8 +42,8 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
         return _condition(operations, args[0])
     if operations.functional:
         args = _with_an_array(operations, args, first=1 if name == "where" else 0)
-    elif costs is not None and costs.entries(args[0].shape) >= tuning.MANY_ENTRIES and name in OF_MANY:
-        return _of_many(operations, name, args[0], costs)
+    elif costs and name in OF_MANY and costs.entries(broadcast([x.shape for x in args])) >= tuning.MANY_ENTRIES:
+        return _of_two(operations, *args) if name == "winner" else _of_many(operations, name, args[0], costs)
     if name == "pow":
         return operations.power(args[0], parameter)
     if name == "power":
@@ -52,28 +54,8 @@ def elementwise(operations: Operations, node: Map, args: Sequence[Operation], co
         return operations.make("divided", args, (name,), speed=FUNCTION)
     args = [operations.number(float(x.parameters[0])) if x.op == "number" else x for x in args]
     if name == "where" and is_call(args[0], "greater"):
-        return operations.make("call", [*args[0].operands, *args[1:]], ("where_greater",))
+        return _choice(operations, *args)
     return operations.make("call", args, (name,), speed=ARITHMETIC if node.function.simple else FUNCTION)
-
-
-def softmax_argument(node: Map) -> tuple[Apply, int] | None:
-    """The `logsumexp(z)` of a node `exp(z - logsumexp(z))`, and the axis of the node that it runs along."""
-    arg = node.args[0]
-    inside = [arg, *(arg.children if isinstance(arg, Einsum) else ())]
-    terms = [x for total in inside if isinstance(total, Add) for x in total.terms]
-    labels, sizes = tuple(range(node.ndim)), dict(enumerate(node.shape))
-    for found, axis in product([x for term in terms for x in term.children if _is_log_of_sum(x)], labels):
-        others = (*labels[:axis], *labels[axis + 1 :])
-        shape = tuple([node.shape[k] for k in (*others, axis)])
-        if found.args[0].shape == shape and found.batch == (tuple(range(len(others))),):
-            spread = construct.einsum(1, [(found, others)], labels, sizes)
-            if construct.add([arg, spread]) is construct.einsum(1, [(found.args[0], (*others, axis))], labels, sizes):
-                return found, axis
-    return None
-
-
-def _is_log_of_sum(x: Expr) -> TypeGuard[Apply]:
-    return isinstance(x, Apply) and x.function.name == "logsumexp"
 
 
 def softmax(operations: Operations, x: Operation, axis: int) -> Operation:
@@ -109,6 +91,21 @@ def _of_many(operations: Operations, name: str, x: Operation, costs: Costs) -> O
     return operations.make("logistic", [exponential])
 
 
+def _choice(operations: Operations, greater: Operation, *args: Operation) -> Operation:
+    """One of two where a > b, else the other; 1 or 0 by the comparison, as np.where takes a branch for each entry."""
+    chosen = [x.parameters[0] if x.op == "number" else None for x in args]
+    if not operations.functional and chosen in ([1, 0], [0, 1]):
+        return greater if chosen[0] else operations.plus([(1, operations.number(1)), (-1, greater)])
+    return operations.make("call", [*greater.operands, *args], ("where_greater",))
+
+
+def _of_two(operations: Operations, a: Operation, b: Operation) -> Operation:
+    """1 where a > b, 1/2 where they are equal, else 0: by signs, as np.heaviside takes a branch for each entry."""
+    difference = operations.plus([(1, a), (-1, b)]) if b.op != "number" or b.parameters[0] else a
+    signs = operations.make("call", [difference], ("sign",))
+    return operations.scale(HALF, operations.plus([(1, operations.number(1)), (1, signs)]))
+
+
 def power_of_norm(operations: Operations, norm: Operation, exponent: int) -> Operation:
     """A power of a norm; one with a reciprocal that is out of range is not a number, since it stands beside others."""
     if exponent >= -1:
@@ -133,11 +130,13 @@ def reduction(operations: Operations, name: str, x: Operation, axis: int | None)
 def whole(operations: Operations, node: Apply, args: Sequence[Operation], shared: bool) -> Operation:
     """A function of whole tensors; `shared` says that other parts of its factorization are needed too."""
     name = node.function.name
-    speed = FUNCTION if name in ("log_weighted_sum", "weighted_softmax") else LAPACK
+    speed = FUNCTION if name in _WEIGHTED else LAPACK
 
     def call(*parameters: Any) -> Operation:
         return operations.make("call", args, parameters, shape=node.shape, work=_work(node), speed=speed)
 
+    if name in _WEIGHTED and not operations.functional:
+        args = _with_bare_weights(*args)
     if name in REGISTRY:  # computed by the library that the expression came from
         return operations.make("opaque", args, (name,), shape=node.shape, work=_work(node), speed=speed)
     if name == "prod":
@@ -152,6 +151,11 @@ def whole(operations: Operations, node: Apply, args: Sequence[Operation], shared
     if function.part is None or (function.alone and not shared):
         return call(function.alone or name)
     return operations.make("part", [call(function.factorization)], function.part, shape=node.shape)
+
+
+def _with_bare_weights(x: Operation, weights: Operation) -> list[Operation]:
+    """An array and its weights, not repeated along axes: as an array they would decide how the result lies."""
+    return [x, *weights.operands] if weights.op == "repeat" and x.shape == weights.shape else [x, weights]
 
 
 def _diagonal(operations: Operations, node: Apply, matrix: Operation) -> Operation | None:
@@ -193,7 +197,7 @@ def _work(node: Apply) -> Work:
     batch = node.shape[: len({label for labels in node.batch for label in labels})]
     times = 3 if function.name == "inv" else 1
 
-    def work(evaluate: Callable[[Size], int]) -> float:
+    def work(evaluate: Evaluate) -> float:
         return times * prod(map(evaluate, batch)) * flops(*map(evaluate, core))
 
     return work

@@ -5,11 +5,9 @@ Products and systems of equations with such matrices have operations of their ow
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from eindiff.core import sizes as sz
 from eindiff.core.leaves import BANDS
-from eindiff.core.sizes import Size
+from eindiff.core.sizes import Evaluate
 from eindiff.program.operations import ARITHMETIC, BLAS, LAPACK, Operation, Operations, is_call
 
 PERMUTATION = "permutation"
@@ -88,7 +86,7 @@ def solution(operations: Operations, matrix: Operation, right: Operation, kind: 
     """The solution of a system of equations; of a matrix of few entries in less time."""
     n, entries = matrix.shape[0], sz.product(right.shape)
 
-    def work(evaluate: Callable[[Size], int]) -> float:
+    def work(evaluate: Evaluate) -> float:
         size, count = evaluate(n), evaluate(entries)
         if kind in NEAR:
             return NEAR[kind] ** 2 * count

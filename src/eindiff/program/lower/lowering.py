@@ -26,15 +26,16 @@ from eindiff.core.nodes import (
     Variable,
     is_contraction,
     is_index_map,
+    is_kept,
     number,
-    plain,
     topological,
 )
-from eindiff.core.partial_sums import Parts, partial_sums
+from eindiff.core.partial_sums import Parts, partial_sums, with_parts_first
 from eindiff.core.sizes import Shape, Size
 from eindiff.core.traverse import post_order
 from eindiff.facts.definiteness import is_symmetric
 from eindiff.functions.indexing import index_range
+from eindiff.functions.reductions import as_softmax
 from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
 from eindiff.planning.stacks import Stack
@@ -87,6 +88,7 @@ class Lowering:
         vectors = ("eigvecs", "svdleft", "svdright")
         self.factored = {node.args[0] for node in order if isinstance(node, Apply) and node.function.name in vectors}
         self.uses = Counter([child for node in order for child in node.children] + list(outputs))
+        self.kept = {node.children[0] for node in order if is_kept(node)}
         self.multiplied = {child for node in order if isinstance(node, Einsum) for child in node.children}
         self.hints = orientations(order, outputs, self._runs)
         self.summands = summands(outputs)
@@ -94,7 +96,7 @@ class Lowering:
         self.scaled = scaled(order, self._entries) if self.costs is not None else {}
         if self.costs is not None:
             self.parts = partial_sums(order)
-            order = _with_parts_first(outputs, self.parts)
+            order = with_parts_first(outputs, self.parts)
         for node in order:
             self.values[node] = self._lower(node)
             if self.costs is not None:
@@ -132,7 +134,10 @@ class Lowering:
             case Add():
                 values = self._summands(node)
                 kept = self.costs is not None and node in self.multiplied
-                return self._marked(node, self.arrays.add(values, node.shape, self.hints[node], kept))
+                value = self.arrays.add(values, node.shape, self.hints[node], kept)
+                if node in self.kept:
+                    value = self._whole(self.arrays.array(value), node.shape)
+                return self._marked(node, value)
             case Map():
                 return self._marked(node, self._map(node))
             case Apply():
@@ -205,13 +210,10 @@ class Lowering:
         return self.arrays.value(Tensor(result, order), node.shape)
 
     def _softmax(self, node: Map) -> Value | None:
-        """The value of `exp(z - logsumexp(z))`, if nothing else needs the sum."""
-        if self.costs is None or not node.ndim or node.function.name != "exp":
+        """The value of `exp(z - logsumexp(z))`: where z is large, the digits of the difference are not those of z."""
+        if self.costs is None or (found := as_softmax(node)) is None:
             return None
-        found = functions.softmax_argument(node)
-        if found is None or any(self.uses[x] > 1 for x in (found[0], node.args[0])):
-            return None
-        (total, axis), axes = found, range(node.ndim)
+        (_, axis, total, _), axes = found, range(node.ndim)
         coefficient, tensor = self.arrays.tensor(self.values[total.args[0]])
         if not self.arrays.has_all(tensor, total.args[0].shape) or node.ndim - 1 not in tensor.labels:
             return None
@@ -430,6 +432,8 @@ class Lowering:
         places = [k for k in chosen[1] if k in found and is_one_in_other(norm.labels, found[k].labels)]
         exponent = power_of_root(node) + len(places)  # type: ignore[arg-type]
         found[root] = Tensor(functions.power_of_norm(self.operations, norm.operation, exponent), norm.labels)
+        if not exponent:
+            del found[root]
         for k in places:
             order = max(found[k].labels, norm.labels, key=len)
             above, below = self.products.align(found[k], order), self.products.align(norm, order)
@@ -477,15 +481,6 @@ class Lowering:
     def _entries(self, node: Expr) -> int:
         assert self.costs is not None
         return self.costs.entries(node.shape)
-
-
-def _with_parts_first(outputs: Sequence[Expr], parts: Mapping[Expr, Parts]) -> list[Expr]:
-    """All nodes in an order in which sums come after those that are parts of them."""
-
-    def below(node: Expr) -> list[Expr]:
-        return [*(part.node for part in parts[node].sums), *node.children] if node in parts else [*node.children]
-
-    return post_order(map(plain, outputs), below)
 
 
 def _groups(outputs: Sequence[Expr], stacks: Sequence[Stack]) -> Iterator[tuple[Sequence[Expr], bool]]:

@@ -24,9 +24,9 @@ from eindiff.planning.contraction_order import Speed, contraction_path, path_flo
 from eindiff.program.costs import Costs
 from eindiff.program.lower import halves
 from eindiff.program.lower.contractions import Contractions
-from eindiff.program.lower.symmetric_products import is_undone, symmetric_product
+from eindiff.program.lower.symmetric_products import exchanged, is_undone, symmetric_product
 from eindiff.program.lower.tensors import Tensor
-from eindiff.program.lower.triangles import between
+from eindiff.program.lower.triangles import SUMMED_ENTRIES, between, running_sum
 from eindiff.program.operations import ARITHMETIC, Operation, Operations, broadcast, is_call, is_reciprocal
 
 
@@ -141,7 +141,7 @@ class Products(Contractions):
             return coefficient, self.product(factors, kept)
         if self.costs is not None and (both := between(self, coefficient, factors, kept, sizes)) is not None:
             return both
-        if self.costs is not None and (found := symmetric_product(self, coefficient, factors, kept)) is not None:
+        if (found := symmetric_product(self, coefficient, factors, kept)) is not None:
             return 1, found
         parts = components([x.labels for x in factors]) if self.costs is not None else []
         if len(parts) > 1:
@@ -173,6 +173,8 @@ class Products(Contractions):
         """Two tensors are multiplied at a time; people read one einsum instead, where that would form a larger one."""
         factors = terms = self._with_known_pair(terms, kept, sizes)
         for i, j in self._path(terms, kept, sizes):
+            if len(terms) > 2 and (square := symmetric_product(self, coefficient, terms, kept)) is not None:
+                return 1, square
             rest = [x for k, x in enumerate(terms) if k not in (i, j)]
             needed = set(kept).union(*(x.labels for x in rest))
             result = [label for label in {*terms[i].labels, *terms[j].labels} if label in needed]
@@ -181,7 +183,7 @@ class Products(Contractions):
             eager = () if self.operations.functional else rest  # compilers choose where axes lie themselves
             self.outer = {label for x in eager for label in x.labels if label in kept}
             terms = [*rest, self.pair(terms[i], terms[j], needed, kept, last=not rest)]
-        return coefficient, _exchanged(terms[0], factors, kept)
+        return coefficient, exchanged(terms[0], factors, kept)
 
     def _with_known_pair(self, terms: list[Tensor], kept: Labels, sizes: Mapping[int, Size]) -> list[Tensor]:
         """Tensors with the product of two of them that was made before in their place, if the rest is cheaper then:
@@ -308,7 +310,8 @@ class Products(Contractions):
         if len(x.labels) != 2 or len(matrix.shape) != 2:
             return Speed()
         found = self._half(matrix, 2) if is_inverse else self._kind(matrix)
-        near = halves.NEAR.get(found, inf) / max(1, self.entries(matrix.shape[1:]))
+        entries = SUMMED_ENTRIES if matrix.op == "triangle" else halves.NEAR.get(found, inf)
+        near = entries / max(1, self.entries(matrix.shape[1:]))
         return Speed(min(1.0, (50 if is_inverse else 16) * near), is_inverse)  # which take longer than BLAS, each
 
     def _reduced(self, terms: list[Tensor], kept: Labels) -> list[Tensor]:
@@ -365,10 +368,10 @@ class Products(Contractions):
             order = _extended(hint, a.labels + b.labels) if final else _inner_order(a.labels, b.labels, hint)
             return self.product([a, b], order)
         if len(summed) == 1 and shared == summed:
-            if (found := self.solve(a, b, *summed) or self.solve(b, a, *summed)) is not None:
+            [label] = summed
+            if found := self.solve(a, b, label) or self.solve(b, a, label) or running_sum(self, a, b, label):
                 return found
             if len(a.labels) <= 2 and len(b.labels) <= 2:
-                [label] = summed
                 return self._matrix_product(a, b, label, hint, last)
         if self.costs is not None:
             return self.multiply(a, b, kept, hint if last else None)
@@ -457,23 +460,9 @@ def _is_part_of(labels: Labels, kept: Labels) -> bool:
     return set(labels) <= set(kept) and len(set(labels)) == len(labels)
 
 
-def _exchanged(result: Tensor, factors: Sequence[Tensor], kept: Labels) -> Tensor:
-    """A contraction whose axes are nearer to the wanted order: those of equal factors may be exchanged."""
-    uses, labels = Counter(label for x in factors for label in x.labels), list(result.labels)
-    for x, y in combinations(factors, 2):
-        apart = [pair for pair in zip(x.labels, y.labels, strict=False) if pair[0] != pair[1]]
-        if x.operation is y.operation and len(apart) == 1:
-            a, b = apart[0]
-            if a in labels and b in labels and uses[a] == uses[b] == 1:
-                i, j = labels.index(a), labels.index(b)
-                if (i < j) != (kept.index(a) < kept.index(b)):
-                    labels[i], labels[j] = b, a
-    return Tensor(result.operation, tuple(labels))
-
-
 def _usual_order(labels: Collection[int], group: Sequence[Tensor]) -> Labels:
     """The order of axes of most of the tensors that have them all."""
-    return Counter(x.labels for x in group if len(x.labels) == len(labels)).most_common(1)[0][0]
+    return max(orders := [x.labels for x in group if len(x.labels) == len(labels)], key=orders.count)
 
 
 def _inner_order(a: Labels, b: Labels, hint: Labels) -> Labels:

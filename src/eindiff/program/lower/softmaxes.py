@@ -3,65 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from eindiff.core import sizes as sz
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
 from eindiff.program.lower.functions import reduction
-from eindiff.program.operations import (
-    FUNCTION,
-    Operation,
-    Operations,
-    count_uses,
-    is_call,
-    reachable,
-    with_operands,
-)
+from eindiff.program.operations import FUNCTION, Operation, Operations, is_call, reachable, with_operands
+
+NAME = "logsumexp"
+
+
+class _Both(NamedTuple):
+    """What is made of the exponentials of the same entries."""
+
+    logarithm: Operation  # of their sum
+    softmax: Operation
+    difference: Operation  # the logarithms of the softmax
 
 
 def with_softmaxes(operations: Operations, outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
-    """Operations with `e / s` for `exp(z - logsumexp(z))` and `log(s) + t` for `logsumexp(z)`, where both are needed:
-    t are the largest entries of z, `e = exp(z - t)` and s the sums of e."""
+    """Operations with `e / s` for `softmax(z)`, `log(s) + t` for `logsumexp(z)` and `(z - t) - log(s)` for their
+    difference, where several of them are needed: t are the largest entries of z, `e = exp(z - t)` and s the sums of e.
+    """
     order = reachable(outputs)
-    uses, done = count_uses(order, outputs), dict[Operation, Operation]()
-    found = {x: sum_ for x in order if (sum_ := _sum_of(x)) is not None and uses[x.operands[0]] == 1}
-    spreads = {_root(spread): spread for spread in found.values()}
-    made = dict[Operation, Operation]()  # softmaxes, by their sums
+    totals = {(x.operands[0], x.parameters[1] or 0): x for x in order if x.op == "reduce" and x.parameters[0] == NAME}
+    found = {x: totals.get((x.operands[0], x.parameters[1])) for x in order if is_call(x, "softmax")}
+    differences = {x: total for x in order if (total := _subtracted(x)) is not None}
+    shared = {*found.values(), *differences.values()}
+    done, made = dict[Operation, Operation](), dict[Operation, _Both]()
     for x in order:
-        if x in spreads:
-            done[x], made[x] = _both(operations, spreads[x], done[x.operands[0]], costs)
-        elif x in found:
-            done[x] = made[_root(found[x])]
-        else:
+        total = x if x in shared else found.get(x, differences.get(x))
+        if total is None:
             done[x] = with_operands(operations, x, [done[y] for y in x.operands])
+            continue
+        if total not in made:
+            made[total] = _both(operations, total, done[total.operands[0]], costs)
+        both = made[total]
+        done[x] = both.logarithm if x is total else both.difference if x in differences else both.softmax
     return [done[x] for x in outputs]
 
 
-def _root(spread: Operation) -> Operation:
-    return spread.operands[0] if spread.op == "expand" else spread
-
-
-def _sum_of(x: Operation) -> Operation | None:
-    """The `logsumexp(z)`, repeated along the axis that it is over, of `exp(z - logsumexp(z))`."""
-    if not is_call(x, "exp") or x.operands[0].op != "add" or x.operands[0].parameters != (1, -1):
+def _subtracted(x: Operation) -> Operation | None:
+    """The `logsumexp(z)` of `z - logsumexp(z)`, which is repeated along the axis that it is over."""
+    if x.op != "add" or x.parameters != (1, -1):
         return None
-    z, spread = x.operands[0].operands
-    total, ndim = _root(spread), len(z.shape)
-    if total.op != "reduce" or total.parameters[0] != "logsumexp" or total.operands[0] is not z:
+    z, spread = x.operands
+    total, ndim = spread.operands[0] if spread.op == "expand" else spread, len(z.shape)
+    if total.op != "reduce" or total.parameters[0] != NAME or total.operands[0] is not z:
         return None
     kept = [*spread.parameters, *[True] * ndim][:ndim] if spread.op == "expand" else [k > 0 for k in range(ndim)]
-    return spread if kept == [k != (total.parameters[1] or 0) for k in range(ndim)] else None
+    return total if kept == [k != (total.parameters[1] or 0) for k in range(ndim)] else None
 
 
-def _both(operations: Operations, spread: Operation, z: Operation, costs: Costs) -> tuple[Operation, Operation]:
-    """`logsumexp(z)`, and the softmax that it stands in."""
-    total, axis = _root(spread), _root(spread).parameters[1]
+def _both(operations: Operations, total: Operation, z: Operation, costs: Costs) -> _Both:
+    """What is made of the exponentials of z."""
+    axis, ndim = total.parameters[1], len(z.shape)
 
     def repeated(x: Operation) -> Operation:
-        return x if spread is total else with_operands(operations, spread, [x])
+        if not axis:
+            return x
+        shape = (*z.shape[:axis], 1, *z.shape[axis + 1 :])
+        return operations.make("expand", [x], tuple([k != axis for k in range(ndim)]), shape=shape)
 
     top = reduction(operations, "finite_top", z, axis)
-    entries = operations.make("call", [operations.plus([(1, z), (-1, repeated(top))])], ("exp",), speed=FUNCTION)
+    shifted = operations.plus([(1, z), (-1, repeated(top))])
+    entries = operations.make("call", [shifted], ("exp",), speed=FUNCTION)
     if len(z.shape) == 2 and axis == 1 and costs.entries(z.shape) > tuning.MANY_ENTRIES:
         ones = operations.make("ones", parameters=z.shape[1:], shape=z.shape[1:])
         sums = operations.matmul(entries, ones)
@@ -69,4 +76,6 @@ def _both(operations: Operations, spread: Operation, z: Operation, costs: Costs)
         axes = () if axis is None else (axis,)
         sums = operations.make("sum", [entries], axes, shape=total.shape, work=sz.product(z.shape))
     logarithm = operations.make("call", [sums], ("log",), speed=FUNCTION)
-    return operations.plus([(1, logarithm), (1, top)]), operations.make("divide", [entries, repeated(sums)])
+    softmax = operations.make("divide", [entries, repeated(sums)])
+    difference = operations.plus([(1, shifted), (-1, repeated(logarithm))])
+    return _Both(operations.plus([(1, logarithm), (1, top)]), softmax, difference)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from eindiff.core import sizes as sz
@@ -24,6 +25,8 @@ def symmetric_product(
     """A multiple of `Σ_s d_s X_s... X_s...`, if factors are that: those with the first half of the labels of the result
     are those with the second, and there are weights of what is summed over. Without weights NumPy itself sees that
     `X' X` is symmetric. It computes stacks of them as well, whose labels are the first ones of the result."""
+    if products.costs is None:
+        return None
     stacked = () if products.operations.functional else range(2 - len(kept) % 2, len(kept) - 1, 2)
     tried = (_symmetric(products, coefficient, factors, kept[:k], kept[k:]) for k in (0, *stacked))
     return next((found for found in tried if found is not None), None)
@@ -80,3 +83,17 @@ def is_undone(product: Tensor, one: int, other: int, terms: Sequence[Tensor], co
     if terms[other].operation is not x or costs.size(product.operation) < costs.size(x):
         return False
     return any(is_call(y.operation, "inv") and x in reachable([y.operation]) for y in terms)
+
+
+def exchanged(result: Tensor, factors: Sequence[Tensor], kept: Labels) -> Tensor:
+    """A contraction whose axes are nearer to the wanted order: those of equal factors may be exchanged."""
+    uses, labels = Counter(label for x in factors for label in x.labels), list(result.labels)
+    for x, y in combinations(factors, 2):
+        apart = [pair for pair in zip(x.labels, y.labels, strict=False) if pair[0] != pair[1]]
+        if x.operation is y.operation and len(apart) == 1:
+            a, b = apart[0]
+            if a in labels and b in labels and uses[a] == uses[b] == 1:
+                i, j = labels.index(a), labels.index(b)
+                if (i < j) != (kept.index(a) < kept.index(b)):
+                    labels[i], labels[j] = b, a
+    return Tensor(result.operation, tuple(labels))

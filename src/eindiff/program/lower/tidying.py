@@ -13,7 +13,8 @@ _IN_ANY_ORDER = _BY_ENTRIES | {"transpose", "matmul", "einsum", "sum"}  # of the
 
 
 def tidy(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
-    """`(A @ B.T).T` is `B @ A.T`, `-(a - b)` is `b - a`, in products too, where what is inside is not needed itself."""
+    """`(A @ B.T).T` is `B @ A.T`, `-(a - b)` is `b - a`, `-(2 * a)` is `-2 * a`, in products too, where what is inside
+    is not needed itself."""
     order = reachable(outputs)
     uses = count_uses(order, outputs)
     done: dict[Operation, Operation] = {}
@@ -87,14 +88,23 @@ def _with_one_sign(operations: Operations, factors: list[Operation], once: Colle
     return factors
 
 
+def _opposite(operations: Operations, x: Operation) -> Operation | None:
+    """The negative of a difference, or of a multiple, as another one."""
+    if x.op == "scale":
+        return operations.scale(-x.parameters[0], x.operands[0])
+    if x.op == "add" and min(coefficient for coefficient, _ in operations.terms[x]) < 0:
+        return operations.plus([(-coefficient, term) for coefficient, term in operations.terms[x]])
+    return None
+
+
 def _negated(operations: Operations, x: Operation, once: Collection[Operation]) -> Operation | None:
-    """The negative of a result that nothing else needs, if it takes no operation more: of a difference in it."""
+    """The negative of a result that nothing else needs, if it takes no operation more: of a difference in it, or of a
+    multiple."""
     above: dict[Operation, tuple[Operation, int] | None] = {x: None}
     stack = [x]
     while stack:
         y = stack.pop()
-        if y.op == "add" and min(coefficient for coefficient, _ in operations.terms[y]) < 0:
-            made = operations.plus([(-coefficient, term) for coefficient, term in operations.terms[y]])
+        if (made := _opposite(operations, y)) is not None:
             while (place := above[y]) is not None:
                 y, k = place
                 made = with_operands(operations, y, [*y.operands[:k], made, *y.operands[k + 1 :]])

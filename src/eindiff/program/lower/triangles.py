@@ -1,4 +1,5 @@
-"""Sums between two triangles of ones: over all entries that come after two others, or before both.
+"""Products with a triangle of ones, which are running sums, and sums between two of them: over all entries that come
+after two others, or before both.
 
 The second derivative of a cumulative sum is `L' diag(d) L`, whose entry (i, j) is the sum of all `d[k]` with k ≥ i and
 k ≥ j: one of the n sums `s = L' d`. So it takes n² operations, where the product of matrices takes n³.
@@ -10,15 +11,19 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
+from eindiff.core import sizes as sz
 from eindiff.core.labels import Labels
 from eindiff.core.networks import new_label
 from eindiff.core.nodes import Number
 from eindiff.core.sizes import Size
+from eindiff.planning import tuning
 from eindiff.program.lower.tensors import Tensor
-from eindiff.program.operations import Operation
+from eindiff.program.operations import FUNCTION, Operation
 
 if TYPE_CHECKING:
     from eindiff.program.lower.products import Products
+
+SUMMED_ENTRIES = 5  # entries of a row of a matrix with few that take as long as a running sum takes for each
 
 
 class _Pair(NamedTuple):
@@ -30,6 +35,22 @@ class _Pair(NamedTuple):
     second: int
     is_after: bool
     rest: list[Tensor]  # the other factors that something is summed over in
+
+
+def running_sum(products: Products, a: Tensor, b: Tensor, summed: int) -> Tensor | None:
+    """A product with a triangle of ones as sums that run along an axis of the other factor, from its start or its end:
+    n operations instead of n². None if neither is one, where BLAS is faster, and in programs without such a word."""
+    if products.costs is None or products.operations.functional:
+        return None
+    for triangle, other in ((a, b), (b, a)):
+        is_long = len(other.labels) == 1 or products.entries([other.size(summed)]) >= tuning.TRIANGLE
+        if triangle.operation.op == "triangle" and is_long:
+            [place] = [label for label in triangle.labels if label != summed]
+            parameters, shape = (other.labels.index(summed), triangle.labels[0] == summed), other.operation.shape
+            operands, work = [other.operation], sz.product(shape)
+            made = products.operations.make("running_sum", operands, parameters, shape=shape, work=work, speed=FUNCTION)
+            return Tensor(made, tuple([place if label == summed else label for label in other.labels]))
+    return None
 
 
 def between(

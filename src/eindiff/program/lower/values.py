@@ -38,7 +38,7 @@ class Term:
     @property
     def is_plain(self) -> bool:
         """Whether every axis has a label of its own."""
-        return all(isinstance(axis, int) for axis in self.axes) and len(set(self.axes)) == len(self.axes)
+        return len({axis for axis in self.axes if isinstance(axis, int)}) == len(self.axes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ class Arrays:
             if self.products.costs is not None:  # on one diagonal they are added up as vectors
                 terms = [*[x for x in terms if x.is_plain], *self._gathered([x for x in terms if not x.is_plain])]
             terms = [self._diagonal(term, shape) for term in terms]
-        plain = [self.tensor(Value((term,), shape)) for term in terms if term.is_plain]
-        placed = [term for term in terms if not term.is_plain]
-        placed = self._gathered(placed)
+        whole = [term.is_plain for term in terms]
+        plain = [self.tensor(Value((term,), shape)) for term, own in zip(terms, whole, strict=True) if own]
+        placed = self._gathered([term for term, own in zip(terms, whole, strict=True) if not own])
         if not plain:
             return Value(tuple(placed), shape) if placed else self.value(Tensor(self.operations.number(0), ()), shape)
         if len(plain) == 1:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs, missing
@@ -13,30 +14,63 @@ def turned(
     outputs: Sequence[Operation], costs: Costs, given: Iterable[Operation] = (), alone: bool = False
 ) -> list[Operation]:
     """The program with `A B` as `(B' A')'` where B has few columns and A is large, and some rows at a time where B is
-    small; small `A B'` with a copy of B'; `A' x` as `x A`, and `x y'` as a product of matrices.
+    small; small `A B'` with a copy of B'; `A' x` as `x A`, and `x y'`, or a sum of such, as a product of matrices.
 
     BLAS works on blocks of some rows by a few columns, and counts rows where arrays of C have columns. It packs what it
     multiplies in an order of its own, unless that is small: then it reads B' along its columns, in 1.3 times the time.
     What is given stays as it is; `alone` says that BLAS has one thread there, however many cores there are.
     """
     own, done = Operations(), {x: x for x in given}
-    for x in missing(outputs, done):
-        operands = [done[y] for y in x.operands]
-        if _is_of_row(x):
-            done[x] = own.matmul(operands[1], own.transpose(operands[0]))
-        elif _is_thin(x, costs):
-            product = own.matmul(*[own.transpose(y) for y in reversed(operands)])
-            done[x] = own.make("contiguous", [own.transpose(product)], shape=x.shape, work=0)
-        elif _reads_columns(x, costs):
-            rows = own.make("contiguous", operands[1:], shape=x.operands[1].shape, work=0)
-            done[x] = own.matmul(operands[0], rows)
-        elif _is_tall(x, costs):
-            done[x] = own.make("matmul", operands, (alone,), shape=x.shape, work=x.work, speed=x.speed)
-        elif x.op == "outer" and _has_short_rows(x, costs):
-            done[x] = own.make("outer", operands, (True,), shape=x.shape)
+    order = missing(outputs, done)
+    uses = Counter([*outputs, *(y for x in order for y in x.operands)])
+    for x in order:
+        if len(outer := _outer_products(x, costs, uses)) > 1:
+            done[x] = _sum_of_outer(own, x, outer, done)
         else:
-            done[x] = x if operands == list(x.operands) else with_operands(own, x, operands)
+            done[x] = _turned(own, x, [done[y] for y in x.operands], costs, alone)
     return [done[x] for x in outputs]
+
+
+def _turned(own: Operations, x: Operation, operands: list[Operation], costs: Costs, alone: bool) -> Operation:
+    """One operation with new operands, in the form that suits BLAS."""
+    if _is_of_row(x):
+        return own.matmul(operands[1], own.transpose(operands[0]))
+    if _is_thin(x, costs):
+        product = own.matmul(*[own.transpose(y) for y in reversed(operands)])
+        return own.make("contiguous", [own.transpose(product)], shape=x.shape, work=0)
+    if _reads_columns(x, costs):
+        rows = own.make("contiguous", operands[1:], shape=x.operands[1].shape, work=0)
+        return own.matmul(operands[0], rows)
+    if _is_tall(x, costs):
+        return own.make("matmul", operands, (alone,), shape=x.shape, work=x.work, speed=x.speed)
+    if x.op == "outer" and _has_short_rows(x, costs):
+        return own.make("outer", operands, (True,), shape=x.shape)
+    return x if operands == list(x.operands) else with_operands(own, x, operands)
+
+
+def _outer_products(x: Operation, costs: Costs, uses: Mapping[Operation, int]) -> list[int]:
+    """The places of terms `a b'` in a sum that nothing else needs; not with `b a'`, as both together are symmetric."""
+    if x.op != "add" or len(x.shape) != 2 or costs.entries(x.shape) < tuning.OUTER_PRODUCTS:
+        return []
+    pairs = {y.operands for y in x.operands if y.op == "outer"}
+    chosen = [y.op == "outer" and uses[y] == 1 and y.shape == x.shape for y in x.operands]
+    return [k for k, y in enumerate(x.operands) if chosen[k] and y.operands[::-1] not in pairs]
+
+
+def _sum_of_outer(
+    own: Operations, x: Operation, outer: Sequence[int], done: Mapping[Operation, Operation]
+) -> Operation:  # fmt: skip
+    """A sum with some outer products as one product of the matrices that have their vectors as rows."""
+    signs = x.parameters
+
+    def rows(place: int) -> Operation:
+        vectors = [own.scale(1 if place else signs[k], done[x.operands[k].operands[place]]) for k in outer]
+        size = x.shape[place]
+        lines = [own.make("expand", [y], (False, True), shape=(1, size)) for y in vectors]
+        return own.make("concatenate", lines, (0,), shape=(len(lines), size))
+
+    rest = [(signs[k], done[y]) for k, y in enumerate(x.operands) if k not in outer]
+    return own.plus([(1, own.matmul(own.transpose(rows(0)), rows(1))), *rest])
 
 
 def _is_of_row(x: Operation) -> bool:

@@ -12,8 +12,9 @@ from eindiff.calculus.curvatures import curvatures, is_through_matrices
 from eindiff.core.derivation import derivation
 from eindiff.core.nesting import share
 from eindiff.core.nodes import Expr, plain, size_names, topological, variables
+from eindiff.core.partial_sums import parts_apart
 from eindiff.planning import tuning
-from eindiff.planning.alternatives import alternatives
+from eindiff.planning.alternatives import alternatives, with_thin_products
 from eindiff.planning.factoring import distribute, factor
 from eindiff.planning.halves import with_halves
 from eindiff.planning.stacks import Stack, stacked
@@ -50,7 +51,8 @@ class Choice:
         self.strategy, self.exact, self.single = strategy, exact, single
         self.guarded = guarded and not target.functional
         self.stacks = [Stack((plain(x),)) if target.functional else stacked(x, costs.evaluate) for x in outputs]
-        self.form: Form = tuple([expr for stack in self.stacks for expr in stack.exprs])
+        exprs = [expr for stack in self.stacks for expr in stack.exprs]
+        self.form: Form = tuple(with_thin_products(parts_apart(exprs), costs.evaluate))
         self.nodes = len(topological(self.form))
         self._lowered: dict[Form, Found] = {}
         self._factored: dict[Form, Form] = {}

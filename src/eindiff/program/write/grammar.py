@@ -19,7 +19,8 @@ COMPARED = FIRST_TERM | {PLUS}
 # What is outermost, and the places of the first operand and of the others.
 _FORMS: dict[str, tuple[str, Kinds, Kinds]] = {
     **dict.fromkeys(
-        ("transpose", "permute", "expand", "only", "cut", "flip", "reshape", "part", "integers"), (ATOM, ATOMS, ATOMS)
+        ("transpose", "permute", "expand", "only", "cut", "flip", "reshape", "part", "integers", "running_sum"),
+        (ATOM, ATOMS, ATOMS),
     ),
     "take": (ATOM, ATOMS, ANY),
     "negate": (NEGATIVE, FIRST_FACTOR, ANY),

@@ -210,7 +210,7 @@ class Module:
         """
         self.ranges.check(known)
         target = backend(library)
-        costs = Costs(known, np.dtype(dtype).itemsize)
+        costs = Costs(known, np.dtype(dtype).itemsize, halves=not target.functional)
         with stage("order"), remembering():
             outputs, single = list(self.named.values()), dtype == "float32"
             best = Choice(outputs, costs, target, strategy, exact, single, guarded).run()

@@ -26,8 +26,9 @@ _AFRESH = frozenset({
 _VIEWS = frozenset({"expand", "reshape", "only", "part"})
 _ENTRYWISE = ARITHMETIC_OPS | {"call"}
 _SLOW = frozenset({"divide", "reciprocal", "raise", "logistic"})  # in the eyes of compilers, which do them once
-_SLOW_CALLS = frozenset({
-    "exp", "expm1", "log", "log1p", "sqrt", "cbrt", "tan", "tanh", "sinh", "cosh", "sigmoid", "softplus", "erf", "erfc",
+_SLOW_CALLS = frozenset({"exp", "expm1", "log", "log1p", "sqrt", "cbrt", "tan", "tanh", "sigmoid", "softplus", "erf"})
+_LONG_CALLS = frozenset({  # which are made of several of these
+    "sinh", "cosh", "arcsinh", "arccosh", "arctanh", "erfc", "erfinv", "gammaln", "digamma", "polygamma", "log_ndtr",
 })  # fmt: skip
 UNROLLED = 200  # operations of a row that compilers write one after the other, at most
 LEAST_AGAIN = 128  # entries for which a function is computed again that are worth a loop of its own
@@ -77,25 +78,28 @@ def _loops(
 
 def _computed_together(order: Sequence[Operation], outputs: Collection[Operation]) -> set[Operation]:
     """Diagonals of matrices that are made by more than one function or quotient, which nothing else needs: compilers
-    would store each of these for all rows of the matrix."""
-    diagonals = [x.operands[0] for x in order if x.op == "diagonal_matrix" and x.operands[0].op in _ENTRYWISE]
+    would store each of these for all rows of the matrix, and do the rest anew in each row."""
+    diagonals = [x.operands[0] for x in order if x.op == "diagonal_matrix"]
     uses = count_uses(order, outputs) if diagonals else Counter()
-    return {x for x in diagonals if sum(map(_is_slow, _needed_by_one(x, uses))) > 1}
+    return {x for x in diagonals if sum(map(_slow_parts, _needed_by_one(x, uses))) > 1}
 
 
 def _needed_by_one(diagonal: Operation, uses: Counter[Operation]) -> list[Operation]:
     """The arrays that a diagonal is computed from, entry by entry, and nothing else is."""
     inside = [y for x in post_order([diagonal], _entrywise) for y in _entrywise(x)]
-    return [x for x, count in Counter(inside).items() if x.shape and count >= uses[x]]
+    return [x for x, count in Counter([diagonal, *inside]).items() if x.shape and count >= uses[x]]
 
 
 def _entrywise(x: Operation) -> Sequence[Operation]:
     return x.operands if x.op in _ENTRYWISE or x.op in _VIEWS else ()
 
 
-def _is_slow(x: Operation) -> bool:
+def _slow_parts(x: Operation) -> int:
+    """How many functions or quotients an operation is made of, up to 2: of a function of the library nobody knows."""
     if x.op == "call":
-        return x.parameters[0] in _SLOW_CALLS
+        return (x.parameters[0] in _SLOW_CALLS) + 2 * (x.parameters[0] in _LONG_CALLS)
+    if x.op == "opaque":
+        return 2 * (x.shape in [y.shape for y in x.operands])
     return x.op in _SLOW or (x.op == "power" and (x.parameters[0] < 0 or x.parameters[0] % 1 != 0))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from eindiff.core import sizes as sz
 from eindiff.core.traverse import post_order
 from eindiff.planning import tuning
-from eindiff.program.costs import Costs, missing
+from eindiff.program.costs import Costs
 from eindiff.program.operations import (
     ARITHMETIC,
     ARITHMETIC_OPS,
@@ -28,6 +28,9 @@ class Chain(NamedTuple):
     calls: int
 
 
+Group = list[tuple[Operation, Chain]]  # results of one function
+
+
 def side_by_side(
     outputs: Sequence[Operation], costs: Costs, is_universal: Callable[[Operation], bool]
 ) -> list[Operation]:
@@ -35,28 +38,34 @@ def side_by_side(
 
     So the derivatives of all layers of a net are one call for each operation in them, where a sample is small.
     """
-    operations = Operations()
-    while group := _group(outputs, costs, is_universal):
-        outputs = _joined(operations, outputs, group)
-    return list(outputs)
+    groups = _groups(outputs, costs, is_universal)
+    return _joined(outputs, groups) if groups else list(outputs)
 
 
-def _group(
+def _groups(
     outputs: Sequence[Operation], costs: Costs, is_universal: Callable[[Operation], bool]
-) -> list[tuple[Operation, Chain]]:
-    """The most results of one function that can be computed together, if that takes fewer calls."""
-    groups: dict[Hashable, list[tuple[Operation, Chain]]] = {}
+) -> dict[Operation, Group]:
+    """The results that are computed together with others, those of each function with all of it; the most first."""
+    alike: dict[Hashable, Group] = {}
     for x, chain in _chains(outputs, costs, is_universal).items():
-        groups.setdefault((chain.function, x.shape), []).append((x, chain))
-    for group in sorted(groups.values(), key=len, reverse=True):
-        arguments = [chain.argument for _, chain in group] if _pays(group, costs) else []
-        places = {x: place for place, x in enumerate(reachable(arguments))}
-        if arguments and places.keys().isdisjoint([x for x, _ in group]):
-            return sorted(group, key=lambda one: places[one[1].argument])
-    return []
+        alike.setdefault((chain.function, x.shape), []).append((x, chain))
+    chosen: dict[Operation, Group] = {}
+    for group in sorted(alike.values(), key=len, reverse=True):
+        if _pays(group, costs):
+            order = post_order([chain.argument for _, chain in group], lambda x: _below(x, chosen))
+            places = {x: place for place, x in enumerate(order)}
+            if places.keys().isdisjoint([x for x, _ in group]):
+                group.sort(key=lambda one: places[one[1].argument])
+                chosen.update((x, group) for x, _ in group)
+    return chosen
 
 
-def _pays(group: Sequence[tuple[Operation, Chain]], costs: Costs) -> bool:
+def _below(x: Operation, groups: Mapping[Operation, Group]) -> Sequence[Operation]:
+    """What has to be there before an operation: for one of a group the arguments of all of them."""
+    return [chain.argument for _, chain in groups[x]] if x in groups else x.operands
+
+
+def _pays(group: Group, costs: Costs) -> bool:
     """Whether calls are saved that take more than putting arrays side by side, and all are in the cache."""
     count, [(x, chain), *_] = len(group), group
     saved = (count - 1) * chain.calls - tuning.JOINED - tuning.PICKED * count
@@ -75,11 +84,12 @@ def _chains(
         if x.speed != ARITHMETIC or (x.op in ARITHMETIC_OPS and not numbers.isdisjoint(x.operands)):
             numbers.add(x)
         arrays = {y for y in x.operands if y.op != "number"}
-        if len(arrays) != 1 or not (x.op in ARITHMETIC_OPS or is_universal(x)) or not costs.is_small(x):
+        if len(arrays) != 1 or not x.shape:
             continue
         [y] = arrays
         argument, function, calls = found[y] if y in found and uses[y] == 1 else Chain(y, (), 0)
-        if argument in numbers and argument.shape == x.shape and x.shape:
+        is_of_numbers = argument in numbers and argument.shape == x.shape
+        if is_of_numbers and costs.is_small(x) and (x.op in ARITHMETIC_OPS or is_universal(x)):
             inside.update({y} if calls else ())
             parts = [function if z is y else repr(z.parameters) for z in x.operands]
             function = (x.op, repr(x.parameters), *parts)
@@ -87,26 +97,26 @@ def _chains(
     return {x: chain for x, chain in found.items() if x not in inside and x not in outputs}
 
 
-def _joined(
-    operations: Operations, outputs: Sequence[Operation], group: Sequence[tuple[Operation, Chain]]
-) -> list[Operation]:
-    """Operations with the results of a group as rows of one array."""
+def _joined(outputs: Sequence[Operation], groups: Mapping[Operation, Group]) -> list[Operation]:
+    """Operations with the results of each group as rows of one array."""
+    operations, done = Operations(), dict[Operation, Operation]()
+    for x in post_order(outputs, lambda x: _below(x, groups)):
+        if x not in groups:
+            done[x] = with_operands(operations, x, [done[y] for y in x.operands])
+        elif x not in done:
+            whole = _rows(operations, groups[x], done)
+            for place, (one, _) in enumerate(groups[x]):
+                done[one] = operations.make("cut", [whole], (0, place), shape=one.shape)
+    return [done[x] for x in outputs]
+
+
+def _rows(operations: Operations, group: Group, done: Mapping[Operation, Operation]) -> Operation:
+    """The results of a group, whose arguments are done, as one array."""
     first, (argument, *_) = group[0]
-    shape, done = (len(group), *first.shape), dict[Operation, Operation]()
-    _lower(operations, [chain.argument for _, chain in group], done)
-    parts, joined = [done[chain.argument] for _, chain in group], (sz.multiply(*shape[:2]), *shape[2:])
-    whole = operations.make("concatenate", parts, (0,), shape=joined)
+    shape, parts = (len(group), *first.shape), [done[chain.argument] for _, chain in group]
+    whole = operations.make("concatenate", parts, (0,), shape=(sz.multiply(*shape[:2]), *shape[2:]))
     rows = {argument: operations.make("reshape", [whole], shape, shape=shape)}
     for x in post_order([first], lambda x: () if x is argument else x.operands):
         operands = [rows.get(y, y) for y in x.operands]
         rows.setdefault(x, operations.make(x.op, operands, x.parameters, speed=x.speed) if operands else x)
-    for place, (x, _) in enumerate(group):
-        done[x] = operations.make("cut", [rows[first]], (0, place), shape=x.shape)
-    _lower(operations, outputs, done)
-    return [done[x] for x in outputs]
-
-
-def _lower(operations: Operations, wanted: Iterable[Operation], done: dict[Operation, Operation]) -> None:
-    """Operations with others in the place of those that are done."""
-    for x in missing(wanted, done):
-        done[x] = with_operands(operations, x, [done[y] for y in x.operands])
+    return rows[first]

@@ -86,6 +86,7 @@ class Tiling:
             is_small = x.view or x.cheap or 8 * self.costs.size(x) < tuning.TILED_BYTES
             if not is_small or not self.near.isdisjoint(x.operands):
                 self.near.add(x)
+        self.places = {x: place for place, x in enumerate(order)}
         best, most = None, 0.0
         for region in self._regions(order, sorted(seeds, key=lambda x: (-self.costs.size(x), -len(x.shape)))):
             saved = self._saved(region, order, outputs)
@@ -149,6 +150,7 @@ class Tiling:
     def _grown(self, region: _Region, order: Sequence[Operation]) -> _Region | None:
         """With what is computed from tiles by tiles; nothing in it may need what comes after it."""
         after, sums, axes = set[Operation](), region.sums.keys(), region.axes.keys()
+        order = self._since(region, order)
         for x in order:
             late = not (after.isdisjoint(x.operands) and sums.isdisjoint(x.operands))
             if x in axes:
@@ -161,6 +163,10 @@ class Tiling:
         tiles = self._tiles(region)
         region.sums = {x: places for x, places in region.sums.items() if self._is_small(x, region, tiles)}
         return region
+
+    def _since(self, region: _Region, order: Sequence[Operation]) -> Sequence[Operation]:
+        """Operations from the first one that is tiled on: those before it use none."""
+        return order[min([self.places[x] for x in region.axes]) :]
 
     def _joins(self, region: _Region, x: Operation) -> bool:
         """Tile what is computed from tiles along one of its axes, or as a sum, if that can be."""
@@ -200,9 +206,10 @@ class Tiling:
         formed = {root_of(y) for y in x.operands if y in region.axes}
         return tiles * self.costs.size(x) <= sum(self.costs.size(y) for y in formed)
 
-    def _results(self, region: _Region, order: Iterable[Operation], outputs: Iterable[Operation]) -> list[Operation]:
+    def _results(self, region: _Region, order: Sequence[Operation], outputs: Iterable[Operation]) -> list[Operation]:
         """What others need of a region: arrays, and sums."""
-        used = {y for x in order if x not in region.axes and x not in region.sums for y in x.operands}
+        after = self._since(region, order)
+        used = {y for x in after if x not in region.axes and x not in region.sums for y in x.operands}
         stack, needed = [*used, *outputs], set[Operation]()
         while stack:
             x = stack.pop()

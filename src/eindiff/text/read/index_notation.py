@@ -172,8 +172,12 @@ class _Reader:
         return added(terms) if len(terms) > 1 else terms[0]
 
     def term(self) -> Labelled:
+        factors = self.factors()
+        return multiplied(factors) if len(factors) > 1 else factors[0]
+
+    def factors(self) -> list[Labelled]:
         if self.is_sum():
-            return self.summed()
+            return [self.summed()]
         factors = [self.power()]
         while self.token in ("*", "/"):
             if self.take() == "/":
@@ -182,7 +186,7 @@ class _Reader:
                 factors.append(self.summed())
             else:
                 factors.append(self.power())
-        return multiplied(factors) if len(factors) > 1 else factors[0]
+        return factors
 
     def is_sum(self) -> bool:
         """Whether a sum begins here; Σ is one too, for those who have a variable named sum."""
@@ -192,12 +196,13 @@ class _Reader:
         self.take()
         outside = dict(self.scope), self.written
         labels = self.labels()
-        body = self.term()
+        factors = self.factors()
         sizes = {label: self.scope[label] for label in labels}
         self.scope, self.written = outside
-        alone = [self.known_size(label, sizes[label]) for label in labels if label not in body.labels]
+        bound = dict.fromkeys(label for factor in factors for label in factor.labels)
+        alone = [self.known_size(label, sizes[label]) for label in labels if label not in bound]
         unbound = [Labelled(construct.size_number(size)) for size in alone]
-        return contracted([body, *unbound], tuple(label for label in body.labels if label not in labels))
+        return contracted([*factors, *unbound], tuple(label for label in bound if label not in labels))
 
     def known_size(self, label: str, size: Size | None) -> Size:
         """The size that is written with a label, where nothing else shows it."""

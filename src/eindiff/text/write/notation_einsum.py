@@ -15,7 +15,7 @@ from eindiff.core.construct import parts, power_parts
 from eindiff.core.labels import LETTERS, Labels
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number, topological
 from eindiff.core.sizes import Size
-from eindiff.functions.reductions import softmax
+from eindiff.functions.reductions import as_softmax
 from eindiff.text.write.constants import constant_tree
 from eindiff.text.write.tree import (  # fmt: skip
     Tree,
@@ -251,8 +251,8 @@ class EinsumNotation:
         if exponent != 1:
             tops, bottoms = self.power_trees(base, exponent, flipped)
             return fraction(tops, bottoms)
-        if (found := softmax_argument(node)) is not None:
-            arg, axis = found
+        if (found := as_softmax(node)) is not None:
+            arg, axis, *_ = found
             extra = [] if arg.ndim == 1 else [literal(1 - axis if flipped else axis)]
             return call("softmax", [self.scaled_tree(arg, flipped), *extra], node.ndim)
         spread = [self._same_everywhere(arg) for arg in node.args]
@@ -433,25 +433,3 @@ def norm_argument(base: Expr) -> tuple[Expr, list[int]] | None:
         return a, []
     axes = [axis for axis, label in enumerate(labels) if label not in base.output]
     return (a, axes) if len(axes) == 1 else None
-
-
-def softmax_argument(node: Map) -> tuple[Expr, int] | None:
-    """The x and the axis if an expression is softmax(x) along an axis."""
-    if node.function.name != "exp":
-        return None
-    coefficient, factors, output, sizes = parts(node.args[0])
-    if len(factors) != 1 or not isinstance(factors[0][0], Add):
-        return None
-    terms = [construct.einsum(coefficient, [(term, factors[0][1])], output, sizes) for term in factors[0][0].terms]
-    rest = [term for term in terms if not _is_normalizer(term)]
-    if len(rest) != len(terms) - 1:
-        return None
-    arg = construct.add(rest)
-    axis = next((axis for axis in range(node.ndim) if softmax(arg, axis) is node), None)
-    return None if axis is None else (arg, axis)
-
-
-def _is_normalizer(term: Expr) -> bool:
-    coefficient, factors, _, _ = parts(term)
-    is_alone = len(factors) == 1 and isinstance(factors[0][0], Apply)
-    return coefficient == -1 and is_alone and factors[0][0].function.name == "logsumexp"  # type: ignore[attr-defined]

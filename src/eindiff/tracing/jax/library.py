@@ -29,7 +29,7 @@ from eindiff.tracing.jax.often import Often
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
 from eindiff.tracing.jax.predicted import compiling_of, finding, planning, seconds, writing
 from eindiff.tracing.jax.refusals import RefusedError
-from eindiff.tracing.jax.values import NUMPY, are_local, are_traced, is_of, is_written, leaf_key
+from eindiff.tracing.jax.values import are_local, are_traced, as_jax, is_written, leaf_key
 from eindiff.tracing.jax.whole import Along, Whole, Written, transform, with_plain, without_plain
 from eindiff.tracing.library import Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
 from eindiff.tracing.verify import Call
@@ -37,8 +37,6 @@ from eindiff.tracing.verify import Call
 if TYPE_CHECKING:
     from eindiff.tracing.traced_function import TracedFunction
 
-MOST_GIVEN, MANY = 2**14, 16  # entries of values that are given together, and values of any size that are
-REMEMBERED = 1024
 LONG = 0.1  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
 BRIEF = 1e-6  # seconds of a function in whose gradient there is no time to save, so that none is spent to find another
 LEAST_AHEAD = 0.09  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
@@ -85,7 +83,6 @@ class JaxLibrary(Library):
     def __init__(self) -> None:
         super().__init__()
         self.own_programs: Recent[Callable] = Recent()
-        self._given: dict[tuple, None] = {}  # types and shapes of values that were given to JAX, oldest first
         self._refusals: Recent[tuple[type[EindiffError], str]] = Recent()  # errors without frames, which hold arrays
 
     def read(self, function: TracedFunction, args: tuple, keywords: dict[str, Any]) -> Arguments:
@@ -150,20 +147,10 @@ class JaxLibrary(Library):
         return "jax", {name: _as_input(x) for name, x in arrays.items()}
 
     def typed(self, value: Any, dtype: Any, arrays: Mapping[str, Any]) -> Any:
-        return self.all_typed([value], [dtype], arrays)[0]
+        return as_jax([value], [dtype])[0]
 
     def all_typed(self, values: Sequence[Any], types: Sequence[Any], arrays: Mapping[str, Any]) -> list[Any]:
-        """Values of NumPy are given to JAX together, which takes it a fifth of the time, from the second time on: what
-        does it has to be compiled."""
-        if NUMPY.issuperset(map(type, values)) and [x.dtype for x in values] == types:
-            key = (*types, *[x.shape for x in values])
-            if key in self._given:
-                return _given(values)
-            if len(values) > MANY or sum(x.size for x in values) <= MOST_GIVEN:
-                self._given[key] = None
-                if len(self._given) > REMEMBERED:
-                    del self._given[next(iter(self._given))]
-        return [x if is_of(x, dtype) else jnp.asarray(x, dtype) for x, dtype in zip(values, types, strict=True)]
+        return as_jax(values, types)
 
     def may_share(self, arrays: Mapping[str, Any]) -> bool:
         return are_local(arrays)
@@ -397,12 +384,6 @@ def _called(own: Callable, arguments: Arguments, directions: Any) -> Any:
 
 def _has_large_jacobian(found: Computation) -> bool:
     return any(prod(map(int, x.shape)) > MOST_IN_JACOBIAN for x in topological(found.exprs) if is_opaque_derivative(x))
-
-
-@jax.jit
-def _given(values: Sequence[Any]) -> list[Any]:
-    """Arrays of JAX; where nothing is compiled the values are NumPy's."""
-    return [jnp.asarray(x) for x in values]
 
 
 def _abstract(x: Any) -> jax.ShapeDtypeStruct:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +10,8 @@ import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.backend import backends
+from jax._src import lib
+from jax.extend.backend import backends, get_default_device
 
 from eindiff.core.recent import Same
 from eindiff.tracing.jax.function import is_array
@@ -75,8 +76,38 @@ def _hashable(value: Any) -> Any:
     return value
 
 
-def is_of(x: Any, dtype: Any) -> bool:
-    """Whether a value is an array of a type, which may be any."""
+def as_jax(values: Sequence[Any], types: Sequence[Any]) -> list[Any]:
+    """Values as arrays of types, which may be any."""
+    copied = _copier(get_default_device())
+    return [
+        copied(x) if type(x) in NUMPY and x.dtype == dtype else x if _is_of(x, dtype) else jnp.asarray(x, dtype)
+        for x, dtype in zip(values, types, strict=True)
+    ]
+
+
+@lru_cache(maxsize=64)
+def _copier(device: Any) -> Callable[[Any], Any]:
+    """What makes an array of JAX of one of NumPy: what `jnp.asarray` calls in the end takes a quarter of the time,
+    and nothing is compiled. It is no part of what JAX documents, so it may be gone."""
+    sharding, devices = jax.sharding.SingleDeviceSharding(device), [device]
+    put: Any = getattr(lib.xla_client, "batched_device_put", None)
+
+    def copied(x: Any) -> Any:
+        return put(_abstract(x.shape, x.dtype), sharding, [x], devices, committed=False, force_copy=True)
+
+    try:
+        copied(np.zeros(1, np.float32))
+    except TypeError:
+        return jnp.asarray
+    return copied
+
+
+@lru_cache(maxsize=1024)
+def _abstract(shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    return jax.core.ShapedArray(shape, dtype)
+
+
+def _is_of(x: Any, dtype: Any) -> bool:
     return dtype is None or (isinstance(x, jax.Array) and x.dtype == dtype and not x.aval.weak_type)
 
 

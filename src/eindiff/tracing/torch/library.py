@@ -66,15 +66,38 @@ class TorchSurroundings(Surroundings):
         return {key: name for key, (name, _) in self.arrays.items()}
 
 
-def are_tensors(args: tuple, keywords: dict[str, Any]) -> bool:
-    """Whether arguments are tensors alone: PyTorch takes longer to look into containers than a small program runs."""
-    return not keywords and {torch.Tensor}.issuperset(map(type, args))
+def flat(tree: Any, leaves: list[Any]) -> Any:
+    """What nested containers are known by, without their leaves, which are added to a list: in a fraction of the time
+    that PyTorch takes to look into them, which is longer than a small program runs."""
+    kind = type(tree)
+    if kind is torch.Tensor:
+        leaves.append(tree)
+        return None
+    if kind is tuple or kind is list:
+        return (kind, *[flat(x, leaves) for x in tree])
+    if kind is dict:
+        return (kind, *tree, *[flat(x, leaves) for x in tree.values()])
+    found, structure = pytree.tree_flatten(tree)
+    leaves += found
+    return None if structure.is_leaf() else structure
 
 
-@lru_cache(maxsize=64)
-def _alone(count: int) -> Any:
-    """The structure of so many tensors alone."""
-    return pytree.tree_structure(((0,) * count, {}))
+@lru_cache(maxsize=256)
+def structure_of(form: Any) -> Any:
+    """The structure of containers that are known by a form."""
+    return pytree.tree_structure(_containers(form))
+
+
+def _containers(form: Any) -> Any:
+    if form is None:
+        return 0
+    if not isinstance(form, tuple):
+        return form.unflatten([0] * form.num_leaves)
+    kind, *parts = form
+    if kind is not dict:
+        return kind(map(_containers, parts))
+    names = parts[: len(parts) // 2]
+    return dict(zip(names, map(_containers, parts[len(names) :]), strict=True))
 
 
 def _leaf_key(leaf: Any) -> Any:
@@ -105,6 +128,19 @@ def as_array(x: torch.Tensor) -> np.ndarray:
     return (x.float() if x.dtype in (torch.float16, torch.bfloat16) else x).numpy(force=True)
 
 
+def _typed(value: Any, dtype: Any, device: torch.device | None) -> Any:
+    """A value as a tensor of a type; operators and steps as they are."""
+    if isinstance(value, torch.Tensor):
+        return value.to(dtype)
+    if dtype is None or not isinstance(value, np.ndarray | np.generic | float):
+        return value
+    array = np.asarray(value)
+    usable = array.flags.writeable and min(array.strides, default=0) >= 0
+    tensor = torch.from_numpy(array if usable else array.copy())
+    is_there = tensor.dtype is dtype and (device is None or device.type == "cpu")
+    return tensor if is_there else tensor.to(device, dtype)
+
+
 def _unwatched() -> ExitStack:
     """What takes the modes away that look at calls of PyTorch's functions, those of a trace around this one too."""
     stack = ExitStack()
@@ -124,12 +160,9 @@ class TorchLibrary(Library):
     name, surroundings, flatten = "torch.func", TorchSurroundings, staticmethod(pytree.tree_flatten)
 
     def read(self, function: TracedFunction, args: tuple, keywords: dict[str, Any]) -> Arguments:
-        if are_tensors(args, keywords):
-            leaves, structure, form = list(args), _alone(len(args)), len(args)
-        else:
-            leaves, structure = pytree.tree_flatten((args, keywords))
-            form = structure
-        return Arguments(args, keywords, leaves, structure, (form, *map(_leaf_key, leaves)))
+        leaves = list[Any]()
+        form = flat((args, keywords), leaves)
+        return Arguments(args, keywords, leaves, structure_of(form), (form, *map(_leaf_key, leaves)))
 
     def chosen(self, function: TracedFunction, arguments: Arguments) -> tuple[list[int], Any]:
         places, structure = super().chosen(function, arguments)
@@ -181,7 +214,7 @@ class TorchLibrary(Library):
         if not all(map(is_real, tensors)):
             return "torch", arrays
         wants_grad = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
-        if form == "dense" and (wants_grad or any(x.device.type != "cpu" for x in tensors)):
+        if form == "dense" and (wants_grad or not all(x.is_cpu for x in tensors)):
             return "torch", arrays
         return "numpy", {name: as_array(x) if isinstance(x, torch.Tensor) else x for name, x in arrays.items()}
 
@@ -198,15 +231,12 @@ class TorchLibrary(Library):
         return found
 
     def typed(self, value: Any, dtype: Any, arrays: Mapping[str, Any]) -> Any:
-        """A value as a tensor of a type; operators and steps as they are."""
-        if isinstance(value, torch.Tensor):
-            return value.to(dtype)
-        if isinstance(value, np.ndarray | np.generic | float) and dtype is not None:
-            array = np.asarray(value)
-            usable = array.flags.writeable and all(stride >= 0 for stride in array.strides)
-            device = next((x.device for x in arrays.values()), None)
-            return torch.from_numpy(array if usable else array.copy()).to(device, dtype)
-        return value
+        return self.all_typed([value], [dtype], arrays)[0]
+
+    def all_typed(self, values: Sequence[Any], types: Sequence[Any], arrays: Mapping[str, Any]) -> list[Any]:
+        """Values as tensors of types, where the first of the given ones is."""
+        device = next((x.device for x in arrays.values() if isinstance(x, torch.Tensor)), None)
+        return [_typed(value, dtype, device) for value, dtype in zip(values, types, strict=True)]
 
     def type_of(self, leaf: Any) -> Any:
         return leaf.dtype

@@ -1,0 +1,195 @@
+"""Sums of diagonal and full terms, as `I - A`, that are multiplied with matrices: they are computed first.
+
+Multiplied out, `(I - A)' (I - A)` would be `I - A - A' + A'A`: where A is nearly I, no digit of that is right. With
+vectors and numbers such sums are multiplied out, `(I - A) x = x - A x`, and so are those of diagonal matrices and outer
+products, which are never formed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from eindiff.core.coefficients import Number, content, number, plus, ratio, times
+from eindiff.core.einsums import Factor, einsum, intern_einsum, parts, product, scale, transpose
+from eindiff.core.labels import Labels
+from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_index_map, is_kept
+
+Terms = dict[Expr, Number]  # without their coefficients, and these
+SWAP = (1, 0)
+
+
+def _keep(
+    node: Add, labels: Labels, others: Sequence[Factor], summed: set[int]
+) -> tuple[Number, Expr, Labels] | None:  # fmt: skip
+    """A sum of diagonal and full terms, beside others, as a multiple of an operand that is computed
+    before it is multiplied, one for it, all its multiples and its transpose. None if it is multiplied out."""
+    matrices = [own for _, own in others if len(own) > 1]
+    if not _is_multiplied(labels, matrices, summed) or not _is_diagonal_and_full(node):
+        return None
+    axes = tuple(range(node.ndim))
+    turned = {order: _bare(node, order) for order in ([axes, SWAP] if node.ndim == 2 else [axes])}
+    order = min(turned, key=lambda x: [term.digest for term, _ in turned[x]])
+    terms = turned[order]
+    factor = number(content([c for _, c in terms]) * (-1 if terms[0][1] < 0 else 1))
+    whole = Add.make([scale(ratio(c, factor), term) for term, c in terms])
+    symmetries = ((SWAP, 1),) if SWAP in turned and turned[axes] == turned[SWAP] else ()
+    kept = intern_einsum(1, (whole,), (axes,), axes, whole.shape, symmetries, False)
+    return factor, kept, tuple([labels[axis] for axis in order])
+
+
+Add.keep = _keep
+
+
+def _is_multiplied(labels: Labels, matrices: Sequence[Labels], summed: set[int]) -> bool:
+    """Whether a factor is multiplied with matrices only: with a vector its terms are, one by one."""
+    if len(set(labels)) < len(labels) or not matrices:
+        return False
+    if any(set(labels) <= set(theirs) for theirs in matrices):
+        return True
+    inside = summed.intersection(labels)
+    return bool(inside) and all(any(label in theirs for theirs in matrices) for label in inside)
+
+
+def _is_diagonal_and_full(node: Add) -> bool:
+    deltas = [term for term in node.terms if isinstance(term, Einsum) and term.has_delta]
+    is_diagonal = all(2 * len(set(term.output)) <= term.ndim for term in deltas)
+    return is_diagonal and any(map(_is_full, node.terms)) and not any(map(_is_related, node.terms))
+
+
+def _is_related(term: Expr) -> bool:
+    """Whether a term is made by index maps: most of its entries may be 0, as those of diagonal ones are."""
+    return any(map(is_index_map, (term, *term.children)))
+
+
+def _is_full(term: Expr) -> bool:
+    """Whether a term is no product of smaller tensors."""
+    return not isinstance(term, Einsum) or not term.is_product or any(x.ndim == term.ndim for x in term.operands)
+
+
+def _bare(node: Expr, axes: Labels) -> list[tuple[Expr, Number]]:
+    """The terms of a sum with axes in another order and without their coefficients, and these."""
+    turned = [parts(transpose(term, axes)) for term in node.children]
+    found = [(product(1, factors, output, sizes), c) for c, factors, output, sizes in turned]
+    return sorted(found, key=lambda pair: pair[0].digest)
+
+
+def regrouped(terms: Terms) -> Terms:
+    """The terms of a sum, those that make up a multiple of a kept sum as one: where `A'(I - A)` is subtracted from
+    `I - A`, both are multiples of one matrix, and so the difference is `(I - A)'(I - A)`."""
+    for kept in _kept_in(terms):
+        changed = _with_multiples(_opened(terms), kept)
+        if any(x not in terms and is_kept(y) for x in changed for y in (x, *x.children)):
+            terms = _joined(changed, kept) if kept.ndim == 2 else changed
+    return terms
+
+
+def _kept_in(terms: Terms) -> list[Expr]:
+    """The kept sums of the same shape that terms have among their factors."""
+    found: dict[Expr, None] = {}
+    for term in terms:
+        if isinstance(term, Einsum):
+            inner = [y for x in term.operands if isinstance(x, Einsum) for y in x.operands]
+            found.update({x: None for x in (*term.operands, *inner) if is_kept(x) and x.ndim == term.ndim})
+    return list(found)
+
+
+def _with_multiples(terms: Terms, kept: Expr) -> Terms:
+    """Terms with those that make up a sum times some factors replaced by that, for each of its orders of axes."""
+    axes = tuple(range(kept.ndim))
+    for order in [axes, SWAP] if kept.ndim == 2 and not kept.symmetries else [axes]:
+        inside = _bare(kept.children[0], order)
+        first, coefficient = next(pair for pair in inside if _is_full(pair[0]))
+        for term in list(terms):
+            if term not in terms or (beside := _beside(first, term)) is None:
+                continue
+            multiple = [_times(x, c, beside) for x, c in inside]
+            factor = ratio(terms[term], coefficient)
+            if all(_is_within(terms, x, times(factor, c)) for x, c in multiple):
+                for x, c in multiple:
+                    terms = _plus(terms, x, times(-factor, c))
+                own = tuple([order.index(axis) for axis in axes])
+                made = product(1, [(kept, own), *beside], axes, dict(enumerate(term.shape)))
+                terms = _plus(terms, made, factor)
+    return terms
+
+
+def _beside(part: Expr, term: Expr) -> list[Factor] | None:
+    """The other factors of a term that has those of another one."""
+    inner, outer = Counter(parts(part)[1]), Counter(parts(term)[1])
+    return list((outer - inner).elements()) if inner <= outer else None
+
+
+def _times(term: Expr, coefficient: Number, factors: list[Factor]) -> tuple[Expr, Number]:
+    """A term of some coefficient times factors, without its coefficient, and that."""
+    axes = tuple(range(term.ndim))
+    made = einsum(coefficient, [(term, axes), *factors], axes, dict(enumerate(term.shape)), inline=False)
+    own, inside, output, sizes = parts(made)
+    return product(1, inside, output, sizes), own
+
+
+def _is_within(terms: Terms, term: Expr, coefficient: Number) -> bool:
+    """Whether a sum has a term; of diagonal ones it may have more."""
+    own: Number = terms.get(term, 0)
+    has_more = own > coefficient > 0 or own < coefficient < 0
+    return own == coefficient or (has_more and not _is_full(term))
+
+
+def _plus(terms: Terms, term: Expr, coefficient: Number) -> Terms:
+    total = plus(terms.get(term, 0), coefficient)
+    rest = {x: c for x, c in terms.items() if x is not term}
+    return {**rest, term: total} if total else rest
+
+
+def _opened(terms: Terms) -> Terms:
+    """Terms with diagonal ones that are sums, `(c + 1) I`, as several."""
+    found: Terms = {}
+    for term, coefficient in terms.items():
+        _, factors, output, sizes = parts(term)
+        is_sum = len(factors) == 1 and isinstance(factors[0][0], Add) and len(set(output)) < len(output)
+        for x in factors[0][0].children if is_sum else ():
+            own, inside, labels, _ = parts(einsum(coefficient, [(x, factors[0][1])], output, sizes))
+            found = _plus(found, product(1, inside, labels, sizes), own)
+        if not is_sum:
+            found = _plus(found, term, coefficient)
+    return found
+
+
+def _joined(terms: Terms, kept: Expr) -> Terms:
+    """The terms of a sum of matrices with a multiple of a kept one, and products with it, as one product."""
+    for side in (0, 1):  # the axis of the result that the kept matrix has
+        lefts: dict[tuple[int, bool], dict[Expr, Expr]] = {}
+        for term, coefficient in terms.items():
+            for axis, is_bare, left in _lefts(term, coefficient, kept, side):
+                lefts.setdefault((axis, is_bare), {})[term] = left
+        for axis in (0, 1):
+            bare, products = lefts.get((axis, True), {}), lefts.get((axis, False), {})
+            if bare and products:
+                members = {**products, **bare}
+                labels = (side, 2) if axis == 0 else (2, side)
+                sizes = {side: kept.shape[axis], 2: kept.shape[1 - axis], 1 - side: next(iter(members)).shape[1 - side]}
+                factors = [(Add.make(list(members.values())), (1 - side, 2)), (kept, labels)]
+                own, inside, output, sizes = parts(einsum(1, factors, (0, 1), sizes, inline=False))
+                rest = {x: c for x, c in terms.items() if x not in members}
+                return _plus(rest, product(1, inside, output, sizes), own)
+    return terms
+
+
+def _lefts(term: Expr, coefficient: Number, kept: Expr, side: int) -> list[tuple[int, bool, Expr]]:
+    """What a kept matrix is multiplied with in a term, for the axis of it that is one of the result."""
+    own, factors, output, sizes = parts(term)
+    if is_contraction(term):
+        factors, output = list(zip(term.operands, term.labels, strict=True)), term.output
+        sizes = dict(enumerate(term.sizes))
+    places = [k for k, (x, labels) in enumerate(factors) if x is kept and output[side] in labels]
+    if len(places) != 1 or len(set(output)) < len(output):
+        return []
+    [place], coefficient = places, times(coefficient, own)
+    labels = factors[place][1]
+    rest = [factor for k, factor in enumerate(factors) if k != place]
+    axis = labels.index(output[side])
+    inner, outer = labels[1 - axis], output[1 - side]
+    if any(output[side] in theirs for _, theirs in rest):
+        return []
+    result = (outer, outer) if inner == outer else (outer, inner)
+    return [(axis, inner == outer, einsum(coefficient, rest, result, sizes, inline=False))]

@@ -1,0 +1,74 @@
+"""Digits that forms equal in exact arithmetic would lose: sums that may cancel are not multiplied out."""
+
+import numpy as np
+import pytest
+
+import eindiff as ed
+
+E = np.random.default_rng(0).integers(-8, 9, (4, 4)) * 2.0**-30  # what is left of I + E is exact
+A, B, x = ed.matrix("A", 4, 4), ed.matrix("B", 4, 4), ed.vector("x", 4)
+w, c = ed.vector("w", 4), ed.scalar("c")
+VALUES = {"A": np.eye(4) + E, "B": np.diag([1.0, 2, 4, 0.5]), "x": np.arange(4.0), "w": np.arange(1.0, 5)}
+VALUES["c"] = np.array(2.0**-70)
+
+CASES = {
+    "a residual": (ed.sum((x - A @ x) ** 2), 2 * E.T @ E),
+    "weights": (ed.sum(w * (x - A @ x) ** 2), 2 * E.T @ np.diag(VALUES["w"]) @ E),
+    "a diagonal": (ed.sum((w * x - ed.diag(w) @ A @ x) ** 2), 2 * E.T @ np.diag(VALUES["w"] ** 2) @ E),
+    "a small addition": (ed.sum((x - A @ x) ** 2) + c * x @ x, 2 * E.T @ E + 2 * VALUES["c"] * np.eye(4)),
+    "products": (ed.sum((B @ (A @ x) - B @ x) ** 2), 2 * E.T @ VALUES["B"] ** 2 @ E),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_hessians_of_small_residuals(name: str) -> None:
+    f, expected = CASES[name]
+    hessian = ed.hessian(f, x)
+    found = ed.evaluate(hessian, VALUES), ed.compile(hessian)(**{v.name: VALUES[v.name] for v in ed.variables(hessian)})
+    for value in found:
+        np.testing.assert_allclose(value, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    "text", ["norm2(eye(4) - A*B)^2", "sum((eye(4) - A*B).^2)", "tr((A*B - eye(4))'*(A*B - eye(4)))"]
+)
+def test_norms_of_small_residuals(text: str) -> None:
+    f = ed.parse(text, "A(4,4); B(4,4)")
+    values = {"A": VALUES["A"] * np.array([1, 0.5, 0.25, 2]), "B": VALUES["B"]}
+    for value in (ed.evaluate(f, values), ed.compile(f)(**values)):
+        np.testing.assert_allclose(value, np.sum((E * [1, 0.5, 0.25, 2] @ VALUES["B"]) ** 2), rtol=1e-6)
+
+
+def test_gradients_of_small_residuals_are_those_of_the_interpreter_too() -> None:
+    gradient = ed.gradient(ed.sum((x - A @ x) ** 2), x)
+    expected = 2 * E.T @ (E @ VALUES["x"])
+    np.testing.assert_allclose(ed.evaluate(gradient, VALUES), expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+def test_a_product_with_residuals_is_shown_as_such() -> None:
+    assert str(ed.hessian(ed.sum((x - A @ x) ** 2), x)) == "2*(A' - eye(4))*(A - eye(4))"
+
+
+def test_softmaxes_of_large_entries() -> None:
+    """`exp(z - logsumexp(z))` has the errors of z, also where the logarithm of the sum is needed."""
+    z, t = ed.vector("z", 4), ed.scalar("t")
+    f = ed.logsumexp(t * z)
+    offsets = np.array([0.0, 1, -2, 0.5])
+    p = np.exp(offsets) / np.exp(offsets).sum()
+    values = {"z": 2.0**30 + offsets, "t": np.array(1.0)}
+    wanted = [f, ed.gradient(f, z), ed.gradient(f, t)]
+    expected = [2.0**30 + np.log(np.exp(offsets).sum()), p, 2.0**30 + p @ offsets]
+    for found in (ed.evaluate(wanted, values), ed.compile(wanted)(**values)):
+        for value, exact in zip(found, expected, strict=True):
+            np.testing.assert_allclose(value, exact, rtol=1e-14)
+
+
+def test_entropies_of_large_entries() -> None:
+    z = ed.vector("z", 4)
+    p = ed.softmax(z)
+    gradient = ed.gradient(-ed.sum(p * ed.log(p)), z)
+    offsets = np.array([0.0, 1, -2, 0.5])
+    q = np.exp(offsets) / np.exp(offsets).sum()
+    expected = q * (q @ np.log(q) - np.log(q))
+    for value in (ed.evaluate(gradient, {"z": 2.0**30 + offsets}), ed.compile(gradient)(z=2.0**30 + offsets)):
+        np.testing.assert_allclose(value, expected, rtol=1e-13)
