@@ -19,10 +19,11 @@ g = np.random.default_rng(3)
 POINT = {
     "x": g.uniform(0.5, 2, size=4), "y": g.uniform(0.5, 2, size=4), "p": g.uniform(0.5, 2, size=4),
     "A": g.normal(size=(4, 4)) + 3 * np.eye(4), "B": g.normal(size=(4, 4)) + 3 * np.eye(4),
-    "Q": np.linalg.qr(g.normal(size=(4, 4)))[0], "c": np.asarray(1.7),
+    "Q": np.linalg.qr(g.normal(size=(4, 4)))[0], "c": np.asarray(1.7), "S": np.diag([1.0, 2, 3, 4]) + 0.5,
 }  # fmt: skip
 x, y, p = ed.vector("x", "n"), ed.vector("y", "n"), ed.vector("p", "n", "positive")
 A, B, Q, c = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n"), ed.matrix("Q", "n", "n", "orthogonal"), ed.scalar("c")
+S = ed.matrix("S", "n", "n", "psd")
 inv, det = np.linalg.inv, np.linalg.det
 L = ed.chol(A @ A.T + ed.eye("n"))
 
@@ -230,6 +231,23 @@ CASES: dict[str, list[Case]] = {
     ],
     "log_determinant_in_basis": [
         (lambda: ed.logdet(Q @ ed.diag(x) @ Q.T + ed.eye("n")), lambda x, **_: np.log(x + 1).sum()),
+    ],
+    "inverse_of_kronecker_product": [
+        (lambda: ed.inv(ed.kron(A, 2 * B.T)), lambda A, B, **_: inv(np.kron(A, 2 * B.T))),
+        (lambda: ed.inv(ed.kron(ed.eye("n"), A @ B)), lambda A, B, **_: np.kron(np.eye(4), inv(A @ B))),
+        (
+            lambda: ed.inv(ed.kron(ed.diag(x), ed.kron(A, B))),
+            lambda x, A, B, **_: inv(np.kron(np.diag(x), np.kron(A, B))),
+        ),
+    ],
+    "determinant_of_kronecker_product": [
+        (
+            lambda: ed.det(ed.kron(ed.matrix("A", 4, 4), ed.diag(ed.vector("x", 4)[:3]))),
+            lambda A, x, **_: det(A) ** 3 * x[:3].prod() ** 4,
+        ),
+    ],
+    "log_determinant_of_kronecker_product": [
+        (lambda: ed.logdet(ed.kron(S, ed.kron(S, S))), lambda S, **_: 48 * np.log(det(S))),
     ],
     "determinant_of": [
         (lambda: ed.det(ed.inv(A)), lambda A, **_: 1 / det(A)),

@@ -19,6 +19,10 @@ WIDE = {"n": 600, "m": 40}
 CASES = {
     "sum of two products": ("A*D + A*B", 2 * 600**3 + 600**2),
     "product of a difference": ("(A - H'*H)*x", 2 * 600**2 + 4 * 600 * 40 + 600),
+    "product of a matrix and an outer product": ("(A - 2*x*v')*w", 2 * 600**2 + 10 * 600),
+    "product of such a product": ("A'*(D + x*v')*w", 4 * 600**2 + 10 * 600),
+    "product of two such": ("(A + x*x')*(A + x*x')*v", 4 * 600**2 + 20 * 600),
+    "Kronecker product": ("inv(kron(T,R))*vec(T)", 10 * 40**3),
     "push-through": ("inv(inv(B) + H'*inv(R)*H)*H'*inv(R)*y", 4 * 600**2 * 40),
     "push-through of a ridge": ("inv(H'*H + c*eye(n))*H'*y", 4 * 40**2 * 600),
     "push-through, other side": ("x'*inv(H'*H + c*eye(n))*H'*y", 4 * 40**2 * 600),

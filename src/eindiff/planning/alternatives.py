@@ -9,14 +9,15 @@ What is taken is decided by what whole programs cost (`program.write.choice`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, permutations
+from math import prod
 
 from eindiff.core import construct
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_kept, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Evaluate
-from eindiff.planning.factoring import cancels_exactly, is_sum_of_outer, with_each
+from eindiff.planning.factoring import cancels_exactly, is_outer, is_sum_of_outer, with_each
 from eindiff.planning.halves import flops_alone
 from eindiff.planning.low_rank import LOGARITHMS, is_of_sum, splits, without
 from eindiff.planning.simplify import joins
@@ -38,26 +39,30 @@ def with_thin_products(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr
     """Outputs with products of kept sums and one matrix multiplied out where that takes fewer operations: `(A B - I) S`
     is `A (B S) - S`, as with vectors. Not with another kept one, which would cost the digits of both."""
 
-    def multiplied(node: Expr) -> Expr:
-        if not is_contraction(node):
-            return with_children(node, [*map(multiplied, node.children)]) if isinstance(node, Einsum) else node
-        places = range(len(node.operands))
-        pairs = ((k, other) for k in places if is_kept(node.operands[k]) for other in places)
-        found = (_thin_product(node, k, other, evaluate) for k, other in pairs)
-        changed = next((x for x in found if x is not None), None)
-        return node if changed is None else multiplied(changed)
-
     def change(node: Expr, children: list[Expr]) -> Expr:
         made = with_children(node, children)
-        return multiplied(made) if is_contraction(made) else made
+        return _multiplied(made, is_kept, evaluate) if is_contraction(made) else made
 
     return rebuild(outputs, change) if any(map(is_kept, topological(outputs))) else [*outputs]
 
 
+def _multiplied(node: Expr, is_sum: Callable[[Expr], bool], evaluate: Evaluate) -> Expr:
+    """A contraction with all products of sums and one more operand multiplied out that pay."""
+    if not isinstance(node, Einsum):
+        return node
+    if not is_contraction(node):
+        return with_children(node, [_multiplied(x, is_sum, evaluate) for x in node.children])
+    places = range(len(node.operands))
+    pairs = ((k, other) for k in places if is_sum(node.operands[k]) for other in places)
+    found = (_thin_product(node, k, other, evaluate) for k, other in pairs)
+    changed = next((x for x in found if x is not None), None)
+    return node if changed is None else _multiplied(changed, is_sum, evaluate)
+
+
 def _thin_product(node: Einsum, place: int, other: int, evaluate: Evaluate) -> Expr | None:
-    """A contraction with the product of a kept sum and one more operand multiplied out, if that pays."""
+    """A contraction with the product of a sum and one more operand multiplied out, if that pays."""
     factors, sizes = list(zip(node.operands, node.labels, strict=True)), dict(enumerate(node.sizes))
-    (kept, labels), (thin, theirs) = factors[place], factors[other]
+    (operand, labels), (thin, theirs) = factors[place], factors[other]
     rest = [factor for k, factor in enumerate(factors) if k not in (place, other)]
     outside = set(node.output).union(*(own for _, own in rest))
     shared = set(labels).intersection(theirs)
@@ -65,7 +70,7 @@ def _thin_product(node: Einsum, place: int, other: int, evaluate: Evaluate) -> E
         return None
     output = tuple([label for label in (*labels, *theirs) if label in outside])
     whole = construct.parts(construct.einsum(1, [factors[place], factors[other]], output, sizes, inline=False))[1][0][0]
-    total = kept.children[0]
+    total = operand.children[0] if is_kept(operand) else operand
     terms = [construct.einsum(1, [(x, labels), (thin, theirs)], output, sizes) for x in total.children]
     if not is_contraction(whole) or not _is_better_alone(whole, total, terms, evaluate):
         return None
@@ -87,6 +92,13 @@ def _others(node: Expr, evaluate: Evaluate) -> Iterator[Expr]:
                 terms = with_each(node, place, operand.terms)
                 if _is_better_alone(node, operand, terms, evaluate):
                     yield construct.add(terms)
+        if len(node.operands) > 2 and any(x.ndim == 1 for x in node.operands):
+            changed = _multiplied(node, _is_matrix_sum, evaluate)
+            yield from [changed] if changed is not node else []
+
+
+def _is_matrix_sum(x: Expr) -> bool:
+    return isinstance(x, Add) and x.ndim > 1
 
 
 def _centered(node: Einsum) -> Iterator[Expr]:
@@ -138,7 +150,9 @@ def _is_better_alone(node: Einsum, total: Expr, terms: Sequence[Expr], evaluate:
     def alone(term: Expr) -> float:
         return flops[term] if term in flops else sum(flops.get(x, 0.0) for x in term.children)
 
-    return sum(map(alone, terms)) < alone(node) + sum(map(alone, total.children))
+    outer = [term for term in total.children if is_outer(term) and not _is_repeated(term)]
+    formed = sum(prod(map(evaluate, term.shape)) for term in outer)  # which is rounded, as its products are
+    return sum(map(alone, terms)) < alone(node) + sum(map(alone, total.children)) + formed
 
 
 def _is_repeated(term: Expr) -> bool:

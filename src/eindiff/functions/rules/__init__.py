@@ -6,6 +6,6 @@ expression that exists is simplified. Rules that are not always wanted are in `p
 facts in `facts/rules.py`.
 """
 
-from eindiff.functions.rules import elementwise, exponentials, matrices, networks, relations, spectra
+from eindiff.functions.rules import elementwise, exponentials, kronecker, matrices, networks, relations, spectra
 
-__all__ = ["elementwise", "exponentials", "matrices", "networks", "relations", "spectra"]
+__all__ = ["elementwise", "exponentials", "kronecker", "matrices", "networks", "relations", "spectra"]
