@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import eindiff as ed
+from eindiff.core import sizes as sz
 from eindiff.planning.alternatives import alternatives
 
 DECLARED = (
@@ -39,6 +40,11 @@ CASES = {
     "Sherman and Morrison": ("inv(diag(w) + 2*c*x*v')*x", 20 * 600),
     "Sherman and Morrison, a product": ("inv(g*eye(n) - (A*x)*v')*x", 3 * 600**2),
     "both or none": ("x'*inv(diag(w) + S*S')*v + sum(inv(diag(w) + S*S')*A*x)", 4 * 40**2 * 600),
+    "two outer products": ("inv(g*eye(n) + x*v' - 2*v*x')*w", 40 * 600),
+    "an outer product beside others": ("inv(diag(w) + H'*H + c*x*v')*v", 5 * 40**2 * 600),
+    "two inverses": ("inv(inv(B) + 2*inv(C))*x", 0.9 * 600**3),
+    "an inverse and a diagonal": ("x'*inv(3*inv(B) + diag(v))*v", 0.9 * 600**3),
+    "determinant of two inverses": ("logdet(inv(B) + inv(C))", 1.4 * 600**3),
     "determinant": ("logdet(H'*H + g*eye(n))", 3 * 40**2 * 600),
     "determinant, diagonal": ("logdet(diag(w) - H'*H/9)", 3 * 40**2 * 600),
     "determinant, negative": ("logabsdet(3*H'*K - diag(w))", 4 * 40**2 * 600),
@@ -85,7 +91,7 @@ def test_all_forms_have_the_same_value(name: str) -> None:
     sizes = {"n": 7, "m": 3}
     arrays = {v.name: x for v in ed.variables(expr) for x in [_arrays(sizes, 1)[v.name]]}
     expected = ed.evaluate(expr, arrays)
-    for [other] in alternatives([expr], lambda size: sizes[size] if isinstance(size, str) else size, True):
+    for [other] in alternatives([expr], lambda size: sz.evaluate(size, sizes), True):
         np.testing.assert_allclose(ed.evaluate(other, arrays), expected, rtol=1e-8, atol=1e-9)
 
 

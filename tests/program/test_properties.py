@@ -195,3 +195,12 @@ def test_bands_of_any_width(below: int, above: int, dtype: str) -> None:
         ed.compile(ed.inv(K) @ B)(**given)
     given["K"][0, 39] = np.nan
     assert np.isnan(ed.compile(K @ B)(**given)[0]).all()
+
+
+def test_tridiagonal_matrices_times_vectors_take_their_diagonals_only() -> None:
+    compiled = ed.compile(T @ (T.T @ b - b))
+    for size in (1, 2, 300, 70):
+        matrix = np.triu(np.tril(np.random.default_rng(size).normal(size=(size, size)), 1), -1)
+        x = np.arange(size) + 1.0
+        np.testing.assert_allclose(compiled(T=matrix, b=x), matrix @ (matrix.T @ x - x), rtol=1e-12, atol=1e-12)
+    assert ed.plan(T @ (T.T @ b - b), {"n": 300}).flops <= 12 * 300

@@ -1,7 +1,8 @@
 """Inverses and determinants of D + U M V, where D has an inverse that costs nothing, and U few columns.
 
 - `inv(D + U M V) U = inv(D) U inv(G) inv(M)` with `G = inv(M) + V inv(D) U` (push-through),
-- `inv(D + U M V) = inv(D) - inv(D) U inv(G) V inv(D)` (Woodbury), and
+- `inv(D + U M V) = inv(D) - inv(D) U inv(G) V inv(D)` (Woodbury),
+- `inv(D + U M) = inv(M) inv(G) inv(D)`, where D is an inverse, and so is M, or U is diagonal, and
 - `det(D + U M V) = det(D) det(M) det(G)`.
 
 D is a diagonal or an orthogonal matrix, or an inverse. Where a diagonal has entries that are much smaller than others,
@@ -29,12 +30,14 @@ from eindiff.core.sizes import Evaluate, Size
 from eindiff.facts.bounds import facts, interval
 from eindiff.functions import elementwise, multilinear
 from eindiff.functions.elementwise import log, power
+from eindiff.functions.indexing import concatenate
 from eindiff.functions.matrices import inv, logabsdet, logdet
 from eindiff.functions.multilinear import diag, eye
 from eindiff.functions.reductions import ALIKE, alike
 from eindiff.planning.factoring import with_each
 from eindiff.planning.simplify import flat
 
+INVERSES = 4  # a sum of more terms is not looked through for inverses
 LOGARITHMS = ("logdet", "logabsdet")  # of determinants
 
 
@@ -59,24 +62,55 @@ def splits(total: Expr, evaluate: Evaluate, guarded: bool) -> Iterator[Split]:
 
     If D is a multiple of the identity, the sum without it has a low rank, and is singular.
     """
-    for term in total.children:
-        found = _chain(term)
-        if found is None or len(found[1]) < 2:
-            continue
-        coefficient, chain = found
-        inner = [evaluate(x.shape[1]) for x in chain[:-1]]
-        least = min(inner)
-        base = _inverse_for_nothing(construct.add([other for other in total.children if other is not term]), guarded)
-        if least >= evaluate(total.shape[0]) or base is None:
-            continue
-        first, last = inner.index(least) + 1, len(inner) - inner[::-1].index(least)
-        last = last if all(_is_of_inverse(x) for x in chain[first:last]) else first
-        while last - first > 1:  # a product of what is inverted would have the product of their conditions
-            first, last = first + 1, last - 1
-        left, right = _product(chain[:first]), _product(chain[last:])
-        middle = inv(_product(chain[first:last])) if last > first else eye(left.shape[1])
-        middle = construct.scale(coefficient, middle)
-        yield Split(base, left, middle, right, middle + right @ base @ left)
+    size = evaluate(total.shape[0])
+    thin = {term: found for term in total.children if (found := _factored(term, evaluate, size)) is not None}
+    parts: list[tuple[tuple[Expr, ...], tuple[Expr, Expr, Expr]]] = [((term,), one) for term, one in thin.items()]
+    if len(thin) > 1 and (joined := _side_by_side([*thin.values()])) is not None:
+        parts.append((tuple(thin), joined))
+    for terms, (left, middle, right) in parts:
+        base = _inverse_for_nothing(construct.add([x for x in total.children if x not in terms]), guarded)
+        if base is not None and evaluate(left.shape[1]) < size:
+            yield Split(base, left, middle, right, middle + right @ base @ left)
+    yield from _with_inverses(total)
+
+
+def _with_inverses(total: Expr) -> Iterator[Split]:
+    """A sum with an inverse D, and another one M or a diagonal matrix U: M or U is as large as D."""
+    one = eye(total.shape[0])
+    for term in filter(_is_of_inverse, total.children if len(total.children) < INVERSES else ()):
+        base, rest = inv(term), construct.add([x for x in total.children if x is not term])
+        if _is_of_inverse(rest) and not isinstance(rest, Add):
+            yield Split(base, one, inv(rest), one, inv(rest) + base)
+        elif facts(rest).diagonal:
+            yield Split(base, rest, one, one, one + base @ rest)
+
+
+def _factored(term: Expr, evaluate: Evaluate, size: float) -> tuple[Expr, Expr, Expr] | None:
+    """U, the inverse of M, and V, if a term is a product U M V of few columns and rows."""
+    found = _chain(term)
+    if found is None or len(found[1]) < 2:
+        return None
+    coefficient, chain = found
+    inner = [evaluate(x.shape[1]) for x in chain[:-1]]
+    least = min(inner)
+    if least >= size:
+        return None
+    first, last = inner.index(least) + 1, len(inner) - inner[::-1].index(least)
+    last = last if all(_is_of_inverse(x) for x in chain[first:last]) else first
+    while last - first > 1:  # a product of what is inverted would have the product of their conditions
+        first, last = first + 1, last - 1
+    left, right = _product(chain[:first]), _product(chain[last:])
+    middle = inv(_product(chain[first:last])) if last > first else eye(left.shape[1])
+    return left, construct.scale(coefficient, middle), right
+
+
+def _side_by_side(thin: Sequence[tuple[Expr, Expr, Expr]]) -> tuple[Expr, Expr, Expr] | None:
+    """Several products U V as one, the columns of each U beside those of the others; None if there is an M between."""
+    numbers = [to_power(construct.parts(middle)[0], -1) for _, middle, _ in thin]
+    if any(construct.parts(middle)[1] for _, middle, _ in thin) or None in numbers:
+        return None
+    left = concatenate([construct.scale(c or 0, x) for c, (x, _, _) in zip(numbers, thin, strict=True)], 1)
+    return left, eye(left.shape[1]), concatenate([right for _, _, right in thin], 0)
 
 
 def _inverse_for_nothing(matrix: Expr, guarded: bool) -> Expr | None:
@@ -175,8 +209,10 @@ def _small_inverse(split: Split) -> Expr:
 
 
 def inverse(split: Split) -> list[Expr]:
-    """The terms of `inv(D + U M V)`."""
-    base, left, _, right, _ = split
+    """The terms of `inv(D + U M V)`, which is one product if V is the identity."""
+    base, left, middle, right, small = split
+    if right is eye(left.shape[0]):
+        return [middle @ inv(small) @ base]
     return [base, construct.scale(-1, base @ left @ _small_inverse(split) @ right @ base)]
 
 

@@ -49,11 +49,11 @@ def permutation_product(P, B):
     "tridiagonal_product": '''
 def tridiagonal_product(A, B):
     """A @ B for a tridiagonal A, as the sum of three products of entries, unless these take more time than all."""
-    if len(A) * B.size < 2**18:
+    if len(A) * B.size < (2**16 if B.ndim == 1 else 2**18):
         return A @ B
-    result = A.diagonal()[:, None] * B
-    result[1:] += A.diagonal(-1)[:, None] * B[:-1]
-    result[:-1] += A.diagonal(1)[:, None] * B[1:]
+    result = (A.diagonal() * B.T).T
+    result[1:] += (A.diagonal(-1) * B[:-1].T).T
+    result[:-1] += (A.diagonal(1) * B[1:].T).T
     return result
 ''',
     "tridiagonal_solve": '''

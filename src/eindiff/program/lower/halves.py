@@ -73,13 +73,12 @@ def is_permutation(operations: Operations, x: Operation) -> bool:
 
 
 def structured_product(operations: Operations, matrix: Operation, right: Operation, kind: str) -> Operation:
-    """A product with a matrix of few entries from the left."""
+    """A product of a matrix of few entries and a matrix, or a vector."""
     rows, inner = matrix.shape
     times = 2 * NEAR[kind] - 1 if kind in NEAR else inner
-    return operations.make(
-        "structured_product", [matrix, right], (kind,), shape=(rows, right.shape[1]), speed=BLAS,
-        work=sz.product((rows, right.shape[1], times)),
-    )  # fmt: skip
+    shape = (rows, *right.shape[1:])
+    work = sz.product((*shape, times))
+    return operations.make("structured_product", [matrix, right], (kind,), shape=shape, speed=BLAS, work=work)
 
 
 def solution(operations: Operations, matrix: Operation, right: Operation, kind: str) -> Operation:

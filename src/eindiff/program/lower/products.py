@@ -442,7 +442,11 @@ class Products(Contractions):
             key = (not liked, turned) if wanted else (turned, not liked)
             candidates.append((*key, len(candidates), left, right, order))
         *_, left, right, order = min(candidates, key=lambda c: c[:3])
-        if len(order) == 2 and self.costs is not None and not self.operations.functional:
+        if self.costs is None or self.operations.functional:
+            return Tensor(self.operations.matmul(left, right), order)
+        if len(order) == 1 and self._half(left, tuning.TRIDIAGONAL) == "tridiagonal":
+            return Tensor(halves.structured_product(self.operations, left, right, "tridiagonal"), order)
+        if len(order) == 2:
             if found := self._kind(left):
                 return Tensor(halves.structured_product(self.operations, left, right, found), order)
             if found := self._kind(self.operations.transpose(right)):
