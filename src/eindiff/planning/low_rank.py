@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import product
 from math import inf
 from typing import NamedTuple
@@ -105,12 +106,19 @@ def _factored(term: Expr, evaluate: Evaluate, size: float) -> tuple[Expr, Expr, 
 
 
 def _side_by_side(thin: Sequence[tuple[Expr, Expr, Expr]]) -> tuple[Expr, Expr, Expr] | None:
-    """Several products U V as one, the columns of each U beside those of the others; None if there is an M between."""
-    numbers = [to_power(construct.parts(middle)[0], -1) for _, middle, _ in thin]
-    if any(construct.parts(middle)[1] for _, middle, _ in thin) or None in numbers:
+    """Several squares `c U U'`, of numbers c of the same sign, as one, the columns of each U beside those of others.
+
+    None if there are other products: these may cancel, and with them the digits of the small matrix.
+    """
+    numbers = [construct.parts(middle)[0] for _, middle, _ in thin]
+    roots = [root for c in numbers if (root := to_power(c if c > 0 else -c, Fraction(-1, 2))) is not None]
+    are_squares = all(construct.transpose(left, (1, 0)) is right for left, _, right in thin)
+    are_multiples = not any(construct.parts(middle)[1] for _, middle, _ in thin)
+    if not are_multiples or not are_squares or len({c > 0 for c in numbers}) > 1 or len(roots) < len(thin):
         return None
-    left = concatenate([construct.scale(c or 0, x) for c, (x, _, _) in zip(numbers, thin, strict=True)], 1)
-    return left, eye(left.shape[1]), concatenate([right for _, _, right in thin], 0)
+    left = concatenate([construct.scale(c, x) for c, (x, _, _) in zip(roots, thin, strict=True)], 1)
+    middle = construct.scale(1 if numbers[0] > 0 else -1, eye(left.shape[1]))
+    return left, middle, construct.transpose(left, (1, 0))
 
 
 def _inverse_for_nothing(matrix: Expr, guarded: bool) -> Expr | None:
