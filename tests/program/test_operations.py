@@ -13,7 +13,8 @@ from backend_libraries import REFUSED
 from eindiff.functions.table import TABLE
 from eindiff.program.backends import NAMES, backend
 from eindiff.program.backends.words import EAGER, EAGER_FUNCTIONS, FUNCTIONS
-from eindiff.program.operations import CHEAP_OPS, OPS, VIEW_OPS, Operations, is_number
+from eindiff.program.lower.tidying import tidy
+from eindiff.program.operations import CHEAP_OPS, OPS, VIEW_OPS, Operations, is_number, reachable
 from eindiff.program.write.module import Module
 
 # A new operation, or function, that a library has no word for stops all tests of programs here.
@@ -80,6 +81,20 @@ def test_sums_are_remembered_once_however_often_they_are_made() -> None:
     assert [list(known) for known in operations.sums.values()] == [[sums[0]]]
     [known] = operations.sums[terms[-1][1]].values()
     assert known == {x: c for c, x in terms}
+
+
+def test_negated_sums_are_of_what_their_terms_have_become() -> None:
+    """`-(2 (A @ B.T).T - C)` is `C - 2 B @ A.T`; all below the terms was there twice, as it was before too."""
+    operations = Operations()
+    a, b, c = (operations.make("input", parameters=(name,), shape=(3, 3)) for name in "abc")
+    turned = operations.transpose(operations.matmul(a, operations.transpose(b)))
+    total = operations.plus([(2, turned), (-1, c), (Fraction(1, 2), operations.quotient(1, [], [c]))])
+    [found] = tidy(operations, [operations.scale(-1, total)])
+    better = operations.matmul(b, operations.transpose(a))
+    assert dict(map(reversed, operations.terms(found))) == {  # type: ignore[arg-type]
+        c: 1, better: -2, operations.quotient(1, [], [c]): Fraction(-1, 2)
+    }  # fmt: skip
+    assert [x for x in reachable([found]) if x.op == "matmul"] == [better]
 
 
 def test_arithmetic_of_numbers_is_a_number() -> None:

@@ -18,7 +18,7 @@ import eindiff.jax as ej
 import eindiff.torch as et
 import oracles  # noqa: F401 (double precision)
 from eindiff.core.errors import EindiffError
-from eindiff.tracing.verify import Call, compare
+from eindiff.tracing.verify import Call, compare, interpreter
 
 POINT = [1.0, 2.0, 3.0]
 LIBRARIES = {
@@ -227,3 +227,18 @@ def test_what_is_quick_does_not_object() -> None:
     assert not refused(1.0, 1.0, 2.0, 1.0)
     assert refused(2.0, 2.0, 1.0, 1.0)
     assert refused(1.0, 1.0, 2.0, 2.0)
+
+
+def test_many_nodes_of_some_entries_are_compared_without_a_program() -> None:
+    """A program for the function alone takes longer to make; for large arrays, and products of them, it pays."""
+    w = ed.matrix("W", 40, 40)
+
+    def net(rows: int, layers: int) -> ed.Expr:
+        y = ed.matrix(f"X{rows}", rows, 40)
+        for _ in range(layers):
+            y = ed.tanh(y @ w)
+        return ed.sum(y**2)
+
+    assert interpreter([net(60, 20)], lambda _: []) is not None
+    assert interpreter([net(6000, 20)], lambda _: []) is None
+    assert interpreter([net(1000, 1)], lambda _: []) is None

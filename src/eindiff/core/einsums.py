@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from eindiff.core.coefficients import Number, number, times
 from eindiff.core.errors import EindiffError
 from eindiff.core.index_relations import SizeOf
 from eindiff.core.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
-from eindiff.core.networks import Factor, arranged, new_label, opened
+from eindiff.core.networks import Factor, arranged, filled_axes, is_delta, new_label, opened
 from eindiff.core.nodes import (
     Add,
     Constant,
@@ -259,6 +259,8 @@ class Network:
                 self.coefficient = times(self.coefficient, whole[0])
                 self.exchange({index: whole[1:]})
                 return self._distribute()
+            if self.summed and not others:
+                return scale(self.coefficient, self._sum_of_sums(node, labels))
             if split := self._split(node, labels, others, relations):
                 rest = [t for t in node.terms if t not in split]
                 pieces = split + ([Add.make(rest)] if rest else [])
@@ -266,12 +268,23 @@ class Network:
                 return Add.make([self._with(others, (t, labels), k) for t, k in zip(pieces, kept, strict=True)])
         return None
 
+    def _sum_of_sums(self, node: Add, labels: Labels) -> Expr:
+        """The sum over some axes as that of the sums of terms; kept on the node, as those of the steps of a loop, in
+        which the sum of the steps before is a term, ask for it again."""
+        names = first_appearance([labels, self.output])
+        sizes = {name: self.sizes[label] for label, name in names.items()}
+        inner, output = tuple([names[x] for x in labels]), tuple([names[x] for x in self.output])
+        known: dict[Any, Expr] = node._summed if hasattr(node, "_summed") else remember(node, "_summed", {})
+        key = (inner, output, tuple([sizes[x] for x in output]), self.inline is True)
+        if key in known and isinstance(self.inline, bool):
+            return known[key]
+        found = Add.make([einsum(1, [(x, inner)], output, sizes, self.inline) for x in node.terms])
+        return known.setdefault(key, found) if isinstance(self.inline, bool) else found
+
     def _split(self, node: Add, labels: Labels, others: list[Factor], relations: int) -> list[Expr]:
         """The terms of a sum that the other factors are multiplied with apart."""
-        if self.summed and not others:
-            return list(node.terms)
         read = self._read_axes(labels, others)
-        split = [t for t in node.terms if _is_delta(t, read)] if read or node.has_delta else []
+        split = [t for t in node.terms if is_delta(t, read)] if read or node.has_delta else []
         if 1 < relations <= RELATIONS_LIMIT and not self.summed.isdisjoint(labels):
             split += [t for t in node.relations if t not in split]
         return split
@@ -344,7 +357,7 @@ class Network:
         found: dict[int, set[int]] = {}
         for i in group:
             node, labels = self.factors[i]
-            for axis in [0] if is_index_map(node) else _filled_axes(node):
+            for axis in [0] if is_index_map(node) else filled_axes(node):
                 found.setdefault(labels[axis], set()).add(i)
         return {i for label, factors in found.items() if label in self.summed and len(factors) > 1 for i in factors}
 
@@ -398,19 +411,6 @@ class Network:
         self.factors = [factor for i, factor in enumerate(self.factors) if i not in taken] + made
         self.summed = set()
         return True
-
-
-def _is_delta(term: Expr, axes: Collection[int]) -> bool:
-    """Whether a term has a delta, or is the same along one of some axes."""
-    return isinstance(term, Einsum) and (term.has_delta or any(map(term.same_along, axes)))
-
-
-def _filled_axes(node: Expr) -> list[int]:
-    """The axes of a contraction that an index map puts entries into."""
-    if not isinstance(node, Einsum):
-        return []
-    targets = {labels[0] for operand, labels in zip(node.operands, node.labels, strict=True) if is_index_map(operand)}
-    return [axis for axis, label in enumerate(node.output) if label in targets]
 
 
 def contraction(factors: list[Factor], free: list[int]) -> tuple[int, Expr, Labels]:

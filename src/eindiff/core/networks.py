@@ -47,6 +47,19 @@ def opened(
     return [(op, tuple([names[x] for x in own])) for op, own in zip(node.operands, node.labels, strict=True)]
 
 
+def is_delta(term: Expr, axes: Collection[int]) -> bool:
+    """Whether a term has a delta, or is the same along one of some axes."""
+    return isinstance(term, Einsum) and (term.has_delta or any(map(term.same_along, axes)))
+
+
+def filled_axes(node: Expr) -> list[int]:
+    """The axes of a contraction that an index map puts entries into."""
+    if not isinstance(node, Einsum):
+        return []
+    targets = {labels[0] for operand, labels in zip(node.operands, node.labels, strict=True) if is_index_map(operand)}
+    return [axis for axis, label in enumerate(node.output) if label in targets]
+
+
 def arrangements_of(node: Expr, labels: Labels) -> list[Labels]:
     """The orders of labels in which a factor has the same value."""
     return [labels, *(tuple([labels[axis] for axis in axes]) for axes, sign in node.symmetries if sign == 1)]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from eindiff.core import construct
 from eindiff.core.coefficients import Number, ratio
 from eindiff.core.nodes import Add, Einsum, Expr, depth, is_canonical, is_kept, plain, topological
-from eindiff.core.rebuild import rebuild, with_children
+from eindiff.core.rebuild import with_children
 from eindiff.core.traverse import post_order
 
 ROUNDS = 4  # of sums that are parts of sums that are parts of others
@@ -74,12 +73,20 @@ def parts_apart(outputs: Sequence[Expr]) -> list[Expr]:
         changed: dict[Expr, Expr] = {x: other for x, other in found.items() if other is not None}
         if not changed:
             break
-        outputs = rebuild(outputs, partial(_changed, changed))
+        outputs = _changed(outputs, changed)
     return [*outputs]
 
 
-def _changed(others: Mapping[Expr, Expr], node: Expr, children: list[Expr]) -> Expr:
-    return others[node] if node in others else with_children(node, children)
+def _changed(outputs: Sequence[Expr], others: Mapping[Expr, Expr]) -> list[Expr]:
+    """Expressions with other nodes in the place of some, which are changed below too: else all is there twice.
+
+    What stands for a sum is made of what is less deep, or of a sum with fewer terms.
+    """
+    done: dict[Expr, Expr] = {}
+    for node in post_order(map(plain, outputs), lambda x: [others[x]] if x in others else x.children):
+        other = others.get(node)
+        done[node] = done[other] if other is not None else with_children(node, [done[child] for child in node.children])
+    return [done[plain(output)] for output in outputs]
 
 
 def _around_part(node: Add, terms: Terms, known: Mapping[Expr, list[tuple[Terms, Expr]]]) -> Expr | None:

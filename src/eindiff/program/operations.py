@@ -170,7 +170,6 @@ class Operations:
     symmetric: set[Operation] = field(default_factory=set)  # matrices that equal their transposes
     halves: dict[Operation, str] = field(default_factory=dict)  # where entries of matrices are, see `lower.halves`
     permutations: set[Operation] = field(default_factory=set)  # inputs that are declared as such
-    terms: dict[Operation, list[tuple[Number, Operation]]] = field(default_factory=dict)  # what sums are made of
     exponentials: dict[Operation, Operation] = field(default_factory=dict)  # in sigmoids, by what they are those of
     single: bool = False  # numbers have half the precision
     functional: bool = False  # arrays are not changed in place, have one type, and no branch depends on values
@@ -330,9 +329,19 @@ class Operations:
                 coefficient, x = coefficient * x.parameters[0], self.number(1)
             signs.append(-1 if coefficient < 0 else 1)
             operands.append(self.scale(-coefficient if coefficient < 0 else coefficient, x))
-        made = self.make("add", operands, tuple(signs))
-        self.terms.setdefault(made, ordered)
-        return made
+        return self.make("add", operands, tuple(signs))
+
+    def terms(self, x: Operation) -> list[tuple[Number, Operation]]:
+        """What a sum is made of: operations, and the numbers that they are multiplied by."""
+        return [(sign * c, y) for sign, (c, y) in zip(x.parameters, map(self._bare, x.operands), strict=True)]
+
+    def _bare(self, x: Operation) -> tuple[Number, Operation]:
+        """An operation without the number that it is multiplied by, and this."""
+        if x.op == "divide" and x.operands[0].op == "number":
+            return x.operands[0].parameters[0], self.quotient(1, [], x.operands[1:])
+        if x.op == "scale":
+            return x.parameters[0], x.operands[0]
+        return (-1, x.operands[0]) if x.op == "negate" else (1, x)
 
 
 def _ratio(part: Mapping[Operation, Number], whole: Mapping[Operation, Number]) -> int:
@@ -434,9 +443,6 @@ def with_operands(operations: Operations, x: Operation, operands: list[Operation
         renamed = dict(zip(x.operands, operands, strict=True))
         parameters = (parameters[0]._replace(body=_with_others(operations, parameters[0].body, renamed)),)
     made = operations.make(x.op, operands, parameters, shape=x.shape, work=x.work, speed=x.speed, scratch=x.scratch)
-    if x.op == "add" and x in operations.terms:
-        renamed = dict(zip(x.operands, operands, strict=True))
-        operations.terms.setdefault(made, [(c, renamed.get(term, term)) for c, term in operations.terms[x]])
     if x in operations.symmetric:
         operations.symmetric.add(made)
     return made

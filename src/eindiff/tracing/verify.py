@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from eindiff.core.errors import EindiffError, shape_text
-from eindiff.core.nodes import Expr, topological
+from eindiff.core.nodes import Einsum, Expr, is_index_map, topological
 from eindiff.program.interpreter import evaluate
 
 TRIALS = 4  # of arguments that differ in their last digits
 LAST_DIGITS = 64  # how far they differ, in units of the last place
-MOST_QUICKLY = 2**14  # numbers that are computed without a program
+MOST_QUICKLY, A_NODE = 2**14, 2**12  # numbers that are computed without a program: in all, and for each of many nodes
+PRODUCTS = 64  # of entries, which take as long as a number
 FACTOR = 64  # how much more than their values two computations may differ
 
 _HALF, _SINGLE, _DOUBLE = 2.0**-10, 2.0**-23, 2.0**-52  # the distance of 1 to the next number
@@ -94,9 +95,10 @@ def interpreter(exprs: Sequence[Expr], program: Value) -> Value | None:
 
     What is no number has the program decide.
     """
-    shapes = [node.shape for node in topological(exprs)]
-    is_named = any(isinstance(n, str) for shape in shapes for n in shape)
-    if is_named or sum(prod(map(int, x)) for x in shapes) > MOST_QUICKLY:
+    order = topological(exprs)
+    if any(isinstance(n, str) for node in order for n in node.shape):
+        return None
+    if sum(prod(map(int, x.shape)) + _products(x) / PRODUCTS for x in order) > max(MOST_QUICKLY, A_NODE * len(order)):
         return None
 
     def value(arrays: Mapping[str, Any]) -> Sequence[Any]:
@@ -106,6 +108,17 @@ def interpreter(exprs: Sequence[Expr], program: Value) -> Value | None:
             return program(arrays)
 
     return value
+
+
+def _products(node: Expr) -> int:
+    """How many entries are multiplied at most for a node; those that index maps read are taken first."""
+    if not isinstance(node, Einsum):
+        return 0
+    factors = [*zip(node.operands, node.labels, strict=True)]
+    read = {labels[0] for x, labels in factors if is_index_map(x)}
+    if len([x for x in node.operands if not is_index_map(x)]) < 2:
+        return 0
+    return prod(int(size) for label, size in enumerate(node.sizes) if label not in read)
 
 
 def _numbers(x: Any) -> np.ndarray:

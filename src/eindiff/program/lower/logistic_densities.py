@@ -85,6 +85,6 @@ def _terms(operations: Operations, x: Operation) -> dict[Operation, float]:
             return {y: -c for y, c in _terms(operations, x.operands[0]).items()}
         case "scale":
             return {y: float(c * x.parameters[0]) for y, c in _terms(operations, x.operands[0]).items()}
-        case "add" if x in operations.terms:
-            return {y: float(c) for c, y in operations.terms[x]}
+        case "add":
+            return {y: float(c) for c, y in operations.terms(x)}
     return {x: 1.0}

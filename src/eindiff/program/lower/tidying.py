@@ -92,8 +92,8 @@ def _opposite(operations: Operations, x: Operation) -> Operation | None:
     """The negative of a difference, or of a multiple, as another one."""
     if x.op == "scale":
         return operations.scale(-x.parameters[0], x.operands[0])
-    if x.op == "add" and min(coefficient for coefficient, _ in operations.terms[x]) < 0:
-        return operations.plus([(-coefficient, term) for coefficient, term in operations.terms[x]])
+    if x.op == "add" and min(coefficient for coefficient, _ in operations.terms(x)) < 0:
+        return operations.plus([(-coefficient, term) for coefficient, term in operations.terms(x)])
     return None
 
 
