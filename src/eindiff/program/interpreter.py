@@ -12,6 +12,7 @@ import numpy as np
 
 from eindiff.core import sizes as sz
 from eindiff.core.derivation import origins
+from eindiff.core.deviations import Deviation, centered, deviations
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.index_relations import Given, IndexMap
 from eindiff.core.labels import Labels
@@ -189,9 +190,11 @@ class _Interpreter:
         self.values: dict[Expr, Array] = dict(inputs)  # type: ignore[arg-type]
         self.bindings = bindings
         self.parts: dict[Expr, Parts] = {}  # sums that are parts of others
+        self.deviations: dict[Expr, Deviation] = {}
 
     def run(self, outputs: Sequence[Expr]) -> list[Array]:
-        outputs = parts_apart(outputs)
+        outputs = centered(parts_apart(outputs))
+        self.deviations = deviations(topological(outputs))
         self.parts = partial_sums(topological(outputs))
         order = with_parts_first(outputs, self.parts)
         formed = {child for node in order if not isinstance(node, Einsum) for child in node.children} | set(outputs)
@@ -255,7 +258,7 @@ class _Interpreter:
             total = total + float(factor) * self.values[part].transpose(axes)
         for term in rest:
             total = total + self.values[term]
-        return total
+        return _centered(total, self.deviations[node], self.values) if node in self.deviations else total
 
     def _apply(self, node: Apply) -> Array:
         """Arguments with their batch axes aligned, so that NumPy's broadcasting does the rest."""
@@ -386,6 +389,15 @@ class _Interpreter:
                     "domain",
                 )
             raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix", "domain")
+
+
+def _centered(x: Array, found: Deviation, values: Mapping[Expr, Array]) -> Array:
+    """Deviations from means without the mean that rounding has left."""
+    weights = np.ones(x.shape[found.axis])
+    for node in found.weights:
+        weights = weights * values[node]
+    mean = np.tensordot(x, weights, (found.axis, 0)) / weights.sum()
+    return np.asarray(x - np.expand_dims(mean, found.axis))
 
 
 def _log_softmax(z: Array) -> Array:
