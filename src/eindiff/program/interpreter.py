@@ -12,7 +12,7 @@ import numpy as np
 
 from eindiff.core import sizes as sz
 from eindiff.core.derivation import origins
-from eindiff.core.deviations import Deviation, centered, deviations
+from eindiff.planning.deviations import Deviation, centered, deviations
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.index_relations import Given, IndexMap
 from eindiff.core.labels import Labels

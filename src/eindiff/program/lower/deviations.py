@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from eindiff.core.deviations import Deviation
+from eindiff.planning.deviations import Deviation
 from eindiff.core.nodes import Expr
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.values import Arrays, Value

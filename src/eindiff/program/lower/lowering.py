@@ -11,7 +11,7 @@ import numpy as np
 
 from eindiff.core.coefficients import ratio
 from eindiff.core.construct import is_number as is_filled
-from eindiff.core.deviations import Deviation, deviations
+from eindiff.planning.deviations import Deviation, deviations
 from eindiff.core.index_relations import Given, IndexMap, Lower, SizeOf
 from eindiff.core.labels import Labels
 from eindiff.core.leaves import BANDS

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from eindiff.calculus.curvatures import curvatures, is_through_matrices
 from eindiff.core.derivation import derivation
-from eindiff.core.deviations import centered
+from eindiff.planning.deviations import centered
 from eindiff.core.nesting import share
 from eindiff.core.nodes import Expr, plain, size_names, topological, variables
 from eindiff.core.partial_sums import parts_apart

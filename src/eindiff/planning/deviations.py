@@ -20,6 +20,8 @@ from eindiff.core.nesting import flatten
 from eindiff.core.networks import Factor
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, remember, topological
 from eindiff.core.rebuild import rebuild, with_children
+from eindiff.core.sizes import Size
+from eindiff.functions.reductions import as_softmax
 
 ROUNDING = 2.0**-48  # of numbers that are products and quotients of others
 MOST_TERMS = 64  # of a total that is multiplied out
@@ -75,7 +77,7 @@ def _is_average(node: Expr, weights: tuple[Expr, ...]) -> bool:
     if not weights:
         return True
     [whole, flat] = flatten([construct.einsum(1, [(x, (0,)) for x in weights], (), {0: weights[0].shape[0]}), node])
-    coefficient, factors, _, _ = construct.parts(whole)
+    coefficient, factors, _, _ = construct.parts(_nonempty(whole, weights[0].shape[0]))
     divisors = {base for x in topological([flat]) for base, power in [construct.power_parts(x)] if float(power) < 0}
     return bool(coefficient) and {x for x, _ in factors} <= divisors
 
@@ -192,24 +194,38 @@ def _new_total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
         if _same_along(term, axis):
             pieces += _multiplied_out(whole, deep=False)
         else:
-            found = _plus(found, whole)
+            found = _plus(found, whole, node.shape[axis])
     rest, everything = [], found
     for piece in pieces:
-        less, everything = _plus(found, piece), _plus(everything, piece)
+        less, everything = (_plus(terms, piece, node.shape[axis]) for terms in (found, everything))
         found, rest = (less, rest) if len(less) < len(found) else (found, [*rest, piece])
     zero = construct.filled(0, tuple([node.shape[label] for label in left]))
     return zero if not everything else construct.add([zero, *rest]) if not found else None
 
 
-def _plus(terms: Terms, whole: Expr) -> Terms:
+def _plus(terms: Terms, whole: Expr, size: Size) -> Terms:
     """A sum of terms and one more, multiplied out; without those that differ from 0 as rounded numbers do."""
     found = dict(terms)
     for piece in _multiplied_out(*flatten([whole]), deep=True):
-        bare, coefficient = _bare(piece)
+        bare, coefficient = _bare(_nonempty(piece, size))
         before = found.pop(bare, 0)
         if abs(after := plus(before, coefficient)) > ROUNDING * abs(before):
             found[bare] = after
     return found
+
+
+def _nonempty(term: Expr, size: Size) -> Expr:
+    """A product without totals of softmaxes along axes of a size, which are 1: the total of no entries is 0 anyway."""
+    coefficient, factors, output, sizes = construct.parts(term)
+    kept = [factor for factor in factors if not _is_total_of_softmax(factor[0], size)]
+    return term if len(kept) == len(factors) else product(coefficient, kept, output, sizes)
+
+
+def _is_total_of_softmax(node: Expr, size: Size) -> bool:
+    if not is_contraction(node) or len(node.operands) > 1 or len(node.contracted) != 1:
+        return False
+    found = as_softmax(node.operands[0])
+    return found is not None and node.labels[0][found.axis] in node.contracted and found.total.args[0].shape[-1] == size
 
 
 def _multiplied_out(expr: Expr, deep: bool) -> list[Expr]:
