@@ -9,6 +9,7 @@ take the mean of what they computed away once more: then it is 0 in total up to 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import permutations
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from eindiff.functions.reductions import as_softmax
 
 ROUNDING = 2.0**-48  # of numbers that are products and quotients of others
 MOST_TERMS = 64  # of a total that is multiplied out
+MOST_NODES = 100  # of an expression whose total along an axis is looked at
 Terms = dict[Expr, Number]  # without their coefficients, and these
 
 
@@ -33,6 +35,13 @@ class Deviation(NamedTuple):
 
     axis: int
     weights: tuple[Expr, ...]  # vectors; their product counts
+
+
+class Balance(NamedTuple):
+    """A sum with terms on the diagonal of two axes whose total along one of them is 0."""
+
+    axis: int
+    other: int
 
 
 class _Place(NamedTuple):
@@ -52,7 +61,7 @@ def centered(outputs: Sequence[Expr]) -> list[Expr]:
 
     def change(node: Expr, children: list[Expr]) -> Expr:
         made = with_children(node, children)
-        return _with_deviations(made) if is_contraction(made) else made
+        return _with_deviations(_without_numbers(made)) if is_contraction(made) else made
 
     return rebuild(outputs, change) if any(map(_has_means, topological(outputs))) else [*outputs]
 
@@ -72,10 +81,41 @@ def deviations(order: Sequence[Expr]) -> dict[Expr, Deviation]:
     return found
 
 
+def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
+    """Outputs whose entries on a diagonal are what the others add up to, with the other sign: `diag(p) - p p'`.
+
+    Computed as such they have the digits of the others, also where p is nearly 1, and terms on the diagonal cancel.
+    """
+    found: dict[Expr, Balance] = {}
+    for node in outputs:
+        if isinstance(node, Add) and node.has_delta and not node.relations:
+            pairs = {_pair(term) for term in node.terms if isinstance(term, Einsum) and term.has_delta}
+            pair = next(iter(pairs)) if len(pairs) == 1 else None
+            if pair is not None and _is_small([node]):
+                ways = (Balance(axis, other) for axis, other in (pair[::-1], pair) if _is_balanced(node, axis))
+                found.update({node: way for way in [next(ways, None)] if way is not None})
+    return found
+
+
+def _pair(term: Einsum) -> tuple[int, int] | None:
+    """The two axes on whose diagonal a term is; None if it is on several."""
+    axes = [axis for axis, label in enumerate(term.output) if term.output.count(label) > 1]
+    return (axes[0], axes[1]) if len(axes) == 2 else None
+
+
+def _is_balanced(node: Add, axis: int) -> bool:
+    """Whether the total along an axis is 0."""
+    order, sizes = tuple(range(node.ndim)), dict(enumerate(node.shape))
+    left, total = tuple([label for label in order if label != axis]), Terms()
+    for term in node.terms:
+        total = _plus(total, construct.einsum(1, [(term, order)], left, sizes), node.shape[axis])
+    return not total
+
+
 def _is_average(node: Expr, weights: tuple[Expr, ...]) -> bool:
     """Whether weights are not 0 in total: they add up to a number, or a sum is divided by what they add up to."""
-    if not weights:
-        return True
+    if not weights or not _is_small([node]):
+        return not weights
     [whole, flat] = flatten([construct.einsum(1, [(x, (0,)) for x in weights], (), {0: weights[0].shape[0]}), node])
     coefficient, factors, _, _ = construct.parts(_nonempty(whole, weights[0].shape[0]))
     divisors = {base for x in topological([flat]) for base, power in [construct.power_parts(x)] if float(power) < 0}
@@ -83,7 +123,12 @@ def _is_average(node: Expr, weights: tuple[Expr, ...]) -> bool:
 
 
 def _has_means(node: Expr) -> bool:
-    return isinstance(node, Add) and any(_same_along(term, axis) for term in node.terms for axis in range(node.ndim))
+    return isinstance(node, Add) and any(_is_mean(term, axis) for term in node.terms for axis in range(node.ndim))
+
+
+def _is_mean(term: Expr, axis: int) -> bool:
+    """Whether a term may be a mean: it is the same along an axis, and computed."""
+    return _same_along(term, axis) and any(x.children for x in term.children)
 
 
 def _same_along(term: Expr, axis: int) -> bool:
@@ -98,7 +143,7 @@ def _places(node: Einsum) -> Iterator[_Place]:
             continue
         for axis, label in enumerate(labels):
             users = [k for k, own in enumerate(node.labels) if label in own and k != at]
-            if label in node.output or labels.count(label) > 1 or not any(_same_along(term, axis) for term in x.terms):
+            if label in node.output or labels.count(label) > 1 or not any(_is_mean(term, axis) for term in x.terms):
                 continue
             for other in users:
                 weights = [k for k in users if k != other]
@@ -108,9 +153,26 @@ def _places(node: Einsum) -> Iterator[_Place]:
                         yield _Place(at, other, label, deviation, total)
 
 
-def _with_deviations(node: Einsum) -> Expr:
+def _without_numbers(node: Einsum) -> Expr:
+    """A mean of a vector and a number as that of the vector, and the number: others may have its negative."""
+    at = next((k for k, x in enumerate(node.operands) if isinstance(x, Add) and x.ndim == 1), None)
+    if at is None or node.output or len(node.sizes) > 1 or len(node.operands) == 1 or not _is_small([node]):
+        return node
+    total, size = node.operands[at], node.sizes[0]
+    weights: list[Factor] = [(x, (0,)) for k, x in enumerate(node.operands) if k != at]
+    [whole] = flatten([construct.einsum(1, weights, (), {0: size})])
+    pieces = [piece for term in total.children for piece in _multiplied_out(term, deep=False)]
+    numbers = [x.coefficient for x in pieces if construct.is_number(x)]
+    if not numbers or not construct.is_number(count := _nonempty(whole, size)):
+        return node
+    rest = construct.add([x for x in pieces if not construct.is_number(x)])
+    own = construct.einsum(1, [*weights, (rest, (0,))], (), {0: size}, inline=False)
+    return construct.add([own, construct.scale(reduce(plus, numbers), count)])
+
+
+def _with_deviations(node: Expr) -> Expr:
     """A contraction with deviations in the place of what they are deviations of."""
-    for place in _places(node):
+    for place in _places(node) if is_contraction(node) else ():
         if not construct.is_zero(place.total):
             if not place.deviation.weights:
                 return _with_mean_apart(node, place)
@@ -184,6 +246,8 @@ def _total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
 
 
 def _new_total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
+    if not _is_small([node]):
+        return None
     order, sizes = tuple(range(node.ndim)), dict(enumerate(node.shape))
     left = tuple([label for label in order if label != axis])
     beside: list[Factor] = [(x, (axis,)) for x in weights]
@@ -212,6 +276,16 @@ def _plus(terms: Terms, whole: Expr, size: Size) -> Terms:
         if abs(after := plus(before, coefficient)) > ROUNDING * abs(before):
             found[bare] = after
     return found
+
+
+def _is_small(exprs: Sequence[Expr]) -> bool:
+    """Whether expressions have few nodes: to look at totals in all their forms takes long."""
+    seen, waiting = set(exprs), [*exprs]
+    while waiting and len(seen) <= MOST_NODES:
+        new = {*waiting.pop().children} - seen
+        seen |= new
+        waiting += new
+    return len(seen) <= MOST_NODES
 
 
 def _nonempty(term: Expr, size: Size) -> Expr:

@@ -12,7 +12,7 @@ import numpy as np
 
 from eindiff.core import sizes as sz
 from eindiff.core.derivation import origins
-from eindiff.planning.deviations import Deviation, centered, deviations
+from eindiff.planning.deviations import Balance, Deviation, balances, centered, deviations
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.index_relations import Given, IndexMap
 from eindiff.core.labels import Labels
@@ -190,11 +190,11 @@ class _Interpreter:
         self.values: dict[Expr, Array] = dict(inputs)  # type: ignore[arg-type]
         self.bindings = bindings
         self.parts: dict[Expr, Parts] = {}  # sums that are parts of others
-        self.deviations: dict[Expr, Deviation] = {}
+        self.deviations: dict[Expr, Deviation | Balance] = {}  # sums that are 0 in total
 
     def run(self, outputs: Sequence[Expr]) -> list[Array]:
-        outputs = centered(parts_apart(outputs))
-        self.deviations = deviations(topological(outputs))
+        outputs = parts_apart(centered(outputs))
+        self.deviations = {**deviations(topological(outputs)), **balances(outputs)}
         self.parts = partial_sums(topological(outputs))
         order = with_parts_first(outputs, self.parts)
         formed = {child for node in order if not isinstance(node, Einsum) for child in node.children} | set(outputs)
@@ -254,11 +254,18 @@ class _Interpreter:
         """The sum of terms, of which some are there as another sum."""
         sums, rest = self.parts.get(node, Parts([], list(node.terms)))
         total = np.zeros(self.shape(node))
+        if isinstance(self.deviations.get(node), Balance):
+            sums, rest = [], [term for term in node.terms if not (isinstance(term, Einsum) and term.has_delta)]
         for factor, part, axes in sums:
             total = total + float(factor) * self.values[part].transpose(axes)
         for term in rest:
             total = total + self.values[term]
-        return _centered(total, self.deviations[node], self.values) if node in self.deviations else total
+        match self.deviations.get(node):
+            case Deviation() as found:
+                return _centered(total, found, self.values)
+            case Balance() as found:
+                return _balanced(total, found)
+        return total
 
     def _apply(self, node: Apply) -> Array:
         """Arguments with their batch axes aligned, so that NumPy's broadcasting does the rest."""
@@ -398,6 +405,15 @@ def _centered(x: Array, found: Deviation, values: Mapping[Expr, Array]) -> Array
         weights = weights * values[node]
     mean = np.tensordot(x, weights, (found.axis, 0)) / weights.sum()
     return np.asarray(x - np.expand_dims(mean, found.axis))
+
+
+def _balanced(x: Array, found: Balance) -> Array:
+    """An array with the total of the entries beside a diagonal, with the other sign, on it."""
+    x = np.moveaxis(np.array(x), (found.other, found.axis), (-2, -1))
+    places = np.arange(x.shape[-1])
+    x[..., places, places] = 0
+    x[..., places, places] = -x.sum(-1)
+    return np.moveaxis(x, (-2, -1), (found.other, found.axis))
 
 
 def _log_softmax(z: Array) -> Array:
