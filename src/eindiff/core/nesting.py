@@ -159,16 +159,17 @@ class _Sharing:
             for child in {*node.children}:
                 users.setdefault(child, []).append(place)
         missing = [len({*node.children}) for node in order]
-        ready = [(0, 0, place) for place, count in enumerate(missing) if not count]
+        ready = [(0, 0, 0, place) for place, count in enumerate(missing) if not count]
         while ready:
-            node = order[heappop(ready)[2]]
+            node = order[heappop(ready)[3]]
             made = self.done[node] = self._made(node)
             self.uses[made] += uses[node]
             for place in users.get(node, ()):
                 missing[place] -= 1
                 if not missing[place]:
                     below = order[place].children
-                    heappush(ready, (max([depth(self.done[child]) for child in below]), len(below), place))
+                    rank = max([depth(self.done[child]) for child in below]), len(below), -order[place].ndim, place
+                    heappush(ready, rank)
         return [self.done[output] for output in self.outputs]
 
     def _made(self, node: Expr) -> Expr:
@@ -198,7 +199,7 @@ class _Sharing:
 
     def _with_part(self, network: _Opened) -> Sequence[Factor] | None:
         """The factors of a contraction with the largest other one that it contains among them, if there is one."""
-        if len(network.factors) <= 2:
+        if len(network.factors) < 2 or not network.contracted:
             return None
         found = [part for operand in network.operands for part in self.parts.get(operand, ())]
         found = [part for part in found if self.shared[part] not in network.inside]
@@ -209,7 +210,8 @@ class _Sharing:
 
 def _with_part(network: _Opened, part: Expr, inner: _Opened) -> Sequence[Factor] | None:
     """The factors of a contraction with another one in the place of those that it stands for, if it occurs there."""
-    if len(inner.factors) >= len(network.factors) or not inner.operands <= network.operands:
+    more = len(network.factors) - len(inner.factors)
+    if more < 0 or not inner.operands <= network.operands or (not more and len(inner.output) <= len(network.output)):
         return None
     if _is_square_around(network, inner) or _is_undone(network, inner):
         return None

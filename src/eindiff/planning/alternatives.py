@@ -10,7 +10,7 @@ What is taken is decided by what whole programs cost (`program.write.choice`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, permutations
+from itertools import combinations
 from math import prod
 
 from eindiff.core import construct
@@ -86,7 +86,6 @@ def _others(node: Expr, evaluate: Evaluate) -> Iterator[Expr]:
     elif isinstance(node, Add):
         yield from _joined(node)
     elif is_contraction(node):
-        yield from _centered(node)
         for place, operand in enumerate(node.operands):
             if isinstance(operand, Add):
                 terms = with_each(node, place, operand.terms)
@@ -99,28 +98,6 @@ def _others(node: Expr, evaluate: Evaluate) -> Iterator[Expr]:
 
 def _is_matrix_sum(x: Expr) -> bool:
     return isinstance(x, Add) and x.ndim > 1
-
-
-def _centered(node: Einsum) -> Iterator[Expr]:
-    """`(X - 1 m')' diag(p) X`, the covariance for chances p and means m, as `(X - 1 m')' diag(p) (X - 1 m')`, of which
-    programs compute half: `(X - 1 m')' p` is 0."""
-    factors, sizes = list(zip(node.operands, node.labels, strict=True)), dict(enumerate(node.sizes))
-    mirror = dict(zip(node.output, node.output[::-1], strict=True)) if len({*node.shape}) == 1 else {}
-    for place, other in permutations(range(len(factors)), 2):
-        (total, labels), (x, own) = factors[place], factors[other]
-        turned = tuple([mirror.get(label, label) for label in labels])
-        if isinstance(total, Add) and len(labels) == 2 and {*turned} == {*own} != {*labels}:
-            sides = [construct.einsum(sign, [(total, turned)], own, sizes) for sign in (1, -1)]
-            for side, means in [(side, construct.add([side, construct.scale(-1, x)])) for side in sides]:
-                if _is_repeated(means) and _vanishes(node, place, other, means):
-                    yield with_children(node, [side if k == other else y for k, y in enumerate(node.operands)])
-
-
-def _vanishes(node: Einsum, place: int, other: int, means: Expr) -> bool:
-    """Whether a contraction with a sum at one place is 0 with what is the same along an axis at another one."""
-    changed = [means if k == other else x for k, x in enumerate(node.operands)]
-    with_terms = [[*changed[:place], term, *changed[place + 1 :]] for term in node.operands[place].children]
-    return construct.is_zero(construct.add([with_children(node, children, inline=True) for children in with_terms]))
 
 
 def _replaced(outputs: Sequence[Expr], old: Expr, new: Expr) -> list[Expr]:

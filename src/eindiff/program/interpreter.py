@@ -12,6 +12,7 @@ import numpy as np
 
 from eindiff.core import sizes as sz
 from eindiff.core.derivation import origins
+from eindiff.planning.deviations import Balance, Deviation, balances, centered, deviations
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.index_relations import Given, IndexMap
 from eindiff.core.labels import Labels
@@ -189,9 +190,11 @@ class _Interpreter:
         self.values: dict[Expr, Array] = dict(inputs)  # type: ignore[arg-type]
         self.bindings = bindings
         self.parts: dict[Expr, Parts] = {}  # sums that are parts of others
+        self.deviations: dict[Expr, Deviation | Balance] = {}  # sums that are 0 in total
 
     def run(self, outputs: Sequence[Expr]) -> list[Array]:
-        outputs = parts_apart(outputs)
+        outputs = parts_apart(centered(outputs))
+        self.deviations = {**deviations(topological(outputs)), **balances(outputs)}
         self.parts = partial_sums(topological(outputs))
         order = with_parts_first(outputs, self.parts)
         formed = {child for node in order if not isinstance(node, Einsum) for child in node.children} | set(outputs)
@@ -251,10 +254,17 @@ class _Interpreter:
         """The sum of terms, of which some are there as another sum."""
         sums, rest = self.parts.get(node, Parts([], list(node.terms)))
         total = np.zeros(self.shape(node))
+        if isinstance(self.deviations.get(node), Balance):
+            sums, rest = [], [term for term in node.terms if not (isinstance(term, Einsum) and term.has_delta)]
         for factor, part, axes in sums:
             total = total + float(factor) * self.values[part].transpose(axes)
         for term in rest:
             total = total + self.values[term]
+        match self.deviations.get(node):
+            case Deviation() as found:
+                return _centered(total, found, self.values)
+            case Balance() as found:
+                return _balanced(total, found)
         return total
 
     def _apply(self, node: Apply) -> Array:
@@ -386,6 +396,24 @@ class _Interpreter:
                     "domain",
                 )
             raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix", "domain")
+
+
+def _centered(x: Array, found: Deviation, values: Mapping[Expr, Array]) -> Array:
+    """Deviations from means without the mean that rounding has left."""
+    weights = np.ones(x.shape[found.axis])
+    for node in found.weights:
+        weights = weights * values[node]
+    mean = np.tensordot(x, weights, (found.axis, 0)) / weights.sum()
+    return np.asarray(x - np.expand_dims(mean, found.axis))
+
+
+def _balanced(x: Array, found: Balance) -> Array:
+    """An array with the total of the entries beside a diagonal, with the other sign, on it."""
+    x = np.moveaxis(np.array(x), (found.other, found.axis), (-2, -1))
+    places = np.arange(x.shape[-1])
+    x[..., places, places] = 0
+    x[..., places, places] = -x.sum(-1)
+    return np.moveaxis(x, (-2, -1), (found.other, found.axis))
 
 
 def _log_softmax(z: Array) -> Array:

@@ -120,10 +120,13 @@ def _fill(x: Operation, s: Spelling) -> str:
     operand = int(dense)
     for how, sign, where, count in assignments:
         entries = ", ".join([f"{{{operand + 1 + k}}}" for k in range(count)])
-        entries = entries or ("" if how in ("diagonal", "block") else ", ".join(map(s.cut, where)))
+        entries = entries or ("" if how in ("diagonal", "balance", "block") else ", ".join(map(s.cut, where)))
         match how:
             case "diagonal":
                 lines.append(f"{_diagonal_of(where, s)}[...] {sign} {{{operand}}}")
+            case "balance":
+                diagonal = _diagonal_of(where[0], s)
+                lines += [f"{diagonal}[...] = {{{operand}}}", f"{diagonal}[...] -= {{out}}.sum({where[1]})"]
             case "block":  # a diagonal of a tile: its rows, and the same columns
                 block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
                 lines.append(f'{s.np}einsum("{where[0]}", {{out}}[{block}])[...] {sign} {{{operand}}}')

@@ -11,6 +11,7 @@ import numpy as np
 
 from eindiff.core.coefficients import ratio
 from eindiff.core.construct import is_number as is_filled
+from eindiff.planning.deviations import Balance, Deviation, balances, deviations
 from eindiff.core.index_relations import Given, IndexMap, Lower, SizeOf
 from eindiff.core.labels import Labels
 from eindiff.core.leaves import BANDS
@@ -42,6 +43,7 @@ from eindiff.planning.stacks import Stack
 from eindiff.program.costs import Costs, missing
 from eindiff.program.lower import functions
 from eindiff.program.lower.coefficients import is_placing, pushed, scaled
+from eindiff.program.lower.deviations import with_total_zero
 from eindiff.program.lower.indexing import Indexing
 from eindiff.program.lower.networks import Maps, Networks
 from eindiff.program.lower.orientations import orientations, summands
@@ -76,6 +78,7 @@ class Lowering:
         self.factored: set[Expr] = set()
         self.summands: set[Expr] = set()  # of outputs
         self.parts: dict[Expr, Parts] = {}  # sums that are parts of others
+        self.deviations: dict[Expr, Deviation | Balance] = {}
         self.answers: dict[tuple, list[int]] = {}  # which operands of contractions are sums of terms with places
         self.whole: set[Expr] = set()  # sums that were taken as arrays
         self.done: set[Operation] = set()  # what values are made of, however they are used
@@ -95,7 +98,7 @@ class Lowering:
         self.pushed = pushed(outputs, self.uses)
         self.scaled = scaled(order, self._entries) if self.costs is not None else {}
         if self.costs is not None:
-            self.parts = partial_sums(order)
+            self.deviations, self.parts = {**deviations(order), **balances(outputs)}, partial_sums(order)
             order = with_parts_first(outputs, self.parts)
         for node in order:
             self.values[node] = self._lower(node)
@@ -137,6 +140,8 @@ class Lowering:
                 value = self.arrays.add(values, node.shape, self.hints[node], kept)
                 if node in self.kept:
                     value = self._whole(self.arrays.array(value), node.shape)
+                if node in self.deviations:
+                    value = with_total_zero(value, self.deviations[node], self.values, self.arrays)
                 return self._marked(node, value)
             case Map():
                 return self._marked(node, self._map(node))
@@ -172,6 +177,8 @@ class Lowering:
 
     def _summands(self, node: Add) -> list[Value]:
         """The values that a sum is of: those of its terms, and of sums that are parts of it and are arrays anyway."""
+        if isinstance(self.deviations.get(node), Balance):
+            return [self.values[x] for x in node.terms if not (isinstance(x, Einsum) and x.has_delta)]
         if node not in self.parts or not all(self._is_array(part.node) for part in self.parts[node].sums):
             return [self.values[term] for term in node.terms]
         values = []

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from eindiff.calculus.curvatures import curvatures, is_through_matrices
 from eindiff.core.derivation import derivation
+from eindiff.planning.deviations import centered
 from eindiff.core.nesting import share
 from eindiff.core.nodes import Expr, plain, size_names, topological, variables
 from eindiff.core.partial_sums import parts_apart
@@ -52,7 +53,7 @@ class Choice:
         self.guarded = guarded and not target.functional
         self.stacks = [Stack((plain(x),)) if target.functional else stacked(x, costs.evaluate) for x in outputs]
         exprs = [expr for stack in self.stacks for expr in stack.exprs]
-        self.form: Form = tuple(with_thin_products(parts_apart(exprs), costs.evaluate))
+        self.form: Form = tuple(with_thin_products(parts_apart(centered(exprs)), costs.evaluate))
         self.nodes = len(topological(self.form))
         self._lowered: dict[Form, Found] = {}
         self._factored: dict[Form, Form] = {}

@@ -1,0 +1,332 @@
+"""Deviations from means: sums like `x - mean(x)` that are 0 in total, and products with them.
+
+In `(X - 1 m')' diag(p) X`, where m are means by the weights p, rounding errors of the means meet all of X: where that is
+large beside its deviations, few digits are right. `(X - 1 m')' diag(p) (X - 1 m')` is the same, as `(X - 1 m')' p` is 0,
+and has the errors of deviations. Where there are no deviations on the other side, as in `X' (z - 1 mean(z))`, programs
+take the mean of what they computed away once more: then it is 0 in total up to its own size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import permutations
+from typing import NamedTuple
+
+from eindiff.core import construct
+from eindiff.core.coefficients import Number, plus, ratio
+from eindiff.core.einsums import product
+from eindiff.core.labels import Labels
+from eindiff.core.nesting import flatten
+from eindiff.core.networks import Factor
+from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, remember, topological
+from eindiff.core.rebuild import rebuild, with_children
+from eindiff.core.sizes import Size
+from eindiff.functions.reductions import as_softmax
+
+ROUNDING = 2.0**-48  # of numbers that are products and quotients of others
+MOST_TERMS = 64  # of a total that is multiplied out
+MOST_NODES = 100  # of an expression whose total along an axis is looked at
+Terms = dict[Expr, Number]  # without their coefficients, and these
+
+
+class Deviation(NamedTuple):
+    """A sum whose total along an axis, with weights, is 0."""
+
+    axis: int
+    weights: tuple[Expr, ...]  # vectors; their product counts
+
+
+class Balance(NamedTuple):
+    """A sum with terms on the diagonal of two axes whose total along one of them is 0."""
+
+    axis: int
+    other: int
+
+
+class _Place(NamedTuple):
+    """A sum among the operands of a contraction, one that it is multiplied with, and its total with the others."""
+
+    at: int
+    other: int
+    label: int
+    deviation: Deviation
+    total: Expr
+
+
+def centered(outputs: Sequence[Expr]) -> list[Expr]:
+    """Outputs in which deviations are multiplied with deviations, where these are what the other operand is up to what
+    is the same along the axis. Of sums that are not 0 in total, but less than their terms, the mean is one more term.
+    """
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        made = with_children(node, children)
+        return _with_deviations(_without_numbers(made)) if is_contraction(made) else made
+
+    return rebuild(outputs, change) if any(map(_has_means, topological(outputs))) else [*outputs]
+
+
+def deviations(order: Sequence[Expr]) -> dict[Expr, Deviation]:
+    """Sums among nodes that are multiplied with what may be large beside its own deviations."""
+    found: dict[Expr, Deviation] = {}
+    for node in order:
+        for at, other, label, deviation, total in _places(node) if is_contraction(node) else ():
+            x, y = node.operands[at], node.operands[other]
+            if x is y or not construct.is_zero(total) or x in found:
+                continue
+            axis = node.labels[other].index(label)
+            is_centered = isinstance(y, Add) and _vanishes(y, axis, deviation.weights)
+            if not is_centered and _is_average(x, deviation.weights):
+                found[x] = deviation
+    return found
+
+
+def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
+    """Outputs whose entries on a diagonal are what the others add up to, with the other sign: `diag(p) - p p'`.
+
+    Computed as such they have the digits of the others, also where p is nearly 1, and terms on the diagonal cancel.
+    """
+    found: dict[Expr, Balance] = {}
+    for node in outputs:
+        if isinstance(node, Add) and node.has_delta and not node.relations:
+            pairs = {_pair(term) for term in node.terms if isinstance(term, Einsum) and term.has_delta}
+            pair = next(iter(pairs)) if len(pairs) == 1 else None
+            if pair is not None and _is_small([node]):
+                ways = (Balance(axis, other) for axis, other in (pair[::-1], pair) if _is_balanced(node, axis))
+                found.update({node: way for way in [next(ways, None)] if way is not None})
+    return found
+
+
+def _pair(term: Einsum) -> tuple[int, int] | None:
+    """The two axes on whose diagonal a term is; None if it is on several."""
+    axes = [axis for axis, label in enumerate(term.output) if term.output.count(label) > 1]
+    return (axes[0], axes[1]) if len(axes) == 2 else None
+
+
+def _is_balanced(node: Add, axis: int) -> bool:
+    """Whether the total along an axis is 0."""
+    order, sizes = tuple(range(node.ndim)), dict(enumerate(node.shape))
+    left, total = tuple([label for label in order if label != axis]), Terms()
+    for term in node.terms:
+        total = _plus(total, construct.einsum(1, [(term, order)], left, sizes), node.shape[axis])
+    return not total
+
+
+def _is_average(node: Expr, weights: tuple[Expr, ...]) -> bool:
+    """Whether weights are not 0 in total: they add up to a number, or a sum is divided by what they add up to."""
+    if not weights or not _is_small([node]):
+        return not weights
+    [whole, flat] = flatten([construct.einsum(1, [(x, (0,)) for x in weights], (), {0: weights[0].shape[0]}), node])
+    coefficient, factors, _, _ = construct.parts(_nonempty(whole, weights[0].shape[0]))
+    divisors = {base for x in topological([flat]) for base, power in [construct.power_parts(x)] if float(power) < 0}
+    return bool(coefficient) and {x for x, _ in factors} <= divisors
+
+
+def _has_means(node: Expr) -> bool:
+    return isinstance(node, Add) and any(_is_mean(term, axis) for term in node.terms for axis in range(node.ndim))
+
+
+def _is_mean(term: Expr, axis: int) -> bool:
+    """Whether a term may be a mean: it is the same along an axis, and computed."""
+    return _same_along(term, axis) and any(x.children for x in term.children)
+
+
+def _same_along(term: Expr, axis: int) -> bool:
+    return isinstance(term, Einsum) and not term.has_delta and term.same_along(axis)
+
+
+def _places(node: Einsum) -> Iterator[_Place]:
+    """Sums in a contraction of whose total, with the operands that have nothing but their axis for weights, terms cancel;
+    there is one more operand that has the axis."""
+    for at, (x, labels) in enumerate(zip(node.operands, node.labels, strict=True)):
+        if not isinstance(x, Add) or x.has_delta or x.relations or not _has_means(x):
+            continue
+        for axis, label in enumerate(labels):
+            users = [k for k, own in enumerate(node.labels) if label in own and k != at]
+            if label in node.output or labels.count(label) > 1 or not any(_is_mean(term, axis) for term in x.terms):
+                continue
+            for other in users:
+                weights = [k for k in users if k != other]
+                if all(node.labels[k] == (label,) for k in weights) and node.labels[other].count(label) == 1:
+                    deviation = Deviation(axis, tuple([node.operands[k] for k in weights]))
+                    if (total := _total(x, *deviation)) is not None:
+                        yield _Place(at, other, label, deviation, total)
+
+
+def _without_numbers(node: Einsum) -> Expr:
+    """A mean of a vector and a number as that of the vector, and the number: others may have its negative."""
+    at = next((k for k, x in enumerate(node.operands) if isinstance(x, Add) and x.ndim == 1), None)
+    if at is None or node.output or len(node.sizes) > 1 or len(node.operands) == 1 or not _is_small([node]):
+        return node
+    total, size = node.operands[at], node.sizes[0]
+    weights: list[Factor] = [(x, (0,)) for k, x in enumerate(node.operands) if k != at]
+    [whole] = flatten([construct.einsum(1, weights, (), {0: size})])
+    pieces = [piece for term in total.children for piece in _multiplied_out(term, deep=False)]
+    numbers = [x.coefficient for x in pieces if construct.is_number(x)]
+    if not numbers or not construct.is_number(count := _nonempty(whole, size)):
+        return node
+    rest = construct.add([x for x in pieces if not construct.is_number(x)])
+    own = construct.einsum(1, [*weights, (rest, (0,))], (), {0: size}, inline=False)
+    return construct.add([own, construct.scale(reduce(plus, numbers), count)])
+
+
+def _with_deviations(node: Expr) -> Expr:
+    """A contraction with deviations in the place of what they are deviations of."""
+    for place in _places(node) if is_contraction(node) else ():
+        if not construct.is_zero(place.total):
+            if not place.deviation.weights:
+                return _with_mean_apart(node, place)
+        elif (other := _as_deviation(node, place)) is not None:
+            return with_children(node, [other if k == place.other else x for k, x in enumerate(node.operands)])
+    return node
+
+
+def _with_mean_apart(node: Einsum, place: _Place) -> Expr:
+    """A contraction with a sum as one with its deviations from its mean, and one with its mean."""
+    x, labels = node.operands[place.at], node.labels[place.at]
+    sizes = dict(enumerate(node.sizes))
+    kept = tuple([label for label in labels if label != place.label])
+    count = construct.known_power(construct.size_number(sizes[place.label]), -1)
+    mean: list[Factor] = [(place.total, kept), (count, ())]
+    own = construct.add([x, construct.scale(-1, construct.einsum(1, mean, labels, sizes))])
+    rest = [factor for k, factor in enumerate(zip(node.operands, node.labels, strict=True)) if k != place.at]
+    terms = [construct.einsum(1, [*rest, *one], node.output, sizes, inline=False) for one in ([(own, labels)], mean)]
+    return construct.add(terms)
+
+
+def _as_deviation(node: Einsum, place: _Place) -> Expr | None:
+    """The multiple of a deviation that an operand is, up to what is the same along its axis; None if it is none."""
+    (x, labels), (y, own) = ((node.operands[k], node.labels[k]) for k in (place.at, place.other))
+    if x is y or len(own) != len(labels) or len({*own}) < len(own):
+        return None
+    sizes = dict(zip(own, y.shape, strict=True))
+    axis = own.index(place.label)
+    ours = _varying(y.children if isinstance(y, Add) else [y], axis)
+    for order in permutations([label for label in own if label != place.label]):
+        names = iter(order)
+        turned = tuple([label if label == place.label else next(names) for label in labels])
+        if [sizes[label] for label in turned] == [*x.shape]:
+            theirs = _varying([construct.einsum(1, [(term, turned)], own, sizes) for term in x.children], axis)
+            if (factor := _ratio(ours, theirs)) is not None:
+                return construct.einsum(factor, [(x, turned)], own, sizes)
+    return None
+
+
+def _varying(terms: Sequence[Expr], axis: int) -> Terms:
+    """Those terms that are not the same along an axis."""
+    return dict(_bare(term) for term in terms if not _same_along(term, axis))
+
+
+def _bare(term: Expr) -> tuple[Expr, Number]:
+    coefficient, factors, output, sizes = construct.parts(term)
+    return product(1, factors, output, sizes), coefficient
+
+
+def _ratio(ours: Terms, theirs: Terms) -> Number | None:
+    """The number that a sum is another one times."""
+    if not ours or ours.keys() != theirs.keys():
+        return None
+    ratios = [ratio(c, theirs[term]) for term, c in ours.items()]
+    is_one = all(abs(float(x) - float(ratios[0])) <= ROUNDING * abs(float(x)) for x in ratios)
+    return ratios[0] if is_one else None
+
+
+def _vanishes(node: Add, axis: int, weights: tuple[Expr, ...]) -> bool:
+    total = _total(node, axis, weights)
+    return total is not None and construct.is_zero(total)
+
+
+def _total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
+    """The total of a sum along an axis, with weights, if terms of it cancel; None if none do."""
+    known = node._totals if hasattr(node, "_totals") else remember(node, "_totals", {})
+    if (axis, weights) not in known:
+        known[axis, weights] = _new_total(node, axis, weights)
+    found: Expr | None = known[axis, weights]
+    return found
+
+
+def _new_total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
+    if not _is_small([node]):
+        return None
+    order, sizes = tuple(range(node.ndim)), dict(enumerate(node.shape))
+    left = tuple([label for label in order if label != axis])
+    beside: list[Factor] = [(x, (axis,)) for x in weights]
+    found: Terms = {}  # of the total of terms that are not the same along the axis
+    pieces: list[Expr] = []  # totals of others
+    for term in node.terms:
+        whole = construct.einsum(1, [(term, order), *beside], left, sizes)
+        if _same_along(term, axis):
+            pieces += _multiplied_out(whole, deep=False)
+        else:
+            found = _plus(found, whole, node.shape[axis])
+    rest, everything = [], found
+    for piece in pieces:
+        less, everything = (_plus(terms, piece, node.shape[axis]) for terms in (found, everything))
+        found, rest = (less, rest) if len(less) < len(found) else (found, [*rest, piece])
+    zero = construct.filled(0, tuple([node.shape[label] for label in left]))
+    return zero if not everything else construct.add([zero, *rest]) if not found else None
+
+
+def _plus(terms: Terms, whole: Expr, size: Size) -> Terms:
+    """A sum of terms and one more, multiplied out; without those that differ from 0 as rounded numbers do."""
+    found = dict(terms)
+    for piece in _multiplied_out(*flatten([whole]), deep=True):
+        bare, coefficient = _bare(_nonempty(piece, size))
+        before = found.pop(bare, 0)
+        if abs(after := plus(before, coefficient)) > ROUNDING * abs(before):
+            found[bare] = after
+    return found
+
+
+def _is_small(exprs: Sequence[Expr]) -> bool:
+    """Whether expressions have few nodes: to look at totals in all their forms takes long."""
+    seen, waiting = set(exprs), [*exprs]
+    while waiting and len(seen) <= MOST_NODES:
+        new = {*waiting.pop().children} - seen
+        seen |= new
+        waiting += new
+    return len(seen) <= MOST_NODES
+
+
+def _nonempty(term: Expr, size: Size) -> Expr:
+    """A product without totals of softmaxes along axes of a size, which are 1: the total of no entries is 0 anyway."""
+    coefficient, factors, output, sizes = construct.parts(term)
+    kept = [factor for factor in factors if not _is_total_of_softmax(factor[0], size)]
+    return term if len(kept) == len(factors) else product(coefficient, kept, output, sizes)
+
+
+def _is_total_of_softmax(node: Expr, size: Size) -> bool:
+    if not is_contraction(node) or len(node.operands) > 1 or len(node.contracted) != 1:
+        return False
+    found = as_softmax(node.operands[0])
+    return found is not None and node.labels[0][found.axis] in node.contracted and found.total.args[0].shape[-1] == size
+
+
+def _multiplied_out(expr: Expr, deep: bool) -> list[Expr]:
+    """The terms of an expression with sums among its factors, if deep also in contractions, multiplied out; no more
+    than there may be."""
+    done: list[Expr] = []
+    waiting = [expr]
+    while waiting:
+        term = waiting.pop()
+        coefficient, factors, output, sizes = construct.parts(term)
+        sums = [k for k, (x, _) in enumerate(factors) if isinstance(x, Add) or (deep and _has_sum(x))]
+        if not sums or len(done) + len(waiting) > MOST_TERMS:
+            done.append(term)
+            continue
+        x, labels = factors[sums[0]]
+        rest = [factor for k, factor in enumerate(factors) if k != sums[0]]
+        pieces = x.children if isinstance(x, Add) else _pieces(x)
+        waiting += [construct.einsum(coefficient, [*rest, (piece, labels)], output, sizes) for piece in pieces]
+    return done
+
+
+def _has_sum(x: Expr) -> bool:
+    return is_contraction(x) and any(isinstance(y, Add) for y in x.operands)
+
+
+def _pieces(x: Expr) -> list[Expr]:
+    """A contraction with each term of a sum among its operands."""
+    at = next(k for k, y in enumerate(x.children) if isinstance(y, Add))
+    with_term = [[*x.children[:at], term, *x.children[at + 1 :]] for term in x.children[at].children]
+    return [with_children(x, children, inline=True) for children in with_term]
