@@ -307,6 +307,9 @@ FUNCTIONS: dict[str, Word] = {
 EAGER_FUNCTIONS: dict[str, Word] = {
     "finite_top": reduction("finite_top"),
     "clipped": "{0}.clip(0.0, np.inf)",  # in half the time of np.maximum with a number
+    "in_range": lambda x, s: f"in_range({{0}}{', 1e15' if x.parameters[1] else ''})",
+    "log_of_total": lambda x, s: f"log_of_total({slots(x)})",
+    "part_of_total": lambda x, s: f"part_of_total({x.parameters[1]}, {slots(x)})",
     "heaviside": "np.heaviside({0}, {1})",
 }
 
