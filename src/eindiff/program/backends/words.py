@@ -134,6 +134,8 @@ def _fill(x: Operation, s: Spelling) -> str:
             case "at":
                 subtract = f", {s.np}subtract.at" if sign == "-=" else ""
                 lines.append(f"add_at({{out}}, {entries}, {{{operand}}}{subtract})")
+            case "cuts" if sign != "=" and s.is_small(x) and any(isinstance(cut, tuple) for cut in where):
+                lines += [f"{{part}} = {{out}}[{entries}]", f"{{part}} {sign} {{{operand}}}"]  # not stored once more
             case _:
                 lines.append(f"{{out}}[{entries}] {sign} {{{operand}}}")
         operand += 1 + count

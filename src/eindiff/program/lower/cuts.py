@@ -15,6 +15,7 @@ from eindiff.program.costs import Costs
 from eindiff.program.lower.indexing import WHOLE
 from eindiff.program.operations import ARITHMETIC_OPS, Cut, Operation, Operations, broadcast, reachable, with_operands
 
+_OF_ENTRIES = ("sqrt", "equal", "where_greater", "clipped")  # functions without rows
 FEWER = 2  # times as many entries has what is not made as a whole
 
 
@@ -52,7 +53,8 @@ def is_by_entries(x: Operation) -> bool:
     """Whether each entry of a result is a function of the same entry of each operand."""
     if x.op == "call":
         row = TABLE.get(x.parameters[0])
-        return row is not None and not row.core and x.shape == broadcast([y.shape for y in x.operands])
+        is_one = x.parameters[0] in _OF_ENTRIES if row is None else not row.core
+        return is_one and x.shape == broadcast([y.shape for y in x.operands])
     return x.op in ARITHMETIC_OPS
 
 

@@ -38,7 +38,7 @@ def with_totals(operations: Operations, outputs: Sequence[Operation], costs: Cos
         operands = [done[y] for y in x.operands]
         source = x.operands[0] if x.op == "cut" else x
         made = None
-        if is_call(source, "log_weighted_sum") and x is source or _is_column(x):
+        if (is_call(source, "log_weighted_sum") and x is source) or _is_column(x):
             key = tuple([done[y] for y in source.operands])
             if key not in sums:
                 sums[key] = _sum(cutting, *key)
