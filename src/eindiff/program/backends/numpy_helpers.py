@@ -66,7 +66,7 @@ def log_weighted_sum(x, weights):
     "in_range": '''
 def in_range(total, reach=1e140):
     """Whether numbers are positive, and so far from the ends of their range that their parts are exact."""
-    return np.size(total) and 1 / reach < np.min(total) and np.max(total) < reach
+    return total.size and 1 / reach < total.min() and total.max() < reach
 ''',
     "side_by_side": '''
 def side_by_side(total, parts):
@@ -103,7 +103,7 @@ def norm(x, total, axes, reach=1e280):
     if total.ndim == 0:
         if 1 / reach < total < reach:
             return np.sqrt(total)
-    elif total.size and 1 / reach < total.min() and total.max() < reach:
+    elif total.size and 1 / reach < total.min() and (np.vdot(total, total) < reach or total.max() < reach):
         return np.sqrt(total)
     top = np.max(np.abs(x), axes, initial=0, keepdims=True)
     top = np.where((top == 0) | ~np.isfinite(top), 1, top)
@@ -112,7 +112,8 @@ def norm(x, total, axes, reach=1e280):
     "norm_of_several": '''
 def norm_of_several(total, parts, reach=1e280):
     """The root of the total of squares of parts, summed along so many last axes; these may be out of range."""
-    if np.size(total) and 1 / reach < np.min(total) and np.max(total) < reach:
+    total = np.asarray(total)
+    if total.size and 1 / reach < total.min() and (np.vdot(total, total) < reach or total.max() < reach):
         return np.sqrt(total)
     parts = [(np.asarray(x), tuple(range(-count, 0))) for x, count in parts]
     top = np.zeros(np.shape(total))

@@ -9,7 +9,7 @@ pieces. Before entries are added up, or put into another matrix, those between r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from eindiff.planning import tuning
@@ -79,9 +79,8 @@ class _Flat:
 
     def pays(self) -> bool:
         """Whether there are enough operations on windows."""
-        windows = [x for x in self.members if self._is_window(x) and x.shape[1] < self.grid[1]]
-        puts = [y for x in self.filled for y in x.operands if y in self.members and y.shape[1] < self.grid[1]]
-        return len(windows) + len(puts) >= PAID
+        puts = [y for x in self.filled for y in x.operands if y in self.members]
+        return sum(x.shape[1] != self.grid[1] for x in (*self.members, *puts)) >= PAID
 
     def _is_window(self, x: Operation) -> bool:
         """Whether an array has the shape of a window with most entries of the rows that it crosses."""

@@ -281,7 +281,8 @@ class Module:
             if operation.op not in ("constant", "table"):
                 continue
             is_number = operation.op == "constant" and not operation.shape
-            if len(text := spelling.template(operation)) > 40 or is_number or is_large_table(operation):
+            is_made_once = not spelling.reading and operation.op == "constant"
+            if len(text := spelling.template(operation)) > 40 or is_made_once or is_large_table(operation):
                 name = _number_name(text) if is_number else ""
                 name = name if 0 < len(name) < SHORT_NAME else f"C{len(names)}"
                 while name in self.names.taken:
