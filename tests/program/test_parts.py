@@ -139,3 +139,60 @@ def test_entries_that_no_window_has_do_no_harm():
         u[corner] = wrong
     for one, other in zip(program(u=u), expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_what_goes_to_all_places_is_read_in_the_opposite_order():
+    order = np.random.default_rng(1).permutation(8)
+
+    def energy(a):
+        around = np.roll(a, (1, -2), (0, 1))
+        return np.sum(np.sin(around) * a[::-1]) + np.sum((a[order] - a) ** 2) + np.sum(np.roll(a[:, 0], 3) ** 3)
+
+    program, _ = compiled(energy, (8, 5))
+    assert "] +=" not in program.source and "] -=" not in program.source and "at(" not in program.source
+    rng = np.random.default_rng(0)
+    a, d = rng.normal(size=(2, 8, 5)).astype(np.longdouble)
+    value, gradient = program(a=a.astype(float))
+    step = np.longdouble(1e-6)
+    slope = (energy(a + step * d) - energy(a - step * d)) / (2 * step)
+    np.testing.assert_allclose(value, float(energy(a)), rtol=1e-13)
+    np.testing.assert_allclose(float(np.vdot(gradient, d)), float(slope), rtol=1e-9)
+
+
+def test_a_function_of_parts_that_overlap_is_computed_once():
+    def energy(a, b):
+        return np.sum(np.tanh(a[1:] + b[1:]) * np.tanh(a[:-1] + b[:-1])) + np.sum(np.exp(a[3:4]))
+
+    program, _ = compiled(energy, 9, 9)
+    assert program.source.count("np.tanh(") == 1 and program.source.count("np.exp(") == 1
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 9))
+    value, by_a, by_b = program(a=a, b=b)
+    t = np.tanh(a + b)
+    slope = (np.append(t[1:], 0) + np.append(0, t[:-1])) * (1 - t**2)
+    np.testing.assert_allclose(value, energy(a, b), rtol=1e-13)
+    np.testing.assert_allclose(by_b, slope, rtol=1e-13)
+    slope[3] += np.exp(a[3])
+    np.testing.assert_allclose(by_a, slope, rtol=1e-13)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 7, 20])
+def test_sums_of_products_in_rows(k):
+    def length(a, b):
+        steps = a[1:] - a[:-1]
+        return np.sum(np.sqrt(np.sum(steps**2, axis=1))) + np.sum(np.tanh(np.sum(a * b, axis=1)))
+
+    program, _ = compiled(length, (6, k), (6, k))
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 6, k))
+    value, by_a, by_b = program(a=a, b=b)
+    steps, slope = a[1:] - a[:-1], 1 - np.tanh(np.sum(a * b, axis=1)) ** 2
+    units = steps / np.sqrt(np.sum(steps**2, axis=1))[:, None]
+    expected = slope[:, None] * b
+    expected[1:] += units
+    expected[:-1] -= units
+    np.testing.assert_allclose(value, length(a, b), rtol=1e-13)
+    np.testing.assert_allclose(by_a, expected, rtol=1e-12)
+    np.testing.assert_allclose(by_b, slope[:, None] * a, rtol=1e-12)
+    far = program(a=1e200 * a, b=b)  # squares are out of range
+    np.testing.assert_allclose(far[0], 1e200 * np.sum(np.sqrt(np.sum(steps**2, axis=1))), rtol=1e-12)

@@ -437,7 +437,7 @@ def count_uses(order: Sequence[Operation], outputs: Iterable[Operation]) -> Coun
     return uses
 
 
-def _with_others(
+def with_others(
     operations: Operations, outputs: Sequence[Operation], renamed: Mapping[Operation, Operation]
 ) -> tuple[Operation, ...]:
     """Operations with others in the place of some of those below."""
@@ -457,7 +457,7 @@ def with_operands(operations: Operations, x: Operation, operands: list[Operation
     parameters = x.parameters
     if x.op == "tiles":
         renamed = dict(zip(x.operands, operands, strict=True))
-        parameters = (parameters[0]._replace(body=_with_others(operations, parameters[0].body, renamed)),)
+        parameters = (parameters[0]._replace(body=with_others(operations, parameters[0].body, renamed)),)
     made = operations.make(x.op, operands, parameters, shape=x.shape, work=x.work, speed=x.speed, scratch=x.scratch)
     if x.op == "add" and x in operations.terms:
         renamed = dict(zip(x.operands, operands, strict=True))

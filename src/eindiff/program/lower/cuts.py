@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from eindiff.core.nodes import Number
@@ -13,7 +13,16 @@ from eindiff.core.sizes import Shape, Size
 from eindiff.functions.table import TABLE
 from eindiff.program.costs import Costs
 from eindiff.program.lower.indexing import WHOLE
-from eindiff.program.operations import ARITHMETIC_OPS, Cut, Operation, Operations, broadcast, reachable, with_operands
+from eindiff.program.operations import (
+    ARITHMETIC_OPS,
+    Cut,
+    Operation,
+    Operations,
+    broadcast,
+    reachable,
+    with_operands,
+    with_others,
+)
 
 _OF_ENTRIES = ("sqrt", "equal", "where_greater", "clipped")  # functions without rows
 FEWER = 2  # times as many entries has what is not made as a whole
@@ -178,3 +187,49 @@ def _within(place: Cut, part: Part) -> Part | None:
     if not isinstance(place, tuple) and isinstance(place, int) and isinstance(cut, int):
         return _NOTHING if (place < 0) == (cut < 0) else None
     return None
+
+
+def cut_last(operations: Operations, outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
+    """Operations with parts of `f(x)` for `f(x[1:])` and `f(x[:-1])`, where these have as many entries together."""
+    order = reachable(outputs)
+    found: dict[Operation, tuple[Operation, list[Operation]]] = {}  # what an operation is a part of, and its cuts
+    parts: dict[Operation, list[Operation]] = {}
+    for x in order:
+        if x.op == "cut":
+            whole, cuts = found.get(x.operands[0], (x.operands[0], []))
+            found[x] = whole, [*cuts, x]
+        elif (one := _of_whole(operations, x, found)) is not None:
+            found[x] = one
+            parts.setdefault(one[0], []).append(x)
+    paid = {whole for whole, several in parts.items() if _is_shared(several, whole, costs)}
+    done: dict[Operation, Operation] = {}
+    for x in order if paid else ():
+        whole, cuts = found.get(x, (x, []))
+        if x.op != "cut" and whole in paid:
+            [made] = with_others(operations, [whole], done)
+            for cut in cuts:
+                made = operations.make("cut", [made], cut.parameters, shape=cut.shape)
+            done[x] = made
+        else:
+            done[x] = with_operands(operations, x, [done[y] for y in x.operands])
+    return [done.get(x, x) for x in outputs]
+
+
+def _is_shared(parts: Sequence[Operation], whole: Operation, costs: Costs) -> bool:
+    return len(parts) > 1 and sum(costs.entries(x.shape) for x in parts) >= costs.entries(whole.shape)
+
+
+def _of_whole(
+    operations: Operations, x: Operation, found: Mapping[Operation, tuple[Operation, list[Operation]]]
+) -> tuple[Operation, list[Operation]] | None:
+    """The function of whole arrays that an operation is a part of, if all its arrays are the same parts of others."""
+    arrays = [y for y in x.operands if y.shape]
+    if not arrays or not is_by_entries(x) or any(y not in found for y in arrays):
+        return None
+    cuts = [[cut.parameters for cut in found[y][1]] for y in arrays]
+    shapes = {found[y][0].shape for y in arrays}
+    if any(one != cuts[0] for one in cuts) or len(shapes) > 1 or not cuts[0]:
+        return None
+    operands = [found[y][0] if y.shape else y for y in x.operands]
+    whole = operations.make(x.op, operands, x.parameters, speed=x.speed)
+    return whole, found[arrays[0]][1]

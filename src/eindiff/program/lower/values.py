@@ -230,9 +230,11 @@ class Arrays:
         assignments: list[Assignment] = []
         dense = [term for term in value.terms if term.is_plain]
         operands = [self.array(Value(tuple(dense), shape))] if dense else []
-        for term in value.terms:
-            if not term.is_plain:
-                assignments.append(self._assignment(term, operands, shape, first=not assignments and not dense))
+        placed = [term for term in value.terms if not term.is_plain]
+        if not dense and self.products.costs is not None:  # what is subtracted from zeros would be negated first
+            placed.sort(key=lambda term: term.coefficient < 0 or not term.injective)
+        for term in placed:
+            assignments.append(self._assignment(term, operands, shape, first=not assignments and not dense))
         parameters = (bool(dense), shape, tuple(assignments))
         work = sz.total(self._work(term) for term in value.terms)
         return self.operations.make("fill", operands, parameters, shape=shape, work=work)
