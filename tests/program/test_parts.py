@@ -196,3 +196,24 @@ def test_sums_of_products_in_rows(k):
     np.testing.assert_allclose(by_b, slope[:, None] * a, rtol=1e-12)
     far = program(a=1e200 * a, b=b)  # squares are out of range
     np.testing.assert_allclose(far[0], 1e200 * np.sum(np.sqrt(np.sum(steps**2, axis=1))), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 5, 40])
+def test_entries_beside_a_diagonal_are_a_diagonal_of_a_window(n):
+    x, u = ed.vector("x", n), ed.matrix("u", 4, n)
+    chain = ed.sum(ed.exp(x[1:] - x[:-1])) + ed.sum(x[: n - 1 : 2] * x[1::2][: len(range(0, n - 1, 2))])
+    grid = ed.sum(ed.exp(u[1:] * u[:-1])) + ed.sum(ed.exp(u[:, 1:] * u[:, :-1]))
+    for f, variable in ((chain, x), (grid, u)):
+        hessian = ed.compile(ed.hessian(f, variable))
+        at = np.random.default_rng(0).normal(size=tuple(variable.shape))
+        found = hessian(**{variable.name: at})
+        assert "[P" not in hessian.source
+        expected = ed.evaluate(ed.hessian(f, variable), {variable.name: at})
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+        stored = np.empty((*found.shape, 2))[..., 0]  # with steps
+        hessian(**{variable.name: at}, out=stored)
+        np.testing.assert_array_equal(stored, found)
+        gradient, h = ed.compile(ed.gradient(f, variable)), 1e-6
+        step = np.random.default_rng(1).normal(size=at.shape)
+        slope = (gradient(**{variable.name: at + h * step}) - gradient(**{variable.name: at - h * step})) / (2 * h)
+        np.testing.assert_allclose(np.tensordot(found, step, at.ndim), slope, rtol=1e-6, atol=1e-6)
