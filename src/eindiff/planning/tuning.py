@@ -61,7 +61,7 @@ IN_PLACE_BYTES = 2**14
 # Calls on small arrays that take as long as putting such side by side, and as reading one of them there.
 JOINED, PICKED = 8, 0.3
 # Bytes of an array that is worth a `del`: memory that is used again need not be mapped again.
-FORGET_BYTES = 2**14
+FORGET_BYTES = 2**13
 
 # Bytes of an array whose memory is worth being used again for another one: more than that the system maps anew.
 REUSED_BYTES = 2**16

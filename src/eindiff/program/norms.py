@@ -14,7 +14,7 @@ from eindiff.core.construct import Factor, einsum, parts, power_parts
 from eindiff.core.index_relations import SizeOf
 from eindiff.core.labels import Labels, components
 from eindiff.core.networks import fresh_in, opened
-from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_contraction
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_contraction, is_index_map
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import sqrt
 
@@ -137,7 +137,7 @@ def units(factors: Sequence[Factor], counted: Counted | None = None) -> tuple[in
         if (found := squares(node.args[0])) is None:
             continue
         within = sum([_factors_of(part.y, counted) for part in found], Counter())
-        common = [(_factors_of(x, counted) & within).total() for x, _ in factors]
+        common = [0 if is_index_map(x) else (_factors_of(x, counted) & within).total() for x, _ in factors]
         fitting = [j for j, (_, theirs) in enumerate(factors) if j != i and is_one_in_other(labels, theirs)]
         multiples = sorted([j for j in fitting if common[j]], key=lambda j: -common[j])
         if places := multiples[: power if len(multiples) > power else power - 1]:

@@ -10,16 +10,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import combinations, islice
 from operator import attrgetter
 from typing import Any, Literal, get_args
 
 from eindiff.core import sizes as sz
+from eindiff.core.coefficients import ratio
 from eindiff.core.nodes import Number, number
 from eindiff.core.remembered import ordered
 from eindiff.core.sizes import Evaluate, Shape, Size
 from eindiff.core.traverse import post_order
 
 CHUNK = 8  # longer sums and products are written in parts
+NEAR = 8  # sums that are tried as parts of others
 MOST_FACTORS = 16  # of a power that is a product: roundings add up
 
 # What there is, with the parameters of each in parentheses. A cut along an axis is a place or (start, stop, step).
@@ -124,9 +127,10 @@ _OPERANDS = attrgetter("operands")
 LISTED = 2000  # places that may stand in the source of a program
 
 Cut = Size | tuple[Size | None, Size | None, Size | None]
-# Where a term is added to an array: how ("diagonal", "cuts", "places", "at", which adds up at equal flat places, or
-# "block", a diagonal of a tile), the sign ("=", "+=" or "-="), subscripts or cuts (of a block, subscripts and the axes
-# that are cut like its rows), and the number of index arrays, which follow the term as operands.
+# Where a term is added to an array: how ("diagonal", "window", a diagonal of what cuts give, "cuts", "places", "at",
+# which adds up at equal flat places, or "block", a diagonal of a tile), the sign ("=", "+=" or "-="), subscripts or
+# cuts (of a window both, of a block subscripts and the axes that are cut like its rows), and the number of index
+# arrays, which follow the term as operands.
 Assignment = tuple[str, str, Any, int]
 
 Work = Size | Callable[[Evaluate], float]  # as a polynomial in sizes, or from a way to evaluate sizes
@@ -180,6 +184,7 @@ class Operations:
     shares_sums: bool = False  # sums are parts of larger ones
     # the coefficients of sums that were made, by the last of their terms, each once, however often it is asked for
     sums: dict[Operation, dict[Operation, dict[Operation, Number]]] = field(default_factory=dict)
+    with_term: dict[Operation, dict[Operation, dict[Operation, Number]]] = field(default_factory=dict)  # by each term
 
     def make(
         self, op: Op, operands: Sequence[Operation] = (), parameters: tuple = (), *, shape: Shape | None = None,
@@ -285,6 +290,8 @@ class Operations:
         made = self._plus(self._scaled_once(self._with_known_sums(terms)))
         if self.shares_sums and 1 < len(terms) == len(flat := {x: c for c, x in terms}):
             self.sums.setdefault(max(flat, key=lambda x: x.serial), {}).setdefault(made, flat)
+            for x in flat:
+                self.with_term.setdefault(x, {}).setdefault(made, flat)
         return made
 
     def _with_known_sums(self, terms: Sequence[tuple[Number, Operation]]) -> Sequence[tuple[Number, Operation]]:
@@ -299,7 +306,26 @@ class Operations:
             if ratio:
                 left = {x: c for x, c in left.items() if x not in part}
                 result.append((ratio, made))
+        if not result and len(left) > 2 and (pair := self._as_two_sums(left)):
+            return pair
         return [*result, *((c, x) for x, c in left.items())] if result else terms
+
+    def _as_two_sums(self, terms: Mapping[Operation, Number]) -> list[tuple[Number, Operation]]:
+        """The sum as multiples of two others that were made before, if it is; what they have in common adds up, as of
+        what cancels the rounding errors would stay."""
+        near: dict[Operation, Mapping[Operation, Number]] = {}
+        for x in terms:
+            near.update(islice(self.with_term.get(x, {}).items(), NEAR))
+        for (one, first), (two, second) in combinations(islice(near.items(), NEAR), 2):
+            own = next((x for x in first if x not in second), None)
+            other = next((x for x in second if x not in first), None)
+            if own is not None and other is not None and own in terms and other in terms:
+                c, d = ratio(terms[own], first[own]), ratio(terms[other], second[other])
+                cancels = any(c * first[x] * d * second[x] < 0 for x in first if x in second)
+                total = {x: number(c * first.get(x, 0) + d * second.get(x, 0)) for x in (*first, *second)}
+                if not cancels and total == terms:
+                    return [(c, one), (d, two)]
+        return []
 
     def _scaled_once(self, terms: Sequence[tuple[Number, Operation]]) -> Sequence[tuple[Number, Operation]]:
         """`c x - c y + z` as `c (x - y) + z`."""
@@ -421,7 +447,7 @@ def count_uses(order: Sequence[Operation], outputs: Iterable[Operation]) -> Coun
     return uses
 
 
-def _with_others(
+def with_others(
     operations: Operations, outputs: Sequence[Operation], renamed: Mapping[Operation, Operation]
 ) -> tuple[Operation, ...]:
     """Operations with others in the place of some of those below."""
@@ -441,7 +467,7 @@ def with_operands(operations: Operations, x: Operation, operands: list[Operation
     parameters = x.parameters
     if x.op == "tiles":
         renamed = dict(zip(x.operands, operands, strict=True))
-        parameters = (parameters[0]._replace(body=_with_others(operations, parameters[0].body, renamed)),)
+        parameters = (parameters[0]._replace(body=with_others(operations, parameters[0].body, renamed)),)
     made = operations.make(x.op, operands, parameters, shape=x.shape, work=x.work, speed=x.speed, scratch=x.scratch)
     if x in operations.symmetric:
         operations.symmetric.add(made)

@@ -40,6 +40,7 @@ _QUICK: dict[Op, Word] = {
     "contiguous": "{0}.copy()",  # never a view, which would change with what it is one of
     "diagonal": lambda x, s: diagonal(x, s, "{0}.diagonal()"),
     "trace": lambda x, s: diagonal(x, s, "{0}.trace()"),
+    "take": lambda x, s: s.word(_WORDS["take"], x) if len(x.operands) > 2 else f"{{0}}.take({{1}}, {x.parameters[0]})",
 }
 
 

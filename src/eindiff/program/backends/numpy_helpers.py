@@ -63,6 +63,31 @@ def log_weighted_sum(x, weights):
     top = np.where(np.isfinite(top), top, 0)
     return np.log((weights * np.exp(x - top)).sum(-1)) + top[..., 0]
 ''',
+    "in_range": '''
+def in_range(total, reach=1e140):
+    """Whether numbers are positive, and so far from the ends of their range that their parts are exact."""
+    return total.size and 1 / reach < total.min() and total.max() < reach
+''',
+    "side_by_side": '''
+def side_by_side(total, parts):
+    """Every second one of some arrays, and the others, each along a new last axis."""
+    arrays = np.broadcast_arrays(total, *parts)
+    return np.stack(arrays[1::2], -1), np.stack(arrays[2::2], -1)
+''',
+    "log_of_total": '''
+def log_of_total(total, is_in_range, *parts):
+    """The logarithm of the sum of weights * exp(x), where x and weights are given one after the other."""
+    if is_in_range:
+        return np.log(total)
+    return log_weighted_sum(*side_by_side(total, parts))
+''',
+    "part_of_total": '''
+def part_of_total(place, term, total, is_in_range, *parts):
+    """A term of the sum of weights * exp(x) over the sum."""
+    if is_in_range:
+        return term / total
+    return weighted_softmax(*side_by_side(total, parts))[..., place]
+''',
     "weighted_softmax": '''
 def weighted_softmax(x, weights):
     """weights * exp(x) over their sum along the last axis, without overflow."""
@@ -78,7 +103,7 @@ def norm(x, total, axes, reach=1e280):
     if total.ndim == 0:
         if 1 / reach < total < reach:
             return np.sqrt(total)
-    elif total.size and 1 / reach < total.min() and total.max() < reach:
+    elif total.size and 1 / reach < total.min() and (np.vdot(total, total) < reach or total.max() < reach):
         return np.sqrt(total)
     top = np.max(np.abs(x), axes, initial=0, keepdims=True)
     top = np.where((top == 0) | ~np.isfinite(top), 1, top)
@@ -87,7 +112,8 @@ def norm(x, total, axes, reach=1e280):
     "norm_of_several": '''
 def norm_of_several(total, parts, reach=1e280):
     """The root of the total of squares of parts, summed along so many last axes; these may be out of range."""
-    if np.size(total) and 1 / reach < np.min(total) and np.max(total) < reach:
+    total = np.asarray(total)
+    if total.size and 1 / reach < total.min() and (np.vdot(total, total) < reach or total.max() < reach):
         return np.sqrt(total)
     parts = [(np.asarray(x), tuple(range(-count, 0))) for x, count in parts]
     top = np.zeros(np.shape(total))

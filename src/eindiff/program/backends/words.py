@@ -120,12 +120,16 @@ def _fill(x: Operation, s: Spelling) -> str:
     operand = int(dense)
     for how, sign, where, count in assignments:
         entries = ", ".join([f"{{{operand + 1 + k}}}" for k in range(count)])
-        entries = entries or ("" if how in ("diagonal", "balance", "block") else ", ".join(map(s.cut, where)))
+        entries = entries or ("" if how in ("diagonal", "window", "balance", "block") else ", ".join(map(s.cut, where)))
         match how:
-            case "diagonal":
-                lines.append(f"{_diagonal_of(where, s)}[...] {sign} {{{operand}}}")
+            case "diagonal" | "window":
+                cuts, labels = where if how == "window" else ((), where)
+                view = _diagonal_of(labels, s, f"{{out}}[{', '.join(map(s.cut, cuts))}]" if cuts else "{out}")
+                is_named = sign != "=" and s.is_small(x)
+                lines += [f"{{part}} = {view}"] if is_named else []
+                lines.append(f"{'{part}' if is_named else f'{view}[...]'} {sign} {{{operand}}}")
             case "balance":
-                diagonal = _diagonal_of(where[0], s)
+                diagonal = _diagonal_of(where[0], s, "{out}")
                 lines += [f"{diagonal}[...] = {{{operand}}}", f"{diagonal}[...] -= {{out}}.sum({where[1]})"]
             case "block":  # a diagonal of a tile: its rows, and the same columns
                 block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
@@ -137,20 +141,22 @@ def _fill(x: Operation, s: Spelling) -> str:
             case "at":
                 subtract = f", {s.np}subtract.at" if sign == "-=" else ""
                 lines.append(f"add_at({{out}}, {entries}, {{{operand}}}{subtract})")
+            case "cuts" if sign != "=" and s.is_small(x) and any(isinstance(cut, tuple) for cut in where):
+                lines += [f"{{part}} = {{out}}[{entries}]", f"{{part}} {sign} {{{operand}}}"]  # not stored once more
             case _:
                 lines.append(f"{{out}}[{entries}] {sign} {{{operand}}}")
         operand += 1 + count
     return "\n".join(lines)
 
 
-def _diagonal_of(where: str, s: Spelling) -> str:
-    """A view of a diagonal of `{out}`, by subscripts."""
+def _diagonal_of(where: str, s: Spelling, array: str) -> str:
+    """A view of a diagonal of an array, by subscripts."""
     inputs, _, output = where.partition("->")
     axes = [axis for axis, label in enumerate(inputs) if label == output[-1]]
     rest = [label for label in inputs if label != output[-1]]
     if s.reading or len(axes) != 2 or output[:-1] != "".join(rest) or "diagonal_of" not in s.backend.helpers:
-        return f'{s.np}einsum("{where}", {{out}})'
-    return "diagonal_of({out})" if axes == [0, 1] else f"diagonal_of({{out}}, {axes[0]}, {axes[1]})"
+        return f'{s.np}einsum("{where}", {array})'
+    return f"diagonal_of({array})" if axes == [0, 1] else f"diagonal_of({array}, {axes[0]}, {axes[1]})"
 
 
 def call(x: Operation, s: Spelling) -> str:
@@ -310,6 +316,9 @@ FUNCTIONS: dict[str, Word] = {
 EAGER_FUNCTIONS: dict[str, Word] = {
     "finite_top": reduction("finite_top"),
     "clipped": "{0}.clip(0.0, np.inf)",  # in half the time of np.maximum with a number
+    "in_range": lambda x, s: f"in_range({{0}}{', 1e15' if x.parameters[1] else ''})",
+    "log_of_total": lambda x, s: f"log_of_total({slots(x)})",
+    "part_of_total": lambda x, s: f"part_of_total({x.parameters[1]}, {slots(x)})",
     "heaviside": "np.heaviside({0}, {1})",
 }
 

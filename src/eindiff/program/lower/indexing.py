@@ -263,6 +263,13 @@ class Indexing:
                 [label] = axis.labels
                 core = self._flip(core, core.labels.index(label)) if label in core.labels else core
                 axis = axis.turned(sizes)
+            order = _permutation(axis, length) if isinstance(axis, Index) and _is_alone(axis, uses) else None
+            if isinstance(axis, Index) and order is not None:  # written there in any order, read in the opposite one
+                [label] = axis.labels
+                if label in core.labels:
+                    inverse = self.tabled(np.argsort(order), (label,))
+                    core = self._gather_axis(core, core.labels.index(label), inverse, sizes, length)
+                axis = label
             if isinstance(axis, Index) and axis.is_label() and sizes[axis.labels[0]] == length:
                 axis = axis.labels[0]
             result.append(axis)
@@ -305,6 +312,19 @@ class Indexing:
     def array_of(self, axis: Axis, order: Labels, sizes: Mapping[int, Size]) -> Operation:
         """An axis of a result as an integer array that broadcasts against axes `order`."""
         return self.array(Index(0, ((axis, 1),)) if isinstance(axis, int) else axis, order, sizes)
+
+
+def _is_alone(index: Index, uses: Mapping[int, int]) -> bool:
+    """Whether an index is of one label, which nothing else is of."""
+    return len(index.labels) == 1 and uses[index.labels[0]] == 1
+
+
+def _permutation(index: Index, length: Size) -> np.ndarray | None:
+    """The places of an index, if they are known and are all those of an axis, each once."""
+    table = None if index.table is None else known_table(index.table.operation)
+    if table is None or table.ndim != 1 or len(table) != length:
+        return None
+    return table if np.array_equal(np.sort(table), np.arange(len(table))) else None
 
 
 def _is_last(last: Size, stride: Size, stop: Size, length: Size) -> bool:

@@ -230,9 +230,11 @@ class Arrays:
         assignments: list[Assignment] = []
         dense = [term for term in value.terms if term.is_plain]
         operands = [self.array(Value(tuple(dense), shape))] if dense else []
-        for term in value.terms:
-            if not term.is_plain:
-                assignments.append(self._assignment(term, operands, shape, first=not assignments and not dense))
+        placed = [term for term in value.terms if not term.is_plain]
+        if not dense and self.products.costs is not None:  # what is subtracted from zeros would be negated first
+            placed.sort(key=lambda term: term.coefficient < 0 or not term.injective)
+        for term in placed:
+            assignments.append(self._assignment(term, operands, shape, first=not assignments and not dense))
         parameters = (bool(dense), shape, tuple(assignments))
         work = sz.total(self._work(term) for term in value.terms)
         return self.operations.make("fill", operands, parameters, shape=shape, work=work)
@@ -383,6 +385,9 @@ class Arrays:
         coefficient = -term.coefficient if sign == "-=" else term.coefficient
         cuts, order, places = self._target(term, shape)
         core = self.products.align(term.core, order)
+        if places and (window := self._window(term, shape)):
+            operands.append(self.operations.scale(coefficient, core))
+            return "window", sign, (window, subscripts([sum(map(labels_of, term.axes), ())], order)), 0
         if not term.injective:
             core, places = self._spread(core, term, order, places, shape)
         operands += [self.operations.scale(coefficient, core), *places]
@@ -391,6 +396,13 @@ class Arrays:
         if not cuts and not places:
             return "diagonal", sign, subscripts([sum(map(labels_of, term.axes), ())], order), 0
         return "cuts" if cuts else "places", sign, cuts, len(places)
+
+    def _window(self, term: Term, shape: Shape) -> tuple[Cut, ...]:
+        """A cut for each axis, of which a term is a diagonal, as entries beside the diagonal of a matrix are."""
+        if not term.injective or self.products.costs is None or any(len(labels_of(axis)) > 1 for axis in term.axes):
+            return ()
+        cuts = [self._cut(axis, size, term) for axis, size in zip(term.axes, shape, strict=True)]
+        return tuple([cut for cut in cuts if cut is not None]) if None not in cuts else ()
 
     def _spread(
         self, core: Operation, term: Term, order: Labels, places: list[Operation], shape: Shape

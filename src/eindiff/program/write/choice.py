@@ -22,12 +22,14 @@ from eindiff.planning.stacks import Stack, stacked
 from eindiff.program.backends import Backend
 from eindiff.program.costs import Costs
 from eindiff.program.lower.common_products import share_products
+from eindiff.program.lower.cuts import cut_first, cut_last
 from eindiff.program.lower.factorizations import factorize
 from eindiff.program.lower.for_compilers import for_compilers
 from eindiff.program.lower.logistic_densities import with_densities
 from eindiff.program.lower.lowering import Lowering
 from eindiff.program.lower.softmaxes import with_softmaxes
 from eindiff.program.lower.tidying import tidy, turn_products
+from eindiff.program.lower.weighted_sums import with_totals
 from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, reachable
 
 Form = tuple[Expr, ...]  # the outputs, in one of several ways
@@ -119,6 +121,8 @@ class Choice:
         lowering = Lowering(operations, self.costs, self.strategy, self.exact)
         found = tidy(operations, lowering.run(form, self.stacks))
         if not target.functional:
+            found = cut_last(operations, cut_first(operations, found, self.costs), self.costs)
+            found = with_totals(operations, found, self.costs)
             found = share_products(operations, turn_products(operations, found), self.costs)
             found = with_softmaxes(operations, found, self.costs)
             found = with_densities(operations, found, self.costs)

@@ -44,6 +44,7 @@ from eindiff.program.operations import (
 )
 from eindiff.program.write.blas_forms import turned
 from eindiff.program.write.choice import Choice
+from eindiff.program.write.flat_grids import with_flat_grids
 from eindiff.program.write.grammar import kind_of, places_of
 from eindiff.program.write.numbers import with_constants
 from eindiff.program.write.rows import Rows
@@ -219,7 +220,7 @@ class Module:
             found = best
             if not target.functional:
                 places = {v.name for v in self.inputs if v.into is not None}
-                found = turned(self._tiled(best, spelling, costs), costs)
+                found = turned(self._tiled(with_flat_grids(best, costs), spelling, costs), costs)
                 found = side_by_side(found, costs, lambda x: is_universal(x, spelling.template(x)))
                 found = with_constants(found, costs, places)
             made = self._program(found, self.checks(checked=False), spelling, costs)
@@ -280,7 +281,8 @@ class Module:
             if operation.op not in ("constant", "table"):
                 continue
             is_number = operation.op == "constant" and not operation.shape
-            if len(text := spelling.template(operation)) > 40 or is_number or is_large_table(operation):
+            is_made_once = not spelling.reading and operation.op == "constant"
+            if len(text := spelling.template(operation)) > 40 or is_made_once or is_large_table(operation):
                 name = _number_name(text) if is_number else ""
                 name = name if 0 < len(name) < SHORT_NAME else f"C{len(names)}"
                 while name in self.names.taken:

@@ -115,6 +115,7 @@ class Printer:
         self.names: dict[Operation, str] = {}
         self.memory = Memory(costs)
         self.count = 0
+        self.part = ""  # the name of a view of what is changed there
 
     def run(self) -> list[Statement]:
         """The statements; afterwards `results` has what stands for each output."""
@@ -210,7 +211,7 @@ class Printer:
             for y, place in zip(x.operands, places, strict=True):
                 piece = self.pieces[y]
                 texts.append(piece.text if anywhere or piece.kind in place else f"({piece.text})")
-            result = template.format(*texts, out=out)
+            result = template.format(*texts, out=out, part=self.part)
             if len(result) + margin <= LINE:
                 return result
             long = [y for k, y in enumerate(x.operands) if f"{{{k}}}" in template and len(self.pieces[y].text) > 8]
@@ -223,6 +224,8 @@ class Printer:
         """Several templates filled in; what gets a name stands before them all."""
         for line in lines:
             self._fitted(x, line, len(name), name, anywhere)
+        if any("{part}" in line for line in lines):
+            self.part = self.part or self._fresh_name()
         return [self._fitted(x, line, len(name), name, anywhere) for line in lines]
 
     def _assign(self, x: Operation, name: str | None) -> None:

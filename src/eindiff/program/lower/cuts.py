@@ -1,0 +1,235 @@
+"""Parts of arrays of which little else is needed: what they are made of is cut, not the result.
+
+`exp(x)[0]` is `exp(x[0])`, and a column of an array that is filled column by column is what was put there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from eindiff.core.nodes import Number
+from eindiff.core.sizes import Shape, Size
+from eindiff.functions.table import TABLE
+from eindiff.program.costs import Costs
+from eindiff.program.lower.indexing import WHOLE
+from eindiff.program.operations import (
+    ARITHMETIC_OPS,
+    Cut,
+    Operation,
+    Operations,
+    broadcast,
+    reachable,
+    with_operands,
+    with_others,
+)
+
+_OF_ENTRIES = ("sqrt", "equal", "where_greater", "clipped")  # functions without rows
+FEWER = 2  # times as many entries has what is not made as a whole
+
+
+def cut_first(operations: Operations, outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
+    """Operations with parts that are made without the whole, where that takes less."""
+    order = reachable(outputs)
+    if not any(x.op == "cut" for x in order):
+        return list(outputs)
+    users: dict[Operation, set[Operation | None]] = {x: {None} for x in outputs}
+    for x in order:
+        for y in x.operands:
+            users.setdefault(y, set()).add(x)
+    cutting, done = Cutting(operations, costs), dict[Operation, Operation]()
+    for x in order:
+        operands = [done[y] for y in x.operands]
+        if x.op == "cut" and (made := cutting.inside(operands[0], _cut_of(x))) is not None:
+            done[x] = spread(operations, made, x.shape)
+        else:
+            done[x] = with_operands(operations, x, operands)
+        if len(users[x]) == 1 and None not in users[x]:
+            cutting.once.add(done[x])
+    return [done[x] for x in outputs]
+
+
+def spread(operations: Operations, x: Operation, shape: Shape) -> Operation:
+    """An array of a shape that is the same along axes which it does not have."""
+    if x.shape == shape:
+        return x
+    if x.op == "number":
+        x = operations.number(float(x.parameters[0]))
+    return operations.make("repeat" if x.shape else "full", [x], shape, shape=shape)
+
+
+def is_by_entries(x: Operation) -> bool:
+    """Whether each entry of a result is a function of the same entry of each operand."""
+    if x.op == "call":
+        row = TABLE.get(x.parameters[0])
+        is_one = x.parameters[0] in _OF_ENTRIES if row is None else not row.core
+        return is_one and x.shape == broadcast([y.shape for y in x.operands])
+    return x.op in ARITHMETIC_OPS
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some entries along an axis, which is counted from the last one: -1, -2, ..."""
+
+    axis: int
+    cut: Cut
+    size: Size | None  # None, if it is one place
+
+    def shape(self, whole: Shape) -> Shape:
+        """The shape of the part of an array."""
+        at = len(whole) + self.axis
+        return (*whole[:at], *(() if self.size is None else (self.size,)), *whole[at + 1 :])
+
+    def along(self, axis: int) -> Part:
+        """The same part along another axis."""
+        return Part(axis, self.cut, self.size)
+
+
+def _cut_of(x: Operation) -> Part:
+    axis, cut = x.parameters
+    return Part(axis - len(x.operands[0].shape), cut, x.shape[axis] if isinstance(cut, tuple) else None)
+
+
+@dataclass(slots=True)
+class Cutting:
+    """Makes parts of operations, without axes along which they are the same."""
+
+    operations: Operations
+    costs: Costs
+    once: set[Operation] = field(default_factory=set)  # what is used in one place
+
+    def inside(self, x: Operation, part: Part) -> Operation | None:
+        """A part that is made without the whole; None if that would take more."""
+        match x.op:
+            case "fill":
+                return self._of_filled(x, part)
+            case "repeat" | "full":
+                return self._of_operand(x.operands[0], x.shape, part)
+            case "expand":
+                return self._of_expanded(x, part)
+            case "transpose" if len(x.shape) == 2:
+                inner = self.inside(x.operands[0], part.along(-3 - part.axis))
+                return inner if inner is None or len(inner.shape) < 2 else self.operations.transpose(inner)
+        entries, whole = self.costs.entries(part.shape(x.shape)), self.costs.entries(x.shape)
+        if x not in self.once or FEWER * entries > whole or not is_by_entries(x):
+            return None
+        made = self.operations.make(
+            x.op, [self._of_operand(y, x.shape, part) for y in x.operands], x.parameters, speed=x.speed
+        )
+        if x.op == "add" and x in self.operations.terms:
+            renamed = dict(zip(x.operands, made.operands, strict=True))
+            terms = [(c, renamed[y]) for c, y in self.operations.terms[x] if y in renamed]
+            if len(terms) == len(renamed):
+                self.operations.terms.setdefault(made, terms)
+        return made
+
+    def _of_operand(self, y: Operation, whole: Shape, part: Part) -> Operation:
+        """The part of what is spread to a shape."""
+        at = len(y.shape) + part.axis
+        if at < 0:
+            return y
+        if y.shape[at] == 1 != whole[part.axis]:
+            part = Part(part.axis, 0, None) if part.size is None else part
+            if part.size is not None:
+                return y
+        found = self.inside(y, part)
+        if found is None:
+            found = self.operations.make("cut", [y], (at, part.cut), shape=part.shape(y.shape))
+        return found
+
+    def _of_expanded(self, x: Operation, part: Part) -> Operation | None:
+        [y] = x.operands
+        flags = [*x.parameters, *[True] * len(x.shape)][: len(x.shape)]
+        at = len(flags) + part.axis
+        left = flags[:at] + flags[at + 1 :] if part.size is None else flags
+        if flags[at]:
+            found = self.inside(y, part.along(part.axis + flags[at:].count(False)))
+            if found is None or len(found.shape) != sum(left):
+                return None
+            y = found
+        elif part.size is not None:
+            return x
+        if all(left):
+            return y
+        shape = part.shape(x.shape)
+        return self.operations.make("expand", [y], tuple(left), shape=shape)
+
+    def _of_filled(self, x: Operation, part: Part) -> Operation | None:
+        """What was put at places that are all of a part, or have nothing of it."""
+        dense, shape, assignments = x.parameters
+        operands = list(x.operands)
+        terms: list[tuple[Number, Operation]] = []
+        if dense:
+            terms.append((1, self._of_operand(operands.pop(0), shape, part)))
+        for how, sign, where, _ in assignments:
+            if how != "cuts" or any(cut != WHOLE for k, cut in enumerate(where) if k != len(shape) + part.axis):
+                return None
+            inner = _within(where[part.axis], part)
+            if inner is None:
+                return None
+            y = operands.pop(0)
+            if inner is not _NOTHING:
+                y = y if inner is _ALL else self._of_operand(y, shape, inner)
+                terms.append((-1 if sign == "-=" else 1, y))
+        return self.operations.plus(terms) if terms else self.operations.number(0)
+
+
+_ALL, _NOTHING = Part(0, 0, None), Part(-1, 0, None)
+
+
+def _within(place: Cut, part: Part) -> Part | None:
+    """The entries that lie at a place along an axis which are in a part; None if that is not known."""
+    cut = part.cut
+    if place == WHOLE:
+        return part
+    if place == cut:
+        return _ALL
+    if not isinstance(place, tuple) and isinstance(place, int) and isinstance(cut, int):
+        return _NOTHING if (place < 0) == (cut < 0) else None
+    return None
+
+
+def cut_last(operations: Operations, outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
+    """Operations with parts of `f(x)` for `f(x[1:])` and `f(x[:-1])`, where these have as many entries together."""
+    order = reachable(outputs)
+    found: dict[Operation, tuple[Operation, list[Operation]]] = {}  # what an operation is a part of, and its cuts
+    parts: dict[Operation, list[Operation]] = {}
+    for x in order:
+        if x.op == "cut":
+            whole, cuts = found.get(x.operands[0], (x.operands[0], []))
+            found[x] = whole, [*cuts, x]
+        elif (one := _of_whole(operations, x, found)) is not None:
+            found[x] = one
+            parts.setdefault(one[0], []).append(x)
+    paid = {whole for whole, several in parts.items() if _is_shared(several, whole, costs)}
+    done: dict[Operation, Operation] = {}
+    for x in order if paid else ():
+        whole, cuts = found.get(x, (x, []))
+        if x.op != "cut" and whole in paid:
+            [made] = with_others(operations, [whole], done)
+            for cut in cuts:
+                made = operations.make("cut", [made], cut.parameters, shape=cut.shape)
+            done[x] = made
+        else:
+            done[x] = with_operands(operations, x, [done[y] for y in x.operands])
+    return [done.get(x, x) for x in outputs]
+
+
+def _is_shared(parts: Sequence[Operation], whole: Operation, costs: Costs) -> bool:
+    return len(parts) > 1 and sum(costs.entries(x.shape) for x in parts) >= costs.entries(whole.shape)
+
+
+def _of_whole(
+    operations: Operations, x: Operation, found: Mapping[Operation, tuple[Operation, list[Operation]]]
+) -> tuple[Operation, list[Operation]] | None:
+    """The function of whole arrays that an operation is a part of, if all its arrays are the same parts of others."""
+    arrays = [y for y in x.operands if y.shape]
+    if not arrays or not is_by_entries(x) or any(y not in found for y in arrays):
+        return None
+    cuts = [[cut.parameters for cut in found[y][1]] for y in arrays]
+    shapes = {found[y][0].shape for y in arrays}
+    if any(one != cuts[0] for one in cuts) or len(shapes) > 1 or not cuts[0]:
+        return None
+    operands = [found[y][0] if y.shape else y for y in x.operands]
+    whole = operations.make(x.op, operands, x.parameters, speed=x.speed)
+    return whole, found[arrays[0]][1]
