@@ -1,9 +1,9 @@
 """Deviations from means: sums like `x - mean(x)` that are 0 in total, and products with them.
 
-In `(X - 1 m')' diag(p) X`, where m are means by the weights p, rounding errors of the means meet all of X: where that is
-large beside its deviations, few digits are right. `(X - 1 m')' diag(p) (X - 1 m')` is the same, as `(X - 1 m')' p` is 0,
-and has the errors of deviations. Where there are no deviations on the other side, as in `X' (z - 1 mean(z))`, programs
-take the mean of what they computed away once more: then it is 0 in total up to its own size.
+In `(X - 1 m')' diag(p) X`, where m are means by the weights p, rounding errors of the means meet all of X: where that
+is large beside its deviations, few digits are right. `(X - 1 m')' diag(p) (X - 1 m')` is the same, as `(X - 1 m')' p`
+is 0, and has the errors of deviations. Where there are no deviations on the other side, as in `X' (z - 1 mean(z))`,
+programs take the mean of what they computed away once more: then it is 0 in total up to its own size.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import NamedTuple
 from eindiff.core import construct
 from eindiff.core.coefficients import Number, plus, ratio
 from eindiff.core.einsums import product
-from eindiff.core.labels import Labels
 from eindiff.core.nesting import flatten
 from eindiff.core.networks import Factor
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, remember, topological
@@ -70,7 +69,9 @@ def deviations(order: Sequence[Expr]) -> dict[Expr, Deviation]:
     """Sums among nodes that are multiplied with what may be large beside its own deviations."""
     found: dict[Expr, Deviation] = {}
     for node in order:
-        for at, other, label, deviation, total in _places(node) if is_contraction(node) else ():
+        if not is_contraction(node):
+            continue
+        for at, other, label, deviation, total in _places(node):
             x, y = node.operands[at], node.operands[other]
             if x is y or not construct.is_zero(total) or x in found:
                 continue
@@ -93,7 +94,8 @@ def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
             pair = next(iter(pairs)) if len(pairs) == 1 else None
             if pair is not None and _is_small([node]):
                 ways = (Balance(axis, other) for axis, other in (pair[::-1], pair) if _is_balanced(node, axis))
-                found.update({node: way for way in [next(ways, None)] if way is not None})
+                if (way := next(ways, None)) is not None:
+                    found[node] = way
     return found
 
 
@@ -136,8 +138,8 @@ def _same_along(term: Expr, axis: int) -> bool:
 
 
 def _places(node: Einsum) -> Iterator[_Place]:
-    """Sums in a contraction of whose total, with the operands that have nothing but their axis for weights, terms cancel;
-    there is one more operand that has the axis."""
+    """Sums in a contraction of whose total, with the operands that have nothing but their axis for weights, terms
+    cancel; there is one more operand that has the axis."""
     for at, (x, labels) in enumerate(zip(node.operands, node.labels, strict=True)):
         if not isinstance(x, Add) or x.has_delta or x.relations or not _has_means(x):
             continue
@@ -172,7 +174,9 @@ def _without_numbers(node: Einsum) -> Expr:
 
 def _with_deviations(node: Expr) -> Expr:
     """A contraction with deviations in the place of what they are deviations of."""
-    for place in _places(node) if is_contraction(node) else ():
+    if not is_contraction(node):
+        return node
+    for place in _places(node):
         if not construct.is_zero(place.total):
             if not place.deviation.weights:
                 return _with_mean_apart(node, place)
@@ -259,7 +263,8 @@ def _new_total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
             pieces += _multiplied_out(whole, deep=False)
         else:
             found = _plus(found, whole, node.shape[axis])
-    rest, everything = [], found
+    rest: list[Expr] = []
+    everything = found
     for piece in pieces:
         less, everything = (_plus(terms, piece, node.shape[axis]) for terms in (found, everything))
         found, rest = (less, rest) if len(less) < len(found) else (found, [*rest, piece])
@@ -270,10 +275,11 @@ def _new_total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
 def _plus(terms: Terms, whole: Expr, size: Size) -> Terms:
     """A sum of terms and one more, multiplied out; without those that differ from 0 as rounded numbers do."""
     found = dict(terms)
-    for piece in _multiplied_out(*flatten([whole]), deep=True):
+    [flat] = flatten([whole])
+    for piece in _multiplied_out(flat, deep=True):
         bare, coefficient = _bare(_nonempty(piece, size))
         before = found.pop(bare, 0)
-        if abs(after := plus(before, coefficient)) > ROUNDING * abs(before):
+        if abs(float(after := plus(before, coefficient))) > ROUNDING * abs(float(before)):
             found[bare] = after
     return found
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from eindiff.core import sizes as sz
 from eindiff.core.derivation import origins
-from eindiff.planning.deviations import Balance, Deviation, balances, centered, deviations
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.index_relations import Given, IndexMap
 from eindiff.core.labels import Labels
@@ -37,6 +36,7 @@ from eindiff.core.partial_sums import Parts, partial_sums, parts_apart, with_par
 from eindiff.core.ranges import Ranges
 from eindiff.functions.reductions import as_log_softmax, as_softmax
 from eindiff.planning.contraction_order import contraction_path
+from eindiff.planning.deviations import Balance, Deviation, balances, centered, deviations
 from eindiff.program.inputs import check, common_type, real_array
 from eindiff.program.norms import is_root, squares, units
 

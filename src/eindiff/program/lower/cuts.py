@@ -113,15 +113,8 @@ class Cutting:
         entries, whole = self.costs.entries(part.shape(x.shape)), self.costs.entries(x.shape)
         if x not in self.once or FEWER * entries > whole or not is_by_entries(x):
             return None
-        made = self.operations.make(
-            x.op, [self._of_operand(y, x.shape, part) for y in x.operands], x.parameters, speed=x.speed
-        )
-        if x.op == "add" and x in self.operations.terms:
-            renamed = dict(zip(x.operands, made.operands, strict=True))
-            terms = [(c, renamed[y]) for c, y in self.operations.terms[x] if y in renamed]
-            if len(terms) == len(renamed):
-                self.operations.terms.setdefault(made, terms)
-        return made
+        parts = [self._of_operand(y, x.shape, part) for y in x.operands]
+        return self.operations.make(x.op, parts, x.parameters, speed=x.speed)
 
     def _of_operand(self, y: Operation, whole: Shape, part: Part) -> Operation:
         """The part of what is spread to a shape."""

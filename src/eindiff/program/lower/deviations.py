@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from eindiff.planning.deviations import Balance, Deviation
 from eindiff.core import sizes as sz
 from eindiff.core.labels import subscripts
 from eindiff.core.nodes import Expr
+from eindiff.planning.deviations import Balance, Deviation
 from eindiff.program.lower.tensors import Tensor
 from eindiff.program.lower.values import Arrays, Term, Value
 from eindiff.program.operations import Operation

@@ -11,7 +11,6 @@ import numpy as np
 
 from eindiff.core.coefficients import ratio
 from eindiff.core.construct import is_number as is_filled
-from eindiff.planning.deviations import Balance, Deviation, balances, deviations
 from eindiff.core.index_relations import Given, IndexMap, Lower, SizeOf
 from eindiff.core.labels import Labels
 from eindiff.core.leaves import BANDS
@@ -39,6 +38,7 @@ from eindiff.functions.indexing import index_range
 from eindiff.functions.reductions import as_softmax
 from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
+from eindiff.planning.deviations import Balance, Deviation, balances, deviations
 from eindiff.planning.stacks import Stack
 from eindiff.program.costs import Costs, missing
 from eindiff.program.lower import functions

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from eindiff.calculus.curvatures import curvatures, is_through_matrices
 from eindiff.core.derivation import derivation
-from eindiff.planning.deviations import centered
 from eindiff.core.nesting import share
 from eindiff.core.nodes import Expr, plain, size_names, topological, variables
 from eindiff.core.partial_sums import parts_apart
 from eindiff.planning import tuning
 from eindiff.planning.alternatives import alternatives, with_thin_products
+from eindiff.planning.deviations import centered
 from eindiff.planning.factoring import distribute, factor
 from eindiff.planning.halves import with_halves
 from eindiff.planning.stacks import Stack, stacked
