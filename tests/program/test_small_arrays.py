@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import mul
+from time import perf_counter
+
 import numpy as np
 import pytest
 
 import eindiff as ed
-from eindiff.program.lower.common_products import _grouped
+from eindiff.program.lower.common_products import _Sharing
 from eindiff.program.operations import Operations
 
 x, y, w = ed.vector("x", "n"), ed.vector("y", "m"), ed.vector("w", "n")
@@ -108,7 +112,41 @@ def test_short_calls_do_not_run_side_by_side():
 
 def test_products_with_a_factor_twice_keep_both() -> None:
     """`a a b` is not `(a b)` where `a b` is there anyway."""
+    u, v = ed.vector("u", 3), ed.vector("v", 3)
+    f = ed.compile([u * v, u * u * v, u * u * v * v, u * v * v])
+    point = {"u": np.array([2.0, 3, 5]), "v": np.array([7.0, 11, 13])}
+    assert f.source.count(" * ") == 4
+    for found, p, q in zip(f(**point), (1, 2, 2, 1), (1, 1, 2, 2), strict=True):
+        np.testing.assert_array_equal(found, point["u"] ** p * point["v"] ** q)
+
+
+@pytest.mark.parametrize(("count", "products"), [(3, 3), (4, 6), (5, 9), (8, 18)])
+def test_parts_of_several_products_are_computed_once(count: int, products: int) -> None:
+    """The gradient of a product of n arrays takes 3 (n - 2) multiplications, not n (n - 2)."""
+    factors = [ed.vector(f"x{k}", 3) for k in range(count)]
+    f = ed.compile([ed.gradient(ed.sum(reduce(mul, factors)), x) for x in factors])
+    assert f.source.count(" * ") == products
+    point = {f"x{k}": RNG.normal(size=3) for k in range(count)}
+    for k, found in enumerate(f(**point)):
+        others = np.prod([x for name, x in point.items() if name != f"x{k}"], axis=0)
+        np.testing.assert_allclose(found, others, rtol=1e-14)
+
+
+def test_products_of_other_shapes_are_no_parts() -> None:
+    """`X diag(x)`, of which both are products, is larger than the products of vectors that it saves."""
+    v = ed.vector("v", "n")
+    f = ed.compile([X * (x * w)[None, :], X * (x * v)[None, :]], sizes={"m": 30, "n": 20})
+    assert "t0" not in f.source
+    point = {"X": RNG.normal(size=(30, 20)), **{name: RNG.normal(size=20) for name in "xwv"}}
+    for name, found in zip("wv", f(**point), strict=True):
+        np.testing.assert_allclose(found, point["X"] * point["x"] * point[name], rtol=1e-14)
+
+
+def test_many_products_share_their_parts_in_linear_time() -> None:
+    """Each pair of factors is looked at when it is new."""
     operations = Operations()
-    a, b = (operations.make("input", parameters=(name,), shape=(3,)) for name in "ab")
-    both = operations.make("multiply", [a, b])
-    assert sorted(map(id, _grouped([a, a, b], {frozenset({a, b}): both}))) == sorted(map(id, [both, a]))
+    inputs = [operations.make("input", parameters=(f"x{k}",), shape=()) for k in range(3000)]
+    products = [operations.make("multiply", inputs[k : k + 4]) for k in range(2996)]
+    start = perf_counter()
+    shared = _Sharing(operations, products)
+    assert perf_counter() - start < 2 and sum(map(len, shared.factors.values())) < 3 * len(products) + 4

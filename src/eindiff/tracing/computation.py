@@ -104,10 +104,13 @@ class Computation:
         self._add_programs("structured", s.dtype, [])
         [first, *others] = self.parts
         are_arrays = not self._outside and not any(part.finish for part in self.parts)
-        is_single = are_arrays and not others and len(first.exprs) == 1 and is_bare(first.structures)
+        inside = [[x for x in part.structures if not is_bare(x)] for part in self.parts] if are_arrays else []
+        is_single = are_arrays and not others and len(first.exprs) == 1 and not inside[0]
         self._type = first.types[0]
         self._single = self._programs[first.form] if is_single else None
         self._arrays = self.dense if are_arrays and self.gives_arrays else None
+        self._structures = inside  # those of values that are more than one array
+        self._whole = inside[0][0] if self._arrays and not others and len(inside[0]) == 1 else None
         self._known: list[Any] = []  # all arrays that depend on nothing, once they are made
 
     def _add_programs(self, form: str, dtype: Any, more: list[Any]) -> None:
@@ -124,8 +127,11 @@ class Computation:
         if self._single is not None:
             return s.library.all_typed([self._single.results(s.library, arrays)], [self._type], arrays)[0]
         if self._arrays is not None:
-            every = iter(self._every(self._arrays, s.library, arrays))
-            results = [nested(every, part.structures) for part in self.parts]
+            found = self._every(self._arrays, s.library, arrays)
+            if self._whole is not None:
+                return self._whole.unflatten(found)
+            every = iter(found)
+            results = [nested(every, structures) for structures in self._structures]
         else:
             results = self._assembled(s, arrays)
         if s.aux_structure is not None and self._value_at is not None:

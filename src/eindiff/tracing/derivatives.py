@@ -132,10 +132,10 @@ def nested(values: Iterator[Any], structures: Sequence[Any]) -> Any:
     return first.unflatten([nested(values, rest) for _ in range(count)] if rest else list(islice(values, count)))
 
 
-def is_bare(structures: Sequence[Any]) -> bool:
-    """Whether structures are that of one value each."""
+def is_bare(structure: Any) -> bool:
+    """Whether a structure is that of one value."""
     marked = object()
-    return all(x.num_leaves == 1 and x.unflatten([marked]) is marked for x in structures)
+    return structure.num_leaves == 1 and structure.unflatten([marked]) is marked
 
 
 def value(s: Selection, options: Options) -> ResultPart:

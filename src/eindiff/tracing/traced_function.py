@@ -6,7 +6,7 @@ function sees around it is the same. What a library of arrays does in its own wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial, update_wrapper
 from itertools import repeat
 from typing import Any
@@ -102,7 +102,7 @@ class TracedFunction:
         if around is None or not around.holds() or self._epoch is not self.library.epoch:
             around, self._epoch = self.library.surroundings(self.function), self.library.epoch
             self._around = around
-        call = self._call_key(arguments, around.looked_at.get(arguments.key))
+        call = self._call_key(arguments, around.looked_at and around.looked_at.get(arguments.key))
         found, turns = around.calls.get(call) or (None, repeat(0))
         if found is not None and found[0].holds() and (found[1] is not None or arguments.may_be_left):
             return found if next(turns, None) is not None else self._called_often(around, call, arguments, found)
@@ -120,7 +120,8 @@ class TracedFunction:
             if len(around.calls) >= MOST_CALLS:
                 around.calls.clear()
                 around.looked_at.clear()
-            around.looked_at[arguments.key] = looked_at
+            if looked_at:
+                around.looked_at[arguments.key] = looked_at
             around.calls[self._call_key(arguments, looked_at)] = found, self._turns(arguments, found)
         return found
 
@@ -131,7 +132,7 @@ class TracedFunction:
             return repeat(0)
         return iter(range(SOON if self.library.has_many_calls(computation) else OFTEN))
 
-    def _call_key(self, arguments: Arguments, looked_at: frozenset[int] | None) -> Any:
+    def _call_key(self, arguments: Arguments, looked_at: Collection[int] | None) -> Any:
         """What a call is known by: its arguments as they are read, where, and the values that the function looks at.
         One that is written into a program around it is known by nothing."""
         if arguments.is_written:

@@ -66,7 +66,7 @@ class DerivativeOfFunction(TracedFunction):
         """The derivatives at some arguments; symbolic ones inside of a function that is traced."""
         if current() is not None:
             return nested_call(self, args, keywords)
-        return super().__call__(*args, **keywords)
+        return self._computed(args, keywords)
 
     def _argument(self, x: Any) -> tuple[int, str]:
         """The position and the name of a parameter that is given by either."""

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from eindiff.tracing.numpy.derivatives import DerivativeOfFunction
 
 _NESTED = count(1)
+REAL = "biuf"  # kinds of numbers that have derivatives here
+ARRAYS, INTEGERS, SEQUENCES = (np.ndarray, np.floating), (int, np.integer), (list, tuple)
 MOST_TRACES = 256  # of one function; the one that was not used for longest goes
 
 # Arguments of calls
@@ -38,16 +40,19 @@ MOST_TRACES = 256  # of one function; the one that was not used for longest goes
 
 def describe(value: Any, leaves: list[Any], is_variable: bool) -> Any:
     """What a trace depends on: shapes and types of arrays, which are added to the leaves, and all other values."""
-    if isinstance(value, np.ndarray | np.floating):
+    if type(value) is np.ndarray and value.dtype.kind in REAL:  # nearly all leaves: the others have more to be asked
+        leaves.append(value)
+        return value.shape, value.dtype
+    if isinstance(value, SEQUENCES):
+        return type(value), *[describe(part, leaves, is_variable) for part in value]
+    if isinstance(value, ARRAYS):
         leaves.append(_checked(value))
         return value.shape, value.dtype
-    if isinstance(value, float) or (is_variable and isinstance(value, int | np.integer)):
+    if isinstance(value, float) or (is_variable and isinstance(value, INTEGERS)):
         leaves.append(np.float64(value))
         return float
-    if isinstance(value, list | tuple):
-        return type(value), *[describe(part, leaves, is_variable) for part in value]
     if isinstance(value, Mapping):
-        return dict, *[(key, describe(part, leaves, is_variable)) for key, part in value.items()]
+        return dict, tuple(value), *[describe(part, leaves, is_variable) for part in value.values()]
     if hasattr(value, "__array__") and not isinstance(value, np.generic | Expr):
         return describe(np.asarray(value), leaves, is_variable)
     try:
@@ -68,7 +73,7 @@ def _checked(value: Any) -> np.ndarray:
             "or differentiate the expression that ed.symbolic gives",
             "tracing",
         )
-    if value.dtype.kind not in "biuf":
+    if value.dtype.kind not in REAL:
         raise EindiffError(f"an array of {value.dtype} is given; only real numbers have derivatives here", "tracing")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise EindiffError("an array with masked entries is given; fill them, or leave them out", "tracing")

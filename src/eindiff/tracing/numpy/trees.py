@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 CONTAINERS = (list, tuple, Mapping)
@@ -52,27 +53,44 @@ class Leaf:
 LEAF = Leaf()
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Containers:
     """Containers without what is in them; a leaf that takes no value is None there."""
 
-    tree: Any
-    num_leaves: int
+    __slots__ = ("_filled", "num_leaves", "tree")
+
+    def __init__(self, tree: Any, num_leaves: int) -> None:
+        self.tree, self.num_leaves, self._filled = tree, num_leaves, _filler(tree)
 
     def unflatten(self, values: Iterable[Any]) -> Any:
         """The containers, with values in them."""
-        given = iter(values)
-
-        def filled(tree: Any) -> Any:
-            return next(given) if tree is LEAF else tree if tree is None else _map_parts(filled, tree)
-
-        return filled(self.tree)
+        return self._filled(iter(values))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Containers) and _form(self.tree) == _form(other.tree)
 
     def __hash__(self) -> int:
         return hash(_form(self.tree))
+
+
+def _filler(tree: Any) -> Callable[[Iterator[Any]], Any]:
+    """What makes containers like these of values in turn: most are made again at each call."""
+    if tree is LEAF:
+        return next
+    if not isinstance(tree, CONTAINERS):
+        return lambda _: tree
+    parts, kind = _filler_of_parts([*tree.values()] if isinstance(tree, Mapping) else tree), type(tree)
+    if isinstance(tree, Mapping):
+        keys = [*tree]
+        return lambda values: dict(zip(keys, parts(values), strict=True))
+    return lambda values: kind(*parts(values)) if hasattr(kind, "_fields") else kind(parts(values))
+
+
+def _filler_of_parts(parts: Sequence[Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """What makes the parts of a container in turn."""
+    count, fillers = len(parts), [_filler(part) for part in parts]
+    if all(part is LEAF for part in parts):
+        return lambda values: islice(values, count)
+    return lambda values: (filled(values) for filled in fillers)
 
 
 def _form(tree: Any) -> Any:
