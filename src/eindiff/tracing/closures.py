@@ -81,10 +81,7 @@ class Surroundings:
         for get, names, values in self._found:
             if not all(map(is_, map(get, names), values)):
                 return False
-        for array, key in self._array_keys:  # without a generator, as this is asked at each call
-            if self.array_key(array) != key:
-                return False
-        return True
+        return not self._array_keys or all(self.array_key(array) == key for array, key in self._array_keys)
 
     def array_key(self, value: Any) -> Any:
         """What an array is known by; None for what is no array."""

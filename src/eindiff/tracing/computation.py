@@ -65,7 +65,7 @@ class Programs:
     def results(self, library: Library, arrays: Mapping[str, Any]) -> Any:
         """The values, or the only one."""
         needed = self._needed
-        if needed is not None and library.folds:
+        if needed is not None and library.folds and not needed.issuperset(arrays):
             arrays = {name: x for name, x in arrays.items() if name in needed or self._tells_library(x, arrays)}
         backend, given = library.inputs(arrays, self._form)
         if backend not in self._made:

@@ -26,7 +26,8 @@ def share_products(operations: Operations, outputs: Sequence[Operation], costs: 
     made: dict[Pair, Operation] = {}  # products of two, by their new operands
 
     def product(parts: Sequence[Operation]) -> Operation:
-        found = operations.make("multiply", [done[y] if y in done else product(factors.get(y, y.operands)) for y in parts])
+        operands = [done[y] if y in done else product(factors.get(y, y.operands)) for y in parts]
+        found = operations.make("multiply", operands)
         return made.setdefault(_pair(*found.operands), found) if len(parts) == 2 else found
 
     for x in order:
