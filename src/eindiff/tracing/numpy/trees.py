@@ -78,7 +78,8 @@ def _filler(tree: Any) -> Callable[[Iterator[Any]], Any]:
         return next
     if not isinstance(tree, CONTAINERS):
         return lambda _: tree
-    parts, kind = _filler_of_parts([*tree.values()] if isinstance(tree, Mapping) else tree), type(tree)
+    parts = _filler_of_parts([*tree.values()] if isinstance(tree, Mapping) else tree)
+    kind: Any = type(tree)
     if isinstance(tree, Mapping):
         keys = [*tree]
         return lambda values: dict(zip(keys, parts(values), strict=True))
