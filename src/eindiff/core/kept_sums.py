@@ -185,12 +185,12 @@ def _joined(terms: Terms, kept: Expr) -> Terms:
 def _lefts(term: Expr, coefficient: Number, kept: Expr, side: int) -> list[tuple[int, bool, Expr]]:
     """What a kept matrix is multiplied with in a term, for the axis of it that is one of the result."""
     own, factors, output, sizes = parts(term)
-    if len(factors) == 1 and is_contraction(inner := factors[0][0]) and not is_kept(inner):
-        names = dict(zip(factors[0][1], inner.output, strict=True))  # the term may be its transpose
+    if len(factors) == 1 and is_contraction(node := factors[0][0]) and not is_kept(node):
+        names = dict(zip(factors[0][1], node.output, strict=True))  # the term may be its transpose
         if not names.keys() >= {*output}:
             return []
-        factors, output = list(zip(inner.operands, inner.labels, strict=True)), tuple([names[x] for x in output])
-        sizes = dict(enumerate(inner.sizes))
+        factors, output = list(zip(node.operands, node.labels, strict=True)), tuple([names[x] for x in output])
+        sizes = dict(enumerate(node.sizes))
     places = [k for k, (x, labels) in enumerate(factors) if x is kept and output[side] in labels]
     if len(places) != 1 or len(set(output)) < len(output):
         return []
