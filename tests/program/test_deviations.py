@@ -81,6 +81,23 @@ def test_hessians_far_from_zero(f: Callable, by: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * max(np.abs(expected).max(), 1e-6))
 
 
+def lopsided_covariance(lib: Any, X: Any, p: Any) -> Any:
+    """Of deviations and what they are deviations of, as it is often written."""
+    return lib.sum((((X - p @ X / lib.sum(p)).T @ (X * p[:, None])) / lib.sum(p)) ** 2)
+
+
+def test_gradients_of_covariances_far_from_zero() -> None:
+    rng = np.random.default_rng(3)
+    X, p = FAR + rng.normal(size=(6, 2)), rng.uniform(0.5, 2, 6)
+    exact, weights = (np.vectorize(mpmath.mpf)(x) for x in (X, p))
+    steps = [STEP * np.eye(12, dtype=int)[k].reshape(6, 2) for k in range(12)]
+    ends = [[lopsided_covariance(LONG, exact + sign * step, weights) for sign in (1, -1)] for step in steps]
+    expected = np.array([(one - other) / (2 * STEP) for one, other in ends], dtype=float).reshape(6, 2)
+    f = lopsided_covariance(SHORT, ed.matrix("X", 6, 2), ed.vector("p", 6))
+    found = ed.compile(ed.gradient(f, "X"))(X=X, p=p)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+
+
 def test_variances_of_a_softmax_that_is_nearly_one() -> None:
     """Entries of `diag(p) - p p'` where p is nearly 1 are what the others add up to, not a difference of ones."""
     x = ed.vector("x", 5)
