@@ -111,6 +111,20 @@ def test_brief_gradients_inside_of_jit_are_those_of_jax(monkeypatch: pytest.Monk
     np.testing.assert_allclose(found, jax.grad(few)(x), rtol=1e-12)
 
 
+def test_brief_gradients_are_those_of_jax_after_hessians_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of a function changes no program; that for `vmap` is compiled, and not read at each call."""
+
+    def f(x: Any) -> Any:
+        return few(x)
+
+    jax.jit(ej.hessian(f))(x)
+    monkeypatch.setattr(library.JAX, "instead", pytest.fail)
+    np.testing.assert_allclose(jax.jit(ej.grad(f))(x), jax.grad(few)(x), rtol=1e-12)
+    monkeypatch.setattr(library.JAX, "_written", pytest.fail)
+    rows = jnp.stack([x, x + 0.1])
+    np.testing.assert_allclose(jax.vmap(ej.grad(f))(rows), jax.vmap(jax.grad(few))(rows), rtol=1e-12)
+
+
 def test_brief_gradients_at_kinks_are_ours() -> None:
     def root(x: Any) -> Any:
         return jnp.sqrt(x[0] ** 2) * x[1]

@@ -95,6 +95,8 @@ class Traced:
     seconds: float = 0.0  # that a call of the function is predicted to take
     equations: int = 0  # of the function, as the library reads it
     has_loops: bool = False  # in it
+    is_plain: bool = False  # whether it is sums, products of matrices and functions entry by entry,
+    has_kinks: bool = False  # of which some have no derivative at some points
     along: float = 0.0  # seconds that its own second derivative is predicted to take at least, for each direction
     nbytes: int = 0  # of what is kept alive by this, and not by the function
     holds: Callable[[], bool] = always  # whether what was read while it was traced is as it was
@@ -250,7 +252,7 @@ class Library:
     # What the library does itself
 
     def meanwhile(
-        self, function: Function, arguments: Arguments, traced: Traced
+        self, function: Function, arguments: Arguments, around: Any, traced: Traced
     ) -> Callable[[Arguments, Any], Any] | None:
         """The library's own program, for as long as it would take to find another one."""
         return None

@@ -158,7 +158,7 @@ class TracedFunction:
         ready = traced.ready.get(self._wanted)
         if ready is None:
             selected = selection(self, traced, arguments)
-            if arguments.may_be_left and (own := self.library.meanwhile(self, arguments, traced)) is not None:
+            if arguments.may_be_left and (own := self.library.meanwhile(self, arguments, around, traced)) is not None:
                 return None, own
             ready = traced.ready[self._wanted] = (selected, self._computation(traced, selected))
             ready[1].expect(self.arrays(arguments, traced))

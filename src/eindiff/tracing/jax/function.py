@@ -17,7 +17,7 @@ from eindiff.core.nodes import Expr, Variable
 from eindiff.core.recent import Seen
 from eindiff.tracing.jax.constants import computed, is_steady, numbers_in
 from eindiff.tracing.jax.jaxpr import Trace
-from eindiff.tracing.jax.kernels import compiling
+from eindiff.tracing.jax.kernels import compiling, has_kinks, is_plain
 from eindiff.tracing.jax.left import along
 from eindiff.tracing.jax.numbers import NoNumbersError, numbers
 from eindiff.tracing.jax.predicted import seconds
@@ -133,6 +133,7 @@ def _traced(found: Trace, program: Program, inputs: dict[int, Variable], results
         found.recurrences,
         precision=program.precision, compiling=compiling(program.closed.jaxpr), seconds=seconds(program.closed.jaxpr),
         equations=equations(program.closed.jaxpr), has_loops=_loops(program.own) > 0,
+        is_plain=is_plain(program.closed.jaxpr), has_kinks=has_kinks(program.closed.jaxpr),
         nbytes=sum(x.nbytes for x in found.hidden.values() if isinstance(x, np.ndarray)),
         is_lasting=not any(isinstance(x, jax.core.Tracer) for x in (*program.closed.consts, *found.hidden.values())),
         function=program.function,

@@ -203,26 +203,39 @@ class JaxLibrary(Library):
 
     def _is_as_good(self, function: TracedFunction, arguments: Arguments, program: Program) -> bool:
         """Whether JAX's own derivative has the same work inside of `jax.jit`, without the time to find another one."""
-        is_gradient = function.kind.name in ("grad", "value_and_grad", "hvp")
-        if not is_gradient or not arguments.is_inside:
+        if function.kind.name not in PRODUCTS or not arguments.is_inside:
             return False
-        jaxpr, is_product = program.closed.jaxpr, function.kind.name == "hvp"
-        is_brief = not is_product and seconds(jaxpr) < BRIEF and not has_kinks(jaxpr)
-        return is_plain(jaxpr) and (is_brief or compiling(jaxpr) > LONG)
+        jaxpr = program.closed.jaxpr
+        if not is_plain(jaxpr):
+            return False
+        return _has_same_work(function, has_kinks(jaxpr), seconds(jaxpr), lambda: compiling(jaxpr))
 
     def meanwhile(
-        self, function: TracedFunction, arguments: Arguments, traced: Traced
+        self, function: TracedFunction, arguments: Arguments, around: JaxSurroundings, traced: Traced
     ) -> Callable[[Arguments, Any], Any] | None:
-        """By JAX inside of `jax.jit`, where a Hessian would take so long to find that it is not even looked for."""
-        if not arguments.is_inside or function.kind.name not in HESSIANS or self._has_no_own(function, traced):
+        """By JAX inside of `jax.jit`, where a Hessian would take so long to find that it is not even looked for, and
+        where a gradient has the same work, of a function that was read before."""
+        if not arguments.is_inside or self._has_no_own(function, traced):
             return None
+        key = (function.kind, function.argnums)
+        if key not in traced.allowances:
+            traced.allowances[key] = self._is_first(function, arguments, traced)
+        if not traced.allowances[key]:
+            return None
+        if arguments.is_written:
+            return self._compared(function, arguments, traced).written()
+        return self._whole(function, arguments, around, list(traced.inputs), False, traced.function)
+
+    def _is_first(self, function: TracedFunction, arguments: Arguments, traced: Traced) -> bool:
+        """Whether JAX's own derivative is taken before another one is looked for."""
+        if function.kind.name in PRODUCTS and traced.is_plain:
+            return _has_same_work(function, traced.has_kinks, traced.seconds, lambda: traced.compiling)
+        if function.kind.name not in HESSIANS:
+            return False
         free, _ = self.chosen(function, arguments)
         outputs = [x for x in traced.outputs if isinstance(x, Expr)]
         ahead = finding(outputs, [traced.inputs[k] for k in free if k in traced.inputs])
-        if ahead < LEAST_FINDING:
-            return None
-        own = self._compared(function, arguments, traced)
-        return own.written() if own.is_sooner(ahead) else None
+        return ahead >= LEAST_FINDING and self._compared(function, arguments, traced).is_sooner(ahead)
 
     def _compared(self, function: TracedFunction, arguments: Arguments, traced: Traced) -> Own:
         """JAX's own derivative, of which as much is written as is looked at."""
@@ -380,6 +393,13 @@ class JaxLibrary(Library):
 def _called(own: Callable, arguments: Arguments, directions: Any) -> Any:
     more = {} if directions is None else {"tangents": directions}
     return own(*arguments.args, **arguments.keywords, **more)
+
+
+def _has_same_work(function: TracedFunction, has_kinks: bool, call: float, compiler: Callable[[], float]) -> bool:
+    """Whether the gradient of a plain function is so brief that no time can be saved, or the function so long to
+    compile that none is spent to find another one; closed forms may have a derivative at a kink."""
+    is_brief = function.kind.name != "hvp" and call < BRIEF and not has_kinks
+    return is_brief or compiler() > LONG
 
 
 def _has_large_jacobian(found: Computation) -> bool:

@@ -256,7 +256,7 @@ class TorchLibrary(Library):
             )
 
     def meanwhile(
-        self, function: TracedFunction, arguments: Arguments, traced: Traced
+        self, function: TracedFunction, arguments: Arguments, around: Any, traced: Traced
     ) -> Callable[[Arguments, Any], Any] | None:
         """By PyTorch, where a program takes long to find, until all its calls have taken as long."""
         kind, places, form = function.kind.name, *self.chosen(function, arguments)
