@@ -182,7 +182,7 @@ def test_factors_that_cancel_are_not_counted() -> None:
     Q, A, B = ed.matrix("Q", "n", "n", "orthogonal"), ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n")
     plan = ed.plan(Q.T @ (Q @ A @ Q.T + Q @ B @ Q.T) @ Q, {"n": 50})
     assert plan.least_flops is None and plan.flops < 50**3
-    assert ed.plan(Q @ B + A @ B, {"n": 50}).least_flops == 50**3 / 2
+    assert ed.plan(Q @ B + A @ B, {"n": 50}).least_flops == 50**3
 
 
 def test_what_cannot_be_told_apart_gives_no_bound() -> None:

@@ -192,7 +192,7 @@ def _is_symmetric(factors: Sequence[tuple[Any, Labels]], kept: Collection[int]) 
     return len({operand for operand, _ in factors}) < len(factors) and moved(factors, [*factors], {})
 
 
-def _matched(labels: Labels, others: Labels, names: Mapping[int, int]) -> dict[int, int] | None:
+def _matched(labels: Labels, others: Labels, names: dict[int, int]) -> dict[int, int] | None:
     """What labels are called if they are to be others, besides those that have names already; None if they cannot."""
     more: dict[int, int] = {}
     for label, other in zip(labels, others, strict=True):
