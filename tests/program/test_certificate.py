@@ -180,8 +180,8 @@ def test_no_choice_takes_less_than_its_bound_with_properties_and_weights() -> No
 def test_factors_that_cancel_are_not_counted() -> None:
     """`Q'(Q A Q' + Q B Q') Q` is `A + B`; and in `Q B + A B` Q is not 0."""
     Q, A, B = ed.matrix("Q", "n", "n", "orthogonal"), ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n")
-    plan = ed.plan(Q.T @ (Q @ A @ Q.T + Q @ B @ Q.T) @ Q, {"n": 50})
-    assert plan.least_flops is None and plan.flops < 50**3
+    plan = ed.plan(Q.T @ (Q @ A @ Q.T + Q @ B @ Q.T) @ Q, {"n": 400})
+    assert plan.least_flops is None and plan.flops <= 2 * 400**2
     assert ed.plan(Q @ B + A @ B, {"n": 50}).least_flops == 50**3
 
 
