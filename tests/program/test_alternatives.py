@@ -86,6 +86,33 @@ def test_the_cheapest_form_is_taken(name: str) -> None:
     np.testing.assert_allclose(ed.compile(expr)(**arrays), expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
 
 
+BESIDE_DERIVATIVES = {
+    "a sum that all are multiplied with": ("sum(((D + S*H)*x).^2)", "x", 4 * 600**2 + 20 * 600 * 40),
+    "systems with several": (
+        "norm2(inv(S'*inv(H'*T*T'*H + diag(w))*S)*S'*inv(H'*T*T'*H + diag(w))*x)^2", "w", 20 * 40**2 * 600,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BESIDE_DERIVATIVES)
+def test_a_function_beside_its_gradient_has_the_cheapest_form(name: str) -> None:
+    """Where a change pays only for all uses of a sum at once, or another way to share parts is better before it."""
+    text, by, most = BESIDE_DERIVATIVES[name]
+    f = ed.parse(text, DECLARED)
+    variables = {v.name: v for v in ed.variables(f)}
+    both = [f, ed.gradient(f, variables[by])]
+    assert ed.plan(both, WIDE).flops <= most
+    arrays = {name: _arrays(WIDE, 0)[name] for name in variables}
+    for found, expected in zip(ed.compile(both)(**arrays), ed.evaluate(both, arrays), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
+
+
+def test_a_sum_beside_an_inverse_is_one_system() -> None:
+    """Cayley's transform is no difference of `inv(I + A)`, which would have to be formed, and `inv(I + A) A`."""
+    A, n = ed.matrix("A", "n", "n"), 300
+    assert ed.plan(ed.inv(ed.eye("n") + A) @ (ed.eye("n") - A), {"n": n}).flops <= 2.7 * n**3
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_all_forms_have_the_same_value(name: str) -> None:
     expr = ed.parse(CASES[name][0], DECLARED)

@@ -29,6 +29,9 @@ CASES = {
     "made definite": (ed.inv(X @ X.T + P) @ b, 1),
     "conjugate": (X.T @ ed.inv(P) @ X, 1),
     "conjugate of a symmetric one": (X.T @ ed.inv(S) @ X, 1),
+    "diagonal of a conjugate": (ed.diag(X.T @ ed.inv(P) @ X), 1),
+    "diagonal of a conjugate of a symmetric one": (ed.diag(X.T @ ed.inv(S) @ X), 1),
+    "sums of products with solutions": (ed.sum((X.T @ ed.inv(P)) * X.T, 1), 1),
     "nested": (ed.inv(X.T @ ed.inv(P) @ X) @ X.T @ ed.inv(P) @ b, 1),
     "transposed": (b @ ed.inv(A) @ X @ X.T @ ed.inv(A) @ c, 1),
     "inverse and solution": (ed.inv(A) + ed.outer(ed.inv(A) @ b, c), 1),
@@ -86,6 +89,7 @@ def test_symmetric_systems_take_half_the_work() -> None:
     n, k = sizes["n"], sizes["k"]
     assert ed.plan(ed.inv(P) @ X, sizes).flops == pytest.approx(n**3 / 3 + 2 * n * n * k)
     assert ed.plan(X.T @ ed.inv(P) @ X, sizes).flops == pytest.approx(n**3 / 3 + n * n * k + n * k * k)
+    assert ed.plan(ed.diag(X.T @ ed.inv(P) @ X), sizes).flops == pytest.approx(n**3 / 3 + n * n * k + 2 * n * k)
 
 
 @pytest.mark.parametrize("expr", [ed.inv(S) @ b, X.T @ ed.inv(S) @ X, ed.inv(S) + S, ed.inv(A) @ b + ed.inv(A) @ c])

@@ -14,7 +14,7 @@ from itertools import combinations
 from math import prod
 
 from eindiff.core import construct
-from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_kept, topological
+from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_inverse, is_kept, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Evaluate
 from eindiff.planning.factoring import cancels_exactly, is_outer, is_sum_of_outer, with_each
@@ -30,6 +30,7 @@ def alternatives(outputs: Sequence[Expr], evaluate: Evaluate, guarded: bool) -> 
     nodes = topological(outputs)
     for matrix in dict.fromkeys(node.children[0] for node in nodes if is_of_sum(node, "inv", *LOGARITHMS)):
         yield from (without(outputs, matrix, split) for split in splits(matrix, evaluate, guarded))
+    yield _with_vectors_multiplied(outputs, evaluate)
     for node in nodes:
         if node.ndim <= 2:
             yield from (_replaced(outputs, node, other) for other in _others(node, evaluate))
@@ -44,6 +45,18 @@ def with_thin_products(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr
         return _multiplied(made, is_kept, evaluate) if is_contraction(made) else made
 
     return rebuild(outputs, change) if any(map(is_kept, topological(outputs))) else [*outputs]
+
+
+def _with_vectors_multiplied(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
+    """Outputs with all products of sums of matrices and vectors multiplied out that pay: `A + U V'` is formed for all
+    of them or for none, so `(A + U V') x` alone saves nothing beside `(A + U V')' (A + U V') x`."""
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        made = with_children(node, children, inline=children != list(node.children))
+        has_vectors = is_contraction(made) and any(x.ndim == 1 for x in made.operands)
+        return _multiplied(made, _is_matrix_sum, evaluate) if has_vectors else made
+
+    return rebuild(outputs, change)
 
 
 def _multiplied(node: Expr, is_sum: Callable[[Expr], bool], evaluate: Evaluate) -> Expr:
@@ -66,8 +79,8 @@ def _thin_product(node: Einsum, place: int, other: int, evaluate: Evaluate) -> E
     rest = [factor for k, factor in enumerate(factors) if k not in (place, other)]
     outside = set(node.output).union(*(own for _, own in rest))
     shared = set(labels).intersection(theirs)
-    if len(shared) != 1 or shared & outside or is_kept(thin):
-        return None
+    if len(shared) != 1 or shared & outside or is_kept(thin) or is_inverse(thin):
+        return None  # an inverse beside a sum is a system, and multiplied out one that has to be formed
     output = tuple([label for label in (*labels, *theirs) if label in outside])
     whole = construct.parts(construct.einsum(1, [factors[place], factors[other]], output, sizes, inline=False))[1][0][0]
     total = operand.children[0] if is_kept(operand) else operand

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cache, lru_cache
 from itertools import combinations, pairwise
 from math import factorial, inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from eindiff.core.labels import Labels, components, first_appearance
 from eindiff.core.tensor_order import Multiplication, Path, numbered, tensor_order_path
@@ -145,8 +145,8 @@ def least_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, in
     """Operations that every order of multiplication takes; 0 if there are too many operands to know it.
 
     Some operands may be the same tensor. Equal products are of different operands, and count once: so each counts for
-    one part of as many as there are of its rarest operand. One whose operands come in pairs, besides weights of these,
-    may be symmetric: a half of a matrix, and of more axes one part of as many as there are orders of them.
+    one part of as many as there are of its rarest operand. Of one that is symmetric a half counts, and of more axes one
+    part of as many as there are orders of them.
     """
     if not 1 < len(inputs) <= BEST_LIMIT:
         return 0.0
@@ -158,7 +158,8 @@ def least_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, in
             continue
         inside = [k for k in range(len(inputs)) if subset >> k & 1]
         shared, least = _copies([operands[k] for k in inside], operands), inf
-        if _may_be_symmetric([operands[k] for k in inside], [inputs[k] for k in inside]):
+        kept = [label for label in range(len(sizes)) if labels[subset] >> label & 1]
+        if _is_symmetric([(operands[k], inputs[k]) for k in inside], kept):
             shared *= max(2, factorial(labels[subset].bit_count()))
         for first in filter(None, _submasks(subset)):
             met = labels[first] | labels[subset ^ first]
@@ -174,16 +175,31 @@ def _copies(inside: Sequence, operands: Sequence) -> int:
     return min(everywhere[operand] // count for operand, count in Counter(inside).items())
 
 
-def _may_be_symmetric(operands: Sequence, inputs: Sequence[Labels]) -> bool:
-    """Whether a product may stay as it is if operands that are there twice change places, with their labels.
+def _is_symmetric(factors: Sequence[tuple[Any, Labels]], kept: Collection[int]) -> bool:
+    """Whether a product stays as it is if labels that it keeps change places, and others maybe with them."""
 
-    Those that are there once have none of these labels, besides those at the same axis of two equal operands.
-    """
-    counts, factors = Counter(operands), list(zip(operands, inputs, strict=True))
-    alone = {label for x, labels in factors if counts[x] == 1 for label in labels}
-    twice = {label for x, labels in factors if counts[x] > 1 for label in labels}
-    places = Counter([(x, axis, label) for x, labels in factors for axis, label in enumerate(labels)])
-    return bool(twice) and alone & twice <= {label for (_, _, label), count in places.items() if count > 1}
+    def moved(left: Sequence[tuple[Any, Labels]], free: list[tuple[Any, Labels]], names: dict[int, int]) -> bool:
+        if not left:
+            images = {names[label] for label in kept}
+            return images == set(kept) and any(names[label] != label for label in kept)
+        (operand, labels), *rest = left
+        return any(
+            moved(rest, [*free[: free.index(other)], *free[free.index(other) + 1 :]], names | more)
+            for other in dict.fromkeys(free)
+            if other[0] == operand and (more := _matched(labels, other[1], names)) is not None
+        )
+
+    return len({operand for operand, _ in factors}) < len(factors) and moved(factors, [*factors], {})
+
+
+def _matched(labels: Labels, others: Labels, names: dict[int, int]) -> dict[int, int] | None:
+    """What labels are called if they are to be others, besides those that have names already; None if they cannot."""
+    more: dict[int, int] = {}
+    for label, other in zip(labels, others, strict=True):
+        if (names | more).get(label, other) != other or other in {y for x, y in (names | more).items() if x != label}:
+            return None
+        more[label] = other
+    return more
 
 
 class _Subsets:

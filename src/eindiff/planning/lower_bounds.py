@@ -8,6 +8,7 @@ no less than a product with a matrix, after its matrix was factorized.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from eindiff.core import construct
@@ -31,7 +32,7 @@ def lower_bound(output: Expr, evaluate: Evaluate) -> float | None:
     _, factors, _, _ = construct.parts(output)
     alone = len(factors) == 1 and len(set(factors[0][1])) == len(factors[0][1])  # besides deltas and ones
     terms = _terms(factors[0][0] if alone else output)
-    if terms is None:
+    if terms is None or not all(map(_is_simple, terms)):
         return None
     nodes = {x for factors, _, _ in terms for x, _ in factors if not isinstance(x, Variable)}
     inside = {v.name for x in nodes for v in variables(x)}
@@ -45,8 +46,14 @@ def lower_bound(output: Expr, evaluate: Evaluate) -> float | None:
 
 
 def _names(term: Term) -> set[str]:
-    """The variables that a term is a multiple of."""
-    return {x.name for x, _ in term[0] if isinstance(x, Variable)}
+    """The variables that a term is a multiple of, if they may be 0."""
+    return {x.name for x, _ in term[0] if isinstance(x, Variable) and "orthogonal" not in x.properties}
+
+
+def _is_simple(term: Term) -> bool:
+    """Whether no factors of a product cancel, as those of `Q'Q` and `inv(A) A` do."""
+    found = _terms(construct.einsum(1, *term))
+    return found is not None and [Counter(x for x, _ in own) for own, _, _ in found] == [Counter(x for x, _ in term[0])]
 
 
 def _terms(expr: Expr) -> list[Term] | None:

@@ -91,6 +91,7 @@ Op = Literal[
     "of_factors",  # (name of a function of the matrix)
     "solve_many",  # of a small matrix and many right sides
     "conjugate_inverse",  # X' inv(A) X, of factors of a symmetric A and X
+    "conjugate_diagonal",  # its diagonal
     # Some rows at a time
     "tiles",  # (Loop, see `write.tiles`): operations on some rows of what is computed before
     "tiled",  # (place among the results of tiles)

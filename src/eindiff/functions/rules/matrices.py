@@ -12,9 +12,10 @@ from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, Variable, is_index_map, variables
 from eindiff.core.rewrite import rule
 from eindiff.core.sizes import Size
+from eindiff.facts.bounds import facts
 from eindiff.functions.elementwise import exp, power
 from eindiff.functions.frechet import expm, frechet_function
-from eindiff.functions.matrices import det, inv, logdet
+from eindiff.functions.matrices import det, inv, logabsdet, logdet
 from eindiff.functions.multilinear import tr
 from eindiff.functions.reductions import prod
 from eindiff.functions.rules.shapes import is_apply
@@ -173,11 +174,24 @@ def determinant_of(a: Expr) -> Expr | None:
 
 @rule("logdet")
 def log_determinant_of(a: Expr) -> Expr | None:
-    """logdet(inv(A)) = -logdet(A), logdet(A') = logdet(A). Smaller arguments."""
+    """logdet(inv(A)) = -logdet(A), logdet(A') = logdet(A), logdet(A S A') = logdet(S) + 2 logabsdet(A) for a square A,
+    logdet(S T) = logdet(S) + logdet(T) for positive semidefinite ones. Smaller arguments."""
     if is_apply(a, "inv"):
         return scale(-1, logdet(a.args[0]))
     wrapped = _wrapped(a)
-    return logdet(wrapped[1]) if wrapped is not None and wrapped[0] == 1 else None
+    if wrapped is not None and wrapped[0] == 1:
+        return logdet(wrapped[1])
+    chain = _square_chain(a)
+    if chain is None or len(chain) < 2 or any(map(is_index_map, a.children)):
+        return None
+    around: list[Expr] = []
+    while len(chain) > 1 and chain[0] is construct.transpose(chain[-1], (1, 0)):
+        around.append(chain[0])
+        chain = chain[1:-1]
+    if len(chain) > 1 and not all(facts(x).psd for x in chain):
+        return None
+    twice = [scale(2, logdet(x) if facts(x).psd else logabsdet(x)) for x in around]
+    return construct.add([*map(logdet, chain), *twice])
 
 
 def _exponent(a: Expr) -> Expr | None:

@@ -145,6 +145,18 @@ def conjugate_inverse(factors, X):
         raise np.linalg.LinAlgError("Singular matrix")
     return X.T @ getattr(linalg.lapack, kind + "getrs")(matrix, pivots, X, trans=int(turned))[0]
 ''',
+    "conjugate_diagonal": '''
+def conjugate_diagonal(factors, X):
+    """The diagonal of X.T @ inv(A) @ X by the factors of a symmetric matrix: by Cholesky's sums of squares."""
+    matrix, pivots, turned = factors
+    kind = "s" if matrix.dtype == np.float32 else "d"
+    if pivots is None and X.size:
+        Z = getattr(linalg.blas, kind + "trsm")(1.0, matrix, X.T, 1, 1, 1).T
+        return np.einsum("ij,ij->j", Z, Z)
+    if not matrix.diagonal().all():
+        raise np.linalg.LinAlgError("Singular matrix")
+    return np.einsum("ij,ij->j", X, getattr(linalg.lapack, kind + "getrs")(matrix, pivots, X, trans=int(turned))[0])
+''',
     "inv_factored": '''
 def inv_factored(factors):
     """The inverse of a matrix, by its factors."""

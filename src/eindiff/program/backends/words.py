@@ -243,6 +243,7 @@ EAGER: dict[Op, Word] = {
     "of_factors": lambda x, s: f"{x.parameters[0]}_factored({{0}})",
     "solve_many": "solve_many({0}, {1})",
     "conjugate_inverse": "conjugate_inverse({0}, {1})",
+    "conjugate_diagonal": "conjugate_diagonal({0}, {1})",
     "tiles": lambda x, s: f"for start in range(0, {s.size(x.parameters[0].length)}, {x.parameters[0].rows}): ...",
     "tiled": "{0}",
 }

@@ -34,8 +34,9 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     """The outputs, with factorizations where they save work."""
     order = reachable(outputs)
     uses = count_uses(order, outputs)
-    conjugated = {x: system for x in order if (system := _conjugated(operations, x, uses)) is not None}
     many, small = _with_many_sides(operations, order, costs)
+    found = {x: system for x in order if (system := _conjugated(operations, x, uses)) is not None}
+    conjugated = {x: system for x, system in found.items() if x.op == "matmul" or system not in small}
     small -= {*conjugated.values()}
     wanted = [x for x in order if _needs_factors(x) and x not in small and costs.evaluate(x.operands[0].shape[0]) > 1]
     few = {x for x in wanted if _has_few_entries(operations, x, costs)}
@@ -91,18 +92,37 @@ def _has_right_sides(x: Operation, costs: Costs, least: int, times: int) -> bool
 
 
 def _conjugated(operations: Operations, x: Operation, uses: Mapping[Operation, int]) -> Operation | None:
-    """The system `inv(A) X` whose solution is only needed for `X' inv(A) X`, which this is, for a symmetric A."""
+    """The system `inv(A) X` whose solution is only needed for `X' inv(A) X`, or for its diagonal, which this is, for a
+    symmetric A."""
+    if x.op == "einsum":
+        return _conjugated_diagonal(operations, x, uses)
     if x.op != "matmul" or len(x.shape) != 2:
         return None
     for one, other in (x.operands, x.operands[::-1]):
         system = _base(one)
-        known = system.op == "solve" and not system.parameters[0] and system.operands[0] in operations.symmetric
-        if known and uses[system] == 1:
+        if _is_symmetric_system(operations, system) and uses[system] == 1:
             mirrored = other if one.op == "transpose" else operations.transpose(other)
             is_left = (one.op == "transpose") == (one is x.operands[0])
             if mirrored is system.operands[1] and is_left:
                 return system
     return None
+
+
+def _conjugated_diagonal(operations: Operations, x: Operation, uses: Mapping[Operation, int]) -> Operation | None:
+    """The system whose solution is only needed for the diagonal of `X' inv(A) X`, which a sum of products is."""
+    for right, system in (x.operands, x.operands[::-1]) if len(x.operands) == 2 else ():
+        if _is_symmetric_system(operations, system) and uses[system] == 1 and len(system.shape) == 2:
+            is_turned = system.operands[1] is operations.transpose(right)
+            turned = "ij,ji->j" if system is x.operands[0] else "ij,ji->i"
+            if is_turned and x.parameters[0] == turned:
+                return system
+            if system.operands[1] is right and x.parameters[0] == "ij,ij->j":
+                return system
+    return None
+
+
+def _is_symmetric_system(operations: Operations, x: Operation) -> bool:
+    return x.op == "solve" and not x.parameters[0] and x.operands[0] in operations.symmetric
 
 
 def _base(matrix: Operation) -> Operation:
@@ -130,7 +150,8 @@ class _Factorizations:
             if x in self.small:
                 done[x] = self.operations.make("solve_many", operands, shape=x.shape, work=x.work, speed=x.speed)
             elif (system := self.conjugated.get(x)) is not None and self._is_shared(system):
-                done[x] = self._conjugate(*[done[y] for y in system.operands])
+                conjugate = self._conjugate_diagonal if x.op == "einsum" else self._conjugate
+                done[x] = conjugate(*[done[y] for y in system.operands])
             elif self._is_shared(x):
                 done[x] = self._factored(x, operands)
             elif x in self.few:
@@ -176,6 +197,15 @@ class _Factorizations:
         )
         self.operations.symmetric.add(made)
         return made
+
+    def _conjugate_diagonal(self, matrix: Operation, right: Operation) -> Operation:
+        n, m = right.shape
+
+        def work(evaluate: Evaluate) -> float:
+            return evaluate(n) * evaluate(m) * (evaluate(n) + 2.0)
+
+        operands = [self._factors(matrix, True), right]
+        return self.operations.make("conjugate_diagonal", operands, shape=(m,), work=work, speed=BLAS)
 
     def _factored(self, x: Operation, operands: list[Operation]) -> Operation:
         """A solution, an inverse or a determinant, by the factors of the matrix."""

@@ -158,7 +158,8 @@ class Choice:
         tried = set(front)
         while left > 0 and front:
             form = min(front, key=front.__getitem__)
-            if front.pop(form) > tuning.NEARLY * found.seconds or (form not in starts and found is best):
+            seconds = front.pop(form)
+            if form not in starts and (seconds > tuning.NEARLY * found.seconds or found is best):
                 break
             changed = map(tuple, alternatives(form, self.costs.evaluate, self.guarded))
             for other in islice(_unseen(changed, tried), left):

@@ -171,7 +171,7 @@ class Program:
 
 
 # What programs leave to SciPy.
-_OF_SCIPY = ("factors", "solve_factored", "of_factors", "conjugate_inverse")
+_OF_SCIPY = ("factors", "solve_factored", "of_factors", "conjugate_inverse", "conjugate_diagonal")
 LONG = 100_000  # characters of a constant that nobody reads
 SHORT_NAME = 10  # characters of a number that is its own name
 
