@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any, Literal, get_args
 
 from eindiff.core import sizes as sz
-from eindiff.core.coefficients import ratio
+from eindiff.core.coefficients import is_whole, ratio
 from eindiff.core.nodes import Number, number
 from eindiff.core.remembered import ordered
 from eindiff.core.sizes import Evaluate, Shape, Size
@@ -312,7 +312,8 @@ class Operations:
 
     def _as_two_sums(self, terms: Mapping[Operation, Number]) -> list[tuple[Number, Operation]]:
         """The sum as multiples of two others that were made before, if it is; what they have in common adds up, as of
-        what cancels the rounding errors would stay."""
+        what cancels the rounding errors would stay. Of whole multiples, as places are, it is whole ones."""
+        whole = all(map(is_whole, terms.values()))
         near: dict[Operation, Mapping[Operation, Number]] = {}
         for x in terms:
             near.update(islice(self.with_term.get(x, {}).items(), NEAR))
@@ -323,7 +324,7 @@ class Operations:
                 c, d = ratio(terms[own], first[own]), ratio(terms[other], second[other])
                 cancels = any(c * first[x] * d * second[x] < 0 for x in first if x in second)
                 total = {x: number(c * first.get(x, 0) + d * second.get(x, 0)) for x in (*first, *second)}
-                if not cancels and total == terms:
+                if not cancels and total == terms and (not whole or (is_whole(c) and is_whole(d))):
                     return [(c, one), (d, two)]
         return []
 
