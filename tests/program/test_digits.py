@@ -39,6 +39,31 @@ def test_norms_of_small_residuals(text: str) -> None:
         np.testing.assert_allclose(value, np.sum((E * [1, 0.5, 0.25, 2] @ VALUES["B"]) ** 2), rtol=1e-6)
 
 
+RIDGES = {
+    "by the small side": lambda A, S, G, x: (x - A @ ed.solve(G, A.T @ x)) @ (x - A @ ed.solve(G, A.T @ x)),
+    "by the large side": lambda A, S, G, x: ed.norm2(2 * x - A @ A.T @ ed.solve(S, 2 * x)) ** 2 / 4,
+    "as matrices": lambda A, S, G, x: x @ (ed.eye(4) - A @ A.T @ ed.inv(S)).T @ (ed.eye(4) - A @ A.T @ ed.inv(S)) @ x,
+}
+
+
+@pytest.mark.parametrize("power", [1e-6, 1e-5, 1e-4])  # the order of factors depends on their digests
+@pytest.mark.parametrize("name", RIDGES)
+def test_hessians_of_residuals_of_ridges(name: str, power: float) -> None:
+    """`|(I - A A' inv(A A' + c I)) x|^2`, whose Hessian is `2 c^2 inv(A A' + c I)^2`."""
+    U, V = ed.matrix("U", 4, 9), np.random.default_rng(0).normal(size=(4, 9))
+    f = RIDGES[name](U, U @ U.T + power * ed.eye(4), U.T @ U + power * ed.eye(9), x)
+    inner = V @ V.T / power + np.eye(4)
+    expected = 2 * np.linalg.inv(inner @ inner)
+    values = {"U": V, "x": VALUES["x"]}
+    for exprs in ([ed.hessian(f, x)], [ed.gradient(f, x), ed.hessian(f, x)]):
+        given = {v.name: values[v.name] for v in ed.variables(*exprs)}
+        for found in (ed.evaluate(exprs, given), ed.compile(exprs)(**given)):
+            np.testing.assert_allclose(found[-1], expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+            for gradient in found[:-1]:
+                exact = expected @ VALUES["x"]
+                np.testing.assert_allclose(gradient, exact, rtol=0, atol=1e-6 * np.abs(exact).max())
+
+
 def test_gradients_of_small_residuals_are_those_of_the_interpreter_too() -> None:
     gradient = ed.gradient(ed.sum((x - A @ x) ** 2), x)
     expected = 2 * E.T @ (E @ VALUES["x"])

@@ -217,3 +217,15 @@ def test_entries_beside_a_diagonal_are_a_diagonal_of_a_window(n):
         step = np.random.default_rng(1).normal(size=at.shape)
         slope = (gradient(**{variable.name: at + h * step}) - gradient(**{variable.name: at - h * step})) / (2 * h)
         np.testing.assert_allclose(np.tensordot(found, step, at.ndim), slope, rtol=1e-6, atol=1e-6)
+
+
+def test_numbers_that_are_left_of_arrays_have_axes():
+    x = ed.matrix("x", 2, 3)
+    z = ed.take(x, [0, 0, 0, 2], 1)
+    both = ed.stack([z, ed.sum(z, 0) * z**2], 1)
+    found = [ed.sum(ed.sin(both) * both)]
+    for _ in range(3):
+        found.append(ed.derivative(found[-1], x, mode="forward"))
+    at = np.random.default_rng(0).normal(size=(2, 3))
+    for value, expected in zip(ed.compile(found)(x=at), ed.evaluate(found, {"x": at}), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-11, atol=1e-11)

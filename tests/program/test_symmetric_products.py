@@ -128,7 +128,7 @@ def test_sums_over_samples(name, helper, dtype, monkeypatch, tiny_is_large):
 
 def test_one_sample_is_one_outer_product_and_nothing_is_added_to_it():
     plan = ed.plan(ed.hessian(ed.sum(ed.exp(ed.sum(ed.tanh(X @ W) ** 2, 1))), W), {"m": 1, "n": 40, "k": 40})
-    assert plan.source.count("diagonal_of(t5, 1, 2)[...] +=") == 1 and "for tile_start" not in plan.source
+    assert plan.source.count("= diagonal_of(t5, 1, 2)\n") == 1 and "for tile_start" not in plan.source
     assert plan.peak <= plan.result_bytes + 8 * 2 * 40**3
 
 

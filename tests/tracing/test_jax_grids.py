@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -96,7 +97,8 @@ def test_sums_that_are_parts_of_others_are_computed_once() -> None:
         return jnp.sum(residual**2)
 
     expression = ej.grad(f).lower(jnp.ones(20)).expression
-    for backend, limit in (("jax", 24), ("numpy", 26)):
+    for backend, limit in (("jax", 24), ("numpy", 22)):
         made = ed.compile(expression, backend=backend, sizes={}).source
         body = made[made.index("def f(") :]
-        assert len(body.splitlines()) <= limit, body
+        views = re.findall(r"^ *t\d+ = t\d+\[.*\]$", body, re.M)  # names of parts that something is added to
+        assert len(body.splitlines()) - len(views) * (backend == "numpy") <= limit, body

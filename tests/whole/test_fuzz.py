@@ -33,12 +33,13 @@ def test_random_programs(kind: str, chunk: int) -> None:
 
 def test_each_rule_has_a_program():
     """But for rules of functions that only derivatives have."""
-    names = {"ed": EINDIFF, "n": "n", "s": ed.scalar("s"), "a": ed.matrix("a", "n", "n")}
-    names["q"] = ed.tensor("q", ("n", "n"), "orthogonal")
-    names |= {name: ed.vector(name, "n") for name in "vw"}
     with ed.rewrite_log() as log:
-        for program in rules.PROGRAMS:
-            eval(rules.filled(np.random.default_rng(0), program, "n", 0), names)
+        for size in ("n", 2):
+            square = {"a": (), "q": ("orthogonal",), "p": ("psd",)}
+            names = {name: ed.tensor(name, (size, size), *properties) for name, properties in square.items()}
+            names |= {name: ed.vector(name, size) for name in "vw"} | {"ed": EINDIFF, "n": "n", "s": ed.scalar("s")}
+            for program in rules.PROGRAMS:
+                eval(rules.filled(np.random.default_rng(0), program, str(size), 0), names)
     parities = {row.name for row in TABLE.values() if row.parity and row.name not in oracle.SERIES}
     every = {(subject, one.__name__) for subject, found in RULES.items() if subject not in parities for one in found}
     missing = {subject for subject, _ in every - {(applied.subject, applied.rule) for applied in log}}

@@ -25,7 +25,9 @@ def _keep(
     """A sum of diagonal and full terms, beside others, as a multiple of an operand that is computed
     before it is multiplied, one for it, all its multiples and its transpose. None if it is multiplied out."""
     matrices = [own for _, own in others if len(own) > 1]
-    if not _is_multiplied(labels, matrices, summed) or not _is_diagonal_and_full(node):
+    near = [x for x, own in others if len(own) > 1 and summed.intersection(labels, own)]
+    is_multiplied = any(map(_is_sum, near)) or _is_multiplied(labels, matrices, summed)
+    if not is_multiplied or not _is_diagonal_and_full(node):
         return None
     axes = tuple(range(node.ndim))
     turned = {order: _bare(node, order) for order in ([axes, SWAP] if node.ndim == 2 else [axes])}
@@ -49,6 +51,11 @@ def _is_multiplied(labels: Labels, matrices: Sequence[Labels], summed: set[int])
         return True
     inside = summed.intersection(labels)
     return bool(inside) and all(any(label in theirs for theirs in matrices) for label in inside)
+
+
+def _is_sum(x: Expr) -> bool:
+    """Whether another factor is such a sum too: both are computed, or applied to a vector one after the other."""
+    return is_kept(x) or (isinstance(x, Add) and x.has_delta and _is_diagonal_and_full(x))
 
 
 def _is_diagonal_and_full(node: Add) -> bool:
@@ -178,9 +185,12 @@ def _joined(terms: Terms, kept: Expr) -> Terms:
 def _lefts(term: Expr, coefficient: Number, kept: Expr, side: int) -> list[tuple[int, bool, Expr]]:
     """What a kept matrix is multiplied with in a term, for the axis of it that is one of the result."""
     own, factors, output, sizes = parts(term)
-    if is_contraction(term):
-        factors, output = list(zip(term.operands, term.labels, strict=True)), term.output
-        sizes = dict(enumerate(term.sizes))
+    if len(factors) == 1 and is_contraction(node := factors[0][0]) and not is_kept(node):
+        names = dict(zip(factors[0][1], node.output, strict=True))  # the term may be its transpose
+        if not names.keys() >= {*output}:
+            return []
+        factors, output = list(zip(node.operands, node.labels, strict=True)), tuple([names[x] for x in output])
+        sizes = dict(enumerate(node.sizes))
     places = [k for k, (x, labels) in enumerate(factors) if x is kept and output[side] in labels]
     if len(places) != 1 or len(set(output)) < len(output):
         return []

@@ -18,7 +18,7 @@ from eindiff.core.coefficients import Number, plus, ratio
 from eindiff.core.einsums import product
 from eindiff.core.nesting import flatten
 from eindiff.core.networks import Factor
-from eindiff.core.nodes import Add, Constant, Einsum, Expr, is_contraction, remember, topological
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, is_contraction, is_index_map, remember, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.functions.reductions import as_softmax
@@ -86,10 +86,11 @@ def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
     """Outputs whose entries on a diagonal are what the others add up to, with the other sign: `diag(p) - p p'`.
 
     Computed as such they have the digits of the others, also where p is nearly 1, and terms on the diagonal cancel.
+    Entries at places that relations give are few, and are not added up along whole rows.
     """
     found: dict[Expr, Balance] = {}
     for node in outputs:
-        if isinstance(node, Add) and node.has_delta and not node.relations:
+        if isinstance(node, Add) and node.has_delta and not any(map(_is_related, node.terms)):
             pairs = {_pair(term) for term in node.terms if isinstance(term, Einsum) and term.has_delta}
             pair = next(iter(pairs)) if len(pairs) == 1 else None
             if pair is not None and _is_small([node]):
@@ -97,6 +98,13 @@ def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
                 if (way := next(ways, None)) is not None:
                     found[node] = way
     return found
+
+
+def _is_related(term: Expr) -> bool:
+    """Whether where entries of a term are is given by relations."""
+    factors = [x for x in term.children if not is_contraction(x)]
+    inside = [y for x in term.children if is_contraction(x) for y in x.children]
+    return any(is_index_map(x) and x.ndim > 1 for x in [*factors, *inside])
 
 
 def _pair(term: Einsum) -> tuple[int, int] | None:

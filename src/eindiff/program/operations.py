@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any, Literal, get_args
 
 from eindiff.core import sizes as sz
-from eindiff.core.coefficients import is_whole, ratio
+from eindiff.core.coefficients import ratio
 from eindiff.core.nodes import Number, number
 from eindiff.core.remembered import ordered
 from eindiff.core.sizes import Evaluate, Shape, Size
@@ -312,9 +312,9 @@ class Operations:
 
     def _as_two_sums(self, terms: Mapping[Operation, Number]) -> list[tuple[Number, Operation]]:
         """The sum as multiples of two others that were made before, if it is; what they have in common adds up, as of
-        what cancels the rounding errors would stay. Of whole multiples, as places are, it is whole ones."""
-        whole = all(map(is_whole, terms.values()))
+        what cancels the rounding errors would stay. Multiples by integers are made of such: they may be places."""
         near: dict[Operation, Mapping[Operation, Number]] = {}
+        is_whole = all(isinstance(c, int) for c in terms.values())
         for x in terms:
             near.update(islice(self.with_term.get(x, {}).items(), NEAR))
         for (one, first), (two, second) in combinations(islice(near.items(), NEAR), 2):
@@ -322,9 +322,11 @@ class Operations:
             other = next((x for x in second if x not in first), None)
             if own is not None and other is not None and own in terms and other in terms:
                 c, d = ratio(terms[own], first[own]), ratio(terms[other], second[other])
+                if is_whole and not (isinstance(c, int) and isinstance(d, int)):
+                    continue
                 cancels = any(c * first[x] * d * second[x] < 0 for x in first if x in second)
                 total = {x: number(c * first.get(x, 0) + d * second.get(x, 0)) for x in (*first, *second)}
-                if not cancels and total == terms and (not whole or (is_whole(c) and is_whole(d))):
+                if not cancels and total == terms:
                     return [(c, one), (d, two)]
         return []
 

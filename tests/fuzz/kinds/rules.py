@@ -21,7 +21,7 @@ from fuzz.jets import Array
 from fuzz.programs import RESULT, Declared, FoundError, Random, Unfit, Writer
 
 # Operands: S a scalar, V and W vectors, M a square matrix, N the size. What is inside may be another operand. There is
-# an orthogonal matrix q as well.
+# an orthogonal matrix q and a positive definite matrix p as well.
 
 SCALARS = (
     "s",
@@ -125,7 +125,8 @@ PROGRAMS = (
     "ed.logdet(ed.diag(ed.exp(V)))", "ed.expm(ed.logm(ed.eye(N) + 0.1 * M @ M.T))", "ed.expm(M.T)",
     "ed.logm(ed.expm(0.2 * M.T))", "ed.sqrtm(ed.expm(0.2 * M.T))", "ed.sqrtm(ed.diag(ed.exp(V)))",
     "ed.expm(ed.diag(V))", "ed.inv(ed.kron(M, M.T))", "ed.inv(ed.kron(ed.diag(V), M))", "ed.det(ed.kron(M, ed.eye(N)))",
-    "ed.inv(ed.kron(M, ed.outer(V, W)))", "ed.logdet(ed.kron(M, M))", "ed.inv(ed.kron(ed.eye(N), M) * S)",
+    "ed.inv(ed.kron(M, ed.outer(V, W)))", "ed.logdet(ed.kron(M, M))", "ed.logdet(ed.kron(p, p)) * S",
+    "ed.inv(ed.kron(ed.eye(N), M) * S)",
     "M @ ed.inv(M)", "ed.inv(M) @ M @ V", "ed.inv(M).T @ M.T", "ed.einsum('ij,ij->', M, ed.inv(M))",
     "ed.einsum('ij,ji->', M, ed.inv(M))", "ed.einsum('ij,ji->i', M, ed.inv(M))", "ed.einsum('ij,ij->i', M, ed.inv(M))",
     "M.T @ ed.inv(M)", "ed.inv(M + M.T) @ (M + M.T)", "ed.inv(M - M.T) @ (M - M.T).T",
@@ -270,7 +271,9 @@ def _declared(rng: Random, n: int, size: int | str) -> dict[str, Declared]:
     values = [-1.0, 0.0, 0.5, 1.0, 2.0] if rng.random() < 0.4 else rng.uniform(-1.2, 1.2, 24)
     orders = {"s": 0, "v": 1, "w": 1, "a": 2}
     found = {name: Declared((size,) * k, np.asarray(rng.choice(values, (n,) * k))) for name, k in orders.items()}
-    return found | {"q": Declared((size, size), np.linalg.qr(rng.normal(size=(n, n)))[0], ("orthogonal",))}
+    root = rng.normal(size=(n, n))
+    found["q"] = Declared((size, size), np.linalg.qr(root)[0], ("orthogonal",))
+    return found | {"p": Declared((size, size), root @ root.T + np.eye(n), ("psd",))}
 
 
 def generate(rng: Random) -> Rewritten:

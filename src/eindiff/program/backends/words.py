@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -119,34 +119,42 @@ def _fill(x: Operation, s: Spelling) -> str:
     lines = ["{out} = {0}" if dense else f"{{out}} = {s.np}zeros({s.shape(shape)}{s.created})"]
     operand = int(dense)
     for how, sign, where, count in assignments:
-        entries = ", ".join([f"{{{operand + 1 + k}}}" for k in range(count)])
-        entries = entries or ("" if how in ("diagonal", "window", "balance", "block") else ", ".join(map(s.cut, where)))
-        match how:
-            case "diagonal" | "window":
-                cuts, labels = where if how == "window" else ((), where)
-                view = _diagonal_of(labels, s, f"{{out}}[{', '.join(map(s.cut, cuts))}]" if cuts else "{out}")
-                is_named = sign != "=" and s.is_small(x)
-                lines += [f"{{part}} = {view}"] if is_named else []
-                lines.append(f"{'{part}' if is_named else f'{view}[...]'} {sign} {{{operand}}}")
-            case "balance":
-                diagonal = _diagonal_of(where[0], s, "{out}")
-                lines += [f"{diagonal}[...] = {{{operand}}}", f"{diagonal}[...] -= {{out}}.sum({where[1]})"]
-            case "block":  # a diagonal of a tile: its rows, and the same columns
-                block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
-                lines.append(f'{s.np}einsum("{where[0]}", {{out}}[{block}])[...] {sign} {{{operand}}}')
-            case "at" if s.reading:
-                add = "subtract" if sign == "-=" else "add"
-                entries = entries if count == 1 else f"({entries})"
-                lines.append(f"{s.np}{add}.at({{out}}, {entries}, {{{operand}}})")
-            case "at":
-                subtract = f", {s.np}subtract.at" if sign == "-=" else ""
-                lines.append(f"add_at({{out}}, {entries}, {{{operand}}}{subtract})")
-            case "cuts" if sign != "=" and s.is_small(x) and any(isinstance(cut, tuple) for cut in where):
-                lines += [f"{{part}} = {{out}}[{entries}]", f"{{part}} {sign} {{{operand}}}"]  # not stored once more
-            case _:
-                lines.append(f"{{out}}[{entries}] {sign} {{{operand}}}")
+        entries = [f"{{{operand + 1 + k}}}" for k in range(count)]
+        lines += _assignment(how, sign, where, f"{{{operand}}}", entries, s, is_small=s.is_small(x))
         operand += 1 + count
     return "\n".join(lines)
+
+
+def _assignment(
+    how: str, sign: str, where: Any, value: str, entries: Sequence[str], s: Spelling, is_small: bool
+) -> list[str]:
+    """Statements that put one operand into `{out}`, at places that are given by where it goes or by other operands.
+
+    Where something is added to a part of a small array, that part gets a name: so it is not stored once more.
+    """
+    is_named = sign != "=" and is_small
+    match how:
+        case "diagonal" | "window":
+            cuts, labels = where if how == "window" else ((), where)
+            view = _diagonal_of(labels, s, f"{{out}}[{', '.join(map(s.cut, cuts))}]" if cuts else "{out}")
+            return [f"{{part}} = {view}", f"{{part}} {sign} {value}"] if is_named else [f"{view}[...] {sign} {value}"]
+        case "balance":
+            diagonal = _diagonal_of(where[0], s, "{out}")
+            return [f"{diagonal}[...] = {value}", f"{diagonal}[...] -= {{out}}.sum({where[1]})"]
+        case "block":  # a diagonal of a tile: its rows, and the same columns
+            block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
+            return [f'{s.np}einsum("{where[0]}", {{out}}[{block}])[...] {sign} {value}']
+        case "at" if s.reading:
+            add = "subtract" if sign == "-=" else "add"
+            listed = ", ".join(entries)
+            return [f"{s.np}{add}.at({{out}}, {listed if len(entries) == 1 else f'({listed})'}, {value})"]
+        case "at":
+            subtract = f", {s.np}subtract.at" if sign == "-=" else ""
+            return [f"add_at({{out}}, {', '.join(entries)}, {value}{subtract})"]
+    part = f"{{out}}[{', '.join(entries or map(s.cut, where))}]"
+    if how == "cuts" and is_named and any(isinstance(cut, tuple) for cut in where):
+        return [f"{{part}} = {part}", f"{{part}} {sign} {value}"]
+    return [f"{part} {sign} {value}"]
 
 
 def _diagonal_of(where: str, s: Spelling, array: str) -> str:

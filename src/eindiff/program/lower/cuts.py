@@ -19,6 +19,7 @@ from eindiff.program.operations import (
     Operation,
     Operations,
     broadcast,
+    is_number,
     reachable,
     with_operands,
     with_others,
@@ -52,7 +53,7 @@ def cut_first(operations: Operations, outputs: Sequence[Operation], costs: Costs
 def spread(operations: Operations, x: Operation, shape: Shape) -> Operation:
     """An array of a shape that is the same along axes which it does not have."""
     if x.shape == shape:
-        return x
+        return operations.array(x) if is_number(x) else x  # to which others may give axes
     if x.op == "number":
         x = operations.number(float(x.parameters[0]))
     return operations.make("repeat" if x.shape else "full", [x], shape, shape=shape)
@@ -142,7 +143,7 @@ class Cutting:
             y = found
         elif part.size is not None:
             return x
-        if all(left):
+        if all(left) or is_number(y):
             return y
         shape = part.shape(x.shape)
         return self.operations.make("expand", [y], tuple(left), shape=shape)

@@ -64,18 +64,19 @@ class _Flat:
             if (start := self._start(x)) is not None:
                 self.starts[x] = start
         banned: set[Operation] = set()
-        while True:
-            self._find(banned)
-            wrong = {x for x in self.members if x.shape != self.grid and not self._stays_inside(x)}
-            if not wrong:
-                break
+        while wrong := self._find(banned):
             banned |= wrong
-        self.zeroed = set()
+        self.zeroed = self._added_up()
+
+    def _added_up(self) -> set[Operation]:
+        """What is added up, and so has to be zero between rows; of a multiple of a window that is the window."""
+        found: set[Operation] = set()
         for x in reversed(self.order):
-            if x in self.members and (x in self.zeroed or any(self._adds_up(user) for user in self.users[x])):
-                [*inner] = [y for y in x.operands if y.shape]
+            if x in self.members and (x in found or any(self._adds_up(user) for user in self.users[x])):
+                inner = [y for y in x.operands if y.shape]
                 is_multiple = len(inner) == 1 and (x.op in _OF_ONE or x.op == "multiply") and inner[0] in self.members
-                self.zeroed.add(inner[0] if is_multiple else x)
+                found.add(inner[0] if is_multiple else x)
+        return found
 
     def pays(self) -> bool:
         """Whether there are enough operations on windows."""
@@ -100,8 +101,9 @@ class _Flat:
         first = _first(cut)
         return None if first is None else self.starts[x.operands[0]] + first * (1, self.grid[1])[axis == 0]
 
-    def _find(self, banned: set[Operation]) -> None:
-        """All that is computed entry by entry from windows of one shape, and the matrices that these are put into."""
+    def _find(self, banned: set[Operation]) -> set[Operation]:
+        """All that is computed entry by entry from windows of one shape, and the matrices that these are put into, but
+        for some operations; those among them that are used otherwise too."""
         self.members, self.filled = set(), set()
         for x in self.order:
             if x in banned or not self._is_window(x):
@@ -112,6 +114,7 @@ class _Flat:
                 not y.shape or (y.shape == x.shape and self._is_flat(y)) for y in x.operands
             ):
                 self.members.add(x)
+        return {x for x in self.members if x.shape != self.grid and not self._stays_inside(x)}
 
     def _is_flat(self, x: Operation) -> bool:
         return x in self.members or x in self.starts

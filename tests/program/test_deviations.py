@@ -1,0 +1,107 @@
+"""Derivatives of deviations from means keep their digits where the data is far from zero; the oracle has 80 digits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+import eindiff as ed
+
+mpmath.mp.dps = 80
+STEP = mpmath.mpf(10) ** -20
+FAR = 2.0**20
+LONG = SimpleNamespace(sum=np.sum, exp=np.vectorize(mpmath.exp), sqrt=np.vectorize(mpmath.sqrt), log=mpmath.log)
+SHORT = SimpleNamespace(sum=ed.sum, exp=ed.exp, sqrt=ed.sqrt, log=ed.log)
+
+
+def weighted_variance(lib: Any, x: Any, p: Any) -> Any:
+    mean = lib.sum(p * x) / lib.sum(p)
+    return lib.sum(p * (x - mean) ** 2) / lib.sum(p)
+
+
+def variance(lib: Any, x: Any, p: Any) -> Any:
+    return lib.sum((x - lib.sum(x) / 6) ** 2)
+
+
+def slope(lib: Any, x: Any, p: Any) -> Any:
+    d = x - lib.sum(x) / 6
+    return lib.sum(d * p) / lib.sum(d**2)
+
+
+def normed(lib: Any, x: Any, p: Any) -> Any:
+    d = x - lib.sum(x) / 6
+    return lib.sum(p * (d / lib.sqrt(lib.sum(d**2) / 6 + 0.01)) ** 3)
+
+
+def tilted_variance(lib: Any, x: Any, p: Any) -> Any:
+    w = lib.exp(p) / lib.sum(lib.exp(p))
+    return lib.sum(w * (x - lib.sum(w * x)) ** 2)
+
+
+def tilted_mean(lib: Any, x: Any, p: Any) -> Any:
+    return lib.sum(lib.exp(p) * x) / lib.sum(lib.exp(p))
+
+
+def correlation(lib: Any, x: Any, p: Any) -> Any:
+    d, e = x - lib.sum(x) / 6, p - lib.sum(p) / 6
+    return lib.sum(d * e) / lib.sqrt(lib.sum(d**2) * lib.sum(e**2))
+
+
+def free_energy(lib: Any, x: Any, p: Any) -> Any:
+    return lib.log(lib.sum(lib.exp(20 * p)))
+
+
+def hessian(f: Callable, x: np.ndarray, p: np.ndarray, by: str) -> np.ndarray:
+    """Differences of differences, with so many digits that a double has none of their error."""
+    given = {"x": np.array([mpmath.mpf(v) for v in x]), "p": np.array([mpmath.mpf(v) for v in p])}
+    rows, n = np.eye(len(x), dtype=int) * STEP, len(x)
+
+    def at(step: Any) -> Any:
+        return f(LONG, **(given | {by: given[by] + step}))
+
+    found = [[(at(a + b) - at(a - b) - at(b - a) + at(-a - b)) / (4 * STEP**2) for b in rows] for a in rows]
+    return np.array(found, dtype=float).reshape(n, n)
+
+
+BOTH = [(f, by) for f in (weighted_variance, slope, normed, tilted_variance, tilted_mean, correlation) for by in "xp"]
+
+
+@pytest.mark.parametrize("f, by", [*BOTH, (variance, "x"), (free_energy, "p")])
+def test_hessians_far_from_zero(f: Callable, by: str) -> None:
+    rng = np.random.default_rng(7)
+    arrays = {"x": FAR + rng.normal(size=6), "p": rng.uniform(0.5, 2, 6)}
+    expected = hessian(f, **arrays, by=by)
+    expr = ed.hessian(f(SHORT, ed.vector("x", 6), ed.vector("p", 6)), by)
+    found = ed.compile(expr)(**{v.name: arrays[v.name] for v in ed.variables(expr)})
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * max(np.abs(expected).max(), 1e-6))
+
+
+def lopsided_covariance(lib: Any, X: Any, p: Any) -> Any:
+    """Of deviations and what they are deviations of, as it is often written."""
+    return lib.sum((((X - p @ X / lib.sum(p)).T @ (X * p[:, None])) / lib.sum(p)) ** 2)
+
+
+def test_gradients_of_covariances_far_from_zero() -> None:
+    rng = np.random.default_rng(3)
+    X, p = FAR + rng.normal(size=(6, 2)), rng.uniform(0.5, 2, 6)
+    exact, weights = (np.vectorize(mpmath.mpf)(x) for x in (X, p))
+    steps = [STEP * np.eye(12, dtype=int)[k].reshape(6, 2) for k in range(12)]
+    ends = [[lopsided_covariance(LONG, exact + sign * step, weights) for sign in (1, -1)] for step in steps]
+    expected = np.array([(one - other) / (2 * STEP) for one, other in ends], dtype=float).reshape(6, 2)
+    f = lopsided_covariance(SHORT, ed.matrix("X", 6, 2), ed.vector("p", 6))
+    found = ed.compile(ed.gradient(f, "X"))(X=X, p=p)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+
+
+def test_variances_of_a_softmax_that_is_nearly_one() -> None:
+    """Entries of `diag(p) - p p'` where p is nearly 1 are what the others add up to, not a difference of ones."""
+    x = ed.vector("x", 5)
+    z = np.array([0.1, 0.67, 0.74, -0.5, -0.6])
+    found = ed.compile(ed.hessian(ed.logsumexp(1000 * x), x))(x=z)
+    small = 1e6 * np.exp(1000 * (0.67 - 0.74))
+    np.testing.assert_allclose(found[1:3, 1:3], [[small, -small], [-small, small]], rtol=1e-9)
