@@ -131,6 +131,30 @@ def test_small_arrays_of_many_variables_are_derived_side_by_side() -> None:
     assert not is_of_small_arrays(*layers(3))
 
 
+def leapfrog(steps: int) -> Model:
+    """Places and speeds, which nothing but functions of entries moves."""
+    q, p, w = by = [ed.vector(name, 2) for name in "qpw"]
+    for _ in range(steps):
+        q = q + 0.1 * p
+        p = p - 0.1 * (w[0] * q + w[1] * ed.sin(q) ** 3)
+    return ed.sum(q**2) + ed.sum(p**2), by
+
+
+def test_steps_of_small_arrays_are_derived_side_by_side() -> None:
+    """Of few variables too: by sweeps for each the nodes of a Hessian grew faster than the steps."""
+    nodes = []
+    for steps in (4, 8):
+        f, by = leapfrog(steps)
+        assert is_of_small_arrays(f, by) and not is_recurrence(f, by)
+        found = [block for row in hessian_blocks(f, by, dense=True) for block in row]
+        nodes.append(len(topological(found)))
+    assert nodes[1] <= 2.2 * nodes[0]
+    arrays = random_point([f], {})
+    expected = [block for row in ed.hessian(f, by, "reverse") for block in row]
+    for block, other in zip(ed.evaluate(found, arrays), ed.evaluate(expected, arrays), strict=True):
+        np.testing.assert_allclose(block, other, 1e-9, 1e-12)
+
+
 def test_one_block_of_each_pair_is_computed() -> None:
     f, by = layers(2)
     both, each = (ed.plan([x for row in ed.hessian(f, by, mode) for x in row], SIZES) for mode in ("auto", "reverse"))

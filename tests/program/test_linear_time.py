@@ -14,7 +14,7 @@ import eindiff as ed
 from eindiff.core.nodes import Expr, is_sealed, topological
 from eindiff.core.partial_sums import parts_apart
 from eindiff.core.tensor_order import tensor_order_path
-from eindiff.planning import tuning
+from eindiff.planning import deviations, tuning
 from eindiff.program.check import random_point
 from eindiff.program.lower.lowering import Lowering
 
@@ -191,6 +191,22 @@ def test_sums_around_others_have_all_else_once() -> None:
     arrays = random_point(outputs, {"d": 2, "m": 4})
     for x, y in zip(ed.compile(found)(**arrays), ed.evaluate(outputs, arrays), strict=True):
         np.testing.assert_allclose(x, y, 1e-9, 1e-12)
+
+
+def test_means_are_not_compared_with_weights_that_they_are_not_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum is 0 in total by the weights of its mean only: long sums were multiplied out with it, term by term."""
+    multiplied, multiply = [], deviations._multiplied_out
+    monkeypatch.setattr(
+        deviations, "_multiplied_out", lambda *args, **named: multiplied.append(args) or multiply(*args, **named)
+    )
+    y, z = ed.vector("y", 4), ed.matrix("Z", 4, 5)
+    own = weights = ed.softmax(ed.vector("w", 4))
+    for k in range(20):
+        weights = weights + ed.tanh(ed.vector(f"a{k}", 4)) * ed.vector(f"b{k}", 4)
+    ed.plan([(weights * (y - ed.mean(y))) @ z])
+    assert not multiplied
+    ed.plan([(own * (y - own @ y)) @ z])
+    assert multiplied
 
 
 def test_turns_of_a_loop_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,15 @@ def test_sums_are_remembered_once_however_often_they_are_made() -> None:
     assert known == {x: c for c, x in terms}
 
 
+def test_sums_of_places_are_whole_multiples_of_others() -> None:
+    """`3 i + j` and `j + 9` made `i + 3 j + 24` of thirds, which is an array of floats: no places."""
+    operations = Operations(shares_sums=True)
+    i, j = (operations.make("range", [operations.number(3)], parameters=(k,), shape=(3,)) for k in range(2))
+    operations.plus([(3, i), (1, j)]), operations.plus([(1, j), (9, operations.number(1))])
+    found = operations.plus([(1, i), (3, j), (24, operations.number(1))])
+    assert not any(c.denominator > 1 for x in reachable([found]) if x.op == "scale" for c in x.parameters)
+
+
 def test_negated_sums_are_of_what_their_terms_have_become() -> None:
     """`-(2 (A @ B.T).T - C)` is `C - 2 B @ A.T`; all below the terms was there twice, as it was before too."""
     operations = Operations()

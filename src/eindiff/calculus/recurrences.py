@@ -40,6 +40,7 @@ OPERANDS = 64  # of contractions that are looked at, those that are used most of
 # Of all variables; for more, a sweep of each gradient takes as long to run, and to find. Many take as many sweeps.
 MOST_ENTRIES, MOST_OF_MANY, MANY = 4096, 8192, 6
 CALL = 2000  # entries that are computed in the time that a call takes
+LONG = 10  # nodes for each variable, of functions that are steps one after the other, as those of a solver
 
 
 def is_smooth(f: Expr, xs: Sequence[Variable]) -> bool:
@@ -65,14 +66,14 @@ def is_recurrence(f: Expr, xs: Sequence[Variable]) -> bool:
 
 
 def is_of_small_arrays(f: Expr, xs: Sequence[Variable]) -> bool:
-    """Whether the calls of a sweep for each of many variables take longer than the entries of one sweep for all.
+    """Whether the calls of a sweep for each of some variables take longer than the entries of one sweep for all.
 
     Not where there is but a product and a function for each two variables: derivatives of such chains are outer
-    products, which take few calls.
+    products, which take few calls. Of few variables where there are many nodes, as in the steps of a solver.
     """
     order, moving = depends([f], xs)
     between = [node for node in order if node in moving and not isinstance(node, Variable)]
-    if len(xs) < MANY or len(between) <= 2 * len(xs):
+    if len(xs) < 2 or len(between) <= (2 if len(xs) >= MANY else LONG) * len(xs):
         return False
     if not all(isinstance(size, int) for node in (*between, *xs) for size in node.shape):
         return False

@@ -18,7 +18,7 @@ from eindiff.core.coefficients import Number, plus, ratio
 from eindiff.core.einsums import product
 from eindiff.core.nesting import flatten
 from eindiff.core.networks import Factor
-from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_index_map, remember, topological
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, is_contraction, is_index_map, remember, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.functions.reductions import as_softmax
@@ -118,7 +118,7 @@ def _is_balanced(node: Add, axis: int) -> bool:
     order, sizes = tuple(range(node.ndim)), dict(enumerate(node.shape))
     left, total = tuple([label for label in order if label != axis]), Terms()
     for term in node.terms:
-        total = _plus(total, construct.einsum(1, [(term, order)], left, sizes), node.shape[axis])
+        total = _plus(total, _flat_terms(construct.einsum(1, [(term, order)], left, sizes), node.shape[axis]))
     return not total
 
 
@@ -263,6 +263,9 @@ def _new_total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
     order, sizes = tuple(range(node.ndim)), dict(enumerate(node.shape))
     left = tuple([label for label in order if label != axis])
     beside: list[Factor] = [(x, (axis,)) for x in weights]
+    means = [term for term in node.terms if _same_along(term, axis)]
+    if not _is_made_of(weights, means):
+        return None
     found: Terms = {}  # of the total of terms that are not the same along the axis
     pieces: list[Expr] = []  # totals of others
     for term in node.terms:
@@ -270,26 +273,51 @@ def _new_total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
         if _same_along(term, axis):
             pieces += _multiplied_out(whole, deep=False)
         else:
-            found = _plus(found, whole, node.shape[axis])
+            found = _plus(found, _flat_terms(whole, node.shape[axis]))
     rest: list[Expr] = []
     everything = found
     for piece in pieces:
-        less, everything = (_plus(terms, piece, node.shape[axis]) for terms in (found, everything))
+        terms = _flat_terms(piece, node.shape[axis])
+        less, everything = _plus(found, terms), _plus(everything, terms)
         found, rest = (less, rest) if len(less) < len(found) else (found, [*rest, piece])
     zero = construct.filled(0, tuple([node.shape[label] for label in left]))
     return zero if not everything else construct.add([zero, *rest]) if not found else None
 
 
-def _plus(terms: Terms, whole: Expr, size: Size) -> Terms:
-    """A sum of terms and one more, multiplied out; without those that differ from 0 as rounded numbers do."""
+def _is_made_of(weights: tuple[Expr, ...], means: Sequence[Expr]) -> bool:
+    """Whether means have all in them that weights are made of: else they are by others, and nothing is 0 in total."""
+    known = set(_factors(means))
+    return all(x in known for x in _factors(weights))
+
+
+def _factors(exprs: Sequence[Expr]) -> Iterator[Expr]:
+    """What expressions are sums, contractions and powers of, but for constants."""
+    seen, waiting = set(exprs), [*exprs]
+    while waiting:
+        node = waiting.pop()
+        base, power = construct.power_parts(node)
+        if isinstance(node, Einsum | Add) or power != 1:
+            new = {*(node.children if power == 1 else (base,))} - seen
+            seen |= new
+            waiting += new
+        elif not isinstance(node, Constant):
+            yield node
+
+
+def _plus(terms: Terms, more: Sequence[tuple[Expr, Number]]) -> Terms:
+    """A sum of terms and some more, without those that differ from 0 as rounded numbers do."""
     found = dict(terms)
-    [flat] = flatten([whole])
-    for piece in _multiplied_out(flat, deep=True):
-        bare, coefficient = _bare(_nonempty(piece, size))
+    for bare, coefficient in more:
         before = found.pop(bare, 0)
         if abs(float(after := plus(before, coefficient))) > ROUNDING * abs(float(before)):
             found[bare] = after
     return found
+
+
+def _flat_terms(whole: Expr, size: Size) -> list[tuple[Expr, Number]]:
+    """The terms of an expression when all is multiplied out, and their coefficients."""
+    [flat] = flatten([whole])
+    return [_bare(_nonempty(piece, size)) for piece in _multiplied_out(flat, deep=True)]
 
 
 def _is_small(exprs: Sequence[Expr]) -> bool:
