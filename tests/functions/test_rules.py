@@ -257,6 +257,8 @@ CASES: dict[str, list[Case]] = {
     ],
     "log_determinant_of": [
         (lambda: ed.logdet(ed.inv(A @ A.T + ed.eye("n"))), lambda A, **_: -np.log(det(A @ A.T + np.eye(4)))),
+    ],
+    "log_determinant_of_product": [
         (lambda: ed.logdet(A.T @ B @ S @ B.T @ A), lambda A, B, S, **_: np.log(det(A.T @ B @ S @ B.T @ A))),
         (lambda: ed.logdet(A @ A.T), lambda A, **_: 2 * np.log(abs(det(A)))),
         (lambda: ed.logdet(S @ ed.expm(S)), lambda S, **_: np.log(det(S)) + np.trace(S)),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eindiff.core.nodes import Apply
+from eindiff.core import construct
+from eindiff.core.nodes import Apply, Expr, is_index_map
 from eindiff.core.rewrite import rule
+from eindiff.functions.matrices import logabsdet, logdet
 from eindiff.functions.multilinear import tr
+from eindiff.functions.rules.matrices import square_chain
 from eindiff.functions.rules.shapes import is_apply
 
 if TYPE_CHECKING:
@@ -28,3 +31,22 @@ def singular_values_of_semidefinite(network: Network) -> bool | None:
         if matrix.shape[0] == matrix.shape[1] and facts(matrix).psd:
             return network.exchange({i: (tr(matrix), ())}, labels)
     return None
+
+
+@rule("logdet")
+def log_determinant_of_product(a: Expr) -> Expr | None:
+    """logdet(A S A') = logdet(S) + 2 logabsdet(A) for a square A, logdet(S T) = logdet(S) + logdet(T) for positive
+    semidefinite ones. Smaller arguments."""
+    chain = square_chain(a)
+    if chain is None or len(chain) < 2 or any(map(is_index_map, a.children)):
+        return None
+    from eindiff.facts.bounds import facts  # for start-up time
+
+    around: list[Expr] = []
+    while len(chain) > 1 and chain[0] is construct.transpose(chain[-1], (1, 0)):
+        around.append(chain[0])
+        chain = chain[1:-1]
+    if len(chain) > 1 and not all(facts(x).psd for x in chain):
+        return None
+    twice = [construct.scale(2, logdet(x) if facts(x).psd else logabsdet(x)) for x in around]
+    return construct.add([*map(logdet, chain), *twice])
