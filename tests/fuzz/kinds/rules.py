@@ -126,7 +126,7 @@ PROGRAMS = (
     "ed.logm(ed.expm(0.2 * M.T))", "ed.sqrtm(ed.expm(0.2 * M.T))", "ed.sqrtm(ed.diag(ed.exp(V)))",
     "ed.expm(ed.diag(V))", "ed.inv(ed.kron(M, M.T))", "ed.inv(ed.kron(ed.diag(V), M))", "ed.det(ed.kron(M, ed.eye(N)))",
     "ed.inv(ed.kron(M, ed.outer(V, W)))", "ed.logdet(ed.kron(M, M))", "ed.logdet(ed.kron(p, p)) * S",
-    "ed.inv(ed.kron(ed.eye(N), M) * S)",
+    "ed.inv(ed.kron(ed.eye(N), M) * S)", "ed.logdet(M @ p @ M.T)", "ed.logdet(p @ p @ p)", "ed.logdet(M @ M.T)",
     "M @ ed.inv(M)", "ed.inv(M) @ M @ V", "ed.inv(M).T @ M.T", "ed.einsum('ij,ij->', M, ed.inv(M))",
     "ed.einsum('ij,ji->', M, ed.inv(M))", "ed.einsum('ij,ji->i', M, ed.inv(M))", "ed.einsum('ij,ij->i', M, ed.inv(M))",
     "M.T @ ed.inv(M)", "ed.inv(M + M.T) @ (M + M.T)", "ed.inv(M - M.T) @ (M - M.T).T",
