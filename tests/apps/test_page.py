@@ -18,6 +18,8 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Page, Playwright, Route, expect, sync_playwright
 
+from pace import at_pace
+
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
            "--disable-component-update", "--disable-sync"]  # fmt: skip
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -28,6 +30,7 @@ EXPECTED_TO_FAIL = "status of 422"  # browsers log answers that say what is wron
 COMPARE = """
 import sys
 import numpy as np
+from pace import at_pace
 found = []
 for name in sys.argv[1:]:
     scope = {"__name__": "__main__"}
@@ -123,6 +126,7 @@ def browser() -> Iterator[Browser]:
     """Chromium."""
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium(driver), args=OPTIONS)
+        expect.set_options(timeout=at_pace(5_000))
         yield browser
         browser.close()
 
@@ -135,7 +139,7 @@ def visits(browser: Browser, base: str) -> Iterator[Callable[..., Visit]]:
     def visit(**options: Any) -> Visit:
         options.setdefault("viewport", DESKTOP)
         context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], **options)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(at_pace(10_000))
         context.add_init_script(WATCH)
         result = Visit(context.new_page(), base)
         result.watch()
@@ -230,7 +234,7 @@ def test_hessians_of_all_examples_soon(visit: Visit) -> None:
         assert shown and not visit.page.locator("#problem > *").count(), f"{example['title']}: no Hessian"
     slow = sorted(times, key=lambda title: times[title])[-3:]
     print("slowest Hessians in ms:", {title: round(times[title]) for title in slow})
-    assert len(times) >= 20 and max(times.values()) < 1000
+    assert len(times) >= 20 and max(times.values()) < at_pace(1000)
 
 
 def test_order_notation_layout(visit: Visit) -> None:

@@ -15,6 +15,7 @@ from playwright.sync_api import expect
 import page_formulas
 from apps.test_page import PHONE, Visit, base, browser, visit, visits
 from apps.test_serve_fairness import sent
+from pace import at_pace
 
 __all__ = ["base", "browser", "visit", "visits"]  # fixtures
 
@@ -84,7 +85,7 @@ def test_the_old_answer_is_greyed_and_a_bar_shows_with_a_button_to_stop(visit: V
     bar.get_by_role("button", name="Stop").click()
     expect(bar).to_have_count(0)
     expect(visit.page.locator("#problem")).to_contain_text("Stopped.")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < at_pace(2)
     expect(visit.page.locator("#answer")).to_have_class(re.compile("stale"))
     visit.page.locator("#problem").get_by_role("button", name="First derivative").click()
     visit.settled()
@@ -109,7 +110,7 @@ def test_a_request_over_its_limit_is_sent_once_and_says_what_to_try(visit: Visit
     visit.page.on("request", lambda request: requests.append(request.url))
     slow(visit)
     problem = visit.page.locator("#problem")
-    expect(problem).to_contain_text("longer than 5 s", timeout=20_000)
+    expect(problem).to_contain_text("longer than 5 s", timeout=at_pace(20_000))
     expect(problem).to_contain_text("try a lower order")
     assert sum(url.endswith("api/derive") for url in requests) == 2  # the old one, and this
     problem.get_by_role("button", name="First derivative").click()
@@ -131,6 +132,7 @@ def test_a_panel_can_be_stopped_and_tried_again(visit: Visit) -> None:
 
 def test_with_slow_requests_of_one_client_another_sees_its_derivative_at_once(visit: Visit) -> None:
     visit.go(f="x'*A*x", by="x")
+    limit = at_pace(1)
     with ExitStack() as stack:
         for k in range(10, 22):
             ask = {"expression": f"tr(X^{k}9999999)", "wrt": ["X"], "order": 3}
@@ -138,7 +140,7 @@ def test_with_slow_requests_of_one_client_another_sees_its_derivative_at_once(vi
         visit.page.locator("#expression").fill("7*norm2(A*x - b)^2")
         began = time.monotonic()
         expect(visit.page.locator("article.block")).to_have_attribute("data-text", "14*A'*(A*x - b)")
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < limit
 
 
 # Typing

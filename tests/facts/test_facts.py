@@ -15,6 +15,7 @@ from eindiff.facts.bounds import facts
 from eindiff.functions.elementwise import TABLE
 from fact_checks import assert_hold_at_points
 from models import net
+from pace import at_pace
 
 m, n = "m", "n"
 X, Y, A = ed.matrix("X", m, n), ed.matrix("Y", m, n), ed.matrix("A", n, n)
@@ -172,7 +173,7 @@ def test_large_hessians_take_little_time():
     hessian = ed.hessian(function, weights[0])
     start = perf_counter()
     assert facts(hessian).symmetric
-    assert perf_counter() - start < 1
+    assert perf_counter() - start < at_pace(1)
 
 
 def test_facts_are_printed_in_full():

@@ -12,6 +12,7 @@ import eindiff as ed
 from eindiff.core.nesting import share
 from eindiff.core.nodes import is_contraction, topological
 from models import MODELS, Model, logistic, net
+from pace import at_pace
 
 ACTIVATIONS = {"relu": ed.relu, "sigmoid": ed.sigmoid, "tanh": ed.tanh}
 B = N = 40
@@ -60,7 +61,7 @@ def test_deriving_the_hessian_of_20_layers_is_fast(activation):
     model = net(20, ACTIVATIONS[activation])
     start = time.process_time()
     ed.hessian(model.function, model.wrt[0])
-    assert time.process_time() - start < 1.0
+    assert time.process_time() - start < at_pace(1.0)
 
 
 @pytest.mark.parametrize("contraction", ["hessian_diagonal", "laplacian", "quadratic_form", "hvp"])

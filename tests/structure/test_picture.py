@@ -23,6 +23,7 @@ import eindiff as ed
 from eindiff.structure.picture import CORES, plot
 from eindiff.structure.picture_scheme import COLOURS, LARGE, SMALL
 from objectives import OBJECTIVES
+from pace import at_pace
 from structured_values import hessian, jacobian, third_derivative
 
 
@@ -210,7 +211,7 @@ def test_large_operators_are_schemes(name: str) -> None:
     took = perf_counter() - start
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert took < 2
+    assert took < at_pace(2)
     assert peak < 8e6
     assert max(axis.get_xlim()[1], axis.get_ylim()[0]) <= SMALL
     assert axis.get_xlabel().startswith("schematic: ")

@@ -1,0 +1,21 @@
+"""Limits of time are those of a machine of usual speed: one that is slower just now gets more, in proportion."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+USUAL = 0.05  # seconds that the loop takes on a machine of usual speed
+TURNS = 1_000_000
+MOST = 10.0  # times as long as usual: what is slower still has other troubles
+
+
+def at_pace(seconds: float) -> float:
+    """A limit of time at the speed that the machine has now."""
+    return seconds * min(MOST, max(1.0, min(_loop() for _ in range(3)) / USUAL))
+
+
+def _loop() -> float:
+    start, total = perf_counter(), 0
+    for k in range(TURNS):
+        total += k
+    return perf_counter() - start
