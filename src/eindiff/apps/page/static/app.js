@@ -105,8 +105,10 @@ function changed(state, names) {
   byId("answer").setAttribute("aria-busy", "true");
   clearTimeout(pauseTimer);
   clearTimeout(problemTimer);
-  if (typed) pauseTimer = setTimeout(derive, PAUSE);
-  else derive();
+  if (typed) {
+    forget("api/derive"); // an answer to what stood there before would look like one to what stands there now
+    pauseTimer = setTimeout(derive, PAUSE);
+  } else derive();
 }
 
 function shortcuts(event) {
