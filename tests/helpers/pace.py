@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
-USUAL = 0.05  # seconds that the loop takes on a machine of usual speed
+USUAL = 0.025  # seconds that the loop takes on a machine of usual speed
 TURNS = 1_000_000
 MOST = 10.0  # times as long as usual: what is slower still has other troubles
 
