@@ -100,7 +100,7 @@ def test_negated_sums_are_of_what_their_terms_have_become() -> None:
     total = operations.plus([(2, turned), (-1, c), (Fraction(1, 2), operations.quotient(1, [], [c]))])
     [found] = tidy(operations, [operations.scale(-1, total)])
     better = operations.matmul(b, operations.transpose(a))
-    assert dict(map(reversed, operations.terms(found))) == {  # type: ignore[arg-type]
+    assert {x: coefficient for coefficient, x in operations.terms(found)} == {
         c: 1, better: -2, operations.quotient(1, [], [c]): Fraction(-1, 2)
     }  # fmt: skip
     assert [x for x in reachable([found]) if x.op == "matmul"] == [better]
