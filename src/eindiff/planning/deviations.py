@@ -152,15 +152,21 @@ def _places(node: Einsum) -> Iterator[_Place]:
         if not isinstance(x, Add) or x.has_delta or x.relations or not _has_means(x):
             continue
         for axis, label in enumerate(labels):
-            users = [k for k, own in enumerate(node.labels) if label in own and k != at]
-            if label in node.output or labels.count(label) > 1 or not any(_is_mean(term, axis) for term in x.terms):
-                continue
-            for other in users:
-                weights = [k for k in users if k != other]
-                if all(node.labels[k] == (label,) for k in weights) and node.labels[other].count(label) == 1:
-                    deviation = Deviation(axis, tuple([node.operands[k] for k in weights]))
-                    if (total := _total(x, *deviation)) is not None:
-                        yield _Place(at, other, label, deviation, total)
+            is_summed = label not in node.output and labels.count(label) == 1
+            if is_summed and any(_is_mean(term, axis) for term in x.terms):
+                yield from _along(node, x, at, axis)
+
+
+def _along(node: Einsum, x: Add, at: int, axis: int) -> Iterator[_Place]:
+    """The places of a sum in a contraction along one of its axes: one for each operand that may be beside weights."""
+    label = node.labels[at][axis]
+    users = [k for k, own in enumerate(node.labels) if label in own and k != at]
+    for other in users:
+        weights = [k for k in users if k != other]
+        if all(node.labels[k] == (label,) for k in weights) and node.labels[other].count(label) == 1:
+            deviation = Deviation(axis, tuple([node.operands[k] for k in weights]))
+            if (total := _total(x, *deviation)) is not None:
+                yield _Place(at, other, label, deviation, total)
 
 
 def _without_numbers(node: Einsum) -> Expr:
