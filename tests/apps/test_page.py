@@ -30,7 +30,6 @@ EXPECTED_TO_FAIL = "status of 422"  # browsers log answers that say what is wron
 COMPARE = """
 import sys
 import numpy as np
-from pace import at_pace
 found = []
 for name in sys.argv[1:]:
     scope = {"__name__": "__main__"}
