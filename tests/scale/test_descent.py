@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -61,7 +62,7 @@ def test_a_killed_run_goes_on(tmp_path: Path, after: int) -> None:
     path = tmp_path / "state.npz"
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(path), str(after)],
-        env={"PYTHONPATH": ":".join(sys.path), "PATH": ""}, capture_output=True,
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)}, capture_output=True,
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     one = losses()["Huber"]

@@ -54,6 +54,18 @@ def test_arrowheads_that_are_singular() -> None:
         assert not H.is_definite()
 
 
+@pytest.mark.parametrize("tiny", [0.0, 1e-320, 1e-300, 1e-250, 1e-200, 1e-160, 1e-20])
+@pytest.mark.parametrize("n", [2, 6])
+def test_a_block_that_is_nearly_singular_says_nothing_of_the_whole(n: int, tiny: float) -> None:
+    """Eliminated first, it gives numbers near the end of the range; other ways solve the system."""
+    x, y, d, M = ed.vector("x", n), ed.vector("y", n), ed.vector("d", n), ed.matrix("M", n, n)
+    f = ed.sum(d * x**2) / 2 + x @ y + y @ M @ M.T @ y / 2
+    rng = np.random.default_rng(n)
+    values = {"d": np.append(np.ones(n - 1), tiny), "M": rng.normal(size=(n, n))}
+    H, b = ed.structured(ed.hessian(f, [x, y]), values), rng.normal(size=2 * n)
+    np.testing.assert_allclose(np.concatenate(H.solve([b[:n], b[n:]])), np.linalg.solve(H.as_matrix(), b), rtol=1e-9)
+
+
 # Inverses
 
 

@@ -157,6 +157,7 @@ class Careful:
         """Whether the operator takes a vector to nothing but rounding errors."""
         if not np.isfinite(x).all():
             return False
+        x = x / np.maximum(np.abs(x).max(axis=0), np.finfo(x.dtype).tiny)  # useless ones may be huge
         sizes = np.linalg.norm(self._absolute.apply(np.abs(x)), axis=0)
         return bool((np.linalg.norm(self._extended.apply(x), axis=0) <= TERM_CHANGE * self._eps * sizes).any())
 
