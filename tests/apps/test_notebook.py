@@ -120,7 +120,7 @@ def test_a_notebook_is_told_what_long_work_is_at_and_can_interrupt() -> None:
         assert "eindiff: derive … 1 s (■ stops it)" in "".join(said)
         assert said.index("KeyboardInterrupt") > said.index(next(text for text in said if text.endswith(" \r")))
         client.execute_interactive("import eindiff as ed\nprint(ed.gradient(ed.parse(\"x'*x\"), 'x'))", **options)
-        assert said[-2:] == ["2*x\n", ""]
+        assert "".join(said).endswith("2*x\n")  # which may come in pieces
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)

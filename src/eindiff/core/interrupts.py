@@ -7,15 +7,15 @@ expressions do all the time, nobody can catch it: Python reports it, and goes on
 from __future__ import annotations
 
 import sys
-from _thread import interrupt_main
+from _thread import interrupt_main, start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Timer
+from time import sleep
 from typing import Any
 
 SOON = 0.01  # seconds until it comes again: not while the report of it is still running
 _before: list[Callable[[Any], object]] = []  # what reports such errors else, for each that keeps interrupts
-_lost: set[Timer] = set()  # interrupts that are to come again
+_lost: set[object] = set()  # interrupts that are to come again
 
 
 @contextmanager
@@ -46,15 +46,15 @@ def leave() -> None:
 
 def _again(error: Any) -> None:
     if error.exc_type is KeyboardInterrupt:
-        timer = Timer(SOON, lambda: _come(timer))
-        timer.daemon = True
-        _lost.add(timer)
-        timer.start()
+        lost = object()
+        _lost.add(lost)
+        start_new_thread(_come, (lost,))  # a `Thread` would be waited for here, where an interrupt is lost
     else:
         next(report for report in reversed([sys.__unraisablehook__, *_before]) if report is not _again)(error)
 
 
-def _come(timer: Timer) -> None:
-    if timer in _lost:  # else it came when they were left
+def _come(lost: object) -> None:
+    sleep(SOON)
+    if lost in _lost:  # else it came when they were left
         interrupt_main()
-        _lost.discard(timer)
+        _lost.discard(lost)
