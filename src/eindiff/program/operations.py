@@ -451,6 +451,20 @@ def count_uses(order: Sequence[Operation], outputs: Iterable[Operation]) -> Coun
     return uses
 
 
+def rewritten(
+    operations: Operations, outputs: Sequence[Operation],
+    change: Callable[[Operation, list[Operation]], Operation | None],
+) -> list[Operation]:  # fmt: skip
+    """Outputs made anew from the bottom up: `change` gets an operation and its new operands, and gives what stands in
+    its place; None, if that is the same operation of these. What has no operands stays as it is."""
+    done: dict[Operation, Operation] = {}
+    for x in reachable(outputs):
+        operands = list(map(done.__getitem__, x.operands))
+        made = change(x, operands) if operands else x
+        done[x] = with_operands(operations, x, operands) if made is None else made
+    return [done[x] for x in outputs]
+
+
 def with_others(
     operations: Operations, outputs: Sequence[Operation], renamed: Mapping[Operation, Operation]
 ) -> tuple[Operation, ...]:

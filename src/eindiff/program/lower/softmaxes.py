@@ -9,7 +9,7 @@ from eindiff.core import sizes as sz
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
 from eindiff.program.lower.functions import reduction
-from eindiff.program.operations import FUNCTION, Operation, Operations, is_call, reachable, with_operands
+from eindiff.program.operations import FUNCTION, Operation, Operations, is_call, reachable, rewritten
 
 NAME = "logsumexp"
 
@@ -31,17 +31,20 @@ def with_softmaxes(operations: Operations, outputs: Sequence[Operation], costs: 
     found = {x: totals.get((x.operands[0], x.parameters[1])) for x in order if is_call(x, "softmax")}
     differences = {x: total for x in order if (total := _subtracted(x)) is not None}
     shared = {*found.values(), *differences.values()}
-    done, made = dict[Operation, Operation](), dict[Operation, _Both]()
-    for x in order:
+    if not shared:
+        return [*outputs]
+    made: dict[Operation, _Both] = {}
+
+    def change(x: Operation, operands: list[Operation]) -> Operation | None:
         total = x if x in shared else found.get(x, differences.get(x))
         if total is None:
-            done[x] = with_operands(operations, x, [done[y] for y in x.operands])
-            continue
+            return None
         if total not in made:
-            made[total] = _both(operations, total, done[total.operands[0]], costs)
+            made[total] = _both(operations, total, operands[0], costs)
         both = made[total]
-        done[x] = both.logarithm if x is total else both.difference if x in differences else both.softmax
-    return [done[x] for x in outputs]
+        return both.logarithm if x is total else both.difference if x in differences else both.softmax
+
+    return rewritten(operations, outputs, change)
 
 
 def _subtracted(x: Operation) -> Operation | None:
