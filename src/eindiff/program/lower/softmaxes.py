@@ -11,8 +11,6 @@ from eindiff.program.costs import Costs
 from eindiff.program.lower.functions import reduction
 from eindiff.program.operations import FUNCTION, Operation, Operations, is_call, reachable, rewritten
 
-NAME = "logsumexp"
-
 
 class _Both(NamedTuple):
     """What is made of the exponentials of the same entries."""
@@ -27,7 +25,8 @@ def with_softmaxes(operations: Operations, outputs: Sequence[Operation], costs: 
     difference, where several of them are needed: t are the largest entries of z, `e = exp(z - t)` and s the sums of e.
     """
     order = reachable(outputs)
-    totals = {(x.operands[0], x.parameters[1] or 0): x for x in order if x.op == "reduce" and x.parameters[0] == NAME}
+    reduced = [x for x in order if x.op == "reduce" and x.parameters[0] == "logsumexp"]
+    totals = {(x.operands[0], x.parameters[1] or 0): x for x in reduced}
     found = {x: totals.get((x.operands[0], x.parameters[1])) for x in order if is_call(x, "softmax")}
     differences = {x: total for x in order if (total := _subtracted(x)) is not None}
     shared = {*found.values(), *differences.values()}
@@ -53,7 +52,7 @@ def _subtracted(x: Operation) -> Operation | None:
         return None
     z, spread = x.operands
     total, ndim = spread.operands[0] if spread.op == "expand" else spread, len(z.shape)
-    if total.op != "reduce" or total.parameters[0] != NAME or total.operands[0] is not z:
+    if total.op != "reduce" or total.parameters[0] != "logsumexp" or total.operands[0] is not z:
         return None
     kept = [*spread.parameters, *[True] * ndim][:ndim] if spread.op == "expand" else [k > 0 for k in range(ndim)]
     return total if kept == [k != (total.parameters[1] or 0) for k in range(ndim)] else None

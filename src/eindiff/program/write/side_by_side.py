@@ -77,12 +77,9 @@ def _chains(
 ) -> dict[Operation, Chain]:
     """Small results that are functions of one array of numbers of their shape, of what is used by nothing else."""
     order = reachable(outputs)
-    uses, found = count_uses(order, outputs), dict[Operation, Chain]()
+    numbers, uses, found = _of_numbers(order), count_uses(order, outputs), dict[Operation, Chain]()
     inside: set[Operation] = set()  # parts of longer ones
-    numbers: set[Operation] = set()  # arrays of numbers, not of places
     for x in order:
-        if x.speed != ARITHMETIC or (x.op in ARITHMETIC_OPS and not numbers.isdisjoint(x.operands)):
-            numbers.add(x)
         arrays = {y for y in x.operands if y.op != "number"}
         if len(arrays) != 1 or not x.shape:
             continue
@@ -95,6 +92,15 @@ def _chains(
             function = (x.op, repr(x.parameters), *parts)
             found[x] = Chain(argument, function, calls + max(1, len(x.operands) - 1))
     return {x: chain for x, chain in found.items() if x not in inside and x not in outputs}
+
+
+def _of_numbers(order: Sequence[Operation]) -> set[Operation]:
+    """Arrays that are computed of numbers, not of places."""
+    found: set[Operation] = set()
+    for x in order:
+        if x.speed != ARITHMETIC or (x.op in ARITHMETIC_OPS and not found.isdisjoint(x.operands)):
+            found.add(x)
+    return found
 
 
 def _joined(outputs: Sequence[Operation], groups: Mapping[Operation, Group]) -> list[Operation]:
