@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from eindiff.core.construct import Network
 
 
-@rule("einsum", among=(Apply,))
+@rule("einsum", among=(Apply,), summed=True)
 def singular_values_of_semidefinite(network: Network) -> bool | None:
     """The sum of the singular values of a semidefinite matrix is its trace. A factorization less."""
-    if not network.summed:
-        return None
     uses = network.occurrences()
     for i, (node, labels) in enumerate(network.factors):
         if not is_apply(node, "svdvals") or node.ndim != 1 or labels[0] not in network.summed or uses[labels[0]] > 1:
