@@ -429,8 +429,8 @@ class Products(Contractions):
             if len(order) == 2 and (found := self._kind(left)):
                 return Tensor(halves.structured_product(self.operations, left, right, found), order)
             if len(order) == 2 and (found := self._kind(self.operations.transpose(right))):
-                turned = [self.operations.transpose(x) for x in (right, left)]
-                return Tensor(halves.structured_product(self.operations, *turned, found), order[::-1])
+                left, right = self.operations.transpose(right), self.operations.transpose(left)
+                return Tensor(halves.structured_product(self.operations, left, right, found), order[::-1])
         return Tensor(self.operations.matmul(left, right), order)
 
     def _sides(
