@@ -26,7 +26,7 @@ class _Sum(NamedTuple):
     parts: list[Operation]  # x and w of each term
 
 
-def with_totals(operations: Operations, outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
+def with_sums_of_exponentials(operations: Operations, outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
     """Operations with sums in the place of functions of arrays that are made of the terms of these."""
     order = reachable(outputs)
     if not any(is_call(x, "log_weighted_sum") for x in order):
