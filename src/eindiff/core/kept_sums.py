@@ -19,10 +19,15 @@ Terms = dict[Expr, Number]  # without their coefficients, and these
 SWAP = (1, 0)
 
 
-def _keep(node: Add, labels: Labels, others: Sequence[Factor], summed: set[int]) -> tuple[Number, Expr, Labels] | None:
+def _keep(
+    node: Add, labels: Labels, others: Sequence[Factor], summed: set[int]
+) -> tuple[Number, Expr, Labels] | None:  # fmt: skip
     """A sum of diagonal and full terms, beside others, as a multiple of an operand that is computed
     before it is multiplied, one for it, all its multiples and its transpose. None if it is multiplied out."""
-    if not _is_multiplied(labels, others, summed) or not _is_diagonal_and_full(node):
+    matrices = [own for _, own in others if len(own) > 1]
+    near = [x for x, own in others if len(own) > 1 and summed.intersection(labels, own)]
+    is_multiplied = any(map(_is_sum, near)) or _is_multiplied(labels, matrices, summed)
+    if not is_multiplied or not _is_diagonal_and_full(node):
         return None
     axes = tuple(range(node.ndim))
     turned = {order: _bare(node, order) for order in ([axes, SWAP] if node.ndim == 2 else [axes])}
@@ -38,11 +43,8 @@ def _keep(node: Add, labels: Labels, others: Sequence[Factor], summed: set[int])
 Add.keep = _keep
 
 
-def _is_multiplied(labels: Labels, others: Sequence[Factor], summed: set[int]) -> bool:
-    """Whether a factor is multiplied with another such sum, or with matrices only: with a vector its terms are."""
-    if any(_is_sum(x) for x, own in others if len(own) > 1 and summed.intersection(labels, own)):
-        return True
-    matrices = [own for _, own in others if len(own) > 1]
+def _is_multiplied(labels: Labels, matrices: Sequence[Labels], summed: set[int]) -> bool:
+    """Whether a factor is multiplied with matrices only: with a vector its terms are, one by one."""
     if len(set(labels)) < len(labels) or not matrices:
         return False
     if any(set(labels) <= set(theirs) for theirs in matrices):

@@ -103,13 +103,14 @@ class Computation:
         self._add_programs("dense", s.dtype, self._outside)
         self._add_programs("structured", s.dtype, [])
         [first, *others] = self.parts
-        inside = [[x for x in part.structures if not is_bare(x)] for part in self.parts]
-        is_one = not others and not self._outside and not first.finish and len(first.exprs) == 1 and not inside[0]
+        are_arrays = not self._outside and not any(part.finish for part in self.parts)
+        inside = [[x for x in part.structures if not is_bare(x)] for part in self.parts] if are_arrays else []
+        is_single = are_arrays and not others and len(first.exprs) == 1 and not inside[0]
         self._type = first.types[0]
-        self._single = self._programs[first.form] if is_one else None
-        self._arrays = self.dense if not self._outside and self.gives_arrays else None
+        self._single = self._programs[first.form] if is_single else None
+        self._arrays = self.dense if are_arrays and self.gives_arrays else None
         self._structures = inside  # those of values that are more than one array
-        self._whole = inside[0][0] if not others and len(inside[0]) == 1 else None
+        self._whole = inside[0][0] if self._arrays and not others and len(inside[0]) == 1 else None
         self._known: list[Any] = []  # all arrays that depend on nothing, once they are made
 
     def _add_programs(self, form: str, dtype: Any, more: list[Any]) -> None:
