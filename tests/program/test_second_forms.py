@@ -8,8 +8,8 @@ import pytest
 import eindiff as ed
 from eindiff.calculus.curvatures import curvatures
 from eindiff.core.nodes import plain
+from eindiff.planning.equal_parts import with_equal_parts
 from eindiff.planning.factoring import distribute
-from eindiff.planning.halves import with_halves
 from eindiff.program.interpreter import evaluate
 
 X, y = ed.matrix("X", "n", "d"), ed.vector("y", "n")
@@ -50,7 +50,7 @@ def test_curvatures_are_the_second_derivative(name):
         assert found is not None
         right = evaluate(ed.derivative(f, one, two), given)
         np.testing.assert_allclose(evaluate(found, given), right, rtol=1e-9, atol=1e-10 * np.abs(right).max())
-        [halved] = with_halves([found], {"n": 100, "d": 3}.__getitem__)
+        [halved] = with_equal_parts([found], {"n": 100, "d": 3}.__getitem__)
         np.testing.assert_allclose(evaluate(halved, given), right, rtol=1e-9, atol=1e-10 * np.abs(right).max())
 
 
@@ -89,7 +89,7 @@ def test_products_of_equal_parts():
     rng = np.random.default_rng(2)
     given = {"A": rng.normal(size=(5, 5)), "B": rng.normal(size=(5, 5)), "W": rng.normal(size=(3, 5))}
     given |= {"A": given["A"] + given["A"].T, "v": rng.normal(size=5)}
-    changed = with_halves([plain(output) for output in outputs], {"n": 100, "d": 3}.__getitem__)
+    changed = with_equal_parts([plain(output) for output in outputs], {"n": 100, "d": 3}.__getitem__)
     assert any(new is not plain(old) for new, old in zip(changed, outputs, strict=True))
     for new, old in zip(changed, outputs, strict=True):
         np.testing.assert_allclose(evaluate(new, given), evaluate(old, given), rtol=1e-9, atol=1e-9)

@@ -266,6 +266,7 @@ def test_lineax_in_single_precision() -> None:
 
 
 def test_lineax_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "eindiff.structure.lineax_operator", raising=False)
     monkeypatch.setitem(sys.modules, "lineax", None)
     with pytest.raises(ed.EindiffError, match="pip install lineax"):
         hessian("cubes").to_lineax()

@@ -389,7 +389,7 @@ class Network:
 
     def _apply_rules(self) -> bool:
         kinds = [node.function.name if isinstance(node, Map) else type(node) for node, _ in self.factors]
-        return bool(rewrite("einsum", self, kinds=frozenset(kinds)))
+        return bool(rewrite("einsum", self, kinds=frozenset(kinds), summed=bool(self.summed)))
 
     def _contract(self) -> bool:
         """Make the contraction of each group of factors that hang together; False if there is none."""

@@ -14,10 +14,10 @@ from eindiff.core.nodes import INDICES, Constant, Expr, Variable, intern
 from eindiff.core.sizes import Shape
 
 # What only square matrices are
-SQUARE = frozenset({"symmetric", "psd", "orthogonal", "permutation", "banded", "tridiagonal", "diagonal"})
+OF_SQUARE_MATRICES = frozenset({"symmetric", "psd", "orthogonal", "permutation", "banded", "tridiagonal", "diagonal"})
 BANDS = frozenset({"tridiagonal", "banded"})  # where entries are near the diagonal
 TRIANGLES = frozenset({"lower", "upper"})  # where entries may be other than 0: also of matrices that are not square
-PROPERTIES = SQUARE | TRIANGLES | {"positive", "unit"}
+PROPERTIES = OF_SQUARE_MATRICES | TRIANGLES | {"positive", "unit"}
 
 
 def variable(name: str, shape: Shape, properties: Collection[str] = ()) -> Variable:
@@ -55,8 +55,8 @@ def placeholder(name: str, shape: Shape, declared: Collection[str] = ()) -> Vari
 def _misfit(shape: Shape, declared: Collection[str]) -> str | None:
     """What a variable of this shape and these properties cannot be."""
     properties = frozenset(declared)
-    if properties & SQUARE and (len(shape) != 2 or shape[0] != shape[1]):
-        return f"only a square matrix can be {sorted(properties & SQUARE)[0]}, not {shape_text(shape)}"
+    if properties & OF_SQUARE_MATRICES and (len(shape) != 2 or shape[0] != shape[1]):
+        return f"only a square matrix can be {sorted(properties & OF_SQUARE_MATRICES)[0]}, not {shape_text(shape)}"
     if properties & TRIANGLES and len(shape) != 2:
         return f"only a matrix can be {sorted(properties & TRIANGLES)[0]}, not {shape_text(shape)}"
     if properties & TRIANGLES and properties & BANDS:

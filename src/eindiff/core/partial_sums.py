@@ -16,8 +16,8 @@ from eindiff.core.nodes import Add, Einsum, Expr, depth, is_canonical, is_kept, 
 from eindiff.core.rebuild import with_children
 from eindiff.core.traverse import post_order
 
-ROUNDS = 4  # of sums that are parts of sums that are parts of others
-ROUNDING = 2.0**-50  # of quotients of two numbers that are products themselves
+DEPTH = 4  # of sums that are parts of sums that are parts of others
+QUOTIENT_ERROR = 2.0**-50  # of quotients of two numbers that are products themselves
 Terms = dict[Expr, Number]  # without their coefficients, and these
 
 
@@ -63,7 +63,7 @@ def partial_sums(order: Sequence[Expr]) -> dict[Expr, Parts]:
 def parts_apart(outputs: Sequence[Expr]) -> list[Expr]:
     """Expressions in which sums have others that are parts of them as one term, where that shows only when the numbers
     in them are taken apart: `x + (c + d)` is `(x + c) + d` if there is an `x + c`, whose errors it then shares."""
-    for _ in range(ROUNDS):
+    for _ in range(DEPTH):
         sums = [x for x in topological(outputs) if isinstance(x, Add) and x.ndim and is_canonical(x)]
         apart = {x: _taken_apart(x) for x in sums if not x.has_delta and not x.relations}
         known: dict[Expr, list[tuple[Terms, Expr]]] = {}
@@ -173,4 +173,4 @@ def _factor(part: Terms, whole: Terms) -> Number | None:
 
 def _is_rounded(a: Number, b: Number) -> bool:
     """Whether two quotients differ as rounded numbers do; exact ones are not rounded."""
-    return float in (type(a), type(b)) and abs(float(a) - float(b)) <= ROUNDING * abs(float(b))
+    return float in (type(a), type(b)) and abs(float(a) - float(b)) <= QUOTIENT_ERROR * abs(float(b))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 
 from eindiff.core.applications import apply, map_
 from eindiff.core.einsums import Inline, einsum
@@ -32,7 +33,7 @@ def substituted(outputs: Sequence[Expr], values: Mapping[Expr, Expr]) -> list[Ex
 
 def with_children(node: Expr, children: Sequence[Expr], inline: Inline = False) -> Expr:
     """The same node with other children of the same shapes."""
-    if inline is False and all(new is old for new, old in zip(children, node.children, strict=True)):
+    if inline is False and all(map(is_, children, node.children)):
         return node
     match node:
         case Einsum():

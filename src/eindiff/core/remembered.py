@@ -15,7 +15,7 @@ from typing import Any
 from eindiff.core.rewrite import is_logged
 from eindiff.core.traverse import Node, post_order
 
-MOST = 2**17  # nodes that are kept
+MOST_REMEMBERED = 2**17  # nodes that are kept
 
 _made: ContextVar[dict[Any, Any] | None] = ContextVar("eindiff_made", default=None)
 
@@ -52,6 +52,6 @@ def ordered(roots: Iterable[Node], children: Callable[[Node], Collection[Node]])
 def made() -> dict[Any, Any] | None:
     """What was made by what it was asked for, if that is remembered."""
     found = _made.get()
-    if found is not None and len(found) > MOST:
+    if found is not None and len(found) > MOST_REMEMBERED:
         found.clear()
     return found

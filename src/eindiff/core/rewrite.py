@@ -18,8 +18,8 @@ Rule = Callable[..., Any]
 RULES: dict[str, list[Rule]] = {}
 Kind = type | str  # of a node; of an elementwise function its name
 
-_AMONG: dict[Rule, tuple[Kind, ...]] = {}  # rules that need a node of some kind
-_by_kinds: dict[tuple[str, frozenset[Kind]], list[Rule]] = {}
+_NEEDS: dict[Rule, tuple[tuple[Kind, ...], bool]] = {}  # of each rule: a node of some kind, and a sum
+_by_kinds: dict[tuple[str, frozenset[Kind], bool], list[Rule]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,34 +38,35 @@ class Applied:
 _log: ContextVar[list[Applied] | None] = ContextVar("eindiff_rewrite_log", default=None)
 
 
-def rule(*subjects: str, among: tuple[Kind, ...] = ()) -> Callable[[Rule], Rule]:
+def rule(*subjects: str, among: tuple[Kind, ...] = (), summed: bool = False) -> Callable[[Rule], Rule]:
     """Register a rule for the functions or kinds of node it looks at; some need a node of one of the kinds `among`
-    those that a node is about to be made of."""
+    those that a node is about to be made of, or that something is `summed` over."""
 
     def register(function: Rule) -> Rule:
         for subject in subjects:
             RULES.setdefault(subject, []).append(function)
-        _AMONG[function] = among
+        _NEEDS[function] = among, summed
         _by_kinds.clear()
         return function
 
     return register
 
 
-def _rules(subject: str, kinds: frozenset[Kind]) -> list[Rule]:
+def _rules(subject: str, kinds: frozenset[Kind], summed: bool) -> list[Rule]:
     """The rules for a node made of nodes of some kinds."""
-    found = _by_kinds.get((subject, kinds))
+    found = _by_kinds.get((subject, kinds, summed))
     if found is None:
-        every = [(function, _AMONG[function]) for function in RULES.get(subject, ())]
-        found = [function for function, among in every if not among or not kinds.isdisjoint(among)]
-        _by_kinds[subject, kinds] = found
+        every = [(function, *_NEEDS[function]) for function in RULES.get(subject, ())]
+        fitting = [(function, among) for function, among, needs_sum in every if summed or not needs_sum]
+        found = [function for function, among in fitting if not among or not kinds.isdisjoint(among)]
+        _by_kinds[subject, kinds, summed] = found
     return found
 
 
-def rewrite(subject: str, *before: Any, kinds: frozenset[Kind] | None = None) -> Any:
+def rewrite(subject: str, *before: Any, kinds: frozenset[Kind] | None = None, summed: bool = False) -> Any:
     """What the first rule that applies makes of a node about to be made, or None; `kinds` are those of its factors."""
     log = _log.get()
-    for function in RULES.get(subject, ()) if kinds is None else _rules(subject, kinds):
+    for function in RULES.get(subject, ()) if kinds is None else _rules(subject, kinds, summed):
         kept = tuple(_snapshot(item) for item in before) if log is not None else ()
         after = function(*before)
         if after is not None:

@@ -16,19 +16,15 @@ if TYPE_CHECKING:
     from eindiff.core.construct import Network
 
 
-@rule("einsum", among=(Apply,))
+@rule("einsum", among=(Apply,), summed=True)
 def singular_values_of_semidefinite(network: Network) -> bool | None:
     """The sum of the singular values of a semidefinite matrix is its trace. A factorization less."""
-    if not network.summed:
-        return None
     uses = network.occurrences()
     for i, (node, labels) in enumerate(network.factors):
         if not is_apply(node, "svdvals") or node.ndim != 1 or labels[0] not in network.summed or uses[labels[0]] > 1:
             continue
-        from eindiff.facts.bounds import facts  # for start-up time
-
         [matrix] = node.args
-        if matrix.shape[0] == matrix.shape[1] and facts(matrix).psd:
+        if matrix.shape[0] == matrix.shape[1] and _is_semidefinite(matrix):
             return network.exchange({i: (tr(matrix), ())}, labels)
     return None
 
@@ -40,13 +36,18 @@ def log_determinant_of_product(a: Expr) -> Expr | None:
     chain = square_chain(a)
     if chain is None or len(chain) < 2 or any(map(is_index_map, a.children)):
         return None
-    from eindiff.facts.bounds import facts  # for start-up time
-
     around: list[Expr] = []
     while len(chain) > 1 and chain[0] is construct.transpose(chain[-1], (1, 0)):
         around.append(chain[0])
         chain = chain[1:-1]
-    if len(chain) > 1 and not all(facts(x).psd for x in chain):
+    if len(chain) > 1 and not all(map(_is_semidefinite, chain)):
         return None
-    twice = [construct.scale(2, logdet(x) if facts(x).psd else logabsdet(x)) for x in around]
+    twice = [construct.scale(2, logdet(x) if _is_semidefinite(x) else logabsdet(x)) for x in around]
     return construct.add([*map(logdet, chain), *twice])
+
+
+def _is_semidefinite(matrix: Expr) -> bool:
+    """Whether a matrix is known to be positive semidefinite."""
+    from eindiff.facts.bounds import facts  # for start-up time
+
+    return facts(matrix).psd

@@ -67,9 +67,7 @@ kv: Public = added("kv", none("kv", "its order"), lambda v, x: -0.5 * (kv(v - 1,
 ive: Public = added(
     "ive", none("ive", "its order"), lambda v, x: 0.5 * (ive(v - 1, x) + ive(v + 1, x)) - sign(x) * ive(v, x)
 )
-kve: Public = added(
-    "kve", none("kve", "its order"), lambda v, x: kve(v, x) - 0.5 * (kve(v - 1, x) + kve(v + 1, x))
-)
+kve: Public = added("kve", none("kve", "its order"), lambda v, x: kve(v, x) - 0.5 * (kve(v - 1, x) + kve(v + 1, x)))
 
 # Error functions and integrals
 

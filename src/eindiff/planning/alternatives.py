@@ -17,8 +17,8 @@ from eindiff.core import construct
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_inverse, is_kept, topological
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Evaluate
+from eindiff.planning.equal_parts import flops_alone
 from eindiff.planning.factoring import cancels_exactly, is_outer, is_sum_of_outer, with_each
-from eindiff.planning.halves import flops_alone
 from eindiff.planning.low_rank import LOGARITHMS, is_of_sum, splits, without
 from eindiff.planning.simplify import joins
 from eindiff.planning.tuning import TERMS_LIMIT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from math import factorial, inf
 from typing import Any, NamedTuple
 
@@ -28,13 +28,9 @@ Speeds = tuple[Speed, ...]
 
 
 def contraction_path(
-    inputs: Sequence[Labels],
-    output: Labels,
-    sizes: Mapping[int, int],
-    strategy: str = "auto",
-    operands: Sequence | None = None,
-    speeds: Speeds = (),
-) -> Path:
+    inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], strategy: str = "auto",
+    operands: Sequence | None = None, speeds: Speeds = (),
+) -> Path:  # fmt: skip
     """Pairs of operands to multiply, one after the other; a pair is taken out and its product put at the end.
 
     `operands` tells which inputs are the same tensor, so that equal products count once, and `speeds` by what the
@@ -75,18 +71,18 @@ def _path(
 def _good_path(inputs: tuple[Labels, ...], output: Labels, sizes: tuple[int, ...], known: Path) -> Path:
     """A path for many operands: the best one within parts that hang together by labels that few operands have, and then
     between these parts; by opt_einsum where that is too much."""
-    table = _Subsets(inputs, output, sizes)
     counts = Counter(label for labels in inputs for label in set(labels))
-    near = sum(1 << label for label, count in counts.items() if count <= NEAR)
-    neighbours = [sum(1 << k for k, other in enumerate(table.masks) if other & mask & near) for mask in table.masks]
-    parts = components([[label for label in labels if counts[label] <= NEAR] for labels in inputs])
+    near = [{label for label in labels if counts[label] <= NEAR} for labels in inputs]
+    neighbours = [sum(1 << k for k, other in enumerate(near) if not own.isdisjoint(other)) for own in near]
+    parts = components(near)
     connected = [_connected_subsets(part, neighbours) for part in parts]
-    if len(parts) > BEST_LIMIT or any(subsets is None for subsets in connected):
+    if len(parts) > BEST_LIMIT or None in connected:
         return _heuristic_path(inputs, output, dict(enumerate(sizes)))
+    table = _Subsets(inputs, output, sizes)
     whole = [sum(1 << k for k in part) for part in parts]
     unions = [sum(mask for k, mask in enumerate(whole) if chosen >> k & 1) for chosen in range(1, 1 << len(whole))]
     groups = [*filter(None, connected), unions]
-    bound = table.bound(known, {subset for subsets in groups for subset in subsets})
+    bound = table.bound(known, {*chain.from_iterable(groups)})
     tree: dict[int, int] = {}
     for subsets in groups:
         tree |= table.best(subsets, bound)

@@ -22,7 +22,7 @@ from eindiff.planning.contraction_order import least_flops
 
 TERMS = 64  # of a sum that is multiplied out
 # Products with matrices that have these take half of the work at least, and those of two triangles a sixth.
-HALF = frozenset({"symmetric", "psd", "positive", "lower", "upper", "orthogonal"})
+OF_HALF_THE_WORK = frozenset({"symmetric", "psd", "positive", "lower", "upper", "orthogonal"})
 
 Term = tuple[list[Factor], Labels, dict[int, Size]]
 
@@ -125,4 +125,4 @@ def _is_known(node: Expr) -> bool:
     """Whether a factor is a variable, or the inverse of one, with properties that save no more than half."""
     if is_inverse(node) and node.ndim == 2:
         node = node.args[0]
-    return isinstance(node, Variable) and node.properties <= HALF and node.into is None
+    return isinstance(node, Variable) and node.properties <= OF_HALF_THE_WORK and node.into is None

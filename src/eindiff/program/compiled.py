@@ -27,7 +27,7 @@ from eindiff.program.plan import Plan, memory_in_use, named
 from eindiff.program.threads import in_threads, with_one_thread
 from eindiff.program.write.module import Module, Program
 
-RESERVED = ("out", "sizes")  # keywords of a call
+KEYWORDS_OF_CALL = ("out", "sizes")  # keywords of a call
 NUMBERS = (float, int, bool)  # of Python, which stand for arrays
 LOOPED = frozenset({"linalg", "special"})  # modules of JAX whose functions may have loops
 
@@ -134,7 +134,7 @@ class Compiled:
             for kind, (known, type_, library, parts, stored) in (made or {}).items()
         }
         self._building = reentrant_lock()
-        for name in RESERVED:
+        for name in KEYWORDS_OF_CALL:
             if name in self._names:
                 raise EindiffError(f"a variable of a compiled expression cannot be named {name}: rename it", "names")
         if self._module.size_names <= set(self._given):

@@ -28,7 +28,7 @@ Array = np.ndarray
 ACCURATE = 1e-8  # what symmetric and semidefinite matrices may be off, relative to entries in the same rows and columns
 RELATIVE = 1e-5  # and symmetric ones relative to the entry itself
 ORTHOGONAL = 1e-6
-ROUNDING = 100  # times the machine precision: what any float may be off
+FLOAT_ERROR = 100  # times the machine precision: what any float may be off
 REMEMBERED = 256  # matrices
 
 _POSITIVE = frozenset({"positive"})
@@ -154,7 +154,7 @@ def _probe(size: int, dtype: str) -> Array:
 
 def _check_symmetric(variable: Variable, matrix: Array, image: Array, other: Array) -> None:
     """Compare the products of the matrix and of its transpose with a vector, and where these differ all entries."""
-    rounding = ROUNDING * np.finfo(matrix.dtype).eps
+    rounding = FLOAT_ERROR * np.finfo(matrix.dtype).eps
     if np.abs(image - other).max() <= rounding * np.abs(image).max() < np.inf:
         return
     size = np.abs(np.where(np.isfinite(matrix), matrix, 0))
@@ -170,7 +170,7 @@ def _check_symmetric(variable: Variable, matrix: Array, image: Array, other: Arr
 
 def _check_semidefinite(variable: Variable, matrix: Array) -> None:
     """Factorize with a small multiple of the identity added; the second time with the diagonal scaled to ones."""
-    rounding = ROUNDING * np.finfo(matrix.dtype).eps
+    rounding = FLOAT_ERROR * np.finfo(matrix.dtype).eps
     diagonal = matrix.diagonal()
     if _is_definite(matrix, max(len(matrix) * rounding * np.abs(diagonal).max(), np.finfo(matrix.dtype).tiny)):
         return
@@ -216,7 +216,7 @@ def _check_entries(variable: Variable, matrix: Array) -> None:
 
 
 def _check_orthogonal(variable: Variable, matrix: Array, image: Array, probe: Array) -> None:
-    allowed = max(ORTHOGONAL, ROUNDING * ROUNDING * np.finfo(matrix.dtype).eps) * np.sqrt(len(matrix))
+    allowed = max(ORTHOGONAL, FLOAT_ERROR * FLOAT_ERROR * np.finfo(matrix.dtype).eps) * np.sqrt(len(matrix))
     if not np.abs(matrix.T.dot(image) - probe).max() <= allowed:
         what = "permutation" if "permutation" in variable.properties else "orthogonal"
         _refuse(variable, what, f"is not: {variable.name}'{variable.name} is not the identity")

@@ -18,7 +18,7 @@ from eindiff.core.nodes import Add, Constant, Einsum, Expr, Map, is_contraction,
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import sqrt
 
-MOST_FACTORS = 12  # of a sum of squares that is looked at
+MOST_SQUARED = 12  # of a sum of squares that is looked at
 LEVELS = 6  # of products and sums in each other in which factors are looked for
 
 Counted = dict[tuple[Expr, int], Counter[Expr]]
@@ -57,16 +57,21 @@ def _root_of_term(term: Expr) -> Squared | None:
     if root is None or len(set(output)) < len(output) or any(node is term and _has_root(node) for node, _ in factors):
         return None  # the root of a size is no norm
     alone = [factor for factor in factors if factors.count(factor) % 2 == 1 and _has_root(factor[0])]
-    factors = [factor for factor in factors if factor not in alone]
+    found = _opened_half([factor for factor in factors if factor not in alone], output, sizes)
+    if found is None or _is_outer(found[0], output):
+        return None
+    mine, summed = found
+    roots = [(sqrt(node), labels) for node, labels in alone]
+    return Squared(einsum(root, [*mine, *roots], (*output, *summed), sizes, inline=False), len(summed))
+
+
+def _opened_half(factors: list[Factor], output: Labels, sizes: dict[int, Size]) -> tuple[list[Factor], Labels] | None:
+    """Such a half of factors, or of what contractions among them are of."""
     for _ in range(4):
-        if len(factors) > MOST_FACTORS:
+        if len(factors) > MOST_SQUARED:
             return None
         if (found := _half(factors, output)) is not None:
-            if _is_outer(found[0], output):
-                return None
-            roots = [(sqrt(node), labels) for node, labels in alone]
-            kept = (*output, *found[1])
-            return Squared(einsum(root, [*found[0], *roots], kept, sizes, inline=False), len(found[1]))
+            return found
         factors = list(chain.from_iterable([_inside(operand, labels, sizes) for operand, labels in factors]))
     return None
 

@@ -22,7 +22,7 @@ from eindiff.core.sizes import Evaluate, Shape, Size
 from eindiff.core.traverse import post_order
 
 CHUNK = 8  # longer sums and products are written in parts
-NEAR = 8  # sums that are tried as parts of others
+MOST_TRIED = 8  # sums that are tried as parts of others
 MOST_FACTORS = 16  # of a power that is a product: roundings add up
 
 # What there is, with the parameters of each in parentheses. A cut along an axis is a place or (start, stop, step).
@@ -317,10 +317,9 @@ class Operations:
         near: dict[Operation, Mapping[Operation, Number]] = {}
         is_whole = all(isinstance(c, int) for c in terms.values())
         for x in terms:
-            near.update(islice(self.with_term.get(x, {}).items(), NEAR))
-        for (one, first), (two, second) in combinations(islice(near.items(), NEAR), 2):
-            own = next((x for x in first if x not in second), None)
-            other = next((x for x in second if x not in first), None)
+            near.update(islice(self.with_term.get(x, {}).items(), MOST_TRIED))
+        for (one, first), (two, second) in combinations(islice(near.items(), MOST_TRIED), 2):
+            own, other = _own_term(first, second), _own_term(second, first)
             if own is not None and other is not None and own in terms and other in terms:
                 c, d = ratio(terms[own], first[own]), ratio(terms[other], second[other])
                 if is_whole and not (isinstance(c, int) and isinstance(d, int)):
@@ -372,6 +371,11 @@ class Operations:
         if x.op == "scale":
             return x.parameters[0], x.operands[0]
         return (-1, x.operands[0]) if x.op == "negate" else (1, x)
+
+
+def _own_term(terms: Mapping[Operation, Number], others: Mapping[Operation, Number]) -> Operation | None:
+    """The first term of a sum that another one does not have."""
+    return next((x for x in terms if x not in others), None)
 
 
 def _ratio(part: Mapping[Operation, Number], whole: Mapping[Operation, Number]) -> int:
@@ -449,6 +453,20 @@ def count_uses(order: Sequence[Operation], outputs: Iterable[Operation]) -> Coun
         for y in x.operands:
             uses[y] += uses[x] if x.cheap else 1
     return uses
+
+
+def rewritten(
+    operations: Operations, outputs: Sequence[Operation],
+    change: Callable[[Operation, list[Operation]], Operation | None],
+) -> list[Operation]:  # fmt: skip
+    """Outputs made anew from the bottom up: `change` gets an operation and its new operands, and gives what stands in
+    its place; None, if that is the same operation of these. What has no operands stays as it is."""
+    done: dict[Operation, Operation] = {}
+    for x in reachable(outputs):
+        operands = list(map(done.__getitem__, x.operands))
+        made = change(x, operands) if operands else x
+        done[x] = with_operands(operations, x, operands) if made is None else made
+    return [done[x] for x in outputs]
 
 
 def with_others(

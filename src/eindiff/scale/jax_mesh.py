@@ -49,9 +49,7 @@ class Mesh:
 
         dtype = jnp.dtype(work.work.dtype) if jax.config.jax_enable_x64 else jnp.float32
         arrays = {**whole, **self._arrays}
-        known = {
-            x.name: jnp.asarray(arrays[x.name], dtype if x.into is None else int) for x in work.work.inputs
-        }
+        known = {x.name: jnp.asarray(arrays[x.name], dtype if x.into is None else int) for x in work.work.inputs}
         orders = tuple([(name, x.ndim) for name, x in known.items()])
         found = _mapped(work, self.mesh, self.axis, orders, tuple(sorted(sizes.items())))(known)
         count = len(work.reductions)

@@ -14,7 +14,7 @@ from eindiff.core.shown import Text
 from eindiff.scale.passes import Passes
 from eindiff.scale.work import BlockWork, Work
 
-READING = 1.5e9  # bytes a second, from a disk or from memory that is not in a cache
+DISK_SPEED = 1.5e9  # bytes a second, from a disk or from memory that is not in a cache
 NETWORK = 1.0e9  # bytes a second, between workers
 LATENCY = 1e-3  # seconds for a task, or a message
 ITEM = 8
@@ -69,7 +69,7 @@ class ShardPlan:
         rounds = -(-self.blocks // workers)
         total = self._adding(workers) + (self.final.seconds if self.final else 0.0)
         for one in self.passes:
-            total += rounds * (max(one.read / max(self.blocks, 1) / READING, one.seconds) + LATENCY)
+            total += rounds * (max(one.read / max(self.blocks, 1) / DISK_SPEED, one.seconds) + LATENCY)
         return total
 
     def scaling(self, workers: Sequence[int] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)) -> dict[int, float]:

@@ -30,7 +30,7 @@ from eindiff.structure.words import words
 
 SMALL_BLOCK = 64  # rows of blocks whose inverses are written down
 MOST_FIRST = 2  # variables that eliminations may begin with
-NARROW = 64  # diagonals of a band, for which no other way is looked for
+NARROW_BAND = 64  # diagonals of a band, for which no other way is looked for
 
 
 def candidates(grid: Grid, facts: Known) -> list[Solver]:
@@ -89,7 +89,7 @@ def _near_diagonal(grid: Grid, facts: Known) -> list[Solver]:
     band = band_of(grid) if len(grid.rows) == 1 else None
     if band is None or band.lower + band.upper >= band.size:
         return sparse_ways(grid, facts)
-    narrow = band.lower + band.upper <= NARROW
+    narrow = band.lower + band.upper <= NARROW_BAND
     return [Banded(band, facts, words(grid)), *([] if narrow else sparse_ways(grid, facts))]
 
 
@@ -211,9 +211,7 @@ def _schur_complements(grid: Grid, diagonal: Sequence[Solver], facts: Known) -> 
     yield from _nested(grid, easy, facts)
 
 
-def _sparse_complements(
-    grid: Grid, diagonal: Sequence[Solver], easy: Sequence[int], facts: Known
-) -> Iterator[Solver]:
+def _sparse_complements(grid: Grid, diagonal: Sequence[Solver], easy: Sequence[int], facts: Known) -> Iterator[Solver]:
     """Ways that begin with one variable in small blocks, with those whose blocks meet the fewest others."""
     others = {k: [j for j in range(len(diagonal)) if j != k] for k in easy}
     possible = [k for k in easy if _has_small_blocks(diagonal[k]) and is_sparse(grid, [k], others[k])]

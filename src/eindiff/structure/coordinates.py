@@ -23,7 +23,7 @@ from eindiff.core.sizes import Size
 from eindiff.structure.joins import Relations
 from eindiff.structure.related import Related
 
-MOST_TERMS = 256  # that a derivative is multiplied out to
+MOST_MULTIPLIED_OUT = 256  # that a derivative is multiplied out to
 SHORT, SHORTER = 16, 8  # axes of no more entries, and so many times fewer than others, are parts of blocks
 CLOSE = 2  # times the least size, which is not worth coordinates
 

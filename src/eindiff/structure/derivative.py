@@ -334,8 +334,7 @@ class Derivative(Shown):
         sign, value = self.slogdet(damping)
         if sign < 0:
             raise EindiffError(
-                f"the determinant is negative: the logarithm of its absolute value is {value:g} (slogdet)",
-                "systems",
+                f"the determinant is negative: the logarithm of its absolute value is {value:g} (slogdet)", "systems"
             )
         if sign == 0:
             raise singular("the determinant is zero, so it has no logarithm")
@@ -401,14 +400,16 @@ class Derivative(Shown):
 
     def to_scipy(self) -> LinearOperator:
         """As an operator of scipy.sparse.linalg, on flat vectors."""
-        from eindiff.structure.adapters import to_scipy  # for start-up time: SciPy's operators
+        from eindiff.structure.scipy_operator import to_scipy  # for start-up time: SciPy's operators
 
         return to_scipy(self)
 
     def to_lineax(self) -> Any:
         """As an operator of lineax, on flat vectors; lineax must be installed."""
-        from eindiff.structure.adapters import to_lineax  # as above
-
+        try:
+            from eindiff.structure.lineax_operator import to_lineax  # only when it is asked for
+        except ModuleNotFoundError as error:
+            raise EindiffError("an operator of lineax needs that library: pip install lineax", "install") from error
         return to_lineax(self)
 
     def to_csc(self) -> csc_array:
@@ -416,7 +417,7 @@ class Derivative(Shown):
 
         It has all entries that labels allow, those that happen to be zero here included.
         """
-        from eindiff.structure.quotients import to_csc  # as above
+        from eindiff.structure.quotients import to_csc  # for start-up time, as for the others
 
         return to_csc(self._grid)
 
@@ -480,8 +481,7 @@ class Derivative(Shown):
             return array[:, None], "flat"
         if columns and array.ndim == 2 and len(array) == size:
             return array, "columns"
-        more = f", or ({size}, columns)" if columns else ""
-        given = shape_text(array.shape)
+        given, more = shape_text(array.shape), f", or ({size}, columns)" if columns else ""
         wanted = f"{shapes_text(shapes)}, or ({size},){more}"
         raise EindiffError(f"{what}: the shape {given} does not fit; it must be {wanted}", "shapes")
 

@@ -22,7 +22,7 @@ from eindiff.core.sizes import Size
 from eindiff.planning import factoring, tuning
 from eindiff.planning.contraction_order import contraction_path, path_flops
 from eindiff.planning.factoring import is_outer
-from eindiff.structure.coordinates import MOST_TERMS, TermNetwork, multiplied_out
+from eindiff.structure.coordinates import MOST_MULTIPLIED_OUT, TermNetwork, multiplied_out
 from eindiff.structure.related import Related
 
 FORMED = 1024  # entries, of which a whole is formed only if it has fewer than its parts
@@ -96,7 +96,7 @@ def _with_places(terms: Sequence[Expr], sizes: Mapping[str, int]) -> tuple[list[
         if known.axes(term):
             axes = tuple(range(term.ndim))
             network = TermNetwork(1, ((term, axes),), axes, dict(enumerate(term.shape)))
-            found = multiplied_out(network, sizes, known, MOST_TERMS - sum(map(len, parts.values())))
+            found = multiplied_out(network, sizes, known, MOST_MULTIPLIED_OUT - sum(map(len, parts.values())))
             if found is None:
                 return [], list(terms)
             parts[term] = found

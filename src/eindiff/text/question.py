@@ -245,9 +245,7 @@ def chapters_of(result: Answer) -> list[Chapter]:
     seen: set[tuple[str, ...]] = set()
     chapters = []
     for block in result.blocks:
-        made = derivation(
-            result.function, *block.by, mode=question.mode, symmetric=question.symmetric, read=result.log
-        )
+        made = derivation(result.function, *block.by, mode=question.mode, symmetric=question.symmetric, read=result.log)
         chapters += [chapter for chapter in made if chapter.by not in seen]
         seen.update(chapter.by for chapter in made)
     return chapters

@@ -51,9 +51,7 @@ def _spread(x: Expr, value: Any, widths: Sequence[tuple[int, int, int]]) -> Expr
     return functions.where(arrays.as_expr(inside), found, value)
 
 
-def windows(
-    x: Expr, axes: Sequence[int], sizes: Sequence[int], strides: Sequence[int], apart: Sequence[int]
-) -> Expr:
+def windows(x: Expr, axes: Sequence[int], sizes: Sequence[int], strides: Sequence[int], apart: Sequence[int]) -> Expr:
     """All windows along some axes, which count the windows then; the places inside of a window come last."""
     output, last, lengths = list(range(x.ndim)), list[int](), dict[int, Any](enumerate(x.shape))
     factors: list[Factor] = [(x, tuple(output))]

@@ -17,7 +17,7 @@ from eindiff.text.read.parse import reading
 from eindiff.text.read.reading import Reading
 from eindiff.text.read.source import ParseError
 
-MOST = 4
+MOST_CHOICES = 4
 TRIED = 30
 _NAME = re.compile(r"[^\W\d]\w*")
 _DECLARATION = re.compile(r"(?:\([^)]*\)?|[^;,\n(])+")
@@ -52,7 +52,7 @@ class Doubt:
             here = [f"{name} {kinds[name]}" for name in dict.fromkeys(_NAME.findall(self.place)) if name in kinds]
             made = {"label": label or ", ".join(here), "expression": text, "declarations": declarations}
             found.setdefault((text, *sorted(kinds.items())), (surprise, made))
-        return [made for _, made in sorted(found.values(), key=lambda pair: pair[0])[:MOST]]
+        return [made for _, made in sorted(found.values(), key=lambda pair: pair[0])[:MOST_CHOICES]]
 
     def candidates(self) -> Iterator[tuple[str, str, str]]:
         """Label, text and declarations of each; without a label it is told by the kinds of names."""

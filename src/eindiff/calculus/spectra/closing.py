@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import is_
 
 from eindiff.calculus.spectra.joints import JointTerm, joint_terms
 from eindiff.calculus.spectra.kernels import Kernels, UnknownDifferenceError, frozen
@@ -14,7 +15,7 @@ from eindiff.core.coefficients import HALF
 from eindiff.core.function import Function
 from eindiff.core.labels import Labels, fresh_labels
 from eindiff.core.nodes import Apply, Expr, Variable, is_contraction, topological
-from eindiff.core.rebuild import with_children
+from eindiff.core.rebuild import rebuild, with_children
 
 
 class Closing:
@@ -154,16 +155,14 @@ def settled(outputs: Sequence[Expr]) -> list[Expr]:
     if not any(isinstance(node, Apply) and node.function.name == "simple" for node in topological(outputs)):
         return list(outputs)
     columns = Columns()
-    done: dict[Expr, Expr] = {}
-    for node in topological(outputs):
-        new = with_children(node, [done[child] for child in node.children])
-        if is_contraction(new):
-            networks = columns.networks(new)
-            lighter = [_unmarked(network) for network in networks]
-            if any(a is not b for a, b in zip(networks, lighter, strict=True)):
-                new = construct.add([network.build() for network in lighter])
-        done[node] = new
-    return [done[output] for output in outputs]
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        made = with_children(node, children)
+        networks = columns.networks(made) if is_contraction(made) else []
+        lighter = [_unmarked(network) for network in networks]
+        return made if all(map(is_, networks, lighter)) else construct.add([network.build() for network in lighter])
+
+    return rebuild(outputs, change)
 
 
 def _unmarked(network: SpectralNetwork) -> SpectralNetwork:

@@ -11,7 +11,7 @@ from eindiff.core import construct
 from eindiff.core.coefficients import HALF
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Apply, Einsum, Expr, Variable, is_contraction, topological
-from eindiff.core.rebuild import substituted, with_children
+from eindiff.core.rebuild import rebuild, substituted, with_children
 from eindiff.functions.elementwise import TABLE, power
 
 
@@ -20,11 +20,12 @@ def in_squares(outputs: Sequence[Expr]) -> list[Expr]:
 
     These are smooth where A is singular, and there the singular values are not.
     """
-    done: dict[Expr, Expr] = {}
-    for node in topological(outputs):
-        new = with_children(node, [done[child] for child in node.children])
-        done[node] = _in_squares(new) if is_contraction(new) else new
-    return [done[output] for output in outputs]
+
+    def change(node: Expr, children: list[Expr]) -> Expr:
+        made = with_children(node, children)
+        return _in_squares(made) if is_contraction(made) else made
+
+    return rebuild(outputs, change)
 
 
 def _in_squares(node: Einsum) -> Expr:

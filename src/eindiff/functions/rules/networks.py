@@ -62,11 +62,9 @@ def triangles_once(network: Network) -> bool | None:
     return None
 
 
-@rule("einsum", among=(Apply,))
+@rule("einsum", among=(Apply,), summed=True)
 def cholesky_products(network: Network) -> bool | None:
     """With the Cholesky factor L of A: L L' = A, inv(L)' inv(L) = inv(A). One factor less, and no factor to derive."""
-    if not network.summed:
-        return None
     uses = network.occurrences()
     for i, (node, labels) in enumerate(network.factors):
         inverse = is_apply(node, "inv")
@@ -84,11 +82,9 @@ def cholesky_products(network: Network) -> bool | None:
     return None
 
 
-@rule("einsum", among=("log",))
+@rule("einsum", among=("log",), summed=True)
 def logarithms_of_pivots(network: Network) -> bool | None:
     """The sum of the logarithms of the diagonal of the Cholesky factor of A is logdet(A)/2. Two nodes less."""
-    if not network.summed:
-        return None
     uses = network.occurrences()
     for i, (node, labels) in enumerate(network.factors):
         if not is_map(node, "log") or node.ndim != 1 or labels[0] not in network.summed or uses[labels[0]] > 1:
@@ -105,11 +101,9 @@ def _factorized(factor: Apply) -> Expr:
     return construct.symmetric_part(factor.args[0])
 
 
-@rule("einsum", among=(Apply, Variable))
+@rule("einsum", among=(Apply, Variable), summed=True)
 def cancel_inverses(network: Network) -> bool | None:
     """A inv(A) = I, and Q'Q = Q Q' = I for an orthogonal Q. Two factors less."""
-    if not network.summed:
-        return None
     uses = network.occurrences()
     joints = {label for label in network.summed if uses[label] == 2}
     for i, (node, labels) in enumerate(network.factors):

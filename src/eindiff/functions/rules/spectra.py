@@ -23,11 +23,9 @@ def _argument(node: Apply) -> Expr:
     return construct.symmetric_part(matrix) if node.function.factorization == "eigh" else matrix
 
 
-@rule("einsum", among=(Apply,))
+@rule("einsum", among=(Apply,), summed=True)
 def orthonormal_vectors(network: Network) -> bool | None:
     """Q'Q = Q Q' = I for eigenvectors, and U'U = I for singular ones. Two factors less."""
-    if not network.summed:
-        return None
     uses = network.occurrences()
     for i, (node, labels) in enumerate(network.factors):
         if not isinstance(node, Apply) or node.function.name not in ("eigvecs", "svdleft", "svdright"):
@@ -47,14 +45,12 @@ def orthonormal_vectors(network: Network) -> bool | None:
 _SIDES = {"eigvals": ("eigvecs", "eigvecs"), "svdvals": ("svdleft", "svdright")}
 
 
-@rule("einsum", among=(Apply,))
+@rule("einsum", among=(Apply,), summed=True)
 def sums_of_values(network: Network) -> bool | None:
     """Q diag(λ) Q' = A and U diag(σ) V' = A; the sum of eigenvalues is a trace, and that of squares one of entries.
 
     A factorization less.
     """
-    if not network.summed:
-        return None
     uses = network.occurrences()
     for i, (node, labels) in enumerate(network.factors):
         if not isinstance(node, Apply) or node.function.name not in _SIDES or labels[-1] not in network.summed:

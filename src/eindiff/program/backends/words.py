@@ -144,17 +144,19 @@ def _assignment(
         case "block":  # a diagonal of a tile: its rows, and the same columns
             block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
             return [f'{s.np}einsum("{where[0]}", {{out}}[{block}])[...] {sign} {value}']
-        case "at" if s.reading:
-            add = "subtract" if sign == "-=" else "add"
-            listed = ", ".join(entries)
-            return [f"{s.np}{add}.at({{out}}, {listed if len(entries) == 1 else f'({listed})'}, {value})"]
         case "at":
-            subtract = f", {s.np}subtract.at" if sign == "-=" else ""
-            return [f"add_at({{out}}, {', '.join(entries)}, {value}{subtract})"]
+            return [_added_at(", ".join(entries), sign == "-=", value, s)]
     part = f"{{out}}[{', '.join(entries or map(s.cut, where))}]"
-    if how == "cuts" and is_named and any(isinstance(cut, tuple) for cut in where):
-        return [f"{{part}} = {part}", f"{{part}} {sign} {value}"]
-    return [f"{part} {sign} {value}"]
+    is_named = is_named and how == "cuts" and tuple in map(type, where)
+    return [f"{{part}} = {part}", f"{{part}} {sign} {value}"] if is_named else [f"{part} {sign} {value}"]
+
+
+def _added_at(places: str, is_subtracted: bool, value: str, s: Spelling) -> str:
+    """A statement that adds up what goes to the same places."""
+    if s.reading:
+        listed = f"({places})" if "," in places else places
+        return f"{s.np}{'subtract' if is_subtracted else 'add'}.at({{out}}, {listed}, {value})"
+    return f"add_at({{out}}, {places}, {value}{f', {s.np}subtract.at' if is_subtracted else ''})"
 
 
 def _diagonal_of(where: str, s: Spelling, array: str) -> str:

@@ -104,9 +104,7 @@ class Contractions(Tensors):
     def _sizes(a: Tensor, b: Tensor, labels: Labels) -> list[Size]:
         return [(a if label in a.labels else b).size(label) for label in labels]
 
-    def _seconds(
-        self, a: Tensor, b: Tensor, stack: Labels, rows: Labels, columns: Labels, summed: Labels
-    ) -> float:  # fmt: skip
+    def _seconds(self, a: Tensor, b: Tensor, stack: Labels, rows: Labels, columns: Labels, summed: Labels) -> float:
         """What a stack of matrix products takes; one of a matrix with itself takes half of it."""
         assert self.costs is not None
         time = self.costs.products(*[self.entries(self._sizes(a, b, x)) for x in (stack, rows, columns, summed)])

@@ -69,7 +69,7 @@ def is_by_entries(x: Operation) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AxisPart:
     """Some entries along an axis, which is counted from the last one: -1, -2, ..."""
 
     axis: int
@@ -81,14 +81,14 @@ class Part:
         at = len(whole) + self.axis
         return (*whole[:at], *(() if self.size is None else (self.size,)), *whole[at + 1 :])
 
-    def along(self, axis: int) -> Part:
+    def along(self, axis: int) -> AxisPart:
         """The same part along another axis."""
-        return Part(axis, self.cut, self.size)
+        return AxisPart(axis, self.cut, self.size)
 
 
-def _cut_of(x: Operation) -> Part:
+def _cut_of(x: Operation) -> AxisPart:
     axis, cut = x.parameters
-    return Part(axis - len(x.operands[0].shape), cut, x.shape[axis] if isinstance(cut, tuple) else None)
+    return AxisPart(axis - len(x.operands[0].shape), cut, x.shape[axis] if isinstance(cut, tuple) else None)
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class Cutting:
     costs: Costs
     once: set[Operation] = field(default_factory=set)  # what is used in one place
 
-    def inside(self, x: Operation, part: Part) -> Operation | None:
+    def inside(self, x: Operation, part: AxisPart) -> Operation | None:
         """A part that is made without the whole; None if that would take more."""
         match x.op:
             case "fill":
@@ -117,13 +117,13 @@ class Cutting:
         parts = [self._of_operand(y, x.shape, part) for y in x.operands]
         return self.operations.make(x.op, parts, x.parameters, speed=x.speed)
 
-    def _of_operand(self, y: Operation, whole: Shape, part: Part) -> Operation:
+    def _of_operand(self, y: Operation, whole: Shape, part: AxisPart) -> Operation:
         """The part of what is spread to a shape."""
         at = len(y.shape) + part.axis
         if at < 0:
             return y
         if y.shape[at] == 1 != whole[part.axis]:
-            part = Part(part.axis, 0, None) if part.size is None else part
+            part = AxisPart(part.axis, 0, None) if part.size is None else part
             if part.size is not None:
                 return y
         found = self.inside(y, part)
@@ -131,7 +131,7 @@ class Cutting:
             found = self.operations.make("cut", [y], (at, part.cut), shape=part.shape(y.shape))
         return found
 
-    def _of_expanded(self, x: Operation, part: Part) -> Operation | None:
+    def _of_expanded(self, x: Operation, part: AxisPart) -> Operation | None:
         [y] = x.operands
         flags = [*x.parameters, *[True] * len(x.shape)][: len(x.shape)]
         at = len(flags) + part.axis
@@ -148,7 +148,7 @@ class Cutting:
         shape = part.shape(x.shape)
         return self.operations.make("expand", [y], tuple(left), shape=shape)
 
-    def _of_filled(self, x: Operation, part: Part) -> Operation | None:
+    def _of_filled(self, x: Operation, part: AxisPart) -> Operation | None:
         """What was put at places that are all of a part, or have nothing of it."""
         dense, shape, assignments = x.parameters
         operands = list(x.operands)
@@ -168,10 +168,10 @@ class Cutting:
         return self.operations.plus(terms) if terms else self.operations.number(0)
 
 
-_ALL, _NOTHING = Part(0, 0, None), Part(-1, 0, None)
+_ALL, _NOTHING = AxisPart(0, 0, None), AxisPart(-1, 0, None)
 
 
-def _within(place: Cut, part: Part) -> Part | None:
+def _within(place: Cut, part: AxisPart) -> AxisPart | None:
     """The entries that lie at a place along an axis which are in a part; None if that is not known."""
     cut = part.cut
     if place == WHOLE:

@@ -13,9 +13,7 @@ from eindiff.program.lower.values import Arrays, Term, Value
 from eindiff.program.operations import Operation
 
 
-def with_total_zero(
-    value: Value, found: Deviation | Balance, values: Mapping[Expr, Value], arrays: Arrays
-) -> Value:  # fmt: skip
+def with_total_zero(value: Value, found: Deviation | Balance, values: Mapping[Expr, Value], arrays: Arrays) -> Value:
     """The value of a sum that is 0 in total, such that it is."""
     if isinstance(found, Balance):
         return _balanced(value, found, arrays)

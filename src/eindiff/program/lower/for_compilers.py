@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eindiff.program.operations import VIEW_OPS, Operation, Operations, is_reciprocal, reachable, with_operands
+from eindiff.program.operations import (
+    VIEW_OPS,
+    Operation,
+    Operations,
+    is_reciprocal,
+    reachable,
+    rewritten,
+    with_operands,
+)
 
 # What keeps small differences small: others may jump, and are given quotients as they are.
 _STEADY_OPS = VIEW_OPS | {
@@ -32,20 +40,18 @@ def _with_reciprocals(operations: Operations, outputs: Sequence[Operation]) -> l
     """
     if operations.single:
         return list(outputs)
-    order = reachable(outputs)
     exact: set[Operation] = set()
-    for x in reversed(order):
+    for x in reversed(reachable(outputs)):
         if x in exact or not _is_steady(x):
             exact.update(x.operands)
-    done: dict[Operation, Operation] = {}
-    for x in order:
-        operands = [done[y] for y in x.operands]
-        if x.op == "divide" and x.shape and x not in exact and not is_reciprocal(x):
-            below = operations.make("reciprocal", operands[1:])
-            done[x] = operations.make("multiply", [operands[0], below], shape=x.shape)
-        else:
-            done[x] = with_operands(operations, x, operands)
-    return [done[x] for x in outputs]
+
+    def change(x: Operation, operands: list[Operation]) -> Operation | None:
+        if x.op != "divide" or not x.shape or x in exact or is_reciprocal(x):
+            return None
+        below = operations.make("reciprocal", operands[1:])
+        return operations.make("multiply", [operands[0], below], shape=x.shape)
+
+    return rewritten(operations, outputs, change)
 
 
 def _is_steady(x: Operation) -> bool:

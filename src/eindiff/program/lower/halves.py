@@ -12,7 +12,7 @@ from eindiff.program.operations import ARITHMETIC, BLAS, LAPACK, Operation, Oper
 
 PERMUTATION = "permutation"
 # Diagonals of a band, as a guess where only its array shows them; entries of a row
-NEAR = {"tridiagonal": 3, "banded": 7, PERMUTATION: 1}
+ENTRIES_IN_ROW = {"tridiagonal": 3, "banded": 7, PERMUTATION: 1}
 
 _TURNED = {"lower": "upper", "upper": "lower", **{band: band for band in BANDS}, "": ""}
 
@@ -75,7 +75,7 @@ def is_permutation(operations: Operations, x: Operation) -> bool:
 def structured_product(operations: Operations, matrix: Operation, right: Operation, kind: str) -> Operation:
     """A product of a matrix of few entries and a matrix, or a vector."""
     rows, inner = matrix.shape
-    times = 2 * NEAR[kind] - 1 if kind in NEAR else inner
+    times = 2 * ENTRIES_IN_ROW[kind] - 1 if kind in ENTRIES_IN_ROW else inner
     shape = (rows, *right.shape[1:])
     work = sz.product((*shape, times))
     return operations.make("structured_product", [matrix, right], (kind,), shape=shape, speed=BLAS, work=work)
@@ -87,9 +87,9 @@ def solution(operations: Operations, matrix: Operation, right: Operation, kind: 
 
     def work(evaluate: Evaluate) -> float:
         size, count = evaluate(n), evaluate(entries)
-        if kind in NEAR:
-            return NEAR[kind] ** 2 * count
+        if kind in ENTRIES_IN_ROW:
+            return ENTRIES_IN_ROW[kind] ** 2 * count
         return (0 if kind else 2 / 3 * size**3) + (1 if kind else 2) * size * count
 
-    speed = ARITHMETIC if kind in NEAR else LAPACK  # few numbers at a time
+    speed = ARITHMETIC if kind in ENTRIES_IN_ROW else LAPACK  # few numbers at a time
     return operations.make("solve", [matrix, right], (kind,), shape=right.shape, work=work, speed=speed)

@@ -259,21 +259,27 @@ class Indexing:
         uses = Counter(label for axis in axes for label in labels_of(axis))
         result: list[Axis] = []
         for axis, length in zip(axes, shape, strict=True):
-            if isinstance(axis, Index) and axis.is_backward() and uses[axis.labels[0]] == 1:
-                [label] = axis.labels
-                core = self._flip(core, core.labels.index(label)) if label in core.labels else core
-                axis = axis.turned(sizes)
-            order = _permutation(axis, length) if isinstance(axis, Index) and _is_alone(axis, uses) else None
-            if isinstance(axis, Index) and order is not None:  # written there in any order, read in the opposite one
-                [label] = axis.labels
-                if label in core.labels:
-                    inverse = self.tabled(np.argsort(order), (label,))
-                    core = self._gather_axis(core, core.labels.index(label), inverse, sizes, length)
-                axis = label
-            if isinstance(axis, Index) and axis.is_label() and sizes[axis.labels[0]] == length:
-                axis = axis.labels[0]
+            if isinstance(axis, Index):
+                core, axis = self._simplify_axis(core, axis, sizes, length, _is_alone(axis, uses))
             result.append(axis)
         return core, tuple(result)
+
+    def _simplify_axis(
+        self, core: Tensor, index: Index, sizes: dict[int, Size], length: Size, is_alone: bool
+    ) -> tuple[Tensor, Axis]:
+        """What is put at places along an axis, and these; `is_alone`: nothing else is of their one label."""
+        if not index.labels:
+            return core, index
+        label = index.labels[0]
+        if is_alone and index.is_backward():
+            core = self._flip(core, core.labels.index(label)) if label in core.labels else core
+            index = index.turned(sizes)
+        order = _permutation(index, length) if is_alone else None
+        if order is not None and label in core.labels:  # written there in any order, read in the opposite one
+            inverse = self.tabled(np.argsort(order), (label,))
+            core = self._gather_axis(core, core.labels.index(label), inverse, sizes, length)
+        is_whole = order is not None or (index.is_label() and sizes[label] == length)
+        return core, label if is_whole else index
 
     def _merge_axes(
         self, core: Tensor, axes: tuple[Axis, ...], sizes: dict[int, Size]

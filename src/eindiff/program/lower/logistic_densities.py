@@ -9,15 +9,7 @@ from itertools import combinations
 from eindiff.core.coefficients import HALF
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
-from eindiff.program.operations import (
-    FUNCTION,
-    Operation,
-    Operations,
-    count_uses,
-    is_call,
-    reachable,
-    with_operands,
-)
+from eindiff.program.operations import FUNCTION, Operation, Operations, count_uses, is_call, reachable, rewritten
 
 
 def with_densities(operations: Operations, outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
@@ -26,42 +18,39 @@ def with_densities(operations: Operations, outputs: Sequence[Operation], costs: 
     Only for small arrays: large ones share an exponential, which takes less time than cosh. It is that of x, not -x.
     """
     outputs = _without_signs(operations, outputs)
-    order = reachable(outputs)
-    uses, done = count_uses(order, outputs), dict[Operation, Operation]()
-    for x in order:
+    uses = count_uses(reachable(outputs), outputs)
+
+    def change(x: Operation, operands: list[Operation]) -> Operation | None:
+        if x.op == "scale":
+            return operations.scale(x.parameters[0], operands[0])
         pairs = _opposites(operations, x) if x.op == "multiply" and costs.size(x) < tuning.IN_PLACE_BYTES else ()
-        found = next((pair for pair in pairs if 1 in (uses[pair[0]], uses[pair[1]])), ())
-        operands = [done[y] for y in x.operands]
-        if found:
-            for y in found:
-                operands.remove(done[y])
-            arg = min([y.operands[0] for y in found], key=lambda y: y.op == "negate")
-            cosh = operations.make("call", [done[arg]], ("cosh",), speed=FUNCTION)
-            below = operations.plus([(1, cosh), (1, operations.number(1))])
-            done[x] = operations.times([*operands, operations.quotient(HALF, [], [below])])
-        elif x.op == "scale":
-            done[x] = operations.scale(x.parameters[0], operands[0])
-        else:
-            done[x] = with_operands(operations, x, operands)
-    return [done[x] for x in outputs]
+        pair = next((pair for pair in pairs if 1 in (uses[x.operands[k]] for k in pair)), None)
+        if pair is None:
+            return None
+        first = min(pair, key=lambda k: x.operands[k].operands[0].op == "negate")
+        cosh = operations.make("call", operands[first].operands, ("cosh",), speed=FUNCTION)
+        below = operations.plus([(1, cosh), (1, operations.number(1))])
+        rest = [y for k, y in enumerate(operands) if k not in pair]
+        return operations.times([*rest, operations.quotient(HALF, [], [below])])
+
+    return rewritten(operations, outputs, change)
 
 
 def _without_signs(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
     """Operations with `exp(x) y` and `y = 1 / (1 + exp(x))` for y and `exp(-x) y` with `y = 1 / (1 + exp(-x))`."""
     order = reachable(outputs)
-    uses, done = count_uses(order, outputs), dict[Operation, Operation]()
+    uses = count_uses(order, outputs)
     found = {x.operands[0] for x in order if x.op == "complement" and _is_of_negative(x.operands[0], uses)}
-    for x in order if found else ():
-        operands = [done[y] for y in x.operands]
+
+    def change(x: Operation, operands: list[Operation]) -> Operation | None:
         if x in found:
-            done[x] = operations.make("call", done[x.operands[0]].operands, ("exp",), speed=FUNCTION)
-        elif x.op in ("logistic", "complement") and x.operands[0] in found:
-            opposite = operations.make("logistic", operands[:1])
-            is_first = x.op == "logistic"
-            done[x] = operations.make("complement", [operands[0], opposite]) if is_first else opposite
-        else:
-            done[x] = with_operands(operations, x, operands)
-    return [done.get(x, x) for x in outputs]
+            return operations.make("call", operands[0].operands, ("exp",), speed=FUNCTION)
+        if x.op not in ("logistic", "complement") or x.operands[0] not in found:
+            return None
+        opposite = operations.make("logistic", operands[:1])
+        return operations.make("complement", [operands[0], opposite]) if x.op == "logistic" else opposite
+
+    return rewritten(operations, outputs, change) if found else [*outputs]
 
 
 def _is_of_negative(exponential: Operation, uses: Counter[Operation]) -> bool:
@@ -70,11 +59,12 @@ def _is_of_negative(exponential: Operation, uses: Counter[Operation]) -> bool:
     return uses[exponential] == 2 and negative.op == "negate" and uses[negative] == 1
 
 
-def _opposites(operations: Operations, x: Operation) -> Iterator[tuple[Operation, Operation]]:
-    """Sigmoids among the factors of a product whose arguments differ in sign."""
-    sigmoids = [y for y in x.operands if is_call(y, "sigmoid") and y.shape == x.shape]
+def _opposites(operations: Operations, x: Operation) -> Iterator[tuple[int, int]]:
+    """The places of sigmoids among the factors of a product whose arguments differ in sign."""
+    sigmoids = [k for k, y in enumerate(x.operands) if is_call(y, "sigmoid") and y.shape == x.shape]
     for a, b in combinations(sigmoids, 2):
-        if _terms(operations, a.operands[0]) == {y: -c for y, c in _terms(operations, b.operands[0]).items()}:
+        one, other = (_terms(operations, x.operands[k].operands[0]) for k in (a, b))
+        if one == {y: -c for y, c in other.items()}:
             yield a, b
 
 

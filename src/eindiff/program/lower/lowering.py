@@ -56,7 +56,7 @@ from eindiff.program.lower.values import Arrays, Term, Value
 from eindiff.program.norms import Counted, Squared, is_one_in_other, is_root, power_of_root, squares, units
 from eindiff.program.operations import FUNCTION, Op, Operation, Operations, is_number
 
-SWAP = ((1, 0), 1)
+SYMMETRIC_MATRIX = ((1, 0), 1)
 Operands = list[tuple[Expr, Labels]]
 
 
@@ -171,7 +171,7 @@ class Lowering:
 
     def _marked(self, node: Expr, value: Value) -> Value:
         """Remember which matrices need no transpose."""
-        if node.ndim == 2 and SWAP in node.symmetries and len(value.terms) == 1 and value.terms[0].is_plain:
+        if node.ndim == 2 and SYMMETRIC_MATRIX in node.symmetries and len(value.terms) == 1 and value.terms[0].is_plain:
             self.operations.symmetric.add(value.terms[0].core.operation)
         return value
 

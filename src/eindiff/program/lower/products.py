@@ -310,7 +310,7 @@ class Products(Contractions):
         if len(x.labels) != 2 or len(matrix.shape) != 2:
             return Speed()
         found = self._half(matrix, 2) if is_inverse else self._kind(matrix)
-        entries = SUMMED_ENTRIES if matrix.op == "triangle" else halves.NEAR.get(found, inf)
+        entries = SUMMED_ENTRIES if matrix.op == "triangle" else halves.ENTRIES_IN_ROW.get(found, inf)
         near = entries / max(1, self.entries(matrix.shape[1:]))
         return Speed(min(1.0, (50 if is_inverse else 16) * near), is_inverse)  # which take longer than BLAS, each
 
@@ -421,8 +421,23 @@ class Products(Contractions):
         return self._half(matrix, tuning.TRIANGLE)
 
     def _matrix_product(self, a: Tensor, b: Tensor, summed: int, hint: Labels, last: bool) -> Tensor:
-        """`A @ B` with as few transposes as possible, and axes as hinted where that makes no difference: those that are
-        summed over later last, as in what they are multiplied with.
+        """`A @ B`, of matrices or a matrix and a vector, with what is known of where their entries are."""
+        left, right, order = self._sides(a, b, summed, hint, last)
+        if self.costs is not None and not self.operations.functional:
+            if len(order) == 1 and self._half(left, tuning.TRIDIAGONAL) == "tridiagonal":
+                return Tensor(halves.structured_product(self.operations, left, right, "tridiagonal"), order)
+            if len(order) == 2 and (found := self._kind(left)):
+                return Tensor(halves.structured_product(self.operations, left, right, found), order)
+            if len(order) == 2 and (found := self._kind(self.operations.transpose(right))):
+                left, right = self.operations.transpose(right), self.operations.transpose(left)
+                return Tensor(halves.structured_product(self.operations, left, right, found), order[::-1])
+        return Tensor(self.operations.matmul(left, right), order)
+
+    def _sides(
+        self, a: Tensor, b: Tensor, summed: int, hint: Labels, last: bool
+    ) -> tuple[Operation, Operation, Labels]:  # fmt: skip
+        """What stands on the left and on the right, and the axes of the product: with as few transposes as possible,
+        and as hinted where that makes no difference: those summed over later last, as in what they are multiplied with.
 
         What is large and added to others in the end is made as it is wanted: sums of arrays whose axes lie otherwise
         take longer than reading along columns.
@@ -442,17 +457,7 @@ class Products(Contractions):
             key = (not liked, turned) if wanted else (turned, not liked)
             candidates.append((*key, len(candidates), left, right, order))
         *_, left, right, order = min(candidates, key=lambda c: c[:3])
-        if self.costs is None or self.operations.functional:
-            return Tensor(self.operations.matmul(left, right), order)
-        if len(order) == 1 and self._half(left, tuning.TRIDIAGONAL) == "tridiagonal":
-            return Tensor(halves.structured_product(self.operations, left, right, "tridiagonal"), order)
-        if len(order) == 2:
-            if found := self._kind(left):
-                return Tensor(halves.structured_product(self.operations, left, right, found), order)
-            if found := self._kind(self.operations.transpose(right)):
-                left, right = self.operations.transpose(right), self.operations.transpose(left)
-                return Tensor(halves.structured_product(self.operations, left, right, found), order[::-1])
-        return Tensor(self.operations.matmul(left, right), order)
+        return left, right, order
 
 
 def _is_reciprocal(x: Tensor) -> bool:
@@ -485,9 +490,6 @@ def _extended(hint: Labels, labels: Labels) -> Labels:
 def _reading_order(x: Tensor) -> tuple:
     """Scalars and vectors stand before what they are broadcast to, and names, by name, before what is computed."""
     own = x.operation
-    named = own.op in ("input", "number", "size")
-    return (
-        len(x.labels),
-        bool(own.operands),
-        str(own.parameters[0]) if named else "" if own.operands else f"np.{own.op}",
-    )
+    is_named = own.op in ("input", "number", "size")
+    name = str(own.parameters[0]) if is_named else "" if own.operands else f"np.{own.op}"
+    return len(x.labels), bool(own.operands), name

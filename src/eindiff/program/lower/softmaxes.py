@@ -9,9 +9,7 @@ from eindiff.core import sizes as sz
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
 from eindiff.program.lower.functions import reduction
-from eindiff.program.operations import FUNCTION, Operation, Operations, is_call, reachable, with_operands
-
-NAME = "logsumexp"
+from eindiff.program.operations import FUNCTION, Operation, Operations, is_call, reachable, rewritten
 
 
 class _Both(NamedTuple):
@@ -27,21 +25,25 @@ def with_softmaxes(operations: Operations, outputs: Sequence[Operation], costs: 
     difference, where several of them are needed: t are the largest entries of z, `e = exp(z - t)` and s the sums of e.
     """
     order = reachable(outputs)
-    totals = {(x.operands[0], x.parameters[1] or 0): x for x in order if x.op == "reduce" and x.parameters[0] == NAME}
+    reduced = [x for x in order if x.op == "reduce" and x.parameters[0] == "logsumexp"]
+    totals = {(x.operands[0], x.parameters[1] or 0): x for x in reduced}
     found = {x: totals.get((x.operands[0], x.parameters[1])) for x in order if is_call(x, "softmax")}
     differences = {x: total for x in order if (total := _subtracted(x)) is not None}
     shared = {*found.values(), *differences.values()}
-    done, made = dict[Operation, Operation](), dict[Operation, _Both]()
-    for x in order:
+    if not shared:
+        return [*outputs]
+    made: dict[Operation, _Both] = {}
+
+    def change(x: Operation, operands: list[Operation]) -> Operation | None:
         total = x if x in shared else found.get(x, differences.get(x))
         if total is None:
-            done[x] = with_operands(operations, x, [done[y] for y in x.operands])
-            continue
+            return None
         if total not in made:
-            made[total] = _both(operations, total, done[total.operands[0]], costs)
+            made[total] = _both(operations, total, operands[0], costs)
         both = made[total]
-        done[x] = both.logarithm if x is total else both.difference if x in differences else both.softmax
-    return [done[x] for x in outputs]
+        return both.logarithm if x is total else both.difference if x in differences else both.softmax
+
+    return rewritten(operations, outputs, change)
 
 
 def _subtracted(x: Operation) -> Operation | None:
@@ -50,7 +52,7 @@ def _subtracted(x: Operation) -> Operation | None:
         return None
     z, spread = x.operands
     total, ndim = spread.operands[0] if spread.op == "expand" else spread, len(z.shape)
-    if total.op != "reduce" or total.parameters[0] != NAME or total.operands[0] is not z:
+    if total.op != "reduce" or total.parameters[0] != "logsumexp" or total.operands[0] is not z:
         return None
     kept = [*spread.parameters, *[True] * ndim][:ndim] if spread.op == "expand" else [k > 0 for k in range(ndim)]
     return total if kept == [k != (total.parameters[1] or 0) for k in range(ndim)] else None

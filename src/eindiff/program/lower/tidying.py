@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from eindiff.program.operations import ARITHMETIC_OPS, Operation, Operations, count_uses, reachable, with_operands
+from eindiff.program.operations import (
+    ARITHMETIC_OPS,
+    Operation,
+    Operations,
+    count_uses,
+    reachable,
+    rewritten,
+    with_operands,
+)
 
 _PRODUCTS = ("matmul", "multiply", "outer")
 _BY_ENTRIES = ARITHMETIC_OPS | {"inner"}
@@ -33,19 +41,15 @@ def tidy(operations: Operations, outputs: Sequence[Operation]) -> list[Operation
 def turn_products(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
     """Operations with `B.T @ A.T` for a product `A @ B` whose transpose is what arrays are added to, or multiplied with
     entry by entry: it takes no longer, and these go through memory in the order in which they lie."""
-    order = reachable(outputs)
-    turned = _liked_as_transposes(order) - set(outputs)
-    done: dict[Operation, Operation] = {}
-    for x in order if turned else ():
-        operands = [done[y] for y in x.operands]
+    turned = _liked_as_transposes(reachable(outputs)) - set(outputs)
+
+    def change(x: Operation, operands: list[Operation]) -> Operation | None:
         if x in turned:
-            product = operations.matmul(*[operations.transpose(y) for y in reversed(operands)])
-            done[x] = operations.transpose(product)
-        elif x.op == "einsum" and not turned.isdisjoint(x.operands):
-            done[x] = _of_turned(operations, x, operands, [y in turned for y in x.operands])
-        else:
-            done[x] = with_operands(operations, x, operands)
-    return [done.get(x, x) for x in outputs]
+            return operations.transpose(operations.matmul(*[operations.transpose(y) for y in reversed(operands)]))
+        is_of_turned = x.op == "einsum" and not turned.isdisjoint(x.operands)
+        return _of_turned(operations, x, operands, [y in turned for y in x.operands]) if is_of_turned else None
+
+    return rewritten(operations, outputs, change) if turned else [*outputs]
 
 
 def _liked_as_transposes(order: Sequence[Operation]) -> set[Operation]:

@@ -6,7 +6,7 @@ with zeros is only made, and filled in place, where someone needs it as an array
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from math import prod
@@ -120,14 +120,8 @@ class Arrays:
         Diagonals do so only where it is wanted, or where others have places.
         """
         terms = [term for value in values for term in value.terms if not is_zero(term)]
-        in_place = self.products.costs is not None and not self.operations.functional and any(x.is_plain for x in terms)
-        if self.products.costs is None or (not kept and not in_place and all(map(_is_of_labels, terms))):
-            if self.products.costs is not None:  # on one diagonal they are added up as vectors
-                terms = [*[x for x in terms if x.is_plain], *self._gathered([x for x in terms if not x.is_plain])]
-            terms = [self._diagonal(term, shape) for term in terms]
-        whole = [term.is_plain for term in terms]
-        plain = [self.tensor(Value((term,), shape)) for term, own in zip(terms, whole, strict=True) if own]
-        placed = self._gathered([term for term, own in zip(terms, whole, strict=True) if not own])
+        whole, placed = _plain_and_placed(self._with_diagonals(terms, shape, kept))
+        plain, placed = [self.tensor(Value((term,), shape)) for term in whole], self._gathered(placed)
         if not plain:
             return Value(tuple(placed), shape) if placed else self.value(Tensor(self.operations.number(0), ()), shape)
         if len(plain) == 1:
@@ -137,6 +131,15 @@ class Arrays:
             total = self._sum(plain, order)
             dense = self.value(Tensor(total, order), shape)
         return Value((*dense.terms, *placed), shape)
+
+    def _with_diagonals(self, terms: list[Term], shape: Shape, kept: bool) -> list[Term]:
+        """Terms with diagonal matrices in the place of diagonals, unless these are kept, or put into what is there."""
+        if self.products.costs is not None:
+            whole, placed = _plain_and_placed(terms)
+            if kept or (whole and not self.operations.functional) or not all(map(_is_of_labels, terms)):
+                return terms
+            terms = [*whole, *self._gathered(placed)]  # on one diagonal they are added up as vectors
+        return [self._diagonal(term, shape) for term in terms]
 
     def _sum(self, tensors: Sequence[tuple[Number, Tensor]], order: Labels) -> Operation:
         explicit = len(order) > 2
@@ -228,9 +231,8 @@ class Arrays:
         if self.operations.functional:
             return self._added_up(value)
         assignments: list[Assignment] = []
-        dense = [term for term in value.terms if term.is_plain]
+        dense, placed = _plain_and_placed(value.terms)
         operands = [self.array(Value(tuple(dense), shape))] if dense else []
-        placed = [term for term in value.terms if not term.is_plain]
         if not dense and self.products.costs is not None:  # what is subtracted from zeros would be negated first
             placed.sort(key=lambda term: term.coefficient < 0 or not term.injective)
         for term in placed:
@@ -247,14 +249,14 @@ class Arrays:
 
     def _added_up(self, value: Value) -> Operation:
         """The sum of terms at their places, each as an array of its own: deltas are products with unit matrices."""
-        dense = [term for term in value.terms if term.is_plain]
+        dense, others = _plain_and_placed(value.terms)
         parts = [(number(1), self.array(Value(tuple(dense), value.shape)))] if dense else []
-        placed = []
         related = not all(map(_is_of_labels, value.terms))
-        for term in value.terms:
-            if not term.is_plain and _is_of_labels(term) and not (related and len(term.axes) == 2):
+        placed = []
+        for term in others:
+            if _is_of_labels(term) and not (related and len(term.axes) == 2):
                 parts.append((term.coefficient, self._with_units(term, value.shape)))
-            elif not term.is_plain:
+            else:
                 placed.append(term)
         tiles, placed = self._tiled(placed, value.shape)
         result = self.operations.plus([*parts, *tiles]) if parts or tiles else None
@@ -335,9 +337,7 @@ class Arrays:
             [x] = x.operands
         return x if x.shape == shape else self.operations.make("reshape", [x], shape, shape=shape)
 
-    def _tiled(
-        self, terms: Sequence[Term], shape: Shape
-    ) -> tuple[list[tuple[Number, Operation]], list[Term]]:
+    def _tiled(self, terms: Sequence[Term], shape: Shape) -> tuple[list[tuple[Number, Operation]], list[Term]]:
         """Groups of terms that lie side by side and together fill an axis, as what `roll` makes, each as one array;
         and the terms that are left."""
         found, left = [], list(terms)
@@ -435,6 +435,15 @@ class Arrays:
         if self.operations.functional and not axis.labels and axis.table is None:
             return axis.offset  # helpers count from the start
         return self.indexing.cut(axis, size, term.sizes)
+
+
+def _plain_and_placed(terms: Iterable[Term]) -> tuple[list[Term], list[Term]]:
+    """The terms that are plain, and the others."""
+    plain: list[Term] = []
+    placed: list[Term] = []
+    for term in terms:
+        (plain if term.is_plain else placed).append(term)
+    return plain, placed
 
 
 def _is_of_labels(term: Term) -> bool:

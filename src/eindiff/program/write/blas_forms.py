@@ -45,7 +45,7 @@ def _turned(own: Operations, x: Operation, operands: list[Operation], costs: Cos
         return own.make("matmul", operands, (alone,), shape=x.shape, work=x.work, speed=x.speed)
     if x.op == "outer" and _has_short_rows(x, costs):
         return own.make("outer", operands, (True,), shape=x.shape)
-    return x if operands == list(x.operands) else with_operands(own, x, operands)
+    return with_operands(own, x, operands)
 
 
 def _outer_products(x: Operation, costs: Costs, uses: Mapping[Operation, int]) -> list[int]:

@@ -16,8 +16,8 @@ from eindiff.core.partial_sums import parts_apart
 from eindiff.planning import tuning
 from eindiff.planning.alternatives import alternatives, with_thin_products
 from eindiff.planning.deviations import centered
+from eindiff.planning.equal_parts import with_equal_parts
 from eindiff.planning.factoring import distribute, factor
-from eindiff.planning.halves import with_halves
 from eindiff.planning.stacks import Stack, stacked
 from eindiff.program.backends import Backend
 from eindiff.program.costs import Costs
@@ -28,8 +28,8 @@ from eindiff.program.lower.for_compilers import for_compilers
 from eindiff.program.lower.logistic_densities import with_densities
 from eindiff.program.lower.lowering import Lowering
 from eindiff.program.lower.softmaxes import with_softmaxes
+from eindiff.program.lower.sums_of_exponentials import with_sums_of_exponentials
 from eindiff.program.lower.tidying import tidy, turn_products
-from eindiff.program.lower.weighted_sums import with_totals
 from eindiff.program.operations import BLAS, LAPACK, Operation, Operations, reachable
 
 Form = tuple[Expr, ...]  # the outputs, in one of several ways
@@ -122,7 +122,7 @@ class Choice:
         found = tidy(operations, lowering.run(form, self.stacks))
         if not target.functional:
             found = cut_last(operations, cut_first(operations, found, self.costs), self.costs)
-            found = with_totals(operations, found, self.costs)
+            found = with_sums_of_exponentials(operations, found, self.costs)
             found = share_products(operations, turn_products(operations, found), self.costs)
             found = with_softmaxes(operations, found, self.costs)
             found = with_densities(operations, found, self.costs)
@@ -143,7 +143,7 @@ class Choice:
         if any(x is not None for x in found):
             forms.append(tuple([expr if x is None else x for x, expr in zip(found, form, strict=True)]))
             yield forms[-1]
-        halves = [tuple(with_halves(other, evaluate)) for other in forms]
+        halves = [tuple(with_equal_parts(other, evaluate)) for other in forms]
         yield from (half for half, other in zip(halves, forms, strict=True) if half != other)
 
     # Changes of single nodes

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from eindiff.program.write.module import Module
-from eindiff.program.write.script import RESERVED, Script
+from eindiff.program.write.script import NAMES_IN_SCRIPT, Script
 
 CONVERTED = {
     "torch": "torch.as_tensor(np.asarray(value))",
@@ -36,7 +36,7 @@ def library_script(script: Script, sizes: Mapping[str, int], library: str) -> st
     if library == "numpy":
         return script.source()
     recipe = "\n".join(f"    {line}" for line in script.recipe())
-    module = Module(script.outputs, "f", RESERVED)  # so its names are those of the script
+    module = Module(script.outputs, "f", NAMES_IN_SCRIPT)  # so its names are those of the script
     source = module.program(sizes, library=library).source
     lines = source.splitlines()
     own = [line for line in lines if line.startswith("import ")]

@@ -172,7 +172,7 @@ class Program:
 
 # What programs leave to SciPy.
 _OF_SCIPY = ("factors", "solve_factored", "of_factors", "conjugate_inverse", "conjugate_diagonal")
-LONG = 100_000  # characters of a constant that nobody reads
+TOO_LONG = 100_000  # characters of a constant that nobody reads
 SHORT_NAME = 10  # characters of a number that is its own name
 
 
@@ -290,7 +290,7 @@ class Module:
                 names[operation] = Written(name)
                 line = f"{name} = {text}"
                 wrapper = textwrap.TextWrapper(100, subsequent_indent="    ", break_long_words=False)
-                self.constants += wrapper.wrap(line) if len(line) < LONG else [line]
+                self.constants += wrapper.wrap(line) if len(line) < TOO_LONG else [line]
         return names | self._known_places(outputs, spelling, names) if movable else names
 
     def _known_places(

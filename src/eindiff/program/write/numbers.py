@@ -10,34 +10,41 @@ from eindiff.core.coefficients import Number
 from eindiff.core.sizes import Shape
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
-from eindiff.program.operations import Operation, Operations, reachable, with_operands
+from eindiff.program.operations import Operation, Operations, reachable, rewritten, with_operands
 
 _OF_ZERO = {"relu": ("maximum",), "step": ("heaviside",)}
-_INTEGERS = ("range", "table", "flat", "integers")
+_PLACES = ("range", "table", "flat", "integers")
 
 
 def with_constants(outputs: Sequence[Operation], costs: Costs, places: Collection[str]) -> list[Operation]:
     """Operations with constants of the module for the numbers that small arrays are added to, multiplied or divided by.
 
-    What is multiplied with a number of the program first, stays so; and what is computed of places, as inputs of some
-    names are, are integers.
+    What is multiplied with a number of the program first, stays so, and places stay integers.
     """
-    operations, done, integers = Operations(), dict[Operation, Operation](), set[Operation]()
-    for x in reachable(outputs):
-        inside = [y for y in x.operands if y.op not in ("number", "size")]
-        is_place = x.op in _INTEGERS or (x.op == "input" and x.parameters[0] in places)
-        if is_place or (inside and integers.issuperset(inside)):
-            integers.add(x)
-        operands = [done[y] for y in x.operands]
+    operations, integers = Operations(), _integers(outputs, places)
+
+    def change(x: Operation, operands: list[Operation]) -> Operation | None:
         if x.op == "einsum" and _is_short(x, costs):
             product = operations.times(operands)
-            done[x] = operations.matmul(product, _ones(operations, x.operands[0].shape[1:]))
-            continue
+            return operations.matmul(product, _ones(operations, x.operands[0].shape[1:]))
         if x.op == "matmul":
-            operands = [_ones(operations, y.shape) if _is_few_ones(y) else y for y in operands]
+            arrays = [_ones(operations, y.shape) if _is_few_ones(y) else y for y in operands]
+            return with_operands(operations, x, arrays)
         is_small = x.shape and x not in integers and costs.size(x) < tuning.IN_PLACE_BYTES
-        done[x] = _changed(operations, x, operands) if is_small else with_operands(operations, x, operands)
-    return [done[x] for x in outputs]
+        return _changed(operations, x, operands) if is_small else None
+
+    return rewritten(operations, outputs, change)
+
+
+def _integers(outputs: Sequence[Operation], places: Collection[str]) -> set[Operation]:
+    """Places, as inputs of some names are, and what is computed of nothing else."""
+    found: set[Operation] = set()
+    for x in reachable(outputs):
+        inside = [y for y in x.operands if y.op not in ("number", "size")]
+        is_place = x.op in _PLACES or (x.op == "input" and x.parameters[0] in places)
+        if is_place or (inside and found.issuperset(inside)):
+            found.add(x)
+    return found
 
 
 def _is_short(x: Operation, costs: Costs) -> bool:

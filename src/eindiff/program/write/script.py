@@ -17,8 +17,8 @@ from eindiff.program.interpreter import evaluate
 from eindiff.program.write.module import Module
 
 TOLERANCE = 1e-5
-KINDS = 4  # of random points: any numbers, positive ones, ones between -1 and 1, positive definite matrices
-RESERVED = ("sys", "rng", "point", "finite_difference", "failed", "moved_point", "label", "lower", "higher")
+KINDS_OF_POINTS = 4  # of random points: any numbers, positive ones, ones between -1 and 1, positive definite matrices
+NAMES_IN_SCRIPT = ("sys", "rng", "point", "finite_difference", "failed", "moved_point", "label", "lower", "higher")
 
 FINITE_DIFFERENCE = '''
 def finite_difference(function, x, symmetric=False):
@@ -70,7 +70,7 @@ class Script:
         self._derive(expr, order, mode)
         self.sizes = dict(sizes)
         self.seed = seed
-        self.module = Module(self.outputs, name, RESERVED)
+        self.module = Module(self.outputs, name, NAMES_IN_SCRIPT)
 
     def _derive(self, expr: Expr, order: int, mode: str) -> None:
         """All derivatives up to the order, each from the one below it."""
@@ -117,7 +117,7 @@ class Script:
         for count, size in enumerate(size for size in self.module.unseen if size not in self.sizes):
             self.sizes[size] = 2 + count  # random_point only sees the sizes of axes
         found = random_point(list(self.outputs.values()), self.sizes, self.seed)
-        for kind in range(KINDS):
+        for kind in range(KINDS_OF_POINTS):
             lines = self._lines(kind)
             scope: dict[str, Any] = {"np": np}
             exec("\n".join(lines), scope)

@@ -27,6 +27,12 @@ class Chain(NamedTuple):
     function: Hashable  # equal for equal functions
     calls: int
 
+    def then(self, x: Operation, y: Operation) -> Chain:
+        """The same with one more operation x, on the result y."""
+        parts = [self.function if z is y else repr(z.parameters) for z in x.operands]
+        function = (x.op, repr(x.parameters), *parts)
+        return Chain(self.argument, function, self.calls + max(1, len(x.operands) - 1))
+
 
 Group = list[tuple[Operation, Chain]]  # results of one function
 
@@ -77,24 +83,28 @@ def _chains(
 ) -> dict[Operation, Chain]:
     """Small results that are functions of one array of numbers of their shape, of what is used by nothing else."""
     order = reachable(outputs)
-    uses, found = count_uses(order, outputs), dict[Operation, Chain]()
+    numbers, uses, found = _of_numbers(order), count_uses(order, outputs), dict[Operation, Chain]()
     inside: set[Operation] = set()  # parts of longer ones
-    numbers: set[Operation] = set()  # arrays of numbers, not of places
     for x in order:
-        if x.speed != ARITHMETIC or (x.op in ARITHMETIC_OPS and not numbers.isdisjoint(x.operands)):
-            numbers.add(x)
         arrays = {y for y in x.operands if y.op != "number"}
         if len(arrays) != 1 or not x.shape:
             continue
         [y] = arrays
-        argument, function, calls = found[y] if y in found and uses[y] == 1 else Chain(y, (), 0)
-        is_of_numbers = argument in numbers and argument.shape == x.shape
+        chain = found[y] if y in found and uses[y] == 1 else Chain(y, (), 0)
+        is_of_numbers = chain.argument in numbers and chain.argument.shape == x.shape
         if is_of_numbers and costs.is_small(x) and (x.op in ARITHMETIC_OPS or is_universal(x)):
-            inside.update({y} if calls else ())
-            parts = [function if z is y else repr(z.parameters) for z in x.operands]
-            function = (x.op, repr(x.parameters), *parts)
-            found[x] = Chain(argument, function, calls + max(1, len(x.operands) - 1))
+            inside.update({y} if chain.calls else ())
+            found[x] = chain.then(x, y)
     return {x: chain for x, chain in found.items() if x not in inside and x not in outputs}
+
+
+def _of_numbers(order: Sequence[Operation]) -> set[Operation]:
+    """Arrays that are computed of numbers, not of places."""
+    found: set[Operation] = set()
+    for x in order:
+        if x.speed != ARITHMETIC or (x.op in ARITHMETIC_OPS and not found.isdisjoint(x.operands)):
+            found.add(x)
+    return found
 
 
 def _joined(outputs: Sequence[Operation], groups: Mapping[Operation, Group]) -> list[Operation]:

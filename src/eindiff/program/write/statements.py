@@ -74,6 +74,19 @@ def _operators(x: Operation) -> list[str]:
     return [_OPERATORS[x.op]] * (len(x.operands) - 1) if x.op in _OPERATORS else []
 
 
+def _given_or_first(buffer: str, first: int) -> str:
+    """An array that is given for an output, or where none is, that of an operand. Rows of an output are there."""
+    operand = f"{{{first}}}"
+    return f"{operand} if {buffer} is None else {buffer}" if buffer.isidentifier() else buffer or operand
+
+
+def _one_after_another(signs: Sequence[str], first: int, target: str) -> list[str]:
+    """A sum or a product as statements: of one operand with another, and then with each of the rest, in place."""
+    (sign, second), *rest = [(signs[k], f"{{{k}}}") for k in range(len(signs)) if k != first]
+    begun = f"{{out}} = np.{_UFUNCS[sign]}({{{first}}}, {second}{f', out={target}' if target else ''})"
+    return [begun, *(f"{{out}} {sign}= {text}" for sign, text in rest)]
+
+
 def _into(x: Operation, template: str, buffer: str) -> str | None:
     """An operation that writes its result into a given array."""
     if len(x.operands) == 2 and (found := _operators(x)):
@@ -232,6 +245,12 @@ class Printer:
         name = name or self._fresh_name()
         self._state([f"{name} = {self.pieces[x].text}"], name, x)
 
+    def _named(self, x: Operation) -> str:
+        """The name of a value, which it is given if it has none."""
+        if not self.pieces[x].text.isidentifier():
+            self._assign(x, None)
+        return self.pieces[x].text
+
     def _state(self, lines: list[str], name: str, x: Operation) -> None:
         inside: list[Operation] = []
         stack = [x]
@@ -258,8 +277,8 @@ class Printer:
         """A loop over some rows at a time."""
         loop = x.parameters[0]
         for y in x.operands:
-            if not y.cheap and not self.pieces[y].text.isidentifier():
-                self._assign(y, None)
+            if not y.cheap:
+                self._named(y)
         self.pieces[x] = Written("", ATOM, self._names_in(x))
         names = {y.parameters[0]: self._begin(y, loop) for y in sorted(self.users[x], key=lambda y: y.parameters[0])}
         last = self.statements[-1]
@@ -300,11 +319,15 @@ class Printer:
                 body.append(f"{names[k]} += {inner.results[name]}")
             elif name in short:
                 body.append(f"store_columns({inner.results[name]}, {tiles[name]})")
-        length = self.spelling.size(loop.length)
-        if any(ROWS in line for line in body):
+        if ROWS in "".join(body):
             body.insert(0, f"{ROWS} = {STOP} - {START}")
         if loop.threads == 1:
-            return self._over_tiles("0", length, str(loop.rows), body)
+            return self._over_tiles("0", self.spelling.size(loop.length), str(loop.rows), body)
+        return self._in_threads(loop, names, body)
+
+    def _in_threads(self, loop: Loop, names: Mapping[int, str], body: Sequence[str]) -> list[str]:
+        """The loop over the tiles of some rows as a function, which each thread calls for rows of its own."""
+        length = self.spelling.size(loop.length)
         sums = [names[k] for k, axis in enumerate(loop.axes) if axis is None]
         lines = [*(f"{name} = 0" for name in sums), *self._over_tiles(FIRST, LAST, STEP, body)]
         call, given = f"in_threads({WORK}, {length}, {loop.threads}, {loop.rows})", f"[{', '.join(sums)}]"
@@ -328,13 +351,11 @@ class Printer:
 
     def _write_in_place(self, x: Operation) -> bool:
         """An elementwise operation on an array that nothing else needs any more, if there is one and it is large."""
-        if self.costs is None or x.cheap or x.view or self.costs.size(x) < tuning.IN_PLACE_BYTES:
+        if not self._is_large(x, tuning.IN_PLACE_BYTES):
             return False
         for place, y in enumerate(x.operands):
             if y.shape == x.shape and self._is_free(y, x) and (lines := self._in_place(x, place)):
-                if not self.pieces[y].text.isidentifier():
-                    self._assign(y, None)
-                name = self.pieces[y].text
+                name = self._named(y)
                 self.memory.take_over(y, x)
                 self._state(self._filled(x, lines, name, anywhere=True), name, x)
                 return True
@@ -343,26 +364,26 @@ class Printer:
     def _in_steps(self, x: Operation, buffer: str) -> list[str]:
         """A large elementwise output as statements that make no other arrays, in the memory of an operand that nothing
         else needs if no array is given."""
-        if self.costs is None or x.cheap or x.view or self.costs.size(x) < tuning.IN_PLACE_BYTES:
+        if not self._is_large(x, tuning.IN_PLACE_BYTES):
             return []
         signs = ["*" if x.op in _OPERATORS else "+", *_operators(x)]
         whole = [k for k, y in enumerate(x.operands) if signs[k : k + 1] != ["-"] and self._is_whole(y, x)]
         free = [k for k in whole if self._is_free(x.operands[k], x)]
-        [first] = (free or whole)[:1] or [0]
-        may_be_none = buffer.isidentifier()  # an output that may be given; rows of one are there
-        given = f"{{{first}}} if {buffer} is None else {buffer}" if may_be_none else buffer or f"{{{first}}}"
-        target = given if free else buffer
-        into = _into(x, self.spelling.template(x), given) if free and x.op not in ("matmul", "einsum") else None
-        lines = [f"{{out}} = {into}"] if into else []
+        first = next(iter([*free, *whole]), 0)
+        target = _given_or_first(buffer, first) if free else buffer
         if whole and len(signs) > 2 and x.op != "divide":
-            (sign, second), *rest = [(signs[k], f"{{{k}}}") for k in range(len(signs)) if k != first]
-            lines = [f"{{out}} = np.{_UFUNCS[sign]}({{{first}}}, {second}{f', out={target}' if target else ''})"]
-            lines += [f"{{out}} {sign}= {text}" for sign, text in rest]
+            lines = _one_after_another(signs, first, target)
+        else:
+            into = _into(x, self.spelling.template(x), target) if free and x.op not in ("matmul", "einsum") else None
+            lines = [f"{{out}} = {into}"] if into else []
         if free and lines:
-            if not self.pieces[x.operands[first]].text.isidentifier():
-                self._assign(x.operands[first], None)
+            self._named(x.operands[first])
             self.memory.take_over(x.operands[first], x)
         return lines
+
+    def _is_large(self, x: Operation, least: int) -> bool:
+        """Whether an operation makes an array of so many bytes."""
+        return self.costs is not None and not x.cheap and not x.view and self.costs.size(x) >= least
 
     def _is_whole(self, y: Operation, x: Operation) -> bool:
         """Whether an operand is as large as the result, and as what it lies in, and has numbers."""
@@ -372,9 +393,9 @@ class Printer:
 
     def _write_in_old_memory(self, x: Operation) -> bool:
         """A large operation into an array of its shape that nothing needs any more, if there is one."""
-        if self.costs is None or x.cheap or x.view or self.costs.size(x) < tuning.REUSED_BYTES:
+        if not self._is_large(x, tuning.REUSED_BYTES) or x not in self.memory.own:
             return False
-        if x not in self.memory.own or not (name := self.memory.unused(x.shape)):
+        if not (name := self.memory.unused(x.shape)):
             return False
         into = _into(x, self.spelling.template(x), name)
         if into is None:

@@ -352,7 +352,7 @@ class Tiling:
         for x in reachable(outputs):
             if x not in done:
                 operands = [done.get(y, y) for y in x.operands]
-                done[x] = x if operands == list(x.operands) else with_operands(own, x, operands)
+                done[x] = with_operands(own, x, operands)
         return [done[x] for x in outputs]
 
 

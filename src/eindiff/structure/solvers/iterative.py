@@ -100,9 +100,7 @@ class Iterative(Solver):
             raise self._failure(f"a residual of {reached:.0e} times the rounding errors")
         return x
 
-    def _rounds(
-        self, b: Array, unit: Callable[[Array], float], start: Array | None = None
-    ) -> tuple[Array, float]:
+    def _rounds(self, b: Array, unit: Callable[[Array], float], start: Array | None = None) -> tuple[Array, float]:
         """A solution, and its residual in units that depend on it: what is left is solved for again."""
         x, residual = (np.zeros_like(b), b) if start is None else (start, b - self._apply(start))
         wanted = max(self.first_residual * float(np.linalg.norm(b)), ALLOWED / 2 * unit(x))
@@ -150,9 +148,7 @@ class Iterative(Solver):
         return float(sums.max(initial=0.0)), float(np.linalg.norm(x))
 
     def logdet(self) -> tuple[float, float]:
-        raise NoAnswerError(
-            "the operator is too large for its determinant: no structure of it gives one", "systems"
-        )
+        raise NoAnswerError("the operator is too large for its determinant: no structure of it gives one", "systems")
 
     def is_definite(self) -> bool:
         return self._is_definite

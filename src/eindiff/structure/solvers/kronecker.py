@@ -87,9 +87,7 @@ def products_of(core: Core, groups: Sequence[tuple[int, ...]]) -> list[Product]:
     return added_up([_product(term, groups) for term in core.terms])
 
 
-def products_with(
-    products: Sequence[Product], sizes: tuple[int, int], dtype: np.dtype
-) -> Callable[[Array], Array]:
+def products_with(products: Sequence[Product], sizes: tuple[int, int], dtype: np.dtype) -> Callable[[Array], Array]:
     """The function of a flat vector X that is `Σ c A X B'`: all that is multiplied from one side at once."""
     found = by_sides(products)
 

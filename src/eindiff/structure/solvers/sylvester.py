@@ -61,9 +61,7 @@ class SylvesterSquare(Kronecker):
 
     def solve(self, b: Array) -> Array:
         columns = self._grouped(b)
-        found = [
-            self._solved(self._solved(columns[..., k], True), False) for k in range(columns.shape[-1])
-        ]
+        found = [self._solved(self._solved(columns[..., k], True), False) for k in range(columns.shape[-1])]
         return self._ungrouped(np.stack(found, axis=-1))
 
     def norms(self) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from eindiff.core.construct import PROPERTIES, variable
 from eindiff.core.errors import EindiffError
-from eindiff.core.leaves import SQUARE
+from eindiff.core.leaves import OF_SQUARE_MATRICES
 from eindiff.core.nodes import Expr, Variable
 from eindiff.core.sizes import Shape, Size
 from eindiff.functions.declarations import indices
@@ -40,7 +40,7 @@ class Declaration:
     def type(self) -> Type:
         """The type of the variable, with an unknown for each size that is to be found."""
         axes = tuple(Unknown() if size is None else size for size in self.shape)
-        square = self.diagonal or SQUARE.intersection(self.properties)
+        square = self.diagonal or OF_SQUARE_MATRICES.intersection(self.properties)
         return Type((axes[0], axes[0]) if square and None in self.shape else axes)
 
     def build(self, shape: Shape, into: Size | None = None) -> Expr:

@@ -269,9 +269,7 @@ def concatenate(arrays: Sequence[Any], axis: Any = 0, **keywords: Any) -> Any:
 
 
 COMPOSITE["hstack"] = lambda tup, **_: FUNCTIONS["hstack"]([as_expr(part) for part in tup if np.size(part)])
-COMPOSITE["dstack"] = lambda tup: np.concatenate(
-    [np.atleast_2d(a)[..., None] if np.ndim(a) < 3 else a for a in tup], 2
-)
+COMPOSITE["dstack"] = lambda tup: np.concatenate([np.atleast_2d(a)[..., None] if np.ndim(a) < 3 else a for a in tup], 2)
 COMPOSITE["hsplit"] = lambda ary, indices_or_sections: np.split(ary, indices_or_sections, min(1, np.ndim(ary) - 1))
 COMPOSITE["vsplit"] = lambda ary, indices_or_sections: np.split(ary, indices_or_sections, 0)
 

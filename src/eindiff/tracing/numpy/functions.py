@@ -17,7 +17,7 @@ import numpy as np
 from eindiff.core import construct
 from eindiff.core.errors import EindiffError
 from eindiff.core.nodes import Constant, Expr, topological
-from eindiff.core.rebuild import with_children
+from eindiff.core.rebuild import substituted
 from eindiff.core.recent import once
 from eindiff.functions.multilinear import as_expr
 from eindiff.structure.compile import compile
@@ -222,14 +222,12 @@ def _captured(f: Callable) -> dict[str, np.ndarray]:
 
 def lifted(f: Callable, outputs: Sequence[Expr], used: VariableNames) -> tuple[list[Expr], dict[str, np.ndarray]]:
     """Expressions with variables for large constants, and the arrays for these: programs need not write them down."""
-    done: dict[Expr, Expr] = {}
+    variables: dict[Expr, Expr] = {}
     values: dict[str, np.ndarray] = {}
     captured = _captured(f)
     for node in topological(outputs):
         if isinstance(node, Constant) and isinstance(node.value, np.ndarray) and node.value.size > MOST_INLINE:
             alike = (k for k, x in captured.items() if x.shape == node.shape and np.array_equal(x, node.value))
             name = used.unused(next(alike, "constant"))
-            values[name], done[node] = node.value, construct.variable(name, node.shape)
-        else:
-            done[node] = with_children(node, [done[child] for child in node.children]) if node.children else node
-    return [done[output] for output in outputs], values
+            values[name], variables[node] = node.value, construct.variable(name, node.shape)
+    return substituted(outputs, variables), values

@@ -215,9 +215,7 @@ def _boxes(a: np.ndarray, bins: Any, range: Any) -> np.ndarray:
 
 
 @named("histogram2d")
-def histogram2d(
-    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
-) -> Any:
+def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
     """How many points, or which weights of them, lie in each rectangle between edges."""
     found, edges = histogramdd([x, y], bins, range, density, weights)
     return found, edges[0], edges[1]

@@ -266,9 +266,7 @@ def _is_view(found: Any, places: np.ndarray) -> bool:
     return isinstance(found, np.ndarray) and np.may_share_memory(found, places)
 
 
-def made(
-    expr: Expr, dtype: np.dtype = FLOAT, is_number: bool = False, question: Question | None = None
-) -> TracedArray:
+def made(expr: Expr, dtype: np.dtype = FLOAT, is_number: bool = False, question: Question | None = None) -> TracedArray:
     """A new array, or a number."""
     return TracedArray(Storage((expr,), dtype, question), expr.shape, _identity, is_number)
 

@@ -149,9 +149,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     return np.concatenate([c[::-1], r[1:]])[len(c) - 1 - places]
 
 
-FUNCTIONS["linalg.circulant"] = lambda c: _array(c)[
-    np.subtract.outer(np.arange(len(c)), np.arange(len(c))) % len(c)
-]
+FUNCTIONS["linalg.circulant"] = lambda c: _array(c)[np.subtract.outer(np.arange(len(c)), np.arange(len(c))) % len(c)]
 
 
 @named("linalg.hankel")

@@ -1,4 +1,4 @@
-"""A derivative's value as a linear operator of SciPy or of lineax, on flat vectors: row-major, variable by variable."""
+"""A derivative's value as a linear operator of lineax on flat vectors: row-major, variable by variable."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from scipy.sparse.linalg import LinearOperator
+import jax
+import jax.numpy as jnp
+import lineax
 
-from eindiff.core.errors import EindiffError
 from eindiff.core.labels import Labels
 from eindiff.structure.grid import Grid, Shape, starts
 from eindiff.structure.places import index_of, indices, labels_of
@@ -18,51 +18,6 @@ from eindiff.structure.terms import Array, Term
 
 if TYPE_CHECKING:
     from eindiff.structure.derivative import Derivative
-
-
-# SciPy
-
-
-def to_scipy(derivative: Derivative) -> LinearOperator:
-    """A derivative as an operator of scipy.sparse.linalg; it is also what `scipy.optimize.minimize` takes as `hess`.
-
-    >>> import eindiff as ed
-    >>> x = ed.vector("x", "n")
-    >>> operator = to_scipy(ed.structured(ed.hessian(ed.sum(x**3), x), {"x": np.arange(3.0)}))
-    >>> operator @ np.ones(3)
-    array([ 0.,  6., 12.])
-    """
-    return GridOperator(derivative._grid)
-
-
-class GridOperator(LinearOperator):
-    """Products with a grid of terms and with its transpose, for one vector or for the columns of a matrix."""
-
-    def __init__(self, grid: Grid) -> None:
-        super().__init__(grid.dtype, grid.shape)
-        self._grid = grid
-        self._transposed = grid.transposed()
-
-    def _matvec(self, x: Array) -> Array:
-        return self._grid.apply(x.reshape(-1, 1))[:, 0]
-
-    def _rmatvec(self, x: Array) -> Array:
-        return self._transposed.apply(x.reshape(-1, 1))[:, 0]
-
-    def _matmat(self, X: Array) -> Array:
-        return self._grid.apply(X)
-
-    def _rmatmat(self, X: Array) -> Array:
-        return self._transposed.apply(X)
-
-    def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Any:
-        """`np.dot(operator, x)`, which the trust-region methods of SciPy write and other operators do not answer."""
-        if function is np.dot and not kwargs and len(args) == 2 and args[0] is self:
-            return self.dot(args[1])
-        return NotImplemented
-
-
-# lineax
 
 
 def to_lineax(derivative: Derivative) -> Any:
@@ -76,13 +31,6 @@ def to_lineax(derivative: Derivative) -> Any:
     >>> to_lineax(ed.structured(ed.hessian(ed.sum(x**3), x), {"x": np.arange(3.0)})).mv(np.ones(3))
     Array([ 0.,  6., 12.], dtype=float...)
     """
-    try:
-        import lineax
-    except ImportError as error:
-        raise EindiffError("an operator of lineax needs that library: pip install lineax", "install") from error
-    import jax
-    import jax.numpy as jnp
-
     grid = derivative._grid
     dtype = jax.dtypes.canonicalize_dtype(grid.dtype)
     arrays = {id(x): x for term in grid.all_terms for x in term.arrays}
@@ -163,8 +111,6 @@ class TermProduct:
 
     def apply(self, arrays: list, part: Any) -> Any:
         """The product with a tensor of the columns' shape."""
-        import jax.numpy as jnp
-
         operands = [(arrays[k], labels) for k, labels in zip(self.arrays, self.labels, strict=True)]
         part = part if self.read is None else part[self.read.arrays]
         operands.append((part, self.vector))
@@ -209,8 +155,6 @@ class TracedProduct:
     plans: tuple[tuple[tuple[TermProduct, ...], ...], ...]
 
     def __call__(self, arrays: list, coefficients: Any, vector: Any) -> Any:
-        import jax.numpy as jnp
-
         vector, places, count = jnp.asarray(vector), starts(self.cols), 0
         parts = [vector[places[k] : places[k + 1]].reshape(shape) for k, shape in enumerate(self.cols)]
         total = []

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from eindiff.core import sizes as sz
 from eindiff.program.costs import Costs
-from eindiff.program.lower.cuts import Cutting, Part, spread
+from eindiff.program.lower.cuts import AxisPart, Cutting, spread
 from eindiff.program.operations import FUNCTION, Operation, Operations, is_call, reachable, with_operands
 
-MOST = 4  # terms of a sum that are written one by one
+MOST_APART = 4  # terms of a sum that are written one by one
 
 
 class _Sum(NamedTuple):
@@ -26,7 +26,7 @@ class _Sum(NamedTuple):
     parts: list[Operation]  # x and w of each term
 
 
-def with_totals(operations: Operations, outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
+def with_sums_of_exponentials(operations: Operations, outputs: Sequence[Operation], costs: Costs) -> list[Operation]:
     """Operations with sums in the place of functions of arrays that are made of the terms of these."""
     order = reachable(outputs)
     if not any(is_call(x, "log_weighted_sum") for x in order):
@@ -72,11 +72,11 @@ def _of_sum(operations: Operations, x: Operation, made: _Sum) -> Operation:
 def _sum(cutting: Cutting, exponents: Operation, weights: Operation) -> _Sum | None:
     """The sum along the last axis, if that has few entries, of which the arrays are made one by one."""
     operations, count = cutting.operations, weights.shape[-1]
-    if not isinstance(count, int) or not 1 < count <= MOST:
+    if not isinstance(count, int) or not 1 < count <= MOST_APART:
         return None
     parts: list[Operation] = []
     for place in range(count):
-        found = [cutting.inside(x, Part(-1, place, None)) for x in (exponents, weights)]
+        found = [cutting.inside(x, AxisPart(-1, place, None)) for x in (exponents, weights)]
         parts += [x for x in found if x is not None]
     if len(parts) < 2 * count:
         return None

@@ -21,7 +21,7 @@ from eindiff.planning.tuning import BEST_LIMIT, CLEARLY, SPLIT_LIMIT
 Split = tuple[list[int], list[int]]  # the places of the operands of two parts
 
 
-def with_halves(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
+def with_equal_parts(outputs: Sequence[Expr], evaluate: Evaluate) -> list[Expr]:
     """Contractions of two equal parts with these as nodes, where that takes fewer operations."""
 
     def change(node: Expr, children: list[Expr]) -> Expr:
