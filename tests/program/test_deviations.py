@@ -105,3 +105,13 @@ def test_variances_of_a_softmax_that_is_nearly_one() -> None:
     found = ed.compile(ed.hessian(ed.logsumexp(1000 * x), x))(x=z)
     small = 1e6 * np.exp(1000 * (0.67 - 0.74))
     np.testing.assert_allclose(found[1:3, 1:3], [[small, -small], [-small, small]], rtol=1e-9)
+
+
+def test_diagonals_are_weights_of_means() -> None:
+    """The numbers in a mean are taken out of it, where the weights are those on the diagonal of a matrix."""
+    A, x, y = ed.matrix("A", "n", "n"), ed.vector("x", "n"), ed.vector("y", "n")
+    rng = np.random.default_rng(5)
+    arrays = {"A": rng.normal(size=(3, 3)), "x": rng.normal(size=3), "y": rng.normal(size=3)}
+    found = ed.evaluate(ed.sum(ed.diag(A) * (y + 1)) + ed.sum((x - ed.mean(x)) ** 2), arrays)
+    expected = arrays["A"].diagonal() @ (arrays["y"] + 1) + 3 * arrays["x"].var()
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -175,7 +175,7 @@ def _without_numbers(node: Einsum) -> Expr:
     if at is None or node.output or len(node.sizes) > 1 or len(node.operands) == 1 or not _is_small([node]):
         return node
     total, size = node.operands[at], node.sizes[0]
-    weights: list[Factor] = [(x, (0,)) for k, x in enumerate(node.operands) if k != at]
+    weights = [factor for k, factor in enumerate(zip(node.operands, node.labels, strict=True)) if k != at]
     [whole] = flatten([construct.einsum(1, weights, (), {0: size})])
     pieces = [piece for term in total.children for piece in _multiplied_out(term, deep=False)]
     numbers = [x.coefficient for x in pieces if construct.is_number(x)]
