@@ -236,9 +236,9 @@ def pushed(node: Einsum, place: int, split: Split) -> Expr | None:
             if alone and is_matrix and _turned((factor, labels), at) is split.left:
                 end = labels[1] if labels[0] == at else labels[0]
                 return _with_small(node, (place, other), split, (away, end))
-        if split.left.shape[1] == 1 and (found := _vector(node, place, (at, away), split.left)) is not None:
-            factor, gone = found
-            return construct.scale(factor, _with_small(node, (place, *gone), split, (away, len(node.sizes))))
+        if split.left.shape[1] == 1 and (vector := _vector(node, place, (at, away), split.left)) is not None:
+            multiple, gone = vector
+            return construct.scale(multiple, _with_small(node, (place, *gone), split, (away, len(node.sizes))))
     return None
 
 

@@ -70,8 +70,9 @@ def _deviations(node: Add) -> Iterator[_Centered]:
     for term in node.terms:
         coefficient, factors, output, _ = construct.parts(term)
         [(x, labels), *rest] = factors or [(term, ())]
-        is_bare = isinstance(x, Variable) and not x.properties and sorted(labels) == sorted(output) and not rest
-        if not is_bare or (inverse := to_power(coefficient, -1)) is None:
+        if not isinstance(x, Variable) or x.properties or rest or sorted(labels) != sorted(output):
+            continue
+        if (inverse := to_power(coefficient, -1)) is None:
             continue
         order = tuple([output.index(label) for label in labels])
         for mean in node.terms:
@@ -85,7 +86,8 @@ def _deviations(node: Add) -> Iterator[_Centered]:
 
 def _is_zero_in_total(whole: Expr, axis: int, weights: tuple[Expr, ...]) -> bool:
     """Whether a sum, or one with its axes in another order, is 0 in total along an axis."""
-    _, [(total, labels), *rest], output, _ = construct.parts(whole)
+    _, factors, output, _ = construct.parts(whole)
+    [(total, labels), *rest] = factors or [(whole, ())]
     return isinstance(total, Add) and not rest and vanishes(total, labels.index(output[axis]), weights)
 
 
