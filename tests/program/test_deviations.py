@@ -140,6 +140,16 @@ def test_data_of_which_only_deviations_count_are_these() -> None:
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
 
 
+def test_deviations_come_before_what_is_added_to_them() -> None:
+    """Added to the data itself, small numbers would lose their digits."""
+    x, y = ed.vector("x", 4), ed.vector("y", 4)
+    gradient = ed.gradient(ed.logsumexp(x - ed.mean(x) + y), x)
+    z, b = np.array([0.5, 2, -1, 0.5]), np.array([0.1, 0.2, 0.3, 0.7])
+    expected = np.exp(z - 0.5 + b) / np.exp(z - 0.5 + b).sum() - 0.25
+    for found in (ed.compile(gradient)(x=z + FAR, y=b), ed.evaluate(gradient, {"x": z + FAR, "y": b})):
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
 COUNTS = {
     "one entry": lambda x, d: ed.sum(ed.exp(d)) + x[0] ** 2,
     "products": lambda x, d: d @ x,

@@ -48,7 +48,7 @@ def without_offsets(outputs: Sequence[Expr]) -> list[Expr]:
             exprs = substituted(exprs, {found.variable: inner})
             exprs = _with_total_zero(exprs, found._replace(variable=inner))
     for inner, deviations in reversed(known):
-        exprs = substituted(exprs, {inner: deviations})
+        exprs = substituted(exprs, {inner: construct.sealed(deviations)})
     return exprs[count:]
 
 
