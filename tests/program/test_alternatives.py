@@ -179,6 +179,18 @@ def test_no_digits_are_lost_where_a_diagonal_has_small_entries(text: str) -> Non
     assert "alike(w)" not in ed.to_source(expr, sizes=WIDE)
 
 
+@pytest.mark.parametrize("text", ["u", "3*u", "H'*y"])
+def test_a_vector_is_pushed_through_the_inverse_of_its_outer_product(text: str) -> None:
+    """`inv(I + u u') u = u / (1 + u'u)`, which loses no digits, as `u - u (u'u) / (1 + u'u)` would."""
+    u = ed.parse(text, "u(300); H(20,300); y(20)")
+    rng = np.random.default_rng(1)
+    values = {"u": 1e5 * rng.normal(size=300), "H": 1e4 * rng.normal(size=(20, 300)), "y": rng.normal(size=20)}
+    expr = 2 * ed.solve(ed.eye(300) + ed.outer(u, u), u)
+    vector = {"u": values["u"], "3*u": 3 * values["u"], "H'*y": values["H"].T @ values["y"]}[text]
+    found = ed.compile(expr)(**{v.name: values[v.name] for v in ed.variables(expr)})
+    np.testing.assert_allclose(found, 2 * vector / (1 + vector @ vector), rtol=1e-12)
+
+
 @pytest.mark.parametrize("text", ["x'*inv(G)*inv(G)*x", "y'*H*inv(G)*inv(G)*H'*y", "sum((inv(G)*H'*y).^2)"])
 @pytest.mark.parametrize("base", ["g*eye(n)", "diag(w)"])
 def test_no_more_digits_are_lost_than_the_condition_has(text: str, base: str) -> None:

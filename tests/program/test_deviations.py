@@ -52,6 +52,15 @@ def correlation(lib: Any, x: Any, p: Any) -> Any:
     return lib.sum(d * e) / lib.sqrt(lib.sum(d**2) * lib.sum(e**2))
 
 
+def growth(lib: Any, x: Any, p: Any) -> Any:
+    return lib.sum(lib.exp(x - lib.sum(p * x) / lib.sum(p)))
+
+
+def skewness(lib: Any, x: Any, p: Any) -> Any:
+    d = x - lib.sum(x) / 6
+    return lib.sum(p * (d - lib.sum(p * d) / lib.sum(p)) ** 3) / lib.sum(p)
+
+
 def free_energy(lib: Any, x: Any, p: Any) -> Any:
     return lib.log(lib.sum(lib.exp(20 * p)))
 
@@ -68,7 +77,8 @@ def hessian(f: Callable, x: np.ndarray, p: np.ndarray, by: str) -> np.ndarray:
     return np.array(found, dtype=float).reshape(n, n)
 
 
-BOTH = [(f, by) for f in (weighted_variance, slope, normed, tilted_variance, tilted_mean, correlation) for by in "xp"]
+WITH_WEIGHTS = (weighted_variance, slope, normed, tilted_variance, tilted_mean, correlation, growth, skewness)
+BOTH = [(f, by) for f in WITH_WEIGHTS for by in "xp"]
 
 
 @pytest.mark.parametrize("f, by", [*BOTH, (variance, "x"), (free_energy, "p")])
@@ -105,3 +115,51 @@ def test_variances_of_a_softmax_that_is_nearly_one() -> None:
     found = ed.compile(ed.hessian(ed.logsumexp(1000 * x), x))(x=z)
     small = 1e6 * np.exp(1000 * (0.67 - 0.74))
     np.testing.assert_allclose(found[1:3, 1:3], [[small, -small], [-small, small]], rtol=1e-9)
+
+
+def test_diagonals_are_weights_of_means() -> None:
+    """The numbers in a mean are taken out of it, where the weights are those on the diagonal of a matrix."""
+    A, x, y = ed.matrix("A", "n", "n"), ed.vector("x", "n"), ed.vector("y", "n")
+    rng = np.random.default_rng(5)
+    arrays = {"A": rng.normal(size=(3, 3)), "x": rng.normal(size=3), "y": rng.normal(size=3)}
+    found = ed.evaluate(ed.sum(ed.diag(A) * (y + 1)) + ed.sum((x - ed.mean(x)) ** 2), arrays)
+    expected = arrays["A"].diagonal() @ (arrays["y"] + 1) + 3 * arrays["x"].var()
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_data_of_which_only_deviations_count_are_these() -> None:
+    """No derivative has products of the data itself, that are much larger than those of its deviations."""
+    X, p = ed.matrix("X", "m", "n"), ed.vector("p", "m")
+    f = ed.sum(ed.exp(X - p @ X / ed.sum(p)))
+    rng = np.random.default_rng(2)
+    near, p_ = rng.integers(-9, 9, (4, 3)) / 8, np.array([1.0, 2, 1, 4])  # of which the means are exact
+    for by in ("p", "X"):
+        hessian = ed.hessian(f, by)
+        expected = ed.compile(hessian)(X=near, p=p_)
+        for found in (ed.compile(hessian)(X=near + FAR, p=p_), ed.evaluate(hessian, {"X": near + FAR, "p": p_})):
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
+
+
+def test_deviations_come_before_what_is_added_to_them() -> None:
+    """Added to the data itself, small numbers would lose their digits."""
+    x, y = ed.vector("x", 4), ed.vector("y", 4)
+    gradient = ed.gradient(ed.logsumexp(x - ed.mean(x) + y), x)
+    z, b = np.array([0.5, 2, -1, 0.5]), np.array([0.1, 0.2, 0.3, 0.7])
+    expected = np.exp(z - 0.5 + b) / np.exp(z - 0.5 + b).sum() - 0.25
+    for found in (ed.compile(gradient)(x=z + FAR, y=b), ed.evaluate(gradient, {"x": z + FAR, "y": b})):
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+COUNTS = {
+    "one entry": lambda x, d: ed.sum(ed.exp(d)) + x[0] ** 2,
+    "products": lambda x, d: d @ x,
+    "a mean": lambda x, d: ed.mean(x) + ed.logsumexp(d),
+    "a factor": lambda x, d: x @ ed.exp(d),
+    "numbers that add up to less": lambda x, d: ed.sum(ed.exp(x - 0.3 * ed.sum(x))),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_data_that_counts_itself_is_left_as_it_is(name: str) -> None:
+    x = ed.vector("x", 3)
+    assert ed.check(COUNTS[name](x, x - ed.mean(x)), x, at={"x": np.array([1.0, 3.0, 4.5])}).passed

@@ -74,6 +74,22 @@ def test_a_product_with_residuals_is_shown_as_such() -> None:
     assert str(ed.hessian(ed.sum((x - A @ x) ** 2), x)) == "2*(A' - eye(4))*(A - eye(4))"
 
 
+NEAR_ONE = {
+    "tr((eye(4) - diag(w))*(eye(4) - diag(w)))": lambda left: np.sum(left**2),
+    "diag((eye(4) - diag(w))*(c*eye(4) - diag(w))*(eye(4) - diag(w)))": lambda left: left**2 * (left + 2.0**-70),
+    "(eye(4) - diag(w)) .* (eye(4) - diag(w))": lambda left: np.diag(left**2),
+    "tr(kron(eye(4) - diag(w), eye(4) - diag(w)))": lambda left: np.sum(left) ** 2,
+}
+
+
+@pytest.mark.parametrize("text", NEAR_ONE)
+def test_products_of_sums_of_diagonal_matrices(text: str) -> None:
+    f, left = ed.parse(text, "w(4); c()"), E[0]
+    values = {"w": 1 - left, "c": np.array(1 + 2.0**-70)}
+    for value in (ed.evaluate(f, values), ed.compile(f)(**{v.name: values[v.name] for v in ed.variables(f)})):
+        np.testing.assert_allclose(value, NEAR_ONE[text](left), rtol=1e-12)
+
+
 def test_softmaxes_of_large_entries() -> None:
     """`exp(z - logsumexp(z))` has the errors of z, also where the logarithm of the sum is needed."""
     z, t = ed.vector("z", 4), ed.scalar("t")

@@ -248,9 +248,7 @@ class Network:
 
     def _distribute(self) -> Expr | None:
         """Fact 6; and the sum of a sum is the sum of the sums, and `(x + 1)[1:] = x[1:] + 1`."""
-        if not (sums := [node for node, _ in self.factors if isinstance(node, Add)]):
-            return None
-        relations = prod([max(1, len(node.relations)) for node in sums])
+        relations = prod([max(1, len(node.relations)) for node, _ in self.factors if isinstance(node, Add)])
         for index, (node, labels) in enumerate(self.factors):
             if not isinstance(node, Add):
                 continue
@@ -258,6 +256,7 @@ class Network:
             if node.has_delta and (whole := Add.keep(node, labels, others, self.summed)) is not None:
                 self.coefficient = times(self.coefficient, whole[0])
                 self.exchange({index: whole[1:]})
+                self._absorb_products()
                 return self._distribute()
             if self.summed and not others:
                 return scale(self.coefficient, self._sum_of_sums(node, labels))

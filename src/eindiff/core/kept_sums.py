@@ -2,7 +2,7 @@
 
 Multiplied out, `(I - A)' (I - A)` would be `I - A - A' + A'A`: where A is nearly I, no digit of that is right. With
 vectors and numbers such sums are multiplied out, `(I - A) x = x - A x`, and so are those of diagonal matrices and outer
-products, which are never formed.
+products, which are never formed. Of two sums of diagonal matrices the entries are multiplied.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ def _keep(
     node: Add, labels: Labels, others: Sequence[Factor], summed: set[int]
 ) -> tuple[Number, Expr, Labels] | None:  # fmt: skip
     """A sum of diagonal and full terms, beside others, as a multiple of an operand that is computed
-    before it is multiplied, one for it, all its multiples and its transpose. None if it is multiplied out."""
+    before it is multiplied, one for it, all its multiples and its transpose. None if it is multiplied out.
+
+    Beside a sum of diagonal matrices, or of vectors, one of diagonal matrices is that of the sum of their entries.
+    """
+    if _is_diagonal(node) and any(isinstance(x, Add) and (x.ndim == 1 or _is_diagonal(x)) for x, _ in others):
+        sizes = dict(enumerate(node.shape))
+        own, inside, at, sizes = parts(Add.make([einsum(1, [(x, (0, 0))], (0,), sizes) for x in node.terms]))
+        return 1, product(own, inside, at + at, sizes), labels
     matrices = [own for _, own in others if len(own) > 1]
     near = [x for x, own in others if len(own) > 1 and summed.intersection(labels, own)]
     is_multiplied = any(map(_is_sum, near)) or _is_multiplied(labels, matrices, summed)
@@ -62,6 +69,11 @@ def _is_diagonal_and_full(node: Add) -> bool:
     deltas = [term for term in node.terms if isinstance(term, Einsum) and term.has_delta]
     is_diagonal = all(2 * len(set(term.output)) <= term.ndim for term in deltas)
     return is_diagonal and any(map(_is_full, node.terms)) and not any(map(_is_related, node.terms))
+
+
+def _is_diagonal(node: Add) -> bool:
+    """Whether all terms of a sum are diagonal matrices."""
+    return node.ndim == 2 and all(isinstance(x, Einsum) and x.output == (0, 0) for x in node.terms)
 
 
 def _is_related(term: Expr) -> bool:

@@ -62,7 +62,7 @@ def centered(outputs: Sequence[Expr]) -> list[Expr]:
         made = with_children(node, children)
         return _with_deviations(_without_numbers(made)) if is_contraction(made) else made
 
-    return rebuild(outputs, change) if any(map(_has_means, topological(outputs))) else [*outputs]
+    return rebuild(outputs, change) if any(map(has_means, topological(outputs))) else [*outputs]
 
 
 def deviations(order: Sequence[Expr]) -> dict[Expr, Deviation]:
@@ -76,7 +76,7 @@ def deviations(order: Sequence[Expr]) -> dict[Expr, Deviation]:
             if x is y or not construct.is_zero(total) or x in found:
                 continue
             axis = node.labels[other].index(label)
-            is_centered = isinstance(y, Add) and _vanishes(y, axis, deviation.weights)
+            is_centered = isinstance(y, Add) and vanishes(y, axis, deviation.weights)
             if not is_centered and _is_average(x, deviation.weights):
                 found[x] = deviation
     return found
@@ -93,7 +93,7 @@ def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
         if isinstance(node, Add) and node.has_delta and not any(map(_is_related, node.terms)):
             pairs = {_pair(term) for term in node.terms if isinstance(term, Einsum) and term.has_delta}
             pair = next(iter(pairs)) if len(pairs) == 1 else None
-            if pair is not None and _is_small([node]):
+            if pair is not None and is_small([node]):
                 ways = (Balance(axis, other) for axis, other in (pair[::-1], pair) if _is_balanced(node, axis))
                 if (way := next(ways, None)) is not None:
                     found[node] = way
@@ -118,13 +118,13 @@ def _is_balanced(node: Add, axis: int) -> bool:
     order, sizes = tuple(range(node.ndim)), dict(enumerate(node.shape))
     left, total = tuple([label for label in order if label != axis]), Terms()
     for term in node.terms:
-        total = _plus(total, _flat_terms(construct.einsum(1, [(term, order)], left, sizes), node.shape[axis]))
+        total = plus_terms(total, flat_terms(construct.einsum(1, [(term, order)], left, sizes), node.shape[axis]))
     return not total
 
 
 def _is_average(node: Expr, weights: tuple[Expr, ...]) -> bool:
     """Whether weights are not 0 in total: they add up to a number, or a sum is divided by what they add up to."""
-    if not weights or not _is_small([node]):
+    if not weights or not is_small([node]):
         return not weights
     [whole, flat] = flatten([construct.einsum(1, [(x, (0,)) for x in weights], (), {0: weights[0].shape[0]}), node])
     coefficient, factors, _, _ = construct.parts(_nonempty(whole, weights[0].shape[0]))
@@ -132,11 +132,11 @@ def _is_average(node: Expr, weights: tuple[Expr, ...]) -> bool:
     return bool(coefficient) and {x for x, _ in factors} <= divisors
 
 
-def _has_means(node: Expr) -> bool:
-    return isinstance(node, Add) and any(_is_mean(term, axis) for term in node.terms for axis in range(node.ndim))
+def has_means(node: Expr) -> bool:
+    return isinstance(node, Add) and any(is_mean(term, axis) for term in node.terms for axis in range(node.ndim))
 
 
-def _is_mean(term: Expr, axis: int) -> bool:
+def is_mean(term: Expr, axis: int) -> bool:
     """Whether a term may be a mean: it is the same along an axis, and computed."""
     return _same_along(term, axis) and any(x.children for x in term.children)
 
@@ -149,11 +149,11 @@ def _places(node: Einsum) -> Iterator[_Place]:
     """Sums in a contraction of whose total, with the operands that have nothing but their axis for weights, terms
     cancel; there is one more operand that has the axis."""
     for at, (x, labels) in enumerate(zip(node.operands, node.labels, strict=True)):
-        if not isinstance(x, Add) or x.has_delta or x.relations or not _has_means(x):
+        if not isinstance(x, Add) or x.has_delta or x.relations or not has_means(x):
             continue
         for axis, label in enumerate(labels):
             is_summed = label not in node.output and labels.count(label) == 1
-            if is_summed and any(_is_mean(term, axis) for term in x.terms):
+            if is_summed and any(is_mean(term, axis) for term in x.terms):
                 yield from _along(node, x, at, axis)
 
 
@@ -172,10 +172,10 @@ def _along(node: Einsum, x: Add, at: int, axis: int) -> Iterator[_Place]:
 def _without_numbers(node: Einsum) -> Expr:
     """A mean of a vector and a number as that of the vector, and the number: others may have its negative."""
     at = next((k for k, x in enumerate(node.operands) if isinstance(x, Add) and x.ndim == 1), None)
-    if at is None or node.output or len(node.sizes) > 1 or len(node.operands) == 1 or not _is_small([node]):
+    if at is None or node.output or len(node.sizes) > 1 or len(node.operands) == 1 or not is_small([node]):
         return node
     total, size = node.operands[at], node.sizes[0]
-    weights: list[Factor] = [(x, (0,)) for k, x in enumerate(node.operands) if k != at]
+    weights = [factor for k, factor in enumerate(zip(node.operands, node.labels, strict=True)) if k != at]
     [whole] = flatten([construct.einsum(1, weights, (), {0: size})])
     pieces = [piece for term in total.children for piece in _multiplied_out(term, deep=False)]
     numbers = [x.coefficient for x in pieces if construct.is_number(x)]
@@ -249,7 +249,7 @@ def _ratio(ours: Terms, theirs: Terms) -> Number | None:
     return ratios[0] if is_one else None
 
 
-def _vanishes(node: Add, axis: int, weights: tuple[Expr, ...]) -> bool:
+def vanishes(node: Add, axis: int, weights: tuple[Expr, ...]) -> bool:
     total = _total(node, axis, weights)
     return total is not None and construct.is_zero(total)
 
@@ -264,7 +264,7 @@ def _total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
 
 
 def _new_total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
-    if not _is_small([node]):
+    if not is_small([node]):
         return None
     order, sizes = tuple(range(node.ndim)), dict(enumerate(node.shape))
     left = tuple([label for label in order if label != axis])
@@ -279,12 +279,12 @@ def _new_total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
         if _same_along(term, axis):
             pieces += _multiplied_out(whole, deep=False)
         else:
-            found = _plus(found, _flat_terms(whole, node.shape[axis]))
+            found = plus_terms(found, flat_terms(whole, node.shape[axis]))
     rest: list[Expr] = []
     everything = found
     for piece in pieces:
-        terms = _flat_terms(piece, node.shape[axis])
-        less, everything = _plus(found, terms), _plus(everything, terms)
+        terms = flat_terms(piece, node.shape[axis])
+        less, everything = plus_terms(found, terms), plus_terms(everything, terms)
         found, rest = (less, rest) if len(less) < len(found) else (found, [*rest, piece])
     zero = construct.filled(0, tuple([node.shape[label] for label in left]))
     return zero if not everything else construct.add([zero, *rest]) if not found else None
@@ -310,7 +310,7 @@ def _factors(exprs: Sequence[Expr]) -> Iterator[Expr]:
             yield node
 
 
-def _plus(terms: Terms, more: Sequence[tuple[Expr, Number]]) -> Terms:
+def plus_terms(terms: Terms, more: Sequence[tuple[Expr, Number]]) -> Terms:
     """A sum of terms and some more, without those that differ from 0 as rounded numbers do."""
     found = dict(terms)
     for bare, coefficient in more:
@@ -320,13 +320,13 @@ def _plus(terms: Terms, more: Sequence[tuple[Expr, Number]]) -> Terms:
     return found
 
 
-def _flat_terms(whole: Expr, size: Size) -> list[tuple[Expr, Number]]:
+def flat_terms(whole: Expr, size: Size) -> list[tuple[Expr, Number]]:
     """The terms of an expression when all is multiplied out, and their coefficients."""
     [flat] = flatten([whole])
     return [_bare(_nonempty(piece, size)) for piece in _multiplied_out(flat, deep=True)]
 
 
-def _is_small(exprs: Sequence[Expr]) -> bool:
+def is_small(exprs: Sequence[Expr]) -> bool:
     """Whether expressions have few nodes: to look at totals in all their forms takes long."""
     seen, waiting = set(exprs), [*exprs]
     while waiting and len(seen) <= MOST_NODES:

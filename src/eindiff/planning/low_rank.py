@@ -14,14 +14,14 @@ vectors: a matrix with one column, and one with one row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from math import inf
 from typing import NamedTuple
 
 from eindiff.core import construct
-from eindiff.core.coefficients import to_power
+from eindiff.core.coefficients import ratio, to_power
 from eindiff.core.construct import Factor
 from eindiff.core.labels import Labels, components
 from eindiff.core.networks import new_label
@@ -236,11 +236,31 @@ def pushed(node: Einsum, place: int, split: Split) -> Expr | None:
             if alone and is_matrix and _turned((factor, labels), at) is split.left:
                 end = labels[1] if labels[0] == at else labels[0]
                 return _with_small(node, (place, other), split, (away, end))
+        if split.left.shape[1] == 1 and (vector := _vector(node, place, (at, away), split.left)) is not None:
+            multiple, gone = vector
+            return construct.scale(multiple, _with_small(node, (place, *gone), split, (away, len(node.sizes))))
     return None
 
 
-def _with_small(node: Einsum, gone: tuple[int, int], split: Split, ends: Labels) -> Expr:
-    sizes: dict[int, Size] = dict(enumerate(node.sizes))
+def _vector(node: Einsum, place: int, ends: Labels, left: Expr) -> tuple[Number, list[int]] | None:
+    """The operands of a contraction that make up a multiple of the only column of a matrix, and which multiple; they
+    have nothing in common with others than an inverse, at a place, that they are multiplied with."""
+    inside, gone = {ends[0]}, set[int]()
+    others = [k for k in range(len(node.operands)) if k != place]
+    while more := {k for k in others if inside.intersection(node.labels[k])} - gone:
+        gone |= more
+        inside = inside.union(*(node.labels[k] for k in more))
+    if inside.intersection((ends[1], *node.output)):
+        return None
+    factors = [(node.operands[k], node.labels[k]) for k in sorted(gone)]
+    vector = construct.einsum(1, factors, ends[:1], dict(enumerate(node.sizes)))
+    column = construct.einsum(1, [(left, (0, 1))], (0,), dict(enumerate(left.shape)))
+    factor = ratio(construct.parts(vector)[0], construct.parts(column)[0] or 1)
+    return (factor, sorted(gone)) if construct.scale(factor, column) is vector else None
+
+
+def _with_small(node: Einsum, gone: Collection[int], split: Split, ends: Labels) -> Expr:
+    sizes: dict[int, Size] = {**dict(enumerate(node.sizes)), len(node.sizes): 1}
     factors = [(x, own) for k, (x, own) in enumerate(zip(node.operands, node.labels, strict=True)) if k not in gone]
     at = ends[0]
     for matrix in (split.base, split.left, _small_inverse(split), split.middle):

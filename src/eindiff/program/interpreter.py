@@ -37,6 +37,7 @@ from eindiff.core.ranges import Ranges
 from eindiff.functions.reductions import as_log_softmax, as_softmax
 from eindiff.planning.contraction_order import contraction_path
 from eindiff.planning.deviations import Balance, Deviation, balances, centered, deviations
+from eindiff.planning.offsets import without_offsets
 from eindiff.program.inputs import check, common_type, real_array
 from eindiff.program.norms import is_root, squares, units
 
@@ -81,7 +82,7 @@ def evaluate(
     dtype = common_type([v.name for v in inputs], given)
     with np.errstate(all="ignore"):
         exact = {v: np.asarray(array, float) for v, array in inputs.items()}
-        values = _Interpreter(exact, bindings).run([plain(output) for output in wanted])
+        values = _Interpreter(exact, bindings).run(wanted)
         results = iter([value.astype(dtype) for value in values])
     return like(outputs, results) if several else next(results)
 
@@ -193,7 +194,7 @@ class _Interpreter:
         self.deviations: dict[Expr, Deviation | Balance] = {}  # sums that are 0 in total
 
     def run(self, outputs: Sequence[Expr]) -> list[Array]:
-        outputs = parts_apart(centered(outputs))
+        outputs = parts_apart(centered(without_offsets(outputs)))
         self.deviations = {**deviations(topological(outputs)), **balances(outputs)}
         self.parts = partial_sums(topological(outputs))
         order = with_parts_first(outputs, self.parts)

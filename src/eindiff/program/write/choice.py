@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from eindiff.calculus.curvatures import curvatures, is_through_matrices
-from eindiff.core.derivation import derivation
+from eindiff.core.derivation import derivation, same_derivative
 from eindiff.core.nesting import share
 from eindiff.core.nodes import Expr, plain, size_names, topological, variables
 from eindiff.core.partial_sums import parts_apart
@@ -18,6 +18,7 @@ from eindiff.planning.alternatives import alternatives, with_thin_products
 from eindiff.planning.deviations import centered
 from eindiff.planning.equal_parts import with_equal_parts
 from eindiff.planning.factoring import distribute, factor
+from eindiff.planning.offsets import without_offsets
 from eindiff.planning.stacks import Stack, stacked
 from eindiff.program.backends import Backend
 from eindiff.program.costs import Costs
@@ -53,7 +54,8 @@ class Choice:
         self.outputs, self.costs, self.target = outputs, costs, target
         self.strategy, self.exact, self.single = strategy, exact, single
         self.guarded = guarded and not target.functional
-        self.stacks = [Stack((plain(x),)) if target.functional else stacked(x, costs.evaluate) for x in outputs]
+        found = [same_derivative(x, y) for x, y in zip(without_offsets(outputs), outputs, strict=True)]
+        self.stacks = [Stack((plain(x),)) if target.functional else stacked(x, costs.evaluate) for x in found]
         exprs = [expr for stack in self.stacks for expr in stack.exprs]
         self.form: Form = tuple(with_thin_products(parts_apart(centered(exprs)), costs.evaluate))
         self.nodes = len(topological(self.form))
@@ -135,11 +137,13 @@ class Choice:
         found: list[Expr | None] = []
         inputs = set(variables(*self.outputs))
         sizes = size_names(*self.outputs).union(*(v.shape for v in inputs))
-        for known in map(derivation, self.outputs if len(form) == len(self.outputs) else ()):
-            f, by = plain(known.function), known.by
+        for output in self.outputs if len(form) == len(self.outputs) else ():
+            f, by = plain(derivation(output).function), derivation(output).by
             is_second = len(by) == 2 and not f.ndim and {*variables(f)} <= inputs
             pays = is_second and size_names(f) <= sizes and is_through_matrices(f, by, evaluate)
-            found.append(curvatures(f, *by) if pays else None)
+            other = curvatures(f, *by) if pays else None
+            other = other if other is None else same_derivative(other, output)
+            found.append(other if other is None else without_offsets([*self.outputs, other])[-1])
         if any(x is not None for x in found):
             forms.append(tuple([expr if x is None else x for x, expr in zip(found, form, strict=True)]))
             yield forms[-1]
