@@ -306,6 +306,23 @@ def test_kinks_of_all_steps_take_no_time_where_none_is_met() -> None:
         np.testing.assert_allclose(product, (after - before) / 2e-5, 1e-6, 1e-8)
 
 
+def test_parts_of_what_steps_add_to_are_cut_once() -> None:
+    """Positions and momenta of a pendulum of springs: each step adds to both, so that parts were found on all paths."""
+
+    def energy(q: Any, p: Any, a: Any, steps: int) -> Any:
+        stiff = a @ a.T
+        for _ in range(steps):
+            p = p - 0.05 * (stiff @ q + q**3)
+            q = q + 0.1 * p
+            p = p - 0.05 * (stiff @ q + q**3)
+        return np.sum(q**2) + 0.5 * p @ p
+
+    rng = np.random.default_rng(1)
+    given = (rng.normal(size=4), rng.normal(size=4), 0.4 * rng.normal(size=(4, 4)))
+    work = [calls(lambda: ed.hessian(energy, (0, 1, 2))(*given, steps)) for steps in (6, 10)]  # noqa: B023
+    assert work[1] <= 2.2 * work[0]
+
+
 def test_the_order_of_twice_the_operands_takes_four_times_the_work() -> None:
     """There are four times as many pairs, of which each is looked at once; some operands are the same tensor."""
     work = []
