@@ -110,3 +110,20 @@ def test_an_odd_function_of_an_absolute_value_has_its_derivative_at_zero(library
     f = ed.sign(x) * ed.log1p(ed.abs(x)) + ed.sign(x) * ed.abs(x) ** 1.5
     value = library.values([ed.jacobian(f, x)], {"x": PARTLY})[0]
     np.testing.assert_allclose(value, np.diag(1 / (1 + np.abs(PARTLY)) + 1.5 * np.sqrt(np.abs(PARTLY))), rtol=1e-12)
+
+
+def test_a_net_has_its_derivatives_at_zeros_too():
+    """Where no number is 0 a function of arrays has a program without the terms of its many kinks."""
+
+    def net(x: Any, weights: Any) -> Any:
+        for w in weights:
+            x = w @ (np.sign(x) * np.log1p(np.abs(x)))
+        return np.sum(x**2)
+
+    weights = np.random.default_rng(3).normal(size=(4, 3, 3))
+    slope = ed.gradient(net)
+    for point in (NOWHERE, PARTLY, NOWHERE + 1):
+        differences = [(net(point + step, weights) - net(point - step, weights)) / 2e-6 for step in 1e-6 * np.eye(3)]
+        np.testing.assert_allclose(slope(point, weights), differences, rtol=1e-6)
+    given = {"x": PARTLY, "weights": weights}
+    np.testing.assert_allclose(ed.evaluate(slope.lower(*given.values()).expression, given), slope(PARTLY, weights))

@@ -285,6 +285,44 @@ def test_a_second_derivative_of_twice_the_steps_takes_twice_the_work() -> None:
     assert work[1] <= 2.4 * work[0]
 
 
+def test_kinks_of_all_steps_take_no_time_where_none_is_met() -> None:
+    """Each sign meets each absolute value: the terms of all pairs were found, which are 0 unless there is a zero."""
+
+    def last(w: Any, b: Any, steps: int) -> Any:
+        h = np.zeros(3)
+        for _ in range(steps):
+            z = w @ h + b
+            h = np.sign(z) * np.log1p(np.abs(z))
+        return np.sum(h**2)
+
+    rng = np.random.default_rng(1)
+    w, b = rng.normal(size=(3, 3)), rng.normal(size=3)
+    work = [calls(lambda: ed.hessian(last, (0, 1))(w, b, steps)) for steps in (6, 12)]  # noqa: B023
+    assert work[1] <= 2.4 * work[0]
+    slope = ed.gradient(last, (0, 1))
+    along = [slope(w + step, b, 12) for step in (-1e-5, 1e-5)]
+    found = [np.sum(blocks[0], axis=(-2, -1)) for blocks in ed.hessian(last, (0, 1))(w, b, 12)]
+    for before, after, product in zip(*along, found, strict=True):
+        np.testing.assert_allclose(product, (after - before) / 2e-5, 1e-6, 1e-8)
+
+
+def test_parts_of_what_steps_add_to_are_cut_once() -> None:
+    """Positions and momenta of a pendulum of springs: each step adds to both, so that parts were found on all paths."""
+
+    def energy(q: Any, p: Any, a: Any, steps: int) -> Any:
+        stiff = a @ a.T
+        for _ in range(steps):
+            p = p - 0.05 * (stiff @ q + q**3)
+            q = q + 0.1 * p
+            p = p - 0.05 * (stiff @ q + q**3)
+        return np.sum(q**2) + 0.5 * p @ p
+
+    rng = np.random.default_rng(1)
+    given = (rng.normal(size=4), rng.normal(size=4), 0.4 * rng.normal(size=(4, 4)))
+    work = [calls(lambda: ed.hessian(energy, (0, 1, 2))(*given, steps)) for steps in (6, 10)]  # noqa: B023
+    assert work[1] <= 2.2 * work[0]
+
+
 def test_the_order_of_twice_the_operands_takes_four_times_the_work() -> None:
     """There are four times as many pairs, of which each is looked at once; some operands are the same tensor."""
     work = []

@@ -19,6 +19,7 @@ from eindiff.planning import tuning
 from eindiff.planning.relation_order import Relation, relation_order
 from eindiff.program.backends.jax_backend import BACKEND
 from eindiff.program.interpreter import evaluate
+from eindiff.program.lower import networks
 from eindiff.program.lower.meetings import joined
 from eindiff.program.lower.places import Index
 from eindiff.program.write.module import Module
@@ -234,6 +235,40 @@ def test_the_join_of_two_tables() -> None:
     pairs = set(zip(*(found[k].tolist() for k in range(3)), strict=True))
     every = {(i, j, k) for i in range(3) for j in range(4) for k in range(5) if i + j == j + k}
     assert pairs == every
+
+
+def test_windows_of_a_matrix_have_no_more_places_in_common_than_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that a loop writes one after the other: joined by rows first, then by columns, all pairs in a row were
+    listed, and all pairs of these."""
+
+    def last(u: np.ndarray, steps: int) -> np.ndarray:
+        rows = np.zeros((steps + 2, len(u)))
+        rows[0] = rows[1] = u
+        for k in range(1, steps + 1):
+            a, b = rows[k - 1], rows[k]
+            rows[k + 1, 1:-1] = b[1:-1] - 0.5 * a[1:-1] + 0.2 * (b[2:] + b[:-2]) + 0.1 * b[1:-1] ** 3
+        return np.sum(rows[-1] ** 2)
+
+    def same(u: np.ndarray, steps: int) -> np.ndarray:
+        a = b = u
+        for _ in range(steps):
+            row = b[1:-1] - 0.5 * a[1:-1] + 0.2 * (b[2:] + b[:-2]) + 0.1 * b[1:-1] ** 3
+            a, b = b, np.concatenate([np.zeros(1), row, np.zeros(1)])
+        return np.sum(b**2)
+
+    counts, join = [], networks.joined
+
+    def counted(*args: Any) -> dict[int, np.ndarray]:
+        found = join(*args)
+        counts.append(len(next(iter(found.values()))))
+        return found
+
+    monkeypatch.setattr(networks, "joined", counted)
+    u = np.random.default_rng(3).uniform(-0.3, 0.3, size=10)
+    found = ed.hessian(last)(u, 12)
+    assert counts
+    assert max(counts) <= 14 * 10
+    np.testing.assert_allclose(found, ed.hessian(same)(u, 12), 1e-8, 1e-10)
 
 
 # Places in JAX, which has three words for them

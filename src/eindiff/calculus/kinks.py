@@ -5,11 +5,16 @@ which is u, would be `sign(u)²`: 1, but 0 at 0. What is missing where p = 0 and
 with `abs(q)`. Along an entry of x, p and q move with their slopes p' and q' by it: `sign(p)` is `sign(p')` on one side
 and its negative on the other, and `abs(q)` grows by `abs(q')` to both sides. So `sign(p) abs(q)` has the derivative
 `sign(p') abs(q')`, which is p' if p and q are the same entry: then it is that of p, whatever x is.
+
+In the steps of a loop or the layers of a net each p meets each q: so many terms take long to find, and slopes of all
+entries take long to compute. They are 0 unless some p is 0. Who sees numbers may ask for derivatives without them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from eindiff.core import sizes as sz
 from eindiff.core.construct import Factor, add, einsum, filled, is_zero, parts
@@ -20,6 +25,30 @@ from eindiff.functions import elementwise as functions
 
 Back = Callable[[Expr, Iterable[Expr], Expr | None], dict[Expr, Expr]]  # without a seed: the derivatives of an array
 Forward = Callable[[Sequence[Expr], Expr], dict[Expr, Expr]]
+MOST_PAIRS = 8  # of p and q, whose terms are there wherever a derivative is asked for
+
+_AWAY: ContextVar[list[Expr] | None] = ContextVar("eindiff_away_from_kinks", default=None)
+
+
+@contextmanager
+def away_from_kinks(is_so: bool = True) -> Iterator[list[Expr]]:
+    """What is derived inside of a `with` block holds where nothing is 0 that the list has in the end."""
+    found: list[Expr] = []
+    token = _AWAY.set(found if is_so else None)
+    try:
+        yield found
+    finally:
+        _AWAY.reset(token)
+
+
+def zeros(nodes: Iterable[Expr]) -> Expr:
+    """How many entries of some nodes are 0."""
+    counts = []
+    for x in dict.fromkeys(nodes):
+        own = tuple(range(x.ndim))
+        one = _at_zero(filled(1, x.shape), functions.sign(x), own)
+        counts.append(einsum(1, [(one, own)], (), dict(enumerate(x.shape))))
+    return add(counts)
 
 
 def pullbacks_at_kinks(
@@ -40,6 +69,10 @@ def pullbacks_at_kinks(
     slopes = {x: forward(inner, x) for x in xs}
     known = {u: {x: found[u] for x, found in slopes.items() if u in found} for u in inner}
     met = {sign: [node for node in absolutes if _may_meet(sign.args[0], node.args[0], known)] for sign in signs}
+    away = _AWAY.get()
+    if away is not None and sum(map(len, met.values())) > MOST_PAIRS:
+        away += [sign.args[0] for sign, theirs in met.items() if theirs]
+        return
     by_signs = back(y, [sign for sign, theirs in met.items() if theirs], seed)
     for sign, theirs in met.items():
         if theirs and sign in by_signs:

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from eindiff.calculus.kinks import away_from_kinks, zeros
 from eindiff.core.nodes import Expr, Variable, plain, topological
+from eindiff.core.recent import once
 from eindiff.program.compiled import Compiled
 from eindiff.program.inputs import likely_type
 from eindiff.program.interpreter import flatten
@@ -89,10 +91,17 @@ class Programs:
 
 
 class Computation:
-    """Parts of a result, compiled together. It serves all traces that are the same expressions."""
+    """Parts of a result, compiled together. It serves all traces that are the same expressions.
 
-    def __init__(self, kind: Kind, s: Selection, options: Options) -> None:
-        self.parts = [part(s, options) for part in kind.parts]
+    Where many kinks would meet, the program is one for all arrays at which they do not, which it finds out. Another one
+    is made when there are arrays at which they do.
+    """
+
+    def __init__(self, kind: Kind, s: Selection, options: Options, everywhere: bool = False) -> None:
+        with away_from_kinks(s.library.sees_numbers and not (options.structured or everywhere)) as kinks:
+            self.parts = [part(s, options) for part in kind.parts]
+        self._zeros = s.stops.put_in([zeros(kinks)]) if kinks else []
+        self._everywhere = once(lambda: Computation(kind, s, options, everywhere=True))
         if s.aux_structure is not None:
             self.parts.append(auxiliary(s))
         self._value_at = kind.parts.index(value) if value in kind.parts else None
@@ -100,10 +109,10 @@ class Computation:
         self.is_better_elsewhere: dict[bool, bool] = {}  # whether the library does, in a program of its own and alone
         self._programs: dict[str, Programs] = {}
         self._types: dict[str, list[Any]] = {}  # that values are given
-        self._add_programs("dense", s.dtype, self._outside)
+        self._add_programs("dense", s.dtype, [*self._zeros, *self._outside])
         self._add_programs("structured", s.dtype, [])
         [first, *others] = self.parts
-        are_arrays = not self._outside and not any(part.finish for part in self.parts)
+        are_arrays = not (self._outside or self._zeros) and not any(part.finish for part in self.parts)
         inside = [[x for x in part.structures if not is_bare(x)] for part in self.parts] if are_arrays else []
         is_single = are_arrays and not others and len(first.exprs) == 1 and not inside[0]
         self._type = first.types[0]
@@ -133,18 +142,25 @@ class Computation:
             every = iter(found)
             results = [nested(every, structures) for structures in self._structures]
         else:
-            results = self._assembled(s, arrays)
+            assembled = self._assembled(s, arrays)
+            if assembled is None:
+                return self._everywhere().run(s, arrays)
+            results = assembled
         if s.aux_structure is not None and self._value_at is not None:
             aux = results.pop()
             results[self._value_at] = (results[self._value_at], aux)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _assembled(self, s: Selection, arrays: Mapping[str, Any]) -> list[Any]:
-        """All parts, some of which are no arrays that are computed together."""
+    def _assembled(self, s: Selection, arrays: Mapping[str, Any]) -> list[Any] | None:
+        """All parts, some of which are no arrays that are computed together; None where kinks may be left out."""
+        if self._zeros and not s.library.are_numbers(arrays):
+            return None
         found = {
             form: s.library.all_typed(programs(s.library, arrays), self._types[form], arrays)
             for form, programs in self._programs.items()
         }
+        if self._zeros and found["dense"][-1 - len(self._outside)] > 0:
+            return None
         outside = sum(found["dense"][-len(self._outside) :]) if self._outside and "dense" in found else None
         values = {form: iter(results) for form, results in found.items()}
         return [self._assembled_part(s, part, values, arrays, outside) for part in self.parts]
@@ -185,7 +201,9 @@ class Computation:
         return nested(iter(typed), part.structures)
 
     def lowered(self, s: Selection, opaque: Mapping[str, str]) -> Lowered:
-        """What runs, to be read."""
+        """What runs, to be read; at kinks too."""
+        if self._zeros:
+            return self._everywhere().lowered(s, opaque)
         part = self.parts[-1 if s.aux_structure is None else -2]
         whole = s.output_structure.unflatten(s.stops.put_in(s.outputs))
         program = self._programs[part.form].compiled()
@@ -198,7 +216,9 @@ class Computation:
             programs.likely = likely_type(arrays)
 
     def prepare(self, backend: str) -> None:
-        """Compile all programs for the arrays of a library."""
+        """Compile all programs for the arrays of a library, which may have no values."""
+        if self._zeros:
+            return self._everywhere().prepare(backend)
         for programs in self._programs.values():
             programs.compiled(backend)
 

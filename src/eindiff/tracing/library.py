@@ -142,6 +142,7 @@ class Library:
     name: str
     surroundings: type[Surroundings] = Surroundings
     folds: bool = False  # whether NumPy computes what depends on no array
+    sees_numbers: bool = False  # whether arrays have values in nearly all calls
     formula: Callable[[Any], str] | None = None  # a derivative as text; else line by line
     flatten: Callable[[Any], tuple[list[Any], Any]]  # the leaves of nested containers, and their structure
 

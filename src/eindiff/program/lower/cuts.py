@@ -98,9 +98,15 @@ class Cutting:
     operations: Operations
     costs: Costs
     once: set[Operation] = field(default_factory=set)  # what is used in one place
+    made: dict[tuple[Operation, Part], Operation | None] = field(default_factory=dict)  # in loops in many ways
 
     def inside(self, x: Operation, part: AxisPart) -> Operation | None:
         """A part that is made without the whole; None if that would take more."""
+        if (x, part) not in self.made:
+            self.made[x, part] = self._inside(x, part)
+        return self.made[x, part]
+
+    def _inside(self, x: Operation, part: Part) -> Operation | None:
         match x.op:
             case "fill":
                 return self._of_filled(x, part)

@@ -115,16 +115,22 @@ def _divided(total: Size, strides: Strides) -> tuple[Size, Strides] | None:
     return None if total % divisor else (total // divisor, tuple([(x, int(y) // divisor) for x, y in strides]))
 
 
-def joined(a: Index, b: Index, places: Sequence[np.ndarray], sizes: dict[int, Size]) -> dict[int, np.ndarray]:
+def joined(
+    a: Index, b: Index, places: Sequence[np.ndarray], sizes: dict[int, Size],
+    besides: Sequence[Sequence[np.ndarray]] = (),
+) -> dict[int, np.ndarray]:
     """The values of labels, one after the other, for which two known indices are equal: a join of two tables.
 
-    `places` are the entries of both, over their labels.
+    `places` are the entries of both, over their labels, and `besides` others that have to be equal too: two windows of
+    a matrix have few places in common, but many pairs of places in one row.
     """
     shared = [label for label in a.labels if label in b.labels]
     keys = []
-    for index, entries in zip((a, b), places, strict=True):
+    for k, (index, entries) in enumerate(zip((a, b), places, strict=True)):
         counted: dict[int, np.ndarray] = dict(zip(index.labels, np.indices(entries.shape, sparse=True), strict=True))
         key = entries
+        for pair in besides:
+            key = key * (1 + max(int(x.max(initial=0)) for x in pair)) + pair[k]
         for label in shared:
             key = key * int(sizes[label]) + counted[label]
         keys.append(np.broadcast_to(key, entries.shape).ravel())

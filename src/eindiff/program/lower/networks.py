@@ -110,14 +110,16 @@ class Networks:
             network.maps = [*maps[:alone], *maps[alone + 1 :]]
             self._sum_out(network, maps[alone])
         else:
-            network.maps = maps[1:]
-            self._equate(network, target, index)
+            self._equate(network)
         return None
 
-    def _equate(self, network: Network, target: int, index: Index) -> None:
+    def _equate(self, network: Network) -> None:
         """Use a map whose label has other maps: where both say the same, or as a factor that is 1 there."""
-        other = next((k for k, (label, _) in enumerate(network.maps) if label == target), None)
-        solution = self._join(network, network.maps[other][1], index) if other is not None else None
+        which, others = _closest(network.maps)
+        target, index = network.maps[which]
+        other = network.maps[others][1] if others is not None else None
+        network.maps = [*network.maps[:which], *network.maps[which + 1 :]]
+        solution = self._join(network, other, index) if other is not None else None
         if solution is not None and solution is not NEVER:
             self._use(network, solution)
         else:
@@ -168,16 +170,23 @@ class Networks:
     def _join(self, network: Network, a: Index, b: Index) -> dict[int, Index] | None:
         """What labels are where two known indices are equal, as functions of a new one that counts these places."""
         sizes = network.sizes
-        places = [known_table(self.indexing.array(index, index.labels, sizes)) for index in (a, b)]
-        known = [x for x in places if x is not None]
-        if len(known) < 2 or not (a.labels and b.labels):
+        known = self._known_pair(a, b, a, b, sizes)
+        if known is None or not (a.labels and b.labels):
             return None
-        found = joined(a, b, known, sizes)
+        pairs = [self._known_pair(x, y, a, b, sizes) for x, y in _besides(network.maps, a, b)]
+        found = joined(a, b, known, sizes, [pair for pair in pairs if pair is not None])
         count = len(next(iter(found.values())))
         if count == 0:
             return NEVER
         label = new_label(sizes, count)
         return {x: self.indexing.tabled(values, (label,)) for x, values in found.items()}
+
+    def _known_pair(self, x: Index, y: Index, a: Index, b: Index, sizes: Sizes) -> list[np.ndarray] | None:
+        """The entries of two indices over the labels of two others, if they are known."""
+        both = ((x, a), (y, b))
+        places = [known_table(self.indexing.array(index, like.labels, sizes)) for index, like in both]
+        known = [entries for entries in places if entries is not None]
+        return known if len(known) == 2 else None
 
     def _use(self, network: Network, solution: Mapping[int, Index]) -> None:
         """Put what labels are in their places; where a map says what a label is too, both have to be the same."""
@@ -304,6 +313,31 @@ def _is_within(a: Index, b: Index) -> bool:
 def _known_labels(maps: Maps, axes: tuple[Axis, ...]) -> set[int]:
     """The labels of some maps and axes."""
     return {x for axis in axes for x in labels_of(axis)}.union(*({target, *index.labels} for target, index in maps))
+
+
+def _closest(maps: Maps) -> tuple[int, int | None]:
+    """Two maps of one label: those of labels that most others are functions of together, else the first and another.
+
+    Places of windows of a matrix are equal where their rows and columns are. What has only the rows in common, and the
+    columns of others, is many places.
+    """
+    said: dict[frozenset[int], set[int]] = {}
+    for target, index in maps:
+        said.setdefault(frozenset(index.labels), set()).add(target)
+    targets, known = [target for target, _ in maps], [said[frozenset(index.labels)] for _, index in maps]
+    best, most = (0, next((k for k, x in enumerate(targets) if k and x == targets[0]), None)), 1
+    for k, target in enumerate(targets):
+        for j in range(k):
+            if target == targets[j] and known[j] is not known[k] and len(known[j] & known[k]) > most:
+                best, most = (j, k), len(known[j] & known[k])
+    return best
+
+
+def _besides(maps: Maps, a: Index, b: Index) -> list[tuple[Index, Index]]:
+    """What else has to be equal where two indices are: further maps of one label, of the same labels as these."""
+    firsts, seconds = ([(target, x) for target, x in maps if set(x.labels) == set(y.labels)] for y in (a, b))
+    pairs = [(x, y) for target, x in firsts for other, y in seconds if target == other and x is not y]
+    return [(x, y) for x, y in pairs if not (x is a and y is b)]
 
 
 def _is_alone(maps: Maps, which: int, axes: tuple[Axis, ...]) -> bool:

@@ -153,6 +153,7 @@ class NumPyLibrary(Library):
     """NumPy's arrays; a function of them runs on symbolic ones when it is traced."""
 
     name, surroundings, formula, flatten = "NumPy", NumPySurroundings, staticmethod(str), staticmethod(flatten)
+    sees_numbers = True
 
     def read(self, function: DerivativeOfFunction, args: tuple, keywords: dict[str, Any]) -> Arguments:
         leaves: list[Any] = []

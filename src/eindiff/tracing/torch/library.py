@@ -158,6 +158,7 @@ class TorchLibrary(Library):
     """PyTorch's tensors; a function of them is captured as a graph of ATen's operations."""
 
     name, surroundings, flatten = "torch.func", TorchSurroundings, staticmethod(pytree.tree_flatten)
+    sees_numbers = True
 
     def read(self, function: TracedFunction, args: tuple, keywords: dict[str, Any]) -> Arguments:
         leaves = list[Any]()
