@@ -29,6 +29,7 @@ from eindiff.tracing.jax.often import Often
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
 from eindiff.tracing.jax.predicted import compiling_of, finding, planning, seconds, writing
 from eindiff.tracing.jax.refusals import RefusedError
+from eindiff.tracing.jax.types import strong, type_of
 from eindiff.tracing.jax.values import are_local, are_traced, as_jax, is_written, leaf_key
 from eindiff.tracing.jax.whole import Along, Whole, Written, transform, with_plain, without_plain
 from eindiff.tracing.library import Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
@@ -160,14 +161,15 @@ class JaxLibrary(Library):
         return not any(x.is_deleted() for x in values)
 
     def type_of(self, leaf: Any) -> Any:
-        return jax.typeof(leaf).dtype
+        return type_of(leaf)
 
     def spoiled(self, value: Any, outside: Any) -> Any:
         return jnp.where(outside > 0, jnp.nan, value)
 
     def problem(self, traced: Traced, k: int) -> str:
-        if traced.types[k] is None or not is_real(traced.types[k]):
-            kind = traced.types[k] or type(traced.outputs[k]).__name__
+        dtype = strong(traced.types[k])
+        if dtype is None or not is_real(dtype):
+            kind = dtype or type(traced.outputs[k]).__name__
             return f"the function gives values of type {kind}; derivatives are of real numbers"
         return ""
 
