@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -97,6 +97,9 @@ class JaxLibrary(Library):
     def contents(self, function: TracedFunction, arguments: Arguments, k: int) -> Any:
         check_known(lambda: leaf_names(function.function, arguments)[k], arguments.leaves[k])
         return super().contents(function, arguments, k)
+
+    def are_knowable(self, arguments: Arguments, leaves: Collection[int]) -> bool:
+        return not are_traced([arguments.leaves[k] for k in leaves])
 
     def trace(
         self, function: TracedFunction, arguments: Arguments, known: frozenset[int], around: JaxSurroundings,
