@@ -229,6 +229,11 @@ class Program:
         leaves = [self._plain[k] if k in self._plain else next(values) for k in places]
         return leaves, [None if k in self._plain else type_of(next(shapes)) for k in places]
 
+    def is_empty(self, has_aux: bool) -> bool:
+        """Whether arrays without entries, for which there are no expressions, are given or come out."""
+        results = self.filled(self.closed.jaxpr.outvars)[0][: self.count(has_aux)]
+        return any(hasattr(x, "aval") and 0 in x.aval.shape for x in (*self.closed.jaxpr.invars, *results))
+
     def count(self, has_aux: bool) -> int:
         """How many of the leaves are no auxiliary results."""
         return self.halves[0] if has_aux and self.halves else self.structure.num_leaves

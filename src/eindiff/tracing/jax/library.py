@@ -28,7 +28,7 @@ from eindiff.tracing.jax.left import left, recurrent, runs_forward_only
 from eindiff.tracing.jax.often import Often
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
 from eindiff.tracing.jax.predicted import compiling_of, finding, planning, seconds, writing
-from eindiff.tracing.jax.refusals import RefusedError
+from eindiff.tracing.jax.refusals import RefusedError, is_refused
 from eindiff.tracing.jax.types import strong, type_of
 from eindiff.tracing.jax.values import are_local, are_traced, as_jax, is_written, leaf_key
 from eindiff.tracing.jax.whole import Along, Whole, Written, transform, with_plain, without_plain
@@ -192,7 +192,8 @@ class JaxLibrary(Library):
             return
         arguments.function = program.run
         reasons = left(program.closed, [k in free for k in moving]) if equation is None else [equation]
-        if not reasons and not self._is_as_good(function, arguments, program):
+        is_empty = program.is_empty(function.has_aux) and not is_refused(program.closed.jaxpr)
+        if not (reasons or is_empty or self._is_as_good(function, arguments, program)):
             written_out = recurrent(program.looped, [k in free for k in moving])
             if DERIVING.get(function.kind.name, 0.0) * written_out < MOST_DERIVING:
                 return
