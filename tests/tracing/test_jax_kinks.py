@@ -108,3 +108,15 @@ def test_functions_are_the_same_only_with_the_same_rule() -> None:
         return sum(((k + 1) * g(x)).sum() for k, g in enumerate(parts))
 
     np.testing.assert_allclose(ej.hessian(f)(TIES), jax.hessian(f)(TIES), rtol=1e-10, atol=1e-12)
+
+
+def test_powers_of_negative_numbers_are_derived_again_by_jax() -> None:
+    """In what JAX derives again the exponent does not depend on the base, whose logarithm is none."""
+    x, k = jnp.array([1.5, -2.0, -0.5, 0.0]), jnp.array([2.0, 3.0, 1.0, 2.0])
+
+    def f(x: Any) -> Any:
+        return jnp.sum(x**k)
+
+    expected = jax.hessian(f)(x)
+    for found in (jax.jacfwd(ej.grad(f))(x), jax.jacrev(ej.grad(f))(x), jax.jacfwd(jax.jit(ej.grad(f)))(x)):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
