@@ -205,7 +205,8 @@ class TracedFunction:
 
     def _traced(self, around: Surroundings, arguments: Arguments) -> tuple[Traced, Any, frozenset[int]]:
         """The function as expressions for arguments like these, its key, and the leaves whose values it looks at."""
-        key, known, unknowable = (around.key, arguments.key), frozenset[int](), None
+        key: Any = (around.key, arguments.key)
+        known, unknowable = frozenset[int](), None
         while True:
             found = self._memory.get(key)
             if isinstance(found, frozenset):  # it looks at the values of these leaves
