@@ -120,6 +120,8 @@ def assert_close(actual: Any, expected: Any, rtol: float, floor: float = 0.0, me
     assert np.isfinite(actual).all(), f"not finite: {message}\n{actual}"
     scale = max(float(np.abs(expected).max(initial=0)), floor)
     errors = np.abs(actual - expected)
+    if not errors.size:
+        return
     worst = np.unravel_index(int(errors.argmax()), errors.shape)
     there = f"{actual[worst]} instead of {expected[worst]} at {[int(k) for k in worst]}"
     assert errors[worst] <= rtol * scale, f"{there}, relative error {errors[worst] / scale:.1e}: {message}"

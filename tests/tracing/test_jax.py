@@ -325,7 +325,6 @@ REFUSED = {
     "mask": (lambda x: jnp.sum(x[x > 0]), (x5,), "asks for a value that is not known"),
     "integers out": (lambda x: jnp.argmax(x), (x5,), "gives values of type int"),
     "integers in": (lambda x: jnp.sum(x), (jnp.arange(3),), "by real numbers; x has type int"),
-    "no entries": (lambda x: jnp.sum(x), (jnp.zeros(0),), "without entries"),
 }
 
 

@@ -76,3 +76,29 @@ def test_sweeps_are_read_once(function: Callable, shape: tuple[int, ...]) -> Non
     at = jnp.asarray(np.random.default_rng(0).normal(size=shape))
     found = eindiff.jax.grad(lambda b: function(b, 20))(at)
     np.testing.assert_allclose(found, jax.grad(lambda b: function(b, 20))(at), 1e-9, 1e-12)
+
+
+def _spline(t: Any, x: Any) -> Any:
+    k = jnp.floor(t).astype(int)
+    return jnp.sum((x[k] + (t - k) * (x[k + 1] - x[k])) ** 3)
+
+
+LOOKED_AT: dict[str, Callable] = {
+    "places": _spline,
+    "a choice": lambda t, x: jax.lax.cond(t > 1, lambda x: jnp.sum(x**2), lambda x: jnp.sum(x**3), x),
+    "a number of turns": lambda t, x: jax.lax.while_loop(lambda s: s[0] < 9, lambda s: (s[0] * 2, s[1] * x), (t, x))[1],
+}
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+@pytest.mark.filterwarnings("ignore:.*no closed form")
+def test_values_that_were_looked_at_need_not_be_known(name: str) -> None:
+    """A call that could look at the values of an argument says nothing of one inside of a transformation."""
+    function, times, x = LOOKED_AT[name], jnp.array([0.6, 1.4, 2.7]), jnp.arange(1.0, 5.0)
+    called, own = eindiff.jax.jacfwd(function, 1), jax.jit(jax.jacfwd(function, 1))
+    expected = jnp.stack([own(t, x) for t in times])
+    for _ in range(2):
+        np.testing.assert_allclose(jnp.stack([called(t, x) for t in times]), expected, 1e-9)
+        np.testing.assert_allclose(jnp.stack([jax.jit(called)(t, x) for t in times]), expected, 1e-9)
+        np.testing.assert_allclose(jax.vmap(called, (0, None))(times, x), expected, 1e-9)
+        np.testing.assert_allclose(jax.lax.scan(lambda c, t: (c, called(t, x)), 0, times)[1], expected, 1e-9)

@@ -68,11 +68,20 @@ def test_further_derivatives_are_those_of_jax(case: str) -> None:
         np.testing.assert_allclose(further(ej.grad(f))(x), jax.hessian(f)(x), rtol=1e-10, atol=1e-12)
 
 
-def test_a_rule_that_is_not_linear_is_refused() -> None:
+def test_a_rule_that_is_not_linear_is_left_to_jax() -> None:
+    """No Jacobian stands for it, as that of gradients that are clipped: the order of the chain rule is JAX's."""
     clipped = jax.custom_vjp(lambda x: 2 * x)
     clipped.defvjp(lambda x: (2 * x, x), lambda x, g: (jnp.clip(g, -1, 1) * x,))
+
+    def f(x: Any) -> Any:
+        return (clipped(jnp.sin(x)) ** 2).sum()
+
+    for ours, own in ((ej.grad, jax.grad), (ej.hessian, jax.hessian)):
+        for called in (ours(f), jax.jit(ours(f))):
+            np.testing.assert_allclose(called(TIES), own(f)(TIES), rtol=1e-12)
+            np.testing.assert_allclose(called(ZEROS), own(f)(ZEROS), rtol=1e-12)
     with pytest.raises(EindiffError, match="not linear in its cotangent"):
-        ej.grad(lambda x: (clipped(x) ** 2).sum())(TIES)
+        ej.hessian(f, structured=True)(TIES)
 
 
 def test_subgradients_of_the_documentation() -> None:
@@ -108,3 +117,15 @@ def test_functions_are_the_same_only_with_the_same_rule() -> None:
         return sum(((k + 1) * g(x)).sum() for k, g in enumerate(parts))
 
     np.testing.assert_allclose(ej.hessian(f)(TIES), jax.hessian(f)(TIES), rtol=1e-10, atol=1e-12)
+
+
+def test_powers_of_negative_numbers_are_derived_again_by_jax() -> None:
+    """In what JAX derives again the exponent does not depend on the base, whose logarithm is none."""
+    x, k = jnp.array([1.5, -2.0, -0.5, 0.0]), jnp.array([2.0, 3.0, 1.0, 2.0])
+
+    def f(x: Any) -> Any:
+        return jnp.sum(x**k)
+
+    expected = jax.hessian(f)(x)
+    for found in (jax.jacfwd(ej.grad(f))(x), jax.jacrev(ej.grad(f))(x), jax.jacfwd(jax.jit(ej.grad(f)))(x)):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -17,6 +17,7 @@ import eindiff as ed
 import eindiff.jax as ej
 import oracles
 from eindiff.tracing.jax.library import JAX as LIBRARY
+from tracing.test_jax import assert_like_jax
 
 x = jnp.asarray(np.random.default_rng(0).normal(size=30))
 X = jnp.asarray(np.random.default_rng(1).normal(size=(30, 3)))
@@ -249,3 +250,24 @@ def test_places_that_depend_on_values_do_not_move() -> None:
 
     v = jnp.array([0.3, -0.2, 0.5])
     assert_same(ej.grad(third(ej.jacobian))(v), jax.grad(third(jax.jacobian))(v))
+
+
+NO_ENTRIES: dict[str, tuple[Callable, tuple]] = {
+    "alone": (lambda x: jnp.sum(x**2), (jnp.zeros(0),)),
+    "beside others": (lambda p: jnp.sum(p[0] ** 2) + jnp.sum(p[1] ** 3), ((X[:0], x[:4]),)),
+    "data": (lambda w, X: jnp.sum(jnp.sin(X @ w)) + jnp.sum(w**3), (x[:3], X[:0])),
+    "results": (lambda x: x[:0] ** 2, (x[:5],)),
+}
+
+
+@pytest.mark.parametrize("name", NO_ENTRIES)
+def test_arrays_without_entries_are_left_to_jax(name: str) -> None:
+    function, args = NO_ENTRIES[name]
+    expected = jax.hessian(function)(*args)
+    assert_like_jax(ej.hessian(function)(*args), expected)
+    assert_like_jax(jax.jit(ej.hessian(function))(*args), expected)
+    if name != "results":
+        found = ej.hessian_diagonal(function)(*args)
+        assert jax.tree_util.tree_map(jnp.shape, found) == jax.tree_util.tree_map(jnp.shape, args[0])
+    with pytest.raises(ed.EindiffError, match="without entries"):
+        ej.hessian(function, structured=True)(*args)

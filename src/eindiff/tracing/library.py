@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from logging import getLogger
 from typing import Any
@@ -183,6 +183,10 @@ class Library:
         """What a leaf is known by if its value has to be known."""
         array = np.asarray(arguments.leaves[k])
         return (array.dtype.str, array.shape, digest(array))
+
+    def are_knowable(self, arguments: Arguments, leaves: Collection[int]) -> bool:
+        """Whether the values of some leaves can be known: inside of a transformation of the library they cannot."""
+        return True
 
     def type_of(self, leaf: Any) -> Any:
         """The type that derivatives by an array have; None: that which they come in."""

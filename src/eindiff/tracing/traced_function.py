@@ -139,6 +139,8 @@ class TracedFunction:
             return None
         if not looked_at:
             return (arguments.key, "inside") if arguments.is_inside else arguments.key
+        if not self.library.are_knowable(arguments, looked_at):
+            return None
         values = [(k, self.library.contents(self, arguments, k)) for k in sorted(looked_at)]
         return (arguments.key, arguments.is_inside, *values)
 
@@ -203,10 +205,14 @@ class TracedFunction:
 
     def _traced(self, around: Surroundings, arguments: Arguments) -> tuple[Traced, Any, frozenset[int]]:
         """The function as expressions for arguments like these, its key, and the leaves whose values it looks at."""
-        key, known = (around.key, arguments.key), frozenset[int]()
+        key: Any = (around.key, arguments.key)
+        known, unknowable = frozenset[int](), None
         while True:
             found = self._memory.get(key)
             if isinstance(found, frozenset):  # it looks at the values of these leaves
+                if key is not unknowable and not self.library.are_knowable(arguments, found):
+                    key = unknowable = (key, None)  # it may be read without them, in another way
+                    continue
                 known |= found
                 key = (key, *[self.library.contents(self, arguments, k) for k in sorted(found)])
                 continue

@@ -24,6 +24,7 @@ from eindiff.tracing.jax.predicted import seconds
 from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError, equations
 from eindiff.tracing.jax.rerolled import FEW_TURNS, rerolled
 from eindiff.tracing.jax.tables import TABLES
+from eindiff.tracing.jax.types import type_of
 from eindiff.tracing.library import Arguments, NeedsLeavesError, Stops, Traced
 from eindiff.tracing.names import VariableNames, identifier, leaf_paths
 from eindiff.tracing.verify import MOST_QUICKLY, Call, precision_of
@@ -226,7 +227,12 @@ class Program:
         values, shapes = iter(results), iter(self._shapes)
         places = range(self.structure.num_leaves)
         leaves = [self._plain[k] if k in self._plain else next(values) for k in places]
-        return leaves, [None if k in self._plain else next(shapes).dtype for k in places]
+        return leaves, [None if k in self._plain else type_of(next(shapes)) for k in places]
+
+    def is_empty(self, has_aux: bool) -> bool:
+        """Whether arrays without entries, for which there are no expressions, are given or come out."""
+        results = self.filled(self.closed.jaxpr.outvars)[0][: self.count(has_aux)]
+        return any(hasattr(x, "aval") and 0 in x.aval.shape for x in (*self.closed.jaxpr.invars, *results))
 
     def count(self, has_aux: bool) -> int:
         """How many of the leaves are no auxiliary results."""

@@ -318,11 +318,22 @@ class TracedEquation:
             if function is None:
                 run = _runner(self.eqn, args, moving, index)
                 rules = jax_rules.derivatives(self.trace, run, signature)
+                if signature.reverse:
+                    self._check_linear(rules, [args[k] for k in moving])
                 function = opaque(_identifier(self.label), run, signature, rules)
             if key:
                 self.trace.functions[key] = function
             results.append(construct.apply(function, [self.trace.expr(args[k]) for k in moving]))
         return results
+
+    def _check_linear(self, rules: Sequence[Callable[..., Any]], args: Sequence[Value]) -> None:
+        """What a rule does with cotangents may be no derivative, as where they are clipped: then JAX does all."""
+        for rule, arg in zip(rules, args, strict=True):
+            try:
+                if self.trace.depends(arg):
+                    rule(*map(self.trace.expr, args))
+            except jax_rules.NotLinearError:
+                self.trace.leave(self.eqn)
 
     @property
     def label(self) -> str:

@@ -14,7 +14,7 @@ from eindiff.planning.tuning import OPERATION
 from eindiff.tracing.jax.kernels import FREE
 from eindiff.tracing.jax.loops import is_long
 from eindiff.tracing.jax.parallel import carried, opened, scan_counts
-from eindiff.tracing.jax.refusals import REFUSED, equations
+from eindiff.tracing.jax.refusals import equations, is_refused
 
 SHARE = 0.2  # of a program that is left, from which on all of it is
 EACH = 16.0  # what an equation takes whatever it computes, in numbers
@@ -26,8 +26,8 @@ def left(closed: Any, free: Sequence[bool]) -> list[Any]:
     """The equations for which JAX had better differentiate all of a program by some of its inputs."""
     found = _Shares()
     found.run(closed.jaxpr, list(free), 1.0)
-    is_better = not found.is_refused and (found.is_complex or found.left > SHARE * found.total)
-    return found.equations if is_better else []
+    is_better = found.is_complex or found.left > SHARE * found.total
+    return found.equations if is_better and not is_refused(closed.jaxpr) else []
 
 
 def recurrent(jaxpr: Any, free: Sequence[bool]) -> float:
@@ -60,13 +60,11 @@ class _Shares:
     moved: float = 0.0  # numbers for each direction in which variables move
     equations: list[Any] = field(default_factory=list)  # those that have none
     is_complex: bool = False
-    is_refused: bool = False
 
     def run(self, jaxpr: Any, depends: list[bool], turns: float, is_left: bool = False) -> list[bool]:
         """Add a program up, and tell which of its results depend on variables."""
         moving = {x for x, is_free in zip(jaxpr.invars, depends, strict=True) if is_free}
         for eqn in jaxpr.eqns:
-            self.is_refused |= eqn.primitive.name in REFUSED
             given = [not isinstance(x, jex.Literal) and x in moving for x in eqn.invars]
             if any(given):
                 results = self.step(eqn, given, turns, is_left)

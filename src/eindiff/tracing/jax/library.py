@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,8 @@ from eindiff.tracing.jax.left import left, recurrent, runs_forward_only
 from eindiff.tracing.jax.often import Often
 from eindiff.tracing.jax.opaque import is_opaque_derivative, is_real
 from eindiff.tracing.jax.predicted import compiling_of, finding, planning, seconds, writing
-from eindiff.tracing.jax.refusals import RefusedError
+from eindiff.tracing.jax.refusals import RefusedError, is_refused
+from eindiff.tracing.jax.types import strong, type_of
 from eindiff.tracing.jax.values import are_local, are_traced, as_jax, is_written, leaf_key
 from eindiff.tracing.jax.whole import Along, Whole, Written, transform, with_plain, without_plain
 from eindiff.tracing.library import Arguments, LeftToLibraryError, Library, NeedsLeavesError, Traced
@@ -97,6 +98,9 @@ class JaxLibrary(Library):
         check_known(lambda: leaf_names(function.function, arguments)[k], arguments.leaves[k])
         return super().contents(function, arguments, k)
 
+    def are_knowable(self, arguments: Arguments, leaves: Collection[int]) -> bool:
+        return not are_traced([arguments.leaves[k] for k in leaves])
+
     def trace(
         self, function: TracedFunction, arguments: Arguments, known: frozenset[int], around: JaxSurroundings,
         before: Traced | None,
@@ -160,14 +164,15 @@ class JaxLibrary(Library):
         return not any(x.is_deleted() for x in values)
 
     def type_of(self, leaf: Any) -> Any:
-        return jax.typeof(leaf).dtype
+        return type_of(leaf)
 
     def spoiled(self, value: Any, outside: Any) -> Any:
         return jnp.where(outside > 0, jnp.nan, value)
 
     def problem(self, traced: Traced, k: int) -> str:
-        if traced.types[k] is None or not is_real(traced.types[k]):
-            kind = traced.types[k] or type(traced.outputs[k]).__name__
+        dtype = strong(traced.types[k])
+        if dtype is None or not is_real(dtype):
+            kind = dtype or type(traced.outputs[k]).__name__
             return f"the function gives values of type {kind}; derivatives are of real numbers"
         return ""
 
@@ -187,7 +192,8 @@ class JaxLibrary(Library):
             return
         arguments.function = program.run
         reasons = left(program.closed, [k in free for k in moving]) if equation is None else [equation]
-        if not reasons and not self._is_as_good(function, arguments, program):
+        is_empty = program.is_empty(function.has_aux) and not is_refused(program.closed.jaxpr)
+        if not (reasons or is_empty or self._is_as_good(function, arguments, program)):
             written_out = recurrent(program.looped, [k in free for k in moving])
             if DERIVING.get(function.kind.name, 0.0) * written_out < MOST_DERIVING:
                 return

@@ -52,6 +52,12 @@ def primitives(eqn: Any) -> set[str]:
     return found
 
 
+def is_refused(jaxpr: Any) -> bool:
+    """Whether there is something in a program that must not be done."""
+    inside = (x for eqn in jaxpr.eqns for x in jex.jaxprs_in_params(eqn.params))
+    return any(eqn.primitive.name in REFUSED for eqn in jaxpr.eqns) or any(map(is_refused, inside))
+
+
 def equations(jaxpr: Any) -> int:
     """How many equations a program has, with those of the programs that it calls."""
     return sum(1 + sum(map(equations, jex.jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)

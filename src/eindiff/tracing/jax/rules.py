@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from eindiff.tracing.jax.jaxpr import Trace
 
 
+class NotLinearError(EindiffError):
+    """A rule that is no derivative."""
+
+    code = "tracing"
+
+
 def derivatives(trace: Trace, run: Run, signature: Signature) -> list[Callable[..., Expr | None]]:
     """For each argument a function that gives the Jacobian by it as an expression, or None if the rule is not read."""
     return [_derivative(trace, run, signature, k) for k in range(len(signature.shapes))]
@@ -69,10 +75,9 @@ def _read(trace: Trace, run: Run, signature: Signature, index: int) -> tuple[lis
     jacobian = derive.jacobian(value, places[0])
     if places[0] in variables(jacobian):
         what = "cotangent" if signature.reverse else "tangent"
-        raise EindiffError(
+        raise NotLinearError(
             f"a custom rule of this function is not linear in its {what}, so that no Jacobian stands for it, and "
-            "derivatives by it depend on the order of the chain rule: use JAX's own grad for this function",
-            "tracing",
+            "derivatives by it depend on the order of the chain rule: use JAX's own grad for this function"
         )
     return places[1:], _result_first(jacobian, len(along)) if signature.reverse else jacobian
 

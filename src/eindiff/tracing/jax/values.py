@@ -12,10 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax._src import lib
 from jax.extend.backend import backends, get_default_device
+from jax.extend.core.primitives import convert_element_type_p
 
 from eindiff.core.recent import Same
 from eindiff.tracing.jax.function import is_array
 from eindiff.tracing.jax.opaque import is_real
+from eindiff.tracing.jax.types import Weak
 
 NUMPY = frozenset({np.ndarray, np.float64, np.float32})
 
@@ -80,20 +82,29 @@ def as_jax(values: Sequence[Any], types: Sequence[Any]) -> list[Any]:
     """Values as arrays of types, which may be any."""
     copied = _copier(get_default_device())
     return [
-        copied(x) if type(x) in NUMPY and x.dtype == dtype else x if _is_of(x, dtype) else jnp.asarray(x, dtype)
+        _as_weak(x, dtype.strong, copied) if type(dtype) is Weak
+        else copied(x) if type(x) in NUMPY and x.dtype == dtype
+        else x if _is_of(x, dtype) else jnp.asarray(x, dtype)
         for x, dtype in zip(values, types, strict=True)
-    ]
+    ]  # fmt: skip
+
+
+def _as_weak(x: Any, dtype: np.dtype, copied: Callable) -> Any:
+    """A value as an array whose type gives way to others."""
+    if type(x) in NUMPY and x.dtype == dtype and copied is not jnp.asarray:
+        return copied(x, True)
+    return convert_element_type_p.bind(jnp.asarray(x), new_dtype=dtype, weak_type=True, sharding=None)
 
 
 @lru_cache(maxsize=64)
-def _copier(device: Any) -> Callable[[Any], Any]:
+def _copier(device: Any) -> Callable:
     """What makes an array of JAX of one of NumPy: what `jnp.asarray` calls in the end takes a quarter of the time,
     and nothing is compiled. It is no part of what JAX documents, so it may be gone."""
     sharding, devices = jax.sharding.SingleDeviceSharding(device), [device]
     put: Any = getattr(lib.xla_client, "batched_device_put", None)
 
-    def copied(x: Any) -> Any:
-        return put(_abstract(x.shape, x.dtype), sharding, [x], devices, committed=False, force_copy=True)
+    def copied(x: Any, weak: bool = False) -> Any:
+        return put(_abstract(x.shape, x.dtype, weak), sharding, [x], devices, committed=False, force_copy=True)
 
     try:
         copied(np.zeros(1, np.float32))
@@ -103,8 +114,8 @@ def _copier(device: Any) -> Callable[[Any], Any]:
 
 
 @lru_cache(maxsize=1024)
-def _abstract(shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    return jax.core.ShapedArray(shape, dtype)
+def _abstract(shape: tuple[int, ...], dtype: np.dtype, weak: bool) -> Any:
+    return jax.core.ShapedArray(shape, dtype, weak_type=weak)
 
 
 def _is_of(x: Any, dtype: Any) -> bool:

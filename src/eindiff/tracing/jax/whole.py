@@ -246,7 +246,8 @@ def _diagonal(first: Callable, f: Callable, argnums: Any, has_aux: bool) -> Call
         def entry(k: Any) -> Any:
             return jax.jvp(gradient, (flat,), (jnp.zeros_like(flat).at[k].set(1),))[1][k]
 
-        found = unflatten(jax.lax.map(entry, jnp.arange(flat.size), batch_size=min(COLUMNS, flat.size)))
+        places, count = jnp.arange(flat.size), min(COLUMNS, flat.size)
+        found = unflatten(jax.lax.map(entry, places, batch_size=count) if count else flat)
         return (found, f(*args, **keywords)[1]) if has_aux else found
 
     return run
