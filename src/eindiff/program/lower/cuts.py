@@ -98,7 +98,7 @@ class Cutting:
     operations: Operations
     costs: Costs
     once: set[Operation] = field(default_factory=set)  # what is used in one place
-    made: dict[tuple[Operation, Part], Operation | None] = field(default_factory=dict)  # in loops in many ways
+    made: dict[tuple[Operation, AxisPart], Operation | None] = field(default_factory=dict)  # in loops in many ways
 
     def inside(self, x: Operation, part: AxisPart) -> Operation | None:
         """A part that is made without the whole; None if that would take more."""
@@ -106,7 +106,7 @@ class Cutting:
             self.made[x, part] = self._inside(x, part)
         return self.made[x, part]
 
-    def _inside(self, x: Operation, part: Part) -> Operation | None:
+    def _inside(self, x: Operation, part: AxisPart) -> Operation | None:
         match x.op:
             case "fill":
                 return self._of_filled(x, part)
