@@ -204,7 +204,8 @@ def test_means_are_not_compared_with_weights_that_they_are_not_made_of(monkeypat
     for k in range(20):
         weights = weights + ed.tanh(ed.vector(f"a{k}", 4)) * ed.vector(f"b{k}", 4)
     ed.plan([(weights * (y - ed.mean(y))) @ z])
-    assert not multiplied
+    assert not [expr for expr, *_ in multiplied if len(ed.variables(expr)) > 2]
+    multiplied.clear()
     ed.plan([(own * (y - own @ y)) @ z])
     assert multiplied
 
