@@ -148,6 +148,17 @@ def test_kinks(name: str) -> None:
     assert_same(et.grad(f)(KINKS), torch.func.grad(f)(KINKS))
 
 
+def test_powers_of_negative_numbers_are_derived_again_by_torch() -> None:
+    """In what PyTorch derives again the exponent does not depend on the base, whose logarithm is none."""
+    x, k = (torch.tensor(values, dtype=torch.float64) for values in ([1.5, -2.0, -0.5, 0.0], [2.0, 3.0, 1.0, 2.0]))
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return (x**k).sum()
+
+    for derive in (torch.func.jacfwd, torch.func.jacrev):
+        torch.testing.assert_close(derive(et.grad(f))(x), torch.func.hessian(f)(x))
+
+
 def test_custom_derivatives_are_refused() -> None:
     class Double(torch.autograd.Function):
         @staticmethod

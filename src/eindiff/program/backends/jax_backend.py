@@ -60,10 +60,6 @@ def _times(x: Operation, s: Spelling) -> str:
     return f"jnp.where({' * '.join(units)} > 0, {' * '.join(others)}, 0.0)"
 
 
-_HELPERS = helpers_of("jnp")
-_POWER = "power_derivative"  # as JAX may derive it again, neither the base nor the exponent is to depend on the other
-_HELPERS[_POWER] = _HELPERS[_POWER].replace("x + 0.0 * y, y + 0.0 * x", "jnp.broadcast_arrays(x, y)")
-
 BACKEND = Backend(
     "jax",
     "jnp.",
@@ -98,7 +94,7 @@ BACKEND = Backend(
     },
     names={"float64": "float", "int64": "int"},  # the widest types that are switched on
     helpers={
-        **_HELPERS,
+        **helpers_of("jnp"),
         "put": '''
 def put(shape, index, value, dtype, base=0):
     """Zeros, or a base, with a value added at some places."""

@@ -292,8 +292,7 @@ def inverse_or_zero(x):
     "power_derivative": '''
 def power_derivative(x, y, order, terms):
     """The derivative of x**y, `order` times by x and some by y; `terms` are powers of log(x), polynomials in y."""
-    x, y = x + 0.0 * y, y + 0.0 * x
-    powers, result = x ** (y - order), 0.0 * x
+    powers, result = x ** (y - order), 0.0  # neither x nor y has the other in it: this may be derived again
     for r, coefficients in terms:
         factor = 0.0 * y
         for c in coefficients:
