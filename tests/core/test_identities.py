@@ -34,6 +34,7 @@ PAIRS = {
     "diag(exp(A)) = exp(diag(A))": (ed.diag(ed.exp(A)), ed.exp(ed.diag(A))),
     "tr(A*B) = diag(A)'diag(B)": (ed.tr(A * B), ed.diag(A) @ ed.diag(B)),
     "sum(A*I) = tr(A)": (ed.sum(A * I), ed.tr(A)),
+    "sum((I-A)*I*(I-A)) = |1-diag(A)|^2": (ed.einsum("kk,kk->", I - A, I - A), ed.norm2(1 - ed.diag(A)) ** 2),
     "diag(x)diag(y) = diag(x*y)": (ed.diag(x) @ ed.diag(y), ed.diag(x * y)),
     "(AB)' = B'A'": ((A @ B).T, B.T @ A.T),
     "A'' = A": (A.T.T, A),

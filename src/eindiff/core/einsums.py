@@ -250,8 +250,8 @@ class Network:
         """Fact 6; and the sum of a sum is the sum of the sums, and `(x + 1)[1:] = x[1:] + 1`."""
         relations = prod([max(1, len(node.relations)) for node, _ in self.factors if isinstance(node, Add)])
         for index, (node, labels) in enumerate(self.factors):
-            if not isinstance(node, Add):
-                continue
+            if not isinstance(node, Add) or len(set(labels)) < len(labels):
+                continue  # of its diagonal there are other terms
             others = [*self.factors[:index], *self.factors[index + 1 :]]
             if node.has_delta and (whole := Add.keep(node, labels, others, self.summed)) is not None:
                 self.coefficient = times(self.coefficient, whole[0])

@@ -52,7 +52,7 @@ Add.keep = _keep
 
 def _is_multiplied(labels: Labels, matrices: Sequence[Labels], summed: set[int]) -> bool:
     """Whether a factor is multiplied with matrices only: with a vector its terms are, one by one."""
-    if len(set(labels)) < len(labels) or not matrices:
+    if not matrices:
         return False
     if any(set(labels) <= set(theirs) for theirs in matrices):
         return True
