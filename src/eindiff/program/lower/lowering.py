@@ -57,6 +57,7 @@ from eindiff.program.norms import Counted, Squared, is_one_in_other, is_root, po
 from eindiff.program.operations import FUNCTION, Op, Operation, Operations, is_number
 
 SYMMETRIC_MATRIX = ((1, 0), 1)
+Exprs = Sequence[Expr]
 Operands = list[tuple[Expr, Labels]]
 
 
@@ -85,8 +86,9 @@ class Lowering:
         self._runs = costs is not None and not operations.functional
         self._is_exact = exact and self._runs
 
-    def run(self, outputs: Sequence[Expr], stacks: Sequence[Stack] = ()) -> list[Operation]:
-        """The outputs as arrays of their full shapes; where some stand for one, as `stacks` say, that one."""
+    def run(self, outputs: Exprs, stacks: Sequence[Stack] = (), balanced: Exprs = ()) -> list[Operation]:
+        """The outputs as arrays of their full shapes; where some stand for one, as `stacks` say, that one. Whether
+        entries on diagonals of outputs are what balances the others is asked of those that may be `balanced`."""
         order = topological(outputs)
         vectors = ("eigvecs", "svdleft", "svdright")
         self.factored = {node.args[0] for node in order if isinstance(node, Apply) and node.function.name in vectors}
@@ -98,7 +100,7 @@ class Lowering:
         self.pushed = pushed(outputs, self.uses)
         self.scaled = scaled(order, self._entries) if self.costs is not None else {}
         if self.costs is not None:
-            self.deviations, self.parts = {**deviations(order), **balances(outputs)}, partial_sums(order)
+            self.deviations, self.parts = {**deviations(order), **balances(balanced)}, partial_sums(order)
             order = with_parts_first(outputs, self.parts)
         for node in order:
             self.values[node] = self._lower(node)

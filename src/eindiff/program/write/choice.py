@@ -15,7 +15,7 @@ from eindiff.core.nodes import Expr, plain, size_names, topological, variables
 from eindiff.core.partial_sums import parts_apart
 from eindiff.planning import tuning
 from eindiff.planning.alternatives import alternatives, with_thin_products
-from eindiff.planning.deviations import centered
+from eindiff.planning.deviations import balances, centered
 from eindiff.planning.equal_parts import with_equal_parts
 from eindiff.planning.factoring import distribute, factor
 from eindiff.planning.offsets import without_offsets
@@ -59,6 +59,8 @@ class Choice:
         exprs = [expr for stack in self.stacks for expr in stack.exprs]
         self.form: Form = tuple(with_thin_products(parts_apart(centered(exprs)), costs.evaluate))
         self.nodes = len(topological(self.form))
+        balanced = balances(self.form)  # other forms of these alone are looked at: that takes long
+        self.balanced = [place for place, expr in enumerate(self.form) if expr in balanced]
         self._lowered: dict[Form, Found] = {}
         self._factored: dict[Form, Form] = {}
 
@@ -121,7 +123,7 @@ class Choice:
             compiled=target.compiled, conditions=target.conditions, fast_power=target.fast_power, shares_sums=True,
         )  # fmt: skip
         lowering = Lowering(operations, self.costs, self.strategy, self.exact)
-        found = tidy(operations, lowering.run(form, self.stacks))
+        found = tidy(operations, lowering.run(form, self.stacks, [form[place] for place in self.balanced]))
         if not target.functional:
             found = cut_last(operations, cut_first(operations, found, self.costs), self.costs)
             found = with_sums_of_exponentials(operations, found, self.costs)
