@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import eindiff as ed
+from eindiff.planning.degrees import may_be_within
 
 mpmath.mp.dps = 80
 STEP = mpmath.mpf(10) ** -20
@@ -115,6 +116,14 @@ def test_variances_of_a_softmax_that_is_nearly_one() -> None:
     found = ed.compile(ed.hessian(ed.logsumexp(1000 * x), x))(x=z)
     small = 1e6 * np.exp(1000 * (0.67 - 0.74))
     np.testing.assert_allclose(found[1:3, 1:3], [[small, -small], [-small, small]], rtol=1e-9)
+
+
+def test_degrees_tell_sums_apart() -> None:
+    """Functions of variables, and what inverses may cancel, do not count."""
+    x, y, A = ed.scalar("x"), ed.scalar("y"), ed.matrix("A", 2, 2)
+    assert may_be_within([x * y], [x * x * y, y]) and not may_be_within([y], [x * y])
+    assert may_be_within([ed.exp(x)], [y * 0 + 1]) and may_be_within([1 / x], [y / x, 1 / x**2, 2 + y])
+    assert may_be_within([x * ed.tr(A)], [x * ed.tr(A @ ed.inv(A + A.T))]) and not may_be_within([x], [])
 
 
 def test_diagonals_are_weights_of_means() -> None:

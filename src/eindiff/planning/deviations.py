@@ -22,6 +22,7 @@ from eindiff.core.nodes import Add, Constant, Einsum, Expr, is_contraction, is_i
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Size
 from eindiff.functions.reductions import as_softmax
+from eindiff.planning.degrees import may_be_within
 
 ROUNDING = 2.0**-48  # of numbers that are products and quotients of others
 MOST_TERMS = 64  # of a total that is multiplied out
@@ -91,9 +92,10 @@ def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
     found: dict[Expr, Balance] = {}
     for node in outputs:
         if isinstance(node, Add) and node.has_delta and not any(map(_is_related, node.terms)):
-            pairs = {_pair(term) for term in node.terms if isinstance(term, Einsum) and term.has_delta}
+            diagonal = [term for term in node.terms if isinstance(term, Einsum) and term.has_delta]
+            pairs, others = set(map(_pair, diagonal)), [term for term in node.terms if term not in diagonal]
             pair = next(iter(pairs)) if len(pairs) == 1 else None
-            if pair is not None and is_small([node]):
+            if pair is not None and is_small([node]) and may_be_within(diagonal, others):
                 ways = (Balance(axis, other) for axis, other in (pair[::-1], pair) if _is_balanced(node, axis))
                 if (way := next(ways, None)) is not None:
                     found[node] = way
