@@ -10,6 +10,7 @@ import eindiff as ed
 L = np.tri(6)
 RNG = np.random.default_rng(0)
 ARRAYS = {"d": RNG.normal(size=6), "x": RNG.normal(size=6), "A": RNG.normal(size=(6, 6)), "u": RNG.normal(size=6)}
+ARRAYS["B"] = RNG.normal(size=(6, 6))
 VARIABLES = {"d": ed.vector("d", 6), "x": ed.vector("x", 6), "A": ed.matrix("A", 6, 6), "u": ed.vector("u", 6)}
 ONES = ed.derivative(ed.cumsum(VARIABLES["x"]), VARIABLES["x"])
 
@@ -44,6 +45,16 @@ def test_the_second_derivative_of_a_running_sum_takes_no_product_of_matrices() -
     at = RNG.normal(size=7)
     d = np.exp(np.cumsum(at))
     np.testing.assert_allclose(ed.evaluate(hessian, {"x": at}), np.tri(7).T @ np.diag(d) @ np.tri(7), rtol=1e-12)
+
+
+def test_second_derivatives_of_running_sums_times_a_diagonal() -> None:
+    """What is outside of both triangles may be a diagonal of a matrix."""
+    X, A = ed.matrix("X", 6, 6), VARIABLES["A"]
+    f = ed.sum(ed.exp(ed.cumsum(ed.einsum("ii,ji,ik->ij", A, X, A), 0)))
+    found, at = ed.compile(ed.hessian(f, X))(X=ARRAYS["B"], A=ARRAYS["A"]), ARRAYS["A"]
+    inner = L * (at.diagonal() * at.sum(1))  # of which each column of X' has a product
+    slopes = np.exp(inner @ ARRAYS["B"].T)
+    np.testing.assert_allclose(found, np.einsum("ki,kl,kj,jm->jiml", inner, inner, slopes, np.eye(6)), rtol=1e-12)
 
 
 def test_running_sums_from_the_end_are_a_product_with_the_transpose() -> None:

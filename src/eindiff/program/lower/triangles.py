@@ -59,7 +59,7 @@ def between(
     """A contraction with two such triangles, as a choice between sums with one; None if it has none."""
     if (found := _pair(factors, kept)) is None:
         return None
-    outer = [x for x in factors if set(x.labels) <= set(kept)]
+    outer = [products.reduce(x, kept) for x in factors if set(x.labels) <= set(kept)]
     known = dict(sizes)
     place = new_label(known, sizes[found.first])
     labels = tuple([x for x in kept if any(x in y.labels for y in found.rest)])
