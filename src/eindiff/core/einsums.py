@@ -260,11 +260,8 @@ class Network:
                 return self._distribute()
             if self.summed and not others:
                 return scale(self.coefficient, self._sum_of_sums(node, labels))
-            if split := self._split(node, labels, others, relations):
-                rest = [t for t in node.terms if t not in split]
-                pieces = split + ([Add.make(rest)] if rest else [])
-                kept = [bool(rest and t in split) or (len(pieces) > 1 and is_number(t)) for t in pieces]
-                return Add.make([self._with(others, (t, labels), k) for t, k in zip(pieces, kept, strict=True)])
+            if pieces := self._pieces(node, labels, others, relations):
+                return Add.make([self._with(others, (t, labels), checked) for t, checked in pieces])
         return None
 
     def _sum_of_sums(self, node: Add, labels: Labels) -> Expr:
@@ -280,13 +277,16 @@ class Network:
         found = Add.make([einsum(1, [(x, inner)], output, sizes, self.inline) for x in node.terms])
         return known.setdefault(key, found) if isinstance(self.inline, bool) else found
 
-    def _split(self, node: Add, labels: Labels, others: list[Factor], relations: int) -> list[Expr]:
-        """The terms of a sum that the other factors are multiplied with apart."""
+    def _pieces(self, node: Add, labels: Labels, others: list[Factor], relations: int) -> list[tuple[Expr, bool]]:
+        """The terms of a sum with which the other factors are multiplied apart, and the rest; and of which it is known
+        that others have the same index maps."""
         read = self._read_axes(labels, others)
         split = [t for t in node.terms if is_delta(t, read)] if read or node.has_delta else []
         if 1 < relations <= RELATIONS_LIMIT and not self.summed.isdisjoint(labels):
             split += [t for t in node.relations if t not in split]
-        return split
+        rest = [t for t in node.terms if t not in split] if split else []
+        pieces = [*split, Add.make(rest)] if rest else split
+        return [(t, bool(rest and t in split) or (len(pieces) > 1 and is_number(t))) for t in pieces]
 
     def _read_axes(self, labels: Labels, others: list[Factor]) -> list[int]:
         """The axes of a factor that index maps alone read."""

@@ -162,8 +162,7 @@ def _placed(term: Einsum) -> Placed | None:
     inside, axes = found
     names: Names = dict(zip(inside.output, axes, strict=True))
     factors = list(zip(inside.operands, inside.labels, strict=True))
-    maps = [factor for factor in factors if is_index_map(factor[0])]
-    maps.sort(key=lambda factor: (factor[0].digest, [names.get(label, inside.ndim) for label in factor[1]]))
+    maps = _sorted_maps(factors, names, inside.ndim)
     read = [x for _, labels in maps for x in labels]
     for label in [*read, *inside.contracted]:
         names.setdefault(label, len(names))
@@ -175,6 +174,12 @@ def _placed(term: Einsum) -> Placed | None:
         return None
     sizes = {name: inside.sizes[label] for label, name in names.items()}
     return Placed(tuple(renamed[: len(maps)]), kept, rest, sizes)
+
+
+def _sorted_maps(factors: Sequence[Factor], names: Names, unknown: int) -> list[Factor]:
+    """The index maps among factors, by what they are and the known names of their labels."""
+    maps = [factor for factor in factors if is_index_map(factor[0])]
+    return sorted(maps, key=lambda factor: (factor[0].digest, [names.get(label, unknown) for label in factor[1]]))
 
 
 def _contraction(term: Einsum) -> tuple[Einsum, Labels] | None:

@@ -64,12 +64,17 @@ def _pairs(places: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, 
         yield from ((first, second) for second in combinations(rest, len(first)))
 
 
+def _divided(node: Einsum, split: Split) -> tuple[list[Factor], list[Factor], list[Factor]]:
+    """The factors of two parts of a contraction, and the others."""
+    factors = list(zip(node.operands, node.labels, strict=True))
+    first, second = ([factors[k] for k in places] for places in split)
+    return first, second, [factor for k, factor in enumerate(factors) if k not in (*split[0], *split[1])]
+
+
 def _of_parts(node: Einsum, split: Split) -> Einsum | None:
     """A contraction with two parts as nodes, if both are one and sum over something."""
-    factors = list(zip(node.operands, node.labels, strict=True))
+    first, second, rest = _divided(node, split)
     sizes: dict[int, Size] = dict(enumerate(node.sizes))
-    first, second = ([factors[k] for k in places] for places in split)
-    rest = [factor for k, factor in enumerate(factors) if k not in split[0] and k not in split[1]]
     labels = [{label for _, own in part for label in own} for part in (first, second)]
     outside = set(node.output).union(*(own for _, own in rest))
     kept = [tuple(sorted(own & (other | outside))) for own, other in (labels, labels[::-1])]

@@ -91,14 +91,18 @@ def _of_product(term: Term, evaluate: Evaluate) -> float | None:
     factors = [(node, labels) for node, labels in factors if labels]
     own = [labels for _, labels in factors]
     names = first_appearance(own)
-    is_plain = set(output) <= set(names) and all(len(set(labels)) == len(labels) for labels in (output, *own))
-    if len(factors) < 2 or not is_plain or not all(_is_known(node) for node, _ in factors):
+    if len(factors) < 2 or not _is_plain(own, output) or not all(_is_known(node) for node, _ in factors):
         return None
     inputs = [tuple([names[label] for label in labels]) for labels in own]
     known = {names[label]: evaluate(sizes[label]) for label in names}
     least = least_flops(inputs, tuple([names[label] for label in output]), known, [x.digest for x, _ in factors])
     nodes = [node for node, _ in factors]
     return least / _saved(nodes) + _factorizations(nodes, evaluate) if least else None
+
+
+def _is_plain(labels: Sequence[Labels], output: Labels) -> bool:
+    """Whether a product has no deltas, ones or diagonals of factors."""
+    return set(output) <= set().union(*labels) and all(len(set(own)) == len(own) for own in (output, *labels))
 
 
 def _saved(nodes: Sequence[Expr]) -> int:
