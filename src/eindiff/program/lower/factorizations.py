@@ -40,10 +40,7 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     small -= {*conjugated.values()}
     wanted = [x for x in order if _needs_factors(x) and x not in small and costs.evaluate(x.operands[0].shape[0]) > 1]
     few = {x for x in wanted if _has_few_entries(operations, x, costs)}
-    users: dict[Operation, list[Operation]] = {}
-    for x in wanted:
-        if x not in few:
-            users.setdefault(_base(x.operands[0]), []).append(x)
+    users = _by_matrix([x for x in wanted if x not in few])
     shared = {x for x, own in users.items() if _pays(operations, x, own, costs)}
     shared |= {_base(x.operands[0]) for x in many - small}
     shared = {x for x in shared if half(operations, x) not in TRIANGLES}
@@ -56,6 +53,14 @@ def _has_few_entries(operations: Operations, x: Operation, costs: Costs) -> bool
     """Whether it is the inverse of a matrix with few entries."""
     kind = half(operations, x.operands[0]) if is_call(x, "inv") else ""
     return kind in TRIANGLES or (bool(kind) and costs.evaluate(x.shape[0]) >= tuning.TRIANGLE)
+
+
+def _by_matrix(wanted: Sequence[Operation]) -> dict[Operation, list[Operation]]:
+    """What needs factors of each matrix, or of its transpose."""
+    users: dict[Operation, list[Operation]] = {}
+    for x in wanted:
+        users.setdefault(_base(x.operands[0]), []).append(x)
+    return users
 
 
 def _pays(operations: Operations, matrix: Operation, users: Sequence[Operation], costs: Costs) -> bool:
