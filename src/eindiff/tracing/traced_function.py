@@ -106,7 +106,12 @@ class TracedFunction:
         found, turns = around.calls.get(call) or (None, repeat(0))
         if found is not None and found[0].holds() and (found[1] is not None or arguments.may_be_left):
             return found if next(turns, None) is not None else self._called_often(around, call, arguments, found)
+        return self._found(around, arguments)
+
+    def _found(self, around: Surroundings, arguments: Arguments) -> tuple[Traced, Any, Any]:
+        """The same, kept for the next call with arguments like these if it stays."""
         looked_at = frozenset[int]()
+        found: tuple[Traced, Any, Any]
         try:
             traced, key, looked_at = self._traced(around, arguments)
         except LeftToLibraryError as left:

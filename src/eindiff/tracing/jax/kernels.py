@@ -15,7 +15,7 @@ from typing import Any
 
 import jax.extend.core as jex
 
-from eindiff.tracing.jax.numbers import INSIDE
+from eindiff.tracing.jax.numbers import INSIDE, variables_in
 
 MOVES = frozenset({
     "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "convert_element_type", "transpose", "copy",
@@ -144,7 +144,7 @@ def _needed(jaxpr: Any) -> list[_Step]:
     """The equations that results depend on, each with the loops that it is a part of."""
     made: dict[Any, Any] = {}
     steps = _steps(jaxpr, made, {})
-    for step in [x for x in map(made.get, _variables(jaxpr.outvars)) if isinstance(x, _Step)]:
+    for step in [x for x in map(made.get, variables_in(jaxpr.outvars)) if isinstance(x, _Step)]:
         step.is_needed = step.is_stored = True
     own = 1
     for step in reversed(steps):
@@ -187,14 +187,7 @@ def _settle(step: _Step, own: int) -> None:
     users = [x for x in step.users if x.is_entrywise]
     step.loops = reduce(or_, [x.loops for x in users], 0)
     step.widest = max([step.entries, *[max(x.entries, x.terms) if x.is_stored else x.widest for x in users]])
-    is_given = len(users) < len(step.users)  # to what is no such loop
-    if not step.is_entrywise:
-        step.is_stored = True
-    elif is_given and not step.is_stored:
-        is_view = step.name in MOVES and step.name != "broadcast_in_dim"
-        step.is_stored = not is_view or any(x.is_entrywise for x in step.sources)
-    elif step.is_slow and not step.is_stored:
-        step.is_stored = step.loops.bit_count() > 1 or step.widest > max(step.entries, step.terms)
+    step.is_stored = step.is_stored or _is_apart(step, is_given=len(users) < len(step.users))
     if not step.is_stored:
         shifted = sum([x.copies for x in users if x.name in SHIFTS])
         step.copies = shifted + max([x.copies for x in users if x.name not in SHIFTS], default=0)
@@ -202,6 +195,16 @@ def _settle(step: _Step, own: int) -> None:
             step.is_stored, step.copies = True, 1
     if step.is_stored:
         step.loops = own
+
+
+def _is_apart(step: _Step, is_given: bool) -> bool:
+    """Whether a step is no part of loops: if it is given to what is none, or is slow and would be done again."""
+    if not step.is_entrywise:
+        return True
+    if is_given:
+        is_view = step.name in MOVES and step.name != "broadcast_in_dim"
+        return not is_view or any(x.is_entrywise for x in step.sources)
+    return step.is_slow and (step.loops.bit_count() > 1 or step.widest > max(step.entries, step.terms))
 
 
 def _is_done_before(step: _Step, uses: int) -> bool:
@@ -225,10 +228,6 @@ def _price_of(step: _Step) -> float:
     inner = list(jex.jaxprs_in_params(step.eqn.params)) if name not in PRICES else []
     vector = VECTOR if name == "dot_general" and 1 in _sizes(step.eqn)[:2] else 0.0
     return PRICES.get(name, OTHERS) + vector + sum(map(_price, inner))
-
-
-def _variables(found: Any) -> list[Any]:
-    return [x for x in found if not isinstance(x, jex.Literal)]
 
 
 def is_plain(jaxpr: Any) -> bool:

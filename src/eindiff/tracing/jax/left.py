@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from eindiff.planning.tuning import OPERATION
 from eindiff.tracing.jax.kernels import FREE
 from eindiff.tracing.jax.loops import is_long
+from eindiff.tracing.jax.numbers import variables_in
 from eindiff.tracing.jax.parallel import carried, opened, scan_counts
 from eindiff.tracing.jax.refusals import equations, is_refused
 
@@ -133,7 +134,7 @@ def _after(body: Any, states: Sequence[int]) -> int:
     moving = {body.invars[k] for k in states}
     count = 0
     for eqn in body.eqns:
-        if not moving.isdisjoint(x for x in eqn.invars if not isinstance(x, jex.Literal)):
+        if not moving.isdisjoint(variables_in(eqn.invars)):
             moving.update(eqn.outvars)
             count += 1 + sum(map(equations, jex.jaxprs_in_params(eqn.params)))
     return count

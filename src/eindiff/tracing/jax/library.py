@@ -201,9 +201,7 @@ class JaxLibrary(Library):
         own = self._whole(function, arguments, around, moving, is_forward)
         if own is None:
             return
-        for name, place in {eqn.primitive.name: place_of(eqn) for eqn in reversed(reasons)}.items():
-            message = f"{name} at {place or UNKNOWN} has no closed form here: JAX differentiates the whole function"
-            warnings.warn(message, UserWarning, stacklevel=9)
+        _warn_of(reasons)
         is_known = all(k in moving for k, leaf in enumerate(arguments.leaves) if is_array(leaf))
         raise LeftToLibraryError(own, is_known and isinstance(own, Whole))
 
@@ -295,18 +293,14 @@ class JaxLibrary(Library):
         least += 2 * MOST_SLOWER * writing(found.exprs)  # which JAX has to do as well
         plan = program.plan()
         is_slow = plan.seconds - CALL * len(plan.steps) >= least
-        if not is_inside:  # JAX's compiler is still to come
-            if not is_slow:
-                return False
-            theirs = own.written().jaxpr
-            saved = plan.seconds - seconds(theirs)
-            return plan.seconds > max(least, MOST_SLOWER * seconds(theirs)) and CALLS * saved > compiling(theirs)
-        if not is_slow and len(plan.steps) < LEAST_STEPS:
+        if is_inside:
+            is_long = is_slow or len(plan.steps) >= LEAST_STEPS
+            return is_long and own.is_better(_equations(program, found, arguments, traced), least, is_slow)
+        if not is_slow:
             return False
-        known = {x.name: _abstract(arguments.leaves[k]) for k, x in traced.inputs.items()}
-        given = {x.name: known.get(x.name, jax.ShapeDtypeStruct(x.shape, float)) for x in variables(*found.exprs)}
-        ours = jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
-        return own.is_better(ours, least, is_slow)
+        theirs = own.written().jaxpr  # JAX's compiler is still to come
+        saved = plan.seconds - seconds(theirs)
+        return plan.seconds > max(least, MOST_SLOWER * seconds(theirs)) and CALLS * saved > compiling(theirs)
 
     def has_many_calls(self, found: Computation) -> bool:
         programs = found.dense if found.gives_arrays else None
@@ -410,6 +404,20 @@ def _has_same_work(function: TracedFunction, has_kinks: bool, call: float, compi
 
 def _has_large_jacobian(found: Computation) -> bool:
     return any(prod(map(int, x.shape)) > MOST_IN_JACOBIAN for x in topological(found.exprs) if is_opaque_derivative(x))
+
+
+def _equations(program: Any, found: Computation, arguments: Arguments, traced: Traced) -> Any:
+    """The equations of a program for arguments like these."""
+    known = {x.name: _abstract(arguments.leaves[k]) for k, x in traced.inputs.items()}
+    given = {x.name: known.get(x.name, jax.ShapeDtypeStruct(x.shape, float)) for x in variables(*found.exprs)}
+    return jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
+
+
+def _warn_of(equations: Sequence[Any]) -> None:
+    """Say which of them have no closed form, once for each operation."""
+    for name, place in {eqn.primitive.name: place_of(eqn) for eqn in reversed(equations)}.items():
+        message = f"{name} at {place or UNKNOWN} has no closed form here: JAX differentiates the whole function"
+        warnings.warn(message, UserWarning, stacklevel=10)
 
 
 def _abstract(x: Any) -> jax.ShapeDtypeStruct:

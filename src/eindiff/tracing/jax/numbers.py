@@ -6,7 +6,7 @@ well; a program with any other is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax.extend.core as jex
@@ -29,6 +29,11 @@ class NoNumbersError(EindiffError):
     """A program that is not computed here."""
 
     code = "tracing"
+
+
+def variables_in(atoms: Iterable[Any]) -> list[Any]:
+    """What an equation or a program names, without its constants."""
+    return [x for x in atoms if not isinstance(x, jex.Literal)]
 
 
 def numbers(program: jex.ClosedJaxpr, inputs: Sequence[Any]) -> list[Array]:

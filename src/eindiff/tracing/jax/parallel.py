@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from eindiff.tracing.jax.constants import as_function
-from eindiff.tracing.jax.numbers import INSIDE
+from eindiff.tracing.jax.numbers import INSIDE, variables_in
 from eindiff.tracing.jax.refusals import JAX_SOURCE
 
 SUMS = ("add", "add_any")
@@ -272,7 +272,7 @@ def _sources(eqn: Any, wanted: Sequence[int]) -> set[Any]:
         found = {x for k in carried if not isinstance(x := body.outvars[k], jex.Literal)}
         for eqn in reversed(body.eqns):
             if not found.isdisjoint(eqn.outvars):
-                found.update(x for x in eqn.invars if not isinstance(x, jex.Literal))
+                found.update(variables_in(eqn.invars))
         more = carried | {k for k, x in enumerate(body.invars[constants : constants + count]) if x in found}
         if more == carried:
             return found | {body.invars[constants + k] for k in wanted}

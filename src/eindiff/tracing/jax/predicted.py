@@ -89,10 +89,15 @@ def _seconds(eqn: Any) -> float:
         return TURNS * (CALL + sum(inner))
     if name == "cond":
         return CALL + max(inner)
+    is_call = bool(inner) and not name.startswith(("reduce", "scatter", "sort", "cum"))
+    return sum(inner) if is_call else _of_arrays(eqn)
+
+
+def _of_arrays(eqn: Any) -> float:
+    """The time of what is no loop, condition or call."""
+    name, params = eqn.primitive.name, eqn.params
     if name == "dot_general":
         return _product(eqn)
-    if inner and not name.startswith(("reduce", "scatter", "sort", "cum")):
-        return sum(inner)
     entries = max(prod(x.aval.shape) for x in (*eqn.outvars, *eqn.invars))
     made = sum(prod(x.aval.shape) for x in eqn.outvars)
     number = OPERATION["arithmetic"]

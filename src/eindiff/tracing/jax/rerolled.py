@@ -22,6 +22,7 @@ from jax import lax
 
 from eindiff.tracing.jax.constants import as_function
 from eindiff.tracing.jax.memory import is_entrywise
+from eindiff.tracing.jax.numbers import variables_in
 from eindiff.tracing.jax.repeats import Atoms, Inner, Outside, Repeat, repeats
 
 LEAST_TURNS = 21  # of what is made a loop
@@ -162,7 +163,7 @@ class _Values:
     def needed(self, stop: int) -> set[Any]:
         """What is used from some equation on."""
         used = [x for eqn in self._jaxpr.eqns[stop:] for x in eqn.invars] + list(self._jaxpr.outvars)
-        return {x for x in used if not isinstance(x, jex.Literal)}
+        return set(variables_in(used))
 
     def results(self, k: int) -> Sequence[Any]:
         """The variables of the results of an equation."""
