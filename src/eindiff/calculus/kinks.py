@@ -25,7 +25,7 @@ from eindiff.functions import elementwise as functions
 
 Back = Callable[[Expr, Iterable[Expr], Expr | None], dict[Expr, Expr]]  # without a seed: the derivatives of an array
 Forward = Callable[[Sequence[Expr], Expr], dict[Expr, Expr]]
-MOST_PAIRS = 8  # of p and q, whose terms are there wherever a derivative is asked for
+MOST_MEETINGS = 8  # of p and q, whose terms are there wherever a derivative is asked for
 
 _AWAY: ContextVar[list[Expr] | None] = ContextVar("eindiff_away_from_kinks", default=None)
 
@@ -68,7 +68,7 @@ def pullbacks_at_kinks(
     slopes = _slopes([node.args[0] for node in absolutes + signs], xs, forward)
     meetings = _meetings(signs, absolutes, slopes)
     away = _AWAY.get()
-    if away is not None and sum(map(len, meetings.values())) > MOST_PAIRS:
+    if away is not None and sum(map(len, meetings.values())) > MOST_MEETINGS:
         away += [sign.args[0] for sign in meetings]
         return
     by_signs = back(y, meetings, seed)

@@ -20,7 +20,7 @@ from eindiff.core.nodes import Add, Apply, Einsum, Expr, Variable, is_inverse, v
 from eindiff.core.sizes import Evaluate, Size
 from eindiff.planning.contraction_order import least_flops
 
-TERMS = 64  # of a sum that is multiplied out
+MOST_OF_SUM = 64  # of a sum that is multiplied out
 # Products with matrices that have these take half of the work at least, and those of two triangles a sixth.
 OF_HALF_THE_WORK = frozenset({"symmetric", "psd", "positive", "lower", "upper", "orthogonal"})
 
@@ -68,7 +68,7 @@ def _terms(expr: Expr) -> list[Term] | None:
             done.append((factors, output, sizes))
             continue
         parts = list(_parts(*factors[place], sizes))
-        if not parts or len(waiting) + len(done) + len(parts) > TERMS:
+        if not parts or len(waiting) + len(done) + len(parts) > MOST_OF_SUM:
             return None
         waiting += [([*factors[:place], *part, *factors[place + 1 :]], output, dict(sizes)) for part in parts]
     return done

@@ -25,7 +25,7 @@ from eindiff.planning.factoring import is_outer
 from eindiff.structure.coordinates import MOST_MULTIPLIED_OUT, TermNetwork, multiplied_out
 from eindiff.structure.related import Related
 
-FORMED = 1024  # entries, of which a whole is formed only if it has fewer than its parts
+FORMED_WHOLE = 1024  # entries, of which a whole is formed only if it has fewer than its parts
 WHOLE = 2  # times the size of its factors that the values of a pattern may have, to be one array
 
 
@@ -77,7 +77,7 @@ def _is_smaller(patterns: Sequence[Pattern], expr: Expr, sizes: Mapping[str, int
     """Whether the factors of patterns have no more entries than the whole, unless that is small."""
     whole = prod(sz.evaluate(size, sizes) for size in expr.shape)
     factors = {node: _lengths_of(x, labels, sizes) for x in patterns for node, labels in x.factors}
-    return sum(factors.values()) <= max(whole, FORMED)
+    return sum(factors.values()) <= max(whole, FORMED_WHOLE)
 
 
 def _whole(expr: Expr) -> Pattern:

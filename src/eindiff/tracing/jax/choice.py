@@ -26,7 +26,7 @@ TIMES_LARGER = {"hessian": 2.5, "value_grad_hessian": 2.5, "hvp": 3}  # JAX's ow
 ALL_COLUMNS = 1.02  # times as long as for one direction it takes to compile a Hessian, at least; 1.12 in the median
 BLOCK = 1e-2  # seconds more for each block of a Hessian by several arguments
 LEAST_SWEEPS = 2  # times as long as the function its second derivative takes at least
-MANY = 12  # equations of a function from which on JAX takes its time to read its derivative
+MANY_EQUATIONS = 12  # equations of a function from which on JAX takes its time to read its derivative
 AT_ONCE = 1000  # operations of a program from which on JAX gives it to another thread
 FOR_ENTRY = 7  # operations that JAX's own derivatives take for each entry, and rarely fewer
 BRIEF_LOOPS = 2.4e-5  # seconds, as predicted, of loops that take less time than another thread takes to start
@@ -46,7 +46,7 @@ class Own:
         """The least that its compiler and a call take: as the function tells, and then a program for one direction."""
         blocks, traced = (BLOCK * (len(self.sizes) ** 2 - 1) if self.kind in TWICE else 0.0), self.traced
         compiler = START + TIMES_LARGER.get(self.kind, 1.5) * (traced.compiling - START) + blocks
-        compiler += READING * max(0, traced.equations - MANY)
+        compiler += READING * max(0, traced.equations - MANY_EQUATIONS)
         call = max(LEAST_SWEEPS * traced.seconds, sum(self.sizes) * traced.along) if self.kind in TWICE else 0.0
         yield compiler, call
         if (along := self.written().along) is not None:

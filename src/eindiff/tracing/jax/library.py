@@ -38,7 +38,7 @@ from eindiff.tracing.verify import Call
 if TYPE_CHECKING:
     from eindiff.tracing.traced_function import TracedFunction
 
-LONG = 0.1  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
+LONG_COMPILED = 0.1  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
 BRIEF = 1e-6  # seconds of a function in whose gradient there is no time to save, so that none is spent to find another
 LEAST_AHEAD = 0.09  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
 LEAST_FINDING = 0.6  # and those to derive it as well
@@ -399,7 +399,7 @@ def _has_same_work(function: TracedFunction, has_kinks: bool, call: float, compi
     """Whether the gradient of a plain function is so brief that no time can be saved, or the function so long to
     compile that none is spent to find another one; closed forms may have a derivative at a kink."""
     is_brief = function.kind.name != "hvp" and call < BRIEF and not has_kinks
-    return is_brief or compiler() > LONG
+    return is_brief or compiler() > LONG_COMPILED
 
 
 def _has_large_jacobian(found: Computation) -> bool:

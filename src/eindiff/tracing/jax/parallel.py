@@ -19,11 +19,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from eindiff.tracing.jax.constants import as_function
-from eindiff.tracing.jax.numbers import INSIDE, variables_in
+from eindiff.tracing.jax.numbers import CALLS, variables_in
 from eindiff.tracing.jax.refusals import JAX_SOURCE
 
-SUMS = ("add", "add_any")
-CALLS = {name: INSIDE[name] for name in ("jit", "pjit", "closed_call")}
+ADDITIONS = ("add", "add_any")
 
 
 def scan_counts(eqn: Any) -> tuple[int, int]:
@@ -305,7 +304,7 @@ def _term(body: Any, before: Any, after: Any) -> Any:
     """What is added to a carried value in a turn; None if it is no sum."""
     names = [before, *_same(body, before)]
     for eqn in body.eqns:
-        if after in eqn.outvars and eqn.primitive.name in SUMS:
+        if after in eqn.outvars and eqn.primitive.name in ADDITIONS:
             others = [x for x in eqn.invars if isinstance(x, jex.Literal) or x not in names]
             is_sum = len(others) == 1 and others[0].aval.shape == before.aval.shape
             return others[0] if is_sum else None

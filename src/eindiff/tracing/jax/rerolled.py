@@ -22,15 +22,14 @@ from jax import lax
 
 from eindiff.tracing.jax.constants import as_function
 from eindiff.tracing.jax.memory import is_entrywise
-from eindiff.tracing.jax.numbers import variables_in
+from eindiff.tracing.jax.numbers import CALLS, variables_in
 from eindiff.tracing.jax.repeats import Atoms, Inner, Outside, Repeat, repeats
 
 LEAST_TURNS = 21  # of what is made a loop
 FEW_TURNS = 4  # of one in a program that JAX differentiates, and its compiler takes long for as it is written
-SHARE = 0.3  # of the equations of a program, from which on short loops are worth it
-MOVES = frozenset({"slice", "squeeze", "reshape", "broadcast_in_dim", "convert_element_type"})  # no arithmetic
+SHARE_REPEATED = 0.3  # of the equations of a program, from which on short loops are worth it
+WITHOUT_ARITHMETIC = frozenset({"slice", "squeeze", "reshape", "broadcast_in_dim", "convert_element_type"})
 MOST_AT_ONCE = 2**10  # numbers of all turns that are computed at once, entry by entry
-CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
 
 
 def rerolled(closed: Any, least: int = LEAST_TURNS) -> Any:
@@ -44,13 +43,13 @@ def rerolled(closed: Any, least: int = LEAST_TURNS) -> Any:
 def _has_repeats(jaxpr: Any, least: int) -> bool:
     inside = [eqn.params[CALLS[eqn.primitive.name]] for eqn in jaxpr.eqns if eqn.primitive.name in CALLS]
     found = sum(x.turns * len(x.equations) for x in repeats(jaxpr.eqns, least) if _computes(x))
-    share = SHARE if least < LEAST_TURNS else 0.0  # short loops that are a small part do not change much
+    share = SHARE_REPEATED if least < LEAST_TURNS else 0.0  # short loops that are a small part do not change much
     return found > share * len(jaxpr.eqns) or any(_has_repeats(x.jaxpr, least) for x in inside)
 
 
 def _computes(repeat: Repeat) -> bool:
     """Whether a loop does more than to read rows, from arrays or one by one."""
-    return _pays(repeat) and not MOVES.issuperset(eqn.primitive.name for eqn in repeat.equations)
+    return _pays(repeat) and not WITHOUT_ARITHMETIC.issuperset(eqn.primitive.name for eqn in repeat.equations)
 
 
 def _pays(repeat: Repeat, values: _Values | None = None) -> bool:
@@ -222,7 +221,7 @@ class _Loop:
         if all(axis is None for axis in axes):
             self._at_once[k] = [(x, None) for x in _bound(eqn, values)]
             return True
-        if eqn.primitive.name not in MOVES and not (is_entrywise(eqn) and self._is_small(eqn)):
+        if eqn.primitive.name not in WITHOUT_ARITHMETIC and not (is_entrywise(eqn) and self._is_small(eqn)):
             return False
         rows = _rows_of(eqn, values[0], starts) if axes[0] is None else None
         found = jax.vmap(lambda *args: _bound(eqn, args), axes)(*values) if rows is None else [rows]
