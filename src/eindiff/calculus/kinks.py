@@ -153,7 +153,7 @@ def _terms(x: Expr) -> Sequence[Expr]:
 def _of_factors(function: Callable[[Expr], Expr], x: Expr) -> Expr:
     """The sign or the absolute value of a product, factor by factor, so that deltas and index maps stay as they are."""
     if isinstance(x, Einsum) and x.is_product:
-        factors = [(_of_factors(function, node), labels) for node, labels in zip(x.operands, x.labels, strict=True)]
+        factors = [(_of_factors(function, node), labels) for node, labels in x.factors]
         value = einsum(x.coefficient, [], (), {})
         return einsum(1, [(function(value), ()), *factors], x.output, dict(enumerate(x.sizes)))
     return x if is_index_map(x) else function(x)

@@ -125,7 +125,7 @@ class _Sweep:
 
     def _joined(self, node: Einsum) -> Joined:
         """A contraction with those operands as one that move along the same axes."""
-        factors = list(zip(node.operands, node.labels, strict=True))
+        factors = node.factors
         together = {labels: [x for x, at in factors if at == labels and x in self.moving] for _, labels in factors}
         if is_contraction(node) and len(together) > 1:
             for labels, group in together.items():
@@ -180,7 +180,7 @@ class _Sweep:
 
     def _of_multiplication(self, node: Einsum, bar: Expr, index: int) -> list[Expr]:
         own, new = self.products[node], len(node.sizes)
-        factors, found = list(zip(own.operands, own.labels, strict=True)), []
+        factors, found = own.factors, []
         for k, (operand, labels) in enumerate(factors):
             if k != index and operand in self.dots:
                 dot = self.dots[operand]

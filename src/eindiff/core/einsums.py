@@ -100,8 +100,7 @@ def parts(expr: Expr) -> tuple[Number, list[Factor], Labels, dict[int, Size]]:
     """Any expression as a product: coefficient, factors, output and sizes."""
     expr = plain(expr)
     if isinstance(expr, Einsum) and expr.is_product:
-        factors = list(zip(expr.operands, expr.labels, strict=True))
-        return expr.coefficient, factors, expr.output, dict(enumerate(expr.sizes))
+        return expr.coefficient, expr.factors, expr.output, dict(enumerate(expr.sizes))
     labels = tuple(range(expr.ndim))
     return 1, [(expr, labels)], labels, dict(enumerate(expr.shape))
 
@@ -152,7 +151,7 @@ def _relabelled(
     if node.has_delta:
         same = {outer: names[inner] for inner, outer in zip(node.output, labels, strict=True)}
         output = tuple([same.get(x, x) for x in output])
-    inside = [(op, tuple([names[x] for x in own])) for op, own in zip(node.operands, node.labels, strict=True)]
+    inside = [(op, tuple([names[x] for x in own])) for op, own in node.factors]
     return product(times(coefficient, node.coefficient), inside, output, sizes)
 
 

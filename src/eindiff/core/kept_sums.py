@@ -211,7 +211,7 @@ def _lefts(term: Expr, coefficient: Number, kept: Expr, side: int) -> list[tuple
         names = dict(zip(factors[0][1], node.output, strict=True))  # the term may be its transpose
         if not names.keys() >= {*output}:
             return []
-        factors, output = list(zip(node.operands, node.labels, strict=True)), tuple([names[x] for x in output])
+        factors, output = node.factors, tuple([names[x] for x in output])
         sizes = dict(enumerate(node.sizes))
     places = [k for k, (x, labels) in enumerate(factors) if x is kept and output[side] in labels]
     if len(places) != 1 or len(set(output)) < len(output):

@@ -170,7 +170,7 @@ def _pattern(term: Expr) -> Pattern:
         return Pattern(1, ((term, axes),), axes, dict(enumerate(term.shape)))
     sizes: dict[int, Size] = dict(enumerate(term.sizes))
     factors: list[Factor] = []
-    for operand, labels in zip(term.operands, term.labels, strict=True):
+    for operand, labels in term.factors:
         if is_contraction(operand) and len(set(labels)) == len(labels):
             factors += opened(operand, labels, fresh_in(sizes))
         else:

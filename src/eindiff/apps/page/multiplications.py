@@ -305,8 +305,7 @@ def _product_inside(
     if len(set(output)) < len(output):
         return None
     names = dict(zip(labels, node.output, strict=True))
-    factors = list(zip(node.operands, node.labels, strict=True))
-    return node.coefficient, factors, tuple([names[x] for x in output]), dict(enumerate(node.sizes))
+    return node.coefficient, node.factors, tuple([names[x] for x in output]), dict(enumerate(node.sizes))
 
 
 def _without_unit(pair: list[Factor], output: Labels) -> tuple[list[Factor], dict[int, int]]:

@@ -297,7 +297,7 @@ class EinsumNotation:
     def einsum_tree(self, node: Einsum, flipped: bool, sign: int) -> Tree:
         """`coefficient * einsum("...", operands)`, or the product entry by entry where that is all it is."""
         output = node.output[::-1] if flipped else node.output
-        factors = sorted(zip(node.operands, node.labels, strict=True), key=lambda f: (*self.before(f[0]), f[1]))
+        factors = sorted(node.factors, key=lambda f: (*self.before(f[0]), f[1]))
         coefficient, variants = self.distribute_sign(number(sign * node.coefficient), factors)
         if not factors:
             return filled_tree(coefficient, output, dict(enumerate(node.sizes)))

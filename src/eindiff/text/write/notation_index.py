@@ -184,7 +184,7 @@ class IndexNotation(EinsumNotation):
                 deltas.append(Tree("delta", (), (places[label], axis)))
             else:
                 places[label] = axis
-        factors = list(zip(node.operands, node.labels, strict=True))
+        factors = node.factors
         factors = _substitute(node, factors)
         used = set(_labels_of(labels for _, labels in factors))
         summed = [label for label in node.contracted if label in used]
