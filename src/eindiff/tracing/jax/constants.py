@@ -22,7 +22,7 @@ from eindiff.tracing.jax.numbers import BY_NUMPY, INSIDE, NoNumbersError, number
 FOLDED_BY_NUMPY = frozenset({
     "add", "sub", "mul", "div", "neg", "abs", "square", "sqrt", "sign", "floor", "ceil", "round", "max", "min", "clamp",
     "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "xor", "is_finite", "copy", "copy_p", "stop_gradient",
-    "convert_element_type", "broadcast_in_dim", "iota", "reshape", "squeeze", "expand_dims", "transpose", "slice",
+    "convert_element_type", "broadcast_in_dim", "iota", "reshape", "squeeze", "transpose", "slice",
     "dynamic_slice", "gather", "pad", "concatenate", "split", "stack", "select_n", "sort", "rev", "argmax", "argmin",
     "reduce_and", "reduce_or", "reduce_max", "reduce_min", "cummax", "cummin",
 })  # fmt: skip

@@ -18,7 +18,7 @@ import jax.extend.core as jex
 from eindiff.tracing.jax.numbers import INSIDE, variables_in
 
 MOVES = frozenset({
-    "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "convert_element_type", "transpose", "copy",
+    "reshape", "squeeze", "broadcast_in_dim", "convert_element_type", "transpose", "copy",
     "stop_gradient",
 })  # fmt: skip
 FREE = MOVES | {"slice", "iota", "rev"}
@@ -29,7 +29,7 @@ FUNCTIONS = frozenset({
 })  # fmt: skip
 MATRICES = frozenset({
     "cholesky", "lu", "triangular_solve", "eigh", "eig", "svd", "geqrf", "householder_product", "qr", "schur",
-    "tridiagonal", "hessenberg", "lu_solve",
+    "tridiagonal", "hessenberg",
 })  # fmt: skip
 ENTRYWISE = FREE | FUNCTIONS | {
     "add", "sub", "mul", "div", "neg", "abs", "max", "min", "sign", "sqrt", "rsqrt", "square", "integer_pow",
@@ -44,7 +44,7 @@ KINKED = frozenset({
 })  # fmt: skip
 
 SHIFTS = frozenset({
-    "slice", "pad", "concatenate", "split", "rev", "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "transpose",
+    "slice", "pad", "concatenate", "split", "rev", "reshape", "squeeze", "broadcast_in_dim", "transpose",
     "gather", "dynamic_slice",
 })  # fmt: skip
 PARTED = frozenset({"concatenate", "pad"})  # arrays of parts, whose entries are chosen: not twice in one loop,

@@ -234,7 +234,6 @@ _BY_NUMPY: dict[str, Primitive] = {
     "integer_pow": lambda x, *, y: np.power(x, y) if y >= 0 else 1 / np.power(x, -y),
     "convert_element_type": lambda x, *, new_dtype, **_: x.astype(new_dtype),
     "squeeze": lambda x, *, dimensions: np.squeeze(x, tuple(dimensions)),
-    "expand_dims": lambda x, *, dimensions: np.expand_dims(x, tuple(dimensions)),
     "transpose": lambda x, *, permutation: x.transpose(permutation),
     "rev": lambda x, *, dimensions: np.flip(x, tuple(dimensions)),
     "concatenate": lambda *arrays, dimension: np.concatenate(arrays, dimension),
