@@ -139,11 +139,8 @@ def _at_two_entries(both: Expr, sign: Expr, other: Expr, slope: Expr, other_slop
 
 def _at_zero(x: Expr, sign: Expr, entry: tuple[int, ...]) -> Expr:
     """`(1 - sign(u)²) x`, term by term: sign(u)³ = sign(u) and sign(u)² abs(u) = abs(u), so that such terms cancel."""
-    own, sizes = tuple(range(x.ndim)), dict(enumerate(x.shape))
-    result = [x]
-    for term in _terms(x):
-        result.append(einsum(-1, [(term, own), (sign, entry), (sign, entry)], own, sizes, inline=False))
-    return add(result)
+    own, sizes, squared = tuple(range(x.ndim)), dict(enumerate(x.shape)), [(sign, entry), (sign, entry)]
+    return add([x, *[einsum(-1, [(term, own), *squared], own, sizes, inline=False) for term in _terms(x)]])
 
 
 def _terms(x: Expr) -> Sequence[Expr]:

@@ -225,11 +225,10 @@ class TracedFunction:
                 found = found.find(partial(self.arrays, arguments))
             if found is not None and found.holds() and (found.is_verified or not self.verify):
                 return found, key, known
-            else:
-                try:
-                    return self._made(around, key, arguments, known, found), key, known
-                except NeedsLeavesError as needed:
-                    self._memory.keep(key, needed.leaves - known)
+            try:
+                return self._made(around, key, arguments, known, found), key, known
+            except NeedsLeavesError as needed:
+                self._memory.keep(key, needed.leaves - known)
 
     def _made(
         self, around: Surroundings, key: Any, arguments: Arguments, known: frozenset[int], found: Traced | None

@@ -119,7 +119,8 @@ class Multiplications:
         match node:
             case Einsum() if node.operands:
                 above = [child in self._from_above for child in node.children]
-                factors = [(x, ls) for _, x, ls in sorted(zip(above, children, node.labels, strict=True), key=_first)]
+                own = zip(above, children, node.labels, strict=True)
+                factors = [(x, labels) for _, x, labels in sorted(own, key=lambda one: not one[0])]
                 choose = in_turn if any(above) else by_tensor_order
                 return self.product(node.coefficient, factors, node.output, dict(enumerate(node.sizes)), choose)
             case Add():
@@ -212,10 +213,6 @@ def by_tensor_order(factors: Sequence[Factor], output: Labels) -> tuple[int, int
     """The paper's rule: vectors first, then matrices, and so on."""
     i, j = tensor_order_path([labels for _, labels in factors], output)[0]
     return i, j
-
-
-def _first(part: tuple[bool, Expr, Labels]) -> bool:
-    return not part[0]
 
 
 def _projected(prime: Variable, x: Variable, symmetric: str) -> Expr:
