@@ -19,7 +19,7 @@ from eindiff.tracing.library import Traced
 MOST_SLOWER = 1.5  # than JAX's own derivative, as predicted
 LEAST_BYTES, MOST_MEMORY = 2**14, 3.0  # that are worth a look; and times as many as JAX's own derivative stores
 MOST_LONGER = 1.1  # that its compiler may take, and more if so many calls make up for it:
-CALLS = 50
+PAYING_CALLS = 50
 MOST_FIRST = 1.3  # times as long that a first call may take, unless later ones take a part of the time,
 FAR_QUICKER, FEW_CALLS = 4, 10  # and so few of them make up for it
 TIMES_LARGER = {"hessian": 2.5, "value_grad_hessian": 2.5, "hvp": 3}  # JAX's own derivatives, at least; others 1.5
@@ -98,7 +98,7 @@ def _is_worse(ours: Any, theirs: Any, least: float) -> bool:
 def takes_longer(ours: float, theirs: float, call: float, their_call: float) -> bool:
     """Whether a first call takes longer than another one by more than calls save, or by so much that people mind."""
     saved = their_call - call
-    if ours - MOST_LONGER * theirs > CALLS * saved:
+    if ours - MOST_LONGER * theirs > PAYING_CALLS * saved:
         return True
     is_repaid = call * FAR_QUICKER <= their_call and ours - theirs <= FEW_CALLS * saved
     return not is_repaid and ours + call > MOST_FIRST * (theirs + their_call)

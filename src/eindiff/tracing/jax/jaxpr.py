@@ -31,7 +31,7 @@ from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError
 from eindiff.tracing.library import Recurrence
 from eindiff.tracing.unsupported import Unsupported
 
-UNKNOWN = "a line that JAX does not know"
+UNKNOWN_LINE = "a line that JAX does not know"
 JAX_FOLDER = str(Path(jax.__file__).parent)
 Value = Any  # an expression, or a known array
 Handler = Callable[..., Any]
@@ -63,7 +63,7 @@ class Trace:
     recurrences: list[Recurrence] = field(default_factory=list)  # whose states are
     outside: list[Expr] = field(default_factory=list)  # how many indices are out of range, where that is not known
     functions: dict[tuple, Function] = field(default_factory=dict)  # opaque ones, by what they compute
-    place: str = UNKNOWN  # of the call that is being followed
+    place: str = UNKNOWN_LINE  # of the call that is being followed
     is_steady: bool = False  # whether the last bits of known values decide nothing
     leave: Callable[[Any], None] = lambda equation: None  # raises an error if JAX may do all because of an equation
 

@@ -106,7 +106,7 @@ class _Step:
         return max([prod(x.aval.shape) for x in self.eqn.invars]) if self.is_sum else self.entries
 
 
-_NUMBER = object()  # what stands for a literal
+_LITERAL = object()  # what stands for a literal
 
 
 def compiling(jaxpr: Any) -> float:
@@ -162,12 +162,12 @@ def _steps(jaxpr: Any, made: dict[Any, Any], seen: dict[Any, _Step]) -> list[_St
     """The equations in order, equal ones once; `made` gets what makes each variable, and has what makes the inputs."""
     found: list[_Step] = []
     for eqn in jaxpr.eqns:
-        given = [_NUMBER if isinstance(x, jex.Literal) else made.get(x) for x in eqn.invars]
+        given = [_LITERAL if isinstance(x, jex.Literal) else made.get(x) for x in eqn.invars]
         inner = eqn.params.get(INSIDE.get(eqn.primitive.name, ""))
         if inner is None:
             sources = [x for x in given if isinstance(x, _Step)]
             step = _Step(eqn, sources, None not in given and all(x.is_known for x in sources))
-            is_shared = eqn.primitive.name in SHARED and _NUMBER not in given
+            is_shared = eqn.primitive.name in SHARED and _LITERAL not in given
             key = (eqn.primitive.name, str(eqn.params), *(given if None not in given else eqn.invars))
             same = seen.setdefault(key, step) if is_shared else step
             found += [step] if same is step else []
@@ -176,7 +176,7 @@ def _steps(jaxpr: Any, made: dict[Any, Any], seen: dict[Any, _Step]) -> list[_St
             body = getattr(inner, "jaxpr", inner)
             inside = dict(zip(body.invars, given, strict=False))
             found += _steps(body, inside, seen)
-            results = [_NUMBER if isinstance(x, jex.Literal) else inside.get(x) for x in body.outvars]
+            results = [_LITERAL if isinstance(x, jex.Literal) else inside.get(x) for x in body.outvars]
             made.update(zip(eqn.outvars, results, strict=False))
     return found
 

@@ -20,9 +20,9 @@ from eindiff.planning.tuning import CALL
 from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
 from eindiff.tracing.computation import Computation
 from eindiff.tracing.derivatives import is_eliminated
-from eindiff.tracing.jax.choice import CALLS, MOST_SLOWER, Own
+from eindiff.tracing.jax.choice import MOST_SLOWER, PAYING_CALLS, Own
 from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_array, leaf_names, plain_call, trace
-from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
+from eindiff.tracing.jax.jaxpr import UNKNOWN_LINE, place_of
 from eindiff.tracing.jax.kernels import compiling, has_kinks, is_plain
 from eindiff.tracing.jax.left import left, recurrent, runs_forward_only
 from eindiff.tracing.jax.often import Often
@@ -44,7 +44,7 @@ LEAST_AHEAD = 0.09  # seconds to find and compile a program, as predicted, that 
 LEAST_FINDING = 0.6  # and those to derive it as well
 CERTAIN = 0.75  # of the time to compile a program that is yet to be found
 LEAST_STEPS = 12  # of a program inside of `jax.jit` that is worth a look at how long it takes to compile
-DERIVING = {"grad": 8e-4, "value_and_grad": 8e-4, "hvp": 2.5e-3, "hessian": 12e-3, "value_grad_hessian": 12e-3}
+DERIVING_TIMES = {"grad": 8e-4, "value_and_grad": 8e-4, "hvp": 2.5e-3, "hessian": 12e-3, "value_grad_hessian": 12e-3}
 MOST_DERIVING = 0.5  # seconds for a loop that is written out, by those for each equation; JAX compiles its own sooner
 SMALL = 1e-4  # seconds of JAX's own derivative, inside of `jax.jit`, of a function with opaque parts that is left to it
 LEAST_INSIDE, LEAST_ALONE = 1.5e-6, 1e-3  # seconds of a program, in `jax.jit` and alone, that are worth a look at JAX's
@@ -195,7 +195,7 @@ class JaxLibrary(Library):
         is_empty = program.is_empty(function.has_aux) and not is_refused(program.closed.jaxpr)
         if not (reasons or is_empty or self._is_as_good(function, arguments, program)):
             written_out = recurrent(program.looped, [k in free for k in moving])
-            if DERIVING.get(function.kind.name, 0.0) * written_out < MOST_DERIVING:
+            if DERIVING_TIMES.get(function.kind.name, 0.0) * written_out < MOST_DERIVING:
                 return
         is_forward = runs_forward_only(program.closed.jaxpr)
         own = self._whole(function, arguments, around, moving, is_forward)
@@ -300,7 +300,7 @@ class JaxLibrary(Library):
             return False
         theirs = own.written().jaxpr  # JAX's compiler is still to come
         saved = plan.seconds - seconds(theirs)
-        return plan.seconds > max(least, MOST_SLOWER * seconds(theirs)) and CALLS * saved > compiling(theirs)
+        return plan.seconds > max(least, MOST_SLOWER * seconds(theirs)) and PAYING_CALLS * saved > compiling(theirs)
 
     def has_many_calls(self, found: Computation) -> bool:
         programs = found.dense if found.gives_arrays else None
@@ -416,7 +416,7 @@ def _equations(program: Any, found: Computation, arguments: Arguments, traced: T
 def _warn_of(equations: Sequence[Any]) -> None:
     """Say which of them have no closed form, once for each operation."""
     for name, place in {eqn.primitive.name: place_of(eqn) for eqn in reversed(equations)}.items():
-        message = f"{name} at {place or UNKNOWN} has no closed form here: JAX differentiates the whole function"
+        message = f"{name} at {place or UNKNOWN_LINE} has no closed form here: JAX differentiates the whole function"
         warnings.warn(message, UserWarning, stacklevel=10)
 
 

@@ -21,7 +21,7 @@ Primitive = Callable[..., Any]  # of its arrays, and its parameters by name
 _TYPES = frozenset(map(np.dtype, ("float32", "float64", "int32", "int64", "uint32", "bool")))
 INSIDE = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
          "custom_vjp_call": "call_jaxpr", "checkpoint": "jaxpr", "remat2": "jaxpr"}  # fmt: skip
-CALLS = {name: INSIDE[name] for name in ("jit", "pjit", "closed_call")}  # without rules of derivatives
+PLAIN_CALLS = {name: INSIDE[name] for name in ("jit", "pjit", "closed_call")}  # without rules of derivatives
 
 MOST_TURNS = 100  # of a loop
 

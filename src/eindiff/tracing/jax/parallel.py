@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from eindiff.tracing.jax.constants import as_function
-from eindiff.tracing.jax.numbers import CALLS, variables_in
+from eindiff.tracing.jax.numbers import PLAIN_CALLS, variables_in
 from eindiff.tracing.jax.refusals import JAX_SOURCE
 
 ADDITIONS = ("add", "add_any")
@@ -46,7 +46,7 @@ def opened(eqn: Any) -> Any:
 
 def _is_call(eqn: Any) -> bool:
     """Whether an equation calls a function that is none of JAX's own, which are known by name."""
-    inner = eqn.params.get(CALLS.get(eqn.primitive.name, ""))
+    inner = eqn.params.get(PLAIN_CALLS.get(eqn.primitive.name, ""))
     info = inner.jaxpr.debug_info if isinstance(inner, jex.ClosedJaxpr) else None
     return info is not None and not (info.func_filename or "").startswith(JAX_SOURCE)
 
@@ -59,7 +59,7 @@ def _called(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]
         return jnp.asarray(x.val, x.aval.dtype) if isinstance(x, jex.Literal) else values[x]
 
     for eqn in jaxpr.eqns:
-        given, inner = [read(x) for x in eqn.invars], eqn.params.get(CALLS.get(eqn.primitive.name, ""))
+        given, inner = [read(x) for x in eqn.invars], eqn.params.get(PLAIN_CALLS.get(eqn.primitive.name, ""))
         is_call = inner is not None and _is_call(eqn)
         results = _called(inner.jaxpr, inner.consts, given) if is_call else as_function(eqn)(*given)
         values.update(zip(eqn.outvars, results, strict=True))

@@ -22,7 +22,7 @@ from jax import lax
 
 from eindiff.tracing.jax.constants import as_function
 from eindiff.tracing.jax.memory import is_entrywise
-from eindiff.tracing.jax.numbers import CALLS, variables_in
+from eindiff.tracing.jax.numbers import PLAIN_CALLS, variables_in
 from eindiff.tracing.jax.repeats import Atoms, Inner, Outside, Repeat, repeats
 
 LEAST_TURNS = 21  # of what is made a loop
@@ -41,7 +41,7 @@ def rerolled(closed: Any, least: int = LEAST_TURNS) -> Any:
 
 
 def _has_repeats(jaxpr: Any, least: int) -> bool:
-    inside = [eqn.params[CALLS[eqn.primitive.name]] for eqn in jaxpr.eqns if eqn.primitive.name in CALLS]
+    inside = [eqn.params[PLAIN_CALLS[eqn.primitive.name]] for eqn in jaxpr.eqns if eqn.primitive.name in PLAIN_CALLS]
     found = sum(x.turns * len(x.equations) for x in repeats(jaxpr.eqns, least) if _computes(x))
     share = SHARE_REPEATED if least < LEAST_TURNS else 0.0  # short loops that are a small part do not change much
     return found > share * len(jaxpr.eqns) or any(_has_repeats(x.jaxpr, least) for x in inside)
@@ -110,8 +110,8 @@ class _Values:
         if name == "stack":
             return [jnp.moveaxis(self.stacked(eqn.invars), 0, eqn.params["axis"])]
         values = [self.read(x) for x in eqn.invars]
-        if name in CALLS and _has_repeats(eqn.params[CALLS[name]].jaxpr, self._least):
-            inside = eqn.params[CALLS[name]]
+        if name in PLAIN_CALLS and _has_repeats(eqn.params[PLAIN_CALLS[name]].jaxpr, self._least):
+            inside = eqn.params[PLAIN_CALLS[name]]
             return _Values(inside.jaxpr, inside.consts, values, self._least).run()
         return _bound(eqn, values)
 
