@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 from eindiff.core.coefficients import Number, number, times
 from eindiff.core.errors import EindiffError
+from eindiff.core.groups import grouped
 from eindiff.core.index_relations import SizeOf
 from eindiff.core.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
 from eindiff.core.networks import Factor, arranged, filled_axes, is_delta, new_label, opened
@@ -475,9 +476,7 @@ def _sealed(factors: Sequence[Factor]) -> tuple[int, list[Factor]]:
 
     Without this the derivative of a chain of n elementwise functions would have n factors at every step.
     """
-    groups: dict[frozenset[int], list[Factor]] = {}
-    for factor in factors:
-        groups.setdefault(frozenset(factor[1]), []).append(factor)
+    groups = grouped((frozenset(factor[1]), factor) for factor in factors)
     labels, group = max(groups.items(), key=lambda item: len(item[1]))
     if len(group) <= PRODUCT_LIMIT:
         return 1, list(factors)

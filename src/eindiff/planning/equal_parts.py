@@ -12,6 +12,7 @@ from math import prod
 
 from eindiff.core import construct
 from eindiff.core.construct import Factor
+from eindiff.core.groups import grouped
 from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Evaluate, Size
@@ -45,9 +46,7 @@ def _halved(node: Einsum, evaluate: Evaluate) -> Expr:
 
 def _splits(node: Einsum) -> Iterator[Split]:
     """The ways to give each of two parts one of two equal operands; which part is first makes no difference."""
-    places: dict[Expr, list[int]] = {}
-    for k, operand in enumerate(node.operands):
-        places.setdefault(operand, []).append(k)
+    places = grouped((operand, k) for k, operand in enumerate(node.operands))
     repeated = [own for operand, own in places.items() if len(own) > 1 and not is_index_map(operand)]
     if len(repeated) < 2:
         return

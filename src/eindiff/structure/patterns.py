@@ -15,6 +15,7 @@ from typing import Any
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
+from eindiff.core.groups import grouped
 from eindiff.core.labels import Labels, components
 from eindiff.core.networks import Factor, fresh_in, matches, opened
 from eindiff.core.nodes import Add, Einsum, Expr, Number, is_contraction, is_index_map, is_inverse
@@ -370,10 +371,7 @@ def _grouping(
 
 def _next_groupings(groups: list[list]) -> Iterator[list[list]]:
     """Groups of factors with two of them, or all that share a label, made one."""
-    having: dict[int, list[int]] = {}
-    for k, group in enumerate(groups):
-        for label in {x for _, labels in group for x in labels}:
-            having.setdefault(label, []).append(k)
+    having = grouped((x, k) for k, group in enumerate(groups) for x in {x for _, labels in group for x in labels})
     for choice in sorted({*combinations(range(len(groups)), 2), *map(tuple, having.values())}):
         if len(choice) > 1:
             rest = [group for k, group in enumerate(groups) if k not in choice]

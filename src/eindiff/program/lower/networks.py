@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from eindiff.core import sizes as sz
+from eindiff.core.groups import grouped
 from eindiff.core.index_relations import are_distinct
 from eindiff.core.labels import Labels
 from eindiff.core.networks import new_label
@@ -298,10 +299,7 @@ class Networks:
 
 def _groups(factors: Sequence[Tensor]) -> dict[frozenset[int], list[int]]:
     """The places of factors that have the same labels."""
-    groups: dict[frozenset[int], list[int]] = {}
-    for k, x in enumerate(factors):
-        groups.setdefault(frozenset(x.labels), []).append(k)
-    return groups
+    return grouped((frozenset(x.labels), k) for k, x in enumerate(factors))
 
 
 def _mentioned(step: Applied, tensors: list[list[Tensor]], late: Mapping[int, tuple[int, Index]]) -> set[int]:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
+from eindiff.core.groups import grouped
 from eindiff.text.read.conventions import Hint, hint, is_usual_scalar, may_be_number
 from eindiff.text.read.function_rows import values
 from eindiff.text.read.infer import CONSTANTS, Inference
@@ -99,9 +100,7 @@ class KindCosts:
     def joined(self, other: KindCosts, combine: Combine) -> KindCosts:
         """The table of a node with these two below: entries that agree on the names they share."""
         shared = self.met.keys() & other.met.keys()
-        groups: dict[tuple, list[tuple[Key, Way]]] = {}
-        for key, choice in other.entries.items():
-            groups.setdefault(_part(key, shared), []).append((key, choice))
+        groups = grouped((_part(key, shared), (key, choice)) for key, choice in other.entries.items())
         result = KindCosts({}, self.met + other.met)
         for (kind, names), left in self.entries.items():
             for (right_kind, more), right in groups.get(_part((kind, names), shared), ()):
