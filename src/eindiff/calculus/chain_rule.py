@@ -32,6 +32,10 @@ class Joined(NamedTuple):
     def ndim(self) -> int:
         return len(self.output)
 
+    @property
+    def factors(self) -> list[Factor]:
+        return list(zip(self.operands, self.labels, strict=True))
+
 
 # Forward mode
 
@@ -40,7 +44,7 @@ def pushforward_multiplication(node: Einsum | Joined, dots: Mapping[Expr, Expr],
     """Theorem 5: `Ċ = B *_(s2, s1 s4, s3 s4) Ȧ + A *_(s1, s2 s4, s3 s4) Ḃ`, here for any number of operands."""
     sizes = dict(enumerate(node.sizes))
     new = tuple(range(len(sizes), len(sizes) + extra))
-    factors = list(zip(node.operands, node.labels, strict=True))
+    factors = node.factors
     result = []
     for index, (operand, labels) in enumerate(factors):
         if operand in dots:
@@ -92,7 +96,7 @@ def pullback_multiplication(node: Einsum | Joined, bar: Expr, index: int, multip
     sizes = dict(enumerate(node.sizes))
     seed = tuple(range(len(sizes), len(sizes) + bar.ndim - node.ndim))
     sizes.update(zip(seed, bar.shape, strict=False))
-    others = [f for k, f in enumerate(zip(node.operands, node.labels, strict=True)) if k != index]
+    others = [f for k, f in enumerate(node.factors) if k != index]
     factors: list[Factor] = [(bar, seed + node.output), *others]
     return multiply(node.coefficient, factors, seed + node.labels[index], sizes)
 

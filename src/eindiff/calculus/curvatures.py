@@ -70,7 +70,7 @@ class _Curvatures:
                 yield from self._of_general(node, bar)
 
     def _of_multiplication(self, node: Einsum, bar: Expr) -> Iterator[Expr]:
-        factors = list(zip(node.operands, node.labels, strict=True))
+        factors = node.factors
         for places in permutations(range(len(factors)), 2):
             if (pair := self._pair([factors[k] for k in places])) is not None:
                 others = [factor for k, factor in enumerate(factors) if k not in places]

@@ -25,7 +25,7 @@ from eindiff.functions import elementwise as functions
 
 Back = Callable[[Expr, Iterable[Expr], Expr | None], dict[Expr, Expr]]  # without a seed: the derivatives of an array
 Forward = Callable[[Sequence[Expr], Expr], dict[Expr, Expr]]
-MOST_PAIRS = 8  # of p and q, whose terms are there wherever a derivative is asked for
+MOST_MEETINGS = 8  # of p and q, whose terms are there wherever a derivative is asked for
 
 _AWAY: ContextVar[list[Expr] | None] = ContextVar("eindiff_away_from_kinks", default=None)
 
@@ -65,20 +65,33 @@ def pullbacks_at_kinks(
     signs = [node for node in maps if node.function.name == "sign" and node.args[0] in active]
     if not absolutes or not signs:
         return
-    inner = list(dict.fromkeys([node.args[0] for node in absolutes + signs]))
-    slopes = {x: forward(inner, x) for x in xs}
-    known = {u: {x: found[u] for x, found in slopes.items() if u in found} for u in inner}
-    met = {sign: [node for node in absolutes if _may_meet(sign.args[0], node.args[0], known)] for sign in signs}
+    slopes = _slopes([node.args[0] for node in absolutes + signs], xs, forward)
+    meetings = _meetings(signs, absolutes, slopes)
     away = _AWAY.get()
-    if away is not None and sum(map(len, met.values())) > MOST_PAIRS:
-        away += [sign.args[0] for sign, theirs in met.items() if theirs]
+    if away is not None and sum(map(len, meetings.values())) > MOST_MEETINGS:
+        away += [sign.args[0] for sign in meetings]
         return
-    by_signs = back(y, [sign for sign, theirs in met.items() if theirs], seed)
-    for sign, theirs in met.items():
-        if theirs and sign in by_signs:
+    by_signs = back(y, meetings, seed)
+    for sign, theirs in meetings.items():
+        if sign in by_signs:
             both = back(by_signs[sign], theirs, None)
             for absolute in filter(both.__contains__, theirs):
-                yield from _of_pair(sign, absolute, both[absolute], known)
+                yield from _of_pair(sign, absolute, both[absolute], slopes)
+
+
+def _slopes(nodes: Sequence[Expr], xs: Iterable[Expr], forward: Forward) -> dict[Expr, dict[Expr, Expr]]:
+    """The derivatives of each node by those of xs that it depends on."""
+    inner = list(dict.fromkeys(nodes))
+    slopes = {x: forward(inner, x) for x in xs}
+    return {u: {x: found[u] for x, found in slopes.items() if u in found} for u in inner}
+
+
+def _meetings(
+    signs: Sequence[Map], absolutes: Sequence[Map], slopes: dict[Expr, dict[Expr, Expr]]
+) -> dict[Map, list[Map]]:  # fmt: skip
+    """The absolute values that may have their kinks where a sign has its own, for the signs that have such."""
+    met = {sign: [node for node in absolutes if _may_meet(sign.args[0], node.args[0], slopes)] for sign in signs}
+    return {sign: theirs for sign, theirs in met.items() if theirs}
 
 
 def _of_pair(sign: Map, absolute: Map, both: Expr, slopes: dict[Expr, dict[Expr, Expr]]) -> Iterator[tuple[Expr, Expr]]:
@@ -126,11 +139,8 @@ def _at_two_entries(both: Expr, sign: Expr, other: Expr, slope: Expr, other_slop
 
 def _at_zero(x: Expr, sign: Expr, entry: tuple[int, ...]) -> Expr:
     """`(1 - sign(u)²) x`, term by term: sign(u)³ = sign(u) and sign(u)² abs(u) = abs(u), so that such terms cancel."""
-    own, sizes = tuple(range(x.ndim)), dict(enumerate(x.shape))
-    result = [x]
-    for term in _terms(x):
-        result.append(einsum(-1, [(term, own), (sign, entry), (sign, entry)], own, sizes, inline=False))
-    return add(result)
+    own, sizes, squared = tuple(range(x.ndim)), dict(enumerate(x.shape)), [(sign, entry), (sign, entry)]
+    return add([x, *[einsum(-1, [(term, own), *squared], own, sizes, inline=False) for term in _terms(x)]])
 
 
 def _terms(x: Expr) -> Sequence[Expr]:
@@ -140,7 +150,7 @@ def _terms(x: Expr) -> Sequence[Expr]:
 def _of_factors(function: Callable[[Expr], Expr], x: Expr) -> Expr:
     """The sign or the absolute value of a product, factor by factor, so that deltas and index maps stay as they are."""
     if isinstance(x, Einsum) and x.is_product:
-        factors = [(_of_factors(function, node), labels) for node, labels in zip(x.operands, x.labels, strict=True)]
+        factors = [(_of_factors(function, node), labels) for node, labels in x.factors]
         value = einsum(x.coefficient, [], (), {})
         return einsum(1, [(function(value), ()), *factors], x.output, dict(enumerate(x.sizes)))
     return x if is_index_map(x) else function(x)

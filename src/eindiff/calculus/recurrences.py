@@ -39,8 +39,8 @@ TURNS = 3  # in which an operand meets what it has moved before, in a recurrence
 OPERANDS = 64  # of contractions that are looked at, those that are used most often
 # Of all variables; for more, a sweep of each gradient takes as long to run, and to find. Many take as many sweeps.
 MOST_ENTRIES, MOST_OF_MANY, MANY = 4096, 8192, 6
-CALL = 2000  # entries that are computed in the time that a call takes
-LONG = 10  # nodes for each variable, of functions that are steps one after the other, as those of a solver
+CALL_ENTRIES = 2000  # entries that are computed in the time that a call takes
+NODES_OF_STEPS = 10  # nodes for each variable, of functions that are steps one after the other, as those of a solver
 
 
 def is_smooth(f: Expr, xs: Sequence[Variable]) -> bool:
@@ -73,11 +73,11 @@ def is_of_small_arrays(f: Expr, xs: Sequence[Variable]) -> bool:
     """
     order, moving = depends([f], xs)
     between = [node for node in order if node in moving and not isinstance(node, Variable)]
-    if len(xs) < 2 or len(between) <= (2 if len(xs) >= MANY else LONG) * len(xs):
+    if len(xs) < 2 or len(between) <= (2 if len(xs) >= MANY else NODES_OF_STEPS) * len(xs):
         return False
     if not all(isinstance(size, int) for node in (*between, *xs) for size in node.shape):
         return False
-    return max(map(_entries, between)) * sum(map(_entries, xs)) <= CALL * len(xs)
+    return max(map(_entries, between)) * sum(map(_entries, xs)) <= CALL_ENTRIES * len(xs)
 
 
 def _turns(x: Expr, order: Iterable[Expr]) -> int:
@@ -125,7 +125,7 @@ class _Sweep:
 
     def _joined(self, node: Einsum) -> Joined:
         """A contraction with those operands as one that move along the same axes."""
-        factors = list(zip(node.operands, node.labels, strict=True))
+        factors = node.factors
         together = {labels: [x for x, at in factors if at == labels and x in self.moving] for _, labels in factors}
         if is_contraction(node) and len(together) > 1:
             for labels, group in together.items():
@@ -180,7 +180,7 @@ class _Sweep:
 
     def _of_multiplication(self, node: Einsum, bar: Expr, index: int) -> list[Expr]:
         own, new = self.products[node], len(node.sizes)
-        factors, found = list(zip(own.operands, own.labels, strict=True)), []
+        factors, found = own.factors, []
         for k, (operand, labels) in enumerate(factors):
             if k != index and operand in self.dots:
                 dot = self.dots[operand]

@@ -71,7 +71,7 @@ class SecondOrder:
         return []
 
     def _of_multiplication(self, node: Einsum, first: Mapping[Expr, Expr]) -> list[Expr]:
-        factors = list(zip(node.operands, node.labels, strict=True))
+        factors = node.factors
         moving = [k for k, (operand, _) in enumerate(factors) if operand in first]
         found = []
         for i, j in combinations(moving, 2):
@@ -151,7 +151,7 @@ def _filled(term: Expr, start: int) -> Expr:
     if not isinstance(term, Einsum):
         return term
     sizes, output = dict(enumerate(term.sizes)), list(term.output)
-    factors: list[Factor] = list(zip(term.operands, term.labels, strict=True))
+    factors: list[Factor] = term.factors
     for axis in range(start, term.ndim):
         size = sizes[output[axis]]
         if output[axis] in output[:axis] and isinstance(size, int) and size <= MOST_FILLED:

@@ -100,7 +100,7 @@ def apply(function: Function, args: Sequence[Expr], batch: Sequence[Labels] | No
     """A function of whole tensors, in canonical form. Leading axes beyond the function's core are batch axes."""
     args = tuple([plain(arg) for arg in args])
     if batch is None:
-        batch = [tuple(range(arg.ndim - core)) for arg, core in zip(args, function.core, strict=True)]
+        batch = _leading_axes(function, args)
     if not any(batch):
         given = [_with_delta(arg) for arg in args]
         if (rewritten := rewrite(function.name, *given)) is not None:
@@ -121,6 +121,11 @@ def apply(function: Function, args: Sequence[Expr], batch: Sequence[Labels] | No
         Apply, (function.identity, [arg.digest for arg in args], batch), function=function, args=args, batch=batch,
         shape=shape, symmetries=_core_swap(function, args, len(shape)),
     )  # fmt: skip
+
+
+def _leading_axes(function: Function, args: Sequence[Expr]) -> list[Labels]:
+    """The axes of arguments beyond the function's core, as labels that are the same for all."""
+    return [tuple(range(arg.ndim - core)) for arg, core in zip(args, function.core, strict=True)]
 
 
 def _with_delta(x: Expr) -> Expr:

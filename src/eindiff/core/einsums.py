@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 from eindiff.core.coefficients import Number, number, times
 from eindiff.core.errors import EindiffError
+from eindiff.core.groups import grouped
 from eindiff.core.index_relations import SizeOf
 from eindiff.core.labels import Labels, Symmetry, UnionFind, best_arrangement, canonical, components, first_appearance
 from eindiff.core.networks import Factor, arranged, filled_axes, is_delta, new_label, opened
@@ -100,8 +101,7 @@ def parts(expr: Expr) -> tuple[Number, list[Factor], Labels, dict[int, Size]]:
     """Any expression as a product: coefficient, factors, output and sizes."""
     expr = plain(expr)
     if isinstance(expr, Einsum) and expr.is_product:
-        factors = list(zip(expr.operands, expr.labels, strict=True))
-        return expr.coefficient, factors, expr.output, dict(enumerate(expr.sizes))
+        return expr.coefficient, expr.factors, expr.output, dict(enumerate(expr.sizes))
     labels = tuple(range(expr.ndim))
     return 1, [(expr, labels)], labels, dict(enumerate(expr.shape))
 
@@ -152,7 +152,7 @@ def _relabelled(
     if node.has_delta:
         same = {outer: names[inner] for inner, outer in zip(node.output, labels, strict=True)}
         output = tuple([same.get(x, x) for x in output])
-    inside = [(op, tuple([names[x] for x in own])) for op, own in zip(node.operands, node.labels, strict=True)]
+    inside = [(op, tuple([names[x] for x in own])) for op, own in node.factors]
     return product(times(coefficient, node.coefficient), inside, output, sizes)
 
 
@@ -260,11 +260,8 @@ class Network:
                 return self._distribute()
             if self.summed and not others:
                 return scale(self.coefficient, self._sum_of_sums(node, labels))
-            if split := self._split(node, labels, others, relations):
-                rest = [t for t in node.terms if t not in split]
-                pieces = split + ([Add.make(rest)] if rest else [])
-                kept = [bool(rest and t in split) or (len(pieces) > 1 and is_number(t)) for t in pieces]
-                return Add.make([self._with(others, (t, labels), k) for t, k in zip(pieces, kept, strict=True)])
+            if pieces := self._pieces(node, labels, others, relations):
+                return Add.make([self._with(others, (t, labels), checked) for t, checked in pieces])
         return None
 
     def _sum_of_sums(self, node: Add, labels: Labels) -> Expr:
@@ -280,13 +277,16 @@ class Network:
         found = Add.make([einsum(1, [(x, inner)], output, sizes, self.inline) for x in node.terms])
         return known.setdefault(key, found) if isinstance(self.inline, bool) else found
 
-    def _split(self, node: Add, labels: Labels, others: list[Factor], relations: int) -> list[Expr]:
-        """The terms of a sum that the other factors are multiplied with apart."""
+    def _pieces(self, node: Add, labels: Labels, others: list[Factor], relations: int) -> list[tuple[Expr, bool]]:
+        """The terms of a sum with which the other factors are multiplied apart, and the rest; and of which it is known
+        that others have the same index maps."""
         read = self._read_axes(labels, others)
         split = [t for t in node.terms if is_delta(t, read)] if read or node.has_delta else []
         if 1 < relations <= RELATIONS_LIMIT and not self.summed.isdisjoint(labels):
             split += [t for t in node.relations if t not in split]
-        return split
+        rest = [t for t in node.terms if t not in split] if split else []
+        pieces = [*split, Add.make(rest)] if rest else split
+        return [(t, bool(rest and t in split) or (len(pieces) > 1 and is_number(t))) for t in pieces]
 
     def _read_axes(self, labels: Labels, others: list[Factor]) -> list[int]:
         """The axes of a factor that index maps alone read."""
@@ -476,9 +476,7 @@ def _sealed(factors: Sequence[Factor]) -> tuple[int, list[Factor]]:
 
     Without this the derivative of a chain of n elementwise functions would have n factors at every step.
     """
-    groups: dict[frozenset[int], list[Factor]] = {}
-    for factor in factors:
-        groups.setdefault(frozenset(factor[1]), []).append(factor)
+    groups = grouped((frozenset(factor[1]), factor) for factor in factors)
     labels, group = max(groups.items(), key=lambda item: len(item[1]))
     if len(group) <= PRODUCT_LIMIT:
         return 1, list(factors)

@@ -28,14 +28,25 @@ def _keep(
     Beside a sum of diagonal matrices, or of vectors, one of diagonal matrices is that of the sum of their entries.
     """
     if _is_diagonal(node) and any(isinstance(x, Add) and (x.ndim == 1 or _is_diagonal(x)) for x, _ in others):
-        sizes = dict(enumerate(node.shape))
-        own, inside, at, sizes = parts(Add.make([einsum(1, [(x, (0, 0))], (0,), sizes) for x in node.terms]))
-        return 1, product(own, inside, at + at, sizes), labels
-    matrices = [own for _, own in others if len(own) > 1]
-    near = [x for x, own in others if len(own) > 1 and summed.intersection(labels, own)]
-    is_multiplied = any(map(_is_sum, near)) or _is_multiplied(labels, matrices, summed)
-    if not is_multiplied or not _is_diagonal_and_full(node):
+        return 1, _of_entries(node), labels
+    if not _is_multiplied(labels, others, summed) or not _is_diagonal_and_full(node):
         return None
+    factor, kept, order = _multiple(node)
+    return factor, kept, tuple([labels[axis] for axis in order])
+
+
+Add.keep = _keep
+
+
+def _of_entries(node: Add) -> Expr:
+    """A sum of diagonal matrices as that of the sum of their entries."""
+    sizes = dict(enumerate(node.shape))
+    own, inside, at, sizes = parts(Add.make([einsum(1, [(x, (0, 0))], (0,), sizes) for x in node.terms]))
+    return product(own, inside, at + at, sizes)
+
+
+def _multiple(node: Add) -> tuple[Number, Expr, Labels]:
+    """A sum as a multiple of an operand, with its axes in some order."""
     axes = tuple(range(node.ndim))
     turned = {order: _bare(node, order) for order in ([axes, SWAP] if node.ndim == 2 else [axes])}
     order = min(turned, key=lambda x: [term.digest for term, _ in turned[x]])
@@ -43,21 +54,20 @@ def _keep(
     factor = number(content([c for _, c in terms]) * (-1 if terms[0][1] < 0 else 1))
     whole = Add.make([scale(ratio(c, factor), term) for term, c in terms])
     symmetries = ((SWAP, 1),) if SWAP in turned and turned[axes] == turned[SWAP] else ()
-    kept = intern_einsum(1, (whole,), (axes,), axes, whole.shape, symmetries, False)
-    return factor, kept, tuple([labels[axis] for axis in order])
+    return factor, intern_einsum(1, (whole,), (axes,), axes, whole.shape, symmetries, False), order
 
 
-Add.keep = _keep
-
-
-def _is_multiplied(labels: Labels, matrices: Sequence[Labels], summed: set[int]) -> bool:
-    """Whether a factor is multiplied with matrices only: with a vector its terms are, one by one."""
+def _is_multiplied(labels: Labels, others: Sequence[Factor], summed: set[int]) -> bool:
+    """Whether a factor is multiplied with another such sum, or with matrices only: with a vector its terms are."""
+    matrices = [(x, own) for x, own in others if len(own) > 1]
+    if any(_is_sum(x) for x, own in matrices if summed.intersection(labels, own)):
+        return True
     if not matrices:
         return False
-    if any(set(labels) <= set(theirs) for theirs in matrices):
+    if any(set(labels) <= set(own) for _, own in matrices):
         return True
     inside = summed.intersection(labels)
-    return bool(inside) and all(any(label in theirs for theirs in matrices) for label in inside)
+    return bool(inside) and all(any(label in own for _, own in matrices) for label in inside)
 
 
 def _is_sum(x: Expr) -> bool:
@@ -201,7 +211,7 @@ def _lefts(term: Expr, coefficient: Number, kept: Expr, side: int) -> list[tuple
         names = dict(zip(factors[0][1], node.output, strict=True))  # the term may be its transpose
         if not names.keys() >= {*output}:
             return []
-        factors, output = list(zip(node.operands, node.labels, strict=True)), tuple([names[x] for x in output])
+        factors, output = node.factors, tuple([names[x] for x in output])
         sizes = dict(enumerate(node.sizes))
     places = [k for k, (x, labels) in enumerate(factors) if x is kept and output[side] in labels]
     if len(places) != 1 or len(set(output)) < len(output):

@@ -17,6 +17,7 @@ Labels = tuple[int, ...]
 Symmetry = tuple[tuple[int, ...], int]  # a permutation of axes, and the sign that the tensor takes under it
 
 LEAF_LIMIT = 720  # networks with more ties than this are named without trying them all
+ORDERS_LIMIT = 24  # of axes with equal signatures, of which all are tried
 
 
 class UnionFind:
@@ -233,7 +234,7 @@ def _largest_group(found: set[Symmetry]) -> set[Symmetry]:
     }
 
 
-def arrangements(signatures: Sequence[Any], limit: int = 24) -> list[tuple[int, ...]]:
+def arrangements(signatures: Sequence[Any]) -> list[tuple[int, ...]]:
     """All orders of axes by increasing signature, ties in every order (or only in the given one if too many).
 
     >>> arrangements(["b", "a", "b"])
@@ -246,7 +247,7 @@ def arrangements(signatures: Sequence[Any], limit: int = 24) -> list[tuple[int, 
     for signature in sorted(classes):
         members = classes[signature]
         ways = list(permutations(members)) if len(members) <= 4 else [tuple(members)]
-        if len(orders) * len(ways) > limit:
+        if len(orders) * len(ways) > ORDERS_LIMIT:
             ways = [tuple(members)]
         orders = [order + way for order in orders for way in ways]
     return orders

@@ -56,9 +56,9 @@ def _misfit(shape: Shape, declared: Collection[str]) -> str | None:
     """What a variable of this shape and these properties cannot be."""
     properties = frozenset(declared)
     if properties & OF_SQUARE_MATRICES and (len(shape) != 2 or shape[0] != shape[1]):
-        return f"only a square matrix can be {sorted(properties & OF_SQUARE_MATRICES)[0]}, not {shape_text(shape)}"
+        return f"only a square matrix can be {min(properties & OF_SQUARE_MATRICES)}, not {shape_text(shape)}"
     if properties & TRIANGLES and len(shape) != 2:
-        return f"only a matrix can be {sorted(properties & TRIANGLES)[0]}, not {shape_text(shape)}"
+        return f"only a matrix can be {min(properties & TRIANGLES)}, not {shape_text(shape)}"
     if properties & TRIANGLES and properties & BANDS:
         return f"a matrix can be {min(properties & TRIANGLES)} or {min(properties & BANDS)}: declare one of them"
     if properties & TRIANGLES and len(properties - {"unit", "positive"}) > 1:

@@ -102,7 +102,7 @@ def _network(node: Einsum, uses: Counter[Expr], limit: int) -> _Opened:
     factors: list[Factor] = []
     inside = set()
     sizes: dict[int, Size] = dict(enumerate(node.sizes))
-    stack: list[Factor] = list(zip(node.operands, node.labels, strict=True))
+    stack: list[Factor] = node.factors
     while stack:
         operand, labels = stack.pop()
         distinct = len(set(labels)) == len(labels)

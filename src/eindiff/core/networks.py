@@ -44,7 +44,7 @@ def opened(
     if not node.is_product:
         for inner in node.contracted:
             names[inner] = fresh(node.sizes[inner])
-    return [(op, tuple([names[x] for x in own])) for op, own in zip(node.operands, node.labels, strict=True)]
+    return [(op, tuple([names[x] for x in own])) for op, own in node.factors]
 
 
 def is_delta(term: Expr, axes: Collection[int]) -> bool:
@@ -56,7 +56,7 @@ def filled_axes(node: Expr) -> list[int]:
     """The axes of a contraction that an index map puts entries into."""
     if not isinstance(node, Einsum):
         return []
-    targets = {labels[0] for operand, labels in zip(node.operands, node.labels, strict=True) if is_index_map(operand)}
+    targets = {labels[0] for operand, labels in node.factors if is_index_map(operand)}
     return [axis for axis, label in enumerate(node.output) if label in targets]
 
 
@@ -161,9 +161,8 @@ def _placed(term: Einsum) -> Placed | None:
         return None
     inside, axes = found
     names: Names = dict(zip(inside.output, axes, strict=True))
-    factors = list(zip(inside.operands, inside.labels, strict=True))
-    maps = [factor for factor in factors if is_index_map(factor[0])]
-    maps.sort(key=lambda factor: (factor[0].digest, [names.get(label, inside.ndim) for label in factor[1]]))
+    factors = inside.factors
+    maps = _sorted_maps(factors, names, inside.ndim)
     read = [x for _, labels in maps for x in labels]
     for label in [*read, *inside.contracted]:
         names.setdefault(label, len(names))
@@ -175,6 +174,12 @@ def _placed(term: Einsum) -> Placed | None:
         return None
     sizes = {name: inside.sizes[label] for label, name in names.items()}
     return Placed(tuple(renamed[: len(maps)]), kept, rest, sizes)
+
+
+def _sorted_maps(factors: Sequence[Factor], names: Names, unknown: int) -> list[Factor]:
+    """The index maps among factors, by what they are and the known names of their labels."""
+    maps = [factor for factor in factors if is_index_map(factor[0])]
+    return sorted(maps, key=lambda factor: (factor[0].digest, [names.get(label, unknown) for label in factor[1]]))
 
 
 def _contraction(term: Einsum) -> tuple[Einsum, Labels] | None:

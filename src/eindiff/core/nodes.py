@@ -220,6 +220,11 @@ class Einsum(Expr, parts="operands"):
         return self.output.count(label) == 1 and not any(label in labels for labels in self.labels)
 
     @property
+    def factors(self) -> list[tuple[Expr, Labels]]:
+        """The operands with their labels."""
+        return list(zip(self.operands, self.labels, strict=True))
+
+    @property
     def contracted(self) -> tuple[int, ...]:
         """The labels that are summed over."""
         return tuple(label for label in range(len(self.sizes)) if label not in self.output)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from eindiff.core import construct
 from eindiff.core.coefficients import Number, ratio
+from eindiff.core.groups import grouped
 from eindiff.core.nodes import Add, Einsum, Expr, depth, is_canonical, is_kept, plain, topological
 from eindiff.core.rebuild import with_children
 from eindiff.core.traverse import post_order
@@ -66,9 +67,7 @@ def parts_apart(outputs: Sequence[Expr]) -> list[Expr]:
     for _ in range(DEPTH):
         sums = [x for x in topological(outputs) if isinstance(x, Add) and x.ndim and is_canonical(x)]
         apart = {x: _taken_apart(x) for x in sums if not x.has_delta and not x.relations}
-        known: dict[Expr, list[tuple[Terms, Expr]]] = {}
-        for x, terms in apart.items():
-            known.setdefault(next(iter(terms)), []).append((terms, x))
+        known = grouped((next(iter(terms)), (terms, x)) for x, terms in apart.items())
         found = {x: _around_part(x, terms, known) for x, terms in apart.items() if len(terms) > len(x.terms)}
         changed: dict[Expr, Expr] = {x: other for x, other in found.items() if other is not None}
         if not changed:
@@ -89,7 +88,7 @@ def _changed(outputs: Sequence[Expr], others: Mapping[Expr, Expr]) -> list[Expr]
     return [done[plain(output)] for output in outputs]
 
 
-def _around_part(node: Add, terms: Terms, known: Mapping[Expr, list[tuple[Terms, Expr]]]) -> Expr | None:
+def _around_part(node: Add, terms: Terms, known: Mapping[Expr, Sequence[tuple[Terms, Expr]]]) -> Expr | None:
     """A sum as the largest other one that is part of it, and not made of it, and the rest."""
     candidates = [one for term in terms for one in known.get(term, ()) if len(one[0]) < len(terms)]
     for inner, part in sorted(candidates, key=lambda one: -len(one[0])):

@@ -22,9 +22,10 @@ from eindiff.core.einsums import (
     transpose_core,
     with_coefficient,
 )
+from eindiff.core.groups import grouped
 from eindiff.core.kept_sums import regrouped
 from eindiff.core.labels import Labels, Symmetry, arrangements
-from eindiff.core.networks import Placed, fresh_in, opened, placed_factors
+from eindiff.core.networks import fresh_in, opened, placed_factors
 from eindiff.core.nodes import Add, Einsum, Expr, depth, intern, is_sealed, plain
 from eindiff.core.remembered import made
 from eindiff.core.rewrite import rewrite
@@ -132,10 +133,8 @@ def _is_dense(node: Add) -> bool:
 
 def _related(collected: dict[Expr, Number]) -> dict[Expr, Number]:
     """`x[1:] + y[1:] = (x + y)[1:]`: terms that are read or placed by the same index maps are added up first."""
-    groups: dict[tuple, list[tuple[Expr, Placed]]] = {}
-    for term in collected:
-        if (placed := placed_factors(term)) is not None:
-            groups.setdefault((placed.maps, placed.kept), []).append((term, placed))
+    known = ((term, placed) for term in collected if (placed := placed_factors(term)) is not None)
+    groups = grouped(((placed.maps, placed.kept), (term, placed)) for term, placed in known)
     for members in groups.values():
         if len(members) > 1:
             maps, kept, ndim = members[0][1].maps, members[0][1].kept, members[0][0].ndim

@@ -157,7 +157,7 @@ def _einsum(node: Einsum) -> Interval:
     """
     selected, single = _selections(node)
     counts: Counter[tuple[Expr, Labels]] = Counter()
-    for index, (operand, labels) in enumerate(zip(node.operands, node.labels, strict=True)):
+    for index, (operand, labels) in enumerate(node.factors):
         if index not in selected:
             counts[arranged(operand, labels)] += 1
     result = point(node.coefficient)
@@ -190,7 +190,7 @@ def _selections(node: Einsum) -> tuple[set[int], set[int]]:
     at most once for contracted inputs. The first labels of all these maps must not be inputs of any of them.
     """
     selected, single, firsts, inputs = (set[int]() for _ in range(4))
-    for index, (operand, labels) in enumerate(zip(node.operands, node.labels, strict=True)):
+    for index, (operand, labels) in enumerate(node.factors):
         if not (isinstance(operand, Constant) and isinstance(operand.value, IndexMap)):
             continue
         first, others = labels[0], set(labels[1:])

@@ -223,7 +223,7 @@ class _Evaluation:
         injective = len(set(left)) == len(left) and all(side == 0 or x in bound for x, (_, side) in mirror.items())
         if node.contracted or not injective:
             level = times(level, 1)
-        factors = list(zip(node.operands, node.labels, strict=True))
+        factors = node.factors
         found = self._search(factors, mirror, level)
         if found is None and level is not None:
             found = self._opened(factors, mirror, times(level, 1), dict(enumerate(node.sizes)))

@@ -264,7 +264,7 @@ def index_range(expr: Expr) -> Size | None:
         return expr.into
     if not isinstance(expr, Einsum) or expr.coefficient != 1:
         return None
-    factors = list(zip(expr.operands, expr.labels, strict=True))
+    factors = expr.factors
     sources = [(node, labels) for node, labels in factors if not is_index_map(node)]
     read = {labels[0] for node, labels in factors if is_index_map(node)}
     if len(sources) != 1 or not read.union(expr.output).issuperset(sources[0][1]) or read & set(expr.output):

@@ -37,7 +37,7 @@ def _lu_flops(n: int, _: int) -> float:
 
 
 def _svd_flops(m: int, n: int) -> float:
-    return 20.0 * m * n * sorted((m, n))[0]
+    return 20.0 * m * n * min(m, n)
 
 
 def _matrix(operation: str, a: Operand) -> Expr:

@@ -26,7 +26,7 @@ from eindiff.planning.degrees import may_be_within
 
 ROUNDING = 2.0**-48  # of numbers that are products and quotients of others
 MOST_TERMS = 64  # of a total that is multiplied out
-MOST_NODES = 100  # of an expression whose total along an axis is looked at
+MOST_IN_TOTAL = 100  # of an expression whose total along an axis is looked at
 Terms = dict[Expr, Number]  # without their coefficients, and these
 
 
@@ -331,11 +331,11 @@ def flat_terms(whole: Expr, size: Size) -> list[tuple[Expr, Number]]:
 def is_small(exprs: Sequence[Expr]) -> bool:
     """Whether expressions have few nodes: to look at totals in all their forms takes long."""
     seen, waiting = set(exprs), [*exprs]
-    while waiting and len(seen) <= MOST_NODES:
+    while waiting and len(seen) <= MOST_IN_TOTAL:
         new = {*waiting.pop().children} - seen
         seen |= new
         waiting += new
-    return len(seen) <= MOST_NODES
+    return len(seen) <= MOST_IN_TOTAL
 
 
 def _nonempty(term: Expr, size: Size) -> Expr:

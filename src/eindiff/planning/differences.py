@@ -38,19 +38,25 @@ class Difference(NamedTuple):
 
 def difference(node: Expr) -> Difference | None:
     """A sum of two terms as such a difference; None if it is something else."""
-    if not isinstance(node, Add) or len(node.terms) != 2:
+    if not isinstance(node, Add) or len(node.terms) != 2 or node.has_delta:
         return None
     (plus, ours), (minus, theirs) = map(_of_axes, node.terms)
+    found = _two_places(ours, theirs) if plus == -minus else None
+    if found is None:
+        return None
+    j, k = found.pair
+    common = {axis for factor in ours if factor != (found.array, found.first) for axis in factor[1]}
+    return None if common & {j, k} or j in found.second or k in found.first else found
+
+
+def _two_places(ours: Sequence[Factor], theirs: Sequence[Factor]) -> Difference | None:
+    """One array at two places, if that is all in which the factors of two terms differ."""
     left = [[factor for factor in one if factor not in other] for one, other in ((ours, theirs), (theirs, ours))]
-    if plus != -minus or node.has_delta or len(ours) != len(theirs) or [len(factors) for factors in left] != [1, 1]:
+    if len(ours) != len(theirs) or [len(factors) for factors in left] != [1, 1]:
         return None
     [(x, first)], [(y, second)] = left
     apart = [axis for axis, (j, k) in enumerate(zip(first, second, strict=False)) if j != k]
-    if x is not y or len(apart) != 1:
-        return None
-    found = Difference(x, first, second, apart[0])
-    common = {axis for factor in ours if factor not in left[0] for axis in factor[1]}
-    return None if common & {*found.pair} or first[apart[0]] in second or second[apart[0]] in first else found
+    return Difference(x, first, second, apart[0]) if x is y and len(apart) == 1 else None
 
 
 def _of_axes(term: Expr) -> tuple[Number, list[Factor]]:

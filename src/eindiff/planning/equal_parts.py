@@ -12,6 +12,7 @@ from math import prod
 
 from eindiff.core import construct
 from eindiff.core.construct import Factor
+from eindiff.core.groups import grouped
 from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Evaluate, Size
@@ -45,9 +46,7 @@ def _halved(node: Einsum, evaluate: Evaluate) -> Expr:
 
 def _splits(node: Einsum) -> Iterator[Split]:
     """The ways to give each of two parts one of two equal operands; which part is first makes no difference."""
-    places: dict[Expr, list[int]] = {}
-    for k, operand in enumerate(node.operands):
-        places.setdefault(operand, []).append(k)
+    places = grouped((operand, k) for k, operand in enumerate(node.operands))
     repeated = [own for operand, own in places.items() if len(own) > 1 and not is_index_map(operand)]
     if len(repeated) < 2:
         return
@@ -64,12 +63,17 @@ def _pairs(places: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, 
         yield from ((first, second) for second in combinations(rest, len(first)))
 
 
+def _divided(node: Einsum, split: Split) -> tuple[list[Factor], list[Factor], list[Factor]]:
+    """The factors of two parts of a contraction, and the others."""
+    factors = list(zip(node.operands, node.labels, strict=True))
+    first, second = ([factors[k] for k in places] for places in split)
+    return first, second, [factor for k, factor in enumerate(factors) if k not in (*split[0], *split[1])]
+
+
 def _of_parts(node: Einsum, split: Split) -> Einsum | None:
     """A contraction with two parts as nodes, if both are one and sum over something."""
-    factors = list(zip(node.operands, node.labels, strict=True))
+    first, second, rest = _divided(node, split)
     sizes: dict[int, Size] = dict(enumerate(node.sizes))
-    first, second = ([factors[k] for k in places] for places in split)
-    rest = [factor for k, factor in enumerate(factors) if k not in split[0] and k not in split[1]]
     labels = [{label for _, own in part for label in own} for part in (first, second)]
     outside = set(node.output).union(*(own for _, own in rest))
     kept = [tuple(sorted(own & (other | outside))) for own, other in (labels, labels[::-1])]

@@ -20,7 +20,7 @@ from eindiff.core.nodes import Add, Apply, Einsum, Expr, Variable, is_inverse, v
 from eindiff.core.sizes import Evaluate, Size
 from eindiff.planning.contraction_order import least_flops
 
-TERMS = 64  # of a sum that is multiplied out
+MOST_OF_SUM = 64  # of a sum that is multiplied out
 # Products with matrices that have these take half of the work at least, and those of two triangles a sixth.
 OF_HALF_THE_WORK = frozenset({"symmetric", "psd", "positive", "lower", "upper", "orthogonal"})
 
@@ -68,7 +68,7 @@ def _terms(expr: Expr) -> list[Term] | None:
             done.append((factors, output, sizes))
             continue
         parts = list(_parts(*factors[place], sizes))
-        if not parts or len(waiting) + len(done) + len(parts) > TERMS:
+        if not parts or len(waiting) + len(done) + len(parts) > MOST_OF_SUM:
             return None
         waiting += [([*factors[:place], *part, *factors[place + 1 :]], output, dict(sizes)) for part in parts]
     return done
@@ -91,14 +91,18 @@ def _of_product(term: Term, evaluate: Evaluate) -> float | None:
     factors = [(node, labels) for node, labels in factors if labels]
     own = [labels for _, labels in factors]
     names = first_appearance(own)
-    is_plain = set(output) <= set(names) and all(len(set(labels)) == len(labels) for labels in (output, *own))
-    if len(factors) < 2 or not is_plain or not all(_is_known(node) for node, _ in factors):
+    if len(factors) < 2 or not _is_plain(own, output) or not all(_is_known(node) for node, _ in factors):
         return None
     inputs = [tuple([names[label] for label in labels]) for labels in own]
     known = {names[label]: evaluate(sizes[label]) for label in names}
     least = least_flops(inputs, tuple([names[label] for label in output]), known, [x.digest for x, _ in factors])
     nodes = [node for node, _ in factors]
     return least / _saved(nodes) + _factorizations(nodes, evaluate) if least else None
+
+
+def _is_plain(labels: Sequence[Labels], output: Labels) -> bool:
+    """Whether a product has no deltas, ones or diagonals of factors."""
+    return set(output) <= set().union(*labels) and all(len(set(own)) == len(own) for own in (output, *labels))
 
 
 def _saved(nodes: Sequence[Expr]) -> int:

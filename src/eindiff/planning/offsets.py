@@ -7,7 +7,7 @@ variables, in which `X g - 1 (p' X g) / sum(p)` has rounding errors of X times t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from eindiff.core import construct
@@ -110,18 +110,23 @@ def _is_invariant(f: Expr, x: Variable, axis: int) -> bool:
     number = construct.placeholder("an offset", tuple([x.shape[label] for label in kept]))
     added: dict[Expr, Expr] = {x: construct.einsum(1, [(number, kept)], order, dict(enumerate(x.shape)))}
     for node in topological([f]):
-        moved = [child for child in node.children if child in added]
-        if isinstance(node, Add) and moved:
-            whole = construct.add([added[child] for child in moved])
-        elif isinstance(node, Einsum) and len(moved) == 1:
-            whole = with_children(node, [added.get(child, child) for child in node.children])
-        elif moved:
-            return False
-        if moved and not is_small([whole]):
-            return False
-        if moved and _terms(whole, x.shape[axis]):
-            added[node] = whole
+        if not added.keys().isdisjoint(node.children):
+            whole = _added(node, added)
+            if whole is None or not is_small([whole]):
+                return False
+            if _terms(whole, x.shape[axis]):
+                added[node] = whole
     return plain(f) not in added
+
+
+def _added(node: Expr, added: Mapping[Expr, Expr]) -> Expr | None:
+    """What is added to a node where something is added to its children; None if it is not linear in that."""
+    moved = [child for child in node.children if child in added]
+    if isinstance(node, Add):
+        return construct.add([added[child] for child in moved])
+    if isinstance(node, Einsum) and len(moved) == 1:
+        return with_children(node, [added.get(child, child) for child in node.children])
+    return None
 
 
 def _terms(whole: Expr, size: Size) -> Terms:

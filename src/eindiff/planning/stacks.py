@@ -47,12 +47,9 @@ def stacked(expr: Expr, evaluate: Evaluate) -> Stack:
     terms = _terms(node)
     split = [_split(term) for term in terms]
     dense = [one for one in split if one is not None and one.is_dense]
-    if not dense:
+    if not dense or _is_too_large(dense[0], node, evaluate):
         return Stack((node,))
-    x, matrices = dense[0].x, dense[0].matrices
-    is_large = prod(map(evaluate, matrices.shape)) > entries
-    if not dense[0].is_formed and (is_large or (dense[0].is_outer and _is_square(node, evaluate))):
-        return Stack((node,))
+    x = dense[0].x
     own = [one for one in split if one is not None and one.x is x]
     rest = [term for term, one in zip(terms, split, strict=True) if one not in own]
     exprs = (x, construct.add([one.matrices for one in own]))
@@ -66,6 +63,12 @@ def _is_symmetric(expr: Expr, rest: Sequence[Expr]) -> bool:
     swap = (*range(half, expr.ndim), *range(half))
     is_kept = is_hessian and all(construct.transpose(term, swap) is term for term in rest)
     return is_kept and _has_symmetric_derivatives(plain(known.function))
+
+
+def _is_too_large(term: _Term, node: Expr, evaluate: Evaluate) -> bool:
+    """Whether M would have more entries than the sum, or the sum takes no longer without it."""
+    own, entries = (prod(map(evaluate, x.shape)) for x in (term.matrices, node))
+    return not term.is_formed and (own > entries or (term.is_outer and _is_square(node, evaluate)))
 
 
 def _is_square(node: Expr, evaluate: Evaluate) -> bool:
@@ -103,7 +106,7 @@ def _split(term: Expr) -> _Term | None:
     pair = _pair(factors, i, m)
     if pair is None or output.count(i) > 1 or output.count(m) > 1:
         return None
-    (x, labels), rest = factors[pair[0]], [factor for k, factor in enumerate(factors) if k not in pair]
+    (x, labels), rest = pair
     summed = tuple([label for label in labels if label != i])
     bound = {label for _, own in rest for label in own}
     if is_index_map(x) or not summed or set(summed) & set(output) or not bound >= set(summed):
@@ -115,11 +118,13 @@ def _split(term: Expr) -> _Term | None:
     return _Term(rows, matrices, is_dense, any(set(own) == set(kept) for _, own in rest), bound == set(kept))
 
 
-def _pair(factors: Sequence[Factor], i: int, m: int) -> tuple[int, int] | None:
-    """The places of two factors that are the same but for i in one, where m is in the other, and alone have these."""
+def _pair(factors: Sequence[Factor], i: int, m: int) -> tuple[Factor, list[Factor]] | None:
+    """The first of two factors that are the same but for i in it, where m is in the other, and alone have these; and
+    what else there is."""
     first, second = ([k for k, (_, labels) in enumerate(factors) if label in labels] for label in (i, m))
     if not len(first) == len(second) == 1:
         return None
     (x, labels), (y, others) = factors[first[0]], factors[second[0]]
     is_twice = x is y and labels.count(i) == 1 and tuple([m if label == i else label for label in labels]) == others
-    return (first[0], second[0]) if is_twice else None
+    rest = [factor for k, factor in enumerate(factors) if k not in (first[0], second[0])]
+    return ((x, labels), rest) if is_twice else None

@@ -79,19 +79,19 @@ class Costs:
         if x.op in ("table", "range", "flat"):  # most are made once
             return 0.0
         moved = self.moved(x)
-        if moved == 0:
-            return VIEW
+        return CALL * x.calls + self._computing(x) + moved * BYTE[moved < CACHE_BYTES] if moved else VIEW
+
+    def _computing(self, x: Operation) -> float:
+        """The predicted time of an operation without its call, and what memory takes."""
         is_half = x.op == "structured_product" and x.parameters[0] in TRIANGLES
         if is_half or (x.op == "matmul" and len(x.shape) >= 2):
             m, n, k = map(self.evaluate, (*x.shape[-2:], x.operands[0].shape[-1]))
-            time = self.products(self.entries(x.shape[:-2]), m, n, k)
-            time /= 2 if (is_half and n * k >= TRIANGLE**2) or (self.halves and _is_square(x)) else 1
-        elif x.op in ("solve", "solve_many") and x.speed == LAPACK:  # right sides are products of blocks
+            is_halved = (is_half and n * k >= TRIANGLE**2) or (self.halves and is_square(x))
+            return self.products(self.entries(x.shape[:-2]), m, n, k) / (2 if is_halved else 1)
+        if x.op in ("solve", "solve_many") and x.speed == LAPACK:  # right sides are products of blocks
             factors = 0.0 if x.op == "solve" and x.parameters[0] else 2 / 3 * self.evaluate(x.shape[0]) ** 3
-            time = factors * OPERATION[LAPACK] + (self.flops(x) - factors) * OPERATION[BLAS]
-        else:
-            time = self.flops(x) * OPERATION[x.speed]
-        return CALL * x.calls + time + moved * BYTE[moved < CACHE_BYTES]
+            return factors * OPERATION[LAPACK] + (self.flops(x) - factors) * OPERATION[BLAS]
+        return self.flops(x) * OPERATION[x.speed]
 
     def products(self, count: int, m: int, n: int, k: int) -> float:
         """The predicted time of a stack of products of m×k and k×n matrices."""
@@ -117,10 +117,10 @@ class Costs:
         return sum(self.seconds(x) for x in missing(outputs, done))
 
 
-def _is_square(x: Operation) -> bool:
-    """Whether a product is that of a matrix and its own transpose."""
-    first, second = x.operands
-    is_turned = any(a.op == "transpose" and a.operands[0] is b for a, b in ((first, second), (second, first)))
+def is_square(x: Operation) -> bool:
+    """Whether a product is one of matrices `A A'` or `A' A`, of which BLAS computes half."""
+    one, other = x.operands
+    is_turned = any(y.op == "transpose" and y.operands[0] is z for y, z in ((one, other), (other, one)))
     return is_turned and len(x.shape) == 2
 
 

@@ -285,8 +285,7 @@ class _Interpreter:
         sizes = {label: self.size(size) for label, size in enumerate(node.sizes)}
         bound = {label for labels in node.labels for label in labels}
         core = tuple(label for label in dict.fromkeys(node.output) if label in bound)
-        factors = list(zip(node.operands, node.labels, strict=True))
-        value = self._contract(factors, core, sizes)
+        value = self._contract(node.factors, core, sizes)
         if node.coefficient != 1:
             value = value * float(node.coefficient)
         return expand(value, core, node.output, sizes)

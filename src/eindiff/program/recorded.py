@@ -20,7 +20,7 @@ from eindiff.core.locks import lock
 
 CALLS = 8  # with arguments of a kind before it is recorded
 KINDS = 8  # of arguments that are remembered
-SHARE = 1 / 16  # of the memory that is free, which one recording may hold
+SHARE_OF_MEMORY = 1 / 16  # of the memory that is free, which one recording may hold
 WAITING = ("linalg", "cholesky", "triangular", "matrix_exp", "lu_")  # operations of linear algebra look how it went
 GAIN = 0.9  # of the time, or less, has to remain
 
@@ -294,7 +294,7 @@ def _capture(call: Callable[[], Any]) -> tuple[Any, Any] | None:
             again.capture_end()
         return None
     free, _ = torch.cuda.mem_get_info()
-    return (graph, results) if torch.cuda.memory_reserved() - before < SHARE * free else None
+    return (graph, results) if torch.cuda.memory_reserved() - before < SHARE_OF_MEMORY * free else None
 
 
 def _seconds(call: Callable[[], Any]) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
 
 PATIENCE = 2.0  # seconds before the first line
 INTERVAL = 0.2  # seconds between lines
@@ -16,8 +15,8 @@ Report = Callable[[str, int, int | None], None]  # what, rows done, rows in all
 class Bar:
     """Progress in a terminal, on one line that is written over; elsewhere nothing."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
+    def __init__(self) -> None:
+        self._stream = sys.stderr
         self._shown = self._stream.isatty()
         self._began = self._last = time.monotonic()
         self._what = ""

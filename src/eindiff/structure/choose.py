@@ -29,7 +29,7 @@ from eindiff.structure.terms import Array, Term
 from eindiff.structure.words import words
 
 SMALL_BLOCK = 64  # rows of blocks whose inverses are written down
-MOST_FIRST = 2  # variables that eliminations may begin with
+MOST_BEGINNINGS = 2  # variables that eliminations may begin with
 NARROW_BAND = 64  # diagonals of a band, for which no other way is looked for
 
 
@@ -219,7 +219,7 @@ def _sparse_complements(grid: Grid, diagonal: Sequence[Solver], easy: Sequence[i
         return
     quotient = Quotient(grid)
     met = {k: float((quotient.degrees(k, others[k]).sum(axis=1).astype(float) ** 2).sum()) for k in possible}
-    for k in sorted(possible, key=met.__getitem__)[:MOST_FIRST]:
+    for k in sorted(possible, key=met.__getitem__)[:MOST_BEGINNINGS]:
         yield SparseSchur(quotient, k, diagonal[k], facts, _direct)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
+from eindiff.core.groups import grouped
 from eindiff.core.labels import Labels, components
 from eindiff.core.networks import Factor, fresh_in, matches, opened
 from eindiff.core.nodes import Add, Einsum, Expr, Number, is_contraction, is_index_map, is_inverse
@@ -25,7 +26,7 @@ from eindiff.planning.factoring import is_outer
 from eindiff.structure.coordinates import MOST_MULTIPLIED_OUT, TermNetwork, multiplied_out
 from eindiff.structure.related import Related
 
-FORMED = 1024  # entries, of which a whole is formed only if it has fewer than its parts
+FORMED_WHOLE = 1024  # entries, of which a whole is formed only if it has fewer than its parts
 WHOLE = 2  # times the size of its factors that the values of a pattern may have, to be one array
 
 
@@ -77,7 +78,7 @@ def _is_smaller(patterns: Sequence[Pattern], expr: Expr, sizes: Mapping[str, int
     """Whether the factors of patterns have no more entries than the whole, unless that is small."""
     whole = prod(sz.evaluate(size, sizes) for size in expr.shape)
     factors = {node: _lengths_of(x, labels, sizes) for x in patterns for node, labels in x.factors}
-    return sum(factors.values()) <= max(whole, FORMED)
+    return sum(factors.values()) <= max(whole, FORMED_WHOLE)
 
 
 def _whole(expr: Expr) -> Pattern:
@@ -170,7 +171,7 @@ def _pattern(term: Expr) -> Pattern:
         return Pattern(1, ((term, axes),), axes, dict(enumerate(term.shape)))
     sizes: dict[int, Size] = dict(enumerate(term.sizes))
     factors: list[Factor] = []
-    for operand, labels in zip(term.operands, term.labels, strict=True):
+    for operand, labels in term.factors:
         if is_contraction(operand) and len(set(labels)) == len(labels):
             factors += opened(operand, labels, fresh_in(sizes))
         else:
@@ -370,10 +371,7 @@ def _grouping(
 
 def _next_groupings(groups: list[list]) -> Iterator[list[list]]:
     """Groups of factors with two of them, or all that share a label, made one."""
-    having: dict[int, list[int]] = {}
-    for k, group in enumerate(groups):
-        for label in {x for _, labels in group for x in labels}:
-            having.setdefault(label, []).append(k)
+    having = grouped((x, k) for k, group in enumerate(groups) for x in {x for _, labels in group for x in labels})
     for choice in sorted({*combinations(range(len(groups)), 2), *map(tuple, having.values())}):
         if len(choice) > 1:
             rest = [group for k, group in enumerate(groups) if k not in choice]

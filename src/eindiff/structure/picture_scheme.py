@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from eindiff.core.groups import grouped
 from eindiff.core.labels import first_appearance, subscripts
 from eindiff.structure.grid import Grid, Shape, starts
 from eindiff.structure.places import Axis, Place, index_of, indices, labels_of
@@ -137,10 +138,8 @@ class Scheme:
         Terms with more entries are around those with fewer.
         """
         found: list[Array] = [np.zeros((0, 6))]
-        blocks: dict[tuple[int, int], list[tuple[int, Array, Array]]] = {}
-        for kind, places in enumerate(self.kinds):
-            for i, j, term in places:
-                blocks.setdefault((i, j), []).append((kind, *self._cells(i, j, term)))
+        placed = ((kind, *place) for kind, places in enumerate(self.kinds) for place in places)
+        blocks = grouped(((i, j), (kind, *self._cells(i, j, term))) for kind, i, j, term in placed)
         for (i, j), layers in blocks.items():
             count = np.sum([mask for _, mask, _ in layers], axis=0)
             around = np.zeros_like(count)

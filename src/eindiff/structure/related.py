@@ -56,7 +56,7 @@ class Related:
             return frozenset(pair for term in node.terms for pair in self.pairs(term))
         if not isinstance(node, Einsum):
             return frozenset()
-        factors = list(zip(node.operands, node.labels, strict=True))
+        factors = node.factors
         sets = self.connected(factors)
         reached = {labels[k] for operand, labels in factors for pair in self.pairs(operand) for k in pair}
         axes = [k for k, x in enumerate(node.output) if x in reached or node.output.count(x) > 1]
@@ -83,7 +83,7 @@ class Related:
         if not isinstance(node, Einsum):
             return shape
         least: dict[int, int] = {}
-        factors = list(zip(node.operands, node.labels, strict=True))
+        factors = node.factors
         for operand, labels in factors:
             for x, size in zip(labels, self._extent(operand), strict=True):
                 least[x] = min(size, least.get(x, size))

@@ -19,6 +19,7 @@ import numpy as np
 
 from eindiff.core.construct import power_parts
 from eindiff.core.errors import EindiffError, shape_text
+from eindiff.core.groups import grouped
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Variable, plain, topological
 from eindiff.text.write.tree import number_text
@@ -190,9 +191,7 @@ def _spread(positions: dict[int, Any], width: Mapping[int, float], unit: float) 
     With the widths subtracted, the positions must not decrease: least squares under that is the pooling of neighbours
     that are in the wrong order.
     """
-    layers: dict[float, list[int]] = {}
-    for k in sorted(positions, key=lambda k: positions[k][0]):
-        layers.setdefault(positions[k][1], []).append(k)
+    layers = grouped((positions[k][1], k) for k in sorted(positions, key=lambda k: positions[k][0]))
     for y, nodes in layers.items():
         offset, offsets = 0.0, []
         for before, after in zip([None, *nodes], nodes, strict=False):

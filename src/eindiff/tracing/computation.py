@@ -111,16 +111,24 @@ class Computation:
         self._types: dict[str, list[Any]] = {}  # that values are given
         self._add_programs("dense", s.dtype, [*self._zeros, *self._outside])
         self._add_programs("structured", s.dtype, [])
+        self._known: list[Any] = []  # all arrays that depend on nothing, once they are made
+        self._look_for_short_ways()
+
+    def _look_for_short_ways(self) -> None:
+        """Whether the result is one array, or arrays that one program computes."""
         [first, *others] = self.parts
-        are_arrays = not (self._outside or self._zeros) and not any(part.finish for part in self.parts)
-        inside = [[x for x in part.structures if not is_bare(x)] for part in self.parts] if are_arrays else []
-        is_single = are_arrays and not others and len(first.exprs) == 1 and not inside[0]
         self._type = first.types[0]
-        self._single = self._programs[first.form] if is_single else None
-        self._arrays = self.dense if are_arrays and self.gives_arrays else None
+        self._single: Programs | None = None
+        self._arrays: Programs | None = None
+        if self._outside or self._zeros or any(part.finish for part in self.parts):
+            return
+        inside = [[x for x in part.structures if not is_bare(x)] for part in self.parts]
+        if not others and len(first.exprs) == 1 and not inside[0]:
+            self._single = self._programs[first.form]
+        if self.gives_arrays:
+            self._arrays = self.dense
         self._structures = inside  # those of values that are more than one array
         self._whole = inside[0][0] if self._arrays and not others and len(inside[0]) == 1 else None
-        self._known: list[Any] = []  # all arrays that depend on nothing, once they are made
 
     def _add_programs(self, form: str, dtype: Any, more: list[Any]) -> None:
         """The programs of all parts in a form, and of more expressions, if there is anything to compute."""

@@ -72,10 +72,6 @@ def always() -> bool:
     return True
 
 
-def _nothing() -> Sequence[Any]:
-    return ()
-
-
 @dataclass(slots=True, weakref_slot=True)
 class Traced:
     """A function as expressions, for arguments of certain shapes and types, and where its variables come from."""
@@ -100,7 +96,7 @@ class Traced:
     along: float = 0.0  # seconds that its own second derivative is predicted to take at least, for each direction
     nbytes: int = 0  # of what is kept alive by this, and not by the function
     holds: Callable[[], bool] = always  # whether what was read while it was traced is as it was
-    moved: Callable[[], Sequence[Any]] = _nothing  # arrays that were written as constants and have changed
+    moved: Callable[[], Sequence[Any]] = tuple  # arrays that were written as constants and have changed
     is_lasting: bool = True  # whether it does not depend on a program around it
     is_verified: bool = False  # whether its value was compared with that of a plain call
     answers: Mapping[Any, Any] = field(default_factory=dict)  # to what was asked of values while it was traced

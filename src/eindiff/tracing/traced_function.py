@@ -106,7 +106,12 @@ class TracedFunction:
         found, turns = around.calls.get(call) or (None, repeat(0))
         if found is not None and found[0].holds() and (found[1] is not None or arguments.may_be_left):
             return found if next(turns, None) is not None else self._called_often(around, call, arguments, found)
+        return self._found(around, arguments)
+
+    def _found(self, around: Surroundings, arguments: Arguments) -> tuple[Traced, Any, Any]:
+        """The same, kept for the next call with arguments like these if it stays."""
         looked_at = frozenset[int]()
+        found: tuple[Traced, Any, Any]
         try:
             traced, key, looked_at = self._traced(around, arguments)
         except LeftToLibraryError as left:
@@ -220,11 +225,10 @@ class TracedFunction:
                 found = found.find(partial(self.arrays, arguments))
             if found is not None and found.holds() and (found.is_verified or not self.verify):
                 return found, key, known
-            else:
-                try:
-                    return self._made(around, key, arguments, known, found), key, known
-                except NeedsLeavesError as needed:
-                    self._memory.keep(key, needed.leaves - known)
+            try:
+                return self._made(around, key, arguments, known, found), key, known
+            except NeedsLeavesError as needed:
+                self._memory.keep(key, needed.leaves - known)
 
     def _made(
         self, around: Surroundings, key: Any, arguments: Arguments, known: frozenset[int], found: Traced | None

@@ -25,7 +25,7 @@ from eindiff.program.interpreter import evaluate
 TRIALS = 4  # of arguments that differ in their last digits
 LAST_DIGITS = 64  # how far they differ, in units of the last place
 MOST_QUICKLY, A_NODE = 2**14, 2**12  # numbers that are computed without a program: in all, and for each of many nodes
-PRODUCTS = 64  # of entries, which take as long as a number
+PER_NUMBER = 64  # products of entries, which take as long as a number
 FACTOR = 64  # how much more than their values two computations may differ
 
 _HALF, _SINGLE, _DOUBLE = 2.0**-10, 2.0**-23, 2.0**-52  # the distance of 1 to the next number
@@ -98,7 +98,7 @@ def interpreter(exprs: Sequence[Expr], program: Value) -> Value | None:
     order = topological(exprs)
     if any(isinstance(n, str) for node in order for n in node.shape):
         return None
-    if sum(prod(map(int, x.shape)) + _products(x) / PRODUCTS for x in order) > max(MOST_QUICKLY, A_NODE * len(order)):
+    if sum(prod(map(int, x.shape)) + _products(x) / PER_NUMBER for x in order) > max(MOST_QUICKLY, A_NODE * len(order)):
         return None
 
     def value(arrays: Mapping[str, Any]) -> Sequence[Any]:

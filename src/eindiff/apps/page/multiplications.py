@@ -119,7 +119,8 @@ class Multiplications:
         match node:
             case Einsum() if node.operands:
                 above = [child in self._from_above for child in node.children]
-                factors = [(x, ls) for _, x, ls in sorted(zip(above, children, node.labels, strict=True), key=_first)]
+                own = zip(above, children, node.labels, strict=True)
+                factors = [(x, labels) for _, x, labels in sorted(own, key=lambda one: not one[0])]
                 choose = in_turn if any(above) else by_tensor_order
                 return self.product(node.coefficient, factors, node.output, dict(enumerate(node.sizes)), choose)
             case Add():
@@ -214,10 +215,6 @@ def by_tensor_order(factors: Sequence[Factor], output: Labels) -> tuple[int, int
     return i, j
 
 
-def _first(part: tuple[bool, Expr, Labels]) -> bool:
-    return not part[0]
-
-
 def _projected(prime: Variable, x: Variable, symmetric: str) -> Expr:
     """What a derivative becomes for a symmetric variable: the derivative of its inner product with x."""
     labels = tuple(range(prime.ndim))
@@ -305,8 +302,7 @@ def _product_inside(
     if len(set(output)) < len(output):
         return None
     names = dict(zip(labels, node.output, strict=True))
-    factors = list(zip(node.operands, node.labels, strict=True))
-    return node.coefficient, factors, tuple([names[x] for x in output]), dict(enumerate(node.sizes))
+    return node.coefficient, node.factors, tuple([names[x] for x in output]), dict(enumerate(node.sizes))
 
 
 def _without_unit(pair: list[Factor], output: Labels) -> tuple[list[Factor], dict[int, int]]:

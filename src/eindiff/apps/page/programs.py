@@ -62,8 +62,7 @@ def _latex(result: Answer) -> str:
     """Equations for a document that uses amsmath."""
     name, notation = result.name, result.question.notation
     rows = [_row(name, result.function, notation)] if result.by else []
-    for block in result.blocks:
-        rows.append(_row(_label(block, name), block.arranged.expr, notation, block.arranged.row))
+    rows += [_row(_label(x, name), x.arranged.expr, notation, x.arranged.row) for x in result.blocks]
     return "% \\usepackage{amsmath}\n\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}\n"
 
 

@@ -99,7 +99,7 @@ class Kernels:
         if node.output.count(label) > 1:
             raise UnknownDifferenceError
         sizes = dict(enumerate((*node.sizes, node.sizes[label])))
-        factors = list(zip(node.operands, node.labels, strict=True))
+        factors = node.factors
         return construct.add([
             construct.einsum(node.coefficient, one, (*node.output, new), sizes)
             for one in self.differences(factors, label, new)

@@ -65,8 +65,7 @@ class Columns:
             case Apply() if node.function.name in SPECTRAL or node.function.name == "simple":
                 return [node.ndim - 1], node.function.name not in VECTORS.values()
             case Einsum():
-                pairs = list(zip(node.operands, node.labels, strict=True))
-                found = {labels[axis] for operand, labels in pairs for axis in self.known[operand][0]}
+                found = {labels[axis] for operand, labels in node.factors for axis in self.known[operand][0]}
                 axes = [axis for axis, label in enumerate(node.output) if label in found]
                 return axes, any(self.known[operand][1] for operand in node.operands)
             case Map() | Add():
@@ -76,8 +75,7 @@ class Columns:
 
     def networks(self, node: Einsum) -> list[SpectralNetwork]:
         """The contraction as a sum of networks in which no summed column is inside of a contraction or a sum."""
-        factors = list(zip(node.operands, node.labels, strict=True))
-        pending, done = [SpectralNetwork(node.coefficient, factors, node.output, dict(enumerate(node.sizes)))], []
+        pending, done = [SpectralNetwork(node.coefficient, node.factors, node.output, dict(enumerate(node.sizes)))], []
         while pending:
             network = pending.pop()
             place = next((k for k, factor in enumerate(network.factors) if self._hides(factor, network.output)), None)
@@ -156,9 +154,8 @@ def is_equivariant(expr: Expr, axis: int, values: Expr) -> bool:
         case Add():
             return all(is_equivariant(term, axis, values) for term in expr.terms)
         case Einsum():
-            pairs = zip(expr.operands, expr.labels, strict=True)
             label = expr.output[axis]
-            return all(is_equivariant(x, k, values) for x, own in pairs for k, y in enumerate(own) if y == label)
+            return all(is_equivariant(x, k, values) for x, own in expr.factors for k, y in enumerate(own) if y == label)
         case Apply():
             return expr.function.name in (*MARKS, "prod") and expr.args[0] is values
     return False

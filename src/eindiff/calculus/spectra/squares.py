@@ -29,7 +29,7 @@ def in_squares(outputs: Sequence[Expr]) -> list[Expr]:
 
 
 def _in_squares(node: Einsum) -> Expr:
-    factors = list(zip(node.operands, node.labels, strict=True))
+    factors = node.factors
     for label in node.contracted:
         places = [k for k, (_, labels) in enumerate(factors) if label in labels]
         for values in {x for k in places for x in topological([factors[k][0]]) if _is_singular_values(x)}:

@@ -280,8 +280,8 @@ def _log_if_positive(node: Expr) -> Expr | None:
 
 def _gathered(x: Einsum) -> list[Factor]:
     """The operands of a contraction, where entries that an index map picks from an exponential are picked inside it."""
-    factors = list(zip(x.operands, x.labels, strict=True))
-    for chosen in zip(x.operands, x.labels, strict=True):
+    factors = x.factors
+    for chosen in x.factors:
         if is_index_map(chosen[0]) and chosen[1][0] not in x.output:
             users = [factor for factor in factors if chosen[1][0] in factor[1]]
             others = [factor for factor in users if factor[0] is not chosen[0]]
@@ -408,7 +408,7 @@ def _divided(node: Expr, labels: Labels, total: Expr, along: Labels) -> Expr | N
         if not set(along) <= set(names) or len(names) < len(labels):
             return None
         inner = tuple([names[label] for label in along])
-        factors = list(zip(node.operands, node.labels, strict=True))
+        factors = node.factors
         for k, (operand, theirs) in enumerate(factors):
             if is_map(operand, "exp") and (divided := _divided(operand, theirs, total, inner)) is not None:
                 factors[k] = (divided, theirs)

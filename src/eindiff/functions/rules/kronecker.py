@@ -19,11 +19,11 @@ def _factors(a: Expr) -> tuple[Expr, list[Expr]] | None:
     """The map from the indices of the factors to those of a Kronecker product, and its factors, which are square."""
     if not is_contraction(a) or a.ndim != 2:
         return None
-    maps = {labels[0]: (x, labels[1:]) for x, labels in zip(a.operands, a.labels, strict=True) if _is_numbering(x)}
+    maps = {labels[0]: (x, labels[1:]) for x, labels in a.factors if _is_numbering(x)}
     if {*a.output} != {*maps} or len({x for x, _ in maps.values()}) != 1:
         return None
     (number, rows), (_, columns) = (maps[label] for label in a.output)
-    rest = [(x, own) for x, own in zip(a.operands, a.labels, strict=True) if x is not number]
+    rest = [(x, own) for x, own in a.factors if x is not number]
     found = [_between(row, column, rest, a.sizes) for row, column in zip(rows, columns, strict=True)]
     matrices = [x for x, _ in (one for one in found if one is not None)]
     if len(matrices) < len(found) or sum(one[1] for one in found if one is not None) != len(rest):

@@ -38,7 +38,7 @@ def _diagonal(x: Expr) -> Expr | None:
         return construct.add(entries) if len(entries) == len(x.terms) else None
     if not isinstance(x, Einsum) or x.output != (0, 0):
         return None
-    return construct.einsum(x.coefficient, list(zip(x.operands, x.labels, strict=True)), (0,), {0: x.sizes[0]})
+    return construct.einsum(x.coefficient, x.factors, (0,), {0: x.sizes[0]})
 
 
 def square_chain(x: Expr) -> list[Expr] | None:
@@ -46,7 +46,7 @@ def square_chain(x: Expr) -> list[Expr] | None:
     if not isinstance(x, Einsum) or x.is_product or any(s != x.sizes[0] for s in x.sizes) or x.ndim != 2:
         return None
     at, end = x.output
-    left, chain, steps = list(zip(x.operands, x.labels, strict=True)), [], 0
+    left, chain, steps = x.factors, [], 0
     while left:
         step = next((f for f in left if {*f[1]} == {at}), None) or next((f for f in left if at in f[1]), None)
         if step is None or len(step[1]) > 2:

@@ -68,7 +68,7 @@ def _places(term: Expr, axis: int, depth: int = 2) -> Iterator[IndexMap]:
     if not isinstance(term, Einsum) or not depth:
         return
     label = term.output[axis]
-    for operand, labels in zip(term.operands, term.labels, strict=True):
+    for operand, labels in term.factors:
         if isinstance(operand, Constant) and isinstance(operand.value, IndexMap):
             if labels[0] == label:
                 yield operand.value

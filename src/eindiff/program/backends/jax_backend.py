@@ -17,7 +17,7 @@ from eindiff.program.backends.words import (
 from eindiff.program.operations import MOST_FACTORS, Operation, is_unit
 
 STORED = frozenset({"input", "matmul", "gram", "solve"})  # no part of loops over entries
-LARGE = 2**12  # entries of a matrix from which on the compiler has slow loops for sums of rows and columns
+SLOW_SUM = 2**12  # entries of a matrix from which on the compiler has slow loops for sums of rows and columns
 RUNNING = 512  # rows of a triangle of ones from which running sums take less time than a product with it
 
 
@@ -37,7 +37,7 @@ def _sum(x: Operation, s: Spelling) -> str:
     [matrix] = x.operands
     is_stored = matrix.op in STORED or (matrix.op == "transpose" and matrix.operands[0].op in STORED)
     is_matrix = len(matrix.shape) == 2 and all(isinstance(n, int) for n in matrix.shape)
-    if s.reading or not is_stored or not is_matrix or len(x.parameters) != 1 or prod(map(int, matrix.shape)) < LARGE:
+    if s.reading or not is_stored or not is_matrix or len(x.parameters) != 1 or prod(map(int, matrix.shape)) < SLOW_SUM:
         return summed(x, s)
     return f"total({{0}}, {x.parameters[0]})"
 

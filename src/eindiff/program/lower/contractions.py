@@ -149,25 +149,21 @@ class Contractions(Tensors):
         """A stack of matrices of merged rows and columns, one of which lies in memory entry after entry."""
         present = tuple([label for label in others if label in x.labels])
         memory = self.memory(x)
-        groups = (rows, columns)
-        adjacent = all(_is_run(group, memory) for group in groups)
+        adjacent = all(_is_run(group, memory) for group in (rows, columns))
         is_copied = not adjacent and not present and bool(columns)
         if is_copied and memory[-1] in rows and self._is_longer(x, rows[-1], columns[-1]):
             return self.operations.transpose(self._matrix(x, others, columns, rows))  # copied along longer runs
         turned = self.permute(x, (*present, *rows, *columns))
-        inner = memory[-1] in (*rows, *columns) if adjacent else True
-        if not inner:
+        if adjacent and memory[-1] not in (*rows, *columns):
             turned = self.operations.make("contiguous", [turned])
-        shape: list[Size] = [x.size(label) for label in present]
-        shape += [self._length(x, rows), self._length(x, columns)]
+        shape = [*map(x.size, present), self._length(x, rows), self._length(x, columns)]
         result = self.reshape(turned, shape, copies=not adjacent)
-        if not present:
-            return result
-        shown = others[others.index(present[0]) :]
+        shown = others[others.index(present[0]) :] if present else ()
         if shown == present:
             return result
-        lengths = tuple([x.size(label) if label in present else 1 for label in shown]) + result.shape[-2:]
-        return self.operations.make("expand", [result], tuple([label in present for label in shown]), shape=lengths)
+        known = tuple([label in present for label in shown])
+        lengths = tuple([x.size(label) if is_own else 1 for label, is_own in zip(shown, known, strict=True)])
+        return self.operations.make("expand", [result], known, shape=lengths + result.shape[-2:])
 
     def _is_longer(self, x: Tensor, one: int, other: int) -> bool:
         """Whether NumPy copies faster along one label than along another one."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from eindiff.core import sizes as sz
+from eindiff.core.groups import grouped
 from eindiff.core.leaves import BANDS, TRIANGLES
 from eindiff.core.sizes import Evaluate
 from eindiff.planning import tuning
@@ -40,10 +41,7 @@ def factorize(operations: Operations, outputs: Sequence[Operation], costs: Costs
     small -= {*conjugated.values()}
     wanted = [x for x in order if _needs_factors(x) and x not in small and costs.evaluate(x.operands[0].shape[0]) > 1]
     few = {x for x in wanted if _has_few_entries(operations, x, costs)}
-    users: dict[Operation, list[Operation]] = {}
-    for x in wanted:
-        if x not in few:
-            users.setdefault(_base(x.operands[0]), []).append(x)
+    users = grouped((_base(x.operands[0]), x) for x in wanted if x not in few)
     shared = {x for x, own in users.items() if _pays(operations, x, own, costs)}
     shared |= {_base(x.operands[0]) for x in many - small}
     shared = {x for x in shared if half(operations, x) not in TRIANGLES}

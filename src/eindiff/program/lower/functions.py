@@ -37,25 +37,32 @@ _DETERMINANTS = ("det", "logdet", "logabsdet", "signdet")
 
 def elementwise(operations: Operations, node: Map, args: Sequence[Operation], costs: Costs | None) -> Operation:
     """An elementwise function of arrays that broadcast against each other."""
-    name, parameter = node.function.name, node.function.parameter
+    name = node.function.name
     if operations.conditions and name == "step" and args[0].shape:
         return _condition(operations, args[0])
     if operations.functional:
         args = _with_an_array(operations, args, first=1 if name == "where" else 0)
-    elif costs and name in OF_MANY and costs.entries(broadcast([x.shape for x in args])) >= tuning.MANY_ENTRIES:
-        return _of_two(operations, *args) if name == "winner" else _of_many(operations, name, args[0], costs)
-    if name == "pow":
-        return operations.power(args[0], parameter)
-    if name == "power":
-        return operations.make("raise", args, speed=FUNCTION)
-    if name == "power_derivative":
-        return operations.make("call", args, (name, parameter[0], power_terms(*parameter)), speed=FUNCTION)
+    elif costs and (quick := _of_many(operations, name, args, costs)) is not None:
+        return quick
+    if (power := _power(operations, name, node.function.parameter, args)) is not None:
+        return power
     if name.startswith("divided_"):
         return operations.make("divided", args, (name,), speed=FUNCTION)
     args = [operations.number(float(x.parameters[0])) if x.op == "number" else x for x in args]
     if name == "where" and is_call(args[0], "greater"):
         return _choice(operations, *args)
     return operations.make("call", args, (name,), speed=ARITHMETIC if node.function.simple else FUNCTION)
+
+
+def _power(operations: Operations, name: str, parameter: Any, args: Sequence[Operation]) -> Operation | None:
+    """A power, or a derivative of one; None for another function."""
+    if name == "pow":
+        return operations.power(args[0], parameter)
+    if name == "power":
+        return operations.make("raise", args, speed=FUNCTION)
+    if name == "power_derivative":
+        return operations.make("call", args, (name, parameter[0], power_terms(*parameter)), speed=FUNCTION)
+    return None
 
 
 def softmax(operations: Operations, x: Operation, axis: int) -> Operation:
@@ -68,9 +75,14 @@ def _condition(operations: Operations, x: Operation) -> Operation:
     return operations.make("mask", [operations.make("positive", [x])])
 
 
-def _of_many(operations: Operations, name: str, x: Operation, costs: Costs) -> Operation:
+def _of_many(operations: Operations, name: str, args: Sequence[Operation], costs: Costs) -> Operation | None:
     """A function of many entries by quicker ones: comparing instead of heaviside, exp instead of SciPy's sigmoid, and
-    exp and log1p, which take several numbers at a time, instead of logaddexp."""
+    exp and log1p, which take several numbers at a time, instead of logaddexp. None where there are none."""
+    if name not in OF_MANY or costs.entries(broadcast([x.shape for x in args])) < tuning.MANY_ENTRIES:
+        return None
+    x = args[0]
+    if name == "winner":
+        return _of_two(operations, *args)
     if name == "step":
         return _condition(operations, x)
 
@@ -130,27 +142,34 @@ def reduction(operations: Operations, name: str, x: Operation, axis: int | None)
 def whole(operations: Operations, node: Apply, args: Sequence[Operation], shared: bool) -> Operation:
     """A function of whole tensors; `shared` says that other parts of its factorization are needed too."""
     name = node.function.name
-    speed = FUNCTION if name in _WEIGHTED else LAPACK
-
-    def call(*parameters: Any) -> Operation:
-        return operations.make("call", args, parameters, shape=node.shape, work=_work(node), speed=speed)
-
     if name in _WEIGHTED and not operations.functional:
         args = _with_bare_weights(*args)
     if name in REGISTRY:  # computed by the library that the expression came from
-        return operations.make("opaque", args, (name,), shape=node.shape, work=_work(node), speed=speed)
+        return operations.make("opaque", args, (name,), shape=node.shape, work=_work(node), speed=LAPACK)
     if name == "prod":
-        return call("products_without", node.function.parameter)
+        return _call(operations, node, args, "products_without", node.function.parameter)
     if name in ("expm", "logm", "sqrtm"):
-        return call(name) if name == "expm" and len(args) == 1 and node.ndim == 2 else call("matrix_function", name)
+        is_one = name == "expm" and len(args) == 1 and node.ndim == 2
+        return _call(operations, node, args, *([name] if is_one else ["matrix_function", name]))
     if name in _DETERMINANTS and (entries := _diagonal(operations, node, args[0])) is not None:
         return _of_diagonal(operations, name, entries)
+    return _by_factorization(operations, node, args, shared)
+
+
+def _call(operations: Operations, node: Apply, args: Sequence[Operation], *parameters: Any) -> Operation:
+    speed = FUNCTION if node.function.name in _WEIGHTED else LAPACK
+    return operations.make("call", args, parameters, shape=node.shape, work=_work(node), speed=speed)
+
+
+def _by_factorization(operations: Operations, node: Apply, args: Sequence[Operation], shared: bool) -> Operation:
+    """A part of a factorization, or what the library computes without others."""
     function = node.function
     if function.symmetrizes and not _is_symmetric(node):
         args = [symmetrized(operations, args[0], node.args[0].ndim)]
     if function.part is None or (function.alone and not shared):
-        return call(function.alone or name)
-    return operations.make("part", [call(function.factorization)], function.part, shape=node.shape)
+        return _call(operations, node, args, function.alone or function.name)
+    factors = _call(operations, node, args, function.factorization)
+    return operations.make("part", [factors], function.part, shape=node.shape)
 
 
 def _with_bare_weights(x: Operation, weights: Operation) -> list[Operation]:

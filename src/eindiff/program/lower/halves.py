@@ -41,9 +41,7 @@ def _found(operations: Operations, x: Operation) -> str:
         case "add":
             return _common(operations, x.operands)
         case "fill":
-            has_base, _, assignments = x.parameters
-            is_diagonal = all(how == "diagonal" for how, *_ in assignments)
-            return half(operations, x.operands[0]) if has_base and is_diagonal else ""
+            return _of_filled(operations, x)
         case "matmul" | "structured_product" | "solve":
             found = _common(operations, x.operands)
             return found if found not in BANDS else "banded" if x.op != "solve" else ""
@@ -51,6 +49,13 @@ def _found(operations: Operations, x: Operation) -> str:
         return "lower"
     inverse = half(operations, x.operands[0]) if is_call(x, "inv") else ""
     return inverse if inverse not in BANDS else ""
+
+
+def _of_filled(operations: Operations, x: Operation) -> str:
+    """That of the matrix that a diagonal one is added to."""
+    has_base, _, assignments = x.parameters
+    is_diagonal = all(how == "diagonal" for how, *_ in assignments)
+    return half(operations, x.operands[0]) if has_base and is_diagonal else ""
 
 
 def _common(operations: Operations, matrices: tuple[Operation, ...]) -> str:

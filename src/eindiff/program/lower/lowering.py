@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from math import prod
 
 import numpy as np
 
@@ -47,7 +46,7 @@ from eindiff.program.lower.deviations import with_total_zero
 from eindiff.program.lower.indexing import Indexing
 from eindiff.program.lower.networks import Maps, Networks
 from eindiff.program.lower.orientations import orientations, summands
-from eindiff.program.lower.placed_terms import choice_question, in_order, renamed
+from eindiff.program.lower.placed_terms import choice_question, choices, in_order, renamed
 from eindiff.program.lower.places import Index
 from eindiff.program.lower.products import Products
 from eindiff.program.lower.samples import sum_over_samples
@@ -90,11 +89,7 @@ class Lowering:
         """The outputs as arrays of their full shapes; where some stand for one, as `stacks` say, that one. Whether
         entries on diagonals of outputs are what balances the others is asked of those that may be `balanced`."""
         order = topological(outputs)
-        vectors = ("eigvecs", "svdleft", "svdright")
-        self.factored = {node.args[0] for node in order if isinstance(node, Apply) and node.function.name in vectors}
-        self.uses = Counter([child for node in order for child in node.children] + list(outputs))
-        self.kept = {node.children[0] for node in order if is_kept(node)}
-        self.multiplied = {child for node in order if isinstance(node, Einsum) for child in node.children}
+        self._look_at(order, outputs)
         self.hints = orientations(order, outputs, self._runs)
         self.summands = summands(outputs)
         self.pushed = pushed(outputs, self.uses)
@@ -108,6 +103,14 @@ class Lowering:
                 self.done.update(missing([term.core.operation for term in self.values[node].terms], self.done))
         found = [self.arrays.array(self._joined(group, symmetric)) for group, symmetric in _groups(outputs, stacks)]
         return [self.operations.array(x) if self.operations.functional and is_number(x) else x for x in found]
+
+    def _look_at(self, order: Sequence[Expr], outputs: Sequence[Expr]) -> None:
+        """What nodes are used for."""
+        vectors = ("eigvecs", "svdleft", "svdright")
+        self.factored = {node.args[0] for node in order if isinstance(node, Apply) and node.function.name in vectors}
+        self.uses = Counter([child for node in order for child in node.children] + list(outputs))
+        self.kept = {node.children[0] for node in order if is_kept(node)}
+        self.multiplied = {child for node in order if isinstance(node, Einsum) for child in node.children}
 
     def _joined(self, exprs: Sequence[Expr], is_symmetric: bool) -> Value:
         """The value of an output, or the sum over samples that several stand for."""
@@ -340,17 +343,14 @@ class Lowering:
         read = {labels[0] for operand, labels in operands if is_index_map(operand)}
         found = [self._placed_terms(operand, not read.isdisjoint(labels)) for operand, labels in operands]
         placed = {k: terms for k, terms in enumerate(found) if terms}
-        choices: list[tuple[int, ...]] = [()]
-        choices += [tuple(placed)] if placed else []
-        choices += [(k,) for k in placed] if len(placed) > 1 else []
-        choices = [x for x in choices if prod(len(placed[k]) for k in x) <= tuning.TERMS_LIMIT]
-        if len(choices) == 1:
+        tried = choices(placed)
+        if len(tried) == 1:
             return self._with_terms(node, coefficient, operands, sizes, {})
         place = in_order(operands, placed)
         taken = {k: (operands[k][0] in self.whole, self.uses[operands[k][0]] > 1) for k in placed}
         question = (choice_question(node, operands, placed, place), *(taken[k] for k in place if k in taken))
         if question not in self.answers:
-            choice, value = self._compared(node, coefficient, operands, sizes, placed, choices)
+            choice, value = self._compared(node, coefficient, operands, sizes, placed, tried)
             self.answers[question] = [place.index(k) for k in choice]
         else:
             choice = tuple([place[k] for k in self.answers[question]])

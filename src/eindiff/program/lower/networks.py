@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from eindiff.core import sizes as sz
+from eindiff.core.groups import grouped
 from eindiff.core.index_relations import are_distinct
 from eindiff.core.labels import Labels
 from eindiff.core.networks import new_label
@@ -37,6 +38,16 @@ class Network:
     axes: tuple[Axis, ...]
     labels: set[int]
     sizes: Sizes
+
+    @property
+    def is_recursive(self) -> bool:
+        """Whether a map says a label by itself."""
+        return any(target in index.labels for target, index in self.maps)
+
+    @property
+    def kept(self) -> Labels:
+        """The labels of axes, which are not summed over."""
+        return tuple(dict.fromkeys([x for axis in self.axes for x in labels_of(axis)]))
 
 
 class Networks:
@@ -223,9 +234,7 @@ class Networks:
     def _order(self, network: Network) -> Order | None:
         """When maps are used, where it is better to use some of them between two products."""
         costs = self.products.costs
-        if costs is None or not network.maps or not network.factors:
-            return None
-        if any(target in index.labels for target, index in network.maps):
+        if costs is None or not network.maps or not network.factors or network.is_recursive:
             return None
         values = {label: costs.evaluate(network.sizes[label]) for label in network.labels}
         if prod(values.values()) < tuning.RELATED_ENTRIES:
@@ -233,10 +242,9 @@ class Networks:
         groups = _groups(network.factors)
         operands = tuple([tuple(sorted(labels)) for labels in groups])
         solved = [any(is_call(network.factors[k].operation, "inv") for k in group) for group in groups.values()]
-        inverses = frozenset(k for k, labels in enumerate(operands) if solved[k] and len(labels) == 2)
+        inverses = frozenset(k for k, is_solved in enumerate(solved) if is_solved and len(operands[k]) == 2)
         relations = tuple([Relation(target, x.labels, x.table is not None) for target, x in network.maps])
-        kept = tuple(dict.fromkeys([x for axis in network.axes for x in labels_of(axis)]))
-        order = relation_order(operands, relations, kept, tuple(sorted(values.items())), inverses)
+        order = relation_order(operands, relations, network.kept, tuple(sorted(values.items())), inverses)
         return order if order is not None and order.steps else None
 
     def _follow(self, network: Network, order: Order) -> None:
@@ -280,7 +288,7 @@ class Networks:
             else:
                 factors.append(x)
         bound = {label for x in factors for label in x.labels}
-        kept = dict.fromkeys([label for axis in network.axes for label in labels_of(axis)])
+        kept = network.kept
         free = [x for x in sorted(network.labels - bound - set(kept)) if not self.products.is_one(sizes[x])]
         factors = factors + [Tensor(self.indexing.size(sizes[x]), ()) for x in free]
         if not factors:
@@ -291,10 +299,7 @@ class Networks:
 
 def _groups(factors: Sequence[Tensor]) -> dict[frozenset[int], list[int]]:
     """The places of factors that have the same labels."""
-    groups: dict[frozenset[int], list[int]] = {}
-    for k, x in enumerate(factors):
-        groups.setdefault(frozenset(x.labels), []).append(k)
-    return groups
+    return grouped((frozenset(x.labels), k) for k, x in enumerate(factors))
 
 
 def _mentioned(step: Applied, tensors: list[list[Tensor]], late: Mapping[int, tuple[int, Index]]) -> set[int]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from math import prod
 
 from eindiff.core.labels import Labels, first_appearance
 from eindiff.core.networks import Factor, new_label
 from eindiff.core.nodes import Einsum, is_index_map
 from eindiff.core.sizes import Size
+from eindiff.planning import tuning
 from eindiff.program.lower.networks import Maps
 from eindiff.program.lower.places import Index
 from eindiff.program.lower.tensors import Tensor
@@ -19,6 +21,12 @@ Placed = Mapping[int, tuple[Term, ...]]  # the terms of some factors
 def in_order(factors: Sequence[Factor], placed: Placed) -> list[int]:
     """The places of factors, ordered by what they are, in whatever order a node has them."""
     return sorted(range(len(factors)), key=lambda k: (len(placed.get(k, ())), str(factors[k][0].shape)))
+
+
+def choices(placed: Placed) -> list[tuple[int, ...]]:
+    """The factors that are taken term by term: none, all that can be, or one of them, if that gives few terms."""
+    found = dict.fromkeys([(), tuple(placed), *[(k,) for k in placed]])
+    return [some for some in found if prod(len(placed[k]) for k in some) <= tuning.TERMS_LIMIT]
 
 
 def choice_question(node: Einsum, factors: Sequence[Factor], placed: Placed, order: Sequence[int]) -> Hashable:

@@ -14,6 +14,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from eindiff.core import sizes as sz
+from eindiff.core.groups import grouped
 from eindiff.core.labels import Labels, components, subscripts
 from eindiff.core.leaves import BANDS
 from eindiff.core.nodes import Number
@@ -54,9 +55,7 @@ class Products(Contractions):
 
     def product(self, factors: Sequence[Tensor], hint: Labels) -> Tensor:
         """The product without any sum: factors over few labels are multiplied first and then broadcast."""
-        groups: dict[frozenset[int], list[Tensor]] = {}
-        for factor in factors:
-            groups.setdefault(frozenset(factor.labels), []).append(factor)
+        groups = grouped((frozenset(x.labels), x) for x in factors)
         for labels in sorted(groups, key=len):
             larger = [other for other in groups if labels < other]
             if larger:
@@ -330,9 +329,7 @@ class Products(Contractions):
 
     def _merged(self, terms: list[Tensor], kept: Labels) -> list[Tensor]:
         """Tensors over the same labels are multiplied first; the last of a sum of vectors stays apart, for `@`."""
-        groups: dict[frozenset[int], list[Tensor]] = {}
-        for x in terms:
-            groups.setdefault(frozenset(x.labels), []).append(x)
+        groups = grouped((frozenset(x.labels), x) for x in terms)
         result = []
         for labels, group in groups.items():
             summed = labels - set(kept)

@@ -13,7 +13,7 @@ from eindiff.core.nodes import Number
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
 from eindiff.program.lower.tensors import Tensor
-from eindiff.program.operations import BLAS, is_call, reachable
+from eindiff.program.operations import BLAS, Operation, Operations, is_call, reachable
 
 if TYPE_CHECKING:
     from eindiff.program.lower.products import Products
@@ -37,12 +37,12 @@ def _symmetric(
 ) -> Tensor | None:
     """A multiple of `Σ_s d_ks X_ks... X_ks...`, where k stands for the labels of a stack."""
     half = len(kept) // 2
-    rows, mirror = kept[:half], dict(zip(kept[:half], kept[half:], strict=False))
-    left = [x for x in factors if {*x.labels} & {*rows}]
-    right = [x for x in factors if {*x.labels} & {*kept[half:]}]
-    weights = [x for x in factors if x not in left and x not in right]
+    rows, sides = kept[:half], _sides(factors, kept)
+    if sides is None:
+        return None
+    left, weights = sides
     summed = {label for x in left for label in x.labels} - {*rows, *stack}
-    if not half or len(kept) % 2 or len(summed) != 1 or not _are_mirrored(left, right, mirror):
+    if len(summed) != 1:
         return None
     order, sizes = (*stack, *summed), [next(x.size(k) for x in left if k in x.labels) for k in rows]
     operations, least = products.operations, tuning.HALVED if products.operations.functional else tuning.GRAM
@@ -53,14 +53,28 @@ def _symmetric(
     matrix, weight = (
         products.permute(products.product(x, labels), labels) for x, labels in ((left, of_left), (weights, of_weights))
     )
-    columns = sz.product(sizes)
-    matrix = matrix if half == 1 else products.reshape(matrix, (*matrix.shape[:-half], columns))
+    matrix = matrix if half == 1 else products.reshape(matrix, (*matrix.shape[:-half], sz.product(sizes)))
+    made = _gram(operations, matrix, operations.scale(coefficient, weight))
+    return Tensor(made if half == 1 else products.reshape(made, (*made.shape[:-2], *sizes, *sizes)), (*stack, *kept))
+
+
+def _sides(factors: Sequence[Tensor], kept: Labels) -> tuple[list[Tensor], list[Tensor]] | None:
+    """The factors with the first half of some labels, and those with none of them, if the others are the first ones
+    with the second half."""
+    rows, columns = kept[: len(kept) // 2], kept[len(kept) // 2 :]
+    left, right = ([x for x in factors if {*x.labels} & {*own}] for own in (rows, columns))
+    if not rows or len(rows) != len(columns) or not _are_mirrored(left, right, dict(zip(rows, columns, strict=True))):
+        return None
+    return left, [x for x in factors if x not in left and x not in right]
+
+
+def _gram(operations: Operations, matrix: Operation, weight: Operation) -> Operation:
+    """`X' diag(d) X`, or a stack of such."""
     *outer, row = max(matrix.shape[:-1], weight.shape, key=len)
+    columns = matrix.shape[-1]
     scratch = sz.product((*outer, row, columns))
-    work = sz.add(sz.product((*outer, row, columns, columns)), scratch)
-    operands = [matrix, operations.scale(coefficient, weight)]
-    made = operations.make("gram", operands, shape=(*outer, columns, columns), work=work, speed=BLAS, scratch=scratch)
-    return Tensor(made if half == 1 else products.reshape(made, (*outer, *sizes, *sizes)), (*stack, *kept))
+    work, shape = sz.add(sz.product((*outer, row, columns, columns)), scratch), (*outer, columns, columns)
+    return operations.make("gram", [matrix, weight], shape=shape, work=work, speed=BLAS, scratch=scratch)
 
 
 def _last(factors: Sequence[Tensor], labels: Labels, count: int) -> Labels:

@@ -13,6 +13,7 @@ from math import prod
 
 from eindiff.core import sizes as sz
 from eindiff.core.coefficients import ratio
+from eindiff.core.groups import grouped
 from eindiff.core.labels import Labels, first_appearance, subscripts
 from eindiff.core.networks import new_label
 from eindiff.core.nodes import Number, number
@@ -286,9 +287,8 @@ class Arrays:
 
     def _joined(self, term: Term) -> Term:
         """A term with those axes as one that follow each other wherever they are: (i, j, i, j) is (k, k)."""
-        places: dict[int, list[int]] = {}
-        for place, label in enumerate(labels := [x for x in term.axes if isinstance(x, int)]):
-            places.setdefault(label, []).append(place)
+        labels = [x for x in term.axes if isinstance(x, int)]
+        places = grouped((label, place) for place, label in enumerate(labels))
         runs: list[list[int]] = []
         for label, found in places.items():
             last = runs[-1][-1] if runs else -1

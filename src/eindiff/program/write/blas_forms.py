@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from eindiff.planning import tuning
-from eindiff.program.costs import Costs, missing
+from eindiff.program.costs import Costs, is_square, missing
 from eindiff.program.operations import Operation, Operations, with_operands
 
 
@@ -94,7 +94,7 @@ def _is_thin(x: Operation, costs: Costs) -> bool:
 
 def _reads_columns(x: Operation, costs: Costs) -> bool:
     """Whether it is a small product with a transposed matrix, which is copied in less time than that takes longer."""
-    if not _is_of_matrices(x) or x.operands[1].op != "transpose" or _is_square(x):
+    if not _is_of_matrices(x) or x.operands[1].op != "transpose" or is_square(x):
         return False
     rows, terms, columns = _sizes(x, costs)
     least, fewest = tuning.COPIED
@@ -103,7 +103,7 @@ def _reads_columns(x: Operation, costs: Costs) -> bool:
 
 def _is_tall(x: Operation, costs: Costs) -> bool:
     """Whether it is a product that BLAS would pack, which it need not with some rows at a time."""
-    if not _is_of_matrices(x) or _is_square(x):
+    if not _is_of_matrices(x) or is_square(x):
         return False
     rows, terms, columns = _sizes(x, costs)
     return tuning.BLOCK_ROWS * terms * columns <= tuning.UNPACKED < rows * terms * columns
@@ -113,11 +113,6 @@ def _has_short_rows(x: Operation, costs: Costs) -> bool:
     """Whether NumPy's loop along each row of an outer product starts too often; of larger ones, memory decides."""
     return costs.evaluate(x.shape[1]) <= tuning.SHORT_ROWS and costs.entries(x.shape) <= tuning.UNPACKED
 
-
-def _is_square(x: Operation) -> bool:
-    """Whether it is a product `A A'` or `A' A`, of which BLAS computes half."""
-    one, other = x.operands
-    return any(y.op == "transpose" and y.operands[0] is z for y, z in ((one, other), (other, one)))
 
 
 def _is_of_matrices(x: Operation) -> bool:

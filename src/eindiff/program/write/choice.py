@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cached_property
 from itertools import islice
 from operator import attrgetter
@@ -11,8 +11,9 @@ from typing import NamedTuple
 from eindiff.calculus.curvatures import curvatures, is_through_matrices
 from eindiff.core.derivation import derivation, same_derivative
 from eindiff.core.nesting import share
-from eindiff.core.nodes import Expr, plain, size_names, topological, variables
+from eindiff.core.nodes import Expr, Variable, plain, size_names, topological, variables
 from eindiff.core.partial_sums import parts_apart
+from eindiff.core.sizes import Size
 from eindiff.planning import tuning
 from eindiff.planning.alternatives import alternatives, with_thin_products
 from eindiff.planning.deviations import balances, centered
@@ -135,22 +136,25 @@ class Choice:
 
     def _second_forms(self, form: Form) -> Iterator[Form]:
         """Outputs in other forms: with products of equal parts, and second derivatives as sums of curvatures."""
-        forms, evaluate = [form], self.costs.evaluate
-        found: list[Expr | None] = []
+        forms = [form]
         inputs = set(variables(*self.outputs))
         sizes = size_names(*self.outputs).union(*(v.shape for v in inputs))
-        for output in self.outputs if len(form) == len(self.outputs) else ():
-            f, by = plain(derivation(output).function), derivation(output).by
-            is_second = len(by) == 2 and not f.ndim and {*variables(f)} <= inputs
-            pays = is_second and size_names(f) <= sizes and is_through_matrices(f, by, evaluate)
-            other = curvatures(f, *by) if pays else None
-            other = other if other is None else same_derivative(other, output)
-            found.append(other if other is None else without_offsets([*self.outputs, other])[-1])
+        own = self.outputs if len(form) == len(self.outputs) else ()
+        found = [self._as_curvatures(output, inputs, sizes) for output in own]
         if any(x is not None for x in found):
             forms.append(tuple([expr if x is None else x for x, expr in zip(found, form, strict=True)]))
             yield forms[-1]
-        halves = [tuple(with_equal_parts(other, evaluate)) for other in forms]
+        halves = [tuple(with_equal_parts(other, self.costs.evaluate)) for other in forms]
         yield from (half for half, other in zip(halves, forms, strict=True) if half != other)
+
+    def _as_curvatures(self, output: Expr, inputs: Set[Variable], sizes: Set[Size]) -> Expr | None:
+        """A second derivative as a sum of curvatures of nodes, if that may pay and needs no more than the inputs."""
+        f, by = plain(derivation(output).function), derivation(output).by
+        is_second = len(by) == 2 and not f.ndim and {*variables(f)} <= inputs and size_names(f) <= sizes
+        if not is_second or not is_through_matrices(f, by, self.costs.evaluate):
+            return None
+        found = curvatures(f, *by)
+        return found if found is None else without_offsets([*self.outputs, same_derivative(found, output)])[-1]
 
     # Changes of single nodes
 

@@ -27,6 +27,11 @@ def root_of(x: Operation) -> Operation:
     return x
 
 
+def _may_be_in_operands(x: Operation) -> bool:
+    """Whether a result may lie in the memory of what it is computed from."""
+    return x.op not in _READERS and not (x.op == "einsum" and len(x.operands) > 1)
+
+
 class Memory:
     """The large arrays of a program while it is written."""
 
@@ -45,17 +50,18 @@ class Memory:
         shared = {root_of(x) for x in outputs}
         numbers: set[Operation] = set()
         for x in order:
-            if not (x.view or x.cheap):
-                roots = [root_of(y) for y in x.operands]
-                self.left.update(roots)
-                if x.op not in _READERS and not (x.op == "einsum" and len(roots) > 1):
-                    shared.update(roots)
-                if x.speed != ARITHMETIC or (x.op in _ARITHMETIC and any(y in numbers for y in roots)):
-                    numbers.add(x)
-                    if x.op in _OWN and self.costs.size(x) >= tuning.REUSED_BYTES:
-                        self.own.add(x)
-            elif x.op == "input" and x.parameters[0] not in self.places:
+            if x.op == "input" and x.parameters[0] not in self.places:
                 numbers.add(x)
+            if x.view or x.cheap:
+                continue
+            roots = [root_of(y) for y in x.operands]
+            self.left.update(roots)
+            if _may_be_in_operands(x):
+                shared.update(roots)
+            if x.speed != ARITHMETIC or (x.op in _ARITHMETIC and not numbers.isdisjoint(roots)):
+                numbers.add(x)
+                if x.op in _OWN and self.costs.size(x) >= tuning.REUSED_BYTES:
+                    self.own.add(x)
         self.own -= shared
 
     def state(self, x: Operation, name: str, inside: Iterable[Operation]) -> None:

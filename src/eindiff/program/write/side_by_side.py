@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from eindiff.core import sizes as sz
+from eindiff.core.groups import grouped
 from eindiff.core.traverse import post_order
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
@@ -52,9 +53,8 @@ def _groups(
     outputs: Sequence[Operation], costs: Costs, is_universal: Callable[[Operation], bool]
 ) -> dict[Operation, Group]:
     """The results that are computed together with others, those of each function with all of it; the most first."""
-    alike: dict[Hashable, Group] = {}
-    for x, chain in _chains(outputs, costs, is_universal).items():
-        alike.setdefault((chain.function, x.shape), []).append((x, chain))
+    chains = _chains(outputs, costs, is_universal)
+    alike = grouped(((chain.function, x.shape), (x, chain)) for x, chain in chains.items())
     chosen: dict[Operation, Group] = {}
     for group in sorted(alike.values(), key=len, reverse=True):
         if _pays(group, costs):

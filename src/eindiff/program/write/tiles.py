@@ -65,6 +65,43 @@ class _Region:
         return sz.multiply(ROWS, self.times[x])
 
 
+@dataclass
+class _Tile:
+    """What runs for one tile, operation by operation, in the place of what gives whole arrays."""
+
+    region: _Region
+    rows: Rows
+    summed: dict[Operation, Size | None]  # what sums add up for each row
+    operations: Operations = field(default_factory=Operations)
+    made: dict[Operation, Operation] = field(default_factory=dict)
+    outside: dict[Operation, None] = field(default_factory=dict)  # what all tiles read
+
+    def make(self, x: Operation) -> None:
+        """The rows of a result, or a part of a sum."""
+        region, axis = self.region, self.region.axes.get(x)
+        sources = region.sums[x] if axis is None else self.rows.sources(x, axis)
+        assert sources is not None
+        operands = [self._rows_of(x, y, b) for y, b in zip(x.operands, sources, strict=True)]
+        shape = x.shape if axis is None else (*x.shape[:axis], region.rows(x), *x.shape[axis + 1 :])
+        parameters = x.parameters if axis is None else _parameters(x, axis, shape)
+        self.made[x] = self.operations.make(x.op, operands, parameters, shape=shape, work=x.work, speed=x.speed)
+
+    def _rows_of(self, x: Operation, y: Operation, axis: int | None) -> Operation:
+        """What an operation needs of an operand: its rows along an axis, or all of it."""
+        region = self.region
+        if y in region.axes:
+            return self.made[y]
+        if y.op not in ("number", "size"):
+            self.outside.setdefault(_copied(y))
+        if axis is None:
+            return y
+        times = below(x, region.axes[x], axis, region.times[x]) if x in region.axes else self.summed[x]
+        assert times is not None
+        start, stop, count = (sz.multiply(one, times) for one in (START, STOP, ROWS))
+        shape = (*y.shape[:axis], count, *y.shape[axis + 1 :])
+        return self.operations.make("cut", [y], (axis, (start, stop, None)), shape=shape)
+
+
 class Tiling:
     """Finds what to tile in a program, and tiles it."""
 
@@ -81,11 +118,7 @@ class Tiling:
         seeds = [x for x in own if x in self.large or self.costs.size(x) >= tuning.THREADED_BYTES]
         if not seeds:
             return list(outputs)
-        self.near = set[Operation]()  # arrays that are not small beside the large ones, and what is computed from them
-        for x in order:
-            is_small = x.view or x.cheap or 8 * self.costs.size(x) < tuning.TILED_BYTES
-            if not is_small or not self.near.isdisjoint(x.operands):
-                self.near.add(x)
+        self.near = self._near(order)
         self.places = {x: place for place, x in enumerate(order)}
         best, most = None, 0.0
         for region in self._regions(order, sorted(seeds, key=lambda x: (-self.costs.size(x), -len(x.shape)))):
@@ -93,6 +126,15 @@ class Tiling:
             if saved > most:
                 best, most = region, saved
         return self._tiled(best, order, outputs) if best is not None else list(outputs)
+
+    def _near(self, order: Sequence[Operation]) -> set[Operation]:
+        """Arrays that are not small beside the large ones, and what is computed from them."""
+        near = set[Operation]()
+        for x in order:
+            is_small = x.view or x.cheap or 8 * self.costs.size(x) < tuning.TILED_BYTES
+            if not is_small or not near.isdisjoint(x.operands):
+                near.add(x)
+        return near
 
     def _regions(self, order: Sequence[Operation], seeds: Iterable[Operation]) -> Iterator[_Region]:
         """What can be tiled together, from a few of the large arrays that are in no region yet."""
@@ -291,35 +333,14 @@ class Tiling:
     def _tiled(self, region: _Region, order: Sequence[Operation], outputs: Sequence[Operation]) -> list[Operation]:
         """The program with the region as one operation."""
         results = self._results(region, order, outputs)
-        operations, made = Operations(), dict[Operation, Operation]()
-        outside: dict[Operation, None] = {}
         members = [x for x in order if x in region.axes or x in region.sums]
         summed = {x: self._entries(region, x, places, None) for x, places in region.sums.items()}
-
-        def rows_of(x: Operation, y: Operation, axis: int | None) -> Operation:
-            if y in region.axes:
-                return made[y]
-            if y.op not in ("number", "size"):
-                outside.setdefault(_copied(y))
-            if axis is None:
-                return y
-            times = below(x, region.axes[x], axis, region.times[x]) if x in region.axes else summed[x]
-            assert times is not None
-            start, stop, count = (sz.multiply(one, times) for one in (START, STOP, ROWS))
-            shape = (*y.shape[:axis], count, *y.shape[axis + 1 :])
-            return operations.make("cut", [y], (axis, (start, stop, None)), shape=shape)
-
+        tile = _Tile(region, self.rows, summed)
         for x in members:
-            sources = region.sums.get(x) or self.rows.sources(x, region.axes[x])
-            assert sources is not None
-            operands = [rows_of(x, y, b) for y, b in zip(x.operands, sources, strict=True)]
-            axis = region.axes.get(x)
-            shape = x.shape if axis is None else (*x.shape[:axis], region.rows(x), *x.shape[axis + 1 :])
-            parameters = x.parameters if axis is None else _parameters(x, axis, shape)
-            made[x] = operations.make(x.op, operands, parameters, shape=shape, work=x.work, speed=x.speed)
-        threads = self._threads(region)
+            tile.make(x)
+        threads, outside = self._threads(region), tile.outside
         rows = self._count(region, tuning.THREADED_TILES if threads > 1 else 1)
-        body = turned([made[x] for x in results], costs_of_tile(self.costs, rows), outside, alone=threads > 1)
+        body = turned([tile.made[x] for x in results], costs_of_tile(self.costs, rows), outside, alone=threads > 1)
         outside.update(_same_copies(body, outside))
         loop = Loop(
             tuple(body), tuple([region.axes.get(x) for x in results]),

@@ -20,6 +20,7 @@ import numpy as np
 from scipy import linalg
 
 from eindiff.core.errors import EindiffError
+from eindiff.core.groups import grouped
 from eindiff.core.labels import UnionFind, components, first_appearance
 from eindiff.structure.axes import Core, has_delta
 from eindiff.structure.grid import turned, turned_back
@@ -76,10 +77,7 @@ def groups_of_axes(core: Core) -> list[tuple[int, ...]]:
             axes = [k - len(term.labels) for k in group if k >= len(term.labels)]
             for axis in axes:
                 sets.unite(axes[0], axis)
-    found: dict[int, list[int]] = {}
-    for axis in range(half):
-        found.setdefault(sets.find(axis), []).append(axis)
-    return [tuple(axes) for axes in found.values()]
+    return [tuple(axes) for axes in grouped((sets.find(axis), axis) for axis in range(half)).values()]
 
 
 def products_of(core: Core, groups: Sequence[tuple[int, ...]]) -> list[Product]:

@@ -31,7 +31,7 @@ CLEAR = 1000.0  # a condition that is this much smaller than the reciprocal of t
 NOISE = 10.0  # rounding errors that are assumed of each entry, when it is looked at closely
 ENTRY_CHANGE = 2.0  # how much an entry may change, relative to its size
 TERM_CHANGE = 100.0  # and of a whole term: its entries have factors in common
-RIGHT_SIDES = 8  # right-hand sides, and noise for each of them
+TRIED_SIDES = 8  # right-hand sides, and noise for each of them
 
 
 class Careful:
@@ -127,7 +127,7 @@ class Careful:
         bound = one.condition()
         if bound * self._eps * CLEAR <= 1:  # inverses that are as good as their matrices need no closer look either
             return not one.uses_inverses and bound * self._grid.inverse_condition() * self._eps * CLEAR > 1
-        b = np.random.default_rng(0).normal(size=(one.size, RIGHT_SIDES)).astype(self._grid.dtype)
+        b = np.random.default_rng(0).normal(size=(one.size, TRIED_SIDES)).astype(self._grid.dtype)
         if not np.isfinite(bound):
             raise self._singular(np.inf, one.solve(b))
         x = self._refined(one, b, True)
@@ -149,7 +149,7 @@ class Careful:
         random = np.random.default_rng(1)
         residual = np.abs(b - self._extended.apply(x)).astype(x.dtype)
         size = NOISE * (self._eps * (self._absolute.apply(np.abs(x)) + np.abs(b)) + residual)
-        entries = [size * random.choice([-1, 1], size=x.shape) for _ in range(RIGHT_SIDES)]
+        entries = [size * random.choice([-1, 1], size=x.shape) for _ in range(TRIED_SIDES)]
         terms = [TERM_CHANGE * self._eps * part for part in self._grid.products(x) if part.any()]
         return [part.astype(b.dtype) for part in entries + terms]
 
@@ -227,5 +227,5 @@ class Careful:
 
 def _spread(change: Array, x: Array) -> float:
     """The largest change of a row, relative to its size in all samples: by random noise, or by noise of one kind."""
-    shares = (change.reshape(len(x), -1, RIGHT_SIDES) ** 2).mean(axis=2) / (x**2).mean(axis=1)[:, None]
-    return float(np.sqrt(max(shares[:, :RIGHT_SIDES].mean(axis=1).max(), shares[:, RIGHT_SIDES:].max(initial=0.0))))
+    shares = (change.reshape(len(x), -1, TRIED_SIDES) ** 2).mean(axis=2) / (x**2).mean(axis=1)[:, None]
+    return float(np.sqrt(max(shares[:, :TRIED_SIDES].mean(axis=1).max(), shares[:, TRIED_SIDES:].max(initial=0.0))))

@@ -54,10 +54,8 @@ def _size(inference: Inference, name: str, products: list[Node]) -> Unknown | No
     if any(summed is None or (summed and not all(under)) for summed, under in uses):
         return None
     found = [summed for summed, _ in uses if summed]
-    if found:
-        sizes = set.intersection(*found)
-    else:
-        sizes = _only_size(inference) if uses and name in _SCALES_NUMBERS else set()
+    others = _only_size(inference) if uses and not found and name in _SCALES_NUMBERS else set()
+    sizes = set.intersection(*found) if found else others
     size = sizes.pop() if len(sizes) == 1 else None
     return size if isinstance(size, Unknown) and not size.derived else None
 

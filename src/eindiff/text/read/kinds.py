@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
+from eindiff.core.groups import grouped
 from eindiff.text.read.conventions import Hint, hint, is_usual_scalar, may_be_number
 from eindiff.text.read.function_rows import values
 from eindiff.text.read.infer import CONSTANTS, Inference
@@ -99,9 +100,7 @@ class KindCosts:
     def joined(self, other: KindCosts, combine: Combine) -> KindCosts:
         """The table of a node with these two below: entries that agree on the names they share."""
         shared = self.met.keys() & other.met.keys()
-        groups: dict[tuple, list[tuple[Key, Way]]] = {}
-        for key, choice in other.entries.items():
-            groups.setdefault(_part(key, shared), []).append((key, choice))
+        groups = grouped((_part(key, shared), (key, choice)) for key, choice in other.entries.items())
         result = KindCosts({}, self.met + other.met)
         for (kind, names), left in self.entries.items():
             for (right_kind, more), right in groups.get(_part((kind, names), shared), ()):
@@ -345,13 +344,17 @@ def _unlikely(orders: dict[str, int]) -> int:
     vectors = [name for name in columns if not is_usual_scalar(name)]
     costs = [hint(name).costs[0] for name in vectors]  # of numbers in their places
     is_odd = 6 in [hint(name).costs[0] for name in scalars]
-    if numbers and matrices and not vectors:
-        if sum(name[0].isupper() for name in orders) > 1 and all(map(may_be_number, matrices)):
-            return _FORCED
-        if is_odd:
-            return 2 * _FORCED
+    if numbers and not vectors and (cost := _forced(orders, matrices, is_odd)):
+        return cost
     is_scaled = bool(columns) and any(map(str.isupper, numbers))
     return _SCALED * bool(is_odd or is_scaled or (numbers and max(costs, default=6) < 6))
+
+
+def _forced(orders: dict[str, int], matrices: list[str], is_odd: bool) -> int:
+    """What it costs that some names are matrices, beside which there are numbers and no vectors."""
+    if matrices and sum(name[0].isupper() for name in orders) > 1 and all(map(may_be_number, matrices)):
+        return _FORCED
+    return 2 * _FORCED * bool(matrices and is_odd)
 
 
 def _single(kind: int) -> KindCosts:

@@ -119,7 +119,7 @@ def reading(text: str, declarations: str | Mapping[str, Any] | None = None) -> R
         building.visit(node)
     expr, used = built(nodes[-1]), building.variables.values()
     whole = derived(expr, *used) if len(variables(*used)) > len(variables(expr)) else expr
-    return Reading(text, whole, _names(inference, building, nodes), _notes(nodes))
+    return Reading(text, whole, _names(inference, nodes), _notes(nodes))
 
 
 def _notes(nodes: list[Node]) -> tuple[str, ...]:
@@ -363,7 +363,7 @@ def _refuse_as_named(source: Source, names: KnownNames, statements: Statements, 
     names.orders = orders
 
 
-def _names(inference: Inference, building: Building, nodes: list[Node]) -> tuple[NameReading, ...]:
+def _names(inference: Inference, nodes: list[Node]) -> tuple[NameReading, ...]:
     """What the names of a text stand for, in the order they occur."""
     found: dict[str, NameReading] = {}
     places = [node for node in nodes if node.kind == "name" and (not node.literal or node.value in inference.used)]

@@ -37,11 +37,10 @@ def _by_entry(usage: str, function: Callable[..., Expr], least: int = 1, most: i
     def build(node: Node, args: list[Expr]) -> Expr:
         return function(*args)
 
-    return FunctionRow(usage, _equal_shapes, build, least, most or least, is_by_entry=True)
+    def infer(shapes: Shapes, node: Node) -> Type:
+        return shapes.equal_shapes(node, node.args)
 
-
-def _equal_shapes(shapes: Shapes, node: Node) -> Type:
-    return shapes.equal_shapes(node, node.args)
+    return FunctionRow(usage, infer, build, least, most or least, is_by_entry=True)
 
 
 def by_row(function: Function) -> FunctionRow | None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from eindiff.core.groups import grouped
 from eindiff.core.nodes import Expr
 from eindiff.core.traverse import post_order
 from eindiff.text.write.tree import Tree, replace, walk
@@ -101,9 +102,7 @@ def _choose(
     Those in `inline` are not named.
     """
     uses: Counter[Any] = Counter(ref.data for tree in (root, *trees.values()) for ref in _references(tree))
-    shared: dict[Expr, list[Any]] = {}
-    for key in uses:
-        shared.setdefault(key.node, []).append(key)
+    shared = grouped((key.node, key) for key in uses)
     chosen: dict[Expr, Any] = {}
     forced: set[Expr] = set()
     size: dict[Any, int] = {}

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from eindiff.core import construct
 from eindiff.core.construct import parts, power_parts
+from eindiff.core.groups import grouped
 from eindiff.core.labels import LETTERS, Labels
 from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Number, Variable, number, topological
 from eindiff.core.sizes import Size
@@ -193,12 +194,8 @@ class EinsumNotation:
 
     def _keep_signs(self, terms: Sequence[Expr]) -> None:
         """A sum that several terms have as a factor is written in one way: none of them takes up a minus sign."""
-        found: dict[Expr, list[Expr]] = {}
-        for term in terms:
-            for factor, _ in parts(term)[1]:
-                for inner in factor.operands if isinstance(factor, Einsum) else ():
-                    found.setdefault(inner, []).append(factor)
-        for inner, users in found.items():
+        factors = [factor for term in terms for factor, _ in parts(term)[1] if isinstance(factor, Einsum)]
+        for inner, users in grouped((inner, factor) for factor in factors for inner in factor.operands).items():
             if len(users) > 1 and isinstance(inner, Add):
                 self._kept.update(users)
 
@@ -297,7 +294,7 @@ class EinsumNotation:
     def einsum_tree(self, node: Einsum, flipped: bool, sign: int) -> Tree:
         """`coefficient * einsum("...", operands)`, or the product entry by entry where that is all it is."""
         output = node.output[::-1] if flipped else node.output
-        factors = sorted(zip(node.operands, node.labels, strict=True), key=lambda f: (*self.before(f[0]), f[1]))
+        factors = sorted(node.factors, key=lambda f: (*self.before(f[0]), f[1]))
         coefficient, variants = self.distribute_sign(number(sign * node.coefficient), factors)
         if not factors:
             return filled_tree(coefficient, output, dict(enumerate(node.sizes)))

@@ -184,8 +184,8 @@ class IndexNotation(EinsumNotation):
                 deltas.append(Tree("delta", (), (places[label], axis)))
             else:
                 places[label] = axis
-        factors = list(zip(node.operands, node.labels, strict=True))
-        factors = _substitute(node, factors, places)
+        factors = node.factors
+        factors = _substitute(node, factors)
         used = set(_labels_of(labels for _, labels in factors))
         summed = [label for label in node.contracted if label in used]
         for label in summed:
@@ -238,7 +238,7 @@ def _table(chosen: IndexMap) -> str:
     return str(chosen.indices.expr if isinstance(chosen.indices, Given) else chosen.index_array({}).tolist())
 
 
-def _substitute(node: Einsum, factors: list, places: Mapping[int, Any]) -> list:
+def _substitute(node: Einsum, factors: list) -> list:
     """`Σ_k x_k [k = c + s·i]` is `x[c + s*i]`, where only x has k."""
     for factor in list(factors):
         chosen, labels = factor

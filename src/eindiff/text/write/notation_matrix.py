@@ -152,7 +152,7 @@ def _placed(term: Expr) -> tuple[Size, Expr, int] | None:
     target, source = placed.labels[at]
     if target not in placed.output or source in placed.output:
         return None
-    rest = [f for k, f in enumerate(zip(placed.operands, placed.labels, strict=True)) if k != at]
+    rest = [f for k, f in enumerate(placed.factors) if k != at]
     kept = tuple(source if label == target else label for label in placed.output)
     piece = construct.einsum(1, rest, kept, dict(enumerate(placed.sizes)))
     sizes.update(zip(factors[0][1], piece.shape, strict=True))
@@ -166,7 +166,7 @@ def flattened(node: Einsum, sizes: dict[int, Size]) -> list[Factor]:
 
     So the pattern and the contraction are one `einsum`. Adds the sizes of the contraction's labels.
     """
-    factors = list(zip(node.operands, node.labels, strict=True))
+    factors = node.factors
     higher = [k for k, (operand, _) in enumerate(factors) if operand.ndim > 2 and isinstance(operand, Einsum)]
     if not node.is_product or len(higher) != 1:
         return factors

@@ -146,7 +146,7 @@ def _taken_one_by_one(node: Expr) -> Expr:
     """`Σ_k [k = c] A_ik B_jk` with an index map for each factor: people write `A[:, c]*B[:, c]'`."""
     if not isinstance(node, Einsum):
         return node
-    factors, sizes = list(zip(node.operands, node.labels, strict=True)), dict(enumerate(node.sizes))
+    factors, sizes = node.factors, dict(enumerate(node.sizes))
     for chosen, labels in [factor for factor in factors if is_index_map(factor[0]) and len(factor[1]) == 1]:
         [target] = labels
         users = [k for k, (operand, own) in enumerate(factors) if target in own and not is_index_map(operand)]

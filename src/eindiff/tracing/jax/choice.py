@@ -19,14 +19,14 @@ from eindiff.tracing.library import Traced
 MOST_SLOWER = 1.5  # than JAX's own derivative, as predicted
 LEAST_BYTES, MOST_MEMORY = 2**14, 3.0  # that are worth a look; and times as many as JAX's own derivative stores
 MOST_LONGER = 1.1  # that its compiler may take, and more if so many calls make up for it:
-CALLS = 50
+PAYING_CALLS = 50
 MOST_FIRST = 1.3  # times as long that a first call may take, unless later ones take a part of the time,
 FAR_QUICKER, FEW_CALLS = 4, 10  # and so few of them make up for it
 TIMES_LARGER = {"hessian": 2.5, "value_grad_hessian": 2.5, "hvp": 3}  # JAX's own derivatives, at least; others 1.5
 ALL_COLUMNS = 1.02  # times as long as for one direction it takes to compile a Hessian, at least; 1.12 in the median
 BLOCK = 1e-2  # seconds more for each block of a Hessian by several arguments
 LEAST_SWEEPS = 2  # times as long as the function its second derivative takes at least
-MANY = 12  # equations of a function from which on JAX takes its time to read its derivative
+MANY_EQUATIONS = 12  # equations of a function from which on JAX takes its time to read its derivative
 AT_ONCE = 1000  # operations of a program from which on JAX gives it to another thread
 FOR_ENTRY = 7  # operations that JAX's own derivatives take for each entry, and rarely fewer
 BRIEF_LOOPS = 2.4e-5  # seconds, as predicted, of loops that take less time than another thread takes to start
@@ -46,7 +46,7 @@ class Own:
         """The least that its compiler and a call take: as the function tells, and then a program for one direction."""
         blocks, traced = (BLOCK * (len(self.sizes) ** 2 - 1) if self.kind in TWICE else 0.0), self.traced
         compiler = START + TIMES_LARGER.get(self.kind, 1.5) * (traced.compiling - START) + blocks
-        compiler += READING * max(0, traced.equations - MANY)
+        compiler += READING * max(0, traced.equations - MANY_EQUATIONS)
         call = max(LEAST_SWEEPS * traced.seconds, sum(self.sizes) * traced.along) if self.kind in TWICE else 0.0
         yield compiler, call
         if (along := self.written().along) is not None:
@@ -98,7 +98,7 @@ def _is_worse(ours: Any, theirs: Any, least: float) -> bool:
 def takes_longer(ours: float, theirs: float, call: float, their_call: float) -> bool:
     """Whether a first call takes longer than another one by more than calls save, or by so much that people mind."""
     saved = their_call - call
-    if ours - MOST_LONGER * theirs > CALLS * saved:
+    if ours - MOST_LONGER * theirs > PAYING_CALLS * saved:
         return True
     is_repaid = call * FAR_QUICKER <= their_call and ours - theirs <= FEW_CALLS * saved
     return not is_repaid and ours + call > MOST_FIRST * (theirs + their_call)

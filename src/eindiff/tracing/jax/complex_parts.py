@@ -9,6 +9,8 @@ import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
 
+from eindiff.tracing.jax.numbers import variables_in
+
 NAME = "complex_part"
 
 
@@ -21,7 +23,7 @@ def joined(eqns: Sequence[Any], results: Sequence[Any], known: Container[Any]) -
     inside = [eqn for k, eqn in enumerate(open_ones) if k in after and len(open_ones) - 1 - k in before]
     first = [eqn for k, eqn in enumerate(open_ones) if k not in after]
     last = [eqn for k, eqn in enumerate(open_ones) if k in after and len(open_ones) - 1 - k not in before]
-    used = [x for atoms in (results, *[eqn.invars for eqn in last]) for x in _variables(atoms)]
+    used = [x for atoms in (results, *[eqn.invars for eqn in last]) for x in variables_in(atoms)]
     return [*first, _together(inside, set(used)), *last]
 
 
@@ -34,25 +36,21 @@ def _is_complex(eqn: Any) -> bool:
     return any(jnp.issubdtype(x.aval.dtype, jnp.complexfloating) for x in (*eqn.invars, *eqn.outvars))
 
 
-def _variables(atoms: Sequence[Any]) -> list[Any]:
-    return [x for x in atoms if not isinstance(x, jex.Literal)]
-
-
 def _reached(eqns: Sequence[Any], back: bool = False) -> set[int]:
     """Equations with complex numbers, and all that come after (before) them in the order of what is made of what."""
     found, seen = set[int](), set[Any]()
     for k, eqn in enumerate(eqns):
         given, made = (eqn.outvars, eqn.invars) if back else (eqn.invars, eqn.outvars)
-        if _is_complex(eqn) or not seen.isdisjoint(_variables(given)):
+        if _is_complex(eqn) or not seen.isdisjoint(variables_in(given)):
             found.add(k)
-            seen.update(_variables(made))
+            seen.update(variables_in(made))
     return found
 
 
 def _together(eqns: Sequence[Any], wanted: set[Any]) -> Any:
     """Equations as one that calls a program of them."""
     made = {x for eqn in eqns for x in eqn.outvars}
-    inputs = list(dict.fromkeys(x for eqn in eqns for x in _variables(eqn.invars) if x not in made))
+    inputs = list(dict.fromkeys(x for eqn in eqns for x in variables_in(eqn.invars) if x not in made))
     outputs = [x for eqn in eqns for x in eqn.outvars if x in wanted]
     inner = jex.Jaxpr((), inputs, outputs, eqns, set(), jex.DebugInfo(NAME, NAME, None, None))
     run = jex.jaxpr_as_fun(jex.ClosedJaxpr(inner, ()))

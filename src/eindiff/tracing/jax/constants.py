@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from math import prod
 from typing import Any
@@ -16,13 +16,13 @@ from eindiff.core.index_relations import Lower
 from eindiff.core.nodes import Expr
 from eindiff.functions.sparse_constants import by_places
 from eindiff.tracing.closures import MOST_WRITTEN
-from eindiff.tracing.jax.numbers import BY_NUMPY, INSIDE, NoNumbersError, numbers
+from eindiff.tracing.jax.numbers import BY_NUMPY, INSIDE, NoNumbersError, numbers, variables_in
 
 # What comes from NumPy exactly as from JAX. All else differs in the last bits, or is left to JAX, which compiles it.
 FOLDED_BY_NUMPY = frozenset({
     "add", "sub", "mul", "div", "neg", "abs", "square", "sqrt", "sign", "floor", "ceil", "round", "max", "min", "clamp",
     "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "xor", "is_finite", "copy", "copy_p", "stop_gradient",
-    "convert_element_type", "broadcast_in_dim", "iota", "reshape", "squeeze", "expand_dims", "transpose", "slice",
+    "convert_element_type", "broadcast_in_dim", "iota", "reshape", "squeeze", "transpose", "slice",
     "dynamic_slice", "gather", "pad", "concatenate", "split", "stack", "select_n", "sort", "rev", "argmax", "argmin",
     "reduce_and", "reduce_or", "reduce_max", "reduce_min", "cummax", "cummin",
 })  # fmt: skip
@@ -106,16 +106,12 @@ def folded_together(jaxpr: Any, values: Mapping[Any, Any], is_steady: bool, is_i
     """What NumPy does not compute in the same bits of the known values of a program: if nothing depends on their last
     bits by NumPy all the same, or, where they are many, by the program around it; else compiled at once by JAX. The
     rest is left to be folded, if something needs it."""
-    known = {x for x, value in values.items() if not isinstance(value, Expr | jax.core.Tracer)}
-    given, found = set(known), []
-    for eqn in jaxpr.eqns:
-        if not eqn.effects and all(isinstance(x, jex.Literal) or x in known for x in eqn.invars):
-            known.update(eqn.outvars)
-            found.append(eqn)
+    given = {x for x, value in values.items() if not isinstance(value, Expr | jax.core.Tracer)}
+    found = _known_equations(jaxpr, given)
     slow = [eqn for eqn in found if _by_jax(eqn)]
     if not slow:
         return {}
-    used = {x for eqn in found for x in eqn.invars if not isinstance(x, jex.Literal)}
+    used = {x for eqn in found for x in variables_in(eqn.invars)}
     inputs, outputs = [x for x in given if x in used], [x for eqn in slow for x in eqn.outvars]
     info = jex.DebugInfo("known", "known", None, None)
     closed = jex.ClosedJaxpr(jex.Jaxpr((), inputs, outputs, found, set(), info), ())
@@ -127,22 +123,28 @@ def folded_together(jaxpr: Any, values: Mapping[Any, Any], is_steady: bool, is_i
     return dict.fromkeys(_idle(jaxpr, found, set(outputs))) | dict(zip(outputs, found_values, strict=True))
 
 
+def _known_equations(jaxpr: Any, given: Collection[Any]) -> list[Any]:
+    """The equations that need nothing but some variables."""
+    known, found = set(given), []
+    for eqn in jaxpr.eqns:
+        if not eqn.effects and known.issuperset(variables_in(eqn.invars)):
+            known.update(eqn.outvars)
+            found.append(eqn)
+    return found
+
+
 def _idle(jaxpr: Any, known: Sequence[Any], there: set[Any]) -> list[Any]:
     """What known equations give that nothing needs as soon as some values are there."""
     own = set(map(id, known))
-    needed = {x for eqn in jaxpr.eqns if id(eqn) not in own for x in _variables(eqn.invars)}
-    needed.update(_variables(jaxpr.outvars))
+    needed = {x for eqn in jaxpr.eqns if id(eqn) not in own for x in variables_in(eqn.invars)}
+    needed.update(variables_in(jaxpr.outvars))
     idle: list[Any] = []
     for eqn in reversed(known):
         if needed.isdisjoint(eqn.outvars):
             idle += eqn.outvars
         elif there.isdisjoint(eqn.outvars):
-            needed.update(_variables(eqn.invars))
+            needed.update(variables_in(eqn.invars))
     return idle
-
-
-def _variables(atoms: Sequence[Any]) -> list[Any]:
-    return [x for x in atoms if not isinstance(x, jex.Literal)]
 
 
 def _by_numpy(closed: Any, inputs: Sequence[Any]) -> Sequence[Any] | None:

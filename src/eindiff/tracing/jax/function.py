@@ -24,7 +24,7 @@ from eindiff.tracing.jax.predicted import seconds
 from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError, equations
 from eindiff.tracing.jax.rerolled import FEW_TURNS, rerolled
 from eindiff.tracing.jax.tables import TABLES
-from eindiff.tracing.jax.types import type_of
+from eindiff.tracing.jax.types import abstract, type_of
 from eindiff.tracing.library import Arguments, NeedsLeavesError, Stops, Traced
 from eindiff.tracing.names import VariableNames, identifier, leaf_paths
 from eindiff.tracing.verify import MOST_QUICKLY, Call, precision_of
@@ -169,7 +169,7 @@ class Program:
             return [x for x in leaves if _is_result(x)]
 
         self.closed, self._shapes = jax.make_jaxpr(flat, return_shape=True)(
-            *(_abstract(arguments.leaves[k]) for k in moving)
+            *(abstract(arguments.leaves[k]) for k in moving)
         )
         self.precision = _least_precision(self.closed.jaxpr)
         self._moving = moving
@@ -279,11 +279,6 @@ def _least_precision(jaxpr: jex.Jaxpr) -> float:
 
 def _is_result(value: Any) -> bool:
     return is_array(value) or isinstance(value, bool | int | complex | np.generic)
-
-
-def _abstract(value: Any) -> jax.ShapeDtypeStruct:
-    aval = jax.typeof(value)
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
 def _input(name: str, value: Any) -> Variable:

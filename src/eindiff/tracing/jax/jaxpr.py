@@ -31,7 +31,7 @@ from eindiff.tracing.jax.refusals import REFUSED, NeedsInputsError, RefusedError
 from eindiff.tracing.library import Recurrence
 from eindiff.tracing.unsupported import Unsupported
 
-UNKNOWN = "a line that JAX does not know"
+UNKNOWN_LINE = "a line that JAX does not know"
 JAX_FOLDER = str(Path(jax.__file__).parent)
 Value = Any  # an expression, or a known array
 Handler = Callable[..., Any]
@@ -63,7 +63,7 @@ class Trace:
     recurrences: list[Recurrence] = field(default_factory=list)  # whose states are
     outside: list[Expr] = field(default_factory=list)  # how many indices are out of range, where that is not known
     functions: dict[tuple, Function] = field(default_factory=dict)  # opaque ones, by what they compute
-    place: str = UNKNOWN  # of the call that is being followed
+    place: str = UNKNOWN_LINE  # of the call that is being followed
     is_steady: bool = False  # whether the last bits of known values decide nothing
     leave: Callable[[Any], None] = lambda equation: None  # raises an error if JAX may do all because of an equation
 
@@ -171,7 +171,7 @@ class Trace:
 
     def step(self, eqn: Any, args: list[Value]) -> list[Value]:
         """The results of one equation."""
-        name, calls, handlers = eqn.primitive.name, self.tables.calls, self.tables.primitives
+        name, calls = eqn.primitive.name, self.tables.calls
         step = TracedEquation(self, eqn)
         if eqn.effects and name not in calls:
             raise step.refused(REFUSED.get(name, "it has side effects"))
@@ -184,12 +184,7 @@ class Trace:
                 return jax_constants.folded(eqn, args)
             if name in REFUSED:
                 raise step.refused(REFUSED[name])
-            step.check_shapes()
-            if all(0 in x.aval.shape for x in eqn.outvars):
-                return [np.zeros(x.aval.shape, x.aval.dtype) for x in eqn.outvars]
-            if name in handlers:
-                result = handlers[name](step, *args)
-                return list(result) if isinstance(result, tuple) else [result]
+            return self._of_primitive(step, args)
         except Unsupported:
             pass
         except EindiffError as error:
@@ -197,6 +192,17 @@ class Trace:
                 raise
             raise step.refused(str(error)) from error
         return step.opaque(args)
+
+    def _of_primitive(self, step: TracedEquation, args: list[Value]) -> list[Value]:
+        """The results by the table of primitives."""
+        results, handlers = step.eqn.outvars, self.tables.primitives
+        step.check_shapes()
+        if all(0 in x.aval.shape for x in results):
+            return [np.zeros(x.aval.shape, x.aval.dtype) for x in results]
+        if step.eqn.primitive.name not in handlers:
+            raise Unsupported
+        found = handlers[step.eqn.primitive.name](step, *args)
+        return list(found) if isinstance(found, tuple) else [found]
 
     def call(self, handler: Handler, step: TracedEquation, args: list[Value]) -> list[Value]:
         """The results of an equation that calls a program, in which messages name the line of the call."""

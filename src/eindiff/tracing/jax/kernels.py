@@ -15,10 +15,10 @@ from typing import Any
 
 import jax.extend.core as jex
 
-from eindiff.tracing.jax.numbers import INSIDE
+from eindiff.tracing.jax.numbers import INSIDE, variables_in
 
 MOVES = frozenset({
-    "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "convert_element_type", "transpose", "copy",
+    "reshape", "squeeze", "broadcast_in_dim", "convert_element_type", "transpose", "copy",
     "stop_gradient",
 })  # fmt: skip
 FREE = MOVES | {"slice", "iota", "rev"}
@@ -29,7 +29,7 @@ FUNCTIONS = frozenset({
 })  # fmt: skip
 MATRICES = frozenset({
     "cholesky", "lu", "triangular_solve", "eigh", "eig", "svd", "geqrf", "householder_product", "qr", "schur",
-    "tridiagonal", "hessenberg", "lu_solve",
+    "tridiagonal", "hessenberg",
 })  # fmt: skip
 ENTRYWISE = FREE | FUNCTIONS | {
     "add", "sub", "mul", "div", "neg", "abs", "max", "min", "sign", "sqrt", "rsqrt", "square", "integer_pow",
@@ -44,7 +44,7 @@ KINKED = frozenset({
 })  # fmt: skip
 
 SHIFTS = frozenset({
-    "slice", "pad", "concatenate", "split", "rev", "reshape", "squeeze", "expand_dims", "broadcast_in_dim", "transpose",
+    "slice", "pad", "concatenate", "split", "rev", "reshape", "squeeze", "broadcast_in_dim", "transpose",
     "gather", "dynamic_slice",
 })  # fmt: skip
 PARTED = frozenset({"concatenate", "pad"})  # arrays of parts, whose entries are chosen: not twice in one loop,
@@ -106,7 +106,7 @@ class _Step:
         return max([prod(x.aval.shape) for x in self.eqn.invars]) if self.is_sum else self.entries
 
 
-_NUMBER = object()  # what stands for a literal
+_LITERAL = object()  # what stands for a literal
 
 
 def compiling(jaxpr: Any) -> float:
@@ -144,7 +144,7 @@ def _needed(jaxpr: Any) -> list[_Step]:
     """The equations that results depend on, each with the loops that it is a part of."""
     made: dict[Any, Any] = {}
     steps = _steps(jaxpr, made, {})
-    for step in [x for x in map(made.get, _variables(jaxpr.outvars)) if isinstance(x, _Step)]:
+    for step in [x for x in map(made.get, variables_in(jaxpr.outvars)) if isinstance(x, _Step)]:
         step.is_needed = step.is_stored = True
     own = 1
     for step in reversed(steps):
@@ -162,12 +162,12 @@ def _steps(jaxpr: Any, made: dict[Any, Any], seen: dict[Any, _Step]) -> list[_St
     """The equations in order, equal ones once; `made` gets what makes each variable, and has what makes the inputs."""
     found: list[_Step] = []
     for eqn in jaxpr.eqns:
-        given = [_NUMBER if isinstance(x, jex.Literal) else made.get(x) for x in eqn.invars]
+        given = [_LITERAL if isinstance(x, jex.Literal) else made.get(x) for x in eqn.invars]
         inner = eqn.params.get(INSIDE.get(eqn.primitive.name, ""))
         if inner is None:
             sources = [x for x in given if isinstance(x, _Step)]
             step = _Step(eqn, sources, None not in given and all(x.is_known for x in sources))
-            is_shared = eqn.primitive.name in SHARED and _NUMBER not in given
+            is_shared = eqn.primitive.name in SHARED and _LITERAL not in given
             key = (eqn.primitive.name, str(eqn.params), *(given if None not in given else eqn.invars))
             same = seen.setdefault(key, step) if is_shared else step
             found += [step] if same is step else []
@@ -176,7 +176,7 @@ def _steps(jaxpr: Any, made: dict[Any, Any], seen: dict[Any, _Step]) -> list[_St
             body = getattr(inner, "jaxpr", inner)
             inside = dict(zip(body.invars, given, strict=False))
             found += _steps(body, inside, seen)
-            results = [_NUMBER if isinstance(x, jex.Literal) else inside.get(x) for x in body.outvars]
+            results = [_LITERAL if isinstance(x, jex.Literal) else inside.get(x) for x in body.outvars]
             made.update(zip(eqn.outvars, results, strict=False))
     return found
 
@@ -187,14 +187,7 @@ def _settle(step: _Step, own: int) -> None:
     users = [x for x in step.users if x.is_entrywise]
     step.loops = reduce(or_, [x.loops for x in users], 0)
     step.widest = max([step.entries, *[max(x.entries, x.terms) if x.is_stored else x.widest for x in users]])
-    is_given = len(users) < len(step.users)  # to what is no such loop
-    if not step.is_entrywise:
-        step.is_stored = True
-    elif is_given and not step.is_stored:
-        is_view = step.name in MOVES and step.name != "broadcast_in_dim"
-        step.is_stored = not is_view or any(x.is_entrywise for x in step.sources)
-    elif step.is_slow and not step.is_stored:
-        step.is_stored = step.loops.bit_count() > 1 or step.widest > max(step.entries, step.terms)
+    step.is_stored = step.is_stored or _is_apart(step, is_given=len(users) < len(step.users))
     if not step.is_stored:
         shifted = sum([x.copies for x in users if x.name in SHIFTS])
         step.copies = shifted + max([x.copies for x in users if x.name not in SHIFTS], default=0)
@@ -202,6 +195,16 @@ def _settle(step: _Step, own: int) -> None:
             step.is_stored, step.copies = True, 1
     if step.is_stored:
         step.loops = own
+
+
+def _is_apart(step: _Step, is_given: bool) -> bool:
+    """Whether a step is no part of loops: if it is given to what is none, or is slow and would be done again."""
+    if not step.is_entrywise:
+        return True
+    if is_given:
+        is_view = step.name in MOVES and step.name != "broadcast_in_dim"
+        return not is_view or any(x.is_entrywise for x in step.sources)
+    return step.is_slow and (step.loops.bit_count() > 1 or step.widest > max(step.entries, step.terms))
 
 
 def _is_done_before(step: _Step, uses: int) -> bool:
@@ -225,10 +228,6 @@ def _price_of(step: _Step) -> float:
     inner = list(jex.jaxprs_in_params(step.eqn.params)) if name not in PRICES else []
     vector = VECTOR if name == "dot_general" and 1 in _sizes(step.eqn)[:2] else 0.0
     return PRICES.get(name, OTHERS) + vector + sum(map(_price, inner))
-
-
-def _variables(found: Any) -> list[Any]:
-    return [x for x in found if not isinstance(x, jex.Literal)]
 
 
 def is_plain(jaxpr: Any) -> bool:

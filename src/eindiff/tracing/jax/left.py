@@ -13,20 +13,21 @@ import jax.numpy as jnp
 from eindiff.planning.tuning import OPERATION
 from eindiff.tracing.jax.kernels import FREE
 from eindiff.tracing.jax.loops import is_long
+from eindiff.tracing.jax.numbers import variables_in
 from eindiff.tracing.jax.parallel import carried, opened, scan_counts
+from eindiff.tracing.jax.predicted import UNKNOWN_TURNS
 from eindiff.tracing.jax.refusals import equations, is_refused
 
-SHARE = 0.2  # of a program that is left, from which on all of it is
-EACH = 16.0  # what an equation takes whatever it computes, in numbers
+SHARE_LEFT = 0.2  # of a program that is left, from which on all of it is
+EACH_EQUATION = 16.0  # what an equation takes whatever it computes, in numbers
 SWEEPS = 3.0  # numbers for each that moves: in its own direction, that of its gradient, and their product
-TURNS = 50  # of a loop whose length is not known
 
 
 def left(closed: Any, free: Sequence[bool]) -> list[Any]:
     """The equations for which JAX had better differentiate all of a program by some of its inputs."""
     found = _Shares()
     found.run(closed.jaxpr, list(free), 1.0)
-    is_better = found.is_complex or found.left > SHARE * found.total
+    is_better = found.is_complex or found.left > SHARE_LEFT * found.total
     return found.equations if is_better and not is_refused(closed.jaxpr) else []
 
 
@@ -80,7 +81,7 @@ class _Shares:
             carry = self.settled(params["body_jaxpr"].jaxpr, given[a:b], given[b:])
             decides = self.trial(params["cond_jaxpr"].jaxpr, [*given[:a], *carry])[0]
             self.note(eqn, decides, is_left)
-            self.run(params["body_jaxpr"].jaxpr, [*given[a:b], *carry], TURNS * turns, is_left or decides)
+            self.run(params["body_jaxpr"].jaxpr, [*given[a:b], *carry], UNKNOWN_TURNS * turns, is_left or decides)
             return carry
         if name == "cond":
             self.note(eqn, given[0], is_left)
@@ -92,7 +93,7 @@ class _Shares:
         is_complex = any(jnp.issubdtype(x.aval.dtype, jnp.complexfloating) for x in eqn.outvars)
         self.note(eqn, is_complex, self.is_complex)
         self.is_complex |= is_complex
-        work = turns * (EACH + _work(eqn))
+        work = turns * (EACH_EQUATION + _work(eqn))
         self.total += work
         if name not in FREE:
             self.moved += turns * _work(eqn) * (1.0 if name == "dot_general" else SWEEPS)
@@ -133,7 +134,7 @@ def _after(body: Any, states: Sequence[int]) -> int:
     moving = {body.invars[k] for k in states}
     count = 0
     for eqn in body.eqns:
-        if not moving.isdisjoint(x for x in eqn.invars if not isinstance(x, jex.Literal)):
+        if not moving.isdisjoint(variables_in(eqn.invars)):
             moving.update(eqn.outvars)
             count += 1 + sum(map(equations, jex.jaxprs_in_params(eqn.params)))
     return count

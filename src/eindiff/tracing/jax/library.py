@@ -20,9 +20,9 @@ from eindiff.planning.tuning import CALL
 from eindiff.tracing.closures import MOST_WRITTEN, Surroundings, digest
 from eindiff.tracing.computation import Computation
 from eindiff.tracing.derivatives import is_eliminated
-from eindiff.tracing.jax.choice import CALLS, MOST_SLOWER, Own
+from eindiff.tracing.jax.choice import MOST_SLOWER, PAYING_CALLS, Own
 from eindiff.tracing.jax.function import CONCRETE, Program, check_known, is_array, leaf_names, plain_call, trace
-from eindiff.tracing.jax.jaxpr import UNKNOWN, place_of
+from eindiff.tracing.jax.jaxpr import UNKNOWN_LINE, place_of
 from eindiff.tracing.jax.kernels import compiling, has_kinks, is_plain
 from eindiff.tracing.jax.left import left, recurrent, runs_forward_only
 from eindiff.tracing.jax.often import Often
@@ -38,13 +38,13 @@ from eindiff.tracing.verify import Call
 if TYPE_CHECKING:
     from eindiff.tracing.traced_function import TracedFunction
 
-LONG = 0.1  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
+LONG_COMPILED = 0.1  # seconds, as predicted, for which JAX compiles a function whose gradient had better be its own
 BRIEF = 1e-6  # seconds of a function in whose gradient there is no time to save, so that none is spent to find another
 LEAST_AHEAD = 0.09  # seconds to find and compile a program, as predicted, that are worth a look at JAX's before
 LEAST_FINDING = 0.6  # and those to derive it as well
 CERTAIN = 0.75  # of the time to compile a program that is yet to be found
 LEAST_STEPS = 12  # of a program inside of `jax.jit` that is worth a look at how long it takes to compile
-DERIVING = {"grad": 8e-4, "value_and_grad": 8e-4, "hvp": 2.5e-3, "hessian": 12e-3, "value_grad_hessian": 12e-3}
+DERIVING_TIMES = {"grad": 8e-4, "value_and_grad": 8e-4, "hvp": 2.5e-3, "hessian": 12e-3, "value_grad_hessian": 12e-3}
 MOST_DERIVING = 0.5  # seconds for a loop that is written out, by those for each equation; JAX compiles its own sooner
 SMALL = 1e-4  # seconds of JAX's own derivative, inside of `jax.jit`, of a function with opaque parts that is left to it
 LEAST_INSIDE, LEAST_ALONE = 1.5e-6, 1e-3  # seconds of a program, in `jax.jit` and alone, that are worth a look at JAX's
@@ -195,15 +195,13 @@ class JaxLibrary(Library):
         is_empty = program.is_empty(function.has_aux) and not is_refused(program.closed.jaxpr)
         if not (reasons or is_empty or self._is_as_good(function, arguments, program)):
             written_out = recurrent(program.looped, [k in free for k in moving])
-            if DERIVING.get(function.kind.name, 0.0) * written_out < MOST_DERIVING:
+            if DERIVING_TIMES.get(function.kind.name, 0.0) * written_out < MOST_DERIVING:
                 return
         is_forward = runs_forward_only(program.closed.jaxpr)
         own = self._whole(function, arguments, around, moving, is_forward)
         if own is None:
             return
-        for name, place in {eqn.primitive.name: place_of(eqn) for eqn in reversed(reasons)}.items():
-            message = f"{name} at {place or UNKNOWN} has no closed form here: JAX differentiates the whole function"
-            warnings.warn(message, UserWarning, stacklevel=9)
+        _warn_of(reasons)
         is_known = all(k in moving for k, leaf in enumerate(arguments.leaves) if is_array(leaf))
         raise LeftToLibraryError(own, is_known and isinstance(own, Whole))
 
@@ -295,18 +293,14 @@ class JaxLibrary(Library):
         least += 2 * MOST_SLOWER * writing(found.exprs)  # which JAX has to do as well
         plan = program.plan()
         is_slow = plan.seconds - CALL * len(plan.steps) >= least
-        if not is_inside:  # JAX's compiler is still to come
-            if not is_slow:
-                return False
-            theirs = own.written().jaxpr
-            saved = plan.seconds - seconds(theirs)
-            return plan.seconds > max(least, MOST_SLOWER * seconds(theirs)) and CALLS * saved > compiling(theirs)
-        if not is_slow and len(plan.steps) < LEAST_STEPS:
+        if is_inside:
+            is_long = is_slow or len(plan.steps) >= LEAST_STEPS
+            return is_long and own.is_better(_equations(program, found, arguments, traced), least, is_slow)
+        if not is_slow:
             return False
-        known = {x.name: _abstract(arguments.leaves[k]) for k, x in traced.inputs.items()}
-        given = {x.name: known.get(x.name, jax.ShapeDtypeStruct(x.shape, float)) for x in variables(*found.exprs)}
-        ours = jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
-        return own.is_better(ours, least, is_slow)
+        theirs = own.written().jaxpr  # JAX's compiler is still to come
+        saved = plan.seconds - seconds(theirs)
+        return plan.seconds > max(least, MOST_SLOWER * seconds(theirs)) and PAYING_CALLS * saved > compiling(theirs)
 
     def has_many_calls(self, found: Computation) -> bool:
         programs = found.dense if found.gives_arrays else None
@@ -405,11 +399,25 @@ def _has_same_work(function: TracedFunction, has_kinks: bool, call: float, compi
     """Whether the gradient of a plain function is so brief that no time can be saved, or the function so long to
     compile that none is spent to find another one; closed forms may have a derivative at a kink."""
     is_brief = function.kind.name != "hvp" and call < BRIEF and not has_kinks
-    return is_brief or compiler() > LONG
+    return is_brief or compiler() > LONG_COMPILED
 
 
 def _has_large_jacobian(found: Computation) -> bool:
     return any(prod(map(int, x.shape)) > MOST_IN_JACOBIAN for x in topological(found.exprs) if is_opaque_derivative(x))
+
+
+def _equations(program: Any, found: Computation, arguments: Arguments, traced: Traced) -> Any:
+    """The equations of a program for arguments like these."""
+    known = {x.name: _abstract(arguments.leaves[k]) for k, x in traced.inputs.items()}
+    given = {x.name: known.get(x.name, jax.ShapeDtypeStruct(x.shape, float)) for x in variables(*found.exprs)}
+    return jax.make_jaxpr(lambda arrays: program(**arrays))(given).jaxpr
+
+
+def _warn_of(equations: Sequence[Any]) -> None:
+    """Say which of them have no closed form, once for each operation."""
+    for name, place in {eqn.primitive.name: place_of(eqn) for eqn in reversed(equations)}.items():
+        message = f"{name} at {place or UNKNOWN_LINE} has no closed form here: JAX differentiates the whole function"
+        warnings.warn(message, UserWarning, stacklevel=10)
 
 
 def _abstract(x: Any) -> jax.ShapeDtypeStruct:

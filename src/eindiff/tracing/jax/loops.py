@@ -19,7 +19,7 @@ from eindiff.tracing.unsupported import Unsupported
 
 MOST_STEPS = 8  # of a loop that are written out, if its turns need each other
 MOST_IN_LOOP = 330  # of all steps of a loop together
-MOST_TURNS = 20  # of a loop that counts
+MOST_UNROLLED = 20  # of a loop that counts
 
 
 def is_long(eqn: Any, moves: Sequence[bool]) -> bool:
@@ -72,7 +72,7 @@ def while_loop(step: TracedEquation, *args: Value) -> list[Value]:
     p = step.params
     a, b = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
     carry = list(args[b:])
-    for _ in range(MOST_TURNS + 1):
+    for _ in range(MOST_UNROLLED + 1):
         [going] = step.trace.run_body(p["cond_jaxpr"], [*args[:a], *carry])
         if isinstance(going, Expr):
             try:

@@ -6,14 +6,13 @@ they are made until they are last used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import jax.extend.core as jex
 
 from eindiff.tracing.jax.kernels import ENTRYWISE
-from eindiff.tracing.jax.numbers import INSIDE
+from eindiff.tracing.jax.numbers import INSIDE, variables_in
 
 JOINED = ENTRYWISE | {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or"}
 
@@ -21,10 +20,10 @@ JOINED = ENTRYWISE | {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "
 def peak(jaxpr: Any) -> int:
     """The most bytes that are stored at a time, without the inputs."""
     made = {x: k for k, eqn in enumerate(jaxpr.eqns) for x in eqn.outvars}
-    stored = {x for eqn in jaxpr.eqns if not is_entrywise(eqn) for x in _variables((*eqn.outvars, *eqn.invars))}
-    stored.update(_variables(jaxpr.outvars))
-    last = {x: k for k, eqn in enumerate(jaxpr.eqns) for x in _variables(eqn.invars) if x in made}
-    last |= {x: len(jaxpr.eqns) for x in _variables(jaxpr.outvars) if x in made}
+    stored = {x for eqn in jaxpr.eqns if not is_entrywise(eqn) for x in variables_in((*eqn.outvars, *eqn.invars))}
+    stored.update(variables_in(jaxpr.outvars))
+    last = {x: k for k, eqn in enumerate(jaxpr.eqns) for x in variables_in(eqn.invars) if x in made}
+    last |= {x: len(jaxpr.eqns) for x in variables_in(jaxpr.outvars) if x in made}
     changes = [0] * (len(jaxpr.eqns) + 2)
     for x in stored:
         if x in made:
@@ -45,8 +44,6 @@ def _inside(eqn: Any) -> int:
     return max([0, *[peak(one) - own for one in jex.jaxprs_in_params(eqn.params)]])
 
 
-def _variables(found: Sequence[Any]) -> list[Any]:
-    return [x for x in found if not isinstance(x, jex.Literal)]
 
 
 def is_entrywise(eqn: Any) -> bool:

@@ -6,7 +6,7 @@ well; a program with any other is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax.extend.core as jex
@@ -21,6 +21,7 @@ Primitive = Callable[..., Any]  # of its arrays, and its parameters by name
 _TYPES = frozenset(map(np.dtype, ("float32", "float64", "int32", "int64", "uint32", "bool")))
 INSIDE = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
          "custom_vjp_call": "call_jaxpr", "checkpoint": "jaxpr", "remat2": "jaxpr"}  # fmt: skip
+PLAIN_CALLS = {name: INSIDE[name] for name in ("jit", "pjit", "closed_call")}  # without rules of derivatives
 
 MOST_TURNS = 100  # of a loop
 
@@ -29,6 +30,11 @@ class NoNumbersError(EindiffError):
     """A program that is not computed here."""
 
     code = "tracing"
+
+
+def variables_in(atoms: Iterable[Any]) -> list[Any]:
+    """What an equation or a program names, without its constants."""
+    return [x for x in atoms if not isinstance(x, jex.Literal)]
 
 
 def numbers(program: jex.ClosedJaxpr, inputs: Sequence[Any]) -> list[Array]:
@@ -228,7 +234,6 @@ _BY_NUMPY: dict[str, Primitive] = {
     "integer_pow": lambda x, *, y: np.power(x, y) if y >= 0 else 1 / np.power(x, -y),
     "convert_element_type": lambda x, *, new_dtype, **_: x.astype(new_dtype),
     "squeeze": lambda x, *, dimensions: np.squeeze(x, tuple(dimensions)),
-    "expand_dims": lambda x, *, dimensions: np.expand_dims(x, tuple(dimensions)),
     "transpose": lambda x, *, permutation: x.transpose(permutation),
     "rev": lambda x, *, dimensions: np.flip(x, tuple(dimensions)),
     "concatenate": lambda *arrays, dimension: np.concatenate(arrays, dimension),

@@ -19,11 +19,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from eindiff.tracing.jax.constants import as_function
-from eindiff.tracing.jax.numbers import INSIDE
+from eindiff.tracing.jax.numbers import PLAIN_CALLS, variables_in
 from eindiff.tracing.jax.refusals import JAX_SOURCE
 
-SUMS = ("add", "add_any")
-CALLS = {name: INSIDE[name] for name in ("jit", "pjit", "closed_call")}
+ADDITIONS = ("add", "add_any")
 
 
 def scan_counts(eqn: Any) -> tuple[int, int]:
@@ -47,7 +46,7 @@ def opened(eqn: Any) -> Any:
 
 def _is_call(eqn: Any) -> bool:
     """Whether an equation calls a function that is none of JAX's own, which are known by name."""
-    inner = eqn.params.get(CALLS.get(eqn.primitive.name, ""))
+    inner = eqn.params.get(PLAIN_CALLS.get(eqn.primitive.name, ""))
     info = inner.jaxpr.debug_info if isinstance(inner, jex.ClosedJaxpr) else None
     return info is not None and not (info.func_filename or "").startswith(JAX_SOURCE)
 
@@ -60,7 +59,7 @@ def _called(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]
         return jnp.asarray(x.val, x.aval.dtype) if isinstance(x, jex.Literal) else values[x]
 
     for eqn in jaxpr.eqns:
-        given, inner = [read(x) for x in eqn.invars], eqn.params.get(CALLS.get(eqn.primitive.name, ""))
+        given, inner = [read(x) for x in eqn.invars], eqn.params.get(PLAIN_CALLS.get(eqn.primitive.name, ""))
         is_call = inner is not None and _is_call(eqn)
         results = _called(inner.jaxpr, inner.consts, given) if is_call else as_function(eqn)(*given)
         values.update(zip(eqn.outvars, results, strict=True))
@@ -272,7 +271,7 @@ def _sources(eqn: Any, wanted: Sequence[int]) -> set[Any]:
         found = {x for k in carried if not isinstance(x := body.outvars[k], jex.Literal)}
         for eqn in reversed(body.eqns):
             if not found.isdisjoint(eqn.outvars):
-                found.update(x for x in eqn.invars if not isinstance(x, jex.Literal))
+                found.update(variables_in(eqn.invars))
         more = carried | {k for k, x in enumerate(body.invars[constants : constants + count]) if x in found}
         if more == carried:
             return found | {body.invars[constants + k] for k in wanted}
@@ -305,7 +304,7 @@ def _term(body: Any, before: Any, after: Any) -> Any:
     """What is added to a carried value in a turn; None if it is no sum."""
     names = [before, *_same(body, before)]
     for eqn in body.eqns:
-        if after in eqn.outvars and eqn.primitive.name in SUMS:
+        if after in eqn.outvars and eqn.primitive.name in ADDITIONS:
             others = [x for x in eqn.invars if isinstance(x, jex.Literal) or x not in names]
             is_sum = len(others) == 1 and others[0].aval.shape == before.aval.shape
             return others[0] if is_sum else None

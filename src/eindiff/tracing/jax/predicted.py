@@ -18,7 +18,7 @@ from eindiff.core.nodes import Apply, Constant, Einsum, Expr, Map, Variable, top
 from eindiff.planning.tuning import CALL, EACH, OPERATION, READ, SCATTER, THIN
 from eindiff.tracing.jax.kernels import FREE, FUNCTIONS, MATRICES, START
 
-TURNS = 50  # of a loop whose length is not known
+UNKNOWN_TURNS = 50  # of a loop whose length is not known
 RESULT, PRODUCT, FACTOR = 9e-3, 6e-3, 4e-4  # seconds of the compiler for each result, each product and each factor,
 ENTRYWISE, WHOLE = 1.4e-3, 18e-3  # and for functions of entries and of whole arrays,
 PLACES, WINDOW = 20e-3, 7e-3  # and for what is read or written at places of a table, and in windows that overlap
@@ -26,7 +26,7 @@ PLANNING, TRACED = 3e-4, 1.2e-3  # seconds for each node of an expression, and f
 FINDING = 15e-3  # seconds to find and compile a Hessian, for each node of a function and each of its variables,
 RECURRING = 10e-3  # and for those of a recurrence, which has one sweep for all of them
 READING = 7e-4  # seconds for JAX to read its own derivative of each equation of a function
-CHOICES = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "select_n", "pad"})  # at a low price
+COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "select_n", "pad"})  # at a low price
 
 
 def writing(exprs: Sequence[Expr]) -> float:
@@ -86,13 +86,18 @@ def _seconds(eqn: Any) -> float:
     if name == "scan":
         return params["length"] * (CALL + sum(inner))
     if name == "while":
-        return TURNS * (CALL + sum(inner))
+        return UNKNOWN_TURNS * (CALL + sum(inner))
     if name == "cond":
         return CALL + max(inner)
+    is_call = bool(inner) and not name.startswith(("reduce", "scatter", "sort", "cum"))
+    return sum(inner) if is_call else _of_arrays(eqn)
+
+
+def _of_arrays(eqn: Any) -> float:
+    """The time of what is no loop, condition or call."""
+    name, params = eqn.primitive.name, eqn.params
     if name == "dot_general":
         return _product(eqn)
-    if inner and not name.startswith(("reduce", "scatter", "sort", "cum")):
-        return sum(inner)
     entries = max(prod(x.aval.shape) for x in (*eqn.outvars, *eqn.invars))
     made = sum(prod(x.aval.shape) for x in eqn.outvars)
     number = OPERATION["arithmetic"]
@@ -110,7 +115,7 @@ def _seconds(eqn: Any) -> float:
         return EACH + SCATTER * entries * log2(max(2, entries)) * number
     if name.startswith(("cum", "reduce_window")):
         return EACH + entries * READ * number
-    return entries * (OPERATION["function"] / 2 if name in FUNCTIONS else number / 4 if name in CHOICES else number)
+    return entries * (OPERATION["function"] / 2 if name in FUNCTIONS else number / 4 if name in COMPARISONS else number)
 
 
 def _product(eqn: Any) -> float:

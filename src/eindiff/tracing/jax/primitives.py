@@ -326,7 +326,7 @@ PRIMITIVES: dict[str, Handler] = {
     "reduce_sum": reduce_sum, "reduce_max": reduction(reductions.max), "reduce_min": reduction(reductions.min),
     "reduce_prod": reduction(reductions.prod), "reduce_or": reduction(_any), "reduce_and": reduction(_all),
     "cumsum": cumulative_sum, "dot_general": dot_general,
-    "broadcast_in_dim": broadcast_in_dim, "reshape": reshape, "squeeze": reshape, "expand_dims": reshape,
+    "broadcast_in_dim": broadcast_in_dim, "reshape": reshape, "squeeze": reshape,
     "concatenate": concatenate,
     "transpose": lambda step, x: arrays.transpose(step.trace.expr(x), [int(k) for k in step.params["permutation"]]),
     "split": lambda step, x: tuple(shapes.pieces(step.trace.expr(x), step.params["sizes"], int(step.params["axis"]))),

@@ -22,14 +22,14 @@ from jax import lax
 
 from eindiff.tracing.jax.constants import as_function
 from eindiff.tracing.jax.memory import is_entrywise
+from eindiff.tracing.jax.numbers import PLAIN_CALLS, variables_in
 from eindiff.tracing.jax.repeats import Atoms, Inner, Outside, Repeat, repeats
 
 LEAST_TURNS = 21  # of what is made a loop
 FEW_TURNS = 4  # of one in a program that JAX differentiates, and its compiler takes long for as it is written
-SHARE = 0.3  # of the equations of a program, from which on short loops are worth it
-MOVES = frozenset({"slice", "squeeze", "reshape", "broadcast_in_dim", "convert_element_type"})  # no arithmetic
+SHARE_REPEATED = 0.3  # of the equations of a program, from which on short loops are worth it
+WITHOUT_ARITHMETIC = frozenset({"slice", "squeeze", "reshape", "broadcast_in_dim", "convert_element_type"})
 MOST_AT_ONCE = 2**10  # numbers of all turns that are computed at once, entry by entry
-CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
 
 
 def rerolled(closed: Any, least: int = LEAST_TURNS) -> Any:
@@ -41,15 +41,15 @@ def rerolled(closed: Any, least: int = LEAST_TURNS) -> Any:
 
 
 def _has_repeats(jaxpr: Any, least: int) -> bool:
-    inside = [eqn.params[CALLS[eqn.primitive.name]] for eqn in jaxpr.eqns if eqn.primitive.name in CALLS]
+    inside = [eqn.params[PLAIN_CALLS[eqn.primitive.name]] for eqn in jaxpr.eqns if eqn.primitive.name in PLAIN_CALLS]
     found = sum(x.turns * len(x.equations) for x in repeats(jaxpr.eqns, least) if _computes(x))
-    share = SHARE if least < LEAST_TURNS else 0.0  # short loops that are a small part do not change much
+    share = SHARE_REPEATED if least < LEAST_TURNS else 0.0  # short loops that are a small part do not change much
     return found > share * len(jaxpr.eqns) or any(_has_repeats(x.jaxpr, least) for x in inside)
 
 
 def _computes(repeat: Repeat) -> bool:
     """Whether a loop does more than to read rows, from arrays or one by one."""
-    return _pays(repeat) and not MOVES.issuperset(eqn.primitive.name for eqn in repeat.equations)
+    return _pays(repeat) and not WITHOUT_ARITHMETIC.issuperset(eqn.primitive.name for eqn in repeat.equations)
 
 
 def _pays(repeat: Repeat, values: _Values | None = None) -> bool:
@@ -110,8 +110,8 @@ class _Values:
         if name == "stack":
             return [jnp.moveaxis(self.stacked(eqn.invars), 0, eqn.params["axis"])]
         values = [self.read(x) for x in eqn.invars]
-        if name in CALLS and _has_repeats(eqn.params[CALLS[name]].jaxpr, self._least):
-            inside = eqn.params[CALLS[name]]
+        if name in PLAIN_CALLS and _has_repeats(eqn.params[PLAIN_CALLS[name]].jaxpr, self._least):
+            inside = eqn.params[PLAIN_CALLS[name]]
             return _Values(inside.jaxpr, inside.consts, values, self._least).run()
         return _bound(eqn, values)
 
@@ -162,7 +162,7 @@ class _Values:
     def needed(self, stop: int) -> set[Any]:
         """What is used from some equation on."""
         used = [x for eqn in self._jaxpr.eqns[stop:] for x in eqn.invars] + list(self._jaxpr.outvars)
-        return {x for x in used if not isinstance(x, jex.Literal)}
+        return set(variables_in(used))
 
     def results(self, k: int) -> Sequence[Any]:
         """The variables of the results of an equation."""
@@ -221,7 +221,7 @@ class _Loop:
         if all(axis is None for axis in axes):
             self._at_once[k] = [(x, None) for x in _bound(eqn, values)]
             return True
-        if eqn.primitive.name not in MOVES and not (is_entrywise(eqn) and self._is_small(eqn)):
+        if eqn.primitive.name not in WITHOUT_ARITHMETIC and not (is_entrywise(eqn) and self._is_small(eqn)):
             return False
         rows = _rows_of(eqn, values[0], starts) if axes[0] is None else None
         found = jax.vmap(lambda *args: _bound(eqn, args), axes)(*values) if rows is None else [rows]

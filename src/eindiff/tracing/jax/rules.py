@@ -54,11 +54,19 @@ def _derivative(trace: Trace, run: Run, signature: Signature, index: int) -> Cal
     return derivative
 
 
+def _not_linear(what: str) -> NotLinearError:
+    return NotLinearError(
+        f"a custom rule of this function is not linear in its {what}, so that no Jacobian stands for it, and "
+        "derivatives by it depend on the order of the chain rule: use JAX's own grad for this function"
+    )
+
+
 def _read(trace: Trace, run: Run, signature: Signature, index: int) -> tuple[list[Variable], Expr] | None:
     """Variables that stand for the arguments, and the Jacobian by one of them."""
-    along = signature.shape if signature.reverse else signature.shapes[index]
-    linear = _backwards(run, index) if signature.reverse else _forwards(run, index)
-    dtype = signature.dtype if signature.reverse else signature.dtypes[index]
+    if signature.reverse:
+        along, dtype, linear = signature.shape, signature.dtype, _backwards(run, index)
+    else:
+        along, dtype, linear = signature.shapes[index], signature.dtypes[index], _forwards(run, index)
     given = [(along, dtype), *zip(signature.shapes, signature.dtypes, strict=True)]
     places = [construct.variable(trace.name("place"), shape) for shape, _ in given]
     inner = replace(trace, free=frozenset(x.name for x in places), stopped={}, made={}, opaque={})
@@ -74,11 +82,7 @@ def _read(trace: Trace, run: Run, signature: Signature, index: int) -> tuple[lis
         return None
     jacobian = derive.jacobian(value, places[0])
     if places[0] in variables(jacobian):
-        what = "cotangent" if signature.reverse else "tangent"
-        raise NotLinearError(
-            f"a custom rule of this function is not linear in its {what}, so that no Jacobian stands for it, and "
-            "derivatives by it depend on the order of the chain rule: use JAX's own grad for this function"
-        )
+        raise _not_linear("cotangent" if signature.reverse else "tangent")
     return places[1:], _result_first(jacobian, len(along)) if signature.reverse else jacobian
 
 

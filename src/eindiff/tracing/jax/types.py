@@ -20,6 +20,12 @@ def type_of(x: Any) -> Any:
     return Weak(aval.dtype) if aval.weak_type else aval.dtype
 
 
+def abstract(x: Any) -> jax.ShapeDtypeStruct:
+    """An array without its values."""
+    aval = jax.typeof(x)
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
 def strong(kind: Any) -> Any:
     """The type of the numbers alone."""
     return kind.strong if type(kind) is Weak else kind

@@ -19,7 +19,7 @@ from eindiff.tracing.jax.function import is_array
 from eindiff.tracing.jax.opaque import is_real
 from eindiff.tracing.jax.types import Weak
 
-NUMPY = frozenset({np.ndarray, np.float64, np.float32})
+NUMPY_TYPES = frozenset({np.ndarray, np.float64, np.float32})
 
 
 @lru_cache(maxsize=1)
@@ -32,14 +32,14 @@ def _concrete() -> type:
 @lru_cache(maxsize=1)
 def _concrete_types() -> frozenset[type]:
     """Types of values that belong to no program that is being traced."""
-    return NUMPY | {float, int, bool, str, _concrete()}
+    return NUMPY_TYPES | {float, int, bool, str, _concrete()}
 
 
 @lru_cache(maxsize=1)
 def _local_types() -> frozenset[type]:
     """Types of values that are in main memory, whatever their devices are, which take long to ask for."""
     has_others = set(backends()) != {"cpu"}
-    return NUMPY | {float} if has_others else NUMPY | {float, _concrete()}
+    return NUMPY_TYPES | {float} if has_others else NUMPY_TYPES | {float, _concrete()}
 
 
 def are_traced(values: Collection[Any]) -> bool:
@@ -83,7 +83,7 @@ def as_jax(values: Sequence[Any], types: Sequence[Any]) -> list[Any]:
     copied = _copier(get_default_device())
     return [
         _as_weak(x, dtype.strong, copied) if type(dtype) is Weak
-        else copied(x) if type(x) in NUMPY and x.dtype == dtype
+        else copied(x) if type(x) in NUMPY_TYPES and x.dtype == dtype
         else x if _is_of(x, dtype) else jnp.asarray(x, dtype)
         for x, dtype in zip(values, types, strict=True)
     ]  # fmt: skip
@@ -91,7 +91,7 @@ def as_jax(values: Sequence[Any], types: Sequence[Any]) -> list[Any]:
 
 def _as_weak(x: Any, dtype: np.dtype, copied: Callable) -> Any:
     """A value as an array whose type gives way to others."""
-    if type(x) in NUMPY and x.dtype == dtype and copied is not jnp.asarray:
+    if type(x) in NUMPY_TYPES and x.dtype == dtype and copied is not jnp.asarray:
         return copied(x, True)
     return convert_element_type_p.bind(jnp.asarray(x), new_dtype=dtype, weak_type=True, sharding=None)
 

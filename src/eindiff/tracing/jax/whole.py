@@ -14,6 +14,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from eindiff.core.errors import EindiffError
+from eindiff.tracing.jax.types import abstract
 from eindiff.tracing.library import Arguments
 
 COLUMNS = 64  # of a Hessian whose diagonal is wanted, at once
@@ -146,11 +147,6 @@ class Along:
 
 def more(directions: Any) -> dict[str, Any]:
     return {} if directions is None else {"tangents": directions}
-
-
-def abstract(x: Any) -> jax.ShapeDtypeStruct:
-    aval = jax.typeof(x)
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
 def of_leaves(run: Callable, arguments: Arguments, places: Sequence[int]) -> Callable:

@@ -23,11 +23,11 @@ from eindiff.tracing.library import Arguments, Traced
 from eindiff.tracing.torch.predicted import Effort, own_memory, own_seconds
 
 DERIVING = {"hvp": 2.5e-3, "hessian": 12e-3}  # seconds to find a program, for each node of the function
-LEAST_AHEAD = 0.5  # seconds that are worth it
-MOST_BYTES = 2**28  # that PyTorch may take
+LEAST_WORTH = 0.5  # seconds that are worth it
+MOST_HELD = 2**28  # that PyTorch may take
 TIMES_SOONER = 4  # at least
 REVERSE = ("grad", "jacrev")  # modes of a Hessian in which no part of it is lost
-TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-3}  # relative to the largest entry, of central differences
+TOLERANCES = {torch.float64: 1e-6, torch.float32: 2e-3}  # relative to the largest entry, of central differences
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ def seconds_ahead(kind: str, traced: Traced, directions: int) -> float:
         return 0.0
     ahead = DERIVING[kind] * len(topological([x for x in traced.outputs if isinstance(x, Expr)]))
     is_sooner = TIMES_SOONER * own_seconds(kind, effort, directions) < ahead
-    return ahead if ahead > LEAST_AHEAD and is_sooner and own_memory(kind, effort, directions) < MOST_BYTES else 0.0
+    return ahead if ahead > LEAST_WORTH and is_sooner and own_memory(kind, effort, directions) < MOST_HELD else 0.0
 
 
 class _Attention(TorchFunctionMode):
@@ -98,7 +98,7 @@ def is_right(
 ) -> bool:  # fmt: skip
     """Whether PyTorch's second derivative is there, and is what its first one shows by central differences."""
     point = [arguments.leaves[k].detach() for k in places]
-    if {x.dtype for x in point} - set(TOLERANCE):
+    if {x.dtype for x in point} - set(TOLERANCES):
         return False
     size = sqrt(sum(x.numel() for x in point))  # so that a step is short, however many entries move
     along = [torch.cos(torch.arange(1, x.numel() + 1, device=x.device, dtype=x.dtype)).reshape(x.shape) / size
@@ -116,7 +116,7 @@ def is_right(
     expected = [(a - b) / (2 * step) for a, b in zip(*ends, strict=True)]
     scale = max(float(x.abs().max()) for x in expected)
     errors = [float((x.detach() - y).abs().max()) for x, y in zip(rows, expected, strict=True)]
-    return max(errors) <= TOLERANCE[point[0].dtype] * scale
+    return max(errors) <= TOLERANCES[point[0].dtype] * scale
 
 
 def _moved(gradient: Callable, arguments: Arguments, places: Sequence[int], point: Sequence[Any]) -> list[Any]:
