@@ -21,6 +21,7 @@ CASES = {
     "sum of two products": ("A*D + A*B", 2 * 600**3 + 600**2),
     "product of a difference": ("(A - H'*H)*x", 2 * 600**2 + 4 * 600 * 40 + 600),
     "product of a matrix and an outer product": ("(A - 2*x*v')*w", 2 * 600**2 + 10 * 600),
+    "product of several and a difference": ("w'*S*H*(A - H'*H)*(eye(n) - S*K)*x", 2 * 600**2 + 16 * 600 * 40),
     "product of such a product": ("A'*(D + x*v')*w", 4 * 600**2 + 10 * 600),
     "product of two such": ("(A + x*x')*(A + x*x')*v", 4 * 600**2 + 20 * 600),
     "Kronecker product": ("inv(kron(T,R))*vec(T)", 10 * 40**3),
