@@ -14,6 +14,7 @@ import eindiff as ed
 from eindiff.core import construct, rewrite
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.rewrite import RULES
+from eindiff.functions.matrices import logabsdet
 
 g = np.random.default_rng(3)
 POINT = {
@@ -254,6 +255,15 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.det(A.T @ B), lambda A, B, **_: det(A) * det(B)),
         (lambda: ed.det(ed.diag(x)), lambda x, **_: x.prod()),
         (lambda: ed.det(2 * ed.matrix("M", 4, 4)) / 16, lambda M, **_: det(M)),
+        (lambda: ed.det(Q @ A @ B @ Q.T), lambda A, B, **_: det(A @ B)),
+    ],
+    "log_absolute_determinant_of": [
+        (lambda: logabsdet(ed.inv(A)), lambda A, **_: -np.log(abs(det(A)))),
+        (lambda: logabsdet(A.T @ B @ A) - logabsdet(B), lambda A, **_: 2 * np.log(abs(det(A)))),
+        (lambda: ed.logdet(Q.T @ ed.expm(A) @ Q) + logabsdet(Q), lambda A, **_: np.trace(A)),
+    ],
+    "log_absolute_determinant_of_kronecker_product": [
+        (lambda: logabsdet(ed.kron(A, B.T)), lambda A, B, **_: 4 * np.log(abs(det(A) * det(B)))),
     ],
     "log_determinant_of": [
         (lambda: ed.logdet(ed.inv(A @ A.T + ed.eye("n"))), lambda A, **_: -np.log(det(A @ A.T + np.eye(4)))),

@@ -14,7 +14,7 @@ from eindiff.core.rewrite import rule
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import exp, power
 from eindiff.functions.frechet import expm, frechet_function
-from eindiff.functions.matrices import det, inv, logdet
+from eindiff.functions.matrices import det, inv, logabsdet, logdet
 from eindiff.functions.multilinear import tr
 from eindiff.functions.reductions import prod
 from eindiff.functions.rules.shapes import is_apply
@@ -83,7 +83,7 @@ def _in_basis(a: Expr) -> tuple[Expr, Expr] | None:
     """An orthogonal Q and X without it, if a sum is Q X Q': its terms are such products, or multiples of I = Q Q'."""
     operands = [x for term in a.terms for x, _ in parts(term)[1]] if isinstance(a, Add) and a.ndim == 2 else []
     inside = dict.fromkeys(y for x in operands for y in (x.operands if isinstance(x, Einsum) else ()))
-    for q in (x for x in inside if isinstance(x, Variable) and "orthogonal" in x.properties and x.shape == a.shape):
+    for q in (x for x in inside if _is_orthogonal(x) and x.shape == a.shape):
         for basis in (q, construct.transpose(q, (1, 0))):
             found = construct.add([construct.transpose(basis, (1, 0)) @ term @ basis for term in a.children])
             if q not in variables(found):
@@ -120,7 +120,7 @@ def inverse_of(a: Expr) -> Expr | None:
     A or B. Smaller arguments."""
     if is_apply(a, "inv"):
         return a.args[0]
-    if isinstance(a, Variable) and "orthogonal" in a.properties:
+    if _is_orthogonal(a):
         return construct.transpose(a, (1, 0))
     if isinstance(a, Constant) and isinstance(a.value, IndexMap) and a.value.injective:  # square: a permutation
         return construct.transpose(a, (1, 0))
@@ -152,7 +152,8 @@ def _inverse_of_scaled(a: Expr) -> Expr | None:
 
 @rule("det")
 def determinant_of(a: Expr) -> Expr | None:
-    """det(inv(A)) = 1/det(A), det(A') = det(A), det(diag(v)) = prod(v), det(A B) = det(A) det(B). Smaller arguments."""
+    """det(inv(A)) = 1/det(A), det(A') = det(A), det(diag(v)) = prod(v), det(A B) = det(A) det(B), where det(Q)² = 1 for
+    an orthogonal Q. Smaller arguments."""
     if is_apply(a, "inv"):
         return power(det(a.args[0]), -1)
     if (wrapped := _wrapped(a)) is not None:
@@ -165,10 +166,34 @@ def determinant_of(a: Expr) -> Expr | None:
         return prod(vector)
     if (chain := square_chain(a)) is not None and not any(map(is_index_map, a.children)):
         result = construct.filled(1, ())
-        for factor, count in Counter(chain).items():
-            result = result * power(det(factor), count)
+        for factor, count in Counter(map(_untransposed, chain)).items():
+            result = result * power(det(factor), count % 2 if _is_orthogonal(factor) else count)
         return result
     return None
+
+
+def _untransposed(x: Expr) -> Expr:
+    """The node that a matrix is the transpose of, which has the same determinant; else the matrix."""
+    wrapped = _wrapped(x)
+    return wrapped[1] if wrapped is not None and wrapped[0] == 1 else x
+
+
+def _is_orthogonal(x: Expr) -> bool:
+    return isinstance(x, Variable) and "orthogonal" in x.properties
+
+
+@rule("logabsdet")
+def log_absolute_determinant_of(a: Expr) -> Expr | None:
+    """logabsdet(inv(A)) = -logabsdet(A), logabsdet(A') = logabsdet(A), logabsdet(A B) = logabsdet(A) + logabsdet(B),
+    and 0 for an orthogonal matrix. Smaller arguments."""
+    if is_apply(a, "inv"):
+        return scale(-1, logabsdet(a.args[0]))
+    if _is_orthogonal(a):
+        return construct.filled(0, ())
+    if (chain := square_chain(a)) is not None and not any(map(is_index_map, a.children)):
+        return construct.add([scale(count, logabsdet(x)) for x, count in Counter(map(_untransposed, chain)).items()])
+    node = _untransposed(a)
+    return None if node is a else logabsdet(node)
 
 
 @rule("logdet")
