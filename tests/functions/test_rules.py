@@ -222,6 +222,8 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.inv(A @ B.T @ A), lambda A, B, **_: inv(A @ B.T @ A)),
         (lambda: ed.inv(Q), lambda Q, **_: Q.T),
         (lambda: ed.inv(ed.diag(x) + 2 * ed.eye("n")), lambda x, **_: np.diag(1 / (x + 2))),
+        (lambda: ed.inv(A + A @ ed.outer(x, y)) @ A, lambda x, y, **_: inv(np.eye(4) + np.outer(x, y))),
+        (lambda: ed.inv(B @ A.T - x[:, None] * A.T), lambda x, A, B, **_: inv((B - np.diag(x)) @ A.T)),
     ],
     "inverse_in_basis": [
         (lambda: ed.inv(Q @ A @ Q.T + c * ed.eye("n")), lambda A, Q, c, **_: inv(Q @ A @ Q.T + c * np.eye(4))),
@@ -259,6 +261,7 @@ CASES: dict[str, list[Case]] = {
     ],
     "log_absolute_determinant_of": [
         (lambda: logabsdet(ed.inv(A)), lambda A, **_: -np.log(abs(det(A)))),
+        (lambda: logabsdet(A @ B + A) - logabsdet(A), lambda B, **_: np.log(abs(det(B + np.eye(4))))),
         (lambda: logabsdet(A.T @ B @ A) - logabsdet(B), lambda A, **_: 2 * np.log(abs(det(A)))),
         (lambda: ed.logdet(Q.T @ ed.expm(A) @ Q) + logabsdet(Q), lambda A, **_: np.trace(A)),
     ],
