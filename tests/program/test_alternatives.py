@@ -46,7 +46,10 @@ CASES = {
     "determinant of two squares": ("logdet(diag(w) + 3*H'*H + x*x')", 5 * 40**2 * 600),
     "two inverses": ("inv(inv(B) + 2*inv(C))*x", 0.9 * 600**3),
     "two inverses beside each of them": ("inv(inv(B) + inv(C))*(inv(B)*x + inv(C)*v)", 600**3 / 3 + 8 * 600**2),
-    "two multiples beside each of them": ("inv(2*inv(B) + g*inv(D))*(2*inv(B)*S + inv(D)*H')", 2 * 600**3 / 3 + 8 * 600**2 * 40),
+    "two multiples beside each of them": (
+        "inv(2*inv(B) + g*inv(D))*(2*inv(B)*S + inv(D)*H')",
+        2 * 600**3 / 3 + 8 * 600**2 * 40,
+    ),
     "an inverse and a diagonal": ("x'*inv(3*inv(B) + diag(v))*v", 0.9 * 600**3),
     "determinant of two inverses": ("logdet(inv(B) + inv(C))", 1.4 * 600**3),
     "determinant": ("logdet(H'*H + g*eye(n))", 3 * 40**2 * 600),
