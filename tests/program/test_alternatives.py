@@ -19,6 +19,9 @@ WIDE = {"n": 600, "m": 40}
 
 CASES = {
     "sum of two products": ("A*D + A*B", 2 * 600**3 + 600**2),
+    "sum of chains": ("A*B*D*x + A*B*x + A*x", 6 * 600**2),
+    "sum of chains with a thin matrix": ("A*D*S + A*B*S + A*S", 4 * 600**2 * 40 + 600**2),
+    "sum of chains that end alike": ("x'*D*B*A - x'*B*A + v'*A", 6 * 600**2),
     "product of a difference": ("(A - H'*H)*x", 2 * 600**2 + 4 * 600 * 40 + 600),
     "product of a matrix and an outer product": ("(A - 2*x*v')*w", 2 * 600**2 + 10 * 600),
     "product of several and a difference": ("w'*S*H*(A - H'*H)*(eye(n) - S*K)*x", 2 * 600**2 + 16 * 600 * 40),
