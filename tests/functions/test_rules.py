@@ -14,6 +14,7 @@ import eindiff as ed
 from eindiff.core import construct, rewrite
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.rewrite import RULES
+from eindiff.functions.matrices import logabsdet
 
 g = np.random.default_rng(3)
 POINT = {
@@ -221,6 +222,8 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.inv(A @ B.T @ A), lambda A, B, **_: inv(A @ B.T @ A)),
         (lambda: ed.inv(Q), lambda Q, **_: Q.T),
         (lambda: ed.inv(ed.diag(x) + 2 * ed.eye("n")), lambda x, **_: np.diag(1 / (x + 2))),
+        (lambda: ed.inv(A + A @ ed.outer(x, y)) @ A, lambda x, y, **_: inv(np.eye(4) + np.outer(x, y))),
+        (lambda: ed.inv(B @ A.T - x[:, None] * A.T), lambda x, A, B, **_: inv((B - np.diag(x)) @ A.T)),
     ],
     "inverse_in_basis": [
         (lambda: ed.inv(Q @ A @ Q.T + c * ed.eye("n")), lambda A, Q, c, **_: inv(Q @ A @ Q.T + c * np.eye(4))),
@@ -254,6 +257,16 @@ CASES: dict[str, list[Case]] = {
         (lambda: ed.det(A.T @ B), lambda A, B, **_: det(A) * det(B)),
         (lambda: ed.det(ed.diag(x)), lambda x, **_: x.prod()),
         (lambda: ed.det(2 * ed.matrix("M", 4, 4)) / 16, lambda M, **_: det(M)),
+        (lambda: ed.det(Q @ A @ B @ Q.T), lambda A, B, **_: det(A @ B)),
+    ],
+    "log_absolute_determinant_of": [
+        (lambda: logabsdet(ed.inv(A)), lambda A, **_: -np.log(abs(det(A)))),
+        (lambda: logabsdet(A @ B + A) - logabsdet(A), lambda B, **_: np.log(abs(det(B + np.eye(4))))),
+        (lambda: logabsdet(A.T @ B @ A) - logabsdet(B), lambda A, **_: 2 * np.log(abs(det(A)))),
+        (lambda: ed.logdet(Q.T @ ed.expm(A) @ Q) + logabsdet(Q), lambda A, **_: np.trace(A)),
+    ],
+    "log_absolute_determinant_of_kronecker_product": [
+        (lambda: logabsdet(ed.kron(A, B.T)), lambda A, B, **_: 4 * np.log(abs(det(A) * det(B)))),
     ],
     "log_determinant_of": [
         (lambda: ed.logdet(ed.inv(A @ A.T + ed.eye("n"))), lambda A, **_: -np.log(det(A @ A.T + np.eye(4)))),

@@ -19,8 +19,12 @@ WIDE = {"n": 600, "m": 40}
 
 CASES = {
     "sum of two products": ("A*D + A*B", 2 * 600**3 + 600**2),
+    "sum of chains": ("A*B*D*x + A*B*x + A*x", 6 * 600**2),
+    "sum of chains with a thin matrix": ("A*D*S + A*B*S + A*S", 4 * 600**2 * 40 + 600**2),
+    "sum of chains that end alike": ("x'*D*B*A - x'*B*A + v'*A", 6 * 600**2),
     "product of a difference": ("(A - H'*H)*x", 2 * 600**2 + 4 * 600 * 40 + 600),
     "product of a matrix and an outer product": ("(A - 2*x*v')*w", 2 * 600**2 + 10 * 600),
+    "product of several and a difference": ("w'*S*H*(A - H'*H)*(eye(n) - S*K)*x", 2 * 600**2 + 16 * 600 * 40),
     "product of such a product": ("A'*(D + x*v')*w", 4 * 600**2 + 10 * 600),
     "product of two such": ("(A + x*x')*(A + x*x')*v", 4 * 600**2 + 20 * 600),
     "Kronecker product": ("inv(kron(T,R))*vec(T)", 10 * 40**3),
@@ -44,6 +48,11 @@ CASES = {
     "a square beside another": ("inv(diag(w) + 3*H'*H + x*x')*v", 5 * 40**2 * 600),
     "determinant of two squares": ("logdet(diag(w) + 3*H'*H + x*x')", 5 * 40**2 * 600),
     "two inverses": ("inv(inv(B) + 2*inv(C))*x", 0.9 * 600**3),
+    "two inverses beside each of them": ("inv(inv(B) + inv(C))*(inv(B)*x + inv(C)*v)", 600**3 / 3 + 8 * 600**2),
+    "two multiples beside each of them": (
+        "inv(2*inv(B) + g*inv(D))*(2*inv(B)*S + inv(D)*H')",
+        2 * 600**3 / 3 + 8 * 600**2 * 40,
+    ),
     "an inverse and a diagonal": ("x'*inv(3*inv(B) + diag(v))*v", 0.9 * 600**3),
     "determinant of two inverses": ("logdet(inv(B) + inv(C))", 1.4 * 600**3),
     "determinant": ("logdet(H'*H + g*eye(n))", 3 * 40**2 * 600),

@@ -185,6 +185,17 @@ def test_factors_that_cancel_are_not_counted() -> None:
     assert ed.plan(Q @ B + A @ B, {"n": 50}).least_flops == 50**3
 
 
+def test_sums_of_one_term_are_none() -> None:
+    """A program for sizes of which some are 1 has no additions along them."""
+    rng, sizes, bounds = np.random.default_rng(5), SIZES | {"a": 1, "b": 1}, 0
+    for _ in range(150):
+        product = random_product(rng)
+        plan = ed.compile(product.expr, sizes=sizes).plan()
+        bounds += plan.least_flops is not None
+        assert (plan.least_flops or 0) <= plan.flops * (1 + 1e-12), product
+    assert bounds > 100
+
+
 def test_what_cannot_be_told_apart_gives_no_bound() -> None:
     A, B, x = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n"), ed.vector("x", "n")
     sizes = {"n": 50}

@@ -1,5 +1,6 @@
 """Digits that forms equal in exact arithmetic would lose: sums that may cancel are not multiplied out."""
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -113,3 +114,19 @@ def test_entropies_of_large_entries() -> None:
     expected = q * (q @ np.log(q) - np.log(q))
     for value in (ed.evaluate(gradient, {"z": 2.0**30 + offsets}), ed.compile(gradient)(z=2.0**30 + offsets)):
         np.testing.assert_allclose(value, expected, rtol=1e-13)
+
+
+def test_hessians_through_inverses_of_products_with_sums() -> None:
+    """`tr(R inv(S (I + x x')) A)` is `tr(R B) - x'B R x / (1 + x'x)` with `B = inv(S) A`: S is inverted by itself."""
+    S, y, R = ed.matrix("S", 6, 6, "psd"), ed.vector("y", 6), ed.matrix("R", 2, 6)
+    hessian = ed.hessian(ed.tr(R @ ed.inv(S @ (ed.eye(6) + ed.outer(y, y))) @ ed.matrix("A", 6, 2)), y)
+    rng = np.random.default_rng(0)
+    root = np.linalg.qr(rng.normal(size=(6, 6)))[0] * np.geomspace(1, 1e-3, 6)
+    values = {"S": root @ root.T, "A": rng.normal(size=(6, 2)), "R": rng.normal(size=(2, 6)), "y": rng.normal(size=6)}
+    exact = mpmath.inverse(mpmath.matrix(values["S"].tolist())) * mpmath.matrix(values["A"].tolist())
+    product, at = np.array(exact.tolist(), float) @ values["R"], values["y"]
+    total = 1 + at @ at
+    square = at @ product @ at * (np.eye(6) - 4 * np.outer(at, at) / total) / total
+    half = (product - 2 * np.outer((product + product.T) @ at, at) / total - square) / total
+    for found in (ed.evaluate(hessian, values), ed.compile(hessian)(**values)):
+        np.testing.assert_allclose(found, -half - half.T, rtol=0, atol=1e-8 * np.abs(half).max())

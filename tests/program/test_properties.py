@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import eindiff as ed
+from eindiff.functions.matrices import logabsdet
 from eindiff.program.check import random_point
 
 SIZES = {"n": 70, "k": 66, "m": 5}
@@ -54,6 +55,8 @@ CASES = {  # with the operations of the best way, if that is counted
     "system of a scaled transpose": (ed.inv(ed.diag(b) @ L.T) @ B, None),
     "system of reversed rows": (ed.inv(L[::-1]) @ b, n * n),
     "determinant of scaled rows": (ed.det(V @ ed.diag(b) @ V.T) + ed.det(T[::-1]), None),
+    "determinant of a tridiagonal matrix": (ed.det(T.T) + logabsdet(T - ed.diag(b)), None),
+    "determinant of a band": (ed.det(K) + logabsdet(T + K), None),
     "determinant": (ed.logdet(L @ L.T) + ed.sum(ed.inv(L @ L.T) @ b), None),
     "sums": ((L + 2 * V) @ A - (L - L) @ A, n**3 + 2 * n**2),
     "elementwise": ((L * A) @ A, n**3 + n**2),
@@ -78,6 +81,11 @@ def test_values_and_operations(name: str) -> None:
         np.testing.assert_allclose(ed.compile(expr)(**given), expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
     if most is not None:
         assert ed.plan(expr, SIZES).flops == pytest.approx(most)
+
+
+def test_determinants_of_bands_take_their_entries_only() -> None:
+    expr = ed.det(K) + logabsdet(T - ed.diag(b)) + ed.logdet(K.T + T)
+    assert ed.plan(expr, SIZES).flops < 6 * n * n
 
 
 @pytest.mark.parametrize("word", ["lower", "upper"])

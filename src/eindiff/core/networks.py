@@ -103,12 +103,11 @@ def matches(
         stack += found
 
 
-def most_matches(ours: Sequence[Factor], theirs: Sequence[Factor], names: Names) -> tuple[list[tuple[int, int]], Names]:
-    """The most factors that two networks share under one naming of labels: pairs of places, and our names of theirs.
-
-    Each pair of equal factors is tried as a beginning, and extended as it comes.
-    """
-    best: tuple[list[tuple[int, int]], Names] = [], names
+def in_common(
+    ours: Sequence[Factor], theirs: Sequence[Factor], names: Names
+) -> Iterator[tuple[list[tuple[int, int]], Names]]:
+    """The factors that two networks share under one naming of labels, in some ways: pairs of places, and our names of
+    theirs. Each pair of equal factors is tried as a beginning, and extended as it comes."""
     equal = [(i, j) for i, (x, _) in enumerate(ours) for j, (y, _) in enumerate(theirs) if x is y]
     for start in equal:
         pairs: list[tuple[int, int]] = []
@@ -120,9 +119,7 @@ def most_matches(ours: Sequence[Factor], theirs: Sequence[Factor], names: Names)
             if (more := next((way for way in ways if way is not None), None)) is not None:
                 pairs.append((i, j))
                 known = more
-        if len(pairs) > len(best[0]):
-            best = pairs, known
-    return best
+        yield pairs, known
 
 
 class Placed(NamedTuple):

@@ -14,10 +14,12 @@ from itertools import combinations
 from math import prod
 
 from eindiff.core import construct
+from eindiff.core.construct import Factor
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_inverse, is_kept, topological
-from eindiff.core.rebuild import rebuild, with_children
-from eindiff.core.sizes import Evaluate
-from eindiff.planning.equal_parts import flops_alone
+from eindiff.core.rebuild import rebuild, substituted, with_children
+from eindiff.core.sizes import Evaluate, Size
+from eindiff.core.tensor_order import numbered
+from eindiff.planning.equal_parts import flops_alone, path_alone
 from eindiff.planning.factoring import cancels_exactly, is_outer, is_sum_of_outer, with_each
 from eindiff.planning.low_rank import LOGARITHMS, is_of_sum, splits, without
 from eindiff.planning.simplify import joins
@@ -65,29 +67,65 @@ def _multiplied(node: Expr, is_sum: Callable[[Expr], bool], evaluate: Evaluate) 
         return node
     if not is_contraction(node):
         return with_children(node, [_multiplied(x, is_sum, evaluate) for x in node.children])
-    places = range(len(node.operands))
-    pairs = ((k, other) for k in places if is_sum(node.operands[k]) for other in places)
-    found = (_thin_product(node, k, other, evaluate) for k, other in pairs)
+    sums = [k for k, x in enumerate(node.operands) if is_sum(x)]
+    pairs = [(k, places) for k in sums for places in _partners(node, k, evaluate)]
+    inner_first = sorted(pairs, key=lambda pair: len(pair[1]))
+    found = (_thin_product(node, place, places, evaluate) for place, places in inner_first)
     changed = next((x for x in found if x is not None), None)
     return node if changed is None else _multiplied(changed, is_sum, evaluate)
 
 
-def _thin_product(node: Einsum, place: int, other: int, evaluate: Evaluate) -> Expr | None:
-    """A contraction with the product of a sum and one more operand multiplied out, if that pays."""
-    factors, sizes = list(zip(node.operands, node.labels, strict=True)), dict(enumerate(node.sizes))
-    (operand, labels), (thin, theirs) = factors[place], factors[other]
-    rest = [factor for k, factor in enumerate(factors) if k not in (place, other)]
+def _partners(node: Einsum, place: int, evaluate: Evaluate) -> Iterator[list[int]]:
+    """The places of what an operand may be multiplied with: of one that takes no more than the product that it meets in
+    the best order, as others may have that too, or else of the factors of this product."""
+    made = [[k] for k in range(len(node.operands))]
+    for one, other in numbered(path_alone(node, evaluate), len(made)):
+        if [place] in (made[one], made[other]):
+            product = made[other if made[one] == [place] else one]
+            break
+        made.append([*made[one], *made[other]])
+
+    def flops(places: Sequence[int]) -> float:
+        _, labels = _as_one(node, places)
+        return prod(evaluate(node.sizes[label]) for label in {*labels, *node.labels[place]})
+
+    yield from ([k] for k in range(len(node.operands)) if k != place and flops([k]) <= flops(product))
+    if len(product) > 1:
+        yield product
+
+
+def _thin_product(node: Einsum, place: int, places: Sequence[int], evaluate: Evaluate) -> Expr | None:
+    """A contraction with the product of a sum and some more operands multiplied out, if that pays."""
+    factors: list[Factor] = list(zip(node.operands, node.labels, strict=True))
+    sizes: dict[int, Size] = dict(enumerate(node.sizes))
+    operand, labels = factors[place]
+    rest = [factor for k, factor in enumerate(factors) if k not in (place, *places)]
     outside = set(node.output).union(*(own for _, own in rest))
+    product, theirs = _as_one(node, places)
     shared = set(labels).intersection(theirs)
-    if len(shared) != 1 or shared & outside or is_kept(thin) or is_inverse(thin):
+    if len(shared) != 1 or shared & outside or is_kept(product) or is_inverse(product):
         return None  # an inverse beside a sum is a system, and multiplied out one that has to be formed
+    thin = product if len(places) == 1 else construct.placeholder("a product", product.shape)  # it is there once
     output = tuple([label for label in (*labels, *theirs) if label in outside])
-    whole = construct.parts(construct.einsum(1, [factors[place], factors[other]], output, sizes, inline=False))[1][0][0]
+    whole = construct.einsum(1, [(operand, labels), (thin, theirs)], output, sizes, inline=False)
+    whole = construct.parts(whole)[1][0][0]
     total = operand.children[0] if is_kept(operand) else operand
     terms = [construct.einsum(1, [(x, labels), (thin, theirs)], output, sizes) for x in total.children]
     if not is_contraction(whole) or not _is_better_alone(whole, total, terms, evaluate):
         return None
-    return construct.einsum(1, [*rest, (construct.add(terms), output)], node.output, sizes, inline=False)
+    [made] = substituted([construct.add(terms)], {thin: product})
+    return construct.einsum(1, [*rest, (made, output)], node.output, sizes, inline=False)
+
+
+def _as_one(node: Einsum, places: Sequence[int]) -> Factor:
+    """The product of some operands of a contraction, with the labels that it keeps."""
+    factors: list[Factor] = list(zip(node.operands, node.labels, strict=True))
+    own = [factors[k] for k in places]
+    if len(own) == 1:
+        return own[0]
+    outside = set(node.output).union(*(labels for k, (_, labels) in enumerate(factors) if k not in places))
+    kept = tuple(sorted(outside.intersection(label for _, labels in own for label in labels)))
+    return construct.einsum(1, own, kept, dict(enumerate(node.sizes)), inline=False), kept
 
 
 def _others(node: Expr, evaluate: Evaluate) -> Iterator[Expr]:

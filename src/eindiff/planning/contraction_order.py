@@ -159,7 +159,7 @@ def least_flops(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, in
             shared *= max(2, factorial(labels[subset].bit_count()))
         for first in filter(None, _submasks(subset)):
             met = labels[first] | labels[subset ^ first]
-            flops = table.entries(met) * (2.0 if met != labels[subset] else 1.0)
+            flops = table.entries(met) * (2.0 if table.entries(met) > table.entries(labels[subset]) else 1.0)
             least = min(least, flops / shared + found[first] + found[subset ^ first])
         found[subset] = least
     return found[(1 << len(inputs)) - 1]

@@ -16,6 +16,7 @@ from eindiff.core.groups import grouped
 from eindiff.core.nodes import Einsum, Expr, is_contraction, is_index_map
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.sizes import Evaluate, Size
+from eindiff.core.tensor_order import Path
 from eindiff.planning.contraction_order import contraction_path, path_flops
 from eindiff.planning.tuning import BEST_LIMIT, CLEARLY, SPLIT_LIMIT
 
@@ -94,11 +95,24 @@ def flops_alone(node: Expr, evaluate: Evaluate, squares: bool = True) -> float:
     `X' diag(d) X`, if `squares` count as such."""
     if not is_contraction(node):
         return float(prod(map(evaluate, node.shape)))
-    sizes = {label: evaluate(size) for label, size in enumerate(node.sizes)}
+    sizes, path = _known_sizes(node, evaluate), path_alone(node, evaluate)
+    flops = path_flops(node.labels, node.output, sizes, path, _keys(node))
+    return flops / (2 if squares and _is_square(node) else 1)
+
+
+def path_alone(node: Einsum, evaluate: Evaluate) -> Path:
+    """The best order of multiplication of a contraction, if nothing of it is there."""
+    return contraction_path(node.labels, node.output, _known_sizes(node, evaluate), operands=_keys(node))
+
+
+def _known_sizes(node: Einsum, evaluate: Evaluate) -> dict[int, int]:
+    return {label: evaluate(size) for label, size in enumerate(node.sizes)}
+
+
+def _keys(node: Einsum) -> list[int]:
+    """Numbers that tell equal operands."""
     operands = [operand.digest for operand in node.operands]
-    keys = [operands.index(operand) for operand in operands]
-    path = contraction_path(node.labels, node.output, sizes, operands=operands)
-    return path_flops(node.labels, node.output, sizes, path, keys) / (2 if squares and _is_square(node) else 1)
+    return [operands.index(operand) for operand in operands]
 
 
 def _is_square(node: Einsum) -> bool:

@@ -216,10 +216,15 @@ def _small_inverse(split: Split) -> Expr:
     return construct.einsum(1, [(power(_entry(split.small), -1), ())], (0, 1), {0: 1, 1: 1})
 
 
+def _is_whole(split: Split) -> bool:
+    """Whether the inverse is one product, as V is the identity."""
+    return split.right is eye(split.left.shape[0])
+
+
 def inverse(split: Split) -> list[Expr]:
     """The terms of `inv(D + U M V)`, which is one product if V is the identity."""
     base, left, middle, right, small = split
-    if right is eye(left.shape[0]):
+    if _is_whole(split):
         return [middle @ inv(small) @ base]
     return [base, construct.scale(-1, base @ left @ _small_inverse(split) @ right @ base)]
 
@@ -331,12 +336,37 @@ def _expanded(node: Einsum, of_matrix: Expr, split: Split) -> Expr:
     condition has, which solutions lose as well. If these were multiplied out twice, they would lose twice as many.
     """
     places = [k for k, operand in enumerate(node.operands) if operand is of_matrix]
+    if len(places) == 1 and _is_whole(split) and split.left is split.right:
+        return _between_inverses(node, places[0], split)
     for place in places:
         if (found := pushed(node, place, split)) is not None:
             return found
     if len(places) == 1:
         return construct.add(with_each(node, places[0], inverse(split)))
     return _one_by_one(node, of_matrix, split) if places else node
+
+
+def _between_inverses(node: Einsum, place: int, split: Split) -> Expr:
+    """A contraction with `inv(inv(A) + inv(B)) = A inv(A + B) B = B inv(A + B) A`, of which those are taken that cancel
+    with inverses beside it; sums that have such in their terms are multiplied out."""
+    row, column = node.labels[place]
+    ends = [_without_numbers(inv(matrix)) for matrix in (split.base, split.middle)]
+    beside = [k for k, own in enumerate(node.labels) if k != place and {row, column}.intersection(own)]
+    for k in beside:
+        operand = node.operands[k]
+        if isinstance(operand, Add) and any(x in ends for term in operand.terms for x, _ in flat(term)[1]):
+            return construct.add(with_each(node, k, operand.terms))
+    turned = split._replace(base=split.middle, middle=split.base)
+    after = [node.operands[k] for k in beside if column in node.labels[k]]
+    before = [node.operands[k] for k in beside if row in node.labels[k]]
+    is_turned = ends[1] in after or (ends[0] in before and ends[0] not in after)
+    return construct.add(with_each(node, place, inverse(turned if is_turned else split)))
+
+
+def _without_numbers(matrix: Expr) -> Expr | None:
+    """The only matrix among the factors of one."""
+    found = [node for node, labels in construct.parts(matrix)[1] if labels]
+    return found[0] if len(found) == 1 else None
 
 
 def _one_by_one(node: Einsum, of_matrix: Expr, split: Split) -> Expr:

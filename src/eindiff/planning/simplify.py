@@ -9,11 +9,13 @@ from eindiff.core import construct
 from eindiff.core.construct import Factor, in_front, parts
 from eindiff.core.derivation import same_derivative
 from eindiff.core.labels import Labels
-from eindiff.core.networks import fresh_in, most_matches, new_label, opened
+from eindiff.core.networks import Names, fresh_in, in_common, new_label, opened
 from eindiff.core.nodes import Add, Expr, Map, Number, is_contraction, plain
 from eindiff.core.rebuild import rebuild, with_children
 from eindiff.core.rewrite import rewrite, rule
 from eindiff.core.sizes import Size
+
+Pairs = list[tuple[int, int]]  # places of equal factors of two products
 
 
 def simplify(expr: Expr) -> Expr:
@@ -66,7 +68,8 @@ def factor_contractions(node: Expr) -> Expr | None:
     if not isinstance(node, Add):
         return None
     for first, second in combinations(node.terms, 2):
-        if (joined := _join(first, second)) is not None and not isinstance(joined, Add):
+        pairs, names = max(_in_common(first, second), key=lambda found: len(found[0]), default=([], {}))
+        if (joined := _join(first, second, pairs, names)) is not None and not isinstance(joined, Add):
             rest = [term for term in node.terms if term is not first and term is not second]
             result = construct.add([*rest, joined])
             if not isinstance(result, Add) or len(result.terms) < len(node.terms):
@@ -75,22 +78,28 @@ def factor_contractions(node: Expr) -> Expr | None:
 
 
 def joins(first: Expr, second: Expr) -> Iterator[Expr]:
-    """The sum of two products as one, in some ways: if one has all that they have in common, 1 or a factor stays
-    behind."""
-    ours, theirs = flat(first)[1], flat(second)[1]
-    pairs = most_matches(ours, theirs, {x: x for x in range(first.ndim)})[0]
-    found = [_join(first, second)]
-    if len(pairs) in (len(ours), len(theirs)) and len(pairs) > 1:
-        found += [_join(first, second, pair) for pair in pairs]
-    yield from (x for x in found if x is not None)
+    """The sum of two products as one, in some ways: with factors that they have in common in front. A vector among
+    these may stay behind, as in `A (B x + C x)`, and any one if a product has no others."""
+    ours, theirs, tried = flat(first)[1], flat(second)[1], set[frozenset[tuple[int, int]]]()
+    for pairs, names in _in_common(first, second):
+        is_all = len(pairs) in (len(ours), len(theirs))
+        single = [pair for pair in pairs if len(pairs) > 1 and (is_all or ours[pair[0]][0].ndim == 1)]
+        for found in (pairs, *([other for other in pairs if other != pair] for pair in single)):
+            if frozenset(found) not in tried and (joined := _join(first, second, found, names)) is not None:
+                yield joined
+            tried.add(frozenset(found))
 
 
-def _join(first: Expr, second: Expr, without: tuple[int, int] | None = None) -> Expr | None:
+def _in_common(first: Expr, second: Expr) -> list[tuple[Pairs, Names]]:
+    """The places of factors that two products have in common, and names of labels of the second one, in some ways."""
+    _, ours, output, _ = flat(first)
+    return list(in_common(ours, flat(second)[1], dict(zip(output, output, strict=True))))
+
+
+def _join(first: Expr, second: Expr, pairs: Pairs, names: Names) -> Expr | None:
     """The sum of two products as one: what they have in common, times the sum of what is left of each, or 1."""
     a, ours, output, sizes = flat(first)
     b, theirs, output2, sizes2 = flat(second)
-    pairs, names = most_matches(ours, theirs, dict(zip(output, output, strict=True)))
-    pairs = [pair for pair in pairs if pair != without]
     if output != output2 or not pairs or len(ours) == len(pairs) == len(theirs):
         return None
     common = [ours[i] for i, _ in pairs]

@@ -148,6 +148,8 @@ PROGRAMS = (
     "ed.einsum('ij,ij->ij', ed.eigvecs(M), ed.eigvecs(M)) @ ed.eigvals(M)",
     "ed.eigvals(M) * ed.sum(ed.eigvals(M))", "ed.einsum('i,j->', ed.eigvals(M), V)",
     "ed.inv(q @ ed.diag(V) @ q.T + 3 * ed.eye(N))", "ed.inv(2 * ed.eye(N) - q.T @ M @ q) @ V",
+    "ed.inv(M + M @ ed.outer(V, W))", "ed.inv(M @ ed.expm(M) - M.T @ ed.expm(M)) @ V", "ed.inv(p @ M + p @ M.T) * S",
+    "ed.logdet(ed.inv(M) @ p @ ed.inv(M.T))", "ed.logdet(q @ M @ p @ M.T @ q.T)", "ed.det(q @ M @ M @ q.T)",
     "ed.det(q @ M @ q.T + ed.eye(N))", "ed.logdet(q.T @ ed.diag(ed.exp(V)) @ q + ed.eye(N))",
 )  # fmt: skip
 AROUND = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from eindiff.core import construct
 from eindiff.core import sizes as sz
@@ -12,7 +12,7 @@ from eindiff.core.nodes import Constant, Expr, Variable, is_contraction
 from eindiff.core.rewrite import rule
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import power
-from eindiff.functions.matrices import det, inv, logdet
+from eindiff.functions.matrices import det, inv, logabsdet, logdet
 
 
 def _factors(a: Expr) -> tuple[Expr, list[Expr]] | None:
@@ -82,10 +82,22 @@ def log_determinant_of_kronecker_product(a: Expr) -> Expr | None:
     found = _factors(a)
     if found is None or not all(isinstance(x, Variable) and "psd" in x.properties for x in found[1]):
         return None
-    sizes = {k: x.shape[0] for k, x in enumerate(found[1])}
+    return _sum_of_logarithms(logdet, found[1])
+
+
+@rule("logabsdet")
+def log_absolute_determinant_of_kronecker_product(a: Expr) -> Expr | None:
+    """logabsdet(kron(A, B)) = m logabsdet(A) + n logabsdet(B). Smaller arguments."""
+    found = _factors(a)
+    return None if found is None else _sum_of_logarithms(logabsdet, found[1])
+
+
+def _sum_of_logarithms(logarithm: Callable[[Expr], Expr], matrices: Sequence[Expr]) -> Expr:
+    """Logarithms of determinants, each as often as the other matrices have rows together."""
+    sizes = {k: x.shape[0] for k, x in enumerate(matrices)}
     ones = {k: (construct.filled(1, (size,)), (k,)) for k, size in sizes.items()}
     terms = []
-    for own, matrix in enumerate(found[1]):
+    for own, matrix in enumerate(matrices):
         beside = [factor for k, factor in ones.items() if k != own]
-        terms.append(construct.einsum(1, [(logdet(matrix), ()), *beside], (), sizes))
+        terms.append(construct.einsum(1, [(logarithm(matrix), ()), *beside], (), sizes))
     return construct.add(terms)

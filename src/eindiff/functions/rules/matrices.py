@@ -9,12 +9,13 @@ from eindiff.core import construct
 from eindiff.core.coefficients import Number, to_power
 from eindiff.core.construct import Factor, parts, scale
 from eindiff.core.index_relations import IndexMap
-from eindiff.core.nodes import Add, Constant, Einsum, Expr, Variable, is_index_map, variables
+from eindiff.core.networks import fresh_in, opened
+from eindiff.core.nodes import Add, Constant, Einsum, Expr, Variable, is_contraction, is_index_map, variables
 from eindiff.core.rewrite import rule
 from eindiff.core.sizes import Size
 from eindiff.functions.elementwise import exp, power
 from eindiff.functions.frechet import expm, frechet_function
-from eindiff.functions.matrices import det, inv, logdet
+from eindiff.functions.matrices import det, inv, logabsdet, logdet
 from eindiff.functions.multilinear import tr
 from eindiff.functions.reductions import prod
 from eindiff.functions.rules.shapes import is_apply
@@ -83,7 +84,7 @@ def _in_basis(a: Expr) -> tuple[Expr, Expr] | None:
     """An orthogonal Q and X without it, if a sum is Q X Q': its terms are such products, or multiples of I = Q Q'."""
     operands = [x for term in a.terms for x, _ in parts(term)[1]] if isinstance(a, Add) and a.ndim == 2 else []
     inside = dict.fromkeys(y for x in operands for y in (x.operands if isinstance(x, Einsum) else ()))
-    for q in (x for x in inside if isinstance(x, Variable) and "orthogonal" in x.properties and x.shape == a.shape):
+    for q in (x for x in inside if _is_orthogonal(x) and x.shape == a.shape):
         for basis in (q, construct.transpose(q, (1, 0))):
             found = construct.add([construct.transpose(basis, (1, 0)) @ term @ basis for term in a.children])
             if q not in variables(found):
@@ -114,13 +115,49 @@ def log_determinant_in_basis(a: Expr) -> Expr | None:
     return None if found is None else logdet(found[1])
 
 
+def _common_factor(a: Expr) -> list[Expr] | None:
+    """Two matrices whose product is a sum: the square matrix that all terms begin with, or end, and the sum of what is
+    left of them. It is multiplied out in `S (I + x x')`, as it would be with a vector."""
+    if not isinstance(a, Add) or a.ndim != 2:
+        return None
+    for side in (0, 1):
+        taken = [_without_factor(term, side) for term in a.terms]
+        found = {pair[0] for pair in taken if pair is not None}
+        if None not in taken and len(found) == 1:
+            both = [found.pop(), construct.add([pair[1] for pair in taken if pair is not None])]
+            return both if side == 0 else both[::-1]
+    return None
+
+
+def _without_factor(term: Expr, side: int) -> tuple[Expr, Expr] | None:
+    """The square matrix that a product of matrices begins with (0), or ends (1), and the product without it."""
+    coefficient, factors, output, sizes = parts(term)
+    opened_factors = [
+        one
+        for node, own in factors
+        for one in (opened(node, own, fresh_in(sizes)) if is_contraction(node) else [(node, own)])
+    ]
+    at, end = output[side], output[1 - side]
+    near = [factor for factor in opened_factors if at in factor[1]]
+    if at == end or len(near) != 1 or len(near[0][1]) != 2 or is_index_map(near[0][0]):
+        return None
+    node, labels = near[0]
+    inner = labels[labels[0] == at]
+    if inner == at or sizes[inner] != sizes[at]:
+        return None
+    rest = [factor for factor in opened_factors if factor is not near[0]]
+    ends = (inner, end) if side == 0 else (end, inner)
+    matrix = node if labels[side] == at else construct.transpose(node, (1, 0))
+    return matrix, construct.einsum(coefficient, rest, ends, sizes)
+
+
 @rule("inv")
 def inverse_of(a: Expr) -> Expr | None:
     """inv(inv(A)) = A, inv(c A') = inv(A)'/c, inv(diag(v)) = diag(1/v), inv(A B) = inv(B) inv(A), also with a diagonal
-    A or B. Smaller arguments."""
+    A or B, and of A C + A D. Smaller arguments."""
     if is_apply(a, "inv"):
         return a.args[0]
-    if isinstance(a, Variable) and "orthogonal" in a.properties:
+    if _is_orthogonal(a):
         return construct.transpose(a, (1, 0))
     if isinstance(a, Constant) and isinstance(a.value, IndexMap) and a.value.injective:  # square: a permutation
         return construct.transpose(a, (1, 0))
@@ -131,7 +168,7 @@ def inverse_of(a: Expr) -> Expr | None:
         return None if inverse is None else scale(inverse, result)
     if (vector := _diagonal(a)) is not None:
         return construct.einsum(1, [(power(vector, -1), (0,))], (0, 0), {0: a.shape[0]})
-    if (chain := square_chain(a)) is not None:
+    if (chain := square_chain(a) or _common_factor(a)) is not None:
         inverses = {factor: inv(factor) for factor in dict.fromkeys(chain)}  # a power may have the same factor often
         result = inverses[chain[0]]
         for factor in chain[1:]:
@@ -152,7 +189,8 @@ def _inverse_of_scaled(a: Expr) -> Expr | None:
 
 @rule("det")
 def determinant_of(a: Expr) -> Expr | None:
-    """det(inv(A)) = 1/det(A), det(A') = det(A), det(diag(v)) = prod(v), det(A B) = det(A) det(B). Smaller arguments."""
+    """det(inv(A)) = 1/det(A), det(A') = det(A), det(diag(v)) = prod(v), det(A B) = det(A) det(B), where det(Q)² = 1 for
+    an orthogonal Q. Smaller arguments."""
     if is_apply(a, "inv"):
         return power(det(a.args[0]), -1)
     if (wrapped := _wrapped(a)) is not None:
@@ -165,10 +203,34 @@ def determinant_of(a: Expr) -> Expr | None:
         return prod(vector)
     if (chain := square_chain(a)) is not None and not any(map(is_index_map, a.children)):
         result = construct.filled(1, ())
-        for factor, count in Counter(chain).items():
-            result = result * power(det(factor), count)
+        for factor, count in Counter(map(_untransposed, chain)).items():
+            result = result * power(det(factor), count % 2 if _is_orthogonal(factor) else count)
         return result
     return None
+
+
+def _untransposed(x: Expr) -> Expr:
+    """The node that a matrix is the transpose of, which has the same determinant; else the matrix."""
+    wrapped = _wrapped(x)
+    return wrapped[1] if wrapped is not None and wrapped[0] == 1 else x
+
+
+def _is_orthogonal(x: Expr) -> bool:
+    return isinstance(x, Variable) and "orthogonal" in x.properties
+
+
+@rule("logabsdet")
+def log_absolute_determinant_of(a: Expr) -> Expr | None:
+    """logabsdet(inv(A)) = -logabsdet(A), logabsdet(A') = logabsdet(A), logabsdet(A B) = logabsdet(A) + logabsdet(B),
+    also of A C + A D, and 0 for an orthogonal matrix. Smaller arguments."""
+    if is_apply(a, "inv"):
+        return scale(-1, logabsdet(a.args[0]))
+    if _is_orthogonal(a):
+        return construct.filled(0, ())
+    if (chain := square_chain(a) or _common_factor(a)) is not None and not any(map(is_index_map, a.children)):
+        return construct.add([scale(count, logabsdet(x)) for x, count in Counter(map(_untransposed, chain)).items()])
+    node = _untransposed(a)
+    return None if node is a else logabsdet(node)
 
 
 @rule("logdet")

@@ -91,13 +91,30 @@ def banded_product(A, B):
     "banded_solve": '''
 def banded_solve(A, b):
     """The solution of a system of equations with a matrix whose entries are near its diagonal."""
-    (below, above), n = band_of(A), len(A)
-    if 4 * (below + above + 1) > n:
+    below, above = band_of(A)
+    if 4 * (below + above + 1) > len(A):
         return np.linalg.solve(A, b)
+    diagonals = in_rows(A, below, above)
+    return linalg.solve_banded((below, above), diagonals, b, check_finite=False)
+''',
+    "in_rows": '''
+def in_rows(A, below, above):
+    """The diagonals of a matrix from one above its own to one below it, one to a row, as LAPACK wants them."""
+    n = len(A)
     diagonals = np.zeros((below + above + 1, n), A.dtype)
     for k in range(-below, above + 1):
         diagonals[above - k, max(k, 0) : n + min(k, 0)] = A.diagonal(k)
-    return linalg.solve_banded((below, above), diagonals, b, check_finite=False)
+    return diagonals
+''',
+    "band_pivots": '''
+def band_pivots(A, width=None):
+    """The pivots of a matrix whose entries are near its diagonal, the product of which is its determinant: those of
+    rows that change places have the other sign."""
+    below, above = (min(width, len(A) - 1),) * 2 if width and len(A) else band_of(A)
+    gbtrf = linalg.lapack.sgbtrf if A.dtype == np.float32 else linalg.lapack.dgbtrf
+    factors, places, _ = gbtrf(in_rows(A, below, above + below), below, above)
+    pivots = factors[above + below]
+    return np.where(places == np.arange(len(A)), pivots, -pivots)
 ''',
     "factorize": '''
 def factorize(A, symmetric=False):

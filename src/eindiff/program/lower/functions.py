@@ -9,7 +9,7 @@ from typing import Any
 from eindiff.core import construct
 from eindiff.core import sizes as sz
 from eindiff.core.coefficients import HALF
-from eindiff.core.leaves import TRIANGLES
+from eindiff.core.leaves import BANDS, TRIANGLES
 from eindiff.core.nodes import Apply, Map, Variable
 from eindiff.core.sizes import Evaluate
 from eindiff.facts.definiteness import is_symmetric
@@ -17,7 +17,7 @@ from eindiff.functions.opaque import REGISTRY
 from eindiff.functions.powers import power_terms
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
-from eindiff.program.lower.halves import half
+from eindiff.program.lower.halves import ENTRIES_IN_ROW, half
 from eindiff.program.operations import (
     ARITHMETIC,
     FUNCTION,
@@ -139,7 +139,9 @@ def reduction(operations: Operations, name: str, x: Operation, axis: int | None)
     return operations.make("reduce", [x], (name, axis), shape=shape, work=sz.product(x.shape), speed=speed)
 
 
-def whole(operations: Operations, node: Apply, args: Sequence[Operation], shared: bool) -> Operation:
+def whole(
+    operations: Operations, node: Apply, args: Sequence[Operation], shared: bool, costs: Costs | None
+) -> Operation:
     """A function of whole tensors; `shared` says that other parts of its factorization are needed too."""
     name = node.function.name
     if name in _WEIGHTED and not operations.functional:
@@ -151,7 +153,7 @@ def whole(operations: Operations, node: Apply, args: Sequence[Operation], shared
     if name in ("expm", "logm", "sqrtm"):
         is_one = name == "expm" and len(args) == 1 and node.ndim == 2
         return _call(operations, node, args, *([name] if is_one else ["matrix_function", name]))
-    if name in _DETERMINANTS and (entries := _diagonal(operations, node, args[0])) is not None:
+    if name in _DETERMINANTS and (entries := _factors(operations, node, args[0], costs)) is not None:
         return _of_diagonal(operations, name, entries)
     return _by_factorization(operations, node, args, shared)
 
@@ -177,16 +179,22 @@ def _with_bare_weights(x: Operation, weights: Operation) -> list[Operation]:
     return [x, *weights.operands] if weights.op == "repeat" and x.shape == weights.shape else [x, weights]
 
 
-def _diagonal(operations: Operations, node: Apply, matrix: Operation) -> Operation | None:
-    """The entries that the determinant of a diagonal or triangular matrix is the product of; None for another one."""
+def _factors(operations: Operations, node: Apply, matrix: Operation, costs: Costs | None) -> Operation | None:
+    """The entries that the determinant of a matrix with few of them is the product of; None for another one."""
     if len(matrix.shape) != 2:
         return None
     if matrix.op == "diagonal_matrix":
         return matrix.operands[0]
     arg, output = node.args[0], construct.parts(node.args[0])[2]
     is_diagonal = output[0] == output[1] or (isinstance(arg, Variable) and "diagonal" in arg.properties)
-    known = is_diagonal or half(operations, matrix) in TRIANGLES
-    return operations.make("diagonal", [matrix], ("ii->i",), shape=matrix.shape[:1]) if known else None
+    kind = half(operations, matrix)
+    if is_diagonal or kind in TRIANGLES:
+        return operations.make("diagonal", [matrix], ("ii->i",), shape=matrix.shape[:1])
+    is_large = costs is not None and not operations.functional and costs.entries(matrix.shape[:1]) >= tuning.TRIANGLE
+    if kind not in BANDS or not is_large:
+        return None
+    work = sz.product((matrix.shape[0], ENTRIES_IN_ROW[kind] ** 2))
+    return operations.make("call", [matrix], ("band_pivots", kind), shape=matrix.shape[:1], work=work)
 
 
 def _of_diagonal(operations: Operations, name: str, entries: Operation) -> Operation:

@@ -293,7 +293,7 @@ class Lowering:
         is_matrix = self.costs is not None and node.function.factorization == "lu" and node.args[0].ndim == 2
         if is_matrix and is_symmetric(node.args[0]):
             self.operations.symmetric.add(args[0])
-        result = functions.whole(self.operations, node, args, node.args[0] in self.factored)
+        result = functions.whole(self.operations, node, args, node.args[0] in self.factored, self.costs)
         return self._whole(result, node.shape)
 
     def _reduction(self, node: Apply) -> Value:
