@@ -390,3 +390,18 @@ def test_norms_of_entries(library, size):
         for values in (library.values(outputs, arrays), ed.evaluate(outputs, arrays)):
             for value, unit, wanted in zip(values, (size, 1.0, 1.0, 1 / size, 1 / size), expected, strict=True):
                 np.testing.assert_allclose(np.asarray(value) / unit, wanted, rtol=1e-13)
+
+
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e12])
+def test_derivatives_of_exponentials_in_directions_of_all_sizes(library, size):
+    """At diag(1, -1) the derivative has divided differences of exp; the second one at 0 is that of squares."""
+    W = ed.matrix("W", 2, 2)
+    direction, weights = np.array([[0.5, -2.0], [1.0, 0.25]]), size * np.array([[1.0, 3.0], [-0.5, 2.0]])
+    first = ed.gradient(ed.sum(W * ed.expm(V)), V)
+    second = ed.derivative(ed.parse("sum(W .* expm(V, E))", "W(2,2); V(2,2); E(2,2)"), "V")
+    slopes = np.array([[np.exp(1.0), np.sinh(1.0)], [np.sinh(1.0), np.exp(-1.0)]])
+    found = library.values([first], {"V": np.diag([1.0, -1.0]), "W": weights})[0]
+    np.testing.assert_allclose(found, slopes * weights, rtol=1e-14)
+    found = library.values([second], {"V": np.zeros((2, 2)), "W": weights, "E": size * direction})[0]
+    expected = size * (direction.T @ weights + weights @ direction.T) / 2
+    np.testing.assert_allclose(found, expected, rtol=1e-14)

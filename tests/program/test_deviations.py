@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import eindiff as ed
+import oracles  # noqa: F401 (double precision)
 from eindiff.planning.degrees import may_be_within
 
 mpmath.mp.dps = 80
@@ -124,6 +125,23 @@ def test_degrees_tell_sums_apart() -> None:
     assert may_be_within([x * y], [x * x * y, y]) and not may_be_within([y], [x * y])
     assert may_be_within([ed.exp(x)], [y * 0 + 1]) and may_be_within([1 / x], [y / x, 1 / x**2, 2 + y])
     assert may_be_within([x * ed.tr(A)], [x * ed.tr(A @ ed.inv(A + A.T))]) and not may_be_within([x], [])
+
+
+@pytest.mark.parametrize("library", ["numpy", "jax"])
+def test_distances_of_points_that_are_some_apart(library: str) -> None:
+    """What a point is apart from itself, an inverse root of a small number, is not added and subtracted again."""
+    X = ed.matrix("X", 4, 2)
+    Z = np.random.default_rng(2).normal(size=(4, 2))
+    apart = ed.einsum("ik,j->ijk", X, ed.ones(4)) - ed.einsum("jk,i->ijk", X, ed.ones(4))
+    total = ed.sum(ed.sqrt(ed.sum(apart**2, 2) + 1e-20))
+    d = Z[:, None] - Z
+    r = np.linalg.norm(d, axis=2) + np.eye(4)
+    blocks = 2 * (d[..., None] * d[..., None, :] / r[..., None, None] ** 3 - np.eye(2) / r[..., None, None])
+    blocks[range(4), range(4)] = 0
+    blocks[range(4), range(4)] = -blocks.sum(1)
+    hessian = ed.hessian(total, X)
+    for found in (np.asarray(ed.compile(hessian, library)(X=Z)), ed.evaluate(hessian, {"X": Z})):
+        np.testing.assert_allclose(found, blocks.transpose(0, 2, 1, 3), atol=1e-14, rtol=1e-13)
 
 
 def test_diagonals_are_weights_of_means() -> None:

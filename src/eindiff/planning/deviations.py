@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import NamedTuple
 
 from eindiff.core import construct
@@ -42,6 +42,10 @@ class Balance(NamedTuple):
 
     axis: int
     other: int
+
+    def beside(self, terms: Sequence[Expr]) -> list[Expr]:
+        """The terms that are not on the diagonal."""
+        return [x for x in terms if not isinstance(x, Einsum) or x.output[self.axis] != x.output[self.other]]
 
 
 class _Place(NamedTuple):
@@ -87,18 +91,16 @@ def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
     """Outputs whose entries on a diagonal are what the others add up to, with the other sign: `diag(p) - p p'`.
 
     Computed as such they have the digits of the others, also where p is nearly 1, and terms on the diagonal cancel.
-    Entries at places that relations give are few, and are not added up along whole rows.
+    Entries at places that relations give are few, and are not added up along whole rows. Of a Jacobian or Hessian of
+    arrays, whose forms take long to look at, the total is asked for along the variable's axis.
     """
     found: dict[Expr, Balance] = {}
     for node in outputs:
-        if isinstance(node, Add) and node.has_delta and not any(map(_is_related, node.terms)):
-            diagonal = [term for term in node.terms if isinstance(term, Einsum) and term.has_delta]
-            pairs, others = set(map(_pair, diagonal)), [term for term in node.terms if term not in diagonal]
-            pair = next(iter(pairs)) if len(pairs) == 1 else None
-            if pair is not None and is_small([node]) and may_be_within(diagonal, others):
-                ways = (Balance(axis, other) for axis, other in (pair[::-1], pair) if _is_balanced(node, axis))
-                if (way := next(ways, None)) is not None:
-                    found[node] = way
+        if isinstance(node, Add) and node.has_delta and not any(map(_is_related, node.terms)) and is_small([node]):
+            pairs = dict.fromkeys([pair for term in node.terms for pair in _pairs(term)])
+            ways = [Balance(b, a) for a, b in pairs] + [Balance(a, b) for a, b in pairs if node.ndim == 2]
+            if (way := next((way for way in ways if _is_balanced(node, way)), None)) is not None:
+                found[node] = way
     return found
 
 
@@ -109,18 +111,22 @@ def _is_related(term: Expr) -> bool:
     return any(is_index_map(x) and x.ndim > 1 for x in [*factors, *inside])
 
 
-def _pair(term: Einsum) -> tuple[int, int] | None:
-    """The two axes on whose diagonal a term is; None if it is on several."""
-    axes = [axis for axis, label in enumerate(term.output) if term.output.count(label) > 1]
-    return (axes[0], axes[1]) if len(axes) == 2 else None
+def _pairs(term: Expr) -> list[tuple[int, int]]:
+    """The pairs of axes on whose diagonal a term is."""
+    output = term.output if isinstance(term, Einsum) and term.has_delta else ()
+    return [(a, b) for a, b in combinations(range(len(output)), 2) if output[a] == output[b]]
 
 
-def _is_balanced(node: Add, axis: int) -> bool:
+def _is_balanced(node: Add, way: Balance) -> bool:
     """Whether the total along an axis is 0."""
     order, sizes = tuple(range(node.ndim)), dict(enumerate(node.shape))
-    left, total = tuple([label for label in order if label != axis]), Terms()
+    left, total = tuple([label for label in order if label != way.axis]), Terms()
+    beside = way.beside(node.terms)
+    diagonal = [x for x in node.terms if x not in beside]
+    if not {*_factors(diagonal)} <= {*_factors(beside)} or not may_be_within(diagonal, beside):
+        return False  # without a look at terms in all their forms
     for term in node.terms:
-        total = plus_terms(total, flat_terms(construct.einsum(1, [(term, order)], left, sizes), node.shape[axis]))
+        total = plus_terms(total, flat_terms(construct.einsum(1, [(term, order)], left, sizes), node.shape[way.axis]))
     return not total
 
 

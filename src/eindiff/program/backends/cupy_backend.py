@@ -8,7 +8,7 @@ from eindiff.program.operations import MOST_FACTORS
 
 _SHARED = helpers_of("cp")
 _OF_ONE_MATRIX = """    values = [function(x)[:n, -n:] for x in block.reshape(-1, *block.shape[-2:])]
-    return cp.stack(values).reshape(*block.shape[:-2], n, n)
+    return cp.stack(values).reshape(*block.shape[:-2], n, n) * factor
 """
 
 BACKEND = Backend(
@@ -32,7 +32,7 @@ BACKEND = Backend(
         **_SHARED,
         "logsumexp": LOGSUMEXP,
         "matrix_function": _SHARED["matrix_function"].replace(
-            "    return function(block)[..., :n, -n:]\n", _OF_ONE_MATRIX
+            "    return function(block)[..., :n, -n:] * factor\n", _OF_ONE_MATRIX
         ),
         "put": '''
 def put(shape, index, value, dtype, base=0):

@@ -102,8 +102,11 @@ def nonzero_pairs(x):
     "matrix_function": '''
 def matrix_function(function, A, *directions):
     """The derivative of a matrix function at A in some directions (its value for none), for stacks of matrices."""
-    n, block = A.shape[-1], A
+    n, block, factor = A.shape[-1], A, 1
     for above in directions:
+        size = np.sum(np.abs(above), (-2, -1))[..., None, None]
+        size = np.where(size > 0, size, np.ones_like(size))  # directions of size 1: large ones cost the function digits
+        above, factor = above / size, factor * size
         while above.shape[-1] < block.shape[-1]:  # once for each block of the diagonal
             zero = np.zeros_like(above)
             rows = [np.concatenate([above, zero], -1), np.concatenate([zero, above], -1)]
@@ -111,7 +114,7 @@ def matrix_function(function, A, *directions):
         block, above = block + np.zeros_like(above), above + np.zeros_like(block)  # the same stack
         lower = np.concatenate([np.zeros_like(block), block], -1)
         block = np.concatenate([np.concatenate([block, above], -1), lower], -2)
-    return function(block)[..., :n, -n:]
+    return function(block)[..., :n, -n:] * factor
 ''',
 }
 

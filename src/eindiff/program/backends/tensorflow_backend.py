@@ -340,16 +340,18 @@ def products_without(x, count):
         "matrix_function": '''
 def matrix_function(function, A, *directions):
     """The derivative of a matrix function at A in some directions (its value for none), for stacks of matrices."""
-    n, block = A.shape[-1], A
+    n, block, factor = A.shape[-1], A, 1
     for E in directions:
-        size = block.shape[-1] // n
-        above = tf.einsum("ab,...ij->...aibj", tf.eye(size, dtype=A.dtype), E)
-        above = tf.reshape(above, [*above.shape[:-4], size * n, size * n])
+        size = tf.reduce_sum(tf.abs(E), (-2, -1), True)
+        size = tf.where(size > 0, size, tf.ones_like(size))  # directions of size 1: large ones cost the function digits
+        copies, factor = block.shape[-1] // n, factor * size
+        above = tf.einsum("ab,...ij->...aibj", tf.eye(copies, dtype=A.dtype), E / size)
+        above = tf.reshape(above, [*above.shape[:-4], copies * n, copies * n])
         block, above = block + tf.zeros_like(above), above + tf.zeros_like(block)
         lower = tf.concat([tf.zeros_like(block), block], -1)
         block = tf.concat([tf.concat([block, above], -1), lower], -2)
     corners = tf.reshape(function(block), [-1, *block.shape[-2:]])[:, :n, -n:]
-    return tf.reshape(corners, [*block.shape[:-2], n, n])
+    return tf.reshape(corners, [*block.shape[:-2], n, n]) * factor
 ''',
     },
 )
