@@ -140,6 +140,31 @@ def test_data_of_which_only_deviations_count_are_these() -> None:
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
 
 
+def attention(x: Any) -> Any:
+    return ed.sum((ed.softmax(-((x[:, None] - x[None, :]) ** 2), axis=1) @ x - x) ** 2)
+
+
+def distances_less_their_mean(x: Any) -> Any:
+    squares = (x[:, None] - x[None, :]) ** 2
+    return ed.sum((squares - ed.mean(squares)) ** 2)
+
+
+@pytest.mark.parametrize("f", [attention, distances_less_their_mean])
+def test_data_of_which_only_differences_count_are_these(f: Callable) -> None:
+    """Derivatives are those of the same points near zero, and say of which function they are."""
+    x, v = ed.vector("x", 5), ed.vector("v", 5)
+    near, direction = np.array([0.0, 1.5, -0.5, 0.25, 2.0]), np.array([1.0, -2, 0.5, 3, 1])
+    function = f(x)
+    hessian = ed.hessian(function, x)
+    expected = ed.compile(hessian)(x=near)
+    for found in (ed.compile(hessian)(x=near + FAR), ed.evaluate(hessian, {"x": near + FAR})):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+    diagonal = ed.compile(ed.hessian_diagonal(function, x))(x=near + FAR)
+    np.testing.assert_allclose(diagonal, expected.diagonal(), rtol=0, atol=1e-13 * np.abs(expected).max())
+    along = ed.compile(ed.hvp(function, x, v))(x=near + FAR, v=direction)
+    np.testing.assert_allclose(along, expected @ direction, rtol=0, atol=1e-13 * np.abs(expected @ direction).max())
+
+
 def test_deviations_come_before_what_is_added_to_them() -> None:
     """Added to the data itself, small numbers would lose their digits."""
     x, y = ed.vector("x", 4), ed.vector("y", 4)

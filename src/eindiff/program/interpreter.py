@@ -194,7 +194,10 @@ class _Interpreter:
         self.deviations: dict[Expr, Deviation | Balance] = {}  # sums that are 0 in total
 
     def run(self, outputs: Sequence[Expr]) -> list[Array]:
-        outputs = parts_apart(centered(without_offsets(outputs)))
+        outputs, named = without_offsets(outputs, self.size)
+        for variable, expr in named.items():
+            self.values[variable] = self.found(expr)
+        outputs = parts_apart(centered(outputs))
         self.deviations = {**deviations(topological(outputs)), **balances(outputs)}
         self.parts = partial_sums(topological(outputs))
         order = with_parts_first(outputs, self.parts)

@@ -39,6 +39,7 @@ from eindiff.functions.reductions import as_softmax
 from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
 from eindiff.planning.deviations import Balance, Deviation, balances, deviations
+from eindiff.planning.offsets import NONE, Named
 from eindiff.planning.stacks import Stack
 from eindiff.program.costs import Costs, missing
 from eindiff.program.lower import functions
@@ -85,9 +86,10 @@ class Lowering:
         self._runs = costs is not None and not operations.functional
         self._is_exact = exact and self._runs
 
-    def run(self, outputs: Sequence[Expr], stacks: Sequence[Stack] = ()) -> list[Operation]:
+    def run(self, outputs: Sequence[Expr], stacks: Sequence[Stack] = (), named: Named = NONE) -> list[Operation]:
         """The outputs as arrays of their full shapes; where some stand for one, as `stacks` say, that one."""
-        order = topological(outputs)
+        self.named = named
+        order = topological(roots := [*self.named.values(), *outputs])
         vectors = ("eigvecs", "svdleft", "svdright")
         self.factored = {node.args[0] for node in order if isinstance(node, Apply) and node.function.name in vectors}
         self.uses = Counter([child for node in order for child in node.children] + list(outputs))
@@ -99,7 +101,7 @@ class Lowering:
         self.scaled = scaled(order, self._entries) if self.costs is not None else {}
         if self.costs is not None:
             self.deviations, self.parts = {**deviations(order), **balances(outputs)}, partial_sums(order)
-            order = with_parts_first(outputs, self.parts)
+            order = with_parts_first(roots, self.parts)
         for node in order:
             self.values[node] = self._lower(node)
             if self.costs is not None:
@@ -118,10 +120,12 @@ class Lowering:
 
     def _lower(self, node: Expr) -> Value:
         match node:
+            case Variable() if node in self.named:
+                return self._whole(self.arrays.array(self.values[self.named[node]]), node.shape)
             case Variable():
                 operation = self.operations.make("input", parameters=(node.name,), shape=node.shape)
-                if found := node.properties & {"lower", "upper", *BANDS}:
-                    self.operations.halves[operation] = min(found)
+                if halves := node.properties & {"lower", "upper", *BANDS}:
+                    self.operations.halves[operation] = min(halves)
                 if "permutation" in node.properties:
                     self.operations.permutations.add(operation)
                 return self._marked(node, self._input(node, operation))
@@ -467,10 +471,8 @@ class Lowering:
     def _is_inlined(self, operand: Einsum, labels: Labels, node: Einsum) -> bool:
         if len(set(labels)) < len(labels):
             return False
-        if is_placing(operand):
-            return True
-        if self.uses[operand] > 1 or len(node.operands) == 1:
-            return False
+        if self.uses[operand] > 1 or len(node.operands) == 1 or is_placing(operand):
+            return is_placing(operand)
         return operand.ndim > 2 or (operand.ndim == 2 and self._is_scaled_before(operand, labels, node))
 
     def _is_scaled_before(self, product: Einsum, labels: Labels, node: Einsum) -> bool:

@@ -54,7 +54,8 @@ class Choice:
         self.outputs, self.costs, self.target = outputs, costs, target
         self.strategy, self.exact, self.single = strategy, exact, single
         self.guarded = guarded and not target.functional
-        found = [same_derivative(x, y) for x, y in zip(without_offsets(outputs), outputs, strict=True)]
+        exprs, self.named = without_offsets(outputs, costs.evaluate)
+        found = [same_derivative(x, y) for x, y in zip(exprs, outputs, strict=True)]
         self.stacks = [Stack((plain(x),)) if target.functional else stacked(x, costs.evaluate) for x in found]
         exprs = [expr for stack in self.stacks for expr in stack.exprs]
         self.form: Form = tuple(with_thin_products(parts_apart(centered(exprs)), costs.evaluate))
@@ -121,7 +122,7 @@ class Choice:
             compiled=target.compiled, conditions=target.conditions, fast_power=target.fast_power, shares_sums=True,
         )  # fmt: skip
         lowering = Lowering(operations, self.costs, self.strategy, self.exact)
-        found = tidy(operations, lowering.run(form, self.stacks))
+        found = tidy(operations, lowering.run(form, self.stacks, self.named))
         if not target.functional:
             found = cut_last(operations, cut_first(operations, found, self.costs), self.costs)
             found = with_sums_of_exponentials(operations, found, self.costs)
@@ -143,7 +144,10 @@ class Choice:
             pays = is_second and size_names(f) <= sizes and is_through_matrices(f, by, evaluate)
             other = curvatures(f, *by) if pays else None
             other = other if other is None else same_derivative(other, output)
-            found.append(other if other is None else without_offsets([*self.outputs, other])[-1])
+            if other is not None:
+                exprs, named = without_offsets([*self.outputs, other], evaluate)
+                other, self.named = exprs[-1], {**self.named, **named}
+            found.append(other)
         if any(x is not None for x in found):
             forms.append(tuple([expr if x is None else x for x, expr in zip(found, form, strict=True)]))
             yield forms[-1]
