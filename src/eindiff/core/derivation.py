@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Variable, intern, plain, size_names, variables
+from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Variable, intern, plain, variables
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -42,6 +42,10 @@ class Balance(NamedTuple):
     axis: int
     other: int
 
+    def beside(self, node: Add) -> list[Expr]:
+        """The terms that are not on the diagonal alone."""
+        return [x for x in node.terms if not (isinstance(x, Einsum) and x.output[self.axis] == x.output[self.other])]
+
 
 class _Place(NamedTuple):
     """A sum among the operands of a contraction, one that it is multiplied with, and its total with the others."""
@@ -90,13 +94,11 @@ def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
     """
     found: dict[Expr, Balance] = {}
     for node in outputs:
-        if isinstance(node, Add) and node.has_delta and not any(map(_is_related, node.terms)):
-            pairs = {_pair(term) for term in node.terms if isinstance(term, Einsum) and term.has_delta}
-            pair = next(iter(pairs)) if len(pairs) == 1 else None
-            if pair is not None and is_small([node]):
-                ways = (Balance(axis, other) for axis, other in (pair[::-1], pair) if _is_balanced(node, axis))
-                if (way := next(ways, None)) is not None:
-                    found[node] = way
+        if isinstance(node, Add) and node.has_delta and not any(map(_is_related, node.terms)) and is_small([node]):
+            pairs = dict.fromkeys(pair for term in node.terms if isinstance(term, Einsum) for pair in _pairs(term))
+            ways = (Balance(*way) for pair in pairs for way in (pair, pair[::-1]) if _is_balanced(node, way[0]))
+            if (way := next(ways, None)) is not None:
+                found[node] = way
     return found
 
 
@@ -107,10 +109,10 @@ def _is_related(term: Expr) -> bool:
     return any(is_index_map(x) and x.ndim > 1 for x in [*factors, *inside])
 
 
-def _pair(term: Einsum) -> tuple[int, int] | None:
-    """The two axes on whose diagonal a term is; None if it is on several."""
-    axes = [axis for axis, label in enumerate(term.output) if term.output.count(label) > 1]
-    return (axes[0], axes[1]) if len(axes) == 2 else None
+def _pairs(term: Einsum) -> Iterator[tuple[int, int]]:
+    """The pairs of axes on whose diagonals a term is, the later ones first."""
+    axes = range(len(term.output))
+    return ((j, i) for i in axes for j in axes[i + 1 :] if term.output[i] == term.output[j])
 
 
 def _is_balanced(node: Add, axis: int) -> bool:

@@ -69,7 +69,7 @@ def without_offsets(outputs: Sequence[Expr], evaluate: Callable[[Size], int]) ->
 
 
 def _functions(output: Expr, inputs: set[Variable]) -> list[Expr]:
-    """What an output is a derivative of, or made of, if it has no other variables than outputs have; else that itself."""
+    """What an output is a derivative of, or made of, if outputs have all its variables; else that itself."""
     known = derivation(output)
     functions = [plain(x) for x in (known.sources[:1] if known.by else known.sources)]
     return functions if inputs.issuperset(variables(*functions)) else [plain(output)]

@@ -258,17 +258,17 @@ class _Interpreter:
         """The sum of terms, of which some are there as another sum."""
         sums, rest = self.parts.get(node, Parts([], list(node.terms)))
         total = np.zeros(self.shape(node))
-        if isinstance(self.deviations.get(node), Balance):
-            sums, rest = [], [term for term in node.terms if not (isinstance(term, Einsum) and term.has_delta)]
+        if isinstance(found := self.deviations.get(node), Balance):
+            sums, rest = [], found.beside(node)
         for factor, part, axes in sums:
             total = total + float(factor) * self.values[part].transpose(axes)
         for term in rest:
             total = total + self.values[term]
         match self.deviations.get(node):
-            case Deviation() as found:
-                return _centered(total, found, self.values)
-            case Balance() as found:
-                return _balanced(total, found)
+            case Deviation() as one:
+                return _centered(total, one, self.values)
+            case Balance() as one:
+                return _balanced(total, one)
         return total
 
     def _apply(self, node: Apply) -> Array:

@@ -181,8 +181,8 @@ class Lowering:
 
     def _summands(self, node: Add) -> list[Value]:
         """The values that a sum is of: those of its terms, and of sums that are parts of it and are arrays anyway."""
-        if isinstance(self.deviations.get(node), Balance):
-            return [self.values[x] for x in node.terms if not (isinstance(x, Einsum) and x.has_delta)]
+        if isinstance(found := self.deviations.get(node), Balance):
+            return [self.values[x] for x in found.beside(node)]
         if node not in self.parts or not all(self._is_array(part.node) for part in self.parts[node].sums):
             return [self.values[term] for term in node.terms]
         values = []
