@@ -257,13 +257,10 @@ class _Interpreter:
     def _sum(self, node: Add) -> Array:
         """The sum of terms, of which some are there as another sum."""
         sums, rest = self.parts.get(node, Parts([], list(node.terms)))
-        total = np.zeros(self.shape(node))
         if isinstance(found := self.deviations.get(node), Balance):
             sums, rest = [], found.beside(node)
-        for factor, part, axes in sums:
-            total = total + float(factor) * self.values[part].transpose(axes)
-        for term in rest:
-            total = total + self.values[term]
+        known = [float(factor) * self.values[part].transpose(axes) for factor, part, axes in sums]
+        total = _total([np.zeros(self.shape(node)), *known, *(self.values[term] for term in rest)])
         match self.deviations.get(node):
             case Deviation() as one:
                 return _centered(total, one, self.values)
@@ -400,6 +397,18 @@ class _Interpreter:
                     "domain",
                 )
             raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix", "domain")
+
+
+def _total(terms: Sequence[Array]) -> Array:
+    """The sum of terms; what rounding took from the sums on the way is added in the end."""
+    total, lost = terms[0], np.zeros(terms[0].shape)
+    for term in terms[1:]:
+        before, total = total, total + term
+        with np.errstate(invalid="ignore"):
+            added = total - before
+            error = (before - (total - added)) + (term - added)
+        lost = lost + np.where(np.isfinite(error), error, 0)
+    return np.asarray(total + lost)
 
 
 def _centered(x: Array, found: Deviation, values: Mapping[Expr, Array]) -> Array:
