@@ -91,6 +91,21 @@ def test_hessians_far_from_zero(f: Callable, by: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * max(np.abs(expected).max(), 1e-6))
 
 
+def sharpe_ratio(lib: Any, X: Any, g: Any) -> Any:
+    returns = X @ g
+    return lib.sum(returns) / lib.sqrt(lib.sum((returns - lib.sum(returns) / 6) ** 2))
+
+
+def test_products_with_hessians_far_from_zero() -> None:
+    """Multiples of several deviations are added up first, and then multiplied with the data."""
+    rng = np.random.default_rng(7)
+    X, g, v = FAR + rng.normal(size=(6, 3)), rng.normal(size=3), rng.normal(size=3)
+    exact = np.vectorize(mpmath.mpf)(X)
+    expected = hessian(lambda lib, x, p: sharpe_ratio(lib, exact, p), g, g, "p") @ v
+    expr = ed.hvp(sharpe_ratio(SHORT, ed.matrix("X", 6, 3), ed.vector("g", 3)), "g", "v")
+    np.testing.assert_allclose(ed.compile(expr)(X=X, g=g, v=v), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+
+
 def lopsided_covariance(lib: Any, X: Any, p: Any) -> Any:
     """Of deviations and what they are deviations of, as it is often written."""
     return lib.sum((((X - p @ X / lib.sum(p)).T @ (X * p[:, None])) / lib.sum(p)) ** 2)
