@@ -16,8 +16,8 @@ from typing import NamedTuple
 from eindiff.core import construct
 from eindiff.core.coefficients import Number, plus, ratio
 from eindiff.core.einsums import product
-from eindiff.core.nesting import flatten
 from eindiff.core.labels import Labels
+from eindiff.core.nesting import flatten
 from eindiff.core.networks import Factor
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, is_contraction, is_index_map, remember, topological
 from eindiff.core.rebuild import rebuild, with_children
