@@ -96,7 +96,9 @@ def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
     found: dict[Expr, Balance] = {}
     for node in outputs:
         if isinstance(node, Add) and node.has_delta and not any(map(_is_related, node.terms)) and is_small([node]):
-            pairs = dict.fromkeys(pair for term in node.terms if isinstance(term, Einsum) for pair in _pairs(term))
+            pairs = {pair: None for term in node.terms for pair in _pairs(term)}
+            if len(pairs) > 1 and all(any(_pairs(term)) for term in node.terms):
+                continue  # most entries are 0, and no array has them all
             ways = (Balance(*way) for pair in pairs for way in (pair, pair[::-1]) if _is_balanced(node, way[0]))
             if (way := next(ways, None)) is not None:
                 found[node] = way
@@ -110,10 +112,10 @@ def _is_related(term: Expr) -> bool:
     return any(is_index_map(x) and x.ndim > 1 for x in [*factors, *inside])
 
 
-def _pairs(term: Einsum) -> Iterator[tuple[int, int]]:
+def _pairs(term: Expr) -> Iterator[tuple[int, int]]:
     """The pairs of axes on whose diagonals a term is, the later ones first."""
-    axes = range(len(term.output))
-    return ((j, i) for i in axes for j in axes[i + 1 :] if term.output[i] == term.output[j])
+    output = term.output if isinstance(term, Einsum) else ()
+    return ((j, i) for i in range(len(output)) for j in range(i + 1, len(output)) if output[i] == output[j])
 
 
 def _is_balanced(node: Add, axis: int) -> bool:
