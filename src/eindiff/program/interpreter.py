@@ -39,6 +39,7 @@ from eindiff.planning.contraction_order import contraction_path
 from eindiff.planning.deviations import Balance, Deviation, balances, centered, deviations
 from eindiff.planning.offsets import without_offsets
 from eindiff.program.inputs import check, common_type, real_array
+from eindiff.program.near_terms import added_up
 from eindiff.program.norms import is_root, squares, units
 
 Array = np.ndarray
@@ -260,7 +261,7 @@ class _Interpreter:
         if isinstance(found := self.deviations.get(node), Balance):
             sums, rest = [], found.beside(node)
         known = [float(factor) * self.values[part].transpose(axes) for factor, part, axes in sums]
-        total = _total([np.zeros(self.shape(node)), *known, *(self.values[term] for term in rest)])
+        total = added_up([np.zeros(self.shape(node)), *known, *(self.values[term] for term in rest)])
         match self.deviations.get(node):
             case Deviation() as one:
                 return _centered(total, one, self.values)
@@ -397,18 +398,6 @@ class _Interpreter:
                     "domain",
                 )
             raise EindiffError(f"{node} is not a number here: it meets infinite values or a singular matrix", "domain")
-
-
-def _total(terms: Sequence[Array]) -> Array:
-    """The sum of terms; what rounding took from the sums on the way is added in the end."""
-    total, lost = terms[0], np.zeros(terms[0].shape)
-    for term in terms[1:]:
-        before, total = total, total + term
-        with np.errstate(invalid="ignore"):
-            added = total - before
-            error = (before - (total - added)) + (term - added)
-        lost = lost + np.where(np.isfinite(error), error, 0)
-    return np.asarray(total + lost)
 
 
 def _centered(x: Array, found: Deviation, values: Mapping[Expr, Array]) -> Array:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from eindiff.core.coefficients import Number
 
 if TYPE_CHECKING:
@@ -48,3 +50,15 @@ def _below(x: Operation) -> list[Operation]:
     for y in found:
         found += [z for z in y.operands if z not in found and len(found) < MOST]
     return found
+
+
+def added_up(terms: Sequence[np.ndarray]) -> np.ndarray:
+    """The sum of terms; what rounding took from the sums on the way is added in the end."""
+    total, lost = terms[0], np.zeros(terms[0].shape)
+    for term in terms[1:]:
+        before, total = total, total + term
+        with np.errstate(invalid="ignore"):
+            added = total - before
+            error = (before - (total - added)) + (term - added)
+        lost = lost + np.where(np.isfinite(error), error, 0)
+    return np.asarray(total + lost)
