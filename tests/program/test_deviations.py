@@ -13,6 +13,7 @@ import pytest
 import eindiff as ed
 import oracles  # noqa: F401 (double precision)
 from eindiff.planning.degrees import may_be_within
+from eindiff.planning.deviations import balances
 
 mpmath.mp.dps = 80
 STEP = mpmath.mpf(10) ** -20
@@ -93,6 +94,21 @@ def test_hessians_far_from_zero(f: Callable, by: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * max(np.abs(expected).max(), 1e-6))
 
 
+def sharpe_ratio(lib: Any, X: Any, g: Any) -> Any:
+    returns = X @ g
+    return lib.sum(returns) / lib.sqrt(lib.sum((returns - lib.sum(returns) / 6) ** 2))
+
+
+def test_products_with_hessians_far_from_zero() -> None:
+    """Multiples of several deviations are added up first, and then multiplied with the data."""
+    rng = np.random.default_rng(7)
+    X, g, v = FAR + rng.normal(size=(6, 3)), rng.normal(size=3), rng.normal(size=3)
+    exact = np.vectorize(mpmath.mpf)(X)
+    expected = hessian(lambda lib, x, p: sharpe_ratio(lib, exact, p), g, g, "p") @ v
+    expr = ed.hvp(sharpe_ratio(SHORT, ed.matrix("X", 6, 3), ed.vector("g", 3)), "g", "v")
+    np.testing.assert_allclose(ed.compile(expr)(X=X, g=g, v=v), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+
+
 def lopsided_covariance(lib: Any, X: Any, p: Any) -> Any:
     """Of deviations and what they are deviations of, as it is often written."""
     return lib.sum((((X - p @ X / lib.sum(p)).T @ (X * p[:, None])) / lib.sum(p)) ** 2)
@@ -167,6 +183,31 @@ def test_data_of_which_only_deviations_count_are_these() -> None:
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
 
 
+def attention(x: Any) -> Any:
+    return ed.sum((ed.softmax(-((x[:, None] - x[None, :]) ** 2), axis=1) @ x - x) ** 2)
+
+
+def distances_less_their_mean(x: Any) -> Any:
+    squares = (x[:, None] - x[None, :]) ** 2
+    return ed.sum((squares - ed.mean(squares)) ** 2)
+
+
+@pytest.mark.parametrize("f", [attention, distances_less_their_mean])
+def test_data_of_which_only_differences_count_are_these(f: Callable) -> None:
+    """Derivatives are those of the same points near zero, and say of which function they are."""
+    x, v = ed.vector("x", 5), ed.vector("v", 5)
+    near, direction = np.array([0.0, 1.5, -0.5, 0.25, 2.0]), np.array([1.0, -2, 0.5, 3, 1])
+    function = f(x)
+    hessian = ed.hessian(function, x)
+    expected = ed.compile(hessian)(x=near)
+    for found in (ed.compile(hessian)(x=near + FAR), ed.evaluate(hessian, {"x": near + FAR})):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+    diagonal = ed.compile(ed.hessian_diagonal(function, x))(x=near + FAR)
+    np.testing.assert_allclose(diagonal, expected.diagonal(), rtol=0, atol=1e-13 * np.abs(expected).max())
+    along = ed.compile(ed.hvp(function, x, v))(x=near + FAR, v=direction)
+    np.testing.assert_allclose(along, expected @ direction, rtol=0, atol=1e-13 * np.abs(expected @ direction).max())
+
+
 def test_deviations_come_before_what_is_added_to_them() -> None:
     """Added to the data itself, small numbers would lose their digits."""
     x, y = ed.vector("x", 4), ed.vector("y", 4)
@@ -190,3 +231,11 @@ COUNTS = {
 def test_data_that_counts_itself_is_left_as_it_is(name: str) -> None:
     x = ed.vector("x", 3)
     assert ed.check(COUNTS[name](x, x - ed.mean(x)), x, at={"x": np.array([1.0, 3.0, 4.5])}).passed
+
+
+def test_diagonals_of_blocks_are_computed_as_they_are() -> None:
+    """What most entries are not is not looked for in an array with all of them."""
+    Z, Y = ed.matrix("Z", 40, 4), ed.matrix("Y", 40, 4)
+    hessian = ed.hessian(ed.sum(ed.softmax(Z, axis=1) * (Z - Y)), Z)
+    assert balances([hessian]) == {}
+    assert ed.plan(hessian).flops < 16 * 40 * 4 * 4

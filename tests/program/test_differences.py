@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,19 @@ def test_a_difference_is_of_one_array_at_two_places():
     assert found(APART).axis == 0
     for other in (W - W.T, X[:, None] + X[None], y[:, None] - 2 * y, y[:, None] - h, X[:, None, :] - X[None] ** 2):
         assert found(other) is None
+
+
+def test_hessians_of_potentials_of_points_far_from_each_other() -> None:
+    """What a point has with itself cancels in forces between all: it is not there, where others are 40 digits less."""
+    P = ed.matrix("P", 4, 2)
+    squares = ed.sum((P[:, None, :] - P[None, :, :]) ** 2, axis=2)
+    hessian = ed.hessian(ed.sum(1 / (squares + ed.eye(4)) ** 6), P)
+    points = 1000.0 * np.array([[0, 0], [1, 2], [-3, 1], [2, -2]])
+    expected = np.zeros((4, 2, 4, 2))
+    for j, k in permutations(range(4), 2):
+        d = points[j] - points[k]
+        block = 24 * (14 * np.outer(d, d) / (d @ d) ** 8 - np.eye(2) / (d @ d) ** 7)
+        expected[j, :, j, :] += block
+        expected[j, :, k, :] -= block
+    for found in (ed.compile(hessian)(P=points), ed.evaluate(hessian, {"P": points})):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())

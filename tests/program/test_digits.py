@@ -130,3 +130,20 @@ def test_hessians_through_inverses_of_products_with_sums() -> None:
     half = (product - 2 * np.outer((product + product.T) @ at, at) / total - square) / total
     for found in (ed.evaluate(hessian, values), ed.compile(hessian)(**values)):
         np.testing.assert_allclose(found, -half - half.T, rtol=0, atol=1e-8 * np.abs(half).max())
+
+
+def test_entries_of_one_array_are_subtracted_before_others_are_added() -> None:
+    f = ed.parse("sum((x[:3] - x[1:] + s).^2)", "x(4); s()")
+    values = {"x": 2.0**40 + np.arange(4.0) ** 2, "s": np.array(0.1)}
+    for found in (ed.evaluate(f, values), ed.compile(f)(**values)):
+        np.testing.assert_allclose(found, 0.9**2 + 2.9**2 + 4.9**2, rtol=1e-14)
+
+
+def test_logarithms_of_totals_are_subtracted_before_others_are_added() -> None:
+    f = ed.parse("softmax(x)'*((x - logsumexp(x)) - (y - logsumexp(y)))", "x(4); y(4)")
+    values = {"x": np.sqrt(np.arange(1.0, 5)), "y": 2.0**40 + 100 * np.arange(4.0)}
+    p = np.exp(values["x"]) / np.exp(values["x"]).sum()
+    ratios = np.log(p) - (values["y"] - values["y"].max())
+    gradient = ed.gradient(f, "x")
+    for found in (ed.evaluate(gradient, values), ed.compile(gradient)(**values)):
+        np.testing.assert_allclose(found, p * (ratios - p @ ratios), rtol=1e-13)

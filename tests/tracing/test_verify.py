@@ -116,6 +116,22 @@ def test_values_that_are_only_rounding(library: Any, dtype: str) -> None:
         library.grad(f)(w)
 
 
+@pytest.mark.parametrize("name", ["numpy", "torch"])
+def test_plain_calls_that_lose_digits_which_expressions_keep(name: str) -> None:
+    """A slope far from zero: the rounding error of a mean meets all of the data in a plain call."""
+    library, random = LIBRARIES[name], np.random.default_rng(0)
+    x, y = (random.integers(-9, 9, 6) / 8 for _ in range(2))
+
+    def slope(x: Any, y: Any) -> Any:
+        apart = x - x.mean()
+        return (apart * y).sum() / (apart**2).sum()
+
+    far = [library.array(2.0**20 + array) for array in (x, y)]
+    assert abs(slope(*far) - slope(x, y)) > 1e-6
+    apart = x - x.mean()
+    np.testing.assert_allclose(library.grad(slope, 1)(*far), apart / (apart @ apart), rtol=1e-8)
+
+
 def test_values_that_are_not_finite(library: Any) -> None:
     np_ = library.np
     library.grad(lambda x: np_.log(x - 1).sum())(library.array(POINT))

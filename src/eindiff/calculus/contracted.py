@@ -20,7 +20,7 @@ from eindiff.calculus.derive import (
 from eindiff.calculus.kinks import chain
 from eindiff.core import construct
 from eindiff.core.construct import add, einsum
-from eindiff.core.derivation import hiding
+from eindiff.core.derivation import made_of
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.nodes import Expr, expression, plain, topological
 
@@ -54,7 +54,7 @@ def jvp(y: Expr, x: Expr | str, v: Expr | str) -> Expr:
     v = _direction("jvp", v, x.shape)
     v = project(v, x, "projected")
     result = pushed(y, x, v)
-    return hiding(construct.filled(0, y.shape) if result is None else finished([result])[0], y)
+    return made_of(construct.filled(0, y.shape) if result is None else finished([result])[0], y, v)
 
 
 def vjp(y: Expr, x: Expr | str, u: Expr | str) -> Expr:
@@ -72,10 +72,11 @@ def vjp(y: Expr, x: Expr | str, u: Expr | str) -> Expr:
     See also: `jvp`, `gradient`.
     """
     x = find_variable(y, x)
-    [result] = pulled(y, [x], _direction("vjp", u, y.shape))
+    weights = _direction("vjp", u, y.shape)
+    [result] = pulled(y, [x], weights)
     if result is None:
-        return hiding(construct.filled(0, x.shape), y)
-    return hiding(finished([project(result, x, "projected")])[0], y)
+        return made_of(construct.filled(0, x.shape), y, weights)
+    return made_of(finished([project(result, x, "projected")])[0], y, weights)
 
 
 def hvp(f: Expr, x: Expr | str, v: Expr | str) -> Expr:
@@ -144,7 +145,7 @@ def hessian_diagonal(f: Expr, x: Wrt) -> Any:
     x = find_variable(f, x)
     h = derivative(f, x, x)
     labels = tuple(range(x.ndim))
-    return hiding(einsum(1, [(h, labels + labels)], labels, dict(enumerate(x.shape))), f)
+    return made_of(einsum(1, [(h, labels + labels)], labels, dict(enumerate(x.shape))), f)
 
 
 def cut(y: Expr, x: Expr | str, nodes: Sequence[Expr]) -> Expr:

@@ -16,7 +16,7 @@ from eindiff.calculus.derive import derivative, find_variable, finished
 from eindiff.calculus.second_order import SecondOrder
 from eindiff.core import construct
 from eindiff.core.construct import einsum
-from eindiff.core.derivation import hiding
+from eindiff.core.derivation import made_of
 from eindiff.core.errors import EindiffError, shape_text
 from eindiff.core.networks import Factor
 from eindiff.core.nodes import Expr, expression, plain
@@ -192,7 +192,7 @@ class _Labels:
         """A derivative with the points at some labels, summed over what is not in the output."""
         batch = self.result[: self.batch]
         labels = (*self.result, *(label for point in points for label in (*batch, *point)))
-        return hiding(einsum(1, [(tensor, labels), *others], output, self.sizes), self.function)
+        return made_of(einsum(1, [(tensor, labels), *others], output, self.sizes), self.function)
 
 
 def _contracted(f: Expr, x: Expr | str, order: int, weights: Expr | None, batch: int) -> Expr:

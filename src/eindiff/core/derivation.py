@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Variable, intern, plain, size_names, variables
+from eindiff.core.nodes import Add, Apply, Constant, Einsum, Expr, Map, Variable, intern, plain, variables
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,10 +79,9 @@ def derivation(expr: Expr) -> Derivation:
     return expr.derivation or Derivation(expr, (expr,), ())
 
 
-def hiding(result: Expr, *sources: Expr) -> Expr:
-    """The result, with a note of what it was made of if that alone shows some of its sizes."""
-    shown = {size for x in variables(result) for size in x.shape}
-    return derived(result, *sources) if size_names(result) - shown else result
+def made_of(result: Expr, *exprs: Expr) -> Expr:
+    """The result, with a note of what it was made of: functions, for derivatives of these, and other expressions."""
+    return derived(result, *(source for x in exprs for source in derivation(x).sources))
 
 
 def origins(*outputs: Expr) -> set[Variable]:

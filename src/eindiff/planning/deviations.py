@@ -16,6 +16,7 @@ from typing import NamedTuple
 from eindiff.core import construct
 from eindiff.core.coefficients import Number, plus, ratio
 from eindiff.core.einsums import product
+from eindiff.core.labels import Labels
 from eindiff.core.nesting import flatten
 from eindiff.core.networks import Factor
 from eindiff.core.nodes import Add, Constant, Einsum, Expr, is_contraction, is_index_map, remember, topological
@@ -98,6 +99,8 @@ def balances(outputs: Sequence[Expr]) -> dict[Expr, Balance]:
     for node in outputs:
         if isinstance(node, Add) and node.has_delta and not any(map(_is_related, node.terms)) and is_small([node]):
             pairs = dict.fromkeys([pair for term in node.terms for pair in _pairs(term)])
+            if len(pairs) > 1 and all(map(_pairs, node.terms)):
+                continue  # most entries are 0, and no array has them all
             ways = [Balance(b, a) for a, b in pairs] + [Balance(a, b) for a, b in pairs if node.ndim == 2]
             if (way := next((way for way in ways if _is_balanced(node, way)), None)) is not None:
                 found[node] = way
@@ -157,12 +160,30 @@ def _places(node: Einsum) -> Iterator[_Place]:
     """Sums in a contraction of whose total, with the operands that have nothing but their axis for weights, terms
     cancel; there is one more operand that has the axis."""
     for at, (x, labels) in enumerate(zip(node.operands, node.labels, strict=True)):
-        if not isinstance(x, Add) or x.has_delta or x.relations or not has_means(x):
+        if not isinstance(x, Add) or x.has_delta or x.relations:
             continue
         for axis, label in enumerate(labels):
             is_summed = label not in node.output and labels.count(label) == 1
-            if is_summed and any(is_mean(term, axis) for term in x.terms):
+            if is_summed and _has_means_along(x, axis):
                 yield from _along(node, x, at, axis)
+
+
+def _has_means_along(x: Add, axis: int) -> bool:
+    """Whether terms of a sum, or of sums that it is of multiples of, may be means along an axis."""
+    if any(is_mean(term, axis) for term in x.terms):
+        return True
+    factors = [(y, own, term.output) for term in x.terms if isinstance(term, Einsum) for y, own in _sums_in(term)]
+    return any(is_mean(inner, k) for y, own, out in factors for k in _at(own, out[axis]) for inner in y.terms)
+
+
+def _sums_in(term: Einsum) -> Iterator[tuple[Add, Labels]]:
+    """The sums among the factors of a product, and their labels."""
+    if not is_contraction(term):
+        yield from ((y, own) for y, own in zip(term.operands, term.labels, strict=True) if isinstance(y, Add))
+
+
+def _at(labels: Labels, label: int) -> list[int]:
+    return [k for k, x in enumerate(labels) if x == label]
 
 
 def _along(node: Einsum, x: Add, at: int, axis: int) -> Iterator[_Place]:

@@ -39,6 +39,7 @@ from eindiff.planning.contraction_order import contraction_path
 from eindiff.planning.deviations import Balance, Deviation, balances, centered, deviations
 from eindiff.planning.offsets import without_offsets
 from eindiff.program.inputs import check, common_type, real_array
+from eindiff.program.near_terms import added_up
 from eindiff.program.norms import is_root, squares, units
 
 Array = np.ndarray
@@ -194,7 +195,10 @@ class _Interpreter:
         self.deviations: dict[Expr, Deviation | Balance] = {}  # sums that are 0 in total
 
     def run(self, outputs: Sequence[Expr]) -> list[Array]:
-        outputs = parts_apart(centered(without_offsets(outputs)))
+        outputs, named = without_offsets(outputs, self.size)
+        for variable, expr in named.items():
+            self.values[variable] = self.found(expr)
+        outputs = parts_apart(centered(outputs))
         self.deviations = {**deviations(topological(outputs)), **balances(outputs)}
         self.parts = partial_sums(topological(outputs))
         order = with_parts_first(outputs, self.parts)
@@ -254,13 +258,10 @@ class _Interpreter:
     def _sum(self, node: Add) -> Array:
         """The sum of terms, of which some are there as another sum."""
         sums, rest = self.parts.get(node, Parts([], list(node.terms)))
-        total = np.zeros(self.shape(node))
         if isinstance(found := self.deviations.get(node), Balance):
             sums, rest = [], found.beside(node.terms)
-        for factor, part, axes in sums:
-            total = total + float(factor) * self.values[part].transpose(axes)
-        for term in rest:
-            total = total + self.values[term]
+        known = [float(factor) * self.values[part].transpose(axes) for factor, part, axes in sums]
+        total = added_up([np.zeros(self.shape(node)), *known, *(self.values[term] for term in rest)])
         match found:
             case Deviation():
                 return _centered(total, found, self.values)

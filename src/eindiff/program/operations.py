@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 from operator import attrgetter
 from typing import Any, Literal, get_args
 
@@ -20,6 +20,7 @@ from eindiff.core.nodes import Number, number
 from eindiff.core.remembered import ordered
 from eindiff.core.sizes import Evaluate, Shape, Size
 from eindiff.core.traverse import post_order
+from eindiff.program.near_terms import in_pairs
 
 CHUNK = 8  # longer sums and products are written in parts
 MOST_TRIED = 8  # sums that are tried as parts of others
@@ -347,7 +348,9 @@ class Operations:
         return result
 
     def _plus(self, terms: Sequence[tuple[Number, Operation]]) -> Operation:
-        ordered = sorted(terms, key=lambda term: (term[0] < 0, term[1].op == "number"))
+        pairs, rest = in_pairs(terms) if len(terms) > 2 else ([], terms)
+        apart = [(1, self._plus(pair)) for pair in pairs[1:]]
+        ordered = [*chain(*pairs[:1]), *sorted([*apart, *rest], key=lambda term: (term[0] < 0, term[1].op == "number"))]
         while len(ordered) > CHUNK:
             ordered = [(1, self._plus(ordered[:CHUNK])), *ordered[CHUNK:]]
         if len(ordered) == 1:

@@ -38,6 +38,7 @@ from eindiff.functions.reductions import as_softmax
 from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
 from eindiff.planning.deviations import Balance, Deviation, balances, deviations
+from eindiff.planning.offsets import NONE, Named
 from eindiff.planning.stacks import Stack
 from eindiff.program.costs import Costs, missing
 from eindiff.program.lower import functions
@@ -64,10 +65,10 @@ class Lowering:
     """Lowers nodes one by one, each after its children."""
 
     def __init__(
-        self, operations: Operations, costs: Costs | None = None, strategy: str = "auto", exact: bool = False
-    ) -> None:
-        self.operations = operations
-        self.costs = costs
+        self, operations: Operations, costs: Costs | None = None, strategy: str = "auto", exact: bool = False,
+        named: Named = NONE,
+    ) -> None:  # fmt: skip
+        self.operations, self.costs, self.named = operations, costs, named
         self.products = Products(self.operations, costs, strategy, exact)
         self.indexing = Indexing(self.operations, self.products)
         self.arrays = Arrays(self.operations, self.products, self.indexing)
@@ -88,15 +89,14 @@ class Lowering:
     def run(self, outputs: Exprs, stacks: Sequence[Stack] = (), balanced: Exprs = ()) -> list[Operation]:
         """The outputs as arrays of their full shapes; where some stand for one, as `stacks` say, that one. Whether
         entries on diagonals of outputs are what balances the others is asked of those that may be `balanced`."""
-        order = topological(outputs)
+        order = topological(roots := [*self.named.values(), *outputs])
         self._look_at(order, outputs)
         self.hints = orientations(order, outputs, self._runs)
-        self.summands = summands(outputs)
-        self.pushed = pushed(outputs, self.uses)
+        self.summands, self.pushed = summands(outputs), pushed(outputs, self.uses)
         self.scaled = scaled(order, self._entries) if self.costs is not None else {}
         if self.costs is not None:
             self.deviations, self.parts = {**deviations(order), **balances(balanced)}, partial_sums(order)
-            order = with_parts_first(outputs, self.parts)
+            order = with_parts_first(roots, self.parts)
         for node in order:
             self.values[node] = self._lower(node)
             if self.costs is not None:
@@ -123,10 +123,12 @@ class Lowering:
 
     def _lower(self, node: Expr) -> Value:
         match node:
+            case Variable() if node in self.named:
+                return self._whole(self.arrays.array(self.values[self.named[node]]), node.shape)
             case Variable():
                 operation = self.operations.make("input", parameters=(node.name,), shape=node.shape)
-                if found := node.properties & {"lower", "upper", *BANDS}:
-                    self.operations.halves[operation] = min(found)
+                if halves := node.properties & {"lower", "upper", *BANDS}:
+                    self.operations.halves[operation] = min(halves)
                 if "permutation" in node.properties:
                     self.operations.permutations.add(operation)
                 return self._marked(node, self._input(node, operation))
@@ -469,10 +471,8 @@ class Lowering:
     def _is_inlined(self, operand: Einsum, labels: Labels, node: Einsum) -> bool:
         if len(set(labels)) < len(labels):
             return False
-        if is_placing(operand):
-            return True
-        if self.uses[operand] > 1 or len(node.operands) == 1:
-            return False
+        if self.uses[operand] > 1 or len(node.operands) == 1 or is_placing(operand):
+            return is_placing(operand)
         return operand.ndim > 2 or (operand.ndim == 2 and self._is_scaled_before(operand, labels, node))
 
     def _is_scaled_before(self, product: Einsum, labels: Labels, node: Einsum) -> bool:

@@ -55,7 +55,8 @@ class Choice:
         self.outputs, self.costs, self.target = outputs, costs, target
         self.strategy, self.exact, self.single = strategy, exact, single
         self.guarded = guarded and not target.functional
-        found = [same_derivative(x, y) for x, y in zip(without_offsets(outputs), outputs, strict=True)]
+        exprs, self.named = without_offsets(outputs, costs.evaluate)
+        found = [same_derivative(x, y) for x, y in zip(exprs, outputs, strict=True)]
         self.stacks = [Stack((plain(x),)) if target.functional else stacked(x, costs.evaluate) for x in found]
         exprs = [expr for stack in self.stacks for expr in stack.exprs]
         self.form: Form = tuple(with_thin_products(parts_apart(centered(exprs)), costs.evaluate))
@@ -123,7 +124,7 @@ class Choice:
             single=self.single, functional=target.functional, slices_backward=target.slices_backward,
             compiled=target.compiled, conditions=target.conditions, fast_power=target.fast_power, shares_sums=True,
         )  # fmt: skip
-        lowering = Lowering(operations, self.costs, self.strategy, self.exact)
+        lowering = Lowering(operations, self.costs, self.strategy, self.exact, self.named)
         found = tidy(operations, lowering.run(form, self.stacks, [form[place] for place in self.balanced]))
         if not target.functional:
             found = cut_last(operations, cut_first(operations, found, self.costs), self.costs)
@@ -153,8 +154,11 @@ class Choice:
         is_second = len(by) == 2 and not f.ndim and {*variables(f)} <= inputs and size_names(f) <= sizes
         if not is_second or not is_through_matrices(f, by, self.costs.evaluate):
             return None
-        found = curvatures(f, *by)
-        return found if found is None else without_offsets([*self.outputs, same_derivative(found, output)])[-1]
+        if (found := curvatures(f, *by)) is None:
+            return None
+        exprs, named = without_offsets([*self.outputs, same_derivative(found, output)], self.costs.evaluate)
+        self.named = {**self.named, **named}
+        return exprs[-1]
 
     # Changes of single nodes
 

@@ -29,7 +29,7 @@ from eindiff.tracing.numpy.traced_array import TracedArray, argument, has_traced
 from eindiff.tracing.numpy.trees import flatten, leaves_of, map_leaves, map_named
 from eindiff.tracing.numpy.views import View, random_states
 from eindiff.tracing.unsupported import RANDOM
-from eindiff.tracing.verify import Call, compare, interpreter
+from eindiff.tracing.verify import Call, Change, compare, interpreter
 
 MOST_INLINE = 64  # entries from which a captured array is an input of the program, not written into it
 
@@ -192,9 +192,12 @@ def symbolic(
 
 def _plain(f: Callable, args: Sequence[Any], keywords: Mapping[str, Any]) -> Call:
     """A call with copies of arrays."""
-    with np.errstate(all="ignore"):
-        result = f(*map_leaves(np.copy, args), **keywords)
-    return Call(*flatten(result))
+
+    def at(change: Change) -> tuple[list[Any], Any]:
+        with np.errstate(all="ignore"):
+            return flatten(f(*map_leaves(lambda x: np.copy(change(x)), args), **keywords))
+
+    return Call(*at(lambda x: x), at=lambda change: at(change)[0])
 
 
 def _is_shape(value: Any) -> bool:

@@ -25,7 +25,7 @@ from eindiff.tracing.numpy.protocol import NeedsValueError
 from eindiff.tracing.numpy.traced_array import TracedArray, argument
 from eindiff.tracing.numpy.trees import flatten, leaves_of, map_named
 from eindiff.tracing.questions import answering, current
-from eindiff.tracing.verify import Call
+from eindiff.tracing.verify import Call, Change
 
 if TYPE_CHECKING:
     from eindiff.tracing.numpy.derivatives import DerivativeOfFunction
@@ -224,12 +224,19 @@ class NumPyLibrary(Library):
             copies[name] = (array, copy)
             return copy
 
-        args, named = _replaced(function, arguments, copied)
-        with np.errstate(all="ignore"):
-            found, structure = flatten(function.function(*args, **named))
+        def results(made: Callable[..., Any]) -> tuple[list[Any], Any]:
+            args, named = _replaced(function, arguments, made)
+            with np.errstate(all="ignore"):
+                found, structure = flatten(function.function(*args, **named))
+            pairs = zip(found, traced.outputs, strict=False)
+            return [x for x, y in pairs if isinstance(y, Expr)], structure
+
+        def at(change: Change) -> list[Any]:
+            return results(lambda *given: change(x) if isinstance(x := copied(*given), np.ndarray) else x)[0]
+
+        found, structure = results(copied)
         changed = [name for name, (x, y) in copies.items() if not np.array_equal(x, y, equal_nan=True)]
-        pairs = zip(found, traced.outputs, strict=False)
-        return Call([x for x, y in pairs if isinstance(y, Expr)], (structure, []), changed)
+        return Call(found, (structure, []), changed, at=at)
 
     def check_numbers(self, what: str, outputs: Sequence[Expr], name: str) -> None:
         for y in outputs:

@@ -29,7 +29,7 @@ from eindiff.tracing.torch.fx import trace
 from eindiff.tracing.torch.meanwhile import DERIVING, REVERSE, Allowance, is_right, seconds_ahead, spelled_out_attention
 from eindiff.tracing.torch.predicted import CALLS, CLEAR, DOUBTFUL, is_worth_a_look, timed, times_longer
 from eindiff.tracing.torch.whole import check_tangents, transform
-from eindiff.tracing.verify import Call
+from eindiff.tracing.verify import Call, Change
 
 if TYPE_CHECKING:
     from eindiff.tracing.traced_function import TracedFunction
@@ -198,10 +198,17 @@ class TorchLibrary(Library):
             x.detach().clone().requires_grad_(x.requires_grad) if isinstance(x, torch.Tensor) else x
             for x in arguments.leaves
         ]
+
+        def at(change: Change) -> list[Any]:
+            moved = [torch.as_tensor(change(x.detach())) if isinstance(x, torch.Tensor) else x for x in tensors]
+            args, keywords = arguments.structure.unflatten(moved)
+            found = pytree.tree_leaves(function.function(*args, **keywords))
+            return [x for x in found if isinstance(x, torch.Tensor)]
+
         args, keywords = arguments.structure.unflatten(tensors)
         found, form = pytree.tree_flatten(function.function(*args, **keywords))
         results = [x for x in found if isinstance(x, torch.Tensor)]
-        return Call(results, (form, [x.dtype for x in results]), precision=traced.precision)
+        return Call(results, (form, [x.dtype for x in results]), precision=traced.precision, at=at)
 
     def are_numbers(self, arrays: Mapping[str, Any]) -> bool:
         return all(map(is_real, arrays.values()))

@@ -1,0 +1,64 @@
+"""Terms of sums that are near each other: `x[1:] - x[:-1]`, `x - logsumexp(x)`.
+
+Where x is large beside their difference, it has the digits that are left: it is computed before anything is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eindiff.core.coefficients import Number
+
+if TYPE_CHECKING:
+    from eindiff.program.operations import Operation
+
+    Term = tuple[Number, Operation]
+
+READ = {
+    "transpose", "swap", "permute", "expand", "only", "cut", "flip", "reshape", "broadcast", "diagonal", "windows",
+    "contiguous", "take",
+}  # fmt: skip
+MOST = 8  # operations that are looked at below a term
+
+
+def in_pairs(terms: Sequence[Term]) -> tuple[list[tuple[Term, Term]], list[Term]]:
+    """Pairs of terms with opposite signs, both read from one array or one computed along its axes; and other terms."""
+    left, pairs = list(terms), []
+    below = {x: _below(x) for _, x in terms}
+    for plus in (term for term in terms if term[0] > 0):
+        near = [minus for minus in left if minus[0] < 0 and _is_near(below[plus[1]], below[minus[1]])]
+        if near:
+            pairs.append((plus, near[0]))
+            left = [term for term in left if term is not plus and term is not near[0]]
+    return pairs, left
+
+
+def _is_near(ours: list[Operation], theirs: list[Operation]) -> bool:
+    """Whether two terms are read from one array, or one is made of that of the other and has fewer axes."""
+    few, many = sorted((ours, theirs), key=lambda one: len(one[0].shape))
+    return many[0] in few and (many[0] is few[0] or len(few[0].shape) < len(many[0].shape))
+
+
+def _below(x: Operation) -> list[Operation]:
+    """What a term is read from, and some of what this is made of."""
+    while x.op in READ:
+        x = x.operands[0]
+    found = [x]
+    for y in found:
+        found += [z for z in y.operands if z not in found and len(found) < MOST]
+    return found
+
+
+def added_up(terms: Sequence[np.ndarray]) -> np.ndarray:
+    """The sum of terms; what rounding took from the sums on the way is added in the end."""
+    total, lost = terms[0], np.zeros(terms[0].shape)
+    for term in terms[1:]:
+        before, total = total, total + term
+        with np.errstate(invalid="ignore"):
+            added = total - before
+            error = (before - (total - added)) + (term - added)
+        lost = lost + np.where(np.isfinite(error), error, 0)
+    return np.asarray(total + lost)
