@@ -8,7 +8,7 @@ import pytest
 import eindiff as ed
 from eindiff.core import labels
 from eindiff.core.labels import canonical, fresh_labels
-from eindiff.core.networks import Factor, extended, matches, most_matches
+from eindiff.core.networks import Factor, extended, in_common, matches
 from spec import assert_canonical
 
 
@@ -76,7 +76,7 @@ def test_most_of_two_networks():
     A, B, x, y = ed.matrix("A", "n", "n"), ed.matrix("B", "n", "n"), ed.vector("x", "n"), ed.vector("y", "n")
     ours: list[Factor] = [(A, (0, 1)), (B, (1, 2)), (x, (2,))]
     theirs: list[Factor] = [(B, (5, 6)), (A, (0, 5)), (y, (6,))]
-    pairs, names = most_matches(ours, theirs, {0: 0})
+    pairs, names = max(in_common(ours, theirs, {0: 0}), key=lambda found: len(found[0]))
     assert sorted(pairs) == [(0, 1), (1, 0)]
     assert names == {0: 0, 5: 1, 6: 2}
 

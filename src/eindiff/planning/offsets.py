@@ -23,9 +23,9 @@ from eindiff.core.sizes import Size
 from eindiff.functions.indexing import getitem
 from eindiff.planning.deviations import Terms, flat_terms, has_means, is_mean, is_small, plus_terms, vanishes
 
-MOST = 6  # variables and axes that are looked at
+LOOKED_AT = 6  # variables and axes that are looked at
 Named = Mapping[Expr, Expr]  # variables, and what they stand for
-NONE: Named = MappingProxyType({})
+UNNAMED: Named = MappingProxyType({})
 Passes = Callable[[Einsum, int], bool]  # of products, where something is added to so many of their factors
 
 
@@ -51,7 +51,7 @@ def without_offsets(outputs: Sequence[Expr], evaluate: Callable[[Size], int]) ->
     known: list[tuple[Variable, Expr]] = []
     named: dict[Expr, Expr] = {}
     tried: set[tuple[Expr, int]] = set()
-    while len(tried) < MOST and (found := _next(exprs[:count], tried, evaluate)) is not None:
+    while len(tried) < LOOKED_AT and (found := _next(exprs[:count], tried, evaluate)) is not None:
         tried.add((found.variable, found.axis))
         if _has_less(exprs[:count], exprs[count:], found):
             kind = "deviations" if found.weights is not None else "differences"

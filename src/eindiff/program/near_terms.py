@@ -21,7 +21,7 @@ READ = {
     "transpose", "swap", "permute", "expand", "only", "cut", "flip", "reshape", "broadcast", "diagonal", "windows",
     "contiguous", "take",
 }  # fmt: skip
-MOST = 8  # operations that are looked at below a term
+BELOW = 8  # operations that are looked at below a term
 
 
 def in_pairs(terms: Sequence[Term]) -> tuple[list[tuple[Term, Term]], list[Term]]:
@@ -48,7 +48,7 @@ def _below(x: Operation) -> list[Operation]:
         x = x.operands[0]
     found = [x]
     for y in found:
-        found += [z for z in y.operands if z not in found and len(found) < MOST]
+        found += [z for z in y.operands if z not in found and len(found) < BELOW]
     return found
 
 

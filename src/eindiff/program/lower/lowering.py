@@ -38,7 +38,7 @@ from eindiff.functions.reductions import as_softmax
 from eindiff.functions.table import TABLE
 from eindiff.planning import tuning
 from eindiff.planning.deviations import Balance, Deviation, balances, deviations
-from eindiff.planning.offsets import NONE, Named
+from eindiff.planning.offsets import UNNAMED, Named
 from eindiff.planning.stacks import Stack
 from eindiff.program.costs import Costs, missing
 from eindiff.program.lower import functions
@@ -66,7 +66,7 @@ class Lowering:
 
     def __init__(
         self, operations: Operations, costs: Costs | None = None, strategy: str = "auto", exact: bool = False,
-        named: Named = NONE,
+        named: Named = UNNAMED,
     ) -> None:  # fmt: skip
         self.operations, self.costs, self.named = operations, costs, named
         self.products = Products(self.operations, costs, strategy, exact)
