@@ -309,6 +309,8 @@ def _new_total(node: Add, axis: int, weights: tuple[Expr, ...]) -> Expr | None:
             pieces += _multiplied_out(whole, deep=False)
         else:
             found = plus_terms(found, flat_terms(whole, node.shape[axis]))
+        if found and not means:
+            return None  # not even of one term, and they are multiples of deviations one by one
     rest: list[Expr] = []
     everything = found
     for piece in pieces:
