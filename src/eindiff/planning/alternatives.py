@@ -78,7 +78,7 @@ def _multiplied(node: Expr, is_sum: Callable[[Expr], bool], evaluate: Evaluate) 
 def _partners(node: Einsum, place: int, evaluate: Evaluate) -> Iterator[list[int]]:
     """The places of what an operand may be multiplied with: of one that takes no more than the product that it meets in
     the best order, as others may have that too, or else of the factors of this product."""
-    made = [[k] for k in range(len(node.operands))]
+    made, product = [[k] for k in range(len(node.operands))], [place]
     for one, other in numbered(path_alone(node, evaluate), len(made)):
         if [place] in (made[one], made[other]):
             product = made[other if made[one] == [place] else one]

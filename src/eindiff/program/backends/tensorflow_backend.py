@@ -342,8 +342,8 @@ def matrix_function(function, A, *directions):
     """The derivative of a matrix function at A in some directions (its value for none), for stacks of matrices."""
     n, block, factor = A.shape[-1], A, 1
     for E in directions:
-        size = tf.reduce_sum(tf.abs(E), (-2, -1), True)
-        size = tf.where(size > 0, size, tf.ones_like(size))  # directions of size 1: large ones cost the function digits
+        size = tf.reduce_sum(tf.abs(E), (-2, -1), True)  # directions of size 1: large ones cost the function digits
+        size += tf.cast(tf.equal(size, 0), size.dtype)
         copies, factor = block.shape[-1] // n, factor * size
         above = tf.einsum("ab,...ij->...aibj", tf.eye(copies, dtype=A.dtype), E / size)
         above = tf.reshape(above, [*above.shape[:-4], copies * n, copies * n])
