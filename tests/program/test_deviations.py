@@ -239,3 +239,18 @@ def test_diagonals_of_blocks_are_computed_as_they_are() -> None:
     hessian = ed.hessian(ed.sum(ed.softmax(Z, axis=1) * (Z - Y)), Z)
     assert balances([hessian]) == {}
     assert ed.plan(hessian).flops < 16 * 40 * 4 * 4
+
+
+def test_diagonals_of_tiles_are_what_is_beside_them() -> None:
+    """Where an array is made some rows at a time, its diagonal too: not by another pass over all of it."""
+    X = ed.matrix("X", "n", 3)
+    apart = ed.einsum("ik,j->ijk", X, ed.ones("n")) - ed.einsum("jk,i->ijk", X, ed.ones("n"))
+    hessian = ed.hessian(ed.sum(ed.sqrt(ed.sum(apart**2, 2) + 1)), X)
+    Z = np.random.default_rng(4).normal(size=(200, 3))
+    compiled = ed.compile(hessian, sizes={"n": 200})
+    assert "tile_start" in compiled.source and "result.sum" not in compiled.source
+    d = Z[:, None] - Z
+    r = np.sqrt((d**2).sum(2) + 1)
+    blocks = 2 * (d[..., None] * d[..., None, :] / r[..., None, None] ** 3 - np.eye(3) / r[..., None, None])
+    blocks[range(200), range(200)] -= blocks.sum(1)
+    np.testing.assert_allclose(compiled(X=Z), blocks.transpose(0, 2, 1, 3), rtol=1e-9, atol=1e-11)

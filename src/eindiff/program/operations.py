@@ -130,9 +130,10 @@ LISTED = 2000  # places that may stand in the source of a program
 
 Cut = Size | tuple[Size | None, Size | None, Size | None]
 # Where a term is added to an array: how ("diagonal", "window", a diagonal of what cuts give, "cuts", "places", "at",
-# which adds up at equal flat places, or "block", a diagonal of a tile), the sign ("=", "+=" or "-="), subscripts or
-# cuts (of a window both, of a block subscripts and the axes that are cut like its rows), and the number of index
-# arrays, which follow the term as operands.
+# which adds up at equal flat places, "balance", on a diagonal what is beside it along an axis, with the other sign, or
+# "block" and "balanced block", these in a tile), the sign ("=", "+=" or "-="), subscripts or cuts (of a window both, of
+# a block subscripts and the axes that are cut like its rows, of what is balanced also that axis), and the number of
+# index arrays, which follow the term as operands.
 Assignment = tuple[str, str, Any, int]
 
 Work = Size | Callable[[Evaluate], float]  # as a polynomial in sizes, or from a way to evaluate sizes

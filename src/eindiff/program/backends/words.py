@@ -138,17 +138,23 @@ def _assignment(
             cuts, labels = where if how == "window" else ((), where)
             view = _diagonal_of(labels, s, f"{{out}}[{', '.join(map(s.cut, cuts))}]" if cuts else "{out}")
             return [f"{{part}} = {view}", f"{{part}} {sign} {value}"] if is_named else [f"{view}[...] {sign} {value}"]
-        case "balance":
-            diagonal = _diagonal_of(where[0], s, "{out}")
-            return [f"{diagonal}[...] = {value}", f"{diagonal}[...] -= {{out}}.sum({where[1]})"]
-        case "block":  # a diagonal of a tile: its rows, and the same columns
-            block = ", ".join(["tile_start:tile_stop" if same else ":" for same in where[1]])
-            return [f'{s.np}einsum("{where[0]}", {{out}}[{block}])[...] {sign} {value}']
+        case "balance" | "balanced block":
+            is_block = how == "balanced block"
+            diagonal = _block_of(where[0], where[1], s) if is_block else _diagonal_of(where[0], s, "{out}")
+            return [f"{diagonal}[...] = {value}", f"{diagonal}[...] -= {{out}}.sum({where[-1]})"]
+        case "block":
+            return [f"{_block_of(where[0], where[1], s)}[...] {sign} {value}"]
         case "at":
             return [_added_at(", ".join(entries), sign == "-=", value, s)]
     part = f"{{out}}[{', '.join(entries or map(s.cut, where))}]"
     is_named = is_named and how == "cuts" and tuple in map(type, where)
     return [f"{{part}} = {part}", f"{{part}} {sign} {value}"] if is_named else [f"{part} {sign} {value}"]
+
+
+def _block_of(diagonal: str, is_cut: Sequence[bool], s: Spelling) -> str:
+    """A view of a diagonal of a tile: its rows, and the same columns."""
+    block = ", ".join(["tile_start:tile_stop" if same else ":" for same in is_cut])
+    return f'{s.np}einsum("{diagonal}", {{out}}[{block}])'
 
 
 def _added_at(places: str, is_subtracted: bool, value: str, s: Spelling) -> str:

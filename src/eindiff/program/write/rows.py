@@ -145,12 +145,17 @@ def below(x: Operation, axis: int, b: int, times: Size) -> Size | None:
 
 
 def _of_filling(x: Operation, axis: int) -> Axes | None:
-    """An array with terms added on diagonals: those of its rows come from their rows."""
+    """An array with terms added on diagonals: those of its rows come from their rows, or from what is beside them."""
     dense, _, assignments = x.parameters
-    if any(how != "diagonal" for how, _, _, _ in assignments):
+    if any(how not in ("diagonal", "balance") for how, _, _, _ in assignments):
         return None
     found: Axes = [axis] if dense else []
-    for (_, _, where, _), term in zip(assignments, x.operands[int(dense) :], strict=True):
+    for (how, _, where, _), term in zip(assignments, x.operands[int(dense) :], strict=True):
+        if how == "balance" and axis == where[1]:
+            return None
+        if how == "balance":
+            found.append(None)
+            continue
         inputs, _, output = where.partition("->")
         place = output.index(inputs[axis]) - len(output) + len(term.shape)
         if place < 0 or term.shape[place] == 1:

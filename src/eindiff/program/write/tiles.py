@@ -422,7 +422,9 @@ def _parameters(x: Operation, axis: int, shape: Shape) -> tuple:
     dense, _, assignments = x.parameters
     cut = []
     for how, sign, where, count in assignments:
-        inputs = where.partition("->")[0]
+        diagonal, *along = where if how == "balance" else (where,)
+        inputs = diagonal.partition("->")[0]
         same = tuple([label == inputs[axis] and k != axis for k, label in enumerate(inputs)])
-        cut.append(("block", sign, (where, same), count) if any(same) else (how, sign, where, count))
+        kind = "balanced block" if along else "block"
+        cut.append((kind, sign, (diagonal, same, *along), count) if any(same) else (how, sign, where, count))
     return dense, shape, tuple(cut)
