@@ -8,7 +8,9 @@ With `--kinds grad hvp` gradients and products of Hessians and directions are co
 A first call is measured once, as there is only one; where eindiff's takes more than `--firsts` times as long, it is
 measured again. So are calls, with `--slower`, where one side is ahead by more than that and less than `NEAR` times,
 whichever it is: what JAX gives to another thread takes 10 or 80 microseconds in one process and the other, by the times
-that threads are switched in a call. Both sides are measured in new processes, and the least of each is kept.
+that threads are switched in a call. Both sides are measured in new processes, and the least of each is kept. With
+`--direct` JAX's programs, its own and ours, run in the thread that calls them: these times say what the programs take,
+and are the same in every run.
 """
 
 from __future__ import annotations
@@ -74,6 +76,7 @@ def main() -> None:
     parser.add_argument(
         "--firsts", type=float, default=1.3, help="measure first calls again that take so many times as long"
     )
+    parser.add_argument("--direct", action="store_true", help="JAX: calls are not handed to other threads")
     parser.add_argument("--functions", nargs="+", metavar="NAME", help="only these")
     parser.add_argument("--skip", nargs="+", metavar="NAME", default=[], help="not these")
     parser.add_argument("--budget", type=float, default=0.1, help="seconds of calls for each side")
@@ -85,7 +88,7 @@ def main() -> None:
     sys.path.insert(0, str(TESTS))
     warnings.simplefilter("ignore")
     rows: list[Row] = []
-    for name, kind, calls in (_jax if options.library == "jax" else _torch)():
+    for name, kind, calls in _jax(options.direct) if options.library == "jax" else _torch():
         if name in options.skip or kind not in options.kinds or (options.functions and name not in options.functions):
             continue
         full = name if kind == "second" else f"{name}: {kind}"
@@ -184,6 +187,7 @@ def elsewhere(names: list[str], options: argparse.Namespace) -> list[Row]:
     """Functions measured in a new process, after another one, so that no side waits for libraries to start."""
     with TemporaryDirectory() as out:
         how = ["--scale", str(options.scale), "--budget", str(options.budget), "--firsts", "inf", "--out", out]
+        how += ["--direct"] if options.direct else []
         functions = dict.fromkeys([WARM, *[name.split(": ")[0] for name in names]])
         command = [sys.executable, "-m", "benchmarks.drop_in", options.library, *how]
         subprocess.run(
@@ -193,8 +197,10 @@ def elsewhere(names: list[str], options: argparse.Namespace) -> list[Row]:
     return [Row(x["name"], Side(**x["peer"]), Side(**x["ours"]), x["error"]) for x in found]
 
 
-def _jax() -> Iterator[tuple[str, str, tuple[Call, Call]]]:
+def _jax(direct: bool) -> Iterator[tuple[str, str, tuple[Call, Call]]]:
     import jax
+
+    jax.config.update("jax_cpu_enable_async_dispatch", not direct)
 
     import eindiff.jax
     import jax_functions
@@ -331,7 +337,8 @@ def write(out: Path, rows: list[Row], options: argparse.Namespace) -> None:
     stem = out / f"drop-in-{options.library}"
     kinds = f" --kinds {' '.join(options.kinds)}" if options.kinds != ["second"] else ""
     slower = f" --slower {options.slower:g}" if options.slower else ""
-    how = f"--scale {options.scale}{kinds}{slower} --out {options.out}"
+    direct = " --direct" if options.direct else ""
+    how = f"--scale {options.scale}{kinds}{slower}{direct} --out {options.out}"
     command = f"python -m benchmarks.drop_in {options.library} {how}"
     data = {"command": command, "machine": _machine(), "rows": [asdict(row) for row in rows]}
     stem.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")

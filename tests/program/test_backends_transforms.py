@@ -74,11 +74,13 @@ def _calls(jaxpr: Any) -> list[str]:
 
 
 def test_jax_reads_programs_as_a_whole() -> None:
-    """Plain ones have no parts that are compiled apart; loops of JAX's own functions stay loops."""
-    plain = ed.compile(ed.diag(ed.where(x > 0.5, ed.exp(x), 1 / (1 + x**2))), "jax")
+    """Plain ones have no parts that are compiled apart, short ones are none; loops of JAX's own stay loops."""
+    short = ed.diag(ed.where(x > 0.5, ed.exp(x), 1 / (1 + x**2)))
     looped = ed.compile(ed.expm(ed.outer(x, x)), "jax")
     value = jnp.linspace(0.1, 1.0, 6)
-    assert len(_calls(jax.make_jaxpr(lambda v: plain(x=v))(value).jaxpr)) == 1
+    for plain, calls in ((short, 0), ([short ** (k + 2) for k in range(15)], 1)):
+        compiled = ed.compile(plain, "jax")
+        assert len(_calls(jax.make_jaxpr(lambda v, f=compiled: f(x=v))(value).jaxpr)) == calls
     assert {"while", "scan", "cond"} & set(_calls(jax.make_jaxpr(lambda v: looped(x=v))(value).jaxpr))
 
 

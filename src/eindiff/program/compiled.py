@@ -29,6 +29,7 @@ from eindiff.program.write.module import Module, Program
 
 KEYWORDS_OF_CALL = ("out", "sizes")  # keywords of a call
 NUMBERS = (float, int, bool)  # of Python, which stand for arrays
+FEW_LINES = 12  # of a program that JAX reads wherever it stands
 LOOPED = frozenset({"linalg", "special"})  # modules of JAX whose functions may have loops
 
 
@@ -300,7 +301,8 @@ class _Built:
         is_guarded = "\ndef alike(" in self.source
         if is_guarded:
             function = _or_else(function, once(lambda: _defined(other().source, other().tables)))
-        run = prepared(library, function, keywords, bool(module.inputs), may_loop)
+        is_short = self.source.rpartition("\ndef ")[2].count("\n") <= FEW_LINES
+        run = prepared(library, function, keywords, bool(module.inputs), may_loop, is_short)
         self.function = with_one_thread(run, single_threaded)
 
         def storing() -> Callable[..., Any]:

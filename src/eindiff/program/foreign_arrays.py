@@ -134,13 +134,29 @@ def _inline(function: Callable) -> Callable:
     return run
 
 
+def _in_place(function: Callable, compiled: Callable) -> Callable:
+    """A short program for JAX, compiled; in another one that JAX reads it is no part with a name, which would take
+    longer to read and to compile than its lines."""
+    jax, inline = import_module("jax"), _inline(function)
+    variable = import_module("jax.extend.core").Var
+
+    def run(*args: Any, **keywords: Any) -> Any:
+        is_read = any(isinstance(x, jax.core.Tracer) and isinstance(getattr(x, "val", None), variable) for x in args)
+        return (inline if is_read else compiled)(*args, **keywords)
+
+    return run
+
+
 def prepared(
-    library: str, function: Callable, keywords: list[str], takes_arrays: bool = True, may_loop: bool = False
-) -> Callable:
+    library: str, function: Callable, keywords: list[str], takes_arrays: bool = True, may_loop: bool = False,
+    is_short: bool = False,
+) -> Callable:  # fmt: skip
     """A generated function as its library runs it best: JAX compiles it as a whole, PyTorch may record it on a GPU."""
     match library:
         case "jax":
-            return import_module("jax").jit(function if may_loop else _inline(function), static_argnames=keywords)
+            jit = import_module("jax").jit
+            compiled = jit(function if may_loop else _inline(function), static_argnames=keywords)
+            return _in_place(function, compiled) if is_short and not may_loop else compiled
         case "torch" if takes_arrays and import_module("torch").cuda.is_available():
             return Recorded(function)
     return function

@@ -56,7 +56,7 @@ Op = Literal[
     "full",  # (*shape): the operand everywhere
     "repeat",  # (*shape): `broadcast`, copied
     "contiguous",  # in the order of its axes in memory
-    "diagonal_matrix",  # (whether there is an equal one, which is not to be copied)
+    "diagonal_matrix",  # (for compilers: "alone" if there is nothing else, "again" if there is an equal one)
     "take",  # (axis): entries at places, which are the other operands
     "concatenate",  # (axis)
     "put",  # (shape, cuts or None, whether there is a base): entries at places, added to zeros or a base

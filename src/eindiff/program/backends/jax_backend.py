@@ -73,6 +73,8 @@ BACKEND = Backend(
         "linalg.": "from jax.scipy import linalg",
         "special.": "from jax.scipy import special",
         "nn.": "from jax import nn",
+        "default_backend(": "from jax import default_backend",
+        "device_count(": "from jax import device_count",
     },
     words={
         **words_of("jnp."),
@@ -80,7 +82,7 @@ BACKEND = Backend(
         "matmul": _product,
         "sum": _sum,
         "multiply": _times,
-        "diagonal_matrix": lambda x, s: "diagonal_again({0})" if x.parameters else "jnp.diag({0})",
+        "diagonal_matrix": lambda x, s: f"diagonal_{x.parameters[0]}({{0}})" if x.parameters else "jnp.diag({0})",
         "table": lambda x, s: f"np.asarray({places(x, s)}){reshaped(x)}",
         "range": lambda x, s: f"np.arange({s.size(x.parameters[0])}{s.integers})",  # known while a program is traced
         "repeat": NUMPY["broadcast"],
@@ -160,6 +162,17 @@ def put(shape, index, value, dtype, base=0):
     whole = jnp.broadcast_to(jnp.asarray(base, dtype), shape).reshape(-1).at[flat]
     value = lax.optimization_barrier(value) if value.ndim > 4 else value  # the same for axes in another order, in a row
     return done(whole.add(value.ravel(), mode="promise_in_bounds", unique_indices=once).reshape(sizes))
+''',
+        "diagonal_alone": '''
+def diagonal_alone(x):
+    """A diagonal matrix. On a processor a small one is its entries with zeros between them: a choice counts as work for
+    all of these, and the library hands what is much work to another thread, which takes longer than all of it."""
+    n, zero = len(x), jnp.zeros((), x.dtype)
+    if n <= 16:
+        return lax.select(np.eye(n, dtype=bool), lax.broadcast_in_dim(x, (n, n), (0,)), lax.full((n, n), zero))
+    if n <= 64 and default_backend() == "cpu" and device_count() == 1:
+        return lax.pad(x, zero, [(0, 0, n)]).reshape(n, n)
+    return jnp.diag(x)
 ''',
         "diagonal_again": '''
 def diagonal_again(x):

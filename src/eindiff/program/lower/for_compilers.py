@@ -29,7 +29,7 @@ WORTH_COMPUTING = 2**16  # entries of a diagonal matrix that is computed again: 
 
 def for_compilers(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
     """The same outputs, which a compiler takes less time for."""
-    return _computed_apart(operations, _with_reciprocals(operations, outputs))
+    return _computed_apart(operations, _with_diagonal_alone(operations, _with_reciprocals(operations, outputs)))
 
 
 def _with_reciprocals(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
@@ -58,6 +58,14 @@ def _is_steady(x: Operation) -> bool:
     return x.op in _STEADY_OPS or (x.op == "call" and x.parameters[0] in _STEADY_CALLS)
 
 
+def _with_diagonal_alone(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
+    """A diagonal matrix that is all there is, said to be so: few of its entries need be counted as work."""
+    match outputs:
+        case [Operation(op="diagonal_matrix", operands=operands, shape=shape)]:
+            return [operations.make("diagonal_matrix", operands, ("alone",), shape=shape)]
+    return list(outputs)
+
+
 def _computed_apart(operations: Operations, outputs: Sequence[Operation]) -> list[Operation]:
     """Outputs of which equal ones are computed again where that takes less time than a copy."""
     result: list[Operation] = []
@@ -72,6 +80,7 @@ def _again(operations: Operations, x: Operation) -> Operation | None:
         inner = _again(operations, x.operands[0])
         return inner and with_operands(operations, x, [inner])
     sizes = [size for size in x.shape if isinstance(size, int)]
-    if x.op != "diagonal_matrix" or x.parameters or len(sizes) < 2 or sizes[0] * sizes[1] < WORTH_COMPUTING:
+    is_small = len(sizes) < 2 or sizes[0] * sizes[1] < WORTH_COMPUTING
+    if x.op != "diagonal_matrix" or x.parameters == ("again",) or is_small:
         return None
-    return operations.make("diagonal_matrix", x.operands, (True,), shape=x.shape)
+    return operations.make("diagonal_matrix", x.operands, ("again",), shape=x.shape)

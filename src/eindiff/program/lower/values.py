@@ -205,12 +205,15 @@ class Arrays:
         assert self.products.costs is not None
         return self.products.costs.evaluate(next(x.size(label) for x in tensors if label in x.labels))
 
-    def _diagonal(self, term: Term, shape: Shape) -> Term:
-        """A diagonal matrix, which is simple enough to be written as one."""
+    def _diagonal(self, term: Term, shape: Shape, alone: bool = False) -> Term:
+        """A diagonal matrix, which is simple enough to be written as one; `alone` with its coefficient inside."""
         if len(term.axes) != 2 or term.axes[0] != term.axes[1] or not isinstance(term.axes[0], int):
             return term
         if term.core.labels:
-            operation = self.operations.make("diagonal_matrix", [term.core.operation], shape=shape)
+            core = term.core.operation
+            if alone and self.products.costs is not None:  # a vector is multiplied, not a matrix
+                core, term = self.operations.scale(term.coefficient, core), replace(term, coefficient=1)
+            operation = self.operations.make("diagonal_matrix", [core], shape=shape)
         else:
             eye, core = self._identity(shape[0]), term.core.operation
             operation = eye if core.op == "number" else self.operations.times([core, eye])
@@ -222,7 +225,7 @@ class Arrays:
 
     def _filled(self, value: Value) -> Operation:
         shape = value.shape
-        if len(value.terms) == 1 and (diagonal := self._diagonal(value.terms[0], shape)).is_plain:
+        if len(value.terms) == 1 and (diagonal := self._diagonal(value.terms[0], shape, alone=True)).is_plain:
             return self.array(Value((diagonal,), shape))
         if (joined := self._concatenated(value)) is not None:
             return joined

@@ -59,7 +59,7 @@ RESERVED = ("np", "lax", "linalg", "special", "min", "jnp", "cp", "cupyx", "torc
             "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "diagonals", "solved",
             "solve_triangular", "spread", "repeated", "svd", "svdvals", "pinv", "cholesky", "tile_start", "tile_stop",
             "tile_rows", "tile_first", "tile_last", "tile_step", "in_tiles", "os", "ThreadPoolExecutor",
-            "diagonal_again",
+            "diagonal_again", "diagonal_alone", "default_backend", "device_count",
             *(name for name in TABLE if name.startswith("divided_")))  # fmt: skip
 
 
@@ -400,8 +400,13 @@ def _translated(target: Backend, text: str) -> str:
 def _imports(target: Backend, texts: Sequence[str]) -> list[str]:
     """The library itself, and what else some texts need."""
     (_, own), *others = target.imports.items()
-    words = [word for text in texts for word in _words(text)]
-    return [own, *(line for prefix, line in others if any(word.startswith(prefix) for word in words))]
+    found = [(prefix, line, [text for text in texts if prefix in text]) for prefix, line in others]
+    return [own, *(line for prefix, line, within in found if any(_starts(text, prefix) for text in within))]
+
+
+def _starts(text: str, prefix: str) -> bool:
+    """Whether a name in a text starts with some letters."""
+    return any(word.startswith(prefix) for word in _words(text))
 
 
 def _check(name: str, sizes: Sequence[str]) -> str:
