@@ -98,6 +98,24 @@ def test_other_libraries_solve_triangles(word: str, library: str) -> None:
     np.testing.assert_allclose(np.asarray(got), ed.evaluate(ed.inv(X) @ b + X @ b, point), rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize("word", ["lower", "upper"])
+@pytest.mark.parametrize("library", ["jax", "torch", "tensorflow"])
+def test_other_libraries_invert_triangles_as_such(word: str, library: str) -> None:
+    """Their inverses are those of any matrix: by factors with rows swapped, which takes several times as long."""
+    pytest.importorskip(library)
+    X, S = ed.matrix("X", "n", "n", word), ed.matrix("S", "n", "n", "psd")
+    factor = ed.chol(S) if word == "lower" else ed.chol(S).T
+    output = ed.inv(X + factor) * (X @ X.T)
+    rng = np.random.default_rng(3)
+    half, whole = rng.normal(size=(5, 5)), rng.normal(size=(5, 5))
+    point = {"X": np.tril(half) if word == "lower" else np.triu(half), "S": whole @ whole.T + np.eye(5)}
+    function = ed.compile(output, backend=library, sizes={"n": 5})
+    assert "inv(" not in function.source and "solve_triangular(" in function.source
+    own = np.linalg.cholesky(point["S"])
+    expected = np.linalg.inv(point["X"] + (own if word == "lower" else own.T)) * (point["X"] @ point["X"].T)
+    np.testing.assert_allclose(np.asarray(function(**point)), expected, rtol=1e-10, atol=1e-13)
+
+
 @pytest.mark.parametrize(
     ("variable", "change", "match"),
     [

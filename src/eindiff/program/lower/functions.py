@@ -17,7 +17,7 @@ from eindiff.functions.opaque import REGISTRY
 from eindiff.functions.powers import power_terms
 from eindiff.planning import tuning
 from eindiff.program.costs import Costs
-from eindiff.program.lower.halves import ENTRIES_IN_ROW, half
+from eindiff.program.lower.halves import ENTRIES_IN_ROW, half, solution
 from eindiff.program.operations import (
     ARITHMETIC,
     FUNCTION,
@@ -155,6 +155,9 @@ def whole(
         return _call(operations, node, args, *([name] if is_one else ["matrix_function", name]))
     if name in _DETERMINANTS and (entries := _factors(operations, node, args[0], costs)) is not None:
         return _of_diagonal(operations, name, entries)
+    if name == "inv" and operations.functional and (kind := half(operations, args[0])) in TRIANGLES:
+        units = operations.make("identity", parameters=node.shape[:1], shape=node.shape)
+        return solution(operations, args[0], units, kind)
     return _by_factorization(operations, node, args, shared)
 
 
