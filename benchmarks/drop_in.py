@@ -197,7 +197,7 @@ def elsewhere(names: list[str], options: argparse.Namespace) -> list[Row]:
     return [Row(x["name"], Side(**x["peer"]), Side(**x["ours"]), x["error"]) for x in found]
 
 
-def _jax(direct: bool) -> Iterator[tuple[str, str, tuple[Call, Call]]]:
+def _jax(direct: bool = False) -> Iterator[tuple[str, str, tuple[Call, Call]]]:
     import jax
 
     jax.config.update("jax_cpu_enable_async_dispatch", not direct)

@@ -109,3 +109,14 @@ def test_places_of_tables_and_windows_take_the_compiler_longer_than_slices() -> 
     sliced = estimate(IndexMap(7, (3,), 1, (2,)))
     assert estimate(IndexMap(7, (3,), indices=(5, 0, 4))) - sliced == pytest.approx(predicted.PLACES)
     assert estimate(IndexMap(7, (3, 3), 0, (1, 1))) - sliced == pytest.approx(predicted.WINDOW)
+
+
+def test_arrays_that_get_their_memory_anew_take_their_time() -> None:
+    """Arrays of many entries that are stored, but not those that are parts of a loop."""
+    x, A = jnp.ones(1500), jnp.ones((1500, 1500))
+    looped = jax.make_jaxpr(lambda x: jnp.sum(jnp.sin(x[:, None] * x)))(x).jaxpr
+    stored = jax.make_jaxpr(lambda x: jnp.sum((x[:, None] * x) @ A))(x).jaxpr
+    small = jax.make_jaxpr(lambda x: jnp.sum((x[:, None] * x) @ A[:500, :500]))(x[:500]).jaxpr
+    fresh = [predicted.seconds(one) - predicted._computing(one) for one in (looped, stored, small)]
+    assert fresh[0] == fresh[2] == 0
+    assert fresh[1] >= 2 * A.nbytes * 1e-10

@@ -102,6 +102,9 @@ EACH = 5e-7  # each matrix product in a stack
 OPERATION = {"blas": 2e-11, "lapack": 6e-11, "arithmetic": 2.5e-10, "function": 5e-9}  # one operation on a number
 CACHE_BYTES = 2**20  # bytes that stay in the cache
 BYTE = {True: 3e-11, False: 6e-11}  # to move one, in the cache and out of it
+ALONG_ROWS = 2**14  # numbers of a product from which on JAX multiplies along rows, and takes longer to compile that
+# Bytes of an array from which on the system gives its memory anew in each call, and what one of them then takes JAX
+FRESH_BYTES, FRESH = 2**23, 8e-10
 THIN = 24  # rows or columns: products of thinner matrices take as long as of matrices that have that many
 
 # The order of multiplication (`planning.contraction_order`), in operations

@@ -55,7 +55,7 @@ Op = Literal[
     "array",  # a number as an array
     "full",  # (*shape): the operand everywhere
     "repeat",  # (*shape): `broadcast`, copied
-    "contiguous",  # in the order of its axes in memory
+    "contiguous",  # in the order of its axes in memory (for compilers: "apart", stored so)
     "diagonal_matrix",  # (for compilers: "alone" if there is nothing else, "again" if there is an equal one)
     "take",  # (axis): entries at places, which are the other operands
     "concatenate",  # (axis)

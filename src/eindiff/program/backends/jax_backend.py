@@ -86,7 +86,7 @@ BACKEND = Backend(
         "table": lambda x, s: f"np.asarray({places(x, s)}){reshaped(x)}",
         "range": lambda x, s: f"np.arange({s.size(x.parameters[0])}{s.integers})",  # known while a program is traced
         "repeat": NUMPY["broadcast"],
-        "contiguous": "({0})",
+        "contiguous": lambda x, s: f"{'apart' if x.parameters else ''}({{0}})",
         "integers": "{0}.astype(int)",
     },
     functions={
@@ -162,6 +162,11 @@ def put(shape, index, value, dtype, base=0):
     whole = jnp.broadcast_to(jnp.asarray(base, dtype), shape).reshape(-1).at[flat]
     value = lax.optimization_barrier(value) if value.ndim > 4 else value  # the same for axes in another order, in a row
     return done(whole.add(value.ravel(), mode="promise_in_bounds", unique_indices=once).reshape(sizes))
+''',
+        "apart": '''
+def apart(x):
+    """An array that a processor stores as it is, and not as the transpose of another one."""
+    return lax.optimization_barrier(x) if default_backend() == "cpu" else x
 ''',
         "diagonal_alone": '''
 def diagonal_alone(x):

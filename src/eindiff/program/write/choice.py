@@ -77,7 +77,7 @@ class Choice:
                         best, starts = found, [form, other]
             best = self._improved(best, starts)
         own = Operations(single=self.single, functional=True, compiled=True)
-        return for_compilers(own, best.operations) if compiled else best.operations
+        return for_compilers(own, best.operations, self.costs) if compiled else best.operations
 
     def _best_first_form(self, form: Form) -> Found:
         """The best of a form with common parts shared, as it is, and with sums multiplied out, where that may pay."""

@@ -59,7 +59,7 @@ RESERVED = ("np", "lax", "linalg", "special", "min", "jnp", "cp", "cupyx", "torc
             "maximum", "inner", "softplus", "matmul", "gathered", "diagonal", "diagonals", "solved",
             "solve_triangular", "spread", "repeated", "svd", "svdvals", "pinv", "cholesky", "tile_start", "tile_stop",
             "tile_rows", "tile_first", "tile_last", "tile_step", "in_tiles", "os", "ThreadPoolExecutor",
-            "diagonal_again", "diagonal_alone", "default_backend", "device_count",
+            "diagonal_again", "diagonal_alone", "default_backend", "device_count", "apart",
             *(name for name in TABLE if name.startswith("divided_")))  # fmt: skip
 
 

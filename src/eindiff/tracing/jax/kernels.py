@@ -136,6 +136,16 @@ def _operations(step: _Step) -> int:
     return sum(map(operations, jex.jaxprs_in_params(step.eqn.params)))
 
 
+def stored_bytes(jaxpr: Any) -> list[int]:
+    """The bytes of each array that a program stores, outside of loops that stay loops."""
+    return [bytes_of(x) for step in _needed(jaxpr) if step.is_stored for x in step.eqn.outvars]
+
+
+def bytes_of(x: Any) -> int:
+    """The bytes of the array that a variable of a program stands for."""
+    return prod(x.aval.shape) * x.aval.dtype.itemsize if hasattr(x.aval, "dtype") else 0
+
+
 def _price(jaxpr: Any) -> float:
     return sum([_price_of(x) for x in _needed(jaxpr) if not (x.is_known and x.entries == 1)])
 

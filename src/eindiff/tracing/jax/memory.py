@@ -6,12 +6,11 @@ they are made until they are last used.
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import jax.extend.core as jex
 
-from eindiff.tracing.jax.kernels import ENTRYWISE
+from eindiff.tracing.jax.kernels import ENTRYWISE, bytes_of
 from eindiff.tracing.jax.numbers import INSIDE, variables_in
 
 JOINED = ENTRYWISE | {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or"}
@@ -27,8 +26,8 @@ def peak(jaxpr: Any) -> int:
     changes = [0] * (len(jaxpr.eqns) + 2)
     for x in stored:
         if x in made:
-            changes[made[x]] += _bytes(x)
-            changes[last.get(x, made[x]) + 1] -= _bytes(x)
+            changes[made[x]] += bytes_of(x)
+            changes[last.get(x, made[x]) + 1] -= bytes_of(x)
     now = most = 0
     for k, change in enumerate(changes):
         now += change
@@ -40,7 +39,7 @@ def _inside(eqn: Any) -> int:
     """The most bytes that are stored inside of an equation, apart from its results if it is a call."""
     if is_entrywise(eqn):
         return 0
-    own = sum(map(_bytes, eqn.outvars)) if eqn.primitive.name in INSIDE else 0
+    own = sum(map(bytes_of, eqn.outvars)) if eqn.primitive.name in INSIDE else 0
     return max([0, *[peak(one) - own for one in jex.jaxprs_in_params(eqn.params)]])
 
 
@@ -52,7 +51,3 @@ def is_entrywise(eqn: Any) -> bool:
     if name in INSIDE:
         return all(is_entrywise(x) for one in jex.jaxprs_in_params(eqn.params) for x in one.eqns)
     return name in JOINED
-
-
-def _bytes(x: Any) -> int:
-    return prod(x.aval.shape) * x.aval.dtype.itemsize if hasattr(x.aval, "dtype") else 0

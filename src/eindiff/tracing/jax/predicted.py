@@ -15,8 +15,8 @@ import jax.extend.core as jex
 from eindiff.calculus.recurrences import is_recurrence
 from eindiff.core.index_relations import IndexMap
 from eindiff.core.nodes import Apply, Constant, Einsum, Expr, Map, Variable, topological
-from eindiff.planning.tuning import CALL, EACH, OPERATION, READ, SCATTER, THIN
-from eindiff.tracing.jax.kernels import FREE, FUNCTIONS, MATRICES, START
+from eindiff.planning.tuning import CALL, EACH, FRESH, FRESH_BYTES, OPERATION, READ, SCATTER, THIN
+from eindiff.tracing.jax.kernels import FREE, FUNCTIONS, MATRICES, START, bytes_of, stored_bytes
 
 UNKNOWN_TURNS = 50  # of a loop whose length is not known
 RESULT, PRODUCT, FACTOR = 9e-3, 6e-3, 4e-4  # seconds of the compiler for each result, each product and each factor,
@@ -75,6 +75,12 @@ def _places(node: Einsum, factors: int) -> float:
 
 def seconds(jaxpr: Any) -> float:
     """The predicted time of a program."""
+    is_large = any(bytes_of(x) >= FRESH_BYTES for eqn in jaxpr.eqns for x in eqn.outvars)
+    fresh = sum([x for x in stored_bytes(jaxpr) if x >= FRESH_BYTES]) if is_large else 0
+    return _computing(jaxpr) + fresh * FRESH
+
+
+def _computing(jaxpr: Any) -> float:
     return sum(map(_seconds, jaxpr.eqns))
 
 
@@ -82,7 +88,7 @@ def _seconds(eqn: Any) -> float:
     name, params = eqn.primitive.name, eqn.params
     if name in FREE:
         return 0.0
-    inner = [seconds(x) for x in jex.jaxprs_in_params(params)] if name not in ("reduce", "scatter-add") else []
+    inner = [_computing(x) for x in jex.jaxprs_in_params(params)] if name not in ("reduce", "scatter-add") else []
     if name == "scan":
         return params["length"] * (CALL + sum(inner))
     if name == "while":
