@@ -19,7 +19,7 @@ from eindiff.tracing.jax.numbers import INSIDE, variables_in
 
 MOVES = frozenset({
     "reshape", "squeeze", "broadcast_in_dim", "convert_element_type", "transpose", "copy",
-    "stop_gradient",
+    "stop_gradient", "optimization_barrier",
 })  # fmt: skip
 FREE = MOVES | {"slice", "iota", "rev"}
 FUNCTIONS = frozenset({
