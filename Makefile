@@ -67,7 +67,7 @@ bench: $(VENV)/.bench-ready ## Run all benchmarks against all peers (hours)
 	$(PY) -m benchmarks solvers --out benchmarks/results
 	$(PY) -m benchmarks.structures --out benchmarks/results
 	$(PY) -m benchmarks.structure_peers --out benchmarks/results
-	$(PY) -m benchmarks.drop_in jax --scale 5 --out benchmarks/results
+	$(PY) -m benchmarks.drop_in jax --scale 5 --slower 1.1 --direct --out benchmarks/results
 	$(PY) -m benchmarks.drop_in torch --out benchmarks/results
 	$(PY) -m benchmarks.relations --out benchmarks/results
 	$(PY) -m benchmarks.linear_algebra --out benchmarks/results
