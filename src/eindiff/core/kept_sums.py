@@ -14,6 +14,7 @@ from eindiff.core.coefficients import Number, content, number, plus, ratio, time
 from eindiff.core.einsums import Factor, einsum, intern_einsum, parts, product, scale, transpose
 from eindiff.core.labels import Labels
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_index_map, is_kept
+from eindiff.core.sizes import Size
 
 Terms = dict[Expr, Number]  # without their coefficients, and these
 SWAP = (1, 0)
@@ -103,6 +104,16 @@ def _bare(node: Expr, axes: Labels) -> list[tuple[Expr, Number]]:
     return sorted(found, key=lambda pair: pair[0].digest)
 
 
+def hollow(size: Size) -> Expr:
+    """A matrix of ones with zeros on its diagonal, as one operand."""
+    ones, eye = (einsum(c, [], axes, {0: size, 1: size}) for c, axes in ((1, (0, 1)), (-1, (0, 0))))
+    return intern_einsum(1, (Add.make([ones, eye]),), ((0, 1),), (0, 1), (size, size), ((SWAP, 1),), False)
+
+
+def is_hollow(node: Expr) -> bool:
+    return is_kept(node) and node.ndim == 2 and node is hollow(node.shape[0])
+
+
 def regrouped(terms: Terms) -> Terms:
     """The terms of a sum, those that make up a multiple of a kept sum as one: where `A'(I - A)` is subtracted from
     `I - A`, both are multiples of one matrix, and so the difference is `(I - A)'(I - A)`."""
@@ -119,7 +130,8 @@ def _kept_in(terms: Terms) -> list[Expr]:
     for term in terms:
         if isinstance(term, Einsum):
             inner = [y for x in term.operands if isinstance(x, Einsum) for y in x.operands]
-            found.update({x: None for x in (*term.operands, *inner) if is_kept(x) and x.ndim == term.ndim})
+            kept = [x for x in (*term.operands, *inner) if is_kept(x) and x.ndim == term.ndim]
+            found.update({x: None for x in kept if not is_hollow(x)})
     return list(found)
 
 

@@ -136,7 +136,7 @@ def _others(node: Expr, evaluate: Evaluate) -> Iterator[Expr]:
             yield from (construct.add(with_each(node, place, node.operands[place].children)) for place in outer)
     elif isinstance(node, Add):
         yield from _joined(node)
-    elif is_contraction(node):
+    elif is_contraction(node) and not is_kept(node):
         for place, operand in enumerate(node.operands):
             if isinstance(operand, Add):
                 terms = with_each(node, place, operand.terms)
