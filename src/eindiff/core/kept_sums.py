@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from eindiff.core.coefficients import Number, content, number, plus, ratio, times
 from eindiff.core.einsums import Factor, einsum, intern_einsum, parts, product, scale, transpose
 from eindiff.core.labels import Labels
+from eindiff.core.networks import fresh_in, opened
 from eindiff.core.nodes import Add, Einsum, Expr, is_contraction, is_index_map, is_kept
 from eindiff.core.sizes import Size
 
@@ -218,13 +219,13 @@ def _joined(terms: Terms, kept: Expr) -> Terms:
 
 def _lefts(term: Expr, coefficient: Number, kept: Expr, side: int) -> list[tuple[int, bool, Expr]]:
     """What a kept matrix is multiplied with in a term, for the axis of it that is one of the result."""
-    own, factors, output, sizes = parts(term)
-    if len(factors) == 1 and is_contraction(node := factors[0][0]) and not is_kept(node):
-        names = dict(zip(factors[0][1], node.output, strict=True))  # the term may be its transpose
-        if not names.keys() >= {*output}:
-            return []
-        factors, output = node.factors, tuple([names[x] for x in output])
-        sizes = dict(enumerate(node.sizes))
+    own, whole, output, sizes = parts(term)
+    factors: list[Factor] = []
+    for x, labels in whole:
+        if is_contraction(x) and not is_kept(x):
+            factors += opened(x, labels, fresh_in(sizes))
+        else:
+            factors.append((x, labels))
     places = [k for k, (x, labels) in enumerate(factors) if x is kept and output[side] in labels]
     if len(places) != 1 or len(set(output)) < len(output):
         return []
