@@ -41,6 +41,10 @@ def distances(lib: Any, X: Any, q: Any) -> Any:
     return lib.sum(lib.sqrt(squares(lib, X) + 1e-16))
 
 
+def distances_to_others(lib: Any, X: Any, q: Any) -> Any:
+    return lib.sum((lib.sqrt(squares(lib, X) + 1e-16) - q[:, None]) ** 2)
+
+
 def sums_of_distances(lib: Any, X: Any, q: Any) -> Any:
     return lib.sum(lib.sum(lib.sqrt(squares(lib, X) + 1e-16), 1) ** 2)
 
@@ -49,7 +53,7 @@ def logarithms(lib: Any, X: Any, q: Any) -> Any:
     return lib.sum(lib.log(squares(lib, X) + q[0] * 1e-12))
 
 
-ENERGIES = (lennard_jones, softened, distances, sums_of_distances, logarithms)
+ENERGIES = (lennard_jones, softened, distances, distances_to_others, sums_of_distances, logarithms)
 
 
 def hessian(f: Callable) -> np.ndarray:
