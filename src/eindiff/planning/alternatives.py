@@ -34,7 +34,7 @@ def alternatives(outputs: Sequence[Expr], evaluate: Evaluate, guarded: bool) -> 
         yield from (without(outputs, matrix, split) for split in splits(matrix, evaluate, guarded))
     yield _with_vectors_multiplied(outputs, evaluate)
     for node in nodes:
-        if node.ndim <= 2:
+        if node.ndim <= 2 and not is_kept(node):
             yield from (_replaced(outputs, node, other) for other in _others(node, evaluate))
 
 
@@ -136,7 +136,7 @@ def _others(node: Expr, evaluate: Evaluate) -> Iterator[Expr]:
             yield from (construct.add(with_each(node, place, node.operands[place].children)) for place in outer)
     elif isinstance(node, Add):
         yield from _joined(node)
-    elif is_contraction(node) and not is_kept(node):
+    elif is_contraction(node):
         for place, operand in enumerate(node.operands):
             if isinstance(operand, Add):
                 terms = with_each(node, place, operand.terms)

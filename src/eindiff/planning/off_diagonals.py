@@ -68,17 +68,23 @@ def _over_others(node: Add) -> Expr:
     splits = [split for term in terms for split in _splits(term)]
     if not splits or len({*terms}) < len(terms):
         return node
+    if not (gone := _gone(terms, splits)):
+        return node
+    left = {term: term for term in terms} | {split.term: split.others for split in gone}
+    return construct.add([construct.filled(0, node.shape), *(x for x in left.values() if x is not None)])
+
+
+def _gone(terms: Sequence[Expr], splits: Sequence[_Split]) -> list[_Split]:
+    """Diagonals of terms, and whole ones, that add up to 0; none if no diagonals are among them. Terms that may be
+    split are first taken to be so."""
     split_terms = {split.term for split in splits}
     wholes = [_Split(x, x, None) for x in terms]
     for others in ([x for x in wholes if x.term not in split_terms], wholes):
         found = _cancelling([*splits, *others])
         gone = _cancelling([*{split.term: split for split in found[::-1]}.values()])  # of each term the first way
         if any(split.others is not None for split in gone):
-            break
-    else:
-        return node
-    left = {term: term for term in terms} | {split.term: split.others for split in gone}
-    return construct.add([construct.filled(0, node.shape), *(x for x in left.values() if x is not None)])
+            return gone
+    return []
 
 
 def _cancelling(splits: Sequence[_Split]) -> list[_Split]:
